@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,16 +53,24 @@ def examine_skill(stage: Stage, skill: Skill, agent: Agent, context: Context, le
     return decide(stage, skill, measures, context)
 
 
-def decide(stage: Stage, skill: Skill, measures: dict[str, Measure], context: Context, whole: bool = True) -> Examined:
+def decide(
+    stage: Stage,
+    skill: Skill,
+    measures: dict[str, Measure],
+    context: Context,
+    whole: bool = True,
+    above_twin: Mapping[str, bool] | None = None,
+) -> Examined:
     """What was measured, with what the skill's gate says of it.
 
     Args:
         whole: what the gate wants and the exam did not measure is failed; else it is not asked.
+        above_twin: as in `Gate.judge`.
     """
     gate = skill.gate_in(context)
     if not whole:
         gate = Gate([threshold for threshold in gate.thresholds if threshold.measure in measures])
-    verdict = gate.judge(measures, context.config.exam.bootstrap)
+    verdict = gate.judge(measures, context.config.exam.bootstrap, above_twin)
     return Examined(stage.name, skill, measures, verdict)
 
 
@@ -151,6 +159,7 @@ def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) 
         "goal": bool(decision and decision.goal),
         "passed": decision.told if decision else None,
         "verdict": _verdict(decision),
+        "twin": decision.twin if decision else None,
         "reason": decision.reason if decision else NOT_GATED,
         "higher_is_better": measure.higher_is_better,
         "note": measure.note,

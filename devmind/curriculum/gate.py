@@ -1,17 +1,21 @@
 """A gate is a pure function of measures: it decides on the bound of the 95 % interval, in the measure's own unit.
 
-There are three verdicts: failed, passed, and "passed, a rule does better" where the bound stands below the best floor.
+There are four verdicts: failed, passed, "passed, a rule does better" where the bound stands below the best floor, and
+"no better than its twin" where the bound is reached and the agent is not shown to owe that to its trunk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from devmind.curriculum.exam import Measure
 
 PASSED, OUTDONE, FAILED = "passed", "passed, a rule does better", "failed"
+NO_BETTER = "no better than its twin"
 GOAL_MISSED, NOT_GATED = "goal missed", "not gated"
+ABOVE, NOT_ABOVE, NOT_ASKED = "above", "not above", "not asked"
+"""Where a gate reads the twin: whether the agent is significantly above it; nobody knows where no twin was raised."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Threshold:
         lower_is_better: as its measure has it: said here for who has not measured yet.
         when_absent: 'fail', or 'skip' when the measure needs data that a run may not have been given.
         goal: it is judged and shown, and decides nothing: what is wanted, and not held by every run yet.
+        beats_twin: where a twin was raised (`--ablate`), the agent has to be significantly above it besides, on the
+            same episodes.
     """
 
     measure: str
@@ -33,11 +39,17 @@ class Threshold:
     when_absent: str = "fail"
     lower_is_better: bool = False
     goal: bool = False
+    beats_twin: bool = False
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the gate says of one measure."""
+    """What the gate says of one measure.
+
+    Attributes:
+        twin: ABOVE, NOT_ABOVE or NOT_ASKED where the gate reads the twin; else None.
+        no_better: the bound is reached, and the twin's is all that is missing.
+    """
 
     measure: str
     bound: float | None
@@ -46,12 +58,16 @@ class Decision:
     reason: str
     goal: bool = False
     beaten_by: str | None = None
+    twin: str | None = None
+    no_better: bool = False
 
     @property
     def verdict(self) -> str:
-        """In words, the same everywhere: PASSED, OUTDONE, FAILED or GOAL_MISSED."""
+        """In words, the same everywhere: PASSED, OUTDONE, NO_BETTER, FAILED or GOAL_MISSED."""
         if self.passed:
             return OUTDONE if self.beaten_by else PASSED
+        if self.no_better:
+            return NO_BETTER
         return GOAL_MISSED if self.goal else FAILED
 
     @property
@@ -69,9 +85,12 @@ class Verdict:
 
     @property
     def verdict(self) -> str:
-        """In words: PASSED, or FAILED, or OUTDONE where a rule does better at anything that was passed."""
+        """In words: PASSED, or FAILED, or OUTDONE where a rule does better at anything that was passed; NO_BETTER where
+        nothing but the twin stands against it.
+        """
         if not self.passed:
-            return FAILED
+            missed = [decision for decision in self.decisions if not (decision.passed or decision.goal)]
+            return NO_BETTER if missed and all(decision.no_better for decision in missed) else FAILED
         return OUTDONE if any(decision.verdict == OUTDONE for decision in self.decisions) else PASSED
 
     @property
@@ -86,13 +105,19 @@ class Gate:
 
     thresholds: Sequence[Threshold]
 
-    def judge(self, measures: Mapping[str, Measure], resamples: int = 2000) -> Verdict:
-        """Decide every threshold; a measure that is missing fails unless its threshold may be skipped."""
+    def judge(
+        self, measures: Mapping[str, Measure], resamples: int = 2000, above_twin: Mapping[str, bool] | None = None
+    ) -> Verdict:
+        """Decide every threshold; a measure that is missing fails unless its threshold may be skipped.
+
+        Args:
+            above_twin: by measure, whether the agent is significantly above its twin; None where there is no twin.
+        """
         decisions = []
         for threshold in self.thresholds:
             measure = measures.get(threshold.measure)
             if measure is not None:
-                decisions.append(_decide(threshold, measure, resamples))
+                decisions.append(_with_twin(_decide(threshold, measure, resamples), threshold, above_twin or {}))
             elif threshold.when_absent == "fail" and not threshold.goal:
                 reason = f"{threshold.measure} was not measured"
                 decisions.append(Decision(threshold.measure, threshold.bound, None, False, reason))
@@ -120,3 +145,18 @@ def _decide(threshold: Threshold, measure: Measure, resamples: int) -> Decision:
     if beaten_by := measure.beaten_by(resamples):
         reason += f"; a rule does better: {beaten_by} {measure.floor:.3f}"
     return Decision(measure.name, wanted, reached, passed, reason, threshold.goal, beaten_by)
+
+
+def _with_twin(decision: Decision, threshold: Threshold, above_twin: Mapping[str, bool]) -> Decision:
+    """The decision, where the gate reads the twin: nothing is held against the agent where no twin was asked."""
+    if not threshold.beats_twin:
+        return decision
+    above = above_twin.get(threshold.measure)
+    said = {True: ABOVE, False: NOT_ABOVE, None: NOT_ASKED}[above]
+    reason = f"{decision.reason}; whether it is above its twin was not asked"
+    if above is not None:
+        reason = f"{decision.reason}; {'' if above else 'not '}significantly above its twin"
+    missed = above is False
+    return replace(
+        decision, twin=said, reason=reason, passed=decision.passed and not missed, no_better=decision.passed and missed
+    )

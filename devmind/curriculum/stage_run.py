@@ -22,7 +22,7 @@ from devmind.checkpointing.lock import locked
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
 from devmind.curriculum.ablation import Control, compared, differences, fresh_trunk, identity_trunk
-from devmind.curriculum.examining import Examined, beside_scores, examine_skill
+from devmind.curriculum.examining import Examined, beside_scores, decide, examine_skill
 from devmind.curriculum.finished import RunResult, finished_run, identity, result
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, versions
@@ -300,7 +300,8 @@ class StageRun:
         return held_before(run, Agent.from_pretrained(folder), earlier, self.context)
 
     def _finish(self, agent: Agent, outcome: Outcome, moved: float) -> None:
-        examined = outcome.examined
+        twin = self._compared(agent, outcome.examined) if self.ablate else None
+        examined = self._beside_twin(outcome.examined, twin) if twin else outcome.examined
         start = self.journal.last("start") or {}
         old = (read_results(Path(start["agent"])) if start.get("agent") else None) or {}
         results = made.assemble(
@@ -313,7 +314,7 @@ class StageRun:
             matrix=made.matrix(self.stage.name, made.matrix_row(examined), old.get("matrix")),
             trunk_moved=moved,
             untouched=outcome.untouched.plain() if outcome.untouched else None,
-            ablation=self._compared(agent, examined) if self.ablate else None,
+            ablation=twin,
         )
         passed = results["verdict"]["passed"]
         folder = self._ends_in(agent, passed)
@@ -360,6 +361,16 @@ class StageRun:
         theirs = {name: measure for folder in folders for name, measure in (load(folder, twin) or {}).items()}
         mine = {name: m for item in examined if item.stage == self.stage.name for name, m in item.measures.items()}
         return told | {"differences": differences(mine, theirs, self.config.exam.bootstrap)}
+
+    def _beside_twin(self, examined: Sequence[Examined], twin: dict[str, Any]) -> list[Examined]:
+        """What was examined, decided again by gates that read the twin; whether lessons were repeated was not."""
+        above = {name: bool(found["significant"]) for name, found in twin["differences"].items()}
+        return [
+            decide(self.stage, item.skill, item.measures, self.context, above_twin=above)
+            if item.stage == self.stage.name
+            else item
+            for item in examined
+        ]
 
     def _twin(self, stage: Stage, begins: Path) -> RunResult:
         """The twin, raised once in a folder of its own with the run's steps and rehearsals; of cut lessons as many as

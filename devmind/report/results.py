@@ -91,7 +91,9 @@ class Exhibit(Part):
     labels: list[str] = Field(default_factory=list, description="what each picture of a strip shows, left to right")
 
 
-VerdictWord = Literal["passed", "passed, a rule does better", "failed", "goal missed", "not gated"]
+VerdictWord = Literal[
+    "passed", "passed, a rule does better", "no better than its twin", "failed", "goal missed", "not gated"
+]
 
 
 class MeasureResult(Part):
@@ -115,6 +117,9 @@ class MeasureResult(Part):
     goal: bool = Field(False, description="the bound is wanted and decides nothing")
     passed: bool | None
     verdict: VerdictWord | None = Field(None, description="the verdict in words; null: of an older devmind")
+    twin: Literal["above", "not above", "not asked"] | None = Field(
+        None, description="where the gate reads the twin of --ablate: whether the agent is above it; null: it does not"
+    )
     reason: str
     higher_is_better: bool = True
     note: str = ""

@@ -117,6 +117,27 @@ def test_the_rule_that_does_better_than_the_scores_bound_is_named(values, up, fl
     assert measure.beaten_by() == rule
 
 
+def test_what_should_come_from_the_trunk_passes_only_above_the_twin():
+    def judged(successes, above=None, *others, **threshold):
+        gate = Gate([Threshold("m", 0.90, beats_twin=True, **threshold), *others])
+        return gate.judge({"m": rate(successes, 400)}, above_twin=above)
+
+    assert judged(400).passed, "without a twin nothing is held against it"
+    assert judged(400).decisions[0].twin == "not asked"
+    assert judged(400, {"other": False}).decisions[0].twin == "not asked"
+    assert judged(400, {"m": True}).verdict == "passed"
+    level = judged(400, {"m": False})
+    assert (level.passed, level.verdict, level.decisions[0].verdict) == (False, *["no better than its twin"] * 2)
+    assert level.reasons[0].endswith("not significantly above its twin")
+    assert judged(340, {"m": True}).verdict == "failed", "the twin alone is no gate"
+    assert judged(340, {"m": False}).verdict == "failed"
+    assert judged(400, {"m": False}, Threshold("absent", 0.5)).verdict == "failed", "something else is missing too"
+    goal = judged(400, {"m": False}, goal=True)
+    assert (goal.passed, goal.decisions[0].told, goal.decisions[0].verdict) == (True, None, "no better than its twin")
+    blind = Gate([Threshold("m", 0.90)]).judge({"m": rate(400, 400)}, above_twin={"m": False})
+    assert (blind.passed, blind.decisions[0].twin) == (True, None), "a gate that does not read the twin"
+
+
 def test_there_are_three_verdicts_and_two_words_for_what_has_no_gate():
     def verdict(successes, **threshold):
         measure = rate(successes, 400, floors={"a rule": 0.93})

@@ -9,16 +9,20 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run
+from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.results import commit
 from devmind.curriculum.sleep import load_state, save_state
+from devmind.curriculum.stage import Skill
 from devmind.curriculum.teaching import Interrupted
 from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
@@ -240,6 +244,31 @@ def test_the_twin_has_a_fresh_trunk_and_the_same_lessons(tmp_path):
     assert ablation["differences"]["lamps-lit"]["n"] == 64
     twin = Agent.from_pretrained(tmp_path / "run" / "twin" / "newborn")
     assert twin.sha256() != Agent.from_pretrained(tmp_path / "run" / "start").sha256()
+
+
+@pytest.mark.parametrize(("same", "told"), [(True, "not above"), (False, "above")])
+def test_a_gate_that_reads_the_twin_is_decided_by_pairs_where_it_was_raised(tmp_path, monkeypatch, same, told):
+    """The exam is made easy, so that the bound is reached; what differs is how the twin did."""
+    found = stage_run.differences
+
+    def compared(mine, theirs, resamples):
+        assert set(mine) == set(theirs) == {"lamps-lit"}
+        good = {name: replace(measure, values=np.ones(measure.n)) for name, measure in mine.items()}
+        bad = {name: replace(measure, values=np.zeros(measure.n)) for name, measure in mine.items()}
+        return found(good, good if same else bad, resamples)
+
+    monkeypatch.setattr(stage_run, "differences", compared)
+    reads = Gate([Threshold("lamps-lit", 0.0, beats_twin=True)])
+    monkeypatch.setattr(Skill, "gate_in", lambda skill, context: reads)
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True)
+    results = json.loads(result.results.read_text())
+    [measure] = [measure for skill in results["skills"] for measure in skill["measures"]]
+    assert measure["twin"] == told
+    assert results["verdict"]["passed"] == measure["passed"] == (not same)
+    assert measure["verdict"] == ("no better than its twin" if same else measure["verdict"])
+    alone = runner.run_stage("lamps", config(), out=tmp_path / "alone")
+    [measure] = [one for skill in json.loads(alone.results.read_text())["skills"] for one in skill["measures"]]
+    assert (measure["twin"], measure["passed"]) == ("not asked", True)
 
 
 def test_a_curriculum_walks_in_the_order_of_what_stages_require(tmp_path):

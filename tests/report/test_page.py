@@ -166,6 +166,15 @@ def test_a_rule_that_does_better_is_named_beside_the_verdict(results: dict[str, 
     assert "may stand below a floor" not in words
 
 
+def test_a_gate_that_reads_the_twin_says_what_was_found(results: dict[str, Any]) -> None:
+    measure = results["skills"][0]["measures"][0]
+    for found, said in (("not asked", "above its twin: not asked"), ("above", "above its twin")):
+        measure["twin"] = found
+        assert said in Page(render(results)).words
+    measure |= {"twin": "not above", "verdict": "no better than its twin", "passed": False}
+    assert "✗ no better than its twin not above its twin" in Page(render(results)).words
+
+
 def test_a_floor_above_a_gate_is_told_where_lower_is_better_too(results: dict[str, Any]) -> None:
     depth = results["skills"][0]["measures"][2]
     depth["floor"] = 0.2

@@ -42,6 +42,15 @@ def test_a_twin_is_compared_with_n_and_interval(results: dict[str, Any]) -> None
     assert "ablation: not run" not in text
 
 
+def test_what_no_twin_was_asked_for_is_said(results: dict[str, Any]) -> None:
+    results["skills"][0]["measures"][0]["twin"] = "not asked"
+    name = results["skills"][0]["measures"][0]["name"]
+    assert f"whether it is above its twin was not asked: {name}" in " ".join(printed(results).split())
+    results["skills"][0]["measures"][0] |= {"twin": "not above", "verdict": "no better than its twin", "passed": False}
+    assert "was not asked" not in printed(results)
+    assert "✗ no better than its twin" in " ".join(printed(results).split())
+
+
 def test_a_rule_that_does_better_stands_beside_the_verdict(results: dict[str, Any]) -> None:
     row = next(line for line in printed(results).splitlines() if "orient/sight" in line)
     assert "✓ passed, a rule does better" in " ".join(row.split())

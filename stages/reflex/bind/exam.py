@@ -30,7 +30,7 @@ from stages.reflex.parts import on_trunk
 TICKS = 3
 OVERLAP = 0.5
 """Intersection over union from which on two boxes are of one thing, as in `locate/boxes`."""
-GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, goal=True)])
+GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, goal=True, beats_twin=True)])
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:

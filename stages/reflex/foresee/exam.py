@@ -18,7 +18,12 @@ from devmind.seeding import exam_seeds
 from stages.reflex.foresee.lesson import LEVELS, rows, squares
 from stages.reflex.parts import FORESEEN
 
-GATE = Gate([Threshold(f"foresee/{sense}", 0.85, lower_is_better=True, goal=True) for sense in FORESEEN.values()])
+GATE = Gate(
+    [
+        Threshold(f"foresee/{sense}", 0.85, lower_is_better=True, goal=True, beats_twin=True)
+        for sense in FORESEEN.values()
+    ]
+)
 EPISODES = 200
 
 
