@@ -17,7 +17,7 @@ from devmind.curriculum.examining import examine_skill, pick_skills, plain
 from devmind.curriculum.finished import run_folder
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage_run import RunResult, StageRun
-from devmind.curriculum.start import apply_trunk, load_stage, make_context, missing_parts
+from devmind.curriculum.start import apply_trunk, give_hearing, load_stage, make_context, missing_parts
 from devmind.errors import ConfigError, ExamError
 
 
@@ -55,11 +55,12 @@ def examine(
     """Examine a saved agent: `{"agent_sha256": ..., "passed": ..., "skills": {measure: {...}}}`.
 
     Raises:
-        ConfigError: the configuration wants a trunk that the agent does not have.
+        ConfigError: the configuration wants a trunk or an ear that the agent does not have.
         ExamError: the agent was not admitted to the stage, or the data does not allow the exam.
     """
     stage, loaded = load_stage(name), Agent.from_pretrained(agent)
     apply_trunk(config, loaded, agent)
+    give_hearing(loaded, config)
     sha256 = loaded.sha256()
     if missing := missing_parts(stage, loaded, for_exam=True):
         raise ExamError(

@@ -67,10 +67,10 @@ def admit(agent: Agent) -> None:
     if WORDS not in agent.heads:
         told = {"classes": len(KNOWN), "slots": TOKENS}
         agent.add_head(WORDS, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options=told, labels=KNOWN)
-    for head, tap in ((WRITTEN_ARC, LISTEN), (WRITTEN, f"trunk:{LISTEN}")) if writes(agent) else ():
+    for head, read in ((WRITTEN_ARC, LISTEN), (WRITTEN, f"trunk:{LISTEN}")) if writes(agent) else ():
         if head not in agent.heads:
             options = {"words": len(KNOWN), "kind": kind}
-            agent.add_head(head, "head.voice-written", tap, effector=TELL, stage=NAME, options=options, standby=True)
+            agent.add_head(head, "head.voice-written", read, effector=TELL, stage=NAME, options=options, standby=True)
     if KINDS_ARC not in agent.heads:
         kinds = {"kinds": len(KINDS)}
         agent.add_head(KINDS_ARC, "head.voice-kinds", LISTEN, effector=SORT, stage=NAME, options=kinds)

@@ -155,15 +155,22 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     counts = torch.full((len(logits),), logits.shape[1])
     words = torch.tensor([len(text.split()) for text in batch["texts"]])
     nats = (ctc(logits, counts, batch["texts"]) / words).clamp_max(50.0).mean().to(agent.device)
-    guided, value, told = batch["guided"], nats, {"words by the arc": nats.detach()}
-    if guided:
-        wanted = flat_start(batch["texts"], batch["spans"], logits.shape[1]).to(agent.device)
-        value = (1.0 - 0.8 * guided) * nats + 2.0 * guided * F.cross_entropy(logits.transpose(1, 2), wanted)
+    told, value = {"words by the arc": nats.detach()}, guided(logits, nats, batch)
     if WRITTEN_ARC in agent.heads:
         written: Any = agent.head(WRITTEN_ARC)(Tapped(tokens, here))
         by_writing = missed(written, batch["texts"], counts)
-        value, told["written by the arc"] = value + by_writing, by_writing.detach()
+        value = value + guided(written.frames, by_writing, batch)
+        told["written by the arc"] = by_writing.detach()
     return value, told
+
+
+def guided(logits: Tensor, nats: Tensor, batch: Mapping[str, Any]) -> Tensor:
+    """`nats`, and by how much logits [N, L, W] miss each word at equal places, as far as a batch is guided."""
+    share = batch["guided"]
+    if not share:
+        return nats
+    wanted = flat_start(batch["texts"], batch["spans"], logits.shape[1]).to(logits.device)
+    return (1.0 - 0.8 * share) * nats + 2.0 * share * F.cross_entropy(logits.transpose(1, 2), wanted)
 
 
 def flat_start(texts: Sequence[str], spans: Tensor, n: int, behind: float = 2.0) -> Tensor:

@@ -109,6 +109,9 @@ class Written(Output):
 class WrittenHead(Head):
     """Its body, and a layer of a decoder (Vaswani et al. 2017): attention to the words before, then to what was heard.
 
+    What each token is taken for is added to what it was (Nozaki and Komatsu 2021, arXiv 2104.02724): a word that was
+    noticed there need only be copied.
+
     Args:
         words: that are known, nothing among them; kind: of the body.
     """
@@ -133,12 +136,14 @@ class WrittenHead(Head):
         row, lead = in_order(tapped)
         of_body = {name[5:]: value for name, value in (kept or {}).items() if name.startswith("body ")}
         features, last = self.memory.over(row, of_body or None)
+        frames = self.frames(features)
+        features = features + frames.softmax(-1) @ self.known.weight
         old, was = features.new_zeros(len(row), HEARD - 1, features.shape[-1]), features.new_zeros(len(row), HEARD - 1)
         if kept is not None:
             old, was = kept["heard"], kept["here"]
         here = torch.cat((was > 0, torch.ones_like(features[..., 0], dtype=torch.bool)), 1)
         moments = lead[1] if len(lead) > 2 else None
-        return Written(self, torch.cat((old, features), 1), here, moments, self.frames(features), last)
+        return Written(self, torch.cat((old, features), 1), here, moments, frames, last)
 
     def foretold(self, heard: Tensor, here: Tensor, words: Tensor) -> Tensor:
         """Logits [B, N, W] of the word behind each of `words` int64 [B, N], the first of which is BLANK."""
@@ -165,8 +170,8 @@ class WrittenHead(Head):
         return torch.stack(found, 1)
 
     def _layer(self, asked: Tensor, words: Tensor, before: Tensor | None, shown: Tensor, here: Tensor) -> Tensor:
-        asked = asked + attended(self.asks[0](self.norms[0](asked)), *words.chunk(2, -1), before)
-        looked = attended(self.asks[1](self.norms[1](asked)), *shown.chunk(2, -1), here[:, None, None])
+        asked = asked + attended(self.asks[0](self.norms[0](asked)), words, before)
+        looked = attended(self.asks[1](self.norms[1](asked)), shown, here[:, None, None])
         asked = asked + self.out(looked)
         return self.answer(asked + self.net(self.norms[2](asked)))
 

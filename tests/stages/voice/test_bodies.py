@@ -14,8 +14,9 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.heads import Inlet
 from devmind.agent.taps import Tapped
+from devmind.curriculum import runner
 from devmind.curriculum.start import give_hearing
-from devmind.errors import ConfigError
+from devmind.errors import ConfigError, ExamError
 from devmind.learners.gradient import GradientLearner
 from devmind.learners.muon import MuonLearner
 from devmind.testing import check_head, tiny_agent, tiny_config, tiny_context
@@ -102,19 +103,25 @@ def test_words_come_moment_by_moment_as_at_once(kind: str, features: str) -> Non
 
 def test_writing_with_the_cache_is_writing_without() -> None:
     """Each word is the likeliest behind all words before it, whatever is kept of them; nothing follows nothing."""
-    head = WrittenHead(Inlet(8, 2), len(KNOWN)).eval()
-    with torch.inference_mode():
-        head.answer.bias[BLANK] -= 0.3  # so that some rows go on to the last word
-        output = head(Tapped(3.0 * torch.randn(40, 9, 2, 8), torch.ones(40, 9, 2, dtype=torch.bool)))
-        words, (heard, here) = output.words(), output.window()
-        plain = torch.full((40, 1), BLANK)
-        for _ in range(LONGEST):
-            following = head.foretold(heard, here, plain)[:, -1].argmax(-1)
-            ended = (plain[:, -1] == BLANK) & (plain.shape[1] > 1)
-            plain = torch.cat((plain, torch.where(ended, BLANK, following)[:, None]), 1)
-    assert torch.equal(words, plain[:, 1:])
-    assert len({tuple(row) for row in words.tolist()}) > 1
-    assert (words[:, -1] != BLANK).any()
+    tokens, here, every = 3.0 * torch.randn(8, 9, 2, 8), torch.ones(8, 9, 2, dtype=torch.bool), set[tuple[int, ...]]()
+    for seed in range(30):
+        torch.manual_seed(seed)
+        head = WrittenHead(Inlet(8, 2), len(KNOWN)).eval()
+        with torch.inference_mode():
+            for parameter in head.parameters():
+                parameter *= 2.0  # so that one says other words than another
+            output = head(Tapped(tokens, here))
+            words, (heard, there) = output.words(), output.window()
+            plain = torch.full((8, 1), BLANK)
+            for _ in range(LONGEST):
+                following = head.foretold(heard, there, plain)[:, -1].argmax(-1)
+                ended = (plain[:, -1] == BLANK) & (plain.shape[1] > 1)
+                plain = torch.cat((plain, torch.where(ended, BLANK, following)[:, None]), 1)
+        assert torch.equal(words, plain[:, 1:])
+        every |= {tuple(row) for row in words.tolist()}
+    assert len(every) > 10
+    assert any(row[0] != BLANK == row[-1] for row in every), "some end before the last word"
+    assert any(row[-1] != BLANK for row in every), "some do not"
 
 
 def test_what_is_further_back_than_it_looks_is_not_written_of() -> None:
@@ -212,6 +219,14 @@ def test_who_was_built_by_settings_is_saved_and_loaded_as_such(tmp_path: Path) -
         ]
     assert torch.equal(outputs[0].logits, outputs[1].logits)
     assert again.config.hearing == agent.config.hearing
+
+
+def test_an_exam_of_what_was_never_built_says_so(tmp_path: Path) -> None:
+    hearing("gru", "logmel", "ctc").save_pretrained(tmp_path / "agent")
+    with pytest.raises(ExamError, match=f"it lacks {parts.WRITTEN}, {parts.WRITTEN_ARC}"):
+        runner.examine("voice", tmp_path / "agent", tiny_config("hearing.words=seq2seq"))
+    with pytest.raises(ConfigError, match=r"hearing.features=mfcc cannot be had"):
+        runner.examine("voice", tmp_path / "agent", tiny_config("hearing.features=mfcc"))
 
 
 def test_an_exam_reads_what_was_written_where_that_is_asked_for(

@@ -1,0 +1,93 @@
+"""How fast an agent hears, repeats and says on one core, Moment by Moment as in a life: the real-time factor of each,
+which is CPU seconds by seconds of sound (goal: 0.3 on one core of 100 GFLOP/s).
+
+    OMP_NUM_THREADS=1 python benchmarks/voice_speed.py [--agent after-voice] [--seconds 10]
+
+What is heard is noise; what is said are words of its lessons, from the page to sound, Griffin-Lim included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from devmind.acting import Actor
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick
+from devmind.agent.threads import intra_op_threads
+from devmind.curriculum.machine import gflops
+from devmind.moment import SOUND_RATE_HZ, TICK_HZ, TICK_SAMPLES
+from devmind.raised import raised
+from stages.voice import parts
+from stages.voice.caregiver.speech import SPOKEN
+from stages.voice.listening import Hearing, repeat
+from stages.voice.say.lesson import pages
+
+GOAL = 0.3
+
+
+def heard_by_trunk(agent: Agent, moments: list[np.ndarray]) -> float:
+    """Words and kinds by the heads on the trunk, as `devmind hear` asks them; seconds of sound."""
+    list(Hearing(agent, moments).words())
+    return len(moments) / TICK_HZ
+
+
+def heard_by_arcs(agent: Agent, moments: list[np.ndarray]) -> float:
+    """Words and kinds by the arcs; seconds of sound."""
+    actor = Actor(agent, 1, effectors=(parts.NOTE, parts.SORT), trunk=False)
+    for number, moment in enumerate(moments):
+        actor.act(collate_tick({parts.SOUND: moment[None, None]}, np.array([number == 0])))
+    return len(moments) / TICK_HZ
+
+
+def repeated(agent: Agent, moments: list[np.ndarray]) -> float:
+    """What is heard said again by the codec; seconds of sound."""
+    return len(repeat(agent, moments)[1]) / SOUND_RATE_HZ
+
+
+def said(agent: Agent, moments: list[np.ndarray]) -> float:
+    """As many words as there are seconds of `moments`, read and said; seconds of sound."""
+    seconds, codec = 0.0, agent.head(parts.CODEC)
+    for number in range(max(1, len(moments) // TICK_HZ)):
+        actor = Actor(agent, 1, effectors=(parts.SPEAK,), standing={parts.SPEAK: (parts.SAY,)})
+        done: Any = actor.act(pages([SPOKEN[number % len(SPOKEN)]]))
+        sound = codec.as_sound(done.outputs[parts.SAY].mode()[0])
+        assert sound is not None
+        seconds += len(sound) / SOUND_RATE_HZ
+    return seconds
+
+
+WAYS: dict[str, Callable[[Agent, list[np.ndarray]], float]] = {
+    "heard by the trunk": heard_by_trunk,
+    "heard by the arcs": heard_by_arcs,
+    "repeated by the codec": repeated,
+    "words said": said,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agent", default="after-voice", help="a saved agent, or one that comes with devmind")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    given = parser.parse_args()
+    agent = Agent.from_pretrained(raised().get(given.agent, Path(given.agent))).eval()
+    rng = np.random.default_rng(0)
+    moments = [rng.normal(0, 0.1, TICK_SAMPLES).astype(np.float32) for _ in range(round(given.seconds * TICK_HZ))]
+    with intra_op_threads(1):
+        print(f"one core: {gflops():.1f} GFLOP/s (float32); goal {GOAL}")
+        print(f"{'':<24} {'sound s':>8} {'CPU s':>8} {'real-time factor':>17}")
+        for name, way in WAYS.items():
+            way(agent, moments[:10])  # what is made once
+            began = time.process_time()
+            seconds = way(agent, moments)
+            took = time.process_time() - began
+            print(f"{name:<24} {seconds:>8.1f} {took:>8.2f} {took / seconds:>17.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
