@@ -1,11 +1,13 @@
 """Many senses in one step, or one sense after the other: from one agent, at equal steps and as many examples of each.
 
-    OMP_NUM_THREADS=1 python benchmarks/many_senses.py AGENT --steps 120
+    OMP_NUM_THREADS=1 python benchmarks/many_senses.py [AGENT] --steps 90 --seeds 0 1 2 3 4 5 [--write]
 
-`together`: the lesson `senses`, all weights 1. `balanced`: the same with weights that make the parts' gradients on the
-trunk equally large, by their norms in the first steps of `together`. `in turn`: a third of the steps each for sight,
-hearing and reading; what has both senses in `together` is shared among the first two. Each is asked the same things of
-held-out pairs and the same pages of held-out text; differences are paired, with 95 % intervals over what was asked.
+`together`: the lesson `senses`, all weights 1. `balanced`: the same with weights that make the parts' gradients on what
+learns of the trunk equally large, by their norms in the first steps of `together`. `in turn`: a third of the steps each
+for sight, hearing and reading; what has both senses in `together` is shared among the first two. Without AGENT each
+seed has a fresh small one. Each is asked the same things of held-out pairs and the same pages of held-out text; nats a
+byte of the right answer are compared, paired by seed. `--write` keeps what was found where the lesson takes its weights
+from and the report its verdict (`stages/language/senses/measured.json`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import copy
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,108 +25,135 @@ import torch
 
 from devmind import worlds
 from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context, Scalars
 from devmind.learners.joint import JointLearner, JointLoss
-from devmind.seeding import exam_seeds
+from devmind.seeding import exam_seeds, numpy_rng
 from stages.language import parts
-from stages.language.answering import answers
 from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS
 from stages.language.name.lesson import COLOUR, KIND
 from stages.language.parts import SIGHT, SOUND, TEXT
 from stages.language.read.corpus import as_bytes, corpus
 from stages.language.read.pages import LENGTHS, page_batch, telling
-from stages.language.senses.lesson import BOTH, LOSSES, ROWS, THINGS, lesson_batch, part_batch, sounding
+from stages.language.seeing import Page, batch_of
+from stages.language.senses.lesson import BOTH, LOSSES, ROWS, THINGS, lesson_batch, part_batch, sounding, writing_loss
+from stages.language.senses.measured import BALANCED, FILE, IN_TURN, TOGETHER, Measured
 
 TURNS = (SIGHT, SOUND, TEXT)
-TELL = 20
-LONGEST = 12
-"""Bytes of an answer."""
 FIRST = 20
 """Steps of `together` by whose norms the weights are balanced."""
+SMALL: dict[str, Any] = {"size": "tiny", "width": 48, "layers": 1, "attention_heads": 4}
+PAGES = 16
 
 
-def taught(start: Agent, context: Context, steps: int, rate: float, way: str, weights: dict[str, float]) -> Any:
+def beginner(seed: int, folder: Path | None) -> Agent:
+    """The agent that all ways of a seed begin with."""
+    if folder:
+        return Agent.from_pretrained(folder)
+    agent = Agent(AgentConfig(seed=seed, **SMALL))
+    for sense in (SIGHT, SOUND):
+        agent.add_encoder(sense)
+    parts.admit(agent)
+    return agent
+
+
+def taught(
+    start: Agent, context: Context, steps: int, rate: float, way: str, weights: dict[str, float]
+) -> tuple[Agent, list[Scalars]]:
     """The agent that comes of one way of teaching, and what was told of each step."""
     agent = copy.deepcopy(start).train()
     loss, trains = JointLoss(LOSSES, weights), parts.trained(agent)
     learner = JointLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains)
     learner.steps, told = steps, list[Scalars]()
     learner.begin(0)
-    began_s = time.process_time()
     for step in range(steps):
         part = TURNS[min(step * len(TURNS) // steps, len(TURNS) - 1)]
         rows = 3 * ROWS // 4 if part == TEXT else 9 * ROWS // 8  # as many of each as three steps of `together` have
-        batch = part_batch(context, step, rows, part) if way == "in turn" else lesson_batch(context, step, ROWS)
+        batch = part_batch(context, step, rows, part) if way == IN_TURN else lesson_batch(context, step, ROWS)
         told.append({name: float(value) for name, value in learner.update(batch, step).items()})
-        if step % TELL == 0 or step == steps - 1:
-            shown = {name: round(value, 3) for name, value in told[-1].items()}
-            print(way, step, f"{time.process_time() - began_s:.0f} s", json.dumps(shown), flush=True)
     learner.end()
     return agent.eval(), told
 
 
-def asked(agent: Agent, context: Context, n: int) -> dict[str, np.ndarray]:
-    """One value for each thing that was asked: whether the answer was right; and nats a byte of each page."""
+@torch.no_grad()
+def asked(agent: Agent, context: Context, n: int) -> dict[str, float]:
+    """Nats a byte of the right answers to each kind of question, and of held-out pages."""
     of = sounding(context, exam_seeds(n, context.seed, "senses"), HELD_OUT)
-    senses = {SIGHT: of.shown.sight, SOUND: of.sound}
     colours, nouns = of.shown.pairs[:, 0].T
-    right = {}
-    for part, kept in THINGS.items():
-        said = answers(agent, {**{name: senses[name] for name in kept}, TEXT: [KIND] * n}, LONGEST)
-        right[f"form by {part}"] = [text == f" {a(NOUNS[noun])}." for text, noun in zip(said, nouns, strict=True)]
-    for part in (SIGHT, BOTH):
-        said = answers(agent, {**{name: senses[name] for name in THINGS[part]}, TEXT: [COLOUR] * n}, LONGEST)
-        right[f"colour by {part}"] = [text == f" {COLOURS[at]}." for text, at in zip(said, colours, strict=True)]
+    forms = [Page(KIND, f" {a(NOUNS[noun])}.") for noun in nouns]
+    kinds = {f"form by {part}": (forms, kept) for part, kept in THINGS.items()}
+    said = [Page(COLOUR, f" {COLOURS[colour]}.") for colour in colours]
+    kinds |= {f"colour by {part}": (said, THINGS[part]) for part in (SIGHT, BOTH)}
+    found = {}
+    for name, (pages, kept) in kinds.items():
+        batch = batch_of(of.shown, pages, numpy_rng("asked"))
+        batch["senses"][SOUND], batch["present"][SOUND] = torch.from_numpy(of.sound)[:, None], batch["present"][TEXT]
+        for about in ("senses", "present"):
+            batch[about] = {sense: value for sense, value in batch[about].items() if sense in (*kept, TEXT)}
+        found[name] = float(writing_loss(agent, batch)[0])
     text, length = as_bytes(corpus(context).held_out), LENGTHS[context.config.size]
-    pages = text[: len(text) // length * length].reshape(-1, length)[: n // 4]
-    with torch.no_grad():
-        nats = telling(agent, page_batch(pages)).mean(1).numpy()
-    return {name: np.array(each, float) for name, each in right.items()} | {"nats a byte": nats}
+    read = text[: len(text) // length * length].reshape(-1, length)[:PAGES]
+    return found | {"reading": float(telling(agent, page_batch(read)).mean())}
 
 
-def compared(name: str, one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
-    """Paired differences."""
-    print(f"\n{name}: mean difference +- 1.96 standard errors")
-    for what, values in one.items():
-        apart = values - other[what]
-        half = 1.96 * apart.std(ddof=1) / np.sqrt(len(apart))
-        means = f"{values.mean():.3f} and {other[what].mean():.3f}"
-        print(f"  {what}: {means}; {apart.mean():+.3f} +- {half:.3f} (n = {len(apart)})")
+def balance(told: list[Scalars]) -> dict[str, float]:
+    """The weights that make the parts' gradients equally large, by their norms in the first steps."""
+    norms = {part: np.mean([float(x[f"{part}/gradient norm"]) for x in told[:FIRST]]) for part in (*THINGS, TEXT)}
+    return {part: float(np.mean(list(norms.values())) / norm) for part, norm in norms.items()}
 
 
-def main() -> None:
-    """Teach each way, ask, compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("agent", type=Path)
-    parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--n", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--ways", nargs="+", default=["together", "balanced", "in turn"])
-    given = parser.parse_args()
-    context = Context(load("nursery"), given.seed, "cpu", Path("."), worlds.make)
-    start = Agent.from_pretrained(given.agent)
-    with examination(start):
-        found = {"before": asked(start, context, given.n)}
-    weights = dict.fromkeys((*THINGS, TEXT), 1.0)
-    for way in given.ways:
+def pair(folder: Path | None, seed: int, given: Any) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """What each way of one seed came to, and the weights that balanced it."""
+    start = beginner(seed, folder)
+    context = Context(load(start.config.size), seed, "cpu", Path("."), worlds.make)
+    weights, found = dict.fromkeys((*THINGS, TEXT), 1.0), dict[str, dict[str, float]]()
+    for way in (TOGETHER, BALANCED, IN_TURN):
+        began_s = time.process_time()
         agent, told = taught(start, context, given.steps, given.rate, way, weights)
         with examination(agent):
             found[way] = asked(agent, context, given.n)
-        print(way, {name: round(float(each.mean()), 3) for name, each in found[way].items()}, flush=True)
-        if way == "together":
-            names = {name for scalars in told for name in scalars if name.startswith("cosine/") or "norm" in name}
-            means = {name: np.mean([each[name] for each in told if name in each]) for name in sorted(names)}
-            print("means:", {name: round(float(value), 3) for name, value in means.items()})
-            norms = {part: np.mean([x[f"{part}/gradient norm"] for x in told[:FIRST]]) for part in weights}
-            weights = {part: float(np.mean(list(norms.values())) / norm) for part, norm in norms.items()}
-            print("weights that balance:", {part: round(value, 2) for part, value in weights.items()})
-    for name, value in found.items():
-        for other in list(found)[: list(found).index(name)]:
-            compared(f"{name} and {other}", value, found[other])
+        shown = {name: round(value, 3) for name, value in found[way].items()}
+        print(seed, way, f"{time.process_time() - began_s:.0f} s", json.dumps(shown), flush=True)
+        if way == TOGETHER:
+            balancing = balance(told)
+            cosines = {name: np.mean([float(x[name]) for x in told if name in x]) for name in told[-1]
+                       if name.startswith("cosine/")}  # fmt: skip
+            print(seed, "weights", {k: round(v, 2) for k, v in balancing.items()}, "cosines",
+                  {k: round(float(v), 3) for k, v in cosines.items()}, flush=True)  # fmt: skip
+        weights = balancing if way == TOGETHER else dict.fromkeys(weights, 1.0)
+    return found, balancing
+
+
+def main() -> None:
+    """Teach each way of every seed, ask, compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("agent", type=Path, nargs="?")
+    parser.add_argument("--steps", type=int, default=90)
+    parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--n", type=int, default=96)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(6)))
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    each = [pair(given.agent, seed, given) for seed in given.seeds]
+    ways, names = each[0][0], each[0][0][TOGETHER]
+    found = Measured(
+        agent=f"agents that go on from {given.agent.name}" if given.agent else "fresh small agents",
+        steps=given.steps,
+        seeds=given.seeds,
+        nats={way: {name: [round(found[way][name], 4) for found, _ in each] for name in names} for way in ways},
+        balancing={part: round(float(np.mean([w[part] for _, w in each])), 3) for part in each[0][1]},
+    )
+    for way, than in ((TOGETHER, IN_TURN), (BALANCED, IN_TURN), (BALANCED, TOGETHER)):
+        print(f"\n{way} and {than}: nats a byte fewer, paired by seed [95 %]")
+        for name in (*names, None):
+            mean, low, high = found.fewer(way, than, name)
+            print(f"  {name or 'all'}: {mean:+.3f} [{low:+.3f}, {high:+.3f}]")
+    print(f"\n{found.verdict()}")
+    if given.write:
+        FILE.write_text(json.dumps(asdict(found), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from devmind.curriculum.timing import peak_memory_mb, with_rest
 from devmind.plugins import about
 
 SCHEMA = 1
-OF_A_LESSON = ("rehearsals", "rehearsal_share", "trained", "unrehearsed")
+OF_A_LESSON = ("rehearsals", "rehearsal_share", "trained", "unrehearsed", "compared")
 
 
 def commit() -> str:

@@ -235,6 +235,7 @@ class Lesson:
         minutes: what those steps take at size nursery on two cores of 100 GFLOP/s each in float32, rehearsals left
             out, told by `stage describe`; how often it rehearses follows from it, and nothing else.
         unrehearsed: why later stages do not rehearse this lesson, as a sentence; "" where they do. The report shows it.
+        compared: what was measured of it beside another way to teach the same, as sentences. The report shows it.
         rehearses: lessons of its own stage, taught before it, that it mixes in too; one named twice comes twice as
             often. Each of these and of what earlier stages have to rehearse comes in turn.
         rehearsal_every: one of so many updates is a rehearsal, at most. 0: none, where nothing is trained that an
@@ -258,6 +259,7 @@ class Lesson:
     steps: int
     minutes: float
     unrehearsed: str = ""
+    compared: str = ""
     rehearses: tuple[str, ...] = ()
     rehearsal_every: int = 3
     undoes_earlier: bool = True

@@ -58,6 +58,7 @@ def teach_planned(
         rehearsal_share=taught.rehearsal_share,
         trained=taught.trained,
         unrehearsed=lesson.unrehearsed,
+        compared=lesson.compared,
     )
     was = resume or {"update": 0, "seconds": 0.0}
     left = plan.lessons[len(before) + 1 :]

@@ -79,6 +79,7 @@ class LessonResult(Part):
         default_factory=dict, description="numbers by part of the agent that its learner may change"
     )
     unrehearsed: str = Field("", description="why later stages do not rehearse it; empty where they do")
+    compared: str = Field("", description="what was measured of it beside another way to teach the same; else empty")
 
 
 class Exhibit(Part):

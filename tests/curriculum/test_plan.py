@@ -178,7 +178,10 @@ def test_how_often_follows_from_the_lessons_minutes_and_is_kept_in_the_journal(t
     assert weights(resumed) == weights(straight)
 
 
-def test_the_report_says_what_was_trained_and_rehearsed(tmp_path, raised):
+def test_the_report_says_what_was_trained_rehearsed_and_measured(tmp_path, raised, monkeypatch):
+    stage, said = STAGES["later"], "Beats one lamp after the other: 0.2 fewer."
+    lessons = stage.lessons
+    monkeypatch.setattr(stage, "lessons", lambda context: [replace(one, compared=said) for one in lessons(context)])
     result = runner.run_stage("later", config(), out=tmp_path / "runs" / "later", agent=raised)
     (lesson,) = json.loads(result.results.read_text())["lessons"]
     assert lesson["rehearsals"] == 6
@@ -186,7 +189,8 @@ def test_the_report_says_what_was_trained_and_rehearsed(tmp_path, raised):
     assert set(lesson["trained"]) >= {"trunk", "readout", "heads.later-lit", "heads.lamps-deep"}
     assert "encoders.body" not in lesson["trained"]
     assert "heads.lamps-lit" not in lesson["trained"]
-    assert "Later stages rehearse it." in result.report.read_text()
+    assert lesson["compared"] == said
+    assert f"Later stages rehearse it. Measured: {said}" in result.report.read_text()
 
 
 def test_a_learner_that_takes_no_rehearsals_is_refused_before_a_step(tmp_path, monkeypatch, raised):

@@ -29,6 +29,7 @@ from stages.language.name.lesson import COLOUR, KIND
 from stages.language.parts import SIGHT, SOUND, TEXT
 from stages.language.read import lesson as read_lesson
 from stages.language.seeing import Page, as_read, batch_of, nats_of
+from stages.language.senses.measured import measured
 from stages.language.teaching import taught
 
 NAME = "senses"
@@ -38,8 +39,7 @@ BOTH = "both"
 THINGS: Mapping[str, tuple[str, ...]] = {SIGHT: (SIGHT,), SOUND: (SOUND,), BOTH: (SIGHT, SOUND)}
 """What is sensed of a thing, by the part of a step."""
 WEIGHTS = {SIGHT: 1.0, SOUND: 1.0, BOTH: 1.0, TEXT: 1.0}
-"""Of each part's loss. `benchmarks/many_senses.py` measures those that balance the gradients; whether they teach better
-is not measured yet."""
+"""Of each part's loss, as measured (`measured.py`): those that balance the gradients, had they taught better."""
 LOUDNESS = (0.8, 1.4)
 _PAGES = 1_000_000
 """Pages from here on are not those of the lesson `read`."""
@@ -64,6 +64,7 @@ def lesson(context: Context) -> Lesson:
         "learner": JointLearner,
         "skills": ("name", "read"),
         "learns_from": (read_lesson.group(context),),
+        "compared": measured().verdict(),
     }
     return taught(context, NAME, JointLoss(LOSSES, WEIGHTS), lesson_batch, STEPS, ROWS, 1e-3, 2.0, **more)
 

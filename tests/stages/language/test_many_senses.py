@@ -20,6 +20,7 @@ from stages.language.name.lesson import COLOUR, KIND
 from stages.language.parts import SIGHT, SOUND, TEXT
 from stages.language.senses import lesson
 from stages.language.senses.lesson import BOTH, THINGS, lesson_batch, part_batch, sounding, things
+from stages.language.senses.measured import BALANCED, IN_TURN, TOGETHER, Measured, measured
 from stages.language.stage import LanguageStage
 
 
@@ -104,3 +105,50 @@ def test_it_is_a_lesson_of_the_stage_and_goes_on_in_turns_of_pages(context: Cont
     taught = [one.name for one in LanguageStage().lessons(context)]
     assert taught.index("senses") < taught.index("talk")
     assert "senses" in lessons.TURNS[lessons.TALK]
+
+
+def told(together: list[float], in_turn: list[float], balanced: list[float]) -> Measured:
+    """Nats a byte of each seed: at reading one more than at form, which the mean over both must not see."""
+    ways = {TOGETHER: together, IN_TURN: in_turn, BALANCED: balanced}
+    nats = {way: {"form": each, "reading": [1 + value for value in each]} for way, each in ways.items()}
+    return Measured("fresh small agents", 100, list(range(len(together))), nats, {SIGHT: 0.812, TEXT: 1.5})
+
+
+def test_many_senses_beat_one_after_the_other_where_every_pair_says_so() -> None:
+    better = told([1.0, 1.2, 1.1, 1.4], [1.5, 1.6, 1.7, 1.9], [1.0, 1.3, 1.0, 1.4])
+    assert better.beats
+    mean, low, high = better.fewer(TOGETHER, IN_TURN)
+    assert mean == pytest.approx(0.5)
+    apart = np.array([0.5, 0.4, 0.6, 0.5])
+    half = 3.182 * apart.std(ddof=1) / 2  # Student's t with three degrees of freedom
+    assert (low, high) == (pytest.approx(0.5 - half, abs=1e-3), pytest.approx(0.5 + half, abs=1e-3))
+    assert better.fewer(TOGETHER, IN_TURN, "form") == pytest.approx(better.fewer(TOGETHER, IN_TURN))
+    said = better.verdict()
+    assert said.startswith("Beats one sense after the other at equal steps: +0.500 [+0.370, +0.630] nats a byte fewer")
+    assert "4 pairs of fresh small agents, 100 steps" in said
+    assert "Weights are 1 for all" in said
+    assert better.weights == {SIGHT: 1.0, TEXT: 1.0}
+
+
+def test_what_is_not_shown_is_not_said_and_weights_are_those_that_teach_better() -> None:
+    undecided = told([1.0, 1.2, 1.1, 1.4], [1.5, 0.9, 1.3, 1.2], [0.7, 0.8, 0.8, 1.0])
+    assert not undecided.beats
+    assert undecided.verdict().startswith("Does not beat one sense after the other")
+    assert "shown to be worse" not in undecided.verdict()
+    assert undecided.weights == {SIGHT: 0.81, TEXT: 1.5}
+    assert "Weights are those that balance the gradients" in undecided.verdict()
+    worse = told([1.5, 1.6, 1.7, 1.9], [1.0, 1.2, 1.1, 1.4], [1.5, 1.6, 1.7, 1.9])
+    assert worse.verdict().startswith("Does not beat")
+    assert "It is shown to be worse." in worse.verdict()
+
+
+def test_the_lesson_has_the_weights_that_were_measured_and_its_report_says_what_was_found(context: Context) -> None:
+    found = measured()
+    assert found.weights == lesson.WEIGHTS
+    assert len(found.seeds) >= 5
+    assert all(len(values) == len(found.seeds) for way in found.nats.values() for values in way.values())
+    asked = {"colour by both", "colour by sight", "form by both", "form by sight", "form by sound", "reading"}
+    assert set(found.nats) == {TOGETHER, BALANCED, IN_TURN}
+    assert all(set(each) == asked for each in found.nats.values())
+    (senses,) = [one for one in LanguageStage().lessons(context) if one.name == "senses"]
+    assert senses.compared == found.verdict()

@@ -1,0 +1,82 @@
+"""What was measured of many senses in one step against one sense after the other, and what follows from it.
+
+`benchmarks/many_senses.py --write` measures and writes `measured.json`; this judges it, in the lesson's weights and in
+a sentence that the report of every run shows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+FILE = Path(__file__).with_name("measured.json")
+TOGETHER, BALANCED, IN_TURN = "together", "balanced", "in turn"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Agents that were taught in several ways by equal steps, each seed's from one agent.
+
+    Attributes:
+        agent: of which kind they are, in words; steps: of each way; seeds: of each pair.
+        nats: by way and by what was asked of held-out pairs and pages, nats a byte of the right answer for each seed.
+        balancing: by part of a step, the weights that make gradients equally large, mean over seeds.
+    """
+
+    agent: str
+    steps: int
+    seeds: list[int]
+    nats: Mapping[str, Mapping[str, list[float]]]
+    balancing: Mapping[str, float]
+
+    def of(self, way: str) -> np.ndarray:
+        """Nats a byte, mean over all that was asked, float64 [seeds]."""
+        return np.mean([self.nats[way][asked] for asked in sorted(self.nats[way])], 0)
+
+    def fewer(self, way: str, than: str, asked: str | None = None) -> tuple[float, float, float]:
+        """How many nats a byte fewer one way needs than another, paired by seed, with its 95 % interval (Student's t).
+
+        Args:
+            asked: of this alone; by default of all.
+        """
+        one, other = (self.of(each) if asked is None else np.array(self.nats[each][asked]) for each in (way, than))
+        apart = other - one
+        half = stats.t.ppf(0.975, len(apart) - 1) * stats.sem(apart)
+        return float(apart.mean()), float(apart.mean() - half), float(apart.mean() + half)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Of each part's loss: those that balance where they are shown to teach better, else 1."""
+        better = self.fewer(BALANCED, TOGETHER)[1] > 0
+        return {part: round(weight, 2) if better else 1.0 for part, weight in self.balancing.items()}
+
+    @property
+    def beats(self) -> bool:
+        """Whether many senses in one step are shown to beat one sense after the other."""
+        return self.fewer(TOGETHER, IN_TURN)[1] > 0
+
+    def verdict(self) -> str:
+        """Both findings, in two sentences."""
+        mean, low, high = self.fewer(TOGETHER, IN_TURN)
+        says = "Beats" if self.beats else "Does not beat"
+        worse = " It is shown to be worse." if high < 0 else ""
+        weights = "those that balance the gradients" if set(self.weights.values()) != {1.0} else "1 for all"
+        gain, least, most = self.fewer(BALANCED, TOGETHER)
+        pairs = f"{len(self.seeds)} pairs of {self.agent}, {self.steps} steps"
+        return (
+            f"{says} one sense after the other at equal steps: {mean:+.3f} [{low:+.3f}, {high:+.3f}] nats a byte "
+            f"fewer ({pairs}).{worse} Weights are {weights}: balanced, they need {gain:+.3f} "
+            f"[{least:+.3f}, {most:+.3f}] fewer."
+        )
+
+
+@cache
+def measured() -> Measured:
+    """What `measured.json` holds."""
+    return Measured(**json.loads(FILE.read_text(encoding="utf-8")))
