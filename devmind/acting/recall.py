@@ -44,19 +44,9 @@ def said_in(entry: Entry) -> str:
     return said if isinstance(said, str) else ""
 
 
-def as_recall(entry: Entry, now_s: float, keys: Mapping[str, Key]) -> Recall:
-    """An entry as the agent gets it back: with its age in seconds, and how much it is like `keys`, which asked."""
-    return Recall(payload(entry), max(0.0, now_s - entry.time_s), likeness(entry.keys, keys))
-
-
-def likeness(kept: Mapping[str, Key], asking: Mapping[str, Key]) -> float:
-    """The mean cosine of keys of the senses that both have, made by the same encoder; 1 where there are none."""
-    cosines = [
-        float(key.vector @ asking[sense].vector)
-        for sense, key in kept.items()
-        if sense in asking and asking[sense].encoder == key.encoder
-    ]
-    return sum(cosines) / len(cosines) if cosines else 1.0
+def as_recall(entry: Entry, now_s: float) -> Recall:
+    """An entry as the agent gets it back, with its age in seconds."""
+    return payload(entry), max(0.0, now_s - entry.time_s)
 
 
 @torch.no_grad()
@@ -66,8 +56,8 @@ def recalled_tokens(agent: Agent, rows: Sequence[Sequence[Recall]]) -> Encoded |
     Senses that this agent has no encoder for are left out.
     """
     known = set(agent.sense_order)
-    kept = [[one._replace(senses={s: v for s, v in one.senses.items() if s in known}) for one in row] for row in rows]
-    if not any(one.senses for row in kept for one in row):
+    kept = [[({s: v for s, v in senses.items() if s in known}, age_s) for senses, age_s in row] for row in rows]
+    if not any(senses for row in kept for senses, _ in row):
         return None
     return agent.encode_recalled(collate_recalled(kept))
 
@@ -143,7 +133,7 @@ class OwnMemories:
         self.entries: list[list[Entry]] = [[] for _ in memories]
 
     def find(self, percepts: Percepts) -> list[list[Recall]]:
-        """The memories nearest to what each row senses, with their ages by each memory's own clock and likeness."""
+        """The memories nearest to what each row senses, with their ages by each memory's own clock."""
         keys, batch = keys_of(self.agent, percepts, self.senses, self.hashes), percepts.batch
         heard = [""] * len(keys)
         if PAGE in batch["senses"] and batch["senses"][PAGE].dtype == torch.uint8:
@@ -154,8 +144,8 @@ class OwnMemories:
             for memory, own, said in zip(self.memories, keys, heard, strict=True)
         ]
         return [
-            [as_recall(entry, memory.now_s, own) for entry in found]
-            for memory, found, own in zip(self.memories, self.entries, keys, strict=True)
+            [as_recall(entry, memory.now_s) for entry in found]
+            for memory, found in zip(self.memories, self.entries, strict=True)
         ]
 
     def __call__(self, percepts: Percepts) -> Encoded | None:

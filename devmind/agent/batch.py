@@ -7,7 +7,7 @@
     batch["reward"]          float32 [B, T]  received with this Moment
     batch["actions"][name]   optional: what was done in this Moment, by effector, [B, T, ...], zeros where nothing was
     batch["acted"][name]     with it: bool [B, T]
-    batch["recalled"]        optional: senses [B, T, R, ...] and present; age_s, alike float32 and valid bool [B, T, R]
+    batch["recalled"]        optional: senses [B, T, R, ...], present, age_s float32 [B, T, R], valid bool [B, T, R]
 
 Lessons add their targets under further names.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,20 +30,8 @@ BODY_SIZE = 16
 RECALLED_BUDGET = 4
 
 Batch = dict[str, Any]
-
-
-class Recall(NamedTuple):
-    """A remembered Moment as it comes back.
-
-    Attributes:
-        senses: what was sensed then.
-        age_s: how long ago that was, in seconds.
-        alike: how much it is like what asked for it, the mean cosine of their keys; 1 where nothing tells.
-    """
-
-    senses: Mapping[str, Sense]
-    age_s: float
-    alike: float = 1.0
+Recall = tuple[Mapping[str, Sense], float]
+"""A remembered Moment's senses, and how long ago it was in seconds."""
 
 
 def encode_words(text: str) -> np.ndarray:
@@ -134,14 +122,13 @@ def last_tick(senses: Mapping[str, Sense]) -> dict[str, Sense]:
 
 
 def collate_recalled(rows: Sequence[Sequence[Recall]]) -> Batch:
-    """Recalled entries of each row, at most 4 a row, as senses [B, R, ...], present, age_s, alike and valid."""
-    rows = [[Recall(*recall) for recall in row][:RECALLED_BUDGET] for row in rows]
-    batch = collate_senses([[recall.senses for recall in row] for row in rows])
-    age_s, alike = torch.zeros(batch["valid"].shape), torch.ones(batch["valid"].shape)
+    """Recalled entries of each row, at most 4 a row, as senses [B, R, ...], present, age_s and valid."""
+    rows = [list(row)[:RECALLED_BUDGET] for row in rows]
+    batch = collate_senses([[senses for senses, _ in row] for row in rows])
+    age_s = torch.zeros(batch["valid"].shape)
     for b, row in enumerate(rows):
-        age_s[b, : len(row)] = torch.tensor([recall.age_s for recall in row])
-        alike[b, : len(row)] = torch.tensor([recall.alike for recall in row])
-    return {**batch, "age_s": age_s, "alike": alike}
+        age_s[b, : len(row)] = torch.tensor([age for _, age in row])
+    return {**batch, "age_s": age_s}
 
 
 def collate(

@@ -30,7 +30,7 @@ OVER = "over"
 """In `checksums.json`: the folder beside this one that holds all other tensors, and the SHA-256 of its weights."""
 SEALS = "seals"
 """In `checksums.json`: what was put beside the agent later (its results) stands among the files, or does not count."""
-LATER = ("recalled_rank", "recalled_unlike.weight")
+LATER = ("recalled_rank",)
 """Weights that folders saved before there were any lack; zeros there change no answer."""
 
 

@@ -16,8 +16,6 @@ from devmind.agent.taps import Perceived, raw_vectors
 
 AGE_SCALE = 16.0
 """Ages enter as log(1 + seconds) / 16, which is 1 at a hundred days: an old memory is no louder than what it holds."""
-UNLIKE_SCALE = 20.0
-"""How unlike a memory is enters as 20 (1 - cosine): keys of different things are often alike by 0.95 and more."""
 
 
 class Perceiver(PartHolder):
@@ -30,8 +28,6 @@ class Perceiver(PartHolder):
             self.age = nn.Linear(1, config.width)
         with named_seed(config.seed, "recalled rank"):
             self.recalled_rank = nn.Parameter(torch.randn(RECALLED_BUDGET, config.width) * 0.3)
-        with named_seed(config.seed, "recalled unlike"):
-            self.recalled_unlike = nn.Linear(1, config.width, bias=False)
         self.add_key_projection()
 
     def encode_batch(
@@ -60,16 +56,13 @@ class Perceiver(PartHolder):
         return Perceived(encoded, raw_vectors(batch["senses"], batch["present"], self.raw_senses))
 
     def encode_recalled(self, recalled: Batch) -> Encoded:
-        """What memory gave, one token an entry, with type, rank, age and how unlike it is to what asked for it: tokens
-        [..., R, D], presence [..., R].
+        """What memory gave, one token an entry, with type, rank and age: tokens [..., R, D], presence [..., R].
 
         The mean of its senses, each of which is the mean of its tokens: one word beside a picture is half of it. Its
         rank says what a store knows best: which entry is most like what is asked (or, of beliefs, is named just now).
-        Whether even that one is of the same thing, its likeness says.
 
         Args:
-            recalled: from `collate_recalled`: senses [..., R, *], present and valid bool [..., R], age_s [..., R];
-                alike [..., R], where entries were looked for by what they are like.
+            recalled: from `collate_recalled`: senses [..., R, *], present and valid bool [..., R], age_s [..., R].
         """
         recalled = to_device(recalled, self.device)
         age = self.age(recalled["age_s"][..., None].clamp_min(0).log1p() / AGE_SCALE)
@@ -78,8 +71,6 @@ class Perceiver(PartHolder):
             weight = encoded.present[..., None].to(encoded.tokens.dtype)
             total = total + (encoded.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
             count = count + weight.amax(-2)
-        if "alike" in recalled:
-            age = age + self.recalled_unlike(UNLIKE_SCALE * (1.0 - recalled["alike"][..., None]))
         tokens = total / count.clamp_min(1) + age + self.recalled_type + self.recalled_rank[: age.shape[-2]]
         return Encoded(tokens, recalled["valid"] & (count[..., 0] > 0))
 

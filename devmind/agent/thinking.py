@@ -54,8 +54,7 @@ class Thinker(Perceiver):
         for stage, layer in zip(self.config.grown, layers, strict=True):
             grown.setdefault(("trunk", stage), []).extend(layer.parameters())
         later = {id(parameter) for parameters in grown.values() for parameter in parameters}
-        recalled = [self.recalled_type, self.recalled_rank, *self.age.parameters(), *self.recalled_unlike.parameters()]
-        own = [*self.trunk.parameters(), self.readout, *recalled]
+        own = [*self.trunk.parameters(), self.readout, self.recalled_type, self.recalled_rank, *self.age.parameters()]
         born = ("trunk", self.config.trunk_stage)
         grown[born] = [*(p for p in own if id(p) not in later), *grown.get(born, [])]
         return grown | self.part_parameters()

@@ -58,7 +58,7 @@ def questions(memory: Memory, ids: Iterable[int], senses: Sequence[str]) -> Iter
             # Not `recall`: what sleep looks up must not count as recalled in life.
             alike = memory.nearest(table, keys, RECALLED_BUDGET, Filters(), Weights())
             others = memory.get(found for found in alike if found != number)
-            yield entry, Question(asked, [as_recall(e, entry.time_s, keys) for e in (entry, *others)[:RECALLED_BUDGET]])
+            yield entry, Question(asked, [as_recall(e, entry.time_s) for e in (entry, *others)[:RECALLED_BUDGET]])
 
 
 def says(entry: Entry) -> bool:

@@ -19,7 +19,6 @@ from devmind.acting import Actor
 from devmind.acting.recall import recalled_tokens
 from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
-from devmind.agent.batch import Recall
 from devmind.agent.encoders import Encoded
 from devmind.agent.pointing import pointed, pointer_of
 from devmind.agent.taps import Perceived
@@ -165,7 +164,7 @@ class _Replay:
         elif kind == FORGOTTEN:
             self._refuse("what was sensed in it was forgotten")
         elif kind == "recalled" and "ages_s" in data:
-            self._recall(data["ids"], data["ages_s"], data.get("alike"))
+            self._recall(data["ids"], data["ages_s"])
         elif kind == DIRECTED:
             self.directed = [str(name) for name in data["effectors"]]
         elif kind == POINTED:
@@ -235,15 +234,13 @@ class _Replay:
             self.why = UNOPENED
         self.check.hand_overs += not first
 
-    def _recall(self, ids: Sequence[int], ages_s: Sequence[float], alike: Sequence[float] | None) -> None:
-        """Recordings from before likeness was told have none, and agents of then do not read it."""
+    def _recall(self, ids: Sequence[int], ages_s: Sequence[float]) -> None:
         self.recalled_ids = ids
         found = [self.remembered(number) for number in ids]
         if any(senses is None for senses in found):
             self._refuse("a memory was recalled that is not at hand; give --memory")
         elif self.agent is not None and found:
-            told = zip(found, ages_s, alike or [1.0] * len(ids), strict=True)
-            row = [Recall(senses, age_s, like) for senses, age_s, like in told if senses is not None]
+            row = [(senses, age_s) for senses, age_s in zip(found, ages_s, strict=True) if senses is not None]
             self.recalled = recalled_tokens(self.agent, [row])
 
     def _refuse(self, reason: str) -> None:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from devmind.acting import Actor
-from devmind.acting.recall import OwnMemories, as_recall, keys_of, likeness, payload, recalled_tokens
+from devmind.acting.recall import OwnMemories, as_recall, keys_of, payload, recalled_tokens
 from devmind.agent.agent import Agent
-from devmind.agent.batch import Recall, collate, collate_recalled
+from devmind.agent.batch import collate, collate_recalled
 from devmind.config import MemoryConfig
 from devmind.learners.replay import questions as consolidated
 from devmind.live.checking import _Replay
@@ -50,12 +50,6 @@ def memory(agent: Agent) -> Memory:
     return Memory(written.store, clock=lambda: AGE_S)
 
 
-def asked() -> Moment:
-    """Another look at the thing."""
-    again = looks(lives(np.array([3]), 1), np.array([[0]]), "asked")
-    return Moment(0.0, {name: value[0, 0] for name, value in again.items()}, first=True)
-
-
 def only(memory: Memory) -> Entry:
     (entry,) = memory.get([1])
     return entry
@@ -65,8 +59,8 @@ def in_a_lesson(agent: Agent, memory: Memory) -> Tensor:
     """As the batches of the lesson `recall` have it: `stages.memory.recall.lesson.entries`."""
     of = lives(np.array([3]), 1)
     kept = lesson.tensors(looks(of, np.array([[0]]), "named"))
-    which, alike = lesson.most_alike(agent, lesson.tensors(looks(of, np.array([[0]]), "asked")), kept)
-    back = lesson.entries(kept, lesson.SPELT[of.answer], which, torch.full((1, 1, 1), AGE_S)) | {"alike": alike}
+    which, age_s = torch.zeros(1, 1, 1, dtype=torch.int64), torch.full((1, 1, 1), AGE_S)
+    back = lesson.entries(kept, lesson.SPELT[of.answer], which, age_s)
     here = torch.ones(1, 1, 1, dtype=torch.bool)
     with torch.no_grad():
         recalled = agent.encode_recalled(back | {"present": dict.fromkeys(back["senses"], here), "valid": here})
@@ -75,19 +69,17 @@ def in_a_lesson(agent: Agent, memory: Memory) -> Tensor:
 
 def in_an_exam(agent: Agent, memory: Memory) -> Tensor:
     """As an exam's Actor gets it by the keys of what it senses: `OwnMemories`."""
+    senses = {name: value for name, value in only(memory).senses.items() if name in ("sight", "sound")}
     recall = OwnMemories(agent, [memory], ("sight", "sound"))
-    tokens = recall(Actor(agent).encode(asked()))
+    tokens = recall(Actor(agent).encode(Moment(0.0, senses, first=True)))
     assert tokens is not None
     return tokens.tokens[0]
 
 
 def in_sleep(agent: Agent, memory: Memory) -> Tensor:
-    """As a night's question has it at hand; the night asks by the memory itself, at the moment it was lived, so age and
-    likeness are set here."""
+    """As a night's question has it at hand; the night asks at the moment it was lived, so the age is set here."""
     ((_, question),) = consolidated(memory, [1], ["sight", "sound", "words"])
-    assert question.recalled[0].alike == pytest.approx(1.0, abs=1e-5)
-    alike = as_recall(only(memory), AGE_S, keys_of(agent, Actor(agent).encode(asked()), ("sight", "sound"))[0]).alike
-    row = [one._replace(age_s=AGE_S, alike=alike) for one in question.recalled]
+    row = [(senses, AGE_S) for senses, _ in question.recalled]
     with torch.no_grad():
         return agent.encode_recalled(collate_recalled([row])).tokens[0]
 
@@ -96,8 +88,9 @@ def in_life(agent: Agent, memory: Memory) -> Tensor:
     """As the live loop's recaller publishes it for a Moment."""
     child = ShowAndTell(agent, memory)
     config = MemoryConfig(use="always")
+    moment = Moment(0.0, {name: only(memory).senses[name] for name in ("sight", "sound")})
     with Recalling(child, config, keeps=lambda: False, clock=lambda: AGE_S) as recalling:
-        recalling.offer(asked())
+        recalling.offer(moment)
         for _ in range(200):
             if found := recalling.latest():
                 break
@@ -111,8 +104,7 @@ def in_the_check(agent: Agent, memory: Memory) -> Tensor:
     """As the replay check steps with what a recording says was recalled."""
     replay = _Replay({}, lambda number: payload(memory.get([number])[0]))
     replay.agent = agent
-    keys = keys_of(agent, Actor(agent).encode(asked()), ("sight", "sound"))[0]
-    replay._recall([1], [AGE_S], [likeness(only(memory).keys, keys)])
+    replay._recall([1], [AGE_S])
     assert replay.recalled is not None
     return replay.recalled.tokens[0]
 
@@ -124,25 +116,12 @@ def test_one_memory_gives_equal_tokens_everywhere(agent: Agent, memory: Memory, 
     assert torch.allclose(found, wanted, atol=1e-6)
 
 
-def test_whether_a_memory_is_of_the_same_thing_is_told_by_how_alike_it_is(agent: Agent, memory: Memory) -> None:
-    entry, keys = only(memory), keys_of(agent, Actor(agent).encode(asked()), ("sight", "sound"))[0]
-    other = looks(lives(np.array([4]), 1), np.array([[0]]), "asked")
-    moment = Moment(0.0, {name: value[0, 0] for name, value in other.items()}, first=True)
-    stranger = keys_of(agent, Actor(agent).encode(moment), ("sight", "sound"))[0]
-    same, unlike, unasked = (as_recall(entry, AGE_S, by) for by in (keys, stranger, {}))
-    assert unlike.alike < same.alike < unasked.alike == 1.0
-    tokens = [recalled_tokens(agent, [[recall]]) for recall in (same, unlike, unasked)]
-    for one, two in ((0, 1), (0, 2)):
-        assert not torch.allclose(tokens[one].tokens, tokens[two].tokens, atol=1e-4)
-    assert as_recall(entry, AGE_S, {name: replace(key, encoder="another") for name, key in keys.items()}).alike == 1.0
-
-
 def test_a_taught_name_reaches_the_trunk_and_makes_a_difference(agent: Agent, memory: Memory) -> None:
     entry = only(memory)
     assert "words" not in entry.senses
     assert payload(entry)["words"] == entry.name
     named, unnamed, heard = (
-        recalled_tokens(agent, [[as_recall(each, AGE_S, {})]])
+        recalled_tokens(agent, [[as_recall(each, AGE_S)]])
         for each in (entry, replace(entry, name=None), replace(entry, senses={**entry.senses, "words": "another"}))
     )
     assert named is not None
@@ -160,10 +139,10 @@ def test_a_longer_sound_comes_back_as_its_last_tick(agent: Agent) -> None:
 
 def test_nothing_recalled_is_none_and_unknown_senses_are_left_out(agent: Agent) -> None:
     assert recalled_tokens(agent, [[], []]) is None
-    assert recalled_tokens(agent, [[Recall({"smell": np.ones(3, np.float32)}, 1.0)]]) is None
+    assert recalled_tokens(agent, [[({"smell": np.ones(3, np.float32)}, 1.0)]]) is None
     body = np.ones(12, np.float32)
-    with_smell = recalled_tokens(agent, [[Recall({"smell": np.ones(3, np.float32), "body": body}, 1.0)], []])
-    plain = recalled_tokens(agent, [[Recall({"body": body}, 1.0)], []])
+    with_smell = recalled_tokens(agent, [[({"smell": np.ones(3, np.float32), "body": body}, 1.0)], []])
+    plain = recalled_tokens(agent, [[({"body": body}, 1.0)], []])
     assert with_smell is not None
     assert plain is not None
     assert torch.equal(with_smell.tokens, plain.tokens)

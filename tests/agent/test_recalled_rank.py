@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from devmind.agent import Agent
-from devmind.agent.batch import Recall, collate_recalled
+from devmind.agent.batch import collate_recalled
 from devmind.agent.saving import CHECKSUMS, LATER, WEIGHTS
 
 
 def entries(order: tuple[int, ...]) -> dict:
-    return collate_recalled([[Recall({"words": f"thing {number}"}, 60.0) for number in order]])
+    return collate_recalled([[({"words": f"thing {number}"}, 60.0) for number in order]])
 
 
 def test_what_fits_best_is_told_by_its_rank(small_agent: Callable[..., Agent]) -> None:

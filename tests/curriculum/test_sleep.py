@@ -205,9 +205,9 @@ def test_a_memory_is_asked_without_its_words_and_comes_back_first(awake: Agent, 
         assert len(question.recalled) == 4
         assert question.recalled[0][0]["words"] == entry.senses["words"]
     named = Entry(7.0, 0.0, "cup", {}, {"body": np.ones(2, np.float32)})
-    assert as_recall(named, 9.5, {})[0]["words"] == "cup"
-    assert as_recall(named, 9.5, {})[1] == 2.5
-    assert as_recall(replace(named, senses={"words": "hello"}), 9.0, {})[0] == {"words": "hello"}
+    assert as_recall(named, 9.5)[0]["words"] == "cup"
+    assert as_recall(named, 9.5)[1] == 2.5
+    assert as_recall(replace(named, senses={"words": "hello"}), 9.0)[0] == {"words": "hello"}
 
 
 def test_candidates_are_the_most_important_others_and_those_of_earlier_nights(awake: Agent) -> None:

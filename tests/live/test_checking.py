@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import Recall, collate_recalled
+from devmind.agent.batch import collate_recalled
 from devmind.agent.threads import stepping_threads
 from devmind.errors import SessionError
 from devmind.live import checking
@@ -220,7 +220,7 @@ def test_parts_are_one_life_and_a_missing_part_is_noticed(agent: Agent, tmp_path
 
 def test_what_was_recalled_is_stepped_on_again(agent: Agent, tmp_path: Path) -> None:
     payload: dict[str, Sense] = {"sight": np.full((64, 64, 3), 200, np.uint8)}
-    recalled = agent.encode_recalled(collate_recalled([[Recall(payload, 2.5)]])).map(lambda x: x.detach())
+    recalled = agent.encode_recalled(collate_recalled([[(payload, 2.5)]])).map(lambda x: x.detach())
     with recorder(tmp_path / "s.mcap") as file:
         life = Life(agent, file)
         life.named()

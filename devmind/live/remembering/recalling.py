@@ -43,8 +43,7 @@ class Recalled:
     """What a Moment reminded of.
 
     Attributes:
-        entries: with scores, the highest first; ages_s: how old each was then, in seconds; alike: how much each was
-            like the Moment (`Recall.alike`).
+        entries: with scores, the highest first; ages_s: how old each was then, in seconds.
         tokens: for `Agent.step`; None where the agent does not use them.
         moment_s: when the Moment was, on the room's clock.
         by: whose tokens they are.
@@ -52,15 +51,13 @@ class Recalled:
 
     entries: tuple[Entry, ...]
     ages_s: tuple[float, ...]
-    alike: tuple[float, ...]
     tokens: Encoded | None
     moment_s: float
     by: Agent | None = None
 
     def note(self) -> dict[str, Any]:
         """What a recording keeps of it, so that a check can step with it again."""
-        ids = [entry.id for entry in self.entries]
-        return {"ids": ids, "ages_s": list(self.ages_s), "alike": list(self.alike)}
+        return {"ids": [entry.id for entry in self.entries], "ages_s": list(self.ages_s)}
 
     def shown(self) -> list[dict[str, Any]]:
         """What the page lights up."""
@@ -194,7 +191,7 @@ class Recalling:
         relevance = table.relevance(keys) if self._keeps() and due_s >= self.config.shortest_s else None
         if self.config.recalled:
             scores = memory.nearest(table, keys, self.config.recalled, Filters(), self._weights)
-            self._publish(moment, agent, keys, memory.get(scores), scores, generation)
+            self._publish(moment, agent, memory.get(scores), scores, generation)
         if relevance is not None:
             likest = float(relevance[passing(table, Filters())].max(initial=-1.0))
             self._keep(moment, keys, max(0.0, 1 - likest), due_s)
@@ -204,22 +201,15 @@ class Recalling:
         return {sense: Key(key.vector, key.encoder) for sense, key in found.items()}  # features are for names
 
     def _publish(
-        self,
-        moment: Moment,
-        agent: Agent,
-        keys: Mapping[str, Key],
-        entries: list[Entry],
-        scores: Mapping[int, float],
-        generation: int,
+        self, moment: Moment, agent: Agent, entries: list[Entry], scores: Mapping[int, float], generation: int
     ) -> None:
         now_s = self._clock()
         entries = [replace(entry, score=scores[entry.id]) for entry in entries if entry.senses]
-        back = [as_recall(entry, now_s, keys) for entry in entries]
+        ages_s = tuple(max(0.0, now_s - entry.time_s) for entry in entries)
         tokens = None
         if entries and (self.config.use == "always" or STAGE in agent.config.stages):
-            tokens = recalled_tokens(agent, [back])
-        ages_s, alike = tuple(one.age_s for one in back), tuple(one.alike for one in back)
-        found = Recalled(tuple(entries), ages_s, alike, tokens, moment.time_s, agent)
+            tokens = recalled_tokens(agent, [[as_recall(entry, now_s) for entry in entries]])
+        found = Recalled(tuple(entries), ages_s, tokens, moment.time_s, agent)
         with self._lock:
             if generation == self._generation:
                 self._found = found

@@ -213,7 +213,6 @@ def brought_back(agent: Agent, batch: Mapping[str, Any]) -> tuple[dict[str, Any]
         "present": {name: turn(value) & known for name, value in recalled["present"].items()},
         "valid": turn(recalled["valid"]) & known,
         "age_s": turn(recalled["age_s"]),
-        "alike": alike.gather(1, order)[:, None],
     }
     place = (order == batch["copied"][:, None]).int().argmax(-1)
     maps = agent.encode_senses({name: pictures[name][:, 0] for name in (SIGHT, TEXT)}, names=[DETAIL])[DETAIL].maps

@@ -127,7 +127,7 @@ def _without_learning(agent: Agent, of: Lives, words: np.ndarray) -> dict[str, f
             for count, look in ((THINGS, "named"), (ASKED, "asked"))
         )
         found = {
-            "name of the nearest key, untaught": most_alike(untaught, tensors(seen), tensors(kept))[0][..., 0].numpy(),
+            "name of the nearest key, untaught": most_alike(untaught, tensors(seen), tensors(kept))[..., 0].numpy(),
             "name of the nearest raw picture and sound": nearest_raw(seen, kept),
             "name of the nearest raw sound": nearest_raw({"sound": seen["sound"]}, kept),
         }

@@ -66,12 +66,12 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     strange = torch.from_numpy((not begins) & (rng.random(which.shape) < STRANGE))
     words_are_new = not begins and update % INVENTED_EVERY == 0
     spelt = spelt_anew(of) if words_are_new else SPELT[torch.from_numpy(of.answer)]
-    back, alike = most_alike(agent, seen, kept, torch.from_numpy(np.where(strange, which, -1)))
+    back = most_alike(agent, seen, kept, torch.from_numpy(np.where(strange, which, -1)))
     own = back == torch.from_numpy(which)[..., None]
     copied = torch.where(own.any(-1), own.int().argmax(-1), RECALLED_BUDGET)
     batch = {
         "senses": seen,
-        "recalled": entries(kept, spelt, back, torch.from_numpy(ages).float()) | {"alike": alike},
+        "recalled": entries(kept, spelt, back, torch.from_numpy(ages).float()),
         "called": called.masked_fill(strange | bool(words_are_new) | (~own.any(-1) & ~told), -1),
         "copied": copied.masked_fill(told | ~torch.from_numpy(asked), -1),
         "asked": torch.from_numpy(asked),
@@ -131,9 +131,10 @@ def spelt_anew(of: Lives) -> Tensor:
 @torch.no_grad()
 def most_alike(
     agent: Agent, seen: Mapping[str, Tensor], kept: Mapping[str, Tensor], without: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Of what was kept [N, P, ...], the four most like each thing seen [N, Q, ...]: numbers int64 [N, Q, 4], and the
-    mean cosines of the keys of the senses it is seen by, the most alike first: what `Memory.recall` gives.
+) -> Tensor:
+    """Of what was kept [N, P, ...], the four most like each thing seen [N, Q, ...]: numbers int64 [N, Q, 4].
+
+    By the mean cosine of the keys of the senses it is seen by, the most alike first: what `Memory.recall` gives.
 
     Args:
         without: int64 [N, Q], a thing that does not come back; -1: all may.
@@ -145,8 +146,7 @@ def most_alike(
     if without is not None:
         gone = without.to(alike.device)[..., None] == torch.arange(alike.shape[-1], device=alike.device)
         alike = alike.masked_fill(gone, -torch.inf)
-    sums, order = torch.sort(alike, dim=-1, descending=True, stable=True)
-    return order[..., :RECALLED_BUDGET].cpu(), sums[..., :RECALLED_BUDGET].cpu() / len(seen)
+    return torch.sort(alike, dim=-1, descending=True, stable=True).indices[..., :RECALLED_BUDGET].cpu()
 
 
 def entries(kept: Mapping[str, Tensor], spelt: Tensor, which: Tensor, age_s: Tensor) -> dict[str, Any]:

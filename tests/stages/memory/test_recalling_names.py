@@ -132,12 +132,9 @@ def test_a_batch_brings_back_the_right_names(agent: Agent, context: Context, upd
 def test_the_most_alike_is_the_thing_itself(agent: Agent) -> None:
     of = lives(np.array([1, 2]), 5)
     kept = lesson.tensors(looks(of, lesson.every(of), 0))
-    found, alike = most_alike(agent, kept, kept)
+    found = most_alike(agent, kept, kept)
     assert (found[..., 0] == torch.arange(5)).all()
-    assert found.shape == alike.shape == (2, 5, 4)
-    assert torch.allclose(alike[..., 0], torch.ones(2, 5), atol=1e-5)
-    assert (alike.diff(dim=-1) <= 0).all()
-    assert (alike[..., 1] < 1 - 1e-4).all()
+    assert found.shape == (2, 5, 4)
 
 
 def test_an_old_memory_is_no_louder_than_a_new_one(agent: Agent) -> None:
