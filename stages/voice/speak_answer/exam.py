@@ -92,8 +92,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     some, judge = whole.rows(context.episodes(QUESTIONS, level)), the_judge(context)
     reply = replied(agent, some)
     right = understood(judge, reply.sounds, some)
-    floors: dict[str, float] = {}
-    rows: dict[str, float] = {}
+    floors: Mapping[str, float] = {}
+    rows: Mapping[str, float] = {}
     if full:
         floors, rows = _floors(agent, context, judge, some), _rows(agent, context, judge, some, right, reply)
     note = (
@@ -141,6 +141,7 @@ def understood(judge: Recogniser, sounds: Sequence[np.ndarray], some: Asked) -> 
 
 
 def _floors(agent: Agent, context: Context, judge: Recogniser, some: Asked) -> Mapping[str, float]:
+    """Who knows nothing, who goes another way, and who does not look."""
     share = lambda sounds: float(understood(judge, sounds, some).mean())  # noqa: E731
     floors = {UNTAUGHT: share(replied(untaught(agent), some).sounds)}
     if is_whole(agent):
