@@ -76,9 +76,9 @@ class _Told:
         self.policy.keep(index)  # type: ignore[attr-defined]
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
-        labels = [None if self.over[row] else self._label(row) for row in self.asked]
+        labels = [None if self.over[row] else self._label(row) for row in self.asked.tolist()]
         acted = self.policy(senses, first)
-        for at, (row, label) in enumerate(zip(self.asked, labels, strict=True)):
+        for at, (row, label) in enumerate(zip(self.asked.tolist(), labels, strict=True)):
             if label is not None and (bot := self.bots[row]) is not None:
                 bot.done = int(acted[CHOOSE][at])
                 self.boards[row].append(senses[BOARD][at])

@@ -94,8 +94,13 @@ def moments_of(agent: Agent, batch: Mapping[str, Any], target: str = "choice") -
         tapped = read_tap(tap, agent.perceive(part, [tap]), n_tokens)
         assert tapped is not None, "every Moment of an episode has a page and a view"
         valid = part["valid"].to(agent.device)
-        found.append((tapped.map(lambda x, valid=valid: x[valid]), part[target].to(agent.device)[valid]))
+        found.append((only(tapped, valid), part[target].to(agent.device)[valid]))
     return together(found)
+
+
+def only(tapped: Tapped, rows: Tensor) -> Tapped:
+    """Of Moments those that `rows` names, by number or as a mask."""
+    return tapped.map(lambda x: x[rows])
 
 
 def together(parts: Sequence[tuple[Tapped, Tensor]]) -> tuple[Tapped, Tensor]:
@@ -115,6 +120,6 @@ def drawn(parts: Sequence[tuple[Tapped, Tensor]], n: int, order: torch.Generator
     for (tapped, choice), size in zip(parts, sizes, strict=True):
         rows = (picked[(picked >= start) & (picked < start + size)] - start).to(choice.device)
         if len(rows):
-            found.append((tapped.map(lambda x, rows=rows: x[rows]), choice[rows]))
+            found.append((only(tapped, rows), choice[rows]))
         start += size
     return together(found)

@@ -20,7 +20,7 @@ from devmind.curriculum.stage import Context, Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import lesson_seeds, torch_generator
 from devmind.worlds.minigrid import room
-from stages.language.follow.learner import moments_of
+from stages.language.follow.learner import moments_of, only
 from stages.language.follow.lesson import NAME, episodes
 from stages.language.follow.rooms import Demonstration, Instructed, following
 from stages.language.parts import BOARD, CHOOSE, follower
@@ -99,7 +99,7 @@ class RewardLearner(GradientLearner):
         order = torch_generator(self.seed, NAME, "rewards", "order", step)
         everything = torch.ones(len(done), 1, dtype=torch.bool, device=done.device)
         for rows in minibatches(everything, PASSES, -(-len(done) // MOMENTS), order):
-            now = head(tapped.map(lambda x, rows=rows: x[rows]))
+            now = head(only(tapped, rows))
             nothing = torch.zeros_like(old[rows])
             loss = ppo_loss(
                 now.log_prob(done[rows]), old[rows], advantage[rows], nothing, nothing, now.entropy(),
