@@ -1,0 +1,122 @@
+"""Whose layers the denoiser of plans runs: its own, or the trunk's, both ways (`PlannerHead`'s option `layers_of`).
+
+    python benchmarks/plan_layers.py [--agent after-reasoning] [--steps 300] [--rows 256] [--pairs 100] [--seed 0]
+
+An agent that was through reasoning gets a planner of each kind, which is taught ways through the maze `medium` by the
+lesson's own learner and batches, asked for by numbers alone; of the trunk's layers once as they are, so that nothing
+that was learned before changes, and once taught along, which no lesson does. Then each plans between as many pairs of
+places, of which it is told how many of the plans that are followed lead through no wall (Wilson's 95 % interval), and
+of all candidates; the same pairs for all, so that pairs that one alone gets right are told too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.threads import intra_op_threads
+from devmind.curriculum.exam import wilson
+from devmind.raised import raised
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.pointmaze import PointMazeRules
+from stages.planning import parts
+from stages.planning.reinforce.plans import holding
+from stages.planning.route import lesson, trips
+
+MAZE = "medium"
+TAUGHT = {"own": ("own", False), "the trunk's": ("trunk", False), "the trunk's, taught along": ("trunk", True)}
+"""By kind: whose layers, and whether lessons change the trunk."""
+
+
+class Came(NamedTuple):
+    """Of each pair: whether the chosen plan holds, bool [P], and the share of its candidates that do, [P]."""
+
+    chosen: np.ndarray
+    candidates: np.ndarray
+
+
+def main() -> None:
+    """Teach and ask, a row of the table each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agent", default="after-reasoning", choices=sorted(raised()))
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--rows", type=int, default=256, help="plans of a step")
+    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", nargs="+", default=list(TAUGHT), choices=list(TAUGHT), help="of layers; all")
+    asked = parser.parse_args()
+    shown = trips.made(MAZE, asked.seed, lesson.ORACLE_TICKS_ELSE)
+    ways = [trips.joined(shown, lesson.JOINED_ELSE, numpy_rng(asked.seed, "joined", MAZE))]
+    print(f"{asked.steps} steps of {asked.rows} plans, {asked.pairs} pairs of places, {MAZE}, seed {asked.seed}")
+    print(
+        f"{'layers':26} {'taught':>9} {'loss':>6} {'hold':>6} {'95 %':>16} {'of all':>7} {'CPU s':>6} {'ms a plan':>9}"
+    )
+    first: Came | None = None
+    with intra_op_threads(1):
+        for name in asked.kinds:
+            layers_of, along = TAUGHT[name]
+            agent = Agent.from_pretrained(raised()[asked.agent]).float()
+            parts.admit(agent, layers_of=layers_of)
+            begun_s = time.process_time()
+            count, loss = teach(agent, ways, asked, along)
+            spent_s = time.process_time() - begun_s
+            begun_s = time.process_time()
+            came = ask(agent, exam_seeds(asked.pairs, asked.seed, "plan layers"))
+            plan_ms = 1000 * (time.process_time() - begun_s) / asked.pairs
+            low, high = wilson(int(came.chosen.sum()), asked.pairs)
+            print(
+                f"{name:26} {count:9,} {loss:6.3f} {came.chosen.mean():6.3f}   [{low:.3f}, {high:.3f}] "
+                f"{came.candidates.mean():7.3f} {spent_s:6.0f} {plan_ms:9.1f}",
+                flush=True,
+            )
+            if first is not None:
+                gained, lost = (came.chosen & ~first.chosen).sum(), (first.chosen & ~came.chosen).sum()
+                print(
+                    f"{'':26} {gained} pairs that the first kind's do not, and {lost} the other way round", flush=True
+                )
+            first = first or came
+
+
+def teach(agent: Agent, ways: list[trips.Trips], asked: argparse.Namespace, along: bool) -> tuple[int, float]:
+    """Teach the planner; how many numbers that may change, and the mean loss of the last tenth of the steps."""
+    trains = (f"heads.{parts.ROUTE}.", *(("trunk.decoder.layers.",) if along else ()))
+    learner = lesson.RouteLearner(agent, loss, seed=asked.seed, learning_rate=lesson.LEARNING_RATE, trains=trains)
+    learner.steps, told = asked.steps, []
+    torch.manual_seed(asked.seed)
+    agent.train()
+    for step in range(asked.steps):
+        drawn = trips.batch(ways, 1, 1, asked.rows, numpy_rng(asked.seed, "plan layers", step))["asked"]
+        told.append(float(learner.update(drawn, step)["loss"]))
+    agent.eval()
+    count = sum(value.numel() for name, value in agent.named_parameters() if name.startswith(trains))
+    return count, float(np.mean(told[-max(1, asked.steps // 10) :]))
+
+
+def loss(agent: Agent, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
+    """What the planner learns of plans by numbers alone."""
+    head: Any = agent.head(parts.ROUTE)
+    of = {name: batch[name] for name in ("plan", "symbols", "ahead", "walk")}
+    losses = head.thinking(batch["body"], batch["goal"], batch["maze"]).losses(of)
+    whole = torch.stack(list(losses.values())).sum()
+    return whole, {"loss": whole.detach()}
+
+
+@torch.inference_mode()
+def ask(agent: Agent, seeds: np.ndarray) -> Came:
+    """First plans between pairs of places of the maze."""
+    head: Any = agent.head(parts.ROUTE)
+    rules = PointMazeRules(MAZE)
+    seen = rules.observe(rules.initial(seeds))
+    found = head.search(head.thinking(*(torch.from_numpy(seen[sense]) for sense in parts.SENSES)))
+    hold = np.stack([holding(MAZE, plans.numpy()) for plans in found.plans])
+    return Came(hold[np.arange(len(seeds)), found.chosen.numpy()], hold.mean(1))
+
+
+if __name__ == "__main__":
+    main()
