@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.memory import parts
+from stages.memory.fetch import exam as fetch
 from stages.memory.lessons import lessons
 from stages.memory.match import exam as match
 from stages.memory.match import lesson as match_lesson
@@ -62,6 +63,13 @@ SKILLS: Sequence[Skill] = (
         match.GATE,
         "which of two things was seen, or heard, ten Moments ago, others having come between",
         match_lesson.taught,
+    ),
+    Skill(
+        fetch.NAME,
+        fetch.examine,
+        fetch.GATE,
+        "reach for a thing that was in view nine Moments ago and is hidden",
+        fetch.taught,
     ),
 )
 

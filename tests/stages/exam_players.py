@@ -21,6 +21,7 @@ from devmind.seeding import exam_seeds
 from devmind.sessions.written import pictures
 from devmind.worlds.nursery import hiding
 from stages.memory import short_term
+from stages.memory.fetch import exam as fetch
 from stages.memory.match import exam as match
 from stages.memory.maze import rooms as hallways
 from stages.memory.permanence import episodes as hidden
@@ -303,6 +304,19 @@ def match_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
     patch.setattr(match, "chosen", tell)
 
 
+def fetch_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
+    """Is told where the thing is; without memory, or without the word, the hand rests."""
+
+    class Told(fetch.ByTruth):
+        def __call__(self, truth: Any, first: np.ndarray) -> Any:
+            return {"reach": super().__call__(truth, first)["reach"][turn(len(first))]}
+
+    def tell(agent: Any, short_term: bool = True, without: Any = ()) -> Any:
+        return Told() if short_term and not without else lambda senses, first: {}
+
+    patch.setattr(fetch, "by_trunk", tell)
+
+
 def recalling_bytes(name: str) -> bytes:
     from devmind.agent.batch import encode_words
 
@@ -368,6 +382,7 @@ def players() -> Mapping[str, Put]:
         "recall": recall_all,
         "permanence": permanence_all,
         "match": match_all,
+        "fetch": fetch_all,
     }
 
 

@@ -18,6 +18,7 @@ from devmind.testing import check_episodes, tiny_agent, tiny_context
 from devmind.worlds import minigrid
 from devmind.worlds.nursery import hiding
 from stages.memory import lessons, short_term
+from stages.memory.fetch import exam as fetch
 from stages.memory.match import exam as match
 from stages.memory.maze import exam as maze
 from stages.memory.permanence import exam as permanence
@@ -182,6 +183,7 @@ OFF = {
     "repeat_previous": {"repeat_previous": [short_term.SHORT_OFF]},
     "recall": {"recall": ["memory off", "short-term only"]},
     "permanence": {"permanence/unmoved": [permanence.SHORT, permanence.OFF]},
+    "fetch": {"fetch": [fetch.OFF, fetch.DEAF]},
     "match": {name: [match.OFF] for name in ("match/seen", "match/heard")},
 }
 """By skill and measure the rows in which what its player lives by is off."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from devmind.worlds.nursery import handling, hiding, playroom, tasks
+from devmind.worlds.nursery import fetching, handling, hiding, playroom, tasks
 from devmind.worlds.nursery.geometry import between_deg, direction
 from devmind.worlds.nursery.goals import (
     ORIENTED_DEG,
@@ -72,7 +72,7 @@ def _resting(before: NurseryState, after: NurseryState, closing: bool) -> np.nda
 
 @dataclass(frozen=True)
 class NurseryLevel:
-    """One level. Every level may be judged by `succeeded`; only `reach` and `handle/*` end early.
+    """One level. Every level may be judged by `succeeded`; only `reach`, `fetch` and `handle/*` end early.
 
     Attributes:
         name: as in `NurseryRules(name)`.
@@ -157,5 +157,16 @@ LEVELS = {
         _hide("swapped"),
         _hide("a-not-b"),
         *(_handle(task) for task in handling.TASKS),
+        NurseryLevel(
+            "fetch",
+            fetching.HORIZON,
+            fetching.spawn,
+            _touching,
+            lambda s: first_touched(s) == s.target,
+            cued=True,
+            touch_ends=True,
+            script=fetching.script,
+            asks=fetching.asked,
+        ),
     )
 }

@@ -86,7 +86,7 @@ class NurseryRules:
         return new
 
     def outcome(self, state: NurseryState) -> Outcome:
-        """Reward, terminal (only in `reach` and `handle/*`) and truncation at the horizon."""
+        """Reward, terminal (only in `reach`, `fetch` and `handle/*`) and truncation at the horizon."""
         return Outcome(state.reward, state.terminal, ~state.terminal & (state.tick >= self.horizon))
 
     def observe(self, state: NurseryState) -> dict[str, Any]:

@@ -22,6 +22,9 @@ from devmind.worlds.nursery.spawning import (
 )
 from devmind.worlds.nursery.state import BANG, HAND_REST, LOOM, NO_EVENT, NurseryState
 
+REACH_TILT_DEG = -25.0
+"""Where eyes look that reach: down at what lies before them."""
+
 
 def _look_somewhere(state: NurseryState) -> None:
     state.pan = uniform(state.seed, "pan", -30.0, 30.0)
@@ -131,7 +134,7 @@ def spawn_clutter_track(seeds: np.ndarray) -> NurseryState:
 def spawn_reach(seeds: np.ndarray) -> NurseryState:
     """Three or four small objects of different colours in view and within the arm's reach; one colour is asked for."""
     state = empty_room(seeds)
-    state.tilt[:] = -25.0
+    state.tilt[:] = REACH_TILT_DEG
     count = 3 + integers(seeds, "count", 2)
     side = shuffled(seeds, "side", 4)
     for slot in range(4):

@@ -40,7 +40,7 @@ STRANGERS = 4
 MORE = 4
 """So many ticks more than the window lie between the last name and the first question."""
 NEW = "recall/new words"
-GATE = Gate([Threshold("recall", 0.9), Threshold(NEW, 0.9)])
+GATE = Gate([Threshold("recall", 0.9, beats_twin=True), Threshold(NEW, 0.9, beats_twin=True)])
 
 
 @dataclass

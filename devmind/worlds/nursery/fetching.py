@@ -1,0 +1,45 @@
+"""Spawn and script of the level `fetch`: things within reach are seen, a screen comes before the eyes, and then one of
+them is asked for by its colour.
+
+The screen hangs near the face, beyond it the hand moves freely: nothing is seen any more, and what is touched was
+reached for by what had been seen before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from devmind.worlds.nursery.geometry import direction
+from devmind.worlds.nursery.spawning import redress, settle
+from devmind.worlds.nursery.state import BOX, N_OBJECTS, NurseryState
+from devmind.worlds.nursery.tasks import REACH_TILT_DEG, spawn_reach
+
+SEEN_TICKS, DELAY_TICKS, REACH_TICKS = 3, 8, 25
+"""How long things are in view, how long nothing is before the question, and how long the hand has from then on."""
+ASKS_FROM = SEEN_TICKS + DELAY_TICKS
+HORIZON = ASKS_FROM + REACH_TICKS
+SCREEN = N_OBJECTS - 1
+"""The slot of the screen."""
+_SCREEN_M, _SCREEN_SIZE_M, _PARKED_M = 0.1, 0.06, 2.0
+
+
+def spawn(seeds: np.ndarray) -> NurseryState:
+    """First states: the rooms of `reach`, and a screen above where no eye looks."""
+    state = spawn_reach(seeds)
+    state.present[:, SCREEN], state.graspable[:, SCREEN] = True, False
+    state.shape[:, SCREEN], state.size[:, SCREEN], state.yaw[:, SCREEN] = BOX, _SCREEN_SIZE_M, 0.0
+    redress(state)
+    script(state)
+    return settle(state)
+
+
+def script(state: NurseryState) -> None:
+    """Put the screen where it is at a state's tick, in place."""
+    hung = _SCREEN_M * direction(np.zeros(len(state)), np.full(len(state), REACH_TILT_DEG))
+    hung[:, 2] = np.where(state.tick >= SEEN_TICKS, hung[:, 2], _PARKED_M)
+    state.position[:, SCREEN] = hung
+
+
+def asked(state: NurseryState) -> np.ndarray:
+    """Whether the level names the colour at a state's tick, bool [N]."""
+    return np.asarray(state.tick >= ASKS_FROM)

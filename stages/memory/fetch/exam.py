@@ -1,0 +1,183 @@
+"""The exam of fetch: what the hand touches first of things that went out of sight, by the trunk, its arcs silenced.
+
+Things are in view for three Moments; then a screen hangs before the eyes, and nine Moments later a colour is named.
+Until then the hand is held, so that nothing but what was seen can tell where to reach. No lesson teaches it yet: it
+asks what reaching by the trunk, which reflex teaches, is worth once memory has taught the trunk to hold what it saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import cv2
+import numpy as np
+
+from devmind.acting import Actor, Policy, Senses, rollout
+from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
+from devmind.agent.taps import taps_trunk
+from devmind.curriculum.episodes import of_lessons, of_worlds
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.stage import Context
+from devmind.moment import SIGHT_SIZE
+from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.nursery.fetching import DELAY_TICKS, HORIZON, SCREEN, SEEN_TICKS
+from devmind.worlds.nursery.goals import first_touched
+from devmind.worlds.nursery.state import COLOURS, MAX_REACH_M, MAX_TILT_DEG
+
+NAME = LEVEL = "fetch"
+EPISODES, TOGETHER = 400, 100
+GATE = Gate([Threshold(NAME, 0.85, goal=True, beats_twin=True)])
+OFF, DEAF = "memory off", "words off"
+CLEAR_M, IN_FRONT_M = 0.33, 0.03
+"""Nearer to the body than anything lies; and how well the hand stands before a thing, seen from the front."""
+HAND_SCALE_M, UNLIKE, LEAST_PX = 0.75, 0.1, 6
+"""Metres of proprioception's one; how far a pixel's colour may be from the one asked for, and pixels of a blob at
+least, as in the rule of `reach`."""
+
+
+def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
+    """Share of episodes in which the first thing touched is the one of the colour asked for."""
+    n, full = context.episodes(EPISODES, level), level == "full"
+    seeds = exam_seeds(n, context.seed, NAME)
+    values = fetched(context, seeds, lambda: by_trunk(agent))
+    rows, floors, ceiling = {}, {}, 1.0
+    if full:
+        few, rng = seeds[: max(8, n // 2)], numpy_rng("exam", NAME, "random")
+        rows = {
+            OFF: fetched(context, few, lambda: by_trunk(agent, short_term=False)).mean(),
+            DEAF: fetched(context, few, lambda: by_trunk(agent, without=("words",))).mean(),
+        }
+        floors = {
+            "random": fetched(context, seeds, lambda: lambda senses, first: at_random(rng, len(first))).mean(),
+            "along the ray to where the colour was seen": fetched(context, seeds, Remembered).mean(),
+        }
+        ceiling = float(fetched(context, seeds, ByTruth).mean())
+    state = context.make_world("nursery", LEVEL, seeds).state()
+    things = state.present.sum(1) - state.present[:, SCREEN]
+    return [
+        Measure(
+            NAME,
+            "episodes in which the asked colour is touched first",
+            values.astype(np.float64),
+            chance=float((1 / things).mean()),
+            ceiling=ceiling,
+            floors={name: float(value) for name, value in floors.items()},
+            rate=True,
+            rows={name: float(value) for name, value in rows.items()},
+            note=f"by the trunk's window alone; {SEEN_TICKS} Moments in view, the question {DELAY_TICKS + 1} Moments "
+            "behind them; no lesson teaches it; chance is any of the things",
+            episodes=of_worlds(context.make_world, "nursery", LEVEL, seeds),
+        )
+    ]
+
+
+def taught(context: Context, n: int) -> np.ndarray:
+    """Episodes of the lessons that come nearest, int64 [n]: rooms in which reflex taught to reach for what is seen."""
+    return of_lessons(context.make_world, n, context.seed, "nursery", ["reach"])
+
+
+def by_trunk(agent: Agent, short_term: bool = True, without: Sequence[str] = ()) -> Policy:
+    """The agent's reaching by the trunk, its arc silenced and with no beliefs to come to mind."""
+    own = tuple(name for name in agent.heads_of("reach") if taps_trunk(agent.tap_of(name)))
+    return Actor(
+        agent, effectors=("reach",), standing={"reach": own}, short_term=short_term, without=without, beliefs=False
+    )
+
+
+def at_random(rng: np.random.Generator, n: int) -> Actions:
+    """A hand that moves at random."""
+    return {"reach": rng.uniform(-1, 1, (n, 4)).astype(np.float32)}
+
+
+def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The command [N, 4] of the hand that reaches for the target: sideways near the body first, then forwards."""
+    off = truth["position"][np.arange(len(truth["target"])), truth["target"]] - truth["hand"]
+    before_it = np.abs(off[:, 1:]).max(1) < IN_FRONT_M
+    off[:, 0] = np.where(before_it, off[:, 0], np.minimum(0.0, CLEAR_M - truth["hand"][:, 0]))
+    way = off / MAX_REACH_M
+    way /= np.maximum(1.0, np.abs(way).max(1, keepdims=True))
+    return np.concatenate([way, -np.ones((len(way), 1))], 1).astype(np.float32)
+
+
+def heard(senses: Senses) -> np.ndarray:
+    """Who is asked for something now, bool [N, 1]."""
+    return np.array([word != "" for word in senses["words"]])[:, None]
+
+
+class ByTruth:
+    """A hand that is told where the thing is: the ceiling, not a floor."""
+
+    told = True
+
+    def __call__(self, truth: Senses, first: np.ndarray) -> Actions:
+        """`reach` float32 [N, 4]."""
+        return {"reach": wanted(truth)}
+
+
+def fetched(context: Context, seeds: np.ndarray, make: Callable[[], Policy]) -> np.ndarray:
+    """Whether what a fresh policy touched first was the thing asked for, bool [N].
+
+    Args:
+        make: the policy; one with `told` is given the truth in place of what is sensed.
+    """
+    parts = np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))
+    return np.concatenate([_fetched(context, part, make()) for part in parts])
+
+
+def _fetched(context: Context, seeds: np.ndarray, policy: Policy) -> np.ndarray:
+    world, told = context.make_world("nursery", LEVEL, seeds), getattr(policy, "told", False)
+
+    def act(senses: Senses, first: np.ndarray) -> Actions:
+        said = policy(world.truth() if told else senses, first)
+        hand = said.get("reach", np.zeros((len(first), 4)))
+        return {"reach": np.where(heard(senses), hand, 0.0).astype(np.float32)}
+
+    right, over = np.zeros(len(seeds), bool), np.zeros(len(seeds), bool)
+    for _ in rollout(act, world, HORIZON):
+        state = world.state()
+        right |= ~over & (first_touched(state) == state.target)
+        over |= state.touch.any(1)
+    return right
+
+
+class Remembered:
+    """A rule that keeps the last picture without the screen and, once a colour is named, follows the ray to the largest
+    blob of that colour in it: the hand first comes to the ray near the body, then goes along it.
+    """
+
+    def __init__(self) -> None:
+        self.tick, self.kept, self.ray = 0, np.zeros(0), np.zeros(0)
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        """`reach` float32 [N, 4]; where no pixel fits, the hand rests."""
+        if self.tick == 0:
+            self.ray = np.full((len(first), 3), np.nan)
+        if self.tick < SEEN_TICKS:
+            self.kept = senses["sight"]
+        self.tick += 1
+        for row in np.flatnonzero(heard(senses)[:, 0] & np.isnan(self.ray).any(1)):
+            tilt = np.deg2rad(senses["body"][row, 2] * MAX_TILT_DEG)
+            self.ray[row] = self._ray(self.kept[row], senses["words"][row], tilt)
+        hand = senses["body"][:, 3:6].astype(np.float64) * HAND_SCALE_M
+        off = hand[:, :1] * self.ray - hand
+        on_it = np.abs(off[:, 1:]).max(1) < IN_FRONT_M / 2
+        off[:, 0] = np.where(on_it, MAX_REACH_M, CLEAR_M - hand[:, 0])
+        off[on_it, 1:] += MAX_REACH_M * self.ray[on_it, 1:]
+        way = off / MAX_REACH_M
+        way /= np.maximum(1.0, np.abs(way).max(1, keepdims=True))
+        way[np.isnan(way).any(1)] = 0.0
+        return {"reach": np.concatenate([way, -np.ones((len(way), 1))], 1).astype(np.float32)}
+
+    def _ray(self, picture: np.ndarray, word: str, tilt: float) -> np.ndarray:
+        """(1, left, up) of the way from the eye, which looks straight ahead, to the blob, [3]."""
+        like, colour = np.array(COLOURS[word], np.float64), picture.astype(np.float64)
+        far = np.abs(colour / np.maximum(colour.max(-1, keepdims=True), 1) - like / like.max()).sum(-1)
+        _, _, blobs, middles = cv2.connectedComponentsWithStats((far < UNLIKE).astype(np.uint8))
+        if len(blobs) < 2 or blobs[1:, cv2.CC_STAT_AREA].max() < LEAST_PX:
+            return np.full(3, np.nan)
+        x, y = (middles[1 + blobs[1:, cv2.CC_STAT_AREA].argmax()] + 0.5) / SIGHT_SIZE * 2 - 1
+        left, up = np.array([-x, -y]) * np.tan(np.deg2rad(30.0))
+        ahead, up = np.cos(tilt) - up * np.sin(tilt), np.sin(tilt) + up * np.cos(tilt)
+        return np.array([1.0, left / ahead, up / ahead])
