@@ -10,6 +10,7 @@ the zib?", and points at a cell.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -120,11 +121,12 @@ class Asked:
 
 def joined(parts: Sequence[TaughtAnswer]) -> TaughtAnswer:
     """What several groups of lives answered, as of one."""
-    of = {name: [getattr(part, name) for part in parts] for name in TaughtAnswer._fields}
-    return TaughtAnswer(**{
+    of: dict[str, list[Any]] = {name: [getattr(part, name) for part in parts] for name in TaughtAnswer._fields}
+    whole: dict[str, Any] = {
         name: np.concatenate(each) if isinstance(each[0], np.ndarray) else [word for words in each for word in words]
         for name, each in of.items()
-    })  # fmt: skip
+    }
+    return TaughtAnswer(**whole)
 
 
 class Rules:
