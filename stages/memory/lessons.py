@@ -33,10 +33,10 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "beliefs": {"tiny": 6, "nursery": 600, "child": 2000, "adult": 4000},
     "match": {"tiny": 4, "nursery": 600, "child": 1500, "adult": 4000},
     "hidden": {"tiny": 3, "nursery": 240, "child": 1000, "adult": 3000},
-    "review": {"tiny": 4, "nursery": 400, "child": 2000, "adult": 6000},
+    "review": {"tiny": 6, "nursery": 800, "child": 2000, "adult": 6000},
 }
-REVIEWED = ("tests", "recall", "tests", "match", "tests", "hidden")
-"""The turns of the lesson `review`."""
+REVIEWED = ("recall", "match", "tests", "recall", "hidden", "tests")
+"""The turns of the lesson `review`. `recall` has most of them: `match` and `hidden` take most of it back."""
 STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
 CYCLE = ("corridor", "hallway", "cards", "corridor", "hallway", "sign", "corridor", "cards", "hallway")
 """The turns of the lesson `tests`."""
@@ -86,7 +86,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
     ]  # fmt: skip
     steps = STEPS[NAME][context.config.size]
     again = review(
-        found, REVIEWED, steps=steps, minutes=1.5, learning_rate=1e-3, control_trains=parts.trained_without_trunk
+        found, REVIEWED, steps=steps, minutes=2.0, learning_rate=1e-3, control_trains=parts.trained_without_trunk
     )
     return [*found, again]
 
