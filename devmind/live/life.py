@@ -97,15 +97,10 @@ class Life:
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
-        self.uttering, self._speaks = Uttering(speaker), False
-        self.answers = answers
+        self.answers, self.uttering, self._speaks = answers, Uttering(speaker), False
         self.ages = {age.id: age for age in ages(folder)}
         self.age = next(age.id for age in self.ages.values() if age.taught and age.folder == folder.resolve())
-        self.child, self.recent, self.holding = (
-            ShowAndTell(agent, memory),
-            RecentBuffer(1 / room.dt_s),
-            Holding(),
-        )
+        self.child, self.recent, self.holding = ShowAndTell(agent, memory), RecentBuffer(1 / room.dt_s), Holding()
         self.naming, self.asking, self.wondering = Naming(self.child), Asking(asks), Wondering(memory)
         self.recalling = Recalling(self.child, remembering, self.keeps, recorded=self.recorded)
         self._asks: dict[str, Any] = {}
@@ -289,10 +284,9 @@ class Life:
             return
         if by_look:
             doubt = self.wondering.about(agent, self.child.hashes, holding.looked)
-            if doubt is None:
-                return
-            if not doubt.asks:
-                asking.know()
+            if doubt is None or not doubt.asks:
+                if doubt is not None:
+                    asking.know()
                 return
         if shown := holding.recent(self.room.frame):
             question = asking.ask(shown, named.get("sight"), doubt)
@@ -309,11 +303,9 @@ class Life:
     def _extra(self) -> dict[str, Any]:
         assert self.hub is not None
         recorder = self.recording.recorder if self.recording else None
-        faults = [recorder.fault if recorder else "", self.naming.fault or self.recalling.fault, self.wondering.fault]
-        speaks = (self.speaker, self.uttering)
-        faults += [
-            getattr(part, "fault", "") for part in (self.learner, self.directing, *speaks, self.spoken_to, self.room)
-        ]
+        reminds, speaks = (self.naming, self.recalling, self.wondering), (self.speaker, self.uttering, self.spoken_to)
+        parts = (recorder, *reminds, self.learner, self.directing, *speaks, self.room)
+        faults = dict.fromkeys(getattr(part, "fault", "") for part in parts)  # memory's is met by several of them
         extra: dict[str, Any] = {
             "writing": (recorder is not None and not recorder.failed) or (self.recording is not None and self.keeps()),
             "recording": recorder is not None,
