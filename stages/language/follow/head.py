@@ -34,7 +34,8 @@ class FollowHead(Head):
     """One of `classes` actions: `Categorical` [..., classes].
 
     Taps (the sense of `ViewEncoder`, "trunk", "trunk:text"): what is in the cells, the readout, in which is what was
-    seen before, and the page. Without a page nothing is heard.
+    seen before, and the page. Without a page nothing is heard, and
+    without a view nothing is seen.
     """
 
     def __init__(self, inlet: Inlet, classes: int) -> None:
@@ -55,7 +56,10 @@ class FollowHead(Head):
             x.tensor_split((VIEW_TOKENS, VIEW_TOKENS + 1), at) for x, at in ((tapped.tokens, -2), (tapped.present, -1))
         )
         told = self.told(self.heard(page, present))
-        flat, what = told.flatten(0, -2), self.cells(tapped.maps[CELLS].flatten(0, -4))
+        planes = tapped.maps.get(CELLS)
+        if planes is None:  # no row has a view: nothing of it is seen
+            planes = page.new_zeros(*told.shape[:-1], PLANES, SIDE, SIDE)
+        flat, what = told.flatten(0, -2), self.cells(planes.flatten(0, -4))
         sought = self.seeks(flat).unflatten(-1, (SOUGHT, -1)) * what.shape[1] ** -0.5
         fits = (sought @ what.flatten(2)).unflatten(-1, (SIDE, SIDE))
         seen = what + self.places + self.found(F.relu(fits))

@@ -165,6 +165,8 @@ def test_a_word_and_a_thing_decide_together() -> None:
     deaf = Tapped(tapped.tokens * 0, tapped.present, tapped.maps)
     assert (head(deaf).mode() == wanted).float().mean() < 0.65
     assert torch.isfinite(head(Tapped(tapped.tokens[:, :9], tapped.present[:, :9], tapped.maps)).logits).all()
+    blind = head(Tapped(tapped.tokens, tapped.present)).logits
+    assert len(blind.unique(dim=0)) == 2, "without a view it goes by what is said alone"
 
 
 def test_a_view_of_another_size_is_refused(agent: Agent) -> None:
