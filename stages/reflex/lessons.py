@@ -36,7 +36,8 @@ STEPS = {
 KEPT, REHEARSAL_COST = 144, 0.13
 """Of `together`, where later stages rehearse it: to live through rooms takes longer than to learn from them, so these
 many batches come again; a third as many have some fifty things to start away at, and memory learned these by heart and
-lost others (docs/log.md, 2026-11-26). What a rehearsal takes then, of the time of a step of the lesson (measured at size nursery).
+lost others (docs/log.md, 2026-11-26). What a rehearsal takes then, of the time of a step of the lesson (measured at
+size nursery).
 """
 STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
 STAYS_ARCS = "It trains reflex arcs on encoders; later stages leave both as they are."
