@@ -40,6 +40,9 @@ ROWS, PART, TURNS = 32, 16, 4
 once, as it does not change while the head alone learns, and that takes nine tenths of the time."""
 SPOKEN, SPOKEN_ELSE = {"tiny": 44}, 2400
 """Questions that the caregiver says, each met in another room and voice every time, and about another scene."""
+IN_VIEW = 0.5
+"""In so many of the rows the scene is in view while the question is asked, as in a life; without such rows the head
+knows what was asked only where nothing else was sensed."""
 TARGETS = ("answers", "asked", "meant", "things", "manner", "mel")
 """What is learned of a batch of the lesson."""
 PAGE = "?"
@@ -100,7 +103,8 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     sound, counts = in_a_row([np.pad(wave, (0, len(wave) // 5)) for wave in said.waves])
     own = own_voice(False)
     takes = [int(rng.choice(_takes()[word])) for word in shown.words]
-    made = as_batch(ended_together(varied(sound, generator), counts), torch.from_numpy(shown.sight))
+    meanwhile = torch.from_numpy(rng.random(rows) < IN_VIEW)
+    made = as_batch(ended_together(varied(sound, generator), counts), torch.from_numpy(shown.sight), meanwhile)
     return made | {
         "answers": torch.from_numpy(shown.answers),
         "asked": torch.tensor([(one.kind, one.colour + 1, one.noun) for one in asked]),
@@ -128,9 +132,9 @@ def ended_together(sound: Tensor, counts: Tensor) -> Tensor:
     )
 
 
-def as_batch(sound: Tensor, sight: Tensor, meanwhile: bool = False) -> dict[str, Any]:
+def as_batch(sound: Tensor, sight: Tensor, meanwhile: Tensor | bool = False) -> dict[str, Any]:
     """Sound [N, T x 1600] of one ear as a Batch of T Moments; in the last one a PAGE asks for an answer, and what is
-    asked about comes into view, [N, 64, 64, 3]; with `meanwhile` it is in view all the while.
+    asked about comes into view, [N, 64, 64, 3]; in rows `meanwhile`, bool [N] or of all, it is in view all the while.
     """
     n, ticks = len(sound), sound.shape[1] // TICK_SAMPLES
     page = torch.tensor([BEGIN, *PAGE.encode()])
@@ -139,7 +143,7 @@ def as_batch(sound: Tensor, sight: Tensor, meanwhile: bool = False) -> dict[str,
     views = sight[:, None].expand(-1, ticks, -1, -1, -1)
     made = clip({SOUND: sound.unflatten(1, (-1, 1, TICK_SAMPLES)), TEXT: pages, SIGHT: views})
     last = torch.arange(ticks).expand(n, -1) == ticks - 1
-    made["present"] |= {TEXT: last} | ({} if meanwhile else {SIGHT: last})
+    made["present"] |= {TEXT: last, SIGHT: last | torch.as_tensor(meanwhile).reshape(-1, 1)}
     return made
 
 
