@@ -165,10 +165,10 @@ def test_a_childhood_is_packed_whole_each_over_the_one_before(tmp_path: Path) ->
 def test_it_follows_an_instruction_in_a_life_as_in_the_exam() -> None:
     """The same rooms that the exam has; nothing of the exam's code."""
     clock = VirtualClock()
-    seed = int(exam_seeds(1, 0, "follow")[0])
-    room = WorldRoom(rules_of("minigrid", "BabyAI-GoToRedBallGrey-v0"), seed, now=clock.now, sleep=clock.sleep)
+    seed = int(exam_seeds(1, 0, "follow/local")[0])
+    room = WorldRoom(rules_of("minigrid", "BabyAI-GoToLocal-v0"), seed, now=clock.now, sleep=clock.sleep)
     agent = Agent.from_pretrained(raised()["after-language"]).float()
-    loop = LiveLoop(agent, room, answers={"choose": ("choose",)})
+    loop = LiveLoop(agent, room, answers={"choose": ("follow",)})
     loop.run(stop=lambda: room.ended >= 10)
     assert room.rewarded >= 8
 
