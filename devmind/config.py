@@ -49,7 +49,7 @@ class HearingConfig(Section):
     """How words are heard, where a stage brings an ear for speech."""
 
     encoder: Literal["gru", "conv", "transformer"] | None = Field(
-        None, description="what goes over the ear's tokens in arcs of words; None: what the agent has, else gru"
+        None, description="what goes over the ear's tokens in arcs of words; None: what the agent has, else conv"
     )
     features: Literal["logmel", "mfcc"] | None = Field(
         None, description="what the ear for speech convolves; None: what the agent has, else logmel"
