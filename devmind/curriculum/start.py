@@ -138,8 +138,9 @@ def give_hearing(agent: Agent, config: RunConfig) -> None:
     """
     wanted = config.hearing.model_dump(exclude_none=True)
     if EAR not in agent.encoders:
-        wanted = BEGINS_BY | wanted
-    has = {**HEARS_BY, **agent.config.hearing} if EAR in agent.encoders else wanted
+        agent.config.hearing = {**BEGINS_BY, **agent.config.hearing, **wanted}
+        return
+    has = {**HEARS_BY, **agent.config.hearing}
     for setting, value in wanted.items():
         if setting in HEARS_BY and value != has[setting]:
             raise ConfigError(

@@ -63,6 +63,13 @@ GIVEN_SHARE = 0.1
 """Of a taught plan's points, given clean beside its ends, in half of the plans."""
 
 
+def are_lent(layers_of: str) -> bool:
+    """Whether a denoiser's layers are the trunk's; ConfigError where neither OWN nor TRUNK is asked for."""
+    if layers_of not in (OWN, TRUNK):
+        raise ConfigError(f"A planner's layers are of '{OWN}' or '{TRUNK}'; got '{layers_of}'.")
+    return layers_of == TRUNK
+
+
 class PlannerHead(BeliefHead):
     """Taps the trunk's features, and `raw:body`, `raw:goal`, `raw:maze` last.
 
@@ -145,14 +152,11 @@ class PlannerHead(BeliefHead):
         self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
         self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
         self.word_steps, self.surprise, self.guidance, self.patience = word_steps, surprise, guidance, patience
-        self.tree = Shape(simulations) if simulations else None
-        self.free_guidance, self.doubt = free_guidance, doubt
+        self.tree, self.free_guidance, self.doubt = Shape(simulations) if simulations else None, free_guidance, doubt
         self.judges: tuple[JudgeHead, ...] = ()
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
-        if layers_of not in (OWN, TRUNK):
-            raise ConfigError(f"A planner's layers are of '{OWN}' or '{TRUNK}'; got '{layers_of}'.")
-        lent = layers_of == TRUNK
+        lent = are_lent(layers_of)
         self.denoiser = HybridDenoiser(
             2, horizon, words, length, self.read_width, inlet.n_tokens + 1,
             inlet.width if lent else width, layers, attention_heads, memory, pieces, lent,

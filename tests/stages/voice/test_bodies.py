@@ -201,6 +201,12 @@ def test_settings_say_what_is_built_and_what_learned_is_not_rebuilt() -> None:
     give_hearing(agent, tiny_config("hearing.words=seq2seq", "hearing.encoder=conv"))
     parts.admit(agent)
     assert isinstance(agent.head(parts.WRITTEN).memory, bodies.Convolved)  # type: ignore[union-attr]
+    begins = tiny_agent()
+    give_hearing(begins, tiny_config())
+    assert begins.config.hearing == {"encoder": "conv"}, "by which words are learned in fewer steps"
+    give_hearing(begins, tiny_config("hearing.encoder=gru"))
+    give_hearing(begins, tiny_config())
+    assert begins.config.hearing == {"encoder": "gru"}, "what an earlier stage was told stays until there is an ear"
     plain = tiny_agent()
     parts.admit(plain)
     assert isinstance(plain.head(parts.WORDS_ARC).memory, torch.nn.GRU)  # type: ignore[union-attr]
