@@ -30,7 +30,7 @@ from devmind.memory import Entry, Key, Memory, open_store
 from devmind.memory.entry import LOOKED, VIEWS
 from devmind.moment import Moment
 from devmind.seeding import exam_seeds, numpy_rng
-from devmind.testing import tiny_agent
+from devmind.testing import check_learner, tiny_agent
 from stages.language import parts, seeing
 from stages.language.caregiver.grammar import VOCABULARY
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
@@ -154,6 +154,73 @@ def test_the_lesson_and_its_control_change_the_two_heads_and_nothing_else(contex
         changed = {name for name, value in child.state_dict().items() if not torch.equal(value, before[name])}
         assert {name.split(".")[1] for name in changed} == {RECOGNISED, SOUGHT}
         assert all(name.startswith("heads.") for name in changed)
+
+
+def child_of() -> Agent:
+    child = tiny_agent()
+    for sense in (SIGHT, WORDS):
+        child.add_encoder(sense)
+    parts.admit(child)
+    child.config.stages = ["reflex", "language"]
+    return child
+
+
+def test_the_lesson_goes_on_with_what_it_kept(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lesson, "KEPT", 2)
+    check_learner(lesson.lesson(context), child_of(), context)
+
+
+def test_an_update_is_a_step_on_the_new_batch_and_some_on_those_before(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lesson, "KEPT", 3)
+    learner = lesson.lesson(context).make_learner(child_of(), context)
+    learner.steps = 8
+    learner.begin(0)
+    stepped: list[tuple[int, float]] = []
+    batches = [lesson.lesson_batch(context, update, 4) for update in range(5)]
+    names = [one["pointed"][:, 0] for one in batches]
+    told = lesson.loss_of
+
+    def noted(agent: Agent, lives: dict, like: float):
+        (at,) = [at for at, one in enumerate(names) if torch.equal(one, lives["pointed"])]
+        stepped.append((at, like))
+        return told(agent, lives, like)
+
+    monkeypatch.setattr(lesson, "loss_of", noted)
+    for update, batch in enumerate(batches):
+        stepped.clear()
+        expected = told(learner.agent, lesson.read(learner.agent, batch), max(0.0, 1 - update / 4))[0]
+        scalars = learner.update(batch, update)
+        assert float(scalars["loss"]) == pytest.approx(float(expected), rel=1e-5)
+        assert len(stepped) == 1 + lesson.AGAIN
+        assert stepped[0][0] == update
+        assert {at for at, _ in stepped} <= set(range(max(0, update - 2), update + 1)), "of the newest three"
+        assert {like for _, like in stepped} == {max(0.0, 1 - update / 4)}
+    assert len(learner.kept) == 3
+
+
+def test_what_heads_read_is_what_they_read_of_the_whole_batch(context: Context, agent: Agent) -> None:
+    batch = lesson.lesson_batch(context, 3, 12)
+    lives_read = lesson.read(agent, batch)
+    recalled, place, shown = lesson.brought_back(agent, batch)
+    outputs = agent.forward({**batch, "recalled": recalled}, [SOUGHT, RECOGNISED])
+    alone = Tapped(lives_read["tokens"], lives_read["present"], lives_read["maps"])
+    for head in (SOUGHT, RECOGNISED):
+        torch.testing.assert_close(agent.head(head)(alone).logits, outputs[head].logits[:, 0])
+    assert torch.equal(lives_read["place"], place)
+    assert torch.equal(lives_read["shown"], shown)
+    assert not any(value.requires_grad for value in (lives_read["tokens"], lives_read["memories"]))
+
+
+def test_how_like_what_the_eye_finds_counts_less_for_what_is_sought(context: Context, agent: Agent) -> None:
+    lives_read = lesson.read(agent, lesson.lesson_batch(context, 3, 12))
+    looked = [agent.head(head).looked.weight for head in (SOUGHT, RECOGNISED)]
+    whole, none = (lesson.loss_of(agent, lives_read, like)[0] for like in (1.0, 0.0))
+    of_whole, of_none = (torch.autograd.grad(each, looked) for each in (whole, none))
+    assert whole > none
+    assert not torch.allclose(of_whole[0], of_none[0])
+    torch.testing.assert_close(of_whole[1], of_none[1])
 
 
 def tapped(head, memories: torch.Tensor, codes: torch.Tensor, here: torch.Tensor, readout: torch.Tensor) -> Tapped:
