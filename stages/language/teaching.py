@@ -1,4 +1,6 @@
-"""How the stage's lessons are made: by gradient on a loss, each with the steps of its size; Muon steps the trunk."""
+"""How the stage's lessons are made: by gradient on a loss, each with the steps of its size; Muon steps the trunk and
+the eye.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,14 @@ from stages.language import parts
 Make = Callable[[Context, int, int], Any]
 """`(context, update, rows) -> batch`: it reads nothing of the agent, so it is made ahead."""
 
+EYE = f"encoders.{parts.DETAIL}."
+
 
 class LanguageLearner(MuonLearner):
-    """Muon on the trunk's matrices and on what is made of a look."""
+    """Muon on the trunk's matrices, on what is made of a look and on both ways of the eye."""
 
-    orthogonal: ClassVar[tuple[str, ...]] = (*TRUNK, f"heads.{parts.TEXT}.tells.")
+    orthogonal: ClassVar[tuple[str, ...]] = (*TRUNK, f"heads.{parts.TEXT}.tells.", EYE + "form", EYE + "colour")
+    filters: ClassVar[bool] = True
 
 
 def taught(
