@@ -15,7 +15,7 @@ from devmind.algorithms.grid_cells import CLASSES
 from devmind.learners.gradient import grown_layers, owned_parts
 from devmind.worlds.minigrid import ACTIONS
 from devmind.worlds.sliding import MOVES
-from stages.reasoning.games import GAMES
+from stages.reasoning.games import GAMES, TICTACTOE
 from stages.reasoning.imagine.search import BOARD_HEAD, DOMAINS, PUSH_HEAD
 
 NAME = "reasoning"
@@ -40,6 +40,8 @@ PUZZLE_HIDDEN = 256
 """Of the heads of puzzles: costs of hundreds of thousands of boards are to be told apart by one."""
 SIDE = 5
 """Of the Lights Out that is taught."""
+LOOKAHEAD = "lookahead"
+"""What the agent's own search has looked at behind a move in tic-tac-toe, beside pages about it (`explain`)."""
 SITUATION, WORTH = "situation", "worth"
 """What is noticed of a world in which procedures are at work, as a vector of numbers; and what each of the procedures
 that may be chosen is worth in it: an arc of its own, which the trunk has no part in."""
@@ -68,6 +70,9 @@ def admit(agent: Agent) -> None:
         agent.add_encoder(LAYOUT, "encoder.reasoning-layout", stage=NAME)
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
+    if LOOKAHEAD not in agent.encoders:
+        choices = TICTACTOE.rules.choices
+        agent.add_encoder(LOOKAHEAD, "encoder.reasoning-lookahead", stage=NAME, options={"choices": choices})
     if SITUATION not in agent.encoders:
         agent.add_encoder(SITUATION, "encoder.vector", stage=NAME, options={"size": NOTICED})
     for name, part, tap, options in heads():

@@ -10,7 +10,7 @@ from devmind.agent.agent import Agent
 from devmind.algorithms.tree_reuse import rerooted
 from devmind.algorithms.tree_search import Found, Tree
 from devmind.worlds.boards import Board
-from stages.reasoning.explain.lines import GAME, said_of
+from stages.reasoning.explain.lines import GAME, behind, said_of
 from stages.reasoning.games import Game, Judge, search
 from stages.reasoning.parts import TEXT
 from stages.reasoning.thinking import Thought, check, think
@@ -123,9 +123,15 @@ class Table:
         move = int(thought.action[0])
         told = [f"The agent places {move + 1} ({self.expects(thought)})."]
         self.place(move)
-        if self.simulations and self.game is GAME and TEXT in self.agent.heads and not self.is_over:
-            told.append(f"It says:{said_of(self.agent, self.board.marks)[0]}")
-        return told
+        return told + [f"It says:{sentence}" for sentence in self._explained()]
+
+    def _explained(self) -> list[str]:
+        """A sentence of the line behind the agent's move; none where no search has looked at an answer to it."""
+        if self.game is not GAME or self.tree is None or TEXT not in self.agent.heads:
+            return []
+        root = np.zeros(1, np.int64)
+        move = behind(self.tree, root, root, -self.tree.value[:, 0])
+        return said_of(self.agent, move.after, move.lookahead) if len(move.after) else []
 
     def play(self, say: Say, ask: Ask) -> None:
         """One game to its end, or until the human leaves."""

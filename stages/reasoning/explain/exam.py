@@ -29,8 +29,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """How often its sentence is true of its own search, by its own position's features and by another one's."""
     mine = own_moves(agent, context.seed)
     mine = mine.take(np.arange(min(context.episodes(MOVES, level), len(mine.after))))
-    said, full = said_of(agent, mine.after), level == "full"
-    right, elsewhere = right_of(mine, said), right_of(mine, said_of(agent, np.roll(mine.after, 1, axis=0)))
+    said, full = said_of(agent, mine.after, mine.lookahead), level == "full"
+    others, searches = (np.roll(each, 1, axis=0) for each in (mine.after, mine.lookahead))
+    right, elsewhere = right_of(mine, said), right_of(mine, said_of(agent, others, searches))
     canned = float(right_of(mine, [_commonest(mine)] * len(said)).mean())
     groups, episodes = GAME.canonical(mine.after)[0], GAME.keys(mine.after)
     rows = {
@@ -40,6 +41,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         ),
         "the due verb": np.mean([_verb(text) == due(one) for text, one in zip(said, mine.value, strict=True)]),
     }
+    if full:
+        rows["its search beside another position"] = right_of(mine, said_of(agent, others, mine.lookahead)).mean()
+        rows["another search beside its position"] = right_of(mine, said_of(agent, mine.after, searches)).mean()
     return [
         Measure(
             NAME, "said truly of its search", right, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,

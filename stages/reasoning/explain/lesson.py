@@ -1,22 +1,22 @@
 """The lesson explain: what its own searches found is said to the agent in sentences, and it learns to say them itself.
 
-What it is to say is noted once, when the lesson begins: what its search expects to follow each position. A page with
-the question and that sentence is learned beside the position: by the layers that the stage grew and its sense of
-positions, as the text head is language's and stays as it is.
+The searches are made once, when the lesson begins, and every move that they looked at is told of. A page with the
+question and the sentence is learned beside the position and what the search has looked at behind it (the sense
+`lookahead`): by that sense, by the layers that the stage grew and by the sense of positions, as the text head is
+language's and stays as it is.
 
-Half of the pages ask for what a line of play is made of instead, by the rules of the game: which cells are free, and
-which would end it for either side. Without these, cells that were taken were named in one of seven sentences, and 0.57
-were true after 600 steps; with them 0.69 after 300 more (docs/log.md, 2026-11-26).
+By the position alone 0.73 to 0.76 were true of positions that no lesson shows, after 900 steps: the agent guessed what
+its search would find (docs/reasoning.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch
@@ -26,26 +26,19 @@ from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
-from stages.reasoning.explain.lines import (
-    ENDS,
-    FREE,
-    GAME,
-    QUESTION,
-    asked,
-    ends_told,
-    expected,
-    free_told,
-    positions,
-    sentence,
-)
+from stages.reasoning.explain.lines import GAME, QUESTION, asked, line_of, positions, sentence, weighed
 
 NAME = "explain"
-STEPS = {"tiny": 10, "nursery": 900, "child": 2000, "adult": 2000}
-ROWS, TINY_ROWS = 96, 8
+STEPS = {"tiny": 10, "nursery": 700, "child": 2000, "adult": 2000}
+ROWS, TINY_ROWS = 64, 8
 """Of a batch."""
-MINUTES = 9.0
-TURNS = (QUESTION, FREE, QUESTION, ENDS)
-"""What the pages of a batch ask, in turn."""
+MINUTES = 7.0
+SHOWN = ("after", "value", "lookahead")
+"""What is kept of the searches (`Moved`)."""
+STRANGERS = 3
+"""One of so many pages stands beside another page's position."""
+SENSE_RATE = 5.0
+"""How many times the lesson's rate the sense `lookahead` learns at, which is new and small."""
 HELD_OUT = 3
 """One of so many positions, with all its images, is kept for exams."""
 
@@ -79,6 +72,16 @@ class Explaining(MuonLearner):
         super().__init__(agent, self.loss_of, seed=seed, learning_rate=learning_rate, trains=trains, weight_decay=0.1)
         self.shown: dict[str, np.ndarray] = {}
 
+    def kind(self, name: str, parameter: nn.Parameter) -> str:
+        """What reads the search is of a kind of its own."""
+        return parts.LOOKAHEAD if name.startswith(f"encoders.{parts.LOOKAHEAD}.") else super().kind(name, parameter)
+
+    def options(self) -> dict[str, Mapping[str, Any]]:
+        """Of each kind, what its groups have of their own."""
+        return super().options() | {
+            parts.LOOKAHEAD: {"rate": SENSE_RATE * self.learning_rate, "weight_decay": self.weight_decay}
+        }
+
     def begin(self, step: int) -> None:
         """Search the positions once."""
         if not self.shown:
@@ -87,10 +90,10 @@ class Explaining(MuonLearner):
 
     def remember(self) -> None:
         """Note what the agent's searches find now."""
-        after = positions()[~held_out(positions())]
         with examination(self.agent):
-            line, value = expected(self.agent, after)
-        self.shown = {"after": after, "line": line, "value": value}
+            told = weighed(self.agent, positions())
+        told = told.take(np.flatnonzero(~held_out(told.after)))
+        self.shown = {name: getattr(told, name) for name in SHOWN}
 
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """Nats a byte of the pages."""
@@ -100,18 +103,19 @@ class Explaining(MuonLearner):
         """Positions and their images, with what is said of each."""
         if not self.shown:
             self.remember()
-        after, line, value = (self.shown[name] for name in ("after", "line", "value"))
+        after, value, lookahead = (self.shown[name] for name in SHOWN)
         rng = numpy_rng("lesson", NAME, self.seed, update)
         at, image = rng.integers(0, len(after), rows), rng.integers(0, len(GAME.symmetries[0]), rows)
         cells, moves = (each[image] for each in GAME.symmetries)
-        to = moves.argsort(-1)  # where each move of the position is in its image
-        told = np.where(line[at] >= 0, np.take_along_axis(to, line[at].clip(0), 1), -1)
         marks = np.take_along_axis(after[at], cells, 1)
-        pages = [
-            page(TURNS[row % len(TURNS)], *each)
-            for row, each in enumerate(zip(marks, told.tolist(), value[at].tolist(), strict=True))
-        ]
-        return asked(marks, pages)
+        seen = np.take_along_axis(lookahead[at], moves[:, None, :, None], 2)
+        seen = np.take_along_axis(seen, moves[:, None, None, :], 3)
+        # So that the search is read: the lessons' positions are few enough to be known by heart.
+        strangers = rows // STRANGERS
+        marks[:strangers] = np.roll(marks[:strangers], 1, axis=0)
+        lines = line_of(seen).tolist()
+        pages = [QUESTION + sentence(*each) for each in zip(lines, value[at].tolist(), strict=True)]
+        return asked(marks, seen, pages)
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer, and what is to be said."""
@@ -121,11 +125,3 @@ class Explaining(MuonLearner):
         """Go on with them."""
         super().load_state_dict(state)
         self.shown = {name: each.numpy() for name, each in state["shown"].items()}
-
-
-def page(question: str, marks: np.ndarray, line: Sequence[int], value: float) -> str:
-    """A question about a position int8 [9], and what is said to it: a line of play, which cells are free, or which end
-    the game.
-    """
-    told = {QUESTION: lambda: sentence(line, value), FREE: lambda: free_told(marks), ENDS: lambda: ends_told(marks)}
-    return question + told[question]()

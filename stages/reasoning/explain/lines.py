@@ -12,23 +12,17 @@ import numpy as np
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.writing import answered
-from devmind.algorithms.tree_search import Found, Tree
+from devmind.algorithms.tree_search import Tree
 from devmind.worlds.boards import Board
 from stages.reasoning import parts
+from stages.reasoning.explain.lookahead import looked_at
 from stages.reasoning.games import SIMULATIONS, TICTACTOE, Judge, search
 from stages.reasoning.solver import solve
 
-QUESTION, FREE, ENDS = "what now?", "which are free?", "what ends it?"
-"""What exams ask, and what lessons ask besides."""
+QUESTION = "what now?"
 GAME = TICTACTOE
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 """Cells, row by row."""
-SIDE = 3
-_CELLS = np.arange(SIDE**2).reshape(SIDE, SIDE)
-ROWS = np.concatenate((_CELLS, _CELLS.T, [_CELLS.diagonal(), np.fliplr(_CELLS).diagonal()]))
-"""Cells of each row, column and diagonal, [8, 3]."""
-MOVES = 2
-"""Of a line, at most: the answer to one's move, and one's own behind it."""
 BYTES = 40
 """Of a sentence, at most."""
 HOPE, EXPECT, FEAR = "hope for", "expect", "fear"
@@ -39,31 +33,35 @@ _SENTENCE = re.compile(rf" ?i ({HOPE}|{EXPECT}|{FEAR}) ((?:{'|'.join(NUMBERS)})(
 
 @dataclass(frozen=True)
 class Moved:
-    """Own moves of an agent that ended no game and whose search has looked at an answer.
+    """Moves that ended no game and behind which a search has looked at an answer.
 
     Attributes:
         after: int8 [N, 9], the marks as they are then, 1 those of the other one, whose turn it is.
-        line: int64 [N, MOVES], what was searched most behind it; -1 where the search knows no more.
-        value: float [N], of the move to the agent, -1 to 1.
-        found: the searches, of all positions; row: int64 [N], which of them each is of.
+        line: int64 [N, 2], the answer that was searched most and one's own move behind it (`line_of`); -1 where the
+            search knows no more.
+        value: float [N], of the move to who made it, -1 to 1.
+        lookahead: float32 [N, 3, 9, 9], what the search has looked at behind it (`looked_at`).
+        tree: of all searches; row, node: int64 [N], where in them the moves have led.
     """
 
     after: np.ndarray
     line: np.ndarray
     value: np.ndarray
-    found: Found[Board]
+    lookahead: np.ndarray
+    tree: Tree[Board]
     row: np.ndarray
+    node: np.ndarray
 
     def take(self, index: np.ndarray) -> Moved:
         """Some of them."""
-        return Moved(self.after[index], self.line[index], self.value[index], self.found, self.row[index])
+        after, line, value, lookahead = (each[index] for each in (self.after, self.line, self.value, self.lookahead))
+        return Moved(after, line, value, lookahead, self.tree, self.row[index], self.node[index])
 
     def has_looked_at(self, at: int, line: Sequence[int]) -> bool:
         """Whether the search of one of them has met every move of a line behind its own; so all of them are legal."""
-        tree, row = self.found.tree, int(self.row[at])
-        node = int(tree.child[row, 0, self.found.action[row]])
+        row, node = int(self.row[at]), int(self.node[at])
         for move in line:
-            node = int(tree.child[row, node, move])
+            node = int(self.tree.child[row, node, move])
             if node < 0:
                 return False
         return bool(line)
@@ -81,33 +79,46 @@ def positions() -> np.ndarray:
 
 def moved(agent: Agent, marks: np.ndarray) -> Moved:
     """What the agent does in positions int8 [N, 9], by search, and expects to follow; less those where nothing does."""
-    board = GAME.rules.of(marks)
-    found = search(Judge(agent, GAME), board, SIMULATIONS)
-    reached = GAME.rules.step(board, {"place": found.action})
+    found = search(Judge(agent, GAME), GAME.rules.of(marks), SIMULATIONS)
     rows = np.arange(len(marks))
-    line = _behind(found.tree, found.tree.child[rows, 0, found.action])
-    goes_on = ~GAME.rules.outcome(reached).terminal & (line[:, 0] >= 0)
-    return Moved(reached.marks[goes_on], line[goes_on], found.value[goes_on], found, np.flatnonzero(goes_on))
+    return behind(found.tree, rows, found.tree.child[rows, 0, found.action], found.value)
 
 
-def expected(agent: Agent, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What follows positions int8 [N, 9] by searches of the agent that begin there: lines int64 [N, MOVES], and values
-    float [N] to who has just moved."""
-    found = search(Judge(agent, GAME), GAME.rules.of(after), SIMULATIONS)
-    return _behind(found.tree, np.zeros(len(after), np.int64), found.action), -found.value
+def weighed(agent: Agent, marks: np.ndarray) -> Moved:
+    """Every move that the agent's searches from positions int8 [N, 9] looked at, not only those it makes, and the
+    positions themselves, as moves of the other one; less those where nothing follows."""
+    tree = search(Judge(agent, GAME), GAME.rules.of(marks), SIMULATIONS).tree
+    row, move = np.nonzero(tree.child[:, 0] >= 0)
+    every = np.arange(len(marks))
+    return behind(
+        tree,
+        np.concatenate((every, row)),
+        np.concatenate((np.zeros_like(every), tree.child[row, 0, move])),
+        np.concatenate((-tree.value[:, 0], tree.child_q[row, 0, move])),
+    )
 
 
-def _behind(tree: Tree[Board], node: np.ndarray, first: np.ndarray | None = None) -> np.ndarray:
-    """The moves that were searched most behind nodes int64 [N], or behind their moves `first`; -1 where no more was."""
-    rows, line = np.arange(len(node)), np.full((len(node), MOVES), -1)
-    for at in range(MOVES):
-        met = (tree.child[rows, node] >= 0) & (node >= 0)[:, None]
-        worth = np.where(met, tree.child_visits[rows, node] + 1e-3 * tree.child_q[rows, node], -np.inf)
-        move = worth.argmax(-1) if first is None or at else first
-        on = met[rows, move]
-        line[:, at] = np.where(on, move, -1)
-        node = np.where(on, tree.child[rows, node, move], -1)
-    return line
+def behind(tree: Tree[Board], row: np.ndarray, node: np.ndarray, value: np.ndarray) -> Moved:
+    """Those nodes int64 [N] of trees `row` int64 [N] behind which an answer was looked at, as moves worth `value`."""
+    seen = looked_at(tree, row, node)
+    some = np.flatnonzero(seen[:, 0].any((-1, -2)))
+    row, node, seen = row[some], node[some], seen[some]
+    after = tree.states.take(row * tree.child.shape[1] + node).marks
+    return Moved(after, line_of(seen), value[some], seen, tree, row, node)
+
+
+def line_of(lookahead: np.ndarray) -> np.ndarray:
+    """The answers that were searched most, and the moves behind them, int64 [N, 2] of [N, 3, 9, 9]; -1 where no
+    more was. Of those searched alike it is the one that is worth most, of these the first cell."""
+    looked, share, worth = lookahead.swapaxes(0, 1)
+    order = np.where(looked > 0, share + 1e-3 * worth, -np.inf)
+    rows, diagonal = np.arange(len(order)), np.arange(order.shape[-1])
+    answers = order[:, diagonal, diagonal]
+    order[:, diagonal, diagonal] = -np.inf
+    first = answers.argmax(-1)
+    behind = order[rows, first]
+    found = [(first, answers.max(-1)), (behind.argmax(-1), behind.max(-1))]
+    return np.stack([np.where(np.isfinite(most), move, -1) for move, most in found], -1)
 
 
 def due(value: float) -> str:
@@ -126,37 +137,12 @@ def understood(text: str) -> tuple[str, list[int]] | None:
     return (said[1], [NUMBERS.index(word) for word in said[2].split()]) if said else None
 
 
-def named(cells: Sequence[int]) -> str:
-    """Cells in words, "none" where there are none."""
-    return " ".join(NUMBERS[cell] for cell in cells) or "none"
-
-
-def free_told(marks: np.ndarray) -> str:
-    """Which cells of a position int8 [9] are free, in a sentence."""
-    return f" {named(np.flatnonzero(marks == 0).tolist())}."
-
-
-def ends_told(marks: np.ndarray) -> str:
-    """Which cells would end the game for who is to move, and which for the other one, in a sentence."""
-    mine, other = (_winning(marks * side) for side in (1, -1))
-    return f" {named(mine)}, {named(other)}."
-
-
-def _winning(marks: np.ndarray) -> list[int]:
-    """The free cells that would complete a row of 1."""
-    free = np.flatnonzero(marks == 0)
-    after = np.repeat(marks[None], len(free), 0)
-    after[np.arange(len(free)), free] = 1
-    rows = after[:, ROWS].sum(-1) == SIDE
-    return [int(cell) for cell in free[rows.any(-1)]]
-
-
-def asked(marks: np.ndarray, pages: list[str]) -> Batch:
-    """Positions int8 [N, 9] and a page with each, as one Moment a row."""
+def asked(marks: np.ndarray, lookahead: np.ndarray, pages: list[str]) -> Batch:
+    """Positions int8 [N, 9], what was looked at behind them [N, 3, 9, 9] and a page with each, as one Moment a row."""
     seen = GAME.rules.observe(GAME.rules.of(marks))
-    return collate_tick({**seen, parts.TEXT: pages}, np.ones(len(marks), bool))
+    return collate_tick({**seen, parts.LOOKAHEAD: lookahead, parts.TEXT: pages}, np.ones(len(marks), bool))
 
 
-def said_of(agent: Agent, marks: np.ndarray) -> list[str]:
-    """What the agent writes of each position int8 [N, 9]."""
-    return answered(agent, asked(marks, [QUESTION] * len(marks)), BYTES, parts.TEXT)[0]
+def said_of(agent: Agent, marks: np.ndarray, lookahead: np.ndarray) -> list[str]:
+    """What the agent writes of each position int8 [N, 9] and of what it has looked at there [N, 3, 9, 9]."""
+    return answered(agent, asked(marks, lookahead, [QUESTION] * len(marks)), BYTES, parts.TEXT)[0]

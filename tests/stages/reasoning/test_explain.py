@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from devmind.agent.agent import Agent
+from devmind.errors import MomentError
 from devmind.testing import tiny_context
+from stages.reasoning import table as tables
 from stages.reasoning.explain import exam
-from stages.reasoning.explain.lesson import Explaining, held_out
+from stages.reasoning.explain.lesson import STRANGERS, Explaining, held_out
 from stages.reasoning.explain.lines import (
-    FREE,
-    NUMBERS,
     QUESTION,
-    ends_told,
-    expected,
+    line_of,
     moved,
     positions,
+    said_of,
     sentence,
     understood,
+    weighed,
 )
-from stages.reasoning.games import TICTACTOE
+from stages.reasoning.explain.lookahead import LookaheadEncoder
+from stages.reasoning.games import SIMULATIONS, TICTACTOE
 
 
 def test_a_line_is_of_its_search_and_every_move_of_it_is_legal(agent: Agent) -> None:
@@ -40,8 +42,68 @@ def test_a_line_is_of_its_search_and_every_move_of_it_is_legal(agent: Agent) -> 
 
 def test_what_is_expected_of_a_won_position_is_the_move_that_wins(agent: Agent) -> None:
     """Two in a row and the third free: who has just moved fears it."""
-    line, value = expected(agent, np.array([[1, 1, 0, -1, -1, 0, 0, 0, 0]], np.int8))
-    assert sentence(line[0].tolist(), value[0]) == " i fear three."
+    told = weighed(agent, np.array([[1, 1, 0, -1, -1, 0, 0, 0, 0]], np.int8))
+    assert sentence(told.line[0].tolist(), told.value[0]) == " i fear three."
+
+
+def test_what_was_looked_at_is_the_tree_as_a_loop_reads_it(agent: Agent) -> None:
+    mine = moved(agent, positions()[::20])
+    tree, choices = mine.tree, TICTACTOE.rules.choices
+    for at, (row, node) in enumerate(zip(mine.row.tolist(), mine.node.tolist(), strict=True)):
+        all_visits = tree.child_visits[row, node].sum()
+        for answer in range(choices):
+            below = int(tree.child[row, node, answer])
+            assert mine.lookahead[at, 0, answer, answer] == (below >= 0)
+            assert mine.lookahead[at, 1, answer, answer] == pytest.approx(
+                tree.child_visits[row, node, answer] / all_visits
+            )
+            for move in set(range(choices)) - {answer}:
+                looked, share, worth = mine.lookahead[at, :, answer, move]
+                assert looked == mine.has_looked_at(at, [answer, move])
+                if looked:
+                    visits = tree.child_visits[row, below]
+                    assert share == pytest.approx(visits[move] / visits.sum())
+                    assert worth == pytest.approx(tree.child_q[row, below, move])
+                else:
+                    assert share == worth == 0
+
+
+def test_every_answer_that_was_looked_at_is_a_token_of_its_own(agent: Agent) -> None:
+    mine = moved(agent, positions()[::50])
+    encoder = agent.encoder("lookahead").eval()
+    found = encoder(torch.from_numpy(mine.lookahead))
+    assert found.present.tolist() == (mine.tree.child[mine.row, mine.node] >= 0).tolist()
+    changed = torch.from_numpy(mine.lookahead.copy())
+    changed[:, 1, 4, 2] += 0.5
+    differs = (encoder(changed).tokens - found.tokens).abs().amax(-1) > 1e-6
+    assert differs[:, 4].all(), "a move behind the answer five"
+    assert not differs[:, [cell for cell in range(9) if cell != 4]].any()
+    with pytest.raises(MomentError, match="3 planes of 4 answers"):
+        LookaheadEncoder(8, choices=4)(torch.zeros(1, 3, 9, 9))
+
+
+def test_all_moves_that_searches_looked_at_are_told_of_those_made_among_them(agent: Agent) -> None:
+    marks = positions()[::10]
+    mine, every = moved(agent, marks), weighed(agent, marks)
+    known = list(zip(every.row.tolist(), every.node.tolist(), strict=True))
+    assert len(known) > 2 * len(mine.after)
+    for at, where in enumerate(zip(mine.row.tolist(), mine.node.tolist(), strict=True)):
+        here = known.index(where)
+        assert (every.after[here] == mine.after[at]).all()
+        assert (every.lookahead[here] == mine.lookahead[at]).all()
+        assert (every.line[here] == mine.line[at]).all()
+
+
+def test_a_line_is_what_was_searched_most_and_then_what_is_worth_most() -> None:
+    seen = np.zeros((4, 3, 9, 9), np.float32)
+    seen[1, :, 4, 4] = 1, 0.6, 0.0
+    seen[1, :, 2, 2] = 1, 0.4, 1.0
+    seen[1, :, 4, 8] = 1, 0.5, -0.1
+    seen[1, :, 4, 7] = 1, 0.5, 0.1
+    seen[1, :, 2, 0] = 1, 0.9, 0.0
+    seen[2, :, 3, 3] = 1, 1.0, -1.0
+    seen[3, :, [5, 6], [5, 6]] = 1, 0.5, 0.0
+    assert line_of(seen).tolist() == [[-1, -1], [4, 7], [3, -1], [5, -1]]
 
 
 @pytest.mark.parametrize(
@@ -76,38 +138,25 @@ def test_no_image_of_a_position_of_exams_is_in_lessons(agent: Agent) -> None:
     assert 0.25 < held_out(positions()).mean() < 0.45
 
 
-def test_an_images_sentence_is_true_of_the_image(agent: Agent) -> None:
-    """Cells and moves are turned alike: what is said of an image names free cells of it, and half of the pages ask for
-    no line."""
-    learner = Explaining(agent, seed=0, learning_rate=1e-3)
-    batch = learner.drawn(3, 64)
-    pages = batch["senses"]["text"][:, 0].tolist()
-    met = Counter[str]()
-    for row, page in enumerate(pages):
+def test_an_images_sentence_is_true_of_the_image_and_of_what_was_looked_at(agent: Agent) -> None:
+    """Cells and moves are turned alike: what is said of an image names free cells of it, that were looked at most."""
+    batch, strange = Explaining(agent, seed=0, learning_rate=1e-3).drawn(3, 64)["senses"], []
+    for row, page in enumerate(batch["text"][:, 0].tolist()):
         question, _, told = bytes(token for token in page if token).decode().partition("?")
-        taken = batch["senses"]["position"][row, 0, :2].reshape(2, 9).sum(0).numpy() > 0
-        met[question] += 1
-        if question == QUESTION.rstrip("?"):
-            (_, moves) = understood(told) or ("", [])
-            assert moves
-        else:
-            moves = [NUMBERS.index(word) for word in told.strip(" .").replace(",", "").split() if word != "none"]
-            assert question != FREE.rstrip("?") or len(moves) == (~taken).sum()
-        assert not taken[moves].any()
-    assert met == {"what now": 32, "which are free": 16, "what ends it": 16}
-
-
-@pytest.mark.parametrize(
-    ("marks", "told"),
-    [
-        ([1, 1, 0, -1, -1, 0, 0, 0, 0], " three, six."),
-        ([0] * 9, " none, none."),
-        ([-1, 0, 0, 0, -1, 0, 1, 0, 0], " none, nine."),
-        ([1, 0, 1, 0, -1, 0, 1, 0, -1], " two four, none."),
-    ],
-)
-def test_what_ends_a_game_is_told_for_who_is_to_move_and_for_the_other(marks: list[int], told: str) -> None:
-    assert ends_told(np.array(marks, np.int8)) == told
+        assert question + "?" == QUESTION
+        (_, moves) = understood(told) or ("", [])
+        assert moves
+        looked, share, _ = batch["lookahead"][row, 0].numpy()
+        taken = batch["position"][row, 0, :2].reshape(2, 9).sum(0).numpy() > 0
+        strange.append(bool(looked[taken].any() or looked[:, taken].any()))
+        assert strange[-1] or not taken[moves].any()
+        assert share.diagonal()[moves[0]] == share.diagonal().max()
+        if len(moves) == 2:
+            behind = np.delete(share[moves[0]], moves[0])
+            assert share[moves[0], moves[1]] == behind.max() > 0
+    others = 64 // STRANGERS
+    assert sum(strange[:others]) > others / 2, "beside another page's position"
+    assert not any(strange[others:])
 
 
 def test_who_says_its_lines_is_right_and_shuffled_answers_fall(
@@ -120,11 +169,17 @@ def test_who_says_its_lines_is_right_and_shuffled_answers_fall(
             TICTACTOE.keys(mine.after).tolist(), mine.line.tolist(), mine.value.tolist(), strict=True
         )
     }
-    monkeypatch.setattr(exam, "said_of", lambda agent, marks: [known[key] for key in TICTACTOE.keys(marks).tolist()])
+
+    def knowing(agent: Agent, marks: np.ndarray, lookahead: np.ndarray) -> list[str]:
+        return [known[key] for key in TICTACTOE.keys(marks).tolist()]
+
+    monkeypatch.setattr(exam, "said_of", knowing)
     context = tiny_context(tmp_path, "exam.episodes_scale=1")
     said, elsewhere = exam.examine(agent, context, "full")
     assert said.score == 1.0
+    by_search = said.rows.pop("its search beside another position")
     assert min(said.rows.values()) > 0.95, "where two moves lead to one position, one line of both is said"
+    assert by_search == pytest.approx(elsewhere.score, abs=0.05)
     assert elsewhere.score < 0.4, "shuffled"
     assert 0 <= said.floors["canned sentence"] < 0.4
 
@@ -133,3 +188,49 @@ def test_an_untaught_agent_says_nothing_true(agent: Agent, tmp_path: Path) -> No
     said, _ = exam.examine(agent, tiny_context(tmp_path), "glimpse")
     assert said.score == 0.0
     assert set(said.episodes.tolist()).isdisjoint(exam.taught(tiny_context(tmp_path), 1000).tolist())
+
+
+def test_who_reads_what_was_looked_at_is_right_on_any_board(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of the exam tell a reader of the search from one of the board."""
+
+    def reading(agent: Agent, marks: np.ndarray, lookahead: np.ndarray) -> list[str]:
+        lines = []
+        for _, share, _ in lookahead:
+            answer = int(share.diagonal().argmax())
+            behind = np.where(np.arange(9) == answer, 0, share[answer])
+            lines.append([answer, int(behind.argmax())] if behind.any() else [answer])
+        return [sentence(line, 0.0) for line in lines]
+
+    monkeypatch.setattr(exam, "said_of", reading)
+    said, elsewhere = exam.examine(agent, tiny_context(tmp_path, "exam.episodes_scale=1"), "full")
+    assert said.score == said.rows["its search beside another position"] == 1.0
+    assert said.rows["another search beside its position"] == pytest.approx(elsewhere.score, abs=0.05)
+    assert elsewhere.score < 0.4
+
+
+def test_a_table_shows_the_agent_what_an_exam_does(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same move, by the same search: the sentence at the table is the exam's."""
+    table = tables.Table(agent, TICTACTOE, SIMULATIONS, agent_begins=True)
+    for move in (0, 4):
+        table.place(move)
+    marks = table.board.marks
+    shown = []
+
+    def noting(agent: Agent, marks: np.ndarray, lookahead: np.ndarray) -> list[str]:
+        shown.append((marks, lookahead))
+        return said_of(agent, marks, lookahead)
+
+    monkeypatch.setattr(tables, "said_of", noting)
+    told = table.answer(table.think())
+    mine = moved(agent, marks)
+    assert (shown[0][0] == mine.after).all()
+    assert (shown[0][1] == mine.lookahead).all()
+    assert told[1] == f"It says:{said_of(agent, mine.after, mine.lookahead)[0]}"
+
+
+def test_a_table_says_nothing_of_a_move_that_was_not_searched(agent: Agent) -> None:
+    for simulations, sure in ((0, None), (1, None), (SIMULATIONS, 1e-6)):
+        table = tables.Table(agent, TICTACTOE, simulations, agent_begins=True, sure=sure)
+        assert len(table.answer(table.think())) == 1

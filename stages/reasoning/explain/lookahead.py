@@ -1,0 +1,73 @@
+"""The sense `lookahead`: what the agent's own search has looked at behind a move, as far as a line of play goes.
+
+It is the tree as it stands, every answer with every move behind it, and no line is picked out of it. A token is an
+answer that was looked at; one that was not has none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.encoders import Encoded, Encoder, mlp
+from devmind.algorithms.tree_search import Tree
+from devmind.errors import MomentError
+from devmind.worlds.boards import Board
+
+PLANES = 3
+"""Whether a move was looked at; its share of the visits of its turn; what it is worth to who makes it, -1 to 1."""
+GAIN = 4.0
+"""On the first weights: at 1 what was looked at is faint beside which cell it is."""
+
+
+def looked_at(tree: Tree[Board], row: np.ndarray, node: np.ndarray) -> np.ndarray:
+    """What trees `row` int64 [N] have behind nodes int64 [N]: float32 [N, PLANES, A, A] of A choices.
+
+    [..., a, b] is the move b behind the answer a, and [..., a, a], since no cell is taken twice, the answer a itself.
+    Behind a node -1 nothing was looked at.
+    """
+    answers = np.where(node[:, None] >= 0, tree.child[row, node], -1)
+    diagonal = np.arange(answers.shape[-1])
+    below = row[:, None], answers.clip(0)
+    met, visits, q = (each[below] for each in (tree.child >= 0, tree.child_visits, tree.child_q))
+    met &= (answers >= 0)[..., None]
+    own = row, node
+    for all_of, here in ((met, answers >= 0), (visits, tree.child_visits[own]), (q, tree.child_q[own])):
+        all_of[:, diagonal, diagonal] = here
+    visits = np.where(met, visits, 0)
+    first = visits[:, diagonal, diagonal]
+    second = visits.sum(-1) - first
+    share = visits / np.maximum(second, 1)[..., None]
+    share[:, diagonal, diagonal] = first / np.maximum(first.sum(-1), 1)[:, None]
+    return np.stack([met, share, np.where(met, q, 0)], 1).astype(np.float32)
+
+
+class LookaheadEncoder(Encoder):
+    """What `looked_at` gives, float32 [PLANES, A, A], to one token for each answer: of its own numbers and those of all
+    moves behind it, and of which cell it is.
+
+    Args:
+        choices: A.
+    """
+
+    sense_dims = 3
+
+    def __init__(self, width: int, choices: int) -> None:
+        super().__init__(width, n_tokens=choices)
+        self.net = mlp(PLANES * (choices + 1), width, width)
+        self.answers = nn.Parameter(torch.randn(choices, width) * 0.5)
+        with torch.no_grad():
+            self.net.get_parameter("0.weight").mul_(GAIN)
+
+    def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
+        if x.shape[1:] != (PLANES, self.n_tokens, self.n_tokens):
+            raise MomentError(
+                f"A lookahead is {PLANES} planes of {self.n_tokens} answers and as many moves behind each; "
+                f"got {list(x.shape[1:])}."
+            )
+        own = x.diagonal(dim1=-2, dim2=-1)
+        # An answer is told apart from the moves behind it: its share would be the largest among theirs.
+        behind = x - torch.diag_embed(own)
+        rows = torch.cat((own[..., None], behind), -1).transpose(1, 2).flatten(2).to(self.answers.dtype)
+        return Encoded(self.net(rows) + self.answers, own[:, 0] > 0)
