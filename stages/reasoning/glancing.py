@@ -66,6 +66,11 @@ class Costs:
     mean: float
     spread: float
 
+    @property
+    def heads(self) -> dict[str, str]:
+        """By the trunk's head the one that reads the tokens alone, as `hand_over` takes them."""
+        return {self.head: self.glance}
+
     def of(self, agent: Agent, board: np.ndarray, head: str = "") -> np.ndarray:
         """The agent's answer, float [N, actions], for boards int8 [N, C, H, W]; by `head`, or by the trunk's."""
         head = head or self.head
@@ -118,7 +123,7 @@ class CostLearner(GlancingLearner):
             loss = self.view_loss(view)
             self.descend(loss)
         if self.hands_over(step):
-            hand_over(self.agent, self.costs, self.handed(batch, step))
+            hand_over(self.agent, PUZZLE, self.costs.heads, self.handed(batch, step))
         return {"loss": loss.detach()}
 
     def hands_over(self, step: int) -> bool:
@@ -136,30 +141,34 @@ class CostLearner(GlancingLearner):
 
 
 @torch.no_grad()
-def hand_over(agent: Agent, costs: Costs, batches: Iterable[Batch]) -> None:
-    """Make the trunk's head answer as the glance does: tokens as a linear map of features, then the glance's reader.
+def hand_over(agent: Agent, sense: str, heads: Mapping[str, str], batches: Iterable[Batch]) -> None:
+    """Make heads on the trunk answer as glances do: tokens as a linear map of features, then the glance's reader.
 
-    The map is by least squares, with a ridge of RIDGE, over the puzzle's tokens in `batches`.
+    The map is by least squares, with a ridge of RIDGE, over the tokens of `sense` in `batches`.
+
+    Args:
+        heads: by the name of the trunk's head that of the one which reads the tokens of `sense` alone.
     """
     width = agent.config.width
     squares, products = torch.zeros(width + 1, width + 1).double(), torch.zeros(width + 1, width).double()
     for batch in batches:
         batch = to_device(batch, agent.device)
-        seen = agent.encode_batch(batch, {PUZZLE})
-        tokens = seen.encoded[PUZZLE].tokens
-        features = agent.think(seen, batch["first"]).of_senses[PUZZLE].tokens
+        seen = agent.encode_batch(batch, {sense})
+        tokens = seen.encoded[sense].tokens
+        features = agent.think(seen, batch["first"]).of_senses[sense].tokens
         x = torch.cat((features, torch.ones_like(features[..., :1])), -1).flatten(0, -2).double().cpu()
         squares += x.T @ x
         products += x.T @ tokens.flatten(0, -2).double().cpu()
     linear = torch.linalg.solve(squares + RIDGE * torch.eye(width + 1).double(), products)
-    told, glance = (_reader(agent, name) for name in (costs.head, costs.glance))
-    into, out = told.squeeze, glance.squeeze
-    assert isinstance(into, nn.Linear)
-    assert isinstance(out, nn.Linear)
-    weight, bias = out.weight.double().cpu(), out.bias.double().cpu()
-    into.weight.copy_(weight @ linear[:-1].T)
-    into.bias.copy_(weight @ linear[-1] + bias)
-    told.net.load_state_dict(glance.net.state_dict())
+    for head, glance in heads.items():
+        told, read = _reader(agent, head), _reader(agent, glance)
+        into, out = told.squeeze, read.squeeze
+        assert isinstance(into, nn.Linear)
+        assert isinstance(out, nn.Linear)
+        weight, bias = out.weight.double().cpu(), out.bias.double().cpu()
+        into.weight.copy_(weight @ linear[:-1].T)
+        into.bias.copy_(weight @ linear[-1] + bias)
+        told.net.load_state_dict(read.net.state_dict())
 
 
 def _reader(agent: Agent, name: str) -> Reader:

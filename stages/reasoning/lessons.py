@@ -26,26 +26,41 @@ from stages.reasoning.judged import by_chance
 from stages.reasoning.navigate import lesson as navigate
 from stages.reasoning.procedures import lesson as procedures
 from stages.reasoning.puzzles import lesson as puzzles
-from stages.reasoning.selfplay import Play, SelfPlay
+from stages.reasoning.selfplay import Play, SelfPlay, SelfPlayByMuon
 from stages.reasoning.sliding import lesson as sliding
 from stages.reasoning.values import lesson as values
 
 STEPS: Mapping[str, Mapping[str, int]] = {
     "tictactoe": {"tiny": 30, "nursery": 180, "child": 300, "adult": 600},
-    "connect4": {"tiny": 20, "nursery": 300, "child": 2000, "adult": 6000},
+    "connect4": {"tiny": 20, "nursery": 600, "child": 2000, "adult": 6000},
     "othello": {"tiny": 10, "nursery": 60, "child": 4000, "adult": 12000},
 }
 PLAY: Mapping[str, Play] = {
     "tictactoe": Play(games=40, again=40, opening=7),
-    "connect4": Play(games=64, again=32, opening=24, capacity=40_000),
+    "connect4": Play(
+        games=128,
+        again=0,
+        opening=24,
+        capacity=100_000,
+        by="rollouts",
+        rollouts=2000,
+        tempered=3,
+        moves=4,
+        handed=True,
+        glances=8,
+        muon=True,
+    ),
     "othello": Play(games=32, again=16, opening=20, capacity=40_000),
 }
-"""Games begin anywhere in their first half: good players meet few of the positions that an exam asks about."""
+"""Games begin anywhere in their first half: good players meet few of the positions that an exam asks about.
+
+Connect-4 is not played by the network at nursery: in its minutes that finds some 20,000 positions with values that say
+little, and UCT of 2,000 random games judges one in 0.7 ms (docs/decisions.md, 2026-11-26)."""
 TINY_ROWS = 64
-TINY: Mapping[str, Any] = {"games": 8, "again": 8, "simulations": 8}
+TINY: Mapping[str, Any] = {"games": 8, "again": 8, "simulations": 8, "rollouts": 40, "glances": 4}
 """Of games at size tiny, which shows that all of it runs and teaches nothing."""
 CARD = ("child", "adult")
-CARD_GAMES: Mapping[str, Mapping[str, Any]] = {"connect4": {"games": 384, "again": 192}}
+CARD_GAMES: Mapping[str, Play] = {"connect4": Play(games=384, again=192, opening=24, capacity=40_000)}
 CARD_ROWS, CARD_RATE = 2048, 5e-4
 """Of these games at the sizes that take a graphics card. At nursery's rate, 2e-3, the policy of `child` learned nothing
 in 300 s, with 256 rows or with 2,048 (docs/log.md, 2026-11-26)."""
@@ -70,7 +85,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
     apart = [*seen, puzzles.lesson(context), sliding.lesson(context), values.lesson(context)]
     forming = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.2),
-        selfplay_lesson(context, CONNECT4, rows=256, learning_rate=2e-3, minutes=9.0, rehearsal_every=2),
+        selfplay_lesson(context, CONNECT4, rows=128, learning_rate=2e-3, minutes=7.0, rehearsal_every=2),
     ]
     formed = [
         # Enough games to play, not to play well.
@@ -102,14 +117,15 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
     if size == "tiny":
         rows, play = TINY_ROWS, replace(play, **TINY)
     elif size in CARD and game.name in CARD_GAMES:
-        rows, learning_rate, play = CARD_ROWS, CARD_RATE, replace(play, **CARD_GAMES[game.name])
+        rows, learning_rate, play = CARD_ROWS, CARD_RATE, CARD_GAMES[game.name]
     count, rate = context.changed(game.name, rows, learning_rate)
     fields = asdict(play)
     play = Play(**context.options(game.name, fields))
 
     def learner(agent: Agent, context: Context) -> SelfPlay:
         trains = parts.trained(agent)
-        return SelfPlay(agent, game, play, seed=context.seed, learning_rate=rate, trains=trains)
+        kind = SelfPlayByMuon if play.muon else SelfPlay
+        return kind(agent, game, play, seed=context.seed, learning_rate=rate, trains=trains)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)

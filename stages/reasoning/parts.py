@@ -38,6 +38,8 @@ SLIDES, SLIDE_GLANCES = "sliding_q", "sliding_glance"
 puzzle's tokens."""
 PUZZLE_HIDDEN = 256
 """Of the heads of puzzles: costs of hundreds of thousands of boards are to be told apart by one."""
+GAME_HIDDEN: Mapping[str, int] = {"connect4": 256}
+"""Of the heads of games that have millions of positions."""
 SIDE = 5
 """Of the Lights Out that is taught."""
 LOOKAHEAD = "lookahead"
@@ -84,12 +86,13 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
     """(name, part, tap, options) of every head."""
     found: list[tuple[str, str, str, dict[str, object]]] = []
     for game in GAMES.values():
-        choices: dict[str, object] = {"classes": game.rules.choices}
+        hidden: dict[str, object] = {"hidden": GAME_HIDDEN[game.name]} if game.name in GAME_HIDDEN else {}
+        choices = hidden | {"classes": game.rules.choices}
         found += [
             (game.policy, "head.categorical", TAP, choices),
-            (game.value, "head.value", TAP, {"critic": False}),
+            (game.value, "head.value", TAP, hidden | {"critic": False}),
             (game.glance[0], "head.categorical", POSITION, choices),
-            (game.glance[1], "head.value", POSITION, {}),
+            (game.glance[1], "head.value", POSITION, hidden),
         ]
     presses: dict[str, object] = {"shape": SIDE**2, "hidden": PUZZLE_HIDDEN}
     slides: dict[str, object] = {"shape": len(MOVES), "hidden": PUZZLE_HIDDEN}

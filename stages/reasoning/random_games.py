@@ -23,9 +23,18 @@ MOST = 10_000_000
 
 
 def visits(rules: MnkRules, board: Board, simulations: int, seed: int, explore: float = EXPLORE) -> Array:
-    """How often each move was tried, int64 [N, choices], by a search of each of N positions that have not ended.
+    """How often each move was tried, int64 [N, choices], as `searched` finds it; the most visited is the best one."""
+    return searched(rules, board, simulations, seed, explore)[0]
 
-    The most visited move is the best one. Same seed, same visits.
+
+def searched(
+    rules: MnkRules, board: Board, simulations: int, seed: int, explore: float = EXPLORE
+) -> tuple[Array, Array]:
+    """A search of each of N positions that have not ended; same seed, same answer.
+
+    Returns:
+        visits int64 [N, choices], how often each move was tried; and what the most visited one has earned in the mean,
+        float [N] in -1..1 to the player to move.
 
     Raises:
         ConfigError: the board is too large, or the budget is less than one simulation or too many.
@@ -41,12 +50,14 @@ def visits(rules: MnkRules, board: Board, simulations: int, seed: int, explore: 
     own, others = (bits(rules, board.marks == who) for who in (1, -1))
     seeds = numpy_rng("random games", seed).integers(1, 2**63, len(own), dtype=np.uint64)
     cells = _cells(rules)
-    found = np.zeros((len(own), rules.choices), np.int64)
+    found, value = np.zeros((len(own), rules.choices), np.int64), np.zeros(len(own))
     for row in range(len(own)):
-        found[row] = _search(
+        found[row], earned = _search(
             own[row], others[row], cells, rules.falling, height, rules.k, simulations, explore, seeds[row]
         )
-    return found
+        best = found[row].argmax()
+        value[row] = earned[best] / found[row, best]
+    return found, value
 
 
 def bits(rules: MnkRules, marked: Array) -> Array:
@@ -147,8 +158,8 @@ def _search(
     simulations: int,
     explore: float,
     seed: np.uint64,
-) -> Array:
-    """Visits of the root's moves, int64 [A]."""
+) -> tuple[Array, Array]:
+    """Visits of the root's moves, int64 [A], and the sum of what they led to, float32 [A]."""
     actions, nodes, every = len(cells), simulations + 1, np.uint64(0)
     for a in range(actions):
         every |= cells[a]
@@ -190,4 +201,4 @@ def _search(
             tried[way_nodes[d], way_moves[d]] += 1
             won[way_nodes[d], way_moves[d]] += result
             result = -result
-    return np.maximum(tried[0], 0).astype(np.int64)
+    return np.maximum(tried[0], 0).astype(np.int64), won[0]

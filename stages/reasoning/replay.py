@@ -58,6 +58,8 @@ class Positions:
         """Room for those that are new, as far as the capacity goes."""
         new = sum(key not in self._places for key in set(keys.tolist()))
         more = min(new, self.capacity - len(self))
+        if not more:
+            return
         for name in self.COLUMNS:
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.zeros((more, *old.shape[1:]), old.dtype)]))

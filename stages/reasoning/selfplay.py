@@ -11,29 +11,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.output import Categorical
 from devmind.algorithms.root_noise import by_temperature, dirichlet
-from devmind.algorithms.tree_search import Found, gumbel_search, puct_search
+from devmind.algorithms.tree_search import gumbel_search, puct_search
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.errors import ConfigError, nearest
+from devmind.learners.muon import TRUNK, MuonLearner
 from devmind.seeding import numpy_rng
-from devmind.worlds.boards import Board
+from devmind.worlds.boards import Board, MnkRules
+from stages.reasoning import random_games
 from stages.reasoning.games import SIMULATIONS, Game, Judge, search
-from stages.reasoning.glancing import GLANCES, GlancingLearner
+from stages.reasoning.glancing import GLANCES, HAND_OVER_EVERY, GlancingLearner, hand_over
 from stages.reasoning.replay import Positions
 
 REMEMBERED = 4
 """One of so many games of the lesson is played to be rehearsed: each lesson that comes later plays them anew."""
+POSITION = "position"
+HANDED = 8
+"""Batches by which the trunk's features are held against the position's tokens."""
 
-By = Literal["gumbel", "puct"]
+By = Literal["gumbel", "puct", "rollouts"]
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,16 @@ class Play:
         outcome_share: of how the game went on, in a value's target; the search's own value has the rest.
         moves: that every game makes in an update.
         by: "gumbel": searches by Gumbel's policy improvement, whose noise makes games differ; "puct": as AlphaZero, by
-            PUCT with Dirichlet's noise in the root's prior, and visits as the policy to learn.
-        tempered: with "puct", moves of each game, of those that are searched, that are drawn by their visits
-            (temperature 1); those behind are the most visited (temperature 0). 30 is AlphaZero's.
+            PUCT with Dirichlet's noise in the root's prior, and visits as the policy to learn; "rollouts": by UCT whose
+            leaves are judged by random games (`random_games`), which asks no network, so what is learned does not
+            depend on what is known already (expert iteration's first expert: Anthony, Tian and Barber 2017).
+        tempered: with "puct" and "rollouts", moves of each game, of those that are searched, that are drawn by their
+            visits (temperature 1); those behind are the most visited (temperature 0). 30 is AlphaZero's.
+        rollouts: random games of a search by them.
+        handed: the trunk's heads take over what is learned from tokens alone, every HAND_OVER_EVERY updates and at the
+            end (`glancing.hand_over`).
+        glances: steps of the encoder a step of the trunk.
+        muon: matrices learn by Muon (`SelfPlayByMuon`), else all by AdamW.
 
     Raises:
         ConfigError: it is searched by something else, or a number cannot be.
@@ -67,13 +79,18 @@ class Play:
     moves: int = 1
     by: By = "gumbel"
     tempered: int = 30
+    rollouts: int = 1000
+    handed: bool = False
+    glances: int = GLANCES
+    muon: bool = False
 
     def __post_init__(self) -> None:
         if self.by not in get_args(By):
             raise ConfigError(
                 f"Self-play searches by {' or '.join(get_args(By))}; got '{self.by}'{nearest(self.by, get_args(By))}"
             )
-        least = {"games": 1, "simulations": 1, "capacity": 1, "moves": 1, "again": 0, "opening": 0, "tempered": 0}
+        least = {"games": 1, "simulations": 1, "capacity": 1, "moves": 1, "rollouts": 1}
+        least |= {"again": 0, "opening": 0, "tempered": 0, "glances": 0}
         for name, at_least in least.items():
             if (given := getattr(self, name)) < at_least:
                 raise ConfigError(f"Self-play expects {name} of at least {at_least}; got {given}.")
@@ -101,6 +118,11 @@ class SelfPlay(GlancingLearner):
         trains: Sequence[str] | None = None,
     ) -> None:
         super().__init__(agent, self.loss_of, seed=seed, learning_rate=learning_rate, trains=trains)
+        if play.by == "rollouts" and not isinstance(game.rules, MnkRules):
+            raise ConfigError(
+                f"Self-play cannot search '{game.name}' by rollouts; only games of k in a row have such a search: say "
+                "by gumbel or puct."
+            )
         self.game, self.play = game, play
         self.positions = Positions(game, play.capacity)
         self.board = game.rules.initial(np.zeros(0))
@@ -111,12 +133,19 @@ class SelfPlay(GlancingLearner):
         """Play on, and learn from what is stored."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
+        if self.play.by == "rollouts" and not len(self.positions):
+            self.remember()  # else the first steps are on the few games that end first
         told, rows = self.play_on(step, "lesson"), batch["rows"]
-        return {**super().update(self.drawn(rows, "learn", step), step), **told}
+        learned = super().update(self.drawn(rows, "learn", step), step)
+        if self.play.handed and ((step + 1) % HAND_OVER_EVERY == 0 or step + 1 == self.steps):
+            views = (self.drawn(rows, "handed", step, turn) for turn in range(HANDED))
+            heads = dict(zip((self.game.policy, self.game.value), self.game.glance, strict=True))
+            hand_over(self.agent, POSITION, heads, views)
+        return {**learned, **told}
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
         """Further positions that are stored."""
-        return (self.drawn(len(batch["first"]), "glance", step, turn) for turn in range(GLANCES))
+        return (self.drawn(len(batch["first"]), "glance", step, turn) for turn in range(self.play.glances))
 
     def view_loss(self, view: Batch) -> Tensor:
         """Moves and value, from the position's tokens alone."""
@@ -149,33 +178,40 @@ class SelfPlay(GlancingLearner):
         rules, games = self.game.rules, len(self.history)
         again = rules.of(self.positions.open(self.play.again, rng))
         board = Board.concat([self.board, again])
-        found, moves_made = self._searched(judge, board, rng)
+        found = self._searched(judge, board, rng)
         self.positions.add(again.marks, found.weights[games:], found.value[games:], found.proven[games:])
-        reached = rules.step(self.board, {"place": moves_made})
+        reached = rules.step(self.board, {"place": found.moves})
         outcome = rules.outcome(reached)
         for row, moves in enumerate(self.history):
             moves.add(self.board.marks[row], found.weights[row], found.value[row], found.proven[row])
             moves.led_to(outcome.reward[row], outcome.discount[row])
-        for row in np.flatnonzero(outcome.terminal).tolist():
-            self.positions.add(*self.history[row].learned(self.play.outcome_share))
+        if outcome.terminal.any():
+            over = [self.history[row].learned(self.play.outcome_share) for row in np.flatnonzero(outcome.terminal)]
+            self.positions.add(*(np.concatenate(columns) for columns in zip(*over, strict=True)))
         going = ~outcome.terminal
         self.games_played += int(outcome.terminal.sum())
         self.history = [moves for moves, on in zip(self.history, going, strict=True) if on]
         self.board = reached.take(going)
         return float(found.proven.mean())
 
-    def _searched(self, judge: Judge, board: Board, rng: np.random.Generator) -> tuple[Found[Board], np.ndarray]:
-        """Searches with noise of B positions, and of those that begin `board`, the games in progress, which move each
-        makes, int64 [games]."""
-        games, simulations = len(self.history), self.play.simulations
+    def _searched(self, judge: Judge, board: Board, rng: np.random.Generator) -> _Searched:
+        """Searches with noise of N positions, of which the first are the games in progress."""
+        games = len(self.history)
         if self.play.by == "gumbel":
             gumbel = rng.gumbel(size=(len(board), self.game.rules.choices))
-            found = search(judge, board, simulations, partial(gumbel_search, gumbel=gumbel))
-            return found, found.action[:games]
-        noise = dirichlet(self.game.rules.legal(board)["place"], rng)
-        found = search(judge, board, simulations, partial(puct_search, noise=noise))
+            found = search(judge, board, self.play.simulations, partial(gumbel_search, gumbel=gumbel))
+            return _Searched(found.weights, found.value, found.proven, found.action[:games])
+        if self.play.by == "puct":
+            noise = dirichlet(self.game.rules.legal(board)["place"], rng)
+            found = search(judge, board, self.play.simulations, partial(puct_search, noise=noise))
+            weights, value, proven = found.weights, found.value, found.proven
+        else:
+            rules, seed = self.game.rules, int(rng.integers(2**31))
+            assert isinstance(rules, MnkRules)
+            visits, value = random_games.searched(rules, board, self.play.rollouts, seed)
+            weights, proven = visits / visits.sum(-1, keepdims=True), np.zeros(len(board), bool)
         temperature = np.array([float(len(moves) < self.play.tempered) for moves in self.history])
-        return found, by_temperature(found.weights[:games], temperature, rng)
+        return _Searched(weights, value, proven, by_temperature(weights[:games], temperature, rng))
 
     def drawn(self, rows: int, *why: str | int) -> Batch:
         """A batch of stored positions, with `weights` [rows, 1, choices] and `value` [rows, 1]."""
@@ -208,10 +244,12 @@ class SelfPlay(GlancingLearner):
         return self.loss(self.agent, self.drawn(batch["rows"], "rehearse", batch["update"]))
 
     def remember(self) -> None:
-        """Play some games with the agent as it is now: until twice as many have ended as a quarter of the lesson's."""
+        """Play some games with the agent as it is now: until twice as many have ended as a quarter of the lesson's, or
+        as all of them where no network is asked, which is cheap."""
         play, number = self.play, 0
-        few = max(1, play.games // REMEMBERED)
-        self.play, wanted = replace(play, games=few, again=play.again // REMEMBERED), self.games_played + 2 * few
+        share = 1 if play.by == "rollouts" else REMEMBERED
+        few = max(1, play.games // share)
+        self.play, wanted = replace(play, games=few, again=play.again // share), self.games_played + 2 * few
         while self.games_played < wanted:
             self.play_on(number, "remember")
             number += 1
@@ -233,6 +271,30 @@ class SelfPlay(GlancingLearner):
         self.board = self.game.rules.of(state["marks"].cpu().numpy())
         self.history = [_Moves.of(moves) for moves in state["history"]]
         self.games_played = int(state["games_played"])
+
+
+class SelfPlayByMuon(MuonLearner, SelfPlay):
+    """The same, with Muon on the linear maps of the layers that the stage grew, of the sense of positions and of the
+    game's own heads; convolutions, heads' last layers and all else go the way of AdamW."""
+
+    orthogonal = (*TRUNK, f"encoders.{POSITION}.keys_values", f"encoders.{POSITION}.project")
+    muon_rate = 0.01
+
+    def kind(self, name: str, parameter: nn.Parameter) -> str:
+        """Of heads only those of this game, all but what answers."""
+        own = f"heads.{self.game.name}_"
+        hidden = name.startswith(own) and ("squeeze" in name or ".net.0." in name) and name.endswith(".weight")
+        return "orthogonal" if hidden else super().kind(name, parameter)
+
+
+class _Searched(NamedTuple):
+    """What searches found of N positions: weights float [N, choices] and value float [N] to learn, which values are
+    proven bool [N], and the moves of the games in progress, which come first, int64 [games]."""
+
+    weights: np.ndarray
+    value: np.ndarray
+    proven: np.ndarray
+    moves: np.ndarray
 
 
 class _Moves:

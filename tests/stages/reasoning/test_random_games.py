@@ -10,7 +10,7 @@ from devmind.worlds.boards import MnkRules
 from stages.reasoning.connect4.positions import after
 from stages.reasoning.games import CONNECT4, TICTACTOE
 from stages.reasoning.judged import endings
-from stages.reasoning.random_games import _won, bits, visits
+from stages.reasoning.random_games import _won, bits, searched, visits
 from stages.reasoning.solver import solve
 
 
@@ -60,6 +60,16 @@ def test_with_many_simulations_it_loses_nothing_in_tic_tac_toe_and_in_solved_end
     ends = endings(CONNECT4, 40, 34, seed=0)
     few, many = (ends.mistakes(visits(CONNECT4.rules, ends.board, n, seed=0).argmax(-1)).mean() for n in (10, 20_000))
     assert many == 0 < few
+
+
+def test_the_value_is_what_the_best_move_earns_to_who_is_to_move() -> None:
+    game = solve(TICTACTOE.rules)
+    asked = np.flatnonzero(~game.ended & (game.ply >= 4))[::5]
+    found, value = searched(TICTACTOE.rules, game.board.take(asked), 3000, seed=0)
+    assert (abs(value - game.value[asked]) < 0.2).all()
+    assert np.array_equal(found, visits(TICTACTOE.rules, game.board.take(asked), 3000, seed=0))
+    at_once = searched(CONNECT4.rules, after("112233"), 2000, seed=0)[1]
+    assert at_once.tolist() == [1.0]
 
 
 def test_bits_of_a_column_lie_in_a_row_from_the_floor_up() -> None:

@@ -17,9 +17,9 @@ from devmind.errors import ConfigError
 from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.boards import Board
 from stages.reasoning import parts
-from stages.reasoning.games import TICTACTOE, Judge, moves, search
+from stages.reasoning.games import OTHELLO, TICTACTOE, Judge, moves, search
 from stages.reasoning.replay import Positions
-from stages.reasoning.selfplay import Play, SelfPlay, _Moves
+from stages.reasoning.selfplay import Play, SelfPlay, SelfPlayByMuon, _Moves
 from stages.reasoning.solver import solve
 from stages.reasoning.tictactoe.exam import by_rule, examine, random, unlost
 
@@ -147,7 +147,7 @@ def taught(learner: SelfPlay, start: int, end: int) -> str:
     return learner.agent.sha256()
 
 
-@pytest.mark.parametrize("by", ["gumbel", "puct"])
+@pytest.mark.parametrize("by", ["gumbel", "puct", "rollouts"])
 def test_self_play_that_was_stopped_goes_on_to_the_same_bits(agent: Agent, by: str) -> None:
     straight = self_play(copy.deepcopy(agent), by=by)
     half = self_play(copy.deepcopy(agent), by=by)
@@ -192,8 +192,76 @@ def test_puct_draws_the_first_moves_by_their_visits_and_then_makes_the_most_visi
 
 
 def test_self_play_searches_by_what_there_is() -> None:
-    with pytest.raises(ConfigError, match=r"searches by gumbel or puct; got 'put'; did you mean 'puct'\?"):
+    with pytest.raises(ConfigError, match=r"searches by gumbel or puct or rollouts; got 'put'; did you mean 'puct'\?"):
         Play(by="put")  # type: ignore[arg-type]
+
+
+def test_rollouts_teach_what_they_find_and_ask_no_network(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: Any) -> None:
+        raise AssertionError("the network is asked")
+
+    monkeypatch.setattr(Agent, "evaluate", asked)
+    learner = self_play(agent, games=30, again=0, by="rollouts", rollouts=400, tempered=1)
+    for number in range(9):
+        learner.play_on(number, "test")
+    at, most = played(learner)
+    assert most[at >= 1].all()
+    positions = learner.positions
+    place = {key: row for row, key in enumerate(TICTACTOE.keys(GAME.board.marks).tolist())}
+    rows = np.array([place[key] for key in TICTACTOE.keys(positions.marks).tolist()])
+    assert len(rows) > 50
+    weights = positions.weights
+    np.testing.assert_allclose(weights.sum(-1), 1)
+    assert (weights[positions.marks != 0] == 0).all()
+    assert GAME.best[rows, weights.argmax(-1)].mean() > 0.95
+    sure = GAME.value[rows] != 0
+    assert (np.sign(positions.value) == GAME.value[rows])[sure].mean() > 0.95
+
+
+def test_rollouts_learn_from_many_games_from_the_first_step_on(agent: Agent) -> None:
+    learner = self_play(agent, games=20, by="rollouts", rollouts=30)
+    learner.update({"update": 0, "rows": 8}, 0)
+    assert learner.games_played >= 40, "twice as many as are played side by side, not those alone that end at once"
+    assert len(learner.positions) > 100
+
+
+def test_muon_steps_the_linear_maps_of_this_game_and_nothing_of_another(agent: Agent) -> None:
+    play = Play(games=4, again=0, simulations=4, muon=True)
+    learner = SelfPlayByMuon(agent, TICTACTOE, play, seed=3, learning_rate=1e-3, trains=parts.trained(agent))
+    kinds = {name: learner.kind(name, parameter) for name, parameter in learner.trained_parameters()}
+    by_muon = {name for name, kind in kinds.items() if kind == "orthogonal"}
+    heads = {name.split(".")[1] for name in by_muon if name.startswith("heads.")}
+    assert heads == {TICTACTOE.policy, TICTACTOE.value, *TICTACTOE.glance}
+    assert not any(name.endswith("net.2.weight") for name in by_muon), "what answers is no map between features"
+    assert {name.rsplit(".", 2)[1] for name in by_muon if name.startswith("encoders.")} == {"keys_values", "project"}
+    assert any(name.startswith("trunk.") for name in by_muon)
+    assert all(parameter.ndim == 2 for name, parameter in learner.trained_parameters() if name in by_muon)
+    before = {name: value.clone() for name, value in agent.state_dict().items()}
+    learner.steps = 4
+    learner.update({"update": 0, "rows": 8}, 0)
+    moved = {name for name, value in agent.state_dict().items() if not value.equal(before[name])}
+    assert {f"heads.{TICTACTOE.value}.read.squeeze.weight", "encoders.position.project.weight"} <= moved & by_muon
+
+
+def test_rollouts_are_for_games_of_lines_alone(agent: Agent) -> None:
+    with pytest.raises(ConfigError, match="'othello' by rollouts; only games of k in a row have such a search"):
+        SelfPlay(agent, OTHELLO, Play(by="rollouts"), seed=3, learning_rate=1e-3)
+
+
+def test_the_trunks_heads_take_over_what_glances_have_learned(agent: Agent) -> None:
+    learner = self_play(agent, games=20, by="rollouts", rollouts=50, handed=True)
+    learner.steps = 8
+    taught(learner, 0, 7)
+    senses = {name: torch.from_numpy(x) for name, x in TICTACTOE.rules.observe(GAME.board.take(ASKED)).items()}
+
+    def unlike() -> float:
+        names = TICTACTOE.policy, TICTACTOE.glance[0]
+        told, glanced = (agent.evaluate(senses, [name])[name].logits for name in names)  # type: ignore[union-attr]
+        return float(((told - glanced) ** 2).mean() / glanced.var(0).mean())
+
+    before = unlike()
+    taught(learner, 7, 8)
+    assert unlike() < 0.3 * before
 
 
 def test_what_is_rehearsed_is_what_was_remembered(agent: Agent) -> None:

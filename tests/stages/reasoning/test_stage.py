@@ -12,7 +12,9 @@ from devmind.curriculum.stage import Context, check_lessons
 from devmind.errors import ConfigError
 from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
-from stages.reasoning.lessons import FORMED, OFTEN
+from stages.reasoning.games import CONNECT4
+from stages.reasoning.lessons import FORMED, OFTEN, selfplay_lesson
+from stages.reasoning.selfplay import SelfPlay, SelfPlayByMuon
 from stages.reasoning.stage import ReasoningStage
 
 SELF_PLAY_OF_MINUTES = pytest.param("othello", marks=[pytest.mark.slow, pytest.mark.timeout(900)])
@@ -56,9 +58,21 @@ def test_a_configuration_names_how_self_play_searches_and_what_is_told_in_hindsi
     learners = {one.name: one.make_learner(agent, context) for one in stage.lessons(context)}
     play = learners["tictactoe"].play
     assert (play.by, play.outcome_share, play.games) == ("puct", 1.0, 8)
-    assert learners["connect4"].play.by == "gumbel", "of which nothing was said"
+    assert learners["othello"].play.by == "gumbel", "of which nothing was said"
     assert (learners["sliding"].hindsight, learners["puzzles"].hindsight) == (0.5, 0.0)
     assert learners["review"].of["tictactoe"].play == play, "it is rehearsed as it was taught"
+
+
+@pytest.mark.parametrize(
+    ("size", "by", "kind"), [("nursery", "rollouts", SelfPlayByMuon), ("child", "gumbel", SelfPlay)]
+)
+def test_connect_4_is_taught_by_rollouts_where_processors_teach(size: str, by: str, kind: type, tmp_path) -> None:
+    agent, context = tiny_agent(), tiny_context(tmp_path)
+    ReasoningStage().admit(agent)
+    context = replace(context, config=load(size, sets=["device=cpu"]))
+    lesson = selfplay_lesson(context, CONNECT4, rows=8, learning_rate=1e-3, minutes=1.0)
+    learner = lesson.make_learner(agent, context)
+    assert (learner.play.by, type(learner)) == (by, kind)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +80,7 @@ def test_a_configuration_names_how_self_play_searches_and_what_is_told_in_hindsi
     [
         ("tictactoe.options.bye=puct", r"The lesson 'tictactoe' has no option 'bye'; did you mean 'by'\?"),
         ("navigate.options.by=puct", "The lesson 'navigate' has no option 'by': it has none."),
-        ("connect4.options.by=put", r"searches by gumbel or puct; got 'put'; did you mean 'puct'\?"),
+        ("connect4.options.by=put", r"searches by gumbel or puct or rollouts; got 'put'; did you mean 'puct'\?"),
         ("connect4.options.games=many", "lessons.connect4.options.games is 8 unless told .*; got 'many'"),
         ("connect4.options.games=true", "takes such a value; got True"),
         ("connect4.options.games=2.5", "takes such a value; got 2.5"),
@@ -103,7 +117,8 @@ def test_lessons_behind_those_that_form_the_sense_of_positions_change_it_little(
     for name, lesson in lessons.items():
         learner = lesson.make_learner(agent, context)
         of = {id(p): group["rate"] for group in learner.optimizer.param_groups for p in group["params"]}
-        named = {key: of[id(p)] for key, p in learner.trained_parameters()}
+        # What Muon steps has a rate of its own kind.
+        named = {key: of[id(p)] for key, p in learner.trained_parameters() if learner.kind(key, p) != "orthogonal"}
         sense = [rate for key, rate in named.items() if key.startswith("encoders.position.")]
         others = [rate for key, rate in named.items() if key.startswith("heads.tictactoe_policy.")]
         if sense and others:
