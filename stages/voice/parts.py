@@ -90,7 +90,8 @@ def admit(agent: Agent) -> None:
         add_text(agent, stage=NAME)
     if SAY not in agent.heads:
         tap = (f"trunk:{TEXT}", "trunk")
-        agent.add_head(SAY, "head.voice-say", tap, effector=SPEAK, stage=NAME, standby=True)
+        wide = {"hidden": max(32, 2 * agent.config.width)}
+        agent.add_head(SAY, "head.voice-say", tap, effector=SPEAK, stage=NAME, options=wide, standby=True)
     if DETAIL not in agent.encoders:
         agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
     if REPLIES not in agent.heads:
