@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from devmind.errors import ConfigError, nearest
 
+CONVOLVED = "conv"
 DEFAULT = "gru"
 """The kind of an arc that does not say its own: agents that were saved before there were others have it."""
 DILATIONS, KERNEL = (1, 2, 4, 8), 3
@@ -133,7 +134,7 @@ def _slopes(device: torch.device) -> Tensor:
     return 2.0 ** -torch.arange(2, 2 + 2 * ATTENTION_HEADS, 2, device=device).float()
 
 
-KINDS: Mapping[str, Callable[[int, int], Body]] = {DEFAULT: Gated, "conv": Convolved, "transformer": Attended}
+KINDS: Mapping[str, Callable[[int, int], Body]] = {DEFAULT: Gated, CONVOLVED: Convolved, "transformer": Attended}
 
 
 def body(kind: str, width: int, hidden: int) -> Body:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
 from devmind.learners.gradient import grown_layers, owned_parts
-from stages.voice.bodies import DEFAULT
+from stages.voice.bodies import CONVOLVED, DEFAULT
 from stages.voice.ear import LOGMEL, TOKENS
 from stages.voice.sounds.kinds import KINDS
 from stages.voice.speak_answer.asked import ANSWERS, UNDERSTOOD
@@ -90,12 +90,13 @@ def admit(agent: Agent) -> None:
         add_text(agent, stage=NAME)
     if SAY not in agent.heads:
         tap = (f"trunk:{TEXT}", "trunk")
-        agent.add_head(SAY, "head.voice-say", tap, effector=SPEAK, stage=NAME, standby=True)
+        wide = {"hidden": max(32, 2 * agent.config.width)}
+        agent.add_head(SAY, "head.voice-say", tap, effector=SPEAK, stage=NAME, options=wide, standby=True)
     if DETAIL not in agent.encoders:
         agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
     if REPLIES not in agent.heads:
-        tap, counts = (f"trunk:{LISTEN}", DETAIL), {"answers": len(ANSWERS), "asked": sum(UNDERSTOOD)}
-        agent.add_head(REPLIES, "head.voice-replies", tap, effector=REPLY, stage=NAME, options=counts, standby=True)
+        tap, options = (LISTEN, DETAIL), {"answers": len(ANSWERS), "asked": sum(UNDERSTOOD), "ear": CONVOLVED}
+        agent.add_head(REPLIES, "head.voice-replies", tap, effector=REPLY, stage=NAME, options=options, standby=True)
 
 
 def _hears_by(agent: Agent) -> str:

@@ -129,17 +129,21 @@ def heard_once(data: Path | None, seed: int, size: str, holdout: str | None) -> 
     """Every source's log-mel, made once."""
     found = []
     for waves, texts in sources(data, seed, size, holdout):
-        mels: list[Tensor] = []
-        for start in range(0, len(waves), 50):
-            some = waves[start : start + 50]
-            sound, _ = in_a_row(some, before=TICK_SAMPLES, after=2 * TICK_SAMPLES)
-            # Its first frame ends with sample 400: the Moment before the speech is seven frames.
-            mels += [
-                row[: _BEFORE + len(wave) // HOP + _AFTER].clone()
-                for row, wave in zip(frames(sound), some, strict=True)
-            ]
-        found.append(Source(tuple(mels), texts))
+        found.append(Source(tuple(mels_of(waves)), texts))
     return tuple(found)
+
+
+def mels_of(waves: Sequence[np.ndarray]) -> list[Tensor]:
+    """Log-mel [F, 64] of each sound float32 [S], with a Moment before it and two behind, as `disguised` takes them."""
+    mels: list[Tensor] = []
+    for start in range(0, len(waves), 50):
+        some = waves[start : start + 50]
+        sound, _ = in_a_row(some, before=TICK_SAMPLES, after=2 * TICK_SAMPLES)
+        # Its first frame ends with sample 400: the Moment before the speech is seven frames.
+        mels += [
+            row[: _BEFORE + len(wave) // HOP + _AFTER].clone() for row, wave in zip(frames(sound), some, strict=True)
+        ]
+    return mels
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -15,6 +15,8 @@ from devmind.agent.encoders import mlp
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
 from devmind.agent.taps import Tapped
+from stages.voice.arc import in_order
+from stages.voice.bodies import body
 from stages.voice.codec import SIZE, TOKENS, codes_of, quantised
 from stages.voice.ear import TOKENS as HEARD
 from stages.voice.pooling import since_begun
@@ -34,7 +36,8 @@ class Replied(Categorical):
     int64 [..., 10, 4, 2], of the word that is the likeliest (or is drawn), as it sounds.
 
     Attributes:
-        by: the head, which says it. pooled: what was heard, summed up: what it goes on from.
+        by: the head, which says it. pooled: what was heard, summed up, and arc: what its body came to: what it goes on
+        from.
         seen: bool [...], whether anything is seen.
         looked: logits [..., 64] of looking at each cell; zeros where nothing is seen.
         understood: logits [..., U] of what was asked.
@@ -42,6 +45,7 @@ class Replied(Categorical):
 
     by: ReplyHead = field(kw_only=True)
     pooled: Mapping[str, Tensor] = field(kw_only=True)
+    arc: Mapping[str, Tensor] = field(kw_only=True)
     seen: Tensor = field(kw_only=True)
     looked: Tensor = field(kw_only=True)
     understood: Tensor = field(kw_only=True)
@@ -60,27 +64,35 @@ class Replied(Categorical):
         return self.seen & (self.pooled["weight"].sum(-1) > 0)
 
     def kept(self) -> dict[str, Tensor]:
-        return dict(self.pooled)
+        return {**self.pooled, **self.arc}
 
 
 class ReplyHead(Head):
-    """Taps ("trunk:listen", "detail"): what was heard since the episode began is pooled by learned weights and by the
-    maximum, and says what is looked for; what is seen in the cells that fit, added up, and what was heard say which
-    answer; and the answer, a word, is told as codes of ten Moments by convolutions over time.
+    """Taps ("listen", "detail"), an arc: what was heard since the episode began, by a body over the ear's tokens, is
+    pooled by learned weights and by the maximum, and says what is looked for; what is seen in the cells that fit, added
+    up, and what was heard say which answer; and the answer, a word, is told as codes of ten Moments by convolutions
+    over time.
+
+    What the trunk says of speech is another thing with a picture before it; what the ear says is not.
 
     Where to look is taught, as the head of pages is taught it (Tomasello and Farrar 1986). Between the answer and its
     sound stands one word of A, so what is said is one answer and no blend of two. A row of a batch is one episode.
 
     Args:
         answers: how many words A it can answer. asked: numbers U by which the lesson asks what it understood.
+        ear: the kind of the body over the ear's tokens; without one it taps ("trunk:listen", "detail"), as heads that
+            were saved before there was one do.
     """
 
     carries: ClassVar[bool] = True
 
-    def __init__(self, inlet: Inlet, answers: int, asked: int, hidden: int | None = None) -> None:
+    def __init__(
+        self, inlet: Inlet, answers: int, asked: int, hidden: int | None = None, ear: str | None = None
+    ) -> None:
         super().__init__(inlet)
         width, codes = inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR]
         hidden = hidden or max(32, width)
+        self.memory = None if ear is None else body(ear, width, width)
         self.hear, self.weigh = nn.Linear(width, width), nn.Linear(width, GROUPS)
         self.means = mlp(2 * width, width, width)
         self.understands = nn.Linear(width, asked)
@@ -97,31 +109,37 @@ class ReplyHead(Head):
         )  # fmt: skip
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Replied:
-        return self._reply(self._heard(tapped, kept), tapped)
+        pooled, arc = self._heard(tapped, kept)
+        return self._reply(pooled, arc, tapped)
 
     def at_the_end(self, tapped: Tapped) -> Replied:
         """What `forward` says of the last of T Moments [B, T, ...], [B, ...], without the others' answers."""
-        heard = self._heard(tapped, None)
-        return self._reply(
-            {name: value[:, -1] for name, value in heard.items()}, tapped.map(lambda value: value[:, -1])
-        )
+        heard, arc = self._heard(tapped, None)
+        pooled = {name: value[:, -1] for name, value in heard.items()}
+        return self._reply(pooled, arc, tapped.map(lambda value: value[:, -1]))
 
-    def _reply(self, pooled: Mapping[str, Tensor], tapped: Tapped) -> Replied:
+    def _reply(self, pooled: Mapping[str, Tensor], arc: Mapping[str, Tensor], tapped: Tapped) -> Replied:
         mean = pooled["mean"] / pooled["weight"].clamp_min(1e-6).repeat_interleave(self.inlet.width // GROUPS, -1)
         meant = self.means(torch.cat((mean, pooled["most"]), -1))
         looked, shown = self._look(meant, tapped)
         logits = self.answers(torch.cat((meant, shown), -1))
         seen = tapped.present[..., HEARD:].any(-1)
         understood = self.understands(meant)
-        return Replied(logits, by=self, pooled=pooled, seen=seen, looked=looked, understood=understood)
+        return Replied(logits, by=self, pooled=pooled, arc=arc, seen=seen, looked=looked, understood=understood)
 
-    def _heard(self, tapped: Tapped, kept: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+    def _heard(self, tapped: Tapped, kept: Mapping[str, Tensor] | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """What was heard so far, summed up, and what the body over the ear's tokens goes on from."""
         heard, here = tapped.tokens[..., :HEARD, :], tapped.present[..., :HEARD, None]
+        arc = dict[str, Tensor]()
+        if self.memory is not None:
+            row, lead = in_order(Tapped(heard, here[..., 0]))
+            features, arc = self.memory.over(row, kept)
+            heard = features.unflatten(1, lead[1:])
         features = torch.relu(self.hear(heard)) * here
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
         each = weight.repeat_interleave(self.inlet.width // GROUPS, -1)
         sums = {"weight": weight.sum(-2), "mean": (each * features).sum(-2)}
-        return since_begun(sums, features.amax(-2), kept, at_once=features.ndim > 3)
+        return since_begun(sums, features.amax(-2), kept, at_once=features.ndim > 3), arc
 
     def _look(self, meant: Tensor, tapped: Tapped) -> tuple[Tensor, Tensor]:
         """Logits [..., 64] of looking at each cell, and what is seen there, added up, [..., D]; zeros of nothing."""

@@ -2,6 +2,9 @@
 
 What it learns of each: which answer is true, at which things the caregiver looks, what she asked, and how the answer
 sounds in one's own voice; the last by log-mel, behind the codec's decoder, whatever it would have answered.
+
+It learns from log-mel that is made once and disguised anew every time, as the ear does (`hear_words.listen`), each
+question about another scene: as it needs no trunk, that takes a tenth of the time that perceiving its sound would.
 """
 
 from __future__ import annotations
@@ -17,62 +20,43 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip
+from devmind.agent.batch import clip, one_tick
 from devmind.agent.output import masked_mean
 from devmind.agent.taps import Tapped, read_tap
 from devmind.agent.text import BEGIN
 from devmind.curriculum.episodes import identities
-from devmind.curriculum.stage import Context, Lesson, Rehearsed, Scalars
+from devmind.curriculum.stage import Context, Lesson
+from devmind.errors import ConfigError
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from stages.voice.caregiver.speech import Bank, bank
-from stages.voice.moments import in_a_row, varied
+from stages.voice.ear import EarEncoder
+from stages.voice.hear_words.listen import disguised, mels_of
 from stages.voice.one_head import HeadByMuon, head_lesson
-from stages.voice.parts import REPLIES, SIGHT, SOUND, TEXT
+from stages.voice.parts import DETAIL, LISTEN, NAME, REPLIES, SIGHT, SOUND, TEXT
 from stages.voice.say.head import MANNER
 from stages.voice.say.lesson import own_voice, said_mel
-from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, UNDERSTOOD, Question, questions, scenes
+from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, UNDERSTOOD, Question, Scenes, questions, scenes
 from stages.voice.utterances import alike, heard
 
-STEPS = {"tiny": 8, "nursery": 150, "child": 600, "adult": 1500}
-ROWS, PART, TURNS = 32, 16, 4
-"""Questions of a step, of which so many at a time are learned, each so often: what the head reads of them is found out
-once, as it does not change while the head alone learns, and that takes nine tenths of the time."""
+STEPS = {"tiny": 8, "nursery": 1000, "child": 4000, "adult": 10_000}
+ROWS = 32
+"""Questions of a step."""
 SPOKEN, SPOKEN_ELSE = {"tiny": 44}, 2400
 """Questions that the caregiver says, each met in another room and voice every time, and about another scene."""
-IN_VIEW = 0.5
-"""In so many of the rows the scene is in view while the question is asked, as in a life; without such rows the head
-knows what was asked only where nothing else was sensed."""
+SOUNDED = 8
+"""Rows whose answers are sounded: there are only 13 words, and the codec's decoder takes longest."""
 TARGETS = ("answers", "asked", "meant", "things", "manner", "mel")
 """What is learned of a batch of the lesson."""
 PAGE = "?"
 """What is written where an answer is wanted; the finer eye looks where there is a page."""
 
 
-class PerceivedOnce(HeadByMuon):
-    """Perceives a batch once and steps on parts of it, TURNS times over, in an order by seed and step."""
-
-    def update(self, batch: Any, step: int) -> Scalars:
-        """As `GradientLearner.update`; the scalars are of the last part."""
-        if isinstance(batch, Rehearsed):
-            return super().update(batch, step)
-        self.set_rates(step)
-        tapped = perceived(self.agent, batch)
-        scalars: Scalars = {}
-        for turn in range(TURNS):
-            order = numpy_rng(self.seed, "answers", "turns", step, turn).permutation(len(batch["answers"]))
-            for rows in torch.from_numpy(order).split(PART):
-                output = self.agent.head(REPLIES).at_the_end(taken(tapped, rows))  # type: ignore[operator]
-                loss, scalars = told(self.agent, output, {name: batch[name][rows] for name in TARGETS})
-                self.descend(loss)
-        return {"loss": loss.detach(), **scalars}
-
-
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     return head_lesson(
         context, "answers", REPLIES, loss, lesson_batch, steps=STEPS, rows=ROWS, learning_rate=3e-3, minutes=2.5,
-        skill="speak_answer", learner=PerceivedOnce,
+        skill="speak_answer", learner=HeadByMuon,
     )  # fmt: skip
 
 
@@ -87,27 +71,40 @@ BY_TEXT: Mapping[str, Question] = {question.text: question for question in quest
 """Questions of lessons."""
 
 
+@lru_cache(maxsize=2)
+def heard_once(seed: int, size: str) -> tuple[Tensor, ...]:
+    """Log-mel [F, 64] of each question of lessons, with a Moment before it and two behind, made once."""
+    return tuple(mels_of(spoken(seed, size).waves))
+
+
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` questions that are about as long, each with a scene in view.
 
     Returns:
-        Beside the Batch: `answers` int64 [N]; `asked` int64 [N, 3], as UNDERSTOOD has it; `meant` and `things` bool
-        [N, 64], as `Scenes` has them; `manner` [N, 2] and `mel` [N, 80, 64], how the answer sounds.
+        `heard`: log-mel [N, 6 + 8 T, 64]; `sight`: uint8 [N, 64, 64, 3]; and what is learned, as `targets_of` has it.
     """
     rng, generator = numpy_rng(context.seed, "answers", update), torch_generator(context.seed, "answers", update)
     every = spoken(context.seed, context.config.size)
-    said = every.take(alike(rng, len(every.texts), rows))
-    asked = [BY_TEXT[text] for text in said.texts]
+    mels = heard_once(context.seed, context.config.size)
+    at = alike(rng, len(mels), rows)
+    asked = [BY_TEXT[every.texts[i]] for i in at]
     shown = scenes(context, lesson_seeds(rows, context.seed, "answers", update), asked, TAUGHT)
-    # A fifth longer than it is, as it may be played that much slower.
-    sound, counts = in_a_row([np.pad(wave, (0, len(wave) // 5)) for wave in said.waves])
+    mel, _ = disguised([mels[i] for i in at], generator)
+    return {"heard": mel, "sight": torch.from_numpy(shown.sight)} | targets_of(shown, rng)
+
+
+def targets_of(shown: Scenes, rng: np.random.Generator) -> dict[str, Tensor]:
+    """TARGETS of questions about scenes; in which manner each answer is said is drawn.
+
+    Returns:
+        `answers` int64 [N]; `asked` int64 [N, 3], as UNDERSTOOD has it; `meant` and `things` bool [N, 64], as `Scenes`
+        has them; `manner` [N, 2] and `mel` [N, 80, 64], how the answer sounds.
+    """
     own = own_voice(False)
     takes = [int(rng.choice(_takes()[word])) for word in shown.words]
-    meanwhile = torch.from_numpy(rng.random(rows) < IN_VIEW)
-    made = as_batch(ended_together(varied(sound, generator), counts), torch.from_numpy(shown.sight), meanwhile)
-    return made | {
+    return {
         "answers": torch.from_numpy(shown.answers),
-        "asked": torch.tensor([(one.kind, one.colour + 1, one.noun) for one in asked]),
+        "asked": torch.tensor([(one.kind, one.colour + 1, one.noun) for one in shown.questions]),
         "meant": torch.from_numpy(shown.meant), "things": torch.from_numpy(shown.things),
         "manner": torch.from_numpy(own.manner[takes]).reshape(-1, MANNER), "mel": own.mel[takes],
     }  # fmt: skip
@@ -132,9 +129,9 @@ def ended_together(sound: Tensor, counts: Tensor) -> Tensor:
     )
 
 
-def as_batch(sound: Tensor, sight: Tensor, meanwhile: Tensor | bool = False) -> dict[str, Any]:
+def as_batch(sound: Tensor, sight: Tensor, meanwhile: bool = False) -> dict[str, Any]:
     """Sound [N, T x 1600] of one ear as a Batch of T Moments; in the last one a PAGE asks for an answer, and what is
-    asked about comes into view, [N, 64, 64, 3]; in rows `meanwhile`, bool [N] or of all, it is in view all the while.
+    asked about comes into view, [N, 64, 64, 3]; or, `meanwhile`, it is in view all the while.
     """
     n, ticks = len(sound), sound.shape[1] // TICK_SAMPLES
     page = torch.tensor([BEGIN, *PAGE.encode()])
@@ -143,22 +140,37 @@ def as_batch(sound: Tensor, sight: Tensor, meanwhile: Tensor | bool = False) -> 
     views = sight[:, None].expand(-1, ticks, -1, -1, -1)
     made = clip({SOUND: sound.unflatten(1, (-1, 1, TICK_SAMPLES)), TEXT: pages, SIGHT: views})
     last = torch.arange(ticks).expand(n, -1) == ticks - 1
-    made["present"] |= {TEXT: last, SIGHT: last | torch.as_tensor(meanwhile).reshape(-1, 1)}
+    made["present"] |= {TEXT: last, SIGHT: last | meanwhile}
     return made
 
 
 def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
-    """What the head reads of a batch, which nothing learns from."""
-    tap = agent.tap_of(REPLIES)
+    """What the head reads of a batch of the lesson, which nothing learns from.
+
+    Raises:
+        ConfigError: the agent's head was made before it had a body for the ear, and goes by the trunk.
+    """
+    head: Any = agent.head(REPLIES)
+    if head.memory is None:
+        raise ConfigError(
+            "This agent's head that answers aloud goes by the trunk, as it was made before there was a body for the "
+            f"ear; an agent that begins the stage '{NAME}' now has one."
+        )
+    ear, page = agent.encoder(LISTEN), torch.tensor([BEGIN, *PAGE.encode()])
+    assert isinstance(ear, EarEncoder)
+    sight = batch["sight"].to(agent.device)
+    looked_at = one_tick({TEXT: page.to(agent.device).expand(len(sight), -1), SIGHT: sight})
     with torch.no_grad():
-        tapped = read_tap(tap, agent.perceive(dict(batch), [tap]), {})
-    assert tapped is not None
-    return tapped
-
-
-def taken(tapped: Tapped, rows: Tensor) -> Tapped:
-    """Some rows of it."""
-    return tapped.map(lambda value: value[rows.to(value.device)])
+        heard = ear.tokens_of(batch["heard"].to(agent.device))
+        seen = read_tap(DETAIL, agent.perceive(looked_at, [DETAIL]), {})
+    assert seen is not None
+    n, ticks, _, width = heard.shape
+    # What is seen is seen in the last Moment, the only one whose maps are read.
+    things = heard.new_zeros(n, ticks, seen.tokens.shape[2], width)
+    here = torch.ones(heard.shape[:-1], dtype=torch.bool, device=agent.device)
+    views = here.new_zeros(things.shape[:-1])
+    things[:, -1:], views[:, -1:] = seen.tokens, seen.present
+    return Tapped(torch.cat((heard, things), 2), torch.cat((here, views), 2), seen.maps)
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -180,8 +192,8 @@ def told(agent: Agent, output: Any, targets: Mapping[str, Any]) -> tuple[Tensor,
     looks = masked_mean(nats, to("things"))
     parts = output.understood.split(UNDERSTOOD, -1)
     asks = torch.stack([F.cross_entropy(part, to("asked")[:, at]) for at, part in enumerate(parts)]).sum()
-    mel = said_mel(agent, output.by.levels(to("answers"), to("manner")))
-    sounds = (mel - to("mel")).abs().mean()
+    some = {name: to(name)[:SOUNDED] for name in ("answers", "manner", "mel")}
+    sounds = (said_mel(agent, output.by.levels(some["answers"], some["manner"])) - some["mel"]).abs().mean()
     right = (logits.argmax(-1) == to("answers")).float().mean()
     scalars = {"answers": missed.detach(), "looks": looks.detach(), "asks": asks.detach(), "right": right}
     return missed + looks + asks + sounds, {**scalars, "sounds db": 20.0 * sounds.detach()}

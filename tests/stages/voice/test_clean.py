@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,15 @@ def test_what_comes_is_the_two_moments_behind() -> None:
     assert came.shape == (1, 3, 16, 64)
     assert came[0, :, 0, 0].tolist() == [1, 2, 3]
     assert came[0, :, 15, 0].tolist() == [2, 3, 4]
+
+
+def test_what_comes_is_compared_where_the_agent_is_not_where_a_batch_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device without numbers stands for a card: it refuses what lies elsewhere, as a card does."""
+    monkeypatch.setattr(go_on, "told", lambda agent, batch: torch.zeros(2, 5, 16, 64, device="meta"))
+    agent: Any = SimpleNamespace(device=torch.device("meta"))
+    moved = {"mel": torch.zeros(2, 5, 8, 64, device="meta"), "counts": torch.tensor([5, 4], device="meta")}
+    value, _ = go_on.loss(agent, moved)
+    assert value.device.type == "meta"
 
 
 def test_who_goes_on_has_not_heard_what_comes(agent: Agent) -> None:
