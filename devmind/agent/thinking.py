@@ -125,14 +125,19 @@ class Thinker(Perceiver):
         """The senses that have to be encoded for taps: those of which they read tokens, and all that the trunk gets."""
         return {sense for tap in taps for sense in tapped_senses(tap)} | set(self.entering if trunk else ())
 
-    def think(self, seen: Perceived, first: Tensor, short_term: bool = True) -> Perceived:
+    def think(
+        self, seen: Perceived, first: Tensor, short_term: bool = True, recalled: Encoded | None = None
+    ) -> Perceived:
         """Run the trunk on what `encode_batch` made of a Batch, which stays as it is; first bool [B, T].
 
         For lessons that leave encoders alone: a Batch is encoded once, and thought about as often as it is learned
         from.
+
+        Args:
+            recalled: of `encode_recalled`, tokens [B, T, R, D], if anything comes to mind.
         """
         thought = Perceived(dict(seen.encoded), seen.raw)
-        self._run_trunk(thought, None, first.to(self.device), short_term=short_term)
+        self._run_trunk(thought, recalled, first.to(self.device), short_term=short_term)
         return thought
 
     def run_heads(

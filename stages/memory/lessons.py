@@ -17,6 +17,7 @@ from devmind.learners.gradient import Loss, gradient_lesson, owned_parts, traina
 from devmind.learners.review import NAME, review
 from devmind.worlds import minigrid
 from stages.memory import parts, short_term
+from stages.memory.fetch import lesson as fetch
 from stages.memory.match import lesson as match
 from stages.memory.maze import lesson as maze
 from stages.memory.permanence import detections
@@ -33,9 +34,10 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "beliefs": {"tiny": 6, "nursery": 600, "child": 2000, "adult": 4000},
     "match": {"tiny": 4, "nursery": 600, "child": 1500, "adult": 4000},
     "hidden": {"tiny": 3, "nursery": 240, "child": 1000, "adult": 3000},
-    "review": {"tiny": 6, "nursery": 800, "child": 2000, "adult": 6000},
+    "fetch": {"tiny": 3, "nursery": 200, "child": 1000, "adult": 3000},
+    "review": {"tiny": 7, "nursery": 930, "child": 2330, "adult": 7000},
 }
-REVIEWED = ("recall", "match", "tests", "recall", "hidden", "tests")
+REVIEWED = ("recall", "match", "tests", "recall", "hidden", "tests", "fetch")
 """The turns of the lesson `review`. `recall` has most of them: `match` and `hidden` take most of it back."""
 STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
 CYCLE = ("corridor", "hallway", "cards", "corridor", "hallway", "sign", "corridor", "cards", "hallway")
@@ -83,10 +85,14 @@ def lessons(context: Context) -> Sequence[Lesson]:
             context, "hidden", permanence.loss, hidden_batch, 8, 1e-3, 4.7, skills=("permanence",),
             rehearses=("tests", "recall", "match", "tests"), rehearsal_every=2,
         ),
+        taught(
+            context, fetch.NAME, fetch.loss, fetch.lesson_batch, 5, 1e-3, 1.5, skills=("fetch",),
+            learner=fetch.FetchLearner, rehearses=("tests", "recall", "match", "hidden"), rehearsal_every=2,
+        ),
     ]  # fmt: skip
     steps = STEPS[NAME][context.config.size]
     again = review(
-        found, REVIEWED, steps=steps, minutes=2.0, learning_rate=1e-3, control_trains=parts.trained_without_trunk
+        found, REVIEWED, steps=steps, minutes=2.3, learning_rate=1e-3, control_trains=parts.trained_without_trunk
     )
     return [*found, again]
 

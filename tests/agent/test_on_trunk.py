@@ -9,7 +9,7 @@ import torch
 
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
-from devmind.agent.batch import collate
+from devmind.agent.batch import collate, collate_recalled, map_tensors
 from devmind.agent.config import AgentConfig
 from devmind.agent.heads import NextTokensHead, WithReadoutHead
 from devmind.agent.output import Categorical, Normal, Output, Regression
@@ -100,6 +100,13 @@ def test_what_was_encoded_once_can_be_thought_about_again(agent: Agent) -> None:
     assert seen.readout is None
     wanted = agent(batch, ["own"])["own"].mode()
     torch.testing.assert_close(agent.run_heads(["own"], thought)["own"].mode(), wanted)
+    others = [moment for row in make_rows(2, 4, 9, ("sight",)) for moment in row]
+    entries = collate_recalled([[(moment.senses, 60.0)] for moment in others])
+    recalled = map_tensors(entries, lambda x: x.reshape(2, 4, *x.shape[1:]))
+    at_once = agent({**batch, "recalled": recalled}, ["own"])["own"].mode()
+    assert not torch.allclose(at_once, wanted)
+    again = agent.think(seen, batch["first"], recalled=agent.encode_recalled(recalled))
+    torch.testing.assert_close(agent.run_heads(["own"], again)["own"].mode(), at_once)
 
 
 @pytest.mark.parametrize(

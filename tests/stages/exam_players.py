@@ -311,8 +311,8 @@ def fetch_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
         def __call__(self, truth: Any, first: np.ndarray) -> Any:
             return {"reach": super().__call__(truth, first)["reach"][turn(len(first))]}
 
-    def tell(agent: Any, short_term: bool = True, without: Any = ()) -> Any:
-        return Told() if short_term and not without else lambda senses, first: {}
+    def tell(agent: Any, short_term: bool = True, without: Any = (), beliefs: bool = True) -> Any:
+        return Told() if (short_term or beliefs) and not without else lambda senses, first: {}
 
     patch.setattr(fetch, "by_trunk", tell)
 

@@ -1,13 +1,13 @@
 """The exam of fetch: what the hand touches first of things that went out of sight, by the trunk, its arcs silenced.
 
 Things are in view for three Moments; then a screen hangs before the eyes, and nine Moments later a colour is named.
-Until then the hand is held, so that nothing but what was seen can tell where to reach. No lesson teaches it yet: it
-asks what reaching by the trunk, which reflex teaches, is worth once memory has taught the trunk to hold what it saw.
+Until then the hand is held, so that nothing but what was seen can tell where to reach. The agent remembers as it does
+in a life, by its window and by its beliefs; rows tell what either is worth alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import cv2
 import numpy as np
@@ -25,13 +25,14 @@ from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.nursery.fetching import DELAY_TICKS, HORIZON, SCREEN, SEEN_TICKS
 from devmind.worlds.nursery.goals import first_touched
 from devmind.worlds.nursery.state import COLOURS, MAX_REACH_M, MAX_TILT_DEG
+from stages.memory.fetch.episodes import CLEAR_M, NAME, heard, wanted
+from stages.memory.fetch.episodes import HIDDEN as LEVEL
 
-NAME = LEVEL = "fetch"
 EPISODES, TOGETHER = 400, 100
 GATE = Gate([Threshold(NAME, 0.85, goal=True, beats_twin=True)])
-OFF, DEAF = "memory off", "words off"
-CLEAR_M, IN_FRONT_M = 0.33, 0.03
-"""Nearer to the body than anything lies; and how well the hand stands before a thing, seen from the front."""
+OFF, WINDOW, BELIEFS, DEAF = "memory off", "beliefs off (window alone)", "window off (beliefs alone)", "words off"
+IN_FRONT_M = 0.03
+"""How well a rule's hand stands before a thing, seen from the front, when it goes forwards."""
 HAND_SCALE_M, UNLIKE, LEAST_PX = 0.75, 0.1, 6
 """Metres of proprioception's one; how far a pixel's colour may be from the one asked for, and pixels of a blob at
 least, as in the rule of `reach`."""
@@ -46,7 +47,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     if full:
         few, rng = seeds[: max(8, n // 2)], numpy_rng("exam", NAME, "random")
         rows = {
-            OFF: fetched(context, few, lambda: by_trunk(agent, short_term=False)).mean(),
+            OFF: fetched(context, few, lambda: by_trunk(agent, short_term=False, beliefs=False)).mean(),
+            WINDOW: fetched(context, few, lambda: by_trunk(agent, beliefs=False)).mean(),
+            BELIEFS: fetched(context, few, lambda: by_trunk(agent, short_term=False)).mean(),
             DEAF: fetched(context, few, lambda: by_trunk(agent, without=("words",))).mean(),
         }
         floors = {
@@ -66,44 +69,29 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             floors={name: float(value) for name, value in floors.items()},
             rate=True,
             rows={name: float(value) for name, value in rows.items()},
-            note=f"by the trunk's window alone; {SEEN_TICKS} Moments in view, the question {DELAY_TICKS + 1} Moments "
-            "behind them; no lesson teaches it; chance is any of the things",
+            note=f"{SEEN_TICKS} Moments in view, the question {DELAY_TICKS + 1} Moments behind them; chance is any of "
+            "the things",
             episodes=of_worlds(context.make_world, "nursery", LEVEL, seeds),
         )
     ]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Episodes of the lessons that come nearest, int64 [n]: rooms in which reflex taught to reach for what is seen."""
-    return of_lessons(context.make_world, n, context.seed, "nursery", ["reach"])
+    """Episodes of lessons, int64 [n]: rooms in which things are asked for, hidden or seen."""
+    return of_lessons(context.make_world, n, context.seed, "nursery", [LEVEL, "reach"])
 
 
-def by_trunk(agent: Agent, short_term: bool = True, without: Sequence[str] = ()) -> Policy:
-    """The agent's reaching by the trunk, its arc silenced and with no beliefs to come to mind."""
+def by_trunk(agent: Agent, short_term: bool = True, without: Sequence[str] = (), beliefs: bool = True) -> Policy:
+    """The agent's reaching by the trunk, its arc silenced."""
     own = tuple(name for name in agent.heads_of("reach") if taps_trunk(agent.tap_of(name)))
     return Actor(
-        agent, effectors=("reach",), standing={"reach": own}, short_term=short_term, without=without, beliefs=False
+        agent, effectors=("reach",), standing={"reach": own}, short_term=short_term, without=without, beliefs=beliefs
     )
 
 
 def at_random(rng: np.random.Generator, n: int) -> Actions:
     """A hand that moves at random."""
     return {"reach": rng.uniform(-1, 1, (n, 4)).astype(np.float32)}
-
-
-def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The command [N, 4] of the hand that reaches for the target: sideways near the body first, then forwards."""
-    off = truth["position"][np.arange(len(truth["target"])), truth["target"]] - truth["hand"]
-    before_it = np.abs(off[:, 1:]).max(1) < IN_FRONT_M
-    off[:, 0] = np.where(before_it, off[:, 0], np.minimum(0.0, CLEAR_M - truth["hand"][:, 0]))
-    way = off / MAX_REACH_M
-    way /= np.maximum(1.0, np.abs(way).max(1, keepdims=True))
-    return np.concatenate([way, -np.ones((len(way), 1))], 1).astype(np.float32)
-
-
-def heard(senses: Senses) -> np.ndarray:
-    """Who is asked for something now, bool [N, 1]."""
-    return np.array([word != "" for word in senses["words"]])[:, None]
 
 
 class ByTruth:
@@ -113,7 +101,7 @@ class ByTruth:
 
     def __call__(self, truth: Senses, first: np.ndarray) -> Actions:
         """`reach` float32 [N, 4]."""
-        return {"reach": wanted(truth)}
+        return {"reach": wanted(truth["position"][np.arange(len(first)), truth["target"]], truth["hand"])}
 
 
 def fetched(context: Context, seeds: np.ndarray, make: Callable[[], Policy]) -> np.ndarray:

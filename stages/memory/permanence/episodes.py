@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -25,6 +24,7 @@ from devmind.errors import ExamError
 from devmind.seeding import lesson_seeds
 from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.chance import uniform
+from stages.memory.blocks import latest
 from stages.memory.permanence.detections import NAMES
 
 SENSES = ("sight", "body", "words")
@@ -32,7 +32,6 @@ KINDS = ("unmoved", "moved", "a-not-b", "swapped", "unmoved", "moved", "unmoved"
 """The turns of the lesson. In half of them nothing moves unseen: where a thing was seen last is the likeliest place.
 With fewer of the others, a quarter of what was believed lost lay where it had been seen, and nothing was learned."""
 Episodes = dict[str, Tensor]
-_KEPT: WeakKeyDictionary[Agent, tuple[tuple[int, int], dict[int, Episodes]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -99,12 +98,7 @@ def episodes(agent: Agent, context: Context, blocks: range, size: int) -> list[E
     sight, body [B, T, ...]; values [B, T, 8, 15], age_s and valid [B, T, 8]; places [B, T, 2] and what can be known
     of them [B, T, 2, 3]; colours [B, 2]. Blocks that are asked for again are not played again.
     """
-    key = (context.seed, size)
-    kept = _KEPT.get(agent)
-    known = kept[1] if kept is not None and kept[0] == key else {}
-    known = {b: known[b] if b in known else _episodes(agent, context, b, size) for b in blocks}
-    _KEPT[agent] = (key, known)
-    return list(known.values())
+    return latest(agent, "hidden", (context.seed, size), blocks, lambda block: _episodes(agent, context, block, size))
 
 
 def _episodes(agent: Agent, context: Context, block: int, size: int) -> Episodes:

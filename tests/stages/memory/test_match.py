@@ -115,7 +115,7 @@ def test_the_twin_of_ablate_is_taught_all_but_the_trunk_also_where_it_rehearses(
         agent.config.stages.append(stage.name)
     twin = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin", agent, MemoryStage(), context))
     lessons = {lesson.name: lesson for lesson in Control(MemoryStage()).lessons(context)}
-    assert list(lessons) == ["sign", "tests", "recall", "match", "hidden", "review"]
+    assert list(lessons) == ["sign", "tests", "recall", "match", "hidden", "fetch", "review"]
     before = {name: value.clone() for name, value in twin.state_dict().items()}
     own = lessons["match"]
     rehearsal = rehearsals(own, [lessons["tests"], lessons["recall"]], [ReflexStage()], twin, context)

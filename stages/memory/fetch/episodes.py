@@ -1,0 +1,131 @@
+"""Lives in rooms of things within reach, as the lesson asks about them: what was encoded and believed, what is true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.acting import Actor, Senses, rollout
+from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
+from devmind.agent.batch import collate_tick, pad_body, stacked
+from devmind.agent.encoders import Encoded
+from devmind.agent.tracker import entries
+from devmind.curriculum.stage import Context
+from devmind.errors import ExamError
+from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery.fetching import ASKS_FROM, SCREEN, SEEN_TICKS
+from devmind.worlds.nursery.state import MAX_REACH_M
+from stages.memory.blocks import latest
+from stages.memory.permanence.detections import NAMES
+
+NAME = HIDDEN = "fetch"
+SEEN = "reach"
+"""The levels: things go out of sight and one is asked for; one is asked for from the first tick on and all are seen."""
+TICKS = ASKS_FROM + 8
+"""Of a life: single Moments have the hand anywhere, and whole ones are there for what is in the window."""
+SLIPS = 0.3
+"""How far the hand of a child that moves as the teacher would goes astray, in a tick's greatest motion."""
+CLEAR_M, ASIDE_M = 0.33, 0.15
+"""Nearer to the body than anything lies; and from how far aside of a thing on the hand does not go forwards at all. The
+less it is aside, the faster: who knows the place 3 cm off reaches in 0.99 of the rooms the right thing first.
+"""
+TOKENS, PRESENT, LAST = "tokens of ", "presence of ", "last "
+OF_LIFE = ("things", "colour", "target", LAST + TOKENS, LAST + PRESENT)
+"""What a life has once, and not at every tick."""
+Lives = dict[str, Tensor]
+
+
+def wanted(place: np.ndarray, hand: np.ndarray) -> np.ndarray:
+    """The command [..., 4] of a hand at `hand` [..., 3] that reaches for what lies at `place` [..., 3]: sideways near
+    the body first, then forwards.
+    """
+    off = place - hand
+    aside = np.abs(off[..., 1:]).max(-1)
+    forwards = np.clip(1 - aside / ASIDE_M, 0.0, 1.0)
+    off[..., 0] = forwards * off[..., 0] + (1 - forwards) * np.minimum(0.0, CLEAR_M - hand[..., 0])
+    way = off / MAX_REACH_M
+    way /= np.maximum(1.0, np.abs(way).max(-1, keepdims=True))
+    return np.concatenate([way, -np.ones_like(way[..., :1])], -1).astype(np.float32)
+
+
+def heard(senses: Senses) -> np.ndarray:
+    """Who is asked for something now, bool [N, 1]."""
+    return np.array([word != "" for word in senses["words"]])[:, None]
+
+
+def lives(agent: Agent, context: Context, level: str, blocks: range, size: int) -> list[Lives]:
+    """`size` lives for each block, by (seed, block) and parts of the agent that do not learn in this lesson.
+
+    [B, T, ...]: of each sense its TOKENS [K, D] and their PRESENCE [K]; body [16]; values [8, 15], age_s and valid [8]
+    of all beliefs, and the same under "given ..." of those that the trunk is given; place [S, 3], hand [3], touched and
+    asked, whether a colour is named. [B, ...]: things bool [S], colour int64 [S], target int64, and of the last picture
+    before things may go out of sight LAST + TOKENS and LAST + PRESENT.
+    """
+    key = (context.seed, size)
+    return latest(agent, f"lives {level}", key, blocks, lambda block: _lived(agent, context, level, block, size))
+
+
+@torch.no_grad()
+def _lived(agent: Agent, context: Context, level: str, block: int, size: int) -> Lives:
+    world = context.make_world("nursery", level, lesson_seeds(size, context.seed, NAME, level, block))
+    rng, actor = numpy_rng(context.seed, NAME, level, block), Actor(agent, size, effectors=[], trunk=False)
+    by_teacher, drift = (np.arange(size) % 2 == 0)[:, None], rng.normal(0, 0.5, (size, 4))
+    ticks = list[dict[str, Any]]()
+
+    def move(senses: Senses, first: np.ndarray) -> Actions:
+        state = world.state()
+        ticks.append(_noted(actor, collate_tick(senses, first)))
+        ticks[-1] |= {
+            "body": pad_body(senses["body"]), "place": state.position, "hand": state.hand,
+            "touched": state.touch.any(1),
+            "asked": heard(senses)[:, 0],
+        }  # fmt: skip
+        drift[:] = 0.8 * drift + rng.normal(0, 0.4, drift.shape)
+        to = wanted(state.position[np.arange(size), state.target], state.hand)
+        hand = np.where(by_teacher, to + rng.normal(0, SLIPS, drift.shape), drift)
+        return {"reach": (hand * heard(senses)).clip(-1, 1).astype(np.float32)}
+
+    for _ in rollout(move, world, TICKS):
+        pass
+    state = world.state()
+    things = state.present.copy()
+    things[:, SCREEN] = False
+    once = {"things": things, "colour": state.colour, "target": state.target}
+    found = stacked(ticks) | {name: torch.from_numpy(value.copy()) for name, value in once.items()}
+    return found | {LAST + part: found[f"{part}sight"][:, SEEN_TICKS - 1] for part in (TOKENS, PRESENT)}
+
+
+def _noted(actor: Actor, tick: Any) -> dict[str, np.ndarray]:
+    """What the actor's encoders and tracker make of a tick, and what its trunk would be given."""
+    agent, percepts = actor.agent, actor.encode(tick)
+    beliefs = actor.step(percepts).beliefs
+    if beliefs is None or agent.tracker is None:
+        raise ExamError("Things out of sight are reached for by an agent with a tracker; admit it to 'memory'.")
+    noted: dict[str, Any] = dict(zip(("values", "age_s", "valid"), entries(beliefs, len(NAMES)), strict=True))
+    given = agent.tracker.entries(agent, beliefs, percepts)
+    noted |= {"given values": given["senses"]["belief"], "given age_s": given["age_s"], "given valid": given["valid"]}
+    for name, encoded in percepts.encoded.items():
+        noted |= {TOKENS + name: encoded.tokens, PRESENT + name: encoded.present}
+    return {name: np.asarray(value.cpu() if isinstance(value, Tensor) else value) for name, value in noted.items()}
+
+
+def drawn(pool: Sequence[Lives], block: np.ndarray, row: np.ndarray, tick: np.ndarray | None = None) -> Lives:
+    """Lives of a pool by `block`, which ascends, and `row`; with `tick` these Moments of them alone. All int64 [n]."""
+    parts = []
+    for number, some in enumerate(pool):
+        mine = block == number
+        at = (torch.from_numpy(row[mine]),)
+        now = at if tick is None else (*at, torch.from_numpy(tick[mine]))
+        parts.append({name: value[at if name in OF_LIFE else now] for name, value in some.items()})
+    return {name: torch.cat([part[name] for part in parts]) for name in pool[0]}
+
+
+def tokens_of(some: Lives, but: Sequence[str] = ()) -> dict[str, Encoded]:
+    """By sense what was encoded, but of those senses."""
+    names = [name.removeprefix(TOKENS) for name in some if name.startswith(TOKENS)]
+    return {name: Encoded(some[TOKENS + name], some[PRESENT + name]) for name in names if name not in but}

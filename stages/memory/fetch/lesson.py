@@ -1,0 +1,191 @@
+"""The lesson `fetch`: to reach by the trunk for a thing that was in view and is hidden, as far as beliefs tell of it.
+
+The teacher is the agent's own arc, shown the last picture in which the thing was seen: the hand is to go as if it still
+were. So nothing about moving has to be learned anew, only to have the place where the arc's copy on the trunk reads it.
+
+Children live through rooms once, and what their encoders and their tracker made of it is kept: neither learns here what
+would change it, and what is hidden stays where it is. Of these lives single Moments are asked about: for any of the
+things, with the hand anywhere, as long as nothing shows it. So whichever way the agent takes by itself it comes where
+it has been taught, and need not be taken along (DAgger: Ross et al., 2011); and a batch has as many places and hands as
+rows. Whole lives follow behind a third of the steps, to learn to leave alone what else is in the window. Things in view
+are asked for as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import clip
+from devmind.agent.encoders import Encoded
+from devmind.agent.output import masked_mean
+from devmind.agent.taps import Perceived
+from devmind.agent.tracker import recall, recalled_batch
+from devmind.curriculum.stage import Context
+from devmind.learners.muon import MuonLearner
+from devmind.seeding import numpy_rng
+from devmind.worlds.nursery.fetching import SEEN_TICKS
+from devmind.worlds.nursery.state import HAND_HIGH, HAND_LOW
+from stages.memory.fetch.episodes import (
+    CLEAR_M,
+    HIDDEN,
+    LAST,
+    NAME,
+    PRESENT,
+    SEEN,
+    TICKS,
+    TOKENS,
+    Lives,
+    drawn,
+    lives,
+    tokens_of,
+)
+from stages.memory.permanence.detections import NAMES
+from stages.memory.permanence.lesson import named
+
+HEAD, ARC = "reach_trunk", "reach_arc"
+"""Of reflex: they reach by the trunk, and by what is seen."""
+ANSWERS = (f"heads.{HEAD}.more.", f"heads.{HEAD}.inner.answer.")
+"""What it makes of the readout, and of the place and the body; what reads the picture is left as reflex taught it."""
+PLAYED, REUSE, POOL = 16, 12, 12
+"""Lives that are played at a time, updates that share them, and of how many of the latest times they are drawn."""
+ALONE, WHOLE_FROM, WHOLE_EVERY = 20, 1 / 3, 2
+"""Single Moments for each whole life; from which share of the steps on, and how often, there are whole ones too."""
+IN_VIEW, BLANK = 0.35, 0.25
+"""Share of single Moments in which things are in view, and of these in how many nothing comes to mind."""
+NEAR = 0.5
+"""Share of hidden hands that are before the thing; the others are anywhere."""
+ANYWHERE_M = (0.2, -0.4, -0.5), (0.65, 0.4, 0.1)
+HAND, TOUCHES = slice(3, 6), 6
+"""Columns of the sense `body`."""
+HAND_SCALE_M = 0.75
+"""Metres of proprioception's one."""
+
+
+class FetchLearner(MuonLearner):
+    """Muon on the trunk's matrices; the layers of reflex's head that answer learn as fast as copies do in reflex."""
+
+    muon_rate = 0.03
+    answer_rate = 5e-4
+
+    def kind(self, name: str, parameter: nn.Parameter) -> str:
+        """What answers is of a kind of its own."""
+        return "answer" if name.startswith(ANSWERS) else super().kind(name, parameter)
+
+    def options(self) -> dict[str, Mapping[str, Any]]:
+        """It learns at its own rate, though it is an earlier stage's: at a tenth of it the hand learned to rest."""
+        rate = self.answer_rate / self.of_stage(ANSWERS[0])
+        return super().options() | {"answer": {"rate": rate, "weight_decay": 0.0}}
+
+
+def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
+    """Single Moments of the latest lives as `hidden` and `seen`, and now and then `size` whole ones of both.
+
+    Each part has `seen` (Perceived), `recalled`, `first`, `hand` [B, T, 4], what the arc would do if the thing were
+    seen, and `asked` bool [B, T].
+    Behind `steps` no more lives are played: rehearsals are far apart, and each would have to play all of its own.
+    """
+    block, many = min(update, steps - 1) // REUSE, PLAYED if context.config.size != "tiny" else 4
+    blocks = range(max(0, block - POOL + 1), block + 1)
+    hidden, seen = (lives(agent, context, level, blocks, many) for level in (HIDDEN, SEEN))
+    rng, told, n = numpy_rng(context.seed, NAME, "questions", update), named(agent), ALONE * size
+    shown = round(IN_VIEW * n)
+    parts = {"hidden": alone(agent, hidden, n - shown, rng, told, True), "seen": alone(agent, seen, shown, rng, told)}
+    if update >= WHOLE_FROM * steps and update % WHOLE_EVERY == 0:
+        parts |= {
+            "whole hidden": whole(agent, hidden, size - size // 2, rng, True),
+            "whole seen": whole(agent, seen, max(1, size // 2), rng),
+        }
+    return parts
+
+
+def alone(
+    agent: Agent, pool: Sequence[Lives], n: int, rng: np.random.Generator, told: np.ndarray, hidden: bool = False
+) -> dict[str, Any]:
+    """`n` single Moments of any lives, each with a question for any of the things.
+
+    Args:
+        told: from `named`.
+        hidden: Moments are those in which nothing is seen, and hands are anywhere.
+    """
+    row, tick = rng.integers(0, len(pool[0]["target"]), n), rng.integers(SEEN_TICKS if hidden else 1, TICKS, n)
+    some, every = drawn(pool, np.sort(rng.integers(0, len(pool), n)), row, tick), np.arange(n)
+    thing = (rng.random(some["things"].shape) * some["things"].numpy()).argmax(1)
+    colour, place = some["colour"].numpy()[every, thing], some["place"].numpy()[every, thing]
+    hand, body, asked = some["hand"].numpy(), some["body"].numpy(), ~some["touched"].numpy()
+    values, age_s, valid = recall(tuple(some[x].numpy() for x in ("values", "age_s", "valid")), told[colour])  # type: ignore[arg-type]
+    if hidden:
+        hand, body, asked = hands(place, rng), body.copy(), np.ones(n, bool)
+        body[:, HAND], body[:, TOUCHES] = hand / HAND_SCALE_M, 0.0
+    else:
+        valid = valid & (rng.random(n) >= BLANK)[:, None]
+    felt = clip({"body": torch.from_numpy(body)[:, None], "words": torch.from_numpy(NAMES[colour])[:, None]})
+    with torch.no_grad():
+        seen = agent.encode_batch(felt)
+    rest = tokens_of(some, but=tuple(seen.encoded))
+    seen.encoded |= {name: encoded.map(lambda x: x[:, None]) for name, encoded in rest.items()}
+    return {
+        "seen": seen,
+        "recalled": recalled_batch(*(torch.from_numpy(value)[:, None] for value in (values, age_s, valid))),
+        "first": felt["first"],
+        "hand": as_if_seen(agent, seen.encoded, some if hidden else None),
+        "asked": torch.from_numpy(asked)[:, None],
+    }
+
+
+def hands(place: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Where hands may be that go to `place` [n, 3]: NEAR of them before it, the others anywhere, [n, 3]."""
+    n = len(place)
+    before = place + rng.normal(0, 0.04, (n, 3))
+    before[:, 0] = rng.uniform(CLEAR_M - 0.05, np.maximum(CLEAR_M, place[:, 0]))
+    anywhere = rng.uniform(*ANYWHERE_M, (n, 3))
+    return np.asarray(np.where(rng.random((n, 1)) < NEAR, before, anywhere).clip(HAND_LOW, HAND_HIGH))
+
+
+def whole(
+    agent: Agent, pool: Sequence[Lives], n: int, rng: np.random.Generator, hidden: bool = False
+) -> dict[str, Any]:
+    """`n` whole lives, from the question on until something is touched."""
+    row = rng.integers(0, len(pool[0]["target"]), n)
+    some = drawn(pool, np.sort(rng.integers(0, len(pool), n)), row)
+    tokens = tokens_of(some)
+    asked = some["asked"] & (some["touched"].cumsum(1) == 0)
+    first = torch.zeros_like(asked)
+    first[:, 0] = True
+    return {
+        "seen": Perceived(tokens),
+        "recalled": recalled_batch(*(some[f"given {name}"] for name in ("values", "age_s", "valid"))),
+        "first": first,
+        "hand": as_if_seen(agent, tokens, some if hidden else None),
+        "asked": asked,
+    }
+
+
+@torch.no_grad()
+def as_if_seen(agent: Agent, encoded: Mapping[str, Encoded], last: Lives | None) -> Tensor:
+    """The command [B, T, 4] of the arc on what was encoded [B, T, ...], in place of the picture that of `last`."""
+    senses, shape = dict(encoded), encoded["sight"].present.shape[:2]
+    if last is not None:
+        tokens, present = (
+            last[LAST + part][:, None].expand(*shape, *last[LAST + part].shape[1:]) for part in (TOKENS, PRESENT)
+        )
+        senses["sight"] = Encoded(tokens, present)
+    return agent.run_heads([ARC], senses)[ARC].mode().clamp(-1, 1)
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """How far the hand's command is from what is wanted, in each part of a batch."""
+    each = {name: _off(agent, part) for name, part in batch.items()}
+    return torch.stack(list(each.values())).sum(), {name: value.detach() for name, value in each.items()}
+
+
+def _off(agent: Agent, part: Mapping[str, Any]) -> Tensor:
+    recalled = agent.encode_recalled(part["recalled"])
+    seen = agent.think(part["seen"], part["first"], recalled=recalled)
+    said = agent.run_heads([HEAD], seen)[HEAD].mode()
+    return masked_mean((said - part["hand"]).abs().mean(-1), part["asked"])
