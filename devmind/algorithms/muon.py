@@ -22,8 +22,7 @@ class Muon(torch.optim.AdamW):
     """Groups with `orthogonal=True` hold matrices and are stepped by Muon, all others by AdamW.
 
     Of an orthogonal group `lr` is the spectral size of a step on a square matrix, `betas[0]` the momentum (Nesterov's),
-    and `weight_decay` as in AdamW. A kernel of a convolution is a matrix for each of its filters, or, with
-    `filters=True`, one matrix with a row for each filter, as a linear map of patches.
+    and `weight_decay` as in AdamW.
     """
 
     @torch.no_grad()
@@ -50,8 +49,7 @@ class Muon(torch.optim.AdamW):
         alike: dict[tuple[int, ...], list[tuple[nn.Parameter, Tensor]]] = defaultdict(list)
         for parameter in group["params"]:
             if parameter.grad is not None:
-                shape = parameter.flatten(1).shape if group.get("filters") else parameter.shape
-                alike[tuple(shape)].append((parameter, parameter.grad))
+                alike[tuple(parameter.shape)].append((parameter, parameter.grad))
         momentum, rate = group["betas"][0], group["lr"]
         for shape, pairs in alike.items():
             steps = []
@@ -61,11 +59,10 @@ class Muon(torch.optim.AdamW):
                     # AdamW looks for its count when a saved state is loaded.
                     state["momentum"], state["step"] = torch.zeros_like(parameter), torch.zeros(())
                 state["momentum"].lerp_(gradient, 1 - momentum)
-                steps.append(gradient.lerp(state["momentum"], momentum).reshape(shape))
+                steps.append(gradient.lerp(state["momentum"], momentum))
             grown = max(1.0, shape[0] / shape[1]) ** 0.5
             for (parameter, _), turned in zip(pairs, orthogonal(torch.stack(steps)).unbind(), strict=True):
-                step = turned.view_as(parameter)
-                parameter.mul_(1 - rate * group["weight_decay"]).add_(step, alpha=-rate * grown)
+                parameter.mul_(1 - rate * group["weight_decay"]).add_(turned, alpha=-rate * grown)
 
 
 def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:

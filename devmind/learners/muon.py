@@ -21,13 +21,11 @@ class MuonLearner(GradientLearner):
     Attributes:
         orthogonal: prefixes of the names of what Muon steps; its matrices are those whose names end with ".weight".
         muon_rate: its rate, before it is slowed as what earlier stages have taught is. muon_betas: its momentum.
-        filters: a kernel of a convolution is stepped as one matrix, with a row for each filter.
     """
 
     orthogonal: ClassVar[tuple[str, ...]] = TRUNK
     muon_rate: ClassVar[float] = 0.02
     muon_betas: ClassVar[tuple[float, float]] = (0.95, 0.95)
-    filters: ClassVar[bool] = False
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
         """Matrices that Muon steps are of a kind of their own."""
@@ -38,7 +36,7 @@ class MuonLearner(GradientLearner):
     def options(self) -> dict[str, Mapping[str, Any]]:
         """Of each kind, what its groups have of their own."""
         muon = {"rate": self.muon_rate, "weight_decay": self.weight_decay, "betas": self.muon_betas}
-        return {"orthogonal": {"orthogonal": True, "filters": self.filters, **muon}}
+        return {"orthogonal": {"orthogonal": True, **muon}}
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """Muon and AdamW as one optimizer."""

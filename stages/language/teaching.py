@@ -1,6 +1,4 @@
-"""How the stage's lessons are made: by gradient on a loss, each with the steps of its size; Muon steps the trunk and
-the eye.
-"""
+"""How the stage's lessons are made: by gradient on a loss, each with the steps of its size; Muon steps the trunk."""
 
 from __future__ import annotations
 
@@ -15,14 +13,11 @@ from stages.language import parts
 Make = Callable[[Context, int, int], Any]
 """`(context, update, rows) -> batch`: it reads nothing of the agent, so it is made ahead."""
 
-EYE = f"encoders.{parts.DETAIL}."
-
 
 class LanguageLearner(MuonLearner):
-    """Muon on the trunk's matrices, on what is made of a look and on both ways of the eye."""
+    """Muon on the trunk's matrices and on what is made of a look."""
 
-    orthogonal: ClassVar[tuple[str, ...]] = (*TRUNK, f"heads.{parts.TEXT}.tells.", EYE + "form", EYE + "colour")
-    filters: ClassVar[bool] = True
+    orthogonal: ClassVar[tuple[str, ...]] = (*TRUNK, f"heads.{parts.TEXT}.tells.")
 
 
 def taught(

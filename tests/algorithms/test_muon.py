@@ -44,27 +44,6 @@ def test_matrices_go_the_way_of_torchs_muon():
         assert (one - other).norm() < 0.03 * (one - was).norm()
 
 
-def test_a_kernel_is_stepped_as_a_linear_map_of_patches():
-    kernel, linear = nn.Conv2d(3, 6, 2, bias=False), nn.Linear(12, 6, bias=False)
-    with torch.no_grad():
-        linear.weight.copy_(kernel.weight.flatten(1))
-    optimizers = [
-        Muon([{"params": one.parameters(), "orthogonal": True, "filters": True}], lr=0.1) for one in (kernel, linear)
-    ]
-    for seed in range(3):
-        gradient = torch.randn(6, 12, generator=torch.Generator().manual_seed(seed))
-        kernel.weight.grad, linear.weight.grad = gradient.view_as(kernel.weight).clone(), gradient.clone()
-        for optimizer in optimizers:
-            optimizer.step()
-    torch.testing.assert_close(kernel.weight.flatten(1), linear.weight)
-    tall = nn.Conv2d(2, 32, 3, bias=False)
-    tall.weight.grad = torch.randn(tall.weight.shape, generator=torch.Generator().manual_seed(0))
-    before = tall.weight.detach().clone()
-    Muon([{"params": tall.parameters(), "orthogonal": True, "filters": True, "weight_decay": 0.0}], lr=1.0).step()
-    lengths = torch.linalg.svdvals((before - tall.weight.detach()).flatten(1)) / (32 / 18) ** 0.5
-    assert 0.3 < lengths.min() <= lengths.max() < 1.3
-
-
 def test_all_else_goes_the_way_of_adamw_and_a_saved_state_goes_on_alike():
     begun = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6))
 
