@@ -14,8 +14,11 @@ from typing import Any, Literal
 import cv2
 import numpy as np
 import torch
+from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.agent.batch import clip
+from devmind.agent.text import BEGIN
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -26,7 +29,7 @@ from stages.voice.echo.exam import PAUSE_SAMPLES, stored
 from stages.voice.exhibits import wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import in_a_row
-from stages.voice.parts import REPLIES
+from stages.voice.parts import REPLIES, SIGHT, SOUND, TEXT
 from stages.voice.recogniser import Recogniser
 from stages.voice.say.exam import OWN, the_judge
 from stages.voice.say.lesson import own_voice, said_mel
@@ -43,7 +46,7 @@ from stages.voice.speak_answer.asked import (
     scenes,
 )
 from stages.voice.speak_answer.cascade import cascade, is_whole, said_aloud, written_answers
-from stages.voice.speak_answer.lesson import BY_TEXT, as_batch, ended_together, identity
+from stages.voice.speak_answer.lesson import BY_TEXT, PAGE, identity
 from stages.voice.vocoder import sound_of
 
 SCENES = "speak_answer/scenes"
@@ -133,6 +136,31 @@ def replied(agent: Agent, some: Asked, silenced: bool = False, hidden: bool = Fa
         sounds += list(sound_of(said_mel(agent, output.by.levels(words)).cpu()).numpy())
         meant.append(np.array(ANSWERS)[words.cpu().numpy()])
     return Reply(sounds, np.concatenate(meant))
+
+
+def ended_together(sound: Tensor, counts: Tensor) -> Tensor:
+    """Sounds [N, T x 1600], of which the first `counts` Moments [N] count, moved behind the quiet that followed: a
+    question ends where an answer is wanted.
+    """
+    ticks = sound.shape[1] // TICK_SAMPLES
+    return torch.stack(
+        [wave.roll((ticks - int(count)) * TICK_SAMPLES) for wave, count in zip(sound, counts, strict=True)]
+    )
+
+
+def as_batch(sound: Tensor, sight: Tensor, meanwhile: bool = False) -> dict[str, Any]:
+    """Sound [N, T x 1600] of one ear as a Batch of T Moments; in the last one a PAGE asks for an answer, and what is
+    asked about comes into view, [N, 64, 64, 3]; or, `meanwhile`, it is in view all the while.
+    """
+    n, ticks = len(sound), sound.shape[1] // TICK_SAMPLES
+    page = torch.tensor([BEGIN, *PAGE.encode()])
+    pages = torch.full((n, ticks, len(page)), -1)
+    pages[:, -1] = page
+    views = sight[:, None].expand(-1, ticks, -1, -1, -1)
+    made = clip({SOUND: sound.unflatten(1, (-1, 1, TICK_SAMPLES)), TEXT: pages, SIGHT: views})
+    last = torch.arange(ticks).expand(n, -1) == ticks - 1
+    made["present"] |= {TEXT: last, SIGHT: last | meanwhile}
+    return made
 
 
 def understood(judge: Recogniser, sounds: Sequence[np.ndarray], some: Asked) -> np.ndarray:

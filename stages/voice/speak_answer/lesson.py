@@ -20,20 +20,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip, one_tick
+from devmind.agent.batch import one_tick
 from devmind.agent.output import masked_mean
 from devmind.agent.taps import Tapped, read_tap
 from devmind.agent.text import BEGIN
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context, Lesson
 from devmind.errors import ConfigError
-from devmind.moment import TICK_SAMPLES
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from stages.voice.caregiver.speech import Bank, bank
 from stages.voice.ear import EarEncoder
 from stages.voice.hear_words.listen import disguised, mels_of
 from stages.voice.one_head import HeadByMuon, head_lesson
-from stages.voice.parts import DETAIL, LISTEN, NAME, REPLIES, SIGHT, SOUND, TEXT
+from stages.voice.parts import DETAIL, LISTEN, NAME, REPLIES, SIGHT, TEXT
 from stages.voice.say.head import MANNER
 from stages.voice.say.lesson import own_voice, said_mel
 from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, UNDERSTOOD, Question, Scenes, questions, scenes
@@ -117,31 +116,6 @@ def _takes() -> Mapping[str, Sequence[int]]:
     for row, text in enumerate(own_voice(False).texts):
         rows[text].append(row)
     return {word: rows[word] for word in ANSWERS}
-
-
-def ended_together(sound: Tensor, counts: Tensor) -> Tensor:
-    """Sounds [N, T x 1600], of which the first `counts` Moments [N] count, moved behind the quiet that followed: a
-    question ends where an answer is wanted.
-    """
-    ticks = sound.shape[1] // TICK_SAMPLES
-    return torch.stack(
-        [wave.roll((ticks - int(count)) * TICK_SAMPLES) for wave, count in zip(sound, counts, strict=True)]
-    )
-
-
-def as_batch(sound: Tensor, sight: Tensor, meanwhile: bool = False) -> dict[str, Any]:
-    """Sound [N, T x 1600] of one ear as a Batch of T Moments; in the last one a PAGE asks for an answer, and what is
-    asked about comes into view, [N, 64, 64, 3]; or, `meanwhile`, it is in view all the while.
-    """
-    n, ticks = len(sound), sound.shape[1] // TICK_SAMPLES
-    page = torch.tensor([BEGIN, *PAGE.encode()])
-    pages = torch.full((n, ticks, len(page)), -1)
-    pages[:, -1] = page
-    views = sight[:, None].expand(-1, ticks, -1, -1, -1)
-    made = clip({SOUND: sound.unflatten(1, (-1, 1, TICK_SAMPLES)), TEXT: pages, SIGHT: views})
-    last = torch.arange(ticks).expand(n, -1) == ticks - 1
-    made["present"] |= {TEXT: last, SIGHT: last | meanwhile}
-    return made
 
 
 def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:

@@ -104,14 +104,14 @@ def test_scenes_hold_what_is_answered_and_lessons_no_pair_that_is_held_out(tmp_p
 def test_a_question_ends_where_the_page_asks_and_there_the_scene_comes_into_view() -> None:
     sound = torch.zeros(2, 5 * 1600)
     sound[0, 1600:3200], sound[1, 1600:6400] = 0.5, 0.5
-    moved = lesson.ended_together(sound, torch.tensor([3, 5]))
+    moved = exam.ended_together(sound, torch.tensor([3, 5]))
     loud = moved.unflatten(1, (5, 1600)).amax(-1) > 0
     assert loud.tolist() == [[False, False, False, True, False], [False, True, True, True, False]]
-    batch = lesson.as_batch(moved, torch.zeros(2, 64, 64, 3, dtype=torch.uint8))
+    batch = exam.as_batch(moved, torch.zeros(2, 64, 64, 3, dtype=torch.uint8))
     assert batch["present"][parts.SIGHT].tolist() == [[False] * 4 + [True]] * 2
     assert torch.equal(batch["present"][parts.TEXT], batch["present"][parts.SIGHT])
     assert batch["present"][parts.SOUND].all()
-    assert lesson.as_batch(moved, torch.zeros(2, 64, 64, 3, dtype=torch.uint8), True)["present"][parts.SIGHT].all()
+    assert exam.as_batch(moved, torch.zeros(2, 64, 64, 3, dtype=torch.uint8), True)["present"][parts.SIGHT].all()
 
 
 def test_it_answers_moment_by_moment_as_at_once_and_only_where_a_page_asks(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_it_answers_moment_by_moment_as_at_once_and_only_where_a_page_asks(tmp_p
     asked = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=1).rows(1)
     sound, counts = exam.in_a_row(asked.waves)
     sight = torch.from_numpy(asked.shown.sight)
-    batch = lesson.as_batch(lesson.ended_together(sound, counts), sight)
+    batch = exam.as_batch(exam.ended_together(sound, counts), sight)
     head: Any = agent.head(parts.REPLIES)
     with torch.inference_mode():
         output: Any = agent(batch, [parts.REPLIES])[parts.REPLIES]
@@ -153,7 +153,7 @@ def test_in_the_lesson_the_head_reads_what_it_reads_in_a_life(tmp_path: Path) ->
     tap = agent.tap_of(parts.REPLIES)
     for meanwhile in (False, True):
         with torch.no_grad():
-            lived: Any = read_tap(tap, agent.perceive(lesson.as_batch(sound, sight, meanwhile), [tap]), {})
+            lived: Any = read_tap(tap, agent.perceive(exam.as_batch(sound, sight, meanwhile), [tap]), {})
         # Seven frames of silence before it, of which the ear hears six.
         mel = frames(torch.nn.functional.pad(sound, (1600, 0)))[:, 1:]
         alone = lesson.perceived(agent, {"heard": mel, "sight": sight})
