@@ -182,6 +182,7 @@ def test_who_says_its_lines_is_right_and_shuffled_answers_fall(
     assert by_search == pytest.approx(elsewhere.score, abs=0.05)
     assert elsewhere.score < 0.4, "shuffled"
     assert 0 <= said.floors["canned sentence"] < 0.4
+    assert said.floors["a form filled in from its search"] == 1.0
 
 
 def test_an_untaught_agent_says_nothing_true(agent: Agent, tmp_path: Path) -> None:
