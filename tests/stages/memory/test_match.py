@@ -115,11 +115,12 @@ def test_the_twin_of_ablate_is_taught_all_but_the_trunk_also_where_it_rehearses(
         agent.config.stages.append(stage.name)
     twin = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin", agent, MemoryStage(), context))
     lessons = {lesson.name: lesson for lesson in Control(MemoryStage()).lessons(context)}
-    assert list(lessons) == ["sign", "tests", "recall", "match", "hidden", "fetch", "review"]
+    assert list(lessons) == ["sign", "fetch", "tests", "recall", "match", "hidden", "review"]
     before = {name: value.clone() for name, value in twin.state_dict().items()}
     own = lessons["match"]
-    rehearsal = rehearsals(own, [lessons["tests"], lessons["recall"]], [ReflexStage()], twin, context)
-    assert {one.lesson.name for one in rehearsal} == {"together", "tests", "recall"}
+    before_it = [lessons[name] for name in ("fetch", "tests", "recall")]
+    rehearsal = rehearsals(own, before_it, [ReflexStage()], twin, context)
+    assert {one.lesson.name for one in rehearsal} == {"together", "fetch", "tests", "recall"}
     teach(own, 3, twin, context, Journal(tmp_path / "journal.jsonl"), rehearsal=rehearsal, every=2)
     learner = lessons["review"].make_learner(twin, context)
     changed = {name for name, value in twin.state_dict().items() if not torch.equal(value, before[name])}
