@@ -62,7 +62,7 @@ def test_a_broker_gets_the_password_and_the_recording_does_not(devmind: Any, tmp
     done = devmind(
         "session", "record", "a.mcap", "--camera", "none", "--mic", "synthetic", "--sensor", source, "--seconds", 1
     )
-    assert broker.subscribed.wait(5), done.output
+    assert broker.subscribed.wait(30), done.output
     assert SECRET.encode() in broker.login
     info = devmind("session", "info", "a.mcap").output
     assert f"sensors: environment=mqtt://127.0.0.1:{broker.port}/home" in info

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from devmind.sessions import parts, repair, replay
 from devmind.sessions.reader import Session
 from devmind.sessions.rotating import RotatingRecorder
 from devmind.testing import tiny_agent
+from tests.memory.untold import untold
 
 Acked = Callable[[], None]
 """To be called when something is promised to be on the disk."""
@@ -259,6 +261,26 @@ class MemoryForgets(MemoryWrites):
         assert self.found(folder) in [[0, 2, 3]] + [[0, 1, 2, 3]] * (not acks)
 
 
+class MemoryUntold(MemoryWrites):
+    """An entry is written where a killed writer has left a longer transaction at the end of the log.
+
+    That one's entries, with times below zero, were promised to nobody: they are there or not.
+    """
+
+    def act(self, folder: Path, acked: Acked) -> None:
+        place = folder / "memory"
+        with open_store(place) as store, open_store(place) as other:
+            self.write(Memory(store), range(self.there, self.there + 1), acked)
+            (again,) = other.get([1])
+            untold(place, lambda: other.add([replace(again, time_s=-1.0)] * 4))
+            self.write(Memory(store), range(self.there + 1, self.there + 2), acked)
+
+    def found(self, folder: Path) -> list[int]:
+        with open_store(folder / "memory") as store:
+            entries = store.find()
+        return sorted(int(str(entry.senses["words"]).split()[1]) for entry in entries if entry.time_s >= 0)
+
+
 SUBJECTS: dict[str, Subject] = {
     "checkpoint": Checkpoint(),
     "same checkpoint": SameCheckpoint(),
@@ -269,4 +291,5 @@ SUBJECTS: dict[str, Subject] = {
     "repair": Repair(),
     "memory": MemoryWrites(),
     "forget": MemoryForgets(),
+    "untold": MemoryUntold(),
 }

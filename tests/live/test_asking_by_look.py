@@ -153,7 +153,7 @@ def test_one_look_at_a_time_is_thought_about_beside_the_loop(
     child = taught(undecided, memory, scenes, 0)
 
     def of_look(thoughts: Wondering, agent: Agent = undecided) -> Doubt:
-        give_up_s = time.monotonic() + 20
+        give_up_s = time.monotonic() + 60
         while (found := thoughts.about(agent, child.hashes, of.met.sight[0])) is None:
             assert time.monotonic() < give_up_s
             time.sleep(0.01)

@@ -40,7 +40,7 @@ def sound(seconds: float, level: float = 0.1) -> np.ndarray:
 
 
 def until(true: Callable[[], Any]) -> None:
-    give_up_s = time.monotonic() + 20
+    give_up_s = time.monotonic() + 60
     while not true():
         assert time.monotonic() < give_up_s
         time.sleep(0.005)

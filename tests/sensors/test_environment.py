@@ -73,7 +73,7 @@ def test_messages_that_do_not_fit_are_dropped_and_the_last_reading_ages(weather)
         assert read(hall) == [300]
         for wrong in ("[1, 2]", "5000", '{"t": null}', "[NaN]", "<html>"):
             weather.said, before = wrong, hall.drops
-            until = time.monotonic() + 5
+            until = time.monotonic() + 30
             while hall.drops <= before + 1 and time.monotonic() < until:
                 time.sleep(0.01)
             assert hall.drops > before + 1, wrong
@@ -141,12 +141,12 @@ def test_messages_from_a_broker_that_goes_away_and_comes_back(monkeypatch):
     monkeypatch.setattr(device, "FIRST_PAUSE_S", 0.05)
     broker = Broker()
     with Environment(f"mqtt://me:s3cret@127.0.0.1:{broker.port}/home/hall", ["t", "h"]) as sensor:
-        assert broker.subscribed.wait(5)
+        assert broker.subscribed.wait(30)
         assert b"s3cret" in broker.login
         broker.publish(b"home/hall", b"t=21.5 h=40")
         assert read(sensor) == [21.5, 40]
         broker.drop()
-        assert broker.subscribed.wait(10), sensor.health.fault
+        assert broker.subscribed.wait(30), sensor.health.fault
         broker.publish(b"home/hall", b'{"t": 1, "h": 2}')
         assert read(sensor, lambda numbers: numbers[0] == 1) == [1, 2]
         assert sensor.health.reconnects == 1
@@ -156,7 +156,7 @@ def test_messages_from_a_broker_that_goes_away_and_comes_back(monkeypatch):
 
 def test_an_address_that_nobody_answers_is_stale_with_the_reason():
     with Environment("http://127.0.0.1:9/nothing") as sensor:
-        until = time.monotonic() + 5
+        until = time.monotonic() + 30
         while not sensor.health.fault and time.monotonic() < until:
             time.sleep(0.01)
         with pytest.raises(StaleReading, match="refused"):

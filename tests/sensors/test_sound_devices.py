@@ -174,7 +174,7 @@ def test_samples_have_the_time_they_were_made_at(card):
         while not made:
             time.sleep(0.01)
         heard, start_s = None, made[0] - 0.1
-        until = time.monotonic() + 5
+        until = time.monotonic() + 30
         while heard is None and time.monotonic() < until:
             try:
                 heard = ear.read_window(start_s, start_s + 0.2)[0]
@@ -204,7 +204,7 @@ def test_lost_samples_without_a_flag_are_noticed(card):
     with Microphone() as ear:
         window(ear)
         card.skips = 4800
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while not ear.drops and time.monotonic() < until:
             time.sleep(0.02)
         assert ear.drops == pytest.approx(4800, rel=0.2)
@@ -213,7 +213,7 @@ def test_lost_samples_without_a_flag_are_noticed(card):
 def test_no_device_is_stale_with_the_reason(card):
     card.gone = True
     with Microphone() as ear:
-        until = time.monotonic() + 5
+        until = time.monotonic() + 30
         while not ear.health.fault and time.monotonic() < until:
             time.sleep(0.01)
         with pytest.raises(StaleReading, match="No Default Input Device"):
@@ -224,7 +224,7 @@ def test_a_device_is_found_by_a_part_of_its_name_or_the_others_are_named(card):
     with Microphone("fine") as ear:
         window(ear)
     with Microphone("gold") as ear:
-        until = time.monotonic() + 5
+        until = time.monotonic() + 30
         while not ear.health.fault and time.monotonic() < until:
             time.sleep(0.01)
         assert "named 'gold'; there are: 'Fine Card (hw:0)'" in ear.health.fault
@@ -252,7 +252,7 @@ def test_the_speaker_plays_what_it_is_given_and_does_not_wait(card, rates):
         mouth.act(tone)
         assert time.monotonic() - begun < 0.2
         assert mouth.pending_s > 0.2
-        until = time.monotonic() + 10
+        until = time.monotonic() + 30
         while mouth.pending_s and time.monotonic() < until:
             time.sleep(0.02)
         time.sleep(0.1)

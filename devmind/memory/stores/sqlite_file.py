@@ -15,8 +15,8 @@ from typing import Self
 from devmind.errors import StoreError, TracesError
 from devmind.memory.stores.migrations import APPLICATION_ID, MIGRATIONS
 from devmind.memory.stores.sql import add_functions, cut_off, make_private, size_of, why
-from devmind.memory.stores.sqlite_traces import empty_log, pack_overwritten
-from devmind.memory.stores.wal import damaged_log
+from devmind.memory.stores.sqlite_traces import empty_log, pack_overwritten, writing
+from devmind.memory.stores.wal import damaged_log, let_go
 
 FILE = "memory.sqlite3"
 BUSY_S = 10.0
@@ -58,6 +58,7 @@ class SqliteFile:
 
     def __init__(self, folder: Path | None, mend: bool = False) -> None:
         self.place = "memory in RAM" if folder is None else str(folder / FILE)
+        self._log = None if folder is None else folder / f"{FILE}-wal"
         self._lock = threading.RLock()
         self._private, self._misses_log, self.without_log = folder is None, False, ""
         self._connection: sqlite3.Connection | None = None
@@ -94,11 +95,13 @@ class SqliteFile:
                     with suppress(sqlite3.Error, OSError, StoreError):
                         database.execute("PRAGMA busy_timeout = 0")
                         if not self.without_log:  # it is said again until it is mended
-                            database.execute("UPDATE state SET logged = 0")
+                            with writing(database, self._log):
+                                database.execute("UPDATE state SET logged = 0")
                         empty_log(database, Path(f"{self.place}-wal"))
                         break
             finally:
                 database.close()
+                let_go()
 
     def _check_there(self, file: Path) -> None:
         """Make the file unless it is there. Refuse an empty one: what it held is lost, and SQLite would not say so."""
@@ -259,15 +262,8 @@ class SqliteFile:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._open() as database:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                yield database
-                database.execute("COMMIT")
-            except BaseException:
-                if database.in_transaction:  # a full disk has rolled back already
-                    database.execute("ROLLBACK")
-                raise
+        with self._open() as database, writing(database, self._log):
+            yield database
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

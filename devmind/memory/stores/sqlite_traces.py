@@ -9,12 +9,40 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from devmind.erasing import overwrite
-from devmind.memory.stores.wal import OVERWRITTEN
+from devmind.memory.stores.wal import OVERWRITTEN, drop_untold
 
 _TRIES = 5
+
+
+@contextmanager
+def writing(database: sqlite3.Connection, log: Path | None) -> Iterator[sqlite3.Connection]:
+    """A transaction that writes; rolled back when something is raised inside.
+
+    All that is written begins here, so that no writer goes over what a killed one has left at the end of the log.
+
+    Args:
+        database: the connection.
+        log: of its file; None for a database in RAM.
+
+    Raises:
+        sqlite3.Error: it cannot be begun or written.
+        OSError: the disk refuses.
+    """
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        if log is not None:
+            drop_untold(log)
+        yield database
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # a full disk has rolled back already
+            database.execute("ROLLBACK")
+        raise
 
 
 def empty_log(database: sqlite3.Connection, log: Path) -> bool:
@@ -64,32 +92,27 @@ def pack_overwritten(database: sqlite3.Connection, log: Path) -> bool:
     A packed file is shorter, and its end would be cut off as it is. So it is first made longer by a table of zeros,
     which packing puts last: the end of the file is zeros then, and the second packing cuts off nothing else.
     """
-    _empty_filler(database)
+    _empty_filler(database, log)
     (pages,) = database.execute("PRAGMA page_count").fetchone()
     (page,) = database.execute("PRAGMA page_size").fetchone()
     (held,) = database.execute("SELECT payload_bytes + key_bytes FROM state").fetchone()
     filler = max(0, pages - held // page) + 8  # so that the packed file is not shorter than this one
-    database.execute("BEGIN IMMEDIATE")
-    try:
+    with writing(database, log):
         database.execute("CREATE TABLE IF NOT EXISTS filler (zeros BLOB NOT NULL)")
         database.execute("INSERT INTO filler VALUES (zeroblob(?))", (filler * page,))
-        database.execute("COMMIT")
-    except BaseException:
-        if database.in_transaction:
-            database.execute("ROLLBACK")
-        raise
     try:
         database.execute("VACUUM")
         done = empty_log(database, log)
     finally:
-        _empty_filler(database)
+        _empty_filler(database, log)
     if done:  # else the zeros are not in the file yet, and would be cut off unwritten
         database.execute("VACUUM")
         done = empty_log(database, log)
     return done
 
 
-def _empty_filler(database: sqlite3.Connection) -> None:
+def _empty_filler(database: sqlite3.Connection, log: Path) -> None:
     """The table stays: without it all pages behind its first would move up, and the last one would be cut off."""
     if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'filler'").fetchone():
-        database.execute("DELETE FROM filler")
+        with writing(database, log):
+            database.execute("DELETE FROM filler")

@@ -4,13 +4,18 @@ That would lose what was acknowledged. So the frames are counted here before SQL
 carry its salt) behind the first whose checksum is wrong, with a commit among them, were once written whole. The format:
 https://www.sqlite.org/fileformat2.html#walformat. The checksum s0 += x + s1, s1 += y + s0 over pairs of 32-bit words is
 linear, so all frames are summed at once. A killed process leaves its wal-index (`-shm`) behind, which knows how many
-frames there were: a log that was cut off shows there. Frames behind that number were acknowledged to nobody: the next
-writer begins over them, and leaves the rest of a longer write, whose checksums go on from what is no more.
+frames there were: a log that was cut off shows there.
+
+Frames behind that number were acknowledged to nobody: their writer was killed before it told of them. SQLite's next
+writer begins over them, and would leave the rest of a longer write, whose checksums go on from what is no more: as if
+a frame between had been damaged. So whoever may write takes them out of the log first (`drop_untold`).
 """
 
 from __future__ import annotations
 
+import os
 import struct
+import threading
 import time
 from pathlib import Path
 
@@ -22,6 +27,12 @@ OVERWRITTEN = b"devmind: this log is overwritten"
 """The head of a log while it is overwritten (`sqlite_traces.py`): all that it held is in the database."""
 _LOOKS, _BETWEEN_S = 4, 0.1
 """Another process may be writing the log just now: only what looks damaged every time is."""
+_INDEX_HEAD = 100
+_indexes: dict[tuple[int, int], int] = {}
+"""Descriptors of wal-indexes by device and inode. To close one would take SQLite's own locks on that file from every
+connection of this process (POSIX), and others would believe that nobody has the store open: they stay open until the
+file is gone."""
+_indexes_lock = threading.Lock()
 
 
 def damaged_log(log: Path) -> str:
@@ -31,7 +42,7 @@ def damaged_log(log: Path) -> str:
         if look:
             time.sleep(_BETWEEN_S)
         try:
-            index = _read(log.with_name(log.name.removesuffix("-wal") + "-shm"))  # before the log: it must not be newer
+            index = _index(log)  # before the log: it must not be newer
             fault = _fault(_read(log), index)
         except FileNotFoundError:  # somebody has just closed the store
             return ""
@@ -44,9 +55,61 @@ def _read(file: Path) -> bytes:
     return file.read_bytes() if file.exists() else b""
 
 
+def drop_untold(log: Path) -> None:
+    """Take out of the log what a writer left that was killed between writing a transaction and telling of it.
+
+    To be called by who holds the database's write lock, before it writes anything. The last frame goes first: a kill
+    between leaves frames without a commit at their end, which are never taken for damage.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    told, _, salt = _known(_index(log))
+    try:
+        file = os.open(log, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    try:
+        head = os.pread(file, _HEAD, 0)
+        if len(head) < _HEAD or not salt or head[16:24] != salt:  # the next frame begins a log of its own
+            return
+        size = _FRAME_HEAD + int.from_bytes(head[8:12], "big")
+        end = told
+        while os.pread(file, 8, _HEAD + end * size + 8) == salt:
+            end += 1
+        for frame in range(end - 1, told - 1, -1):
+            os.pwrite(file, bytes(_FRAME_HEAD), _HEAD + frame * size)
+    finally:
+        os.close(file)
+
+
+def let_go() -> None:
+    """Close what is kept open of logs that are gone; to be called behind the closing of a store."""
+    with _indexes_lock:
+        for key, file in list(_indexes.items()):
+            if not os.fstat(file).st_nlink:  # nobody can have it open any more
+                os.close(_indexes.pop(key))
+
+
+def _index(log: Path) -> bytes:
+    """The head of the wal-index of a log as all processes see it now; b"" when there is none."""
+    path = log.with_name(log.name.removesuffix("-wal") + "-shm")
+    with _indexes_lock:
+        try:
+            about = path.stat()
+            file = _indexes.get((about.st_dev, about.st_ino))
+            if file is None:
+                file = os.open(path, os.O_RDONLY)
+                about = os.fstat(file)
+                _indexes[about.st_dev, about.st_ino] = file
+        except FileNotFoundError:
+            return b""
+        return os.pread(file, _INDEX_HEAD, 0)
+
+
 def _known(index: bytes) -> tuple[int, int, bytes]:
     """What a wal-index says: frames committed, of these copied into the database, and the log's salt."""
-    if len(index) < 100 or index[:48] != index[48:96] or not index[12]:
+    if len(index) < _INDEX_HEAD or index[:48] != index[48:96] or not index[12]:
         return 0, 0, b""
     committed, *_ = struct.unpack_from("=I", index, 16)
     copied, *_ = struct.unpack_from("=I", index, 96)

@@ -51,10 +51,10 @@ def test_a_failure_is_said_and_the_next_moment_is_recalled_for(error: Exception,
 
     with Told(child, MemoryConfig(), keeps=lambda: False) as recalling:  # type: ignore[arg-type]
         recalling.offer(Moment(0.0, {"words": "one"}))
-        assert told.wait(10)
+        assert told.wait(60)
         assert recalling.fault == fault
         recalling.offer(Moment(0.1, {"words": "two"}))
-        assert child.asked.wait(10)
+        assert child.asked.wait(60)
     assert recalling.fault == ""
 
 

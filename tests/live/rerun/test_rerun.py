@@ -233,7 +233,7 @@ def test_a_server_that_does_not_answer_costs_views_but_neither_the_loop_nor_the_
         assert time.monotonic() - begun_s < 10
         assert hub.drops > 100
         ending_s = time.monotonic()
-    assert time.monotonic() - ending_s < 5
+    assert time.monotonic() - ending_s < 30
     assert all(process.poll() is not None for process in started)
     assert "rerun" not in [thread.name for thread in threading.enumerate()]
 
@@ -245,7 +245,7 @@ def test_a_server_that_died_leaves_the_hub(
     hub = Hub()
     with RerunViewer().watch(hub):
         server_of(started).kill()
-        give_up_s = time.monotonic() + 10
+        give_up_s = time.monotonic() + 60
         while hub.watched and time.monotonic() < give_up_s:
             publish(hub, range(1))
         assert not hub.watched, "nothing is computed for nobody"

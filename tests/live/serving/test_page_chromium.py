@@ -47,7 +47,7 @@ def elsewhere() -> Iterator[str]:
 
 def wait_for_turn(page: Page, life: FakeLife, colour: tuple[int, int, int]) -> None:
     """Until a disc of this colour has just taken the other's place: there are two seconds to do something about it."""
-    give_up_s, was_other = time.monotonic() + 15, False
+    give_up_s, was_other = time.monotonic() + 60, False
     while not (was_other and is_seen(life, colour)):
         was_other |= life.colour is not None and not is_seen(life, colour)
         assert time.monotonic() < give_up_s, f"no disc of {colour} was seen but {life.colour}"
@@ -171,17 +171,31 @@ def test_frames_and_sound_come_at_sane_rates(page: Page, life: FakeLife) -> None
     page.wait_for_selector("#fovea:not([hidden])")
     page.mouse.click(5, 5)  # a browser lets sound through when the page was touched
     wait_for(page, "() => document.querySelector('#level-says').textContent.endsWith('dB')")
-    life.frames.clear()
-    ticks, heard_s = life.ticks, life.heard_s
-    page.wait_for_timeout(4000)
-    frames, ticks, heard_s = life.frames[:], life.ticks - ticks, life.heard_s - heard_s
+    for _ in range(3):  # a browser that waits for a core is slow for a while; one that is wrong is wrong each time
+        life.frames.clear()
+        life.loudest = 0.0
+        ticks, heard_s = life.ticks, life.heard_s
+        page.wait_for_timeout(4000)
+        frames, ticks, heard_s = sorted(set(life.frames)), life.ticks - ticks, life.heard_s - heard_s
+        faults = rate_faults(life, frames, ticks, heard_s)
+        if not faults:
+            break
+    assert not faults
     assert life.camera.read_latest(1.0)[0].shape == (480, 640, 3)
-    assert len(set(frames)) > 0.7 * ticks
-    assert all(0.03 < after - before < 1.0 for before, after in itertools.pairwise(sorted(set(frames))))
-    assert heard_s > 0.07 * ticks
-    assert 0.05 < life.loudest < 1.3, "Chromium's fake microphone beeps once a second"
-    assert 8 < life.camera.health.capture_hz < 16
-    assert life.camera.health.fault == ""
+
+
+def rate_faults(life: FakeLife, frames: list[float], ticks: int, heard_s: float) -> dict[str, Any]:
+    """What is not as it should be of four seconds, with what it was: frames' times in s, ticks, seconds of sound."""
+    gaps = [after - before for before, after in itertools.pairwise(frames)]
+    seen: dict[str, tuple[bool, Any]] = {
+        "a new frame in most ticks": (len(frames) > max(1, 0.7 * ticks), (len(frames), ticks)),
+        "frames one after the other": (all(0.03 < gap < 1.0 for gap in gaps), gaps),
+        "as much sound as ticks": (heard_s > 0.07 * ticks, (heard_s, ticks)),
+        "Chromium's fake microphone beeps once a second": (0.05 < life.loudest < 1.3, life.loudest),
+        "ten frames a second": (8 < life.camera.health.capture_hz < 16, life.camera.health.capture_hz),
+        "no fault": (life.camera.health.fault == "", life.camera.health.fault),
+    }
+    return {what: was for what, (is_so, was) in seen.items() if not is_so}
 
 
 @pytest.mark.slow

@@ -362,7 +362,7 @@ def test_an_end_is_told_and_camera_and_microphone_are_let_go(browser: Browser, l
 
 def wait_for_colour(life: FakeLife) -> None:
     """Until it sees something that can be taught."""
-    give_up_s = time.monotonic() + 20
+    give_up_s = time.monotonic() + 60
     while life.colour is None:
         assert time.monotonic() < give_up_s
         time.sleep(0.05)

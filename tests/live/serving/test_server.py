@@ -320,7 +320,7 @@ def test_a_slow_viewer_costs_the_publisher_nothing_and_gets_the_newest() -> None
             life.hub.publish({"type": "tick", "tick": tick}, jpeg)
             took_s.append(time.perf_counter() - begun_s)
             time.sleep(0.002)
-        assert sorted(took_s)[150] < 0.001
+        assert sorted(took_s)[150] < 0.02, "one that waits for the viewer waits until that one reads"
         assert life.hub.drops > 50
         seen = [next_of(socket, "tick")["tick"]]
         while seen[-1] < 299:
