@@ -4,7 +4,11 @@
 
 raises one childhood of all stages undisturbed and one that is killed, at size tiny, and compares them to the bit.
 Stages may be named; what it does not know are options of `devmind curriculum run`. `--short` takes some steps of each
-lesson and some of the exams (`short.py`), as continuous integration does.
+lesson and some of the exams (`short.py`), as continuous integration does. Many kills may be made in pieces: with
+`--out DIR` the undisturbed childhood is raised once and kept, and each further call, with a `--seed` of its own, kills
+another one:
+
+    python -m tests.curriculum.attack --short --out DIR --kills 10 --seed 1
 """
 
 from __future__ import annotations
@@ -125,7 +129,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = (asked.out or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        straight, killed = folder / "straight" / "childhood", folder / "killed" / "childhood"
+        straight, killed = folder / "straight" / "childhood", folder / f"killed-{asked.seed}" / "childhood"
+        if killed.exists():
+            sys.exit(f"A childhood was killed with --seed {asked.seed} before, in {killed.parent}; give another seed.")
         env = os.environ
         if asked.short:
             env, options = short.installed(folder / "site", ROOT), [*options, *short.OPTIONS]
@@ -138,7 +144,11 @@ def main() -> None:
         differing = [name for name in first if first[name] != second[name]]
         if differing:
             sys.exit(f"After {len(hit)} kills these differ: {', '.join(differing)}; see {folder}.")
+        tally = folder / "kills.txt"
+        with tally.open("a", encoding="utf-8") as file:
+            file.writelines(f"seed {asked.seed}: {place}\n" for place in hit)
         print(f"{len(hit)} kills survived: weights and verdicts of {', '.join(first)} are equal to the bit")
+        print(f"{len(tally.read_text(encoding='utf-8').splitlines())} in all by the calls of this folder")
 
 
 if __name__ == "__main__":

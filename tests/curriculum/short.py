@@ -74,7 +74,7 @@ def __getattr__(name: str) -> Short:
 def installed(site: Path, root: Path) -> dict[str, str]:
     """Make a package of the short stages in the folder `site`; the environment of processes that find it first."""
     info = site / "short-1.dist-info"
-    info.mkdir(parents=True)
+    info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: short\nVersion: 1\n")
     points = [f"{name} = {__name__}:{name}" for name in plugins.available("stages")]
     (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *points, ""]))
