@@ -95,11 +95,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, intra_op_threads(1):
             context = Context(RunConfig(size=agent.config.size), 0, "cpu", Path(folder), make_world)
             head_of(agent).silenced = frozenset({TRUNK} if asked.no_trunk else ())
-            drawn = success(agent, context, asked)
+            success(agent, context, asked)
+            if asked.out is not None:
+                print(f"plot: {asked.out}")
             beside_candidates(agent, context, asked)
-        if asked.out is not None:
-            asked.out.write_text(plot(drawn, asked.maze, asked.episodes), encoding="utf-8")
-            print(f"plot: {asked.out}")
 
 
 def planner_of(folder: Path | None, size: str) -> Agent:
@@ -239,6 +238,8 @@ def success(agent: Agent, context: Context, asked: argparse.Namespace) -> dict[s
             plan_ms = float(np.median([ticks(agent, time.process_time)[0] for _ in range(5)]))
             came = Came(setting, float(walked.arrived.mean()), low, high, float(walked.spl.mean()), plan_ms)
             found[kind].append(came)
+            if asked.out is not None:  # as far as it is: the run may be stopped
+                asked.out.write_text(plot(found, asked.maze, asked.episodes), encoding="utf-8")
             print(
                 f"{kind:16} {setting:4} {came.arrived:8.3f}   [{low:.3f}, {high:.3f}] {came.spl:6.3f} {plan_ms:10.1f} "
                 f"{time.process_time() - begun_s:7.0f}",
