@@ -288,7 +288,9 @@ def panel(name: str, rows: Sequence[Row], floors: Mapping[str, Mapping[str, floa
             drawn.append(f'<text x="{x1 + 3}" y="{at + 4:.1f}" font-size="9" fill="#555">{label}</text>')
             taken.append(at)
     for number, (who, colour) in enumerate(COLOURS.items()):
-        way = " ".join(f"{x(minutes):.1f},{y(share):.1f}" for minutes, share in shares[who])
+        points = [(f"{x(minutes):.1f}", f"{y(share):.1f}") for minutes, share in shares[who]]
+        way = " ".join(map(",".join, points))
+        drawn += [f'<circle cx="{across}" cy="{down}" r="2.5" fill="{colour}"/>' for across, down in points]
         drawn.append(f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="2"/>')
         drawn.append(f'<text x="{x1}" y="{y1 - 8 + 12 * number}" text-anchor="end" fill="{colour}">{who}</text>')
     return "".join(drawn)
