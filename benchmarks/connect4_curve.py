@@ -1,12 +1,14 @@
 """Connect-4: moves that lose value against minutes of the lesson, beside AlphaZero.jl's iterations; a table and an SVG.
 
     OMP_NUM_THREADS=1 python benchmarks/connect4_curve.py --data FOLDER [--steps 300] [--every 60] [--positions 400]
-        [--simulations 200] [--agent DIR] [--out curve.svg] [--folder DIR [--minutes 10]] [--sets L2_R2]
+        [--simulations 200] [--searched 1] [--agent DIR] [--out curve.svg] [--folder DIR [--minutes 10]] [--sets L2_R2]
 
 The lesson `connect4` of the stage is taught alone, to a newborn of `--size` or to `--agent`, in `--steps` steps: its
 rates fall to zero by then, so a shorter one is a lesson of its own and not the beginning of a longer one. Behind every
 `--every` steps the search and the network alone answer positions of Pascal Pons' sets L2_R2, L3_R1, L1_R1
-(`--positions 0`: all thousand of each). Minutes are CPU time of one thread, without the exams.
+(`--positions 0`: all thousand of each). Searching them takes a hundred times as long as asking the network alone, so
+`--searched N` searches at the first point, at every Nth behind it and at the last. Minutes are CPU time of one thread,
+without the exams.
 
 Floors are of the same positions: the centre-most column, minimax of depth 5, the same search before anything was
 taught (step 0), and a search by rules alone, UCT with random games, of as many simulations and of as much time a move
@@ -60,7 +62,9 @@ ALPHAZERO: Mapping[str, Mapping[str, float]] = {
 
 
 class Row(NamedTuple):
-    """One point of a curve: minutes taught, and by set mistakes of search and of the network alone."""
+    """One point of a curve: minutes taught, and by set mistakes of search, empty where it was not asked, and of the
+    network alone.
+    """
 
     step: int
     minutes: float
@@ -78,14 +82,15 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=60, help="steps between two points of the curve")
     parser.add_argument("--positions", type=int, default=400, help="of each set; 0: all")
     parser.add_argument("--simulations", type=int, default=200)
+    parser.add_argument("--searched", type=int, default=1, metavar="N", help="search at every Nth point and the last")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="of positions")
     parser.add_argument("--out", type=Path, metavar="FILE.svg")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="to go on from, and to keep what was taught in")
     parser.add_argument("--minutes", type=float, metavar="M", help="CPU minutes of teaching in this part, about")
     asked = parser.parse_args()
-    if asked.every < 1 or asked.positions < 0 or asked.simulations < 1 or (asked.steps or 1) < 1:
-        raise ConfigError("Expected at least one step, one step between points, and one simulation.")
+    if min(asked.every, asked.simulations, asked.searched, asked.steps or 1) < 1 or asked.positions < 0:
+        raise ConfigError("Expected at least one step, one step between points, one simulation and one of --searched.")
     if asked.minutes is not None and (asked.folder is None or asked.minutes <= 0):
         raise ConfigError("A part of --minutes above 0 has to be kept: give --folder DIR.")
     asked.sets = [name for name in SETS if name in asked.sets]
@@ -107,6 +112,8 @@ def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str,
     )
     agent = Agent.from_pretrained(asked.agent) if asked.agent else Agent(AgentConfig(size=size, seed=asked.seed))
     parts.admit(agent)
+    # As in a run of the stage: what is not of an agent's last stage learns more slowly.
+    agent.config.stages = [*(stage for stage in agent.config.stages if stage != parts.NAME), parts.NAME]
     lesson = next(one for one in lessons(context) if one.name == CONNECT4.name)
     steps = asked.steps or lesson.steps
     learner, batches = lesson.make_learner(agent, context), lesson.make_batches(agent, context, steps)
@@ -115,9 +122,10 @@ def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str,
     print(f"one core of {gflops():.0f} GFLOP/s (float32); {size}, seed {asked.seed}, {steps} steps; n {n} a set,")
     print(f"{asked.simulations} simulations; shares of moves that lose value: search / network alone")
     print(f"{'step':>5} {'CPU min':>8}  " + "  ".join(f"{name:>15}" for name in asked.sets), end="")
-    print(f"   {asked.sets[0]}, search, 95 %")
+    print(f"   {asked.sets[0]}, search (or alone), 95 %")
     settings = {"agent": str(asked.agent), "size": size, "seed": asked.seed, "steps": steps, "every": asked.every}
     settings |= {"positions": asked.positions, "simulations": asked.simulations, "sets": asked.sets}
+    settings |= {"searched": asked.searched}
     rows, spent_s = gone_on(asked.folder, settings, agent, learner)
     for row in rows:
         print_row(row, n)
@@ -131,7 +139,8 @@ def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str,
         learner.update(batches.make(step), step)
         spent_s += time.process_time() - begun_s
         if (step + 1) % asked.every == 0 or step + 1 == steps:
-            rows.append(point(agent, sets, asked.simulations, step + 1, spent_s / 60))
+            searches = step + 1 == steps or len(rows) % asked.searched == 0
+            rows.append(point(agent, sets, asked.simulations if searches else 0, step + 1, spent_s / 60))
             keep(asked.folder, settings, agent, learner, rows)
             if spent_s > ends_s and step + 1 < steps:
                 return rows, None
@@ -168,9 +177,9 @@ def gone_on(folder: Path | None, settings: Mapping[str, Any], agent: Agent, lear
 
 
 def point(agent: Agent, sets: Sequence[Judged], simulations: int, step: int, minutes: float) -> Row:
-    """Ask the agent."""
+    """Ask the agent; with no simulations the network alone."""
     with examination(agent):
-        searched = {one.name: float(mistakes(one, agent, simulations).mean()) for one in sets}
+        searched = {one.name: float(mistakes(one, agent, simulations).mean()) for one in sets if simulations}
         alone = {one.name: float(mistakes(one, agent, 0).mean()) for one in sets}
     row = Row(step, minutes, searched, alone)
     print_row(row, len(sets[0].best))
@@ -179,8 +188,9 @@ def point(agent: Agent, sets: Sequence[Judged], simulations: int, step: int, min
 
 def print_row(row: Row, n: int) -> None:
     """A line of the table; the interval is of the first set."""
-    low, high = wilson(round(next(iter(row.searched.values())) * n), n)
-    told = "  ".join(f"{row.searched[name]:7.3f} /{row.alone[name]:6.3f}" for name in row.searched)
+    low, high = wilson(round(next(iter((row.searched or row.alone).values())) * n), n)
+    searched = {name: f"{row.searched[name]:7.3f}" if row.searched else f"{'-':>7}" for name in row.alone}
+    told = "  ".join(f"{searched[name]} /{alone:6.3f}" for name, alone in row.alone.items())
     print(f"{row.step:5} {row.minutes:8.2f}  {told}   [{low:.3f}, {high:.3f}]", flush=True)
 
 
@@ -241,7 +251,13 @@ def plot(rows: Sequence[Row], floors: Mapping[str, Mapping[str, float]], asked: 
 
 def panel(name: str, rows: Sequence[Row], floors: Mapping[str, Mapping[str, float]], left: int) -> str:
     """Mistakes over minutes of one set."""
-    deepest = max(floors[f"minimax depth {DEPTH}"][name], *(max(r.searched[name], r.alone[name]) for r in rows), 0.01)
+    shares = {
+        who: [(row.minutes, each[name]) for row in rows if (each := row.searched if who == "search" else row.alone)]
+        for who in COLOURS
+    }
+    deepest = max(
+        floors[f"minimax depth {DEPTH}"][name], 0.01, *(share for line in shares.values() for _, share in line)
+    )
     longest = max(rows[-1].minutes, 1e-9)
     x0, x1, y0, y1 = left + LEFT, left + WIDTH - RIGHT, HEIGHT - BOTTOM, TOP
 
@@ -272,8 +288,9 @@ def panel(name: str, rows: Sequence[Row], floors: Mapping[str, Mapping[str, floa
             drawn.append(f'<text x="{x1 + 3}" y="{at + 4:.1f}" font-size="9" fill="#555">{label}</text>')
             taken.append(at)
     for number, (who, colour) in enumerate(COLOURS.items()):
-        each = [row.searched[name] if who == "search" else row.alone[name] for row in rows]
-        way = " ".join(f"{x(r.minutes):.1f},{y(share):.1f}" for r, share in zip(rows, each, strict=True))
+        points = [(f"{x(minutes):.1f}", f"{y(share):.1f}") for minutes, share in shares[who]]
+        way = " ".join(map(",".join, points))
+        drawn += [f'<circle cx="{across}" cy="{down}" r="2.5" fill="{colour}"/>' for across, down in points]
         drawn.append(f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="2"/>')
         drawn.append(f'<text x="{x1}" y="{y1 - 8 + 12 * number}" text-anchor="end" fill="{colour}">{who}</text>')
     return "".join(drawn)

@@ -58,6 +58,9 @@ class StageRun:
     Args:
         cut: the lesson that the run was stopped in ends where it is; the run goes on with the next.
         threads: where neither the configuration nor a run that goes on says how many; None: one for each core.
+
+    Attributes:
+        retains: exams of earlier stages say what the stage kept of them; nobody asks that of a twin.
     """
 
     def __init__(
@@ -73,9 +76,9 @@ class StageRun:
         cut: bool = False,
         threads: int | None = None,
     ) -> None:
-        self.threads = threads
-        self.stage, self.config, self.out = stage, config, Path(out)
+        self.stage, self.config, self.out, self.threads = stage, config, Path(out), threads
         self.given_agent, self.command, self.ablate, self.cut = agent, command, ablate, cut
+        self.retains = True
         self.context: Context = make_context(config, self.out, data, sessions)
         self.journal = Journal(self.out / "journal.jsonl")
         self.reports = self.out / "reports" / stage.name
@@ -185,7 +188,7 @@ class StageRun:
         for attempt in range(saved["attempt"] if saved else 0, self.config.attempts):
             self._teach(agent, earlier, attempt, saved)
             saved = None
-            outcome = self._examine(agent, earlier, f"attempt {attempt}")
+            outcome = self._examine(agent, earlier if self.retains else (), f"attempt {attempt}")
             if all(item.verdict.passed for item in outcome.examined if item.stage == self.stage.name):
                 break
         return outcome
@@ -305,17 +308,13 @@ class StageRun:
         start = self.journal.last("start") or {}
         old = (read_results(Path(start["agent"])) if start.get("agent") else None) or {}
         results = made.assemble(
-            self.stage,
-            examined,
-            agent,
-            self.journal,
-            self.config,
+            self.stage, examined, agent, self.journal, self.config,
             retention=made.retained(outcome.before, examined, self.config.exam.bootstrap),
             matrix=made.matrix(self.stage.name, made.matrix_row(examined), old.get("matrix")),
             trunk_moved=moved,
             untouched=outcome.untouched.plain() if outcome.untouched else None,
             ablation=twin,
-        )
+        )  # fmt: skip
         passed = results["verdict"]["passed"]
         folder = self._ends_in(agent, passed)
         agent.save_pretrained(folder)
@@ -383,6 +382,7 @@ class StageRun:
             stage, config, self.out / "twin" / "run", begins, self.context.data,
             self.context.sessions, f"{self.command} (twin)", ablate=False, threads=torch.get_num_threads(),
         )  # fmt: skip
+        run.retains = False
         if run.journal.last("plan") is None:
             make_folder(run.out)
             steps: dict[str, int] = {}

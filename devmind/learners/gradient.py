@@ -225,20 +225,27 @@ class GradientLearner(Learner):
 
 
 def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
-    """The lesson, whose learner changes what earlier lessons of its stage have taught at a share of its rate.
+    """The lesson, whose learner changes what earlier lessons of its stage have taught at a share of its rate; so does
+    its control's.
 
     Args:
         slowed: shares by prefix of parameters' names.
     """
 
-    def make_learner(agent: Agent, context: Context) -> Learner:
-        learner = lesson.make_learner(agent, context)
-        if not isinstance(learner, GradientLearner):
-            raise ConfigError(f"The lesson '{lesson.name}' learns without rates; only a GradientLearner can be slowed.")
-        learner.slowed = slowed
-        return learner
+    def slowing(make: Callable[[Agent, Context], Learner]) -> Callable[[Agent, Context], Learner]:
+        def make_learner(agent: Agent, context: Context) -> Learner:
+            learner = make(agent, context)
+            if not isinstance(learner, GradientLearner):
+                raise ConfigError(
+                    f"The lesson '{lesson.name}' learns without rates; only a GradientLearner can be slowed."
+                )
+            learner.slowed = slowed
+            return learner
 
-    return replace(lesson, make_learner=make_learner)
+        return make_learner
+
+    control = slowing(lesson.control) if lesson.control else None
+    return replace(lesson, make_learner=slowing(lesson.make_learner), control=control)
 
 
 def head_loss(head: str, target: str, scalar: str = "") -> Loss:

@@ -6,8 +6,9 @@ teaches, has a lesson in a folder of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,8 @@ def lessons(context: Context) -> Sequence[Lesson]:
     these in turn. Nothing is trained that an earlier stage uses.
 
     `explain` is last before the review, as what is taught last is kept best and it asks for most.
+
+    Each has a control, those of arcs too: so all that the stage has taught begins anew in the twin of `--ablate`.
     """
     seen = [navigate.lesson(context)] if installed() else []
     apart = [*seen, puzzles.lesson(context), sliding.lesson(context), values.lesson(context)]
@@ -101,7 +104,10 @@ def lessons(context: Context) -> Sequence[Lesson]:
     undone = [lesson.name for lesson in found if not lesson.unrehearsed]
     turns = [*undone, *(name for name in undone if name in OFTEN)]
     steps = REVIEW[context.config.size]
-    last = review(found, turns, steps=steps, minutes=0.5, learning_rate=1e-3, trains=parts.trained)
+    last = review(
+        found, turns, steps=steps, minutes=0.5, learning_rate=1e-3, trains=parts.trained,
+        control_trains=explain.trained_without_trunk,
+    )  # fmt: skip
     return [*found, replace(slower(last, FORMED), undoes_earlier=False)]
 
 
@@ -122,17 +128,17 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
     fields = asdict(play)
     play = Play(**context.options(game.name, fields))
 
-    def learner(agent: Agent, context: Context) -> SelfPlay:
-        trains = parts.trained(agent)
+    def learner(trains: Callable[[Agent], Sequence[str]], agent: Agent, context: Context) -> SelfPlay:
         kind = SelfPlayByMuon if play.muon else SelfPlay
-        return kind(agent, game, play, seed=context.seed, learning_rate=rate, trains=trains)
+        return kind(agent, game, play, seed=context.seed, learning_rate=rate, trains=trains(agent))
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
 
     return Lesson(
-        game.name, learner, batches, STEPS[game.name][size], skills=(game.name,), options=tuple(fields), **more
-    )
+        game.name, partial(learner, parts.trained), batches, STEPS[game.name][size], skills=(game.name,),
+        options=tuple(fields), control=partial(learner, parts.trained_without_trunk), **more,
+    )  # fmt: skip
 
 
 def taught(context: Context, n: int, game: Game) -> np.ndarray:

@@ -118,6 +118,12 @@ def trained(agent: Agent) -> tuple[str, ...]:
     return (*grown_layers(agent, {NAME}), *owned_parts(agent, NAME))
 
 
+def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
+    """Prefixes of what a lesson's control changes (`Lesson.control`): `trained` without the layers, which let all
+    through there."""
+    return owned_parts(agent, NAME)
+
+
 def untrained(agent: Agent) -> Agent:
     """A newborn of the same size that was admitted to the stage and taught nothing: what search alone can do."""
     config = agent.config

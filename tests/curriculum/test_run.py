@@ -246,6 +246,14 @@ def test_the_twin_has_a_fresh_trunk_and_the_same_lessons(tmp_path):
     assert twin.sha256() != Agent.from_pretrained(tmp_path / "run" / "start").sha256()
 
 
+def test_a_twin_sits_no_exam_of_an_earlier_stage(tmp_path):
+    """Each was sat twice, before its lessons and behind them, and nobody read what came of it."""
+    runner.Curriculum(["later"], config(), tmp_path / "c", ablate=True).run()
+    sat = list(Journal(tmp_path / "c" / "later" / "twin" / "run" / "journal.jsonl").events("exam"))
+    assert [event["stage"] for event in sat] == ["later"]
+    assert {event["stage"] for event in Journal(tmp_path / "c" / "later" / "journal.jsonl").events("exam")} >= {"later"}
+
+
 @pytest.mark.parametrize(("same", "told"), [(True, "not above"), (False, "above")])
 def test_a_gate_that_reads_the_twin_is_decided_by_pairs_where_it_was_raised(tmp_path, monkeypatch, same, told):
     """The exam is made easy, so that the bound is reached; what differs is how the twin did."""

@@ -11,7 +11,7 @@ its search would find (docs/reasoning.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,10 +50,23 @@ def lesson(context: Context) -> Lesson:
     def learner(agent: Agent, context: Context) -> Explaining:
         return Explaining(agent, seed=context.seed, learning_rate=rate)
 
+    def control(agent: Agent, context: Context) -> Explaining:
+        trains = trained_without_trunk(agent)
+        made = Explaining(agent, seed=context.seed, learning_rate=rate, trains=trains)
+        made.of_stage = lambda name: 1.0  # what writes has to learn here what the trunk's layers do there
+        return made
+
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
 
-    return Lesson(NAME, learner, batches, STEPS[context.config.size], MINUTES, skills=(NAME,))
+    steps = STEPS[context.config.size]
+    return Lesson(NAME, learner, batches, steps, MINUTES, skills=(NAME,), control=control)
+
+
+def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
+    """Prefixes of what the control changes: the stage's own parts, and language's head that writes, as that reads of a
+    page what the trunk has made of it: left as it is, it could not even spell behind one that lets all through."""
+    return (*parts.trained_without_trunk(agent), f"heads.{parts.TEXT}.")
 
 
 def held_out(marks: np.ndarray) -> np.ndarray:
@@ -66,8 +79,8 @@ class Explaining(MuonLearner):
     """Learns to say the lines that the agent's own searches found when the lesson began; Muon steps the trunk, as where
     language is written."""
 
-    def __init__(self, agent: Agent, *, seed: int, learning_rate: float) -> None:
-        trains = parts.trained(agent)
+    def __init__(self, agent: Agent, *, seed: int, learning_rate: float, trains: Sequence[str] | None = None) -> None:
+        trains = parts.trained(agent) if trains is None else trains
         # Some hundred positions are soon known by heart.
         super().__init__(agent, self.loss_of, seed=seed, learning_rate=learning_rate, trains=trains, weight_decay=0.1)
         self.shown: dict[str, np.ndarray] = {}

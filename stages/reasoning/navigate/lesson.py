@@ -35,7 +35,8 @@ def lesson(context: Context) -> Lesson:
     """Views, and what stands in their cells; the trunk has no part in it."""
     return gradient_lesson(
         context, NAME, head_loss(parts.CELLS, "cells"), make, steps=STEPS, rows=VIEWS, tiny_rows=TINY_VIEWS,
-        learning_rate=5e-3, minutes=0.5, trains=parts.trained, prefetch=True, skills=(NAME,), unrehearsed=STAYS,
+        learning_rate=5e-3, minutes=0.5, trains=parts.trained, control_trains=parts.trained_without_trunk,
+        prefetch=True, skills=(NAME,), unrehearsed=STAYS,
     )  # fmt: skip
 
 

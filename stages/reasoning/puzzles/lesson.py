@@ -45,8 +45,9 @@ def lesson(context: Context) -> Lesson:
     again = told_again(context, "puzzles")
     return gradient_lesson(
         context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
-        minutes=MINUTES, trains=parts.trained, learner=partial(PuzzleLearner, **again), skills=("puzzles",),
-        rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY, options=tuple(again),
+        minutes=MINUTES, trains=parts.trained, control_trains=parts.trained_without_trunk,
+        learner=partial(PuzzleLearner, **again), skills=("puzzles",), rehearsal_cost=REHEARSAL_COST,
+        unrehearsed=PUZZLES_STAY, options=tuple(again),
     )  # fmt: skip
 
 

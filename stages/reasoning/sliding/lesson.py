@@ -59,9 +59,9 @@ def lesson(context: Context) -> Lesson:
     again = told_again(context, "sliding")
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
-        minutes=3.6, trains=parts.trained, learner=partial(SlidingLearner, **again),
-        skills=("sliding", "puzzles"), rehearsal_cost=REHEARSAL_COST, unrehearsed=PUZZLES_STAY,
-        options=tuple(again),
+        minutes=3.6, trains=parts.trained, control_trains=parts.trained_without_trunk,
+        learner=partial(SlidingLearner, **again), skills=("sliding", "puzzles"), rehearsal_cost=REHEARSAL_COST,
+        unrehearsed=PUZZLES_STAY, options=tuple(again),
     )  # fmt: skip
 
 

@@ -106,7 +106,10 @@ def lesson(context: Context) -> Lesson:
         return Batches(lambda update: {"drill": turns[update % len(turns)]}, steps)
 
     steps = ROUNDS[context.config.size] * len(turns)
-    return Lesson("values", learner, batches, steps, MINUTES, skills=("values",), unrehearsed=ALONE, rehearsal_every=0)
+    return Lesson(
+        "values", learner, batches, steps, MINUTES, skills=("values",), unrehearsed=ALONE, rehearsal_every=0,
+        control=learner,
+    )  # fmt: skip
 
 
 def _tiny(drill: Drill) -> Drill:

@@ -13,7 +13,7 @@ from devmind.errors import MomentError
 from devmind.testing import tiny_context
 from stages.reasoning import table as tables
 from stages.reasoning.explain import exam
-from stages.reasoning.explain.lesson import STRANGERS, Explaining, held_out
+from stages.reasoning.explain.lesson import STRANGERS, Explaining, held_out, lesson
 from stages.reasoning.explain.lines import (
     QUESTION,
     line_of,
@@ -189,6 +189,27 @@ def test_an_untaught_agent_says_nothing_true(agent: Agent, tmp_path: Path) -> No
     said, _ = exam.examine(agent, tiny_context(tmp_path), "glimpse")
     assert said.score == 0.0
     assert set(said.episodes.tolist()).isdisjoint(exam.taught(tiny_context(tmp_path), 1000).tolist())
+
+
+def test_the_twin_learns_to_write_as_fast_as_to_read_what_was_looked_at(agent: Agent, tmp_path: Path) -> None:
+    """A head that reads the trunk alone could say nothing behind one that lets all through."""
+    for entry in agent.config.heads + agent.config.encoders:
+        entry["stage"] = "language" if entry["name"] == "text" else entry["stage"]
+    agent.config.stages = ["language", "reasoning"]
+    taught = lesson(tiny_context(tmp_path))
+    assert taught.control is not None
+    before = {name: value.clone() for name, value in agent.state_dict().items()}
+    learner = taught.control(agent, tiny_context(tmp_path))
+    assert isinstance(learner, Explaining)
+    rates = {id(p): group["rate"] for group in learner.optimizer.param_groups for p in group["params"]}
+    named = {name: rates[id(p)] for name, p in learner.trained_parameters()}
+    assert named["heads.text.out.weight"] == named["encoders.position.norm.weight"] == learner.learning_rate
+    learner.steps = 20
+    learner.begin(0)
+    learner.update({"update": 0, "rows": 8}, 0)
+    changed = {name.split(".")[1] for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
+    assert {"text", "position", "lookahead"} <= changed
+    assert not changed & {"decoder", "slots"}, "the trunk"
 
 
 def test_who_reads_what_was_looked_at_is_right_on_any_board(

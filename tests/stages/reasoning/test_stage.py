@@ -7,9 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from devmind.agent.text import add_text
 from devmind.config import load
+from devmind.curriculum.ablation import taught_by_controls
 from devmind.curriculum.stage import Context, check_lessons
 from devmind.errors import ConfigError
+from devmind.learners.gradient import owned_parts
 from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
 from stages.reasoning.games import CONNECT4
@@ -104,6 +107,28 @@ def test_the_review_goes_over_all_that_the_stage_can_undo(tmp_path) -> None:
     rounds = Counter(batches.make(update)["of"] for update in range(len(taught) - len(apart) + len(OFTEN)))
     assert {name for name, times in rounds.items() if times == 2} == OFTEN
     assert set(rounds.values()) == {1, 2}
+
+
+def test_a_twin_begins_all_of_the_stage_anew_and_no_control_teaches_the_trunk(tmp_path) -> None:
+    """What a lesson without a control taught would stay in the twin as the trunk had it."""
+    stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
+    add_text(agent, stage="language")
+    stage.admit(agent)
+    agent.config.stages = ["language", stage.name]
+    own = owned_parts(agent, stage.name)
+    assert set(taught_by_controls(agent, stage, context)) == {
+        name for name in agent.state_dict() if name.startswith((*own, "heads.text."))
+    }
+    for lesson in stage.lessons(context):
+        assert lesson.control is not None
+        control, learner = lesson.control(agent, context), lesson.make_learner(agent, context)
+        trunk = {name for name, _ in learner.trained_parameters() if name.startswith("trunk.")}
+        named = {name for name, _ in control.trained_parameters()}
+        writes = {name for name in named if name.startswith("heads.text.")}
+        assert bool(writes) == (lesson.name in ("explain", "review"))
+        assert named - writes == {name for name, _ in learner.trained_parameters()} - trunk
+        assert control.slowed == learner.slowed
+        assert type(control) is type(learner)
 
 
 def test_lessons_behind_those_that_form_the_sense_of_positions_change_it_little(tmp_path) -> None:
