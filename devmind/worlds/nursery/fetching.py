@@ -47,4 +47,4 @@ def asked(state: NurseryState) -> np.ndarray:
 
 def held(state: NurseryState) -> np.ndarray:
     """Whether the hand is held at a state's tick, bool [N]: where nothing is asked for."""
-    return ~asked(state)
+    return np.asarray(~asked(state))

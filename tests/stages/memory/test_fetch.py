@@ -125,7 +125,9 @@ def test_a_life_in_its_world_acts_tick_by_tick_as_the_exam_does(agent, tmp_path,
         assert tick.output.answered["reach"][HEAD] == 1
 
     passed = results(monkeypatch, agent, context, "by_trunk")
-    LiveLoop(agent, room, effectors=["reach"], watchers={"test": watch}, results=passed).run(stop=lambda: room.ended)
+    LiveLoop(agent, room, effectors=["reach"], watchers={"test": watch}, results=passed).run(
+        stop=lambda: room.ended > 0
+    )
     assert len(lived) > ASKS_FROM
     np.testing.assert_allclose(lived, wanted[: len(lived)], atol=1e-5)
     assert np.ptp(lived, axis=0).max() > 0.01, "it does not always do the same"
