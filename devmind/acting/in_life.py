@@ -21,7 +21,8 @@ SINGLE = "its exam puts single Moments to heads, or plays the agent inside a pol
 
 def unasked(actor: Actor) -> str:
     """Why life cannot act in the place of `actor`; '' when it can."""
-    own = not actor.short_term or actor.recall is not None or actor.generator is not None
+    alone = actor.trunk and not actor.beliefs and actor.agent.tracker is not None
+    own = alone or not actor.short_term or actor.recall is not None or actor.generator is not None
     return "its agent acts under a condition of the exam's own" if own else ""
 
 

@@ -1,7 +1,7 @@
-"""What a few lines by hand reach at the motor exams: rules that read the senses only, and one that reads the truth.
+"""What a few lines by hand reach at the exams: rules that read the senses only, and one that reads the truth.
 
 They are the floors and the ceiling that are printed beside the arcs; nothing of them is ever inside a head.
-Each rule is a policy: it is called once a tick with what N rows sense, and which of them begin an episode.
+A rule of a motor exam is a policy: it is called once a tick with what N rows sense, and which of them begin an episode.
 """
 
 from __future__ import annotations
@@ -30,7 +30,24 @@ be, both of full brightness. Chosen on 200 rooms of lesson seeds by `benchmarks/
 LEAST_PX = 6
 """A blob of fewer pixels is no thing."""
 
+NEIGHBOURS = 3
+"""The best of 1, 3, 5 and 7 on scikit-learn's taught digits, each left out in turn: 0.988."""
+
 Actions = dict[str, np.ndarray]
+
+
+def nearest_labels(taught: np.ndarray, labels: np.ndarray, asked: np.ndarray, at_once: int = 256) -> np.ndarray:
+    """What most of the NEIGHBOURS nearest of `taught` [N, D] are called, whose `labels` are int64 [N], for each of
+    `asked` [M, D]; where several are called as often, the nearest of these. int64 [M].
+    """
+    squares, found, places = (taught**2).sum(1), [], NEIGHBOURS - np.arange(NEIGHBOURS)
+    for part in np.split(asked, range(at_once, len(asked), at_once)):
+        far = squares - 2 * part @ taught.T
+        near = labels[np.argsort(far, 1, kind="stable")[:, :NEIGHBOURS]]
+        alike = near[:, :, None] == near[:, None]
+        best = (alike.sum(2) * NEIGHBOURS + places).argmax(1)
+        found.append(near[np.arange(len(part)), best])
+    return np.concatenate(found)
 
 
 class HoldStill:

@@ -129,6 +129,7 @@ def test_an_agent_with_memory_lives_as_its_exams_say(context: Context) -> None:
     for skill, stage, measure in (
         ("track", ReflexStage(), "track/look_trunk"),
         ("memory_len", MemoryStage(), "memory_len"),
+        ("fetch", MemoryStage(), "fetch/reach_trunk"),
     ):
         found = held(agent, context, skill, stage)
         assert found.comparison.ticks > 100

@@ -305,9 +305,11 @@ def match_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
 
 
 def fetch_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
-    """Is told where the thing is; without memory, or without the word, the hand rests."""
+    """Is told where the thing is, by arc and by trunk; without memory, or without the word, the hand rests."""
 
     class Told(fetch.ByTruth):
+        counts: Mapping[str, Mapping[str, int]] = {}
+
         def __call__(self, truth: Any, first: np.ndarray) -> Any:
             return {"reach": super().__call__(truth, first)["reach"][turn(len(first))]}
 
@@ -315,6 +317,7 @@ def fetch_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
         return Told() if (short_term or beliefs) and not without else lambda senses, first: {}
 
     patch.setattr(fetch, "by_trunk", tell)
+    patch.setattr(fetch, "by_arc", tell)
 
 
 def recalling_bytes(name: str) -> bytes:

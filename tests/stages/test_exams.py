@@ -183,7 +183,7 @@ OFF = {
     "repeat_previous": {"repeat_previous": [short_term.SHORT_OFF]},
     "recall": {"recall": ["memory off", "short-term only"]},
     "permanence": {"permanence/unmoved": [permanence.SHORT, permanence.OFF]},
-    "fetch": {"fetch": [fetch.OFF, fetch.DEAF]},
+    "fetch": {fetch.BY_TRUNK: [fetch.OFF, fetch.DEAF]},
     "match": {name: [match.OFF] for name in ("match/seen", "match/heard")},
 }
 """By skill and measure the rows in which what its player lives by is off."""

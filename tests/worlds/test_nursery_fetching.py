@@ -40,6 +40,20 @@ def test_the_screen_shows_nothing_of_what_is_behind_it() -> None:
         np.testing.assert_array_equal(sensed, rules.observe(other)[name], err_msg=name)
 
 
+def test_until_something_is_asked_for_no_command_moves_the_hand_or_is_felt() -> None:
+    rules = NurseryRules("fetch")
+    told = free = rules.initial(SEEDS[:8])
+    for tick in range(ASKS_FROM + 1):
+        np.testing.assert_array_equal(told.hand, free.hand, err_msg=str(tick))
+        np.testing.assert_array_equal(rules.observe(told)["body"], rules.observe(free)["body"])
+        told, free = rules.step(told, {"reach": np.full((8, 4), 0.5)}), rules.step(free, {})
+    assert (told.hand[:, 0] > free.hand[:, 0]).all(), "from then on it moves"
+    assert (told.grip == 0.5).all()
+    reach = NurseryRules("reach")
+    state = reach.initial(SEEDS[:8])
+    assert (reach.step(state, {"reach": np.full((8, 4), 0.5)}).hand != state.hand).any(), "elsewhere nobody holds it"
+
+
 def test_the_hand_moves_freely_behind_the_screen_and_the_first_touch_ends_it() -> None:
     rules = NurseryRules("fetch")
     state = rules.initial(SEEDS)

@@ -1,8 +1,8 @@
 """Spawn and script of the level `fetch`: things within reach are seen, a screen comes before the eyes, and then one of
 them is asked for by its colour.
 
-The screen hangs near the face, beyond it the hand moves freely: nothing is seen any more, and what is touched was
-reached for by what had been seen before.
+Until then the hand is held. The screen hangs near the face, beyond it the hand moves freely: nothing is seen any more,
+and what is touched was reached for by what had been seen before.
 """
 
 from __future__ import annotations
@@ -43,3 +43,8 @@ def script(state: NurseryState) -> None:
 def asked(state: NurseryState) -> np.ndarray:
     """Whether the level names the colour at a state's tick, bool [N]."""
     return np.asarray(state.tick >= ASKS_FROM)
+
+
+def held(state: NurseryState) -> np.ndarray:
+    """Whether the hand is held at a state's tick, bool [N]: where nothing is asked for."""
+    return np.asarray(~asked(state))

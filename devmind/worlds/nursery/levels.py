@@ -85,6 +85,7 @@ class NurseryLevel:
         touch_ends: touching any object ends the episode; success_ends: success does.
         script: puts things where they are at a state's tick, in place, whatever the child does.
         asks: state to bool [N]: in which children `words` names the target now; None: in all, at every tick.
+        holds: state to bool [N]: whose hand is held now, so that no command to it does anything; None: nobody's ever.
         facts: what else is true of a state, by name; part of `truth`.
     """
 
@@ -99,6 +100,7 @@ class NurseryLevel:
     success_ends: bool = False
     script: Callable[[NurseryState], None] | None = None
     asks: Judge | None = None
+    holds: Judge | None = None
     facts: Callable[[NurseryState], dict[str, np.ndarray]] | None = None
 
 
@@ -167,6 +169,7 @@ LEVELS = {
             touch_ends=True,
             script=fetching.script,
             asks=fetching.asked,
+            holds=fetching.held,
         ),
     )
 }

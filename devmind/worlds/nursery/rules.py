@@ -30,7 +30,8 @@ class NurseryRules:
 
     Effectors, each within -1..1 (more is clipped):
         look [2]: turn rates of pan (positive left) and tilt (positive up); 1 is 25 degrees a tick.
-        reach [4]: the hand's velocity forward, left, up (1 is 0.1 m a tick), and the grip (> 0 closes).
+        reach [4]: the hand's velocity forward, left, up (1 is 0.1 m a tick), and the grip (> 0 closes); in `fetch` the
+            hand is held until something is asked for.
         move [1]: body forward or back, 1 is 0.1 m a tick within +-0.3 m; <= -0.5 counts as withdrawing.
 
     Args:
@@ -71,7 +72,10 @@ class NurseryRules:
 
     def step(self, state: NurseryState, actions: Mapping[str, np.ndarray]) -> NurseryState:
         """The states one tick (0.1 s) later; a child whose episode has ended moves on but is rewarded no more."""
-        new = advance(state, _checked(actions, len(state)), views(state)["wide"], self.spec.script)
+        commands = _checked(actions, len(state))
+        if self.spec.holds is not None:
+            commands["reach"][self.spec.holds(state)] = 0.0
+        new = advance(state, commands, views(state)["wide"], self.spec.script)
         over = state.terminal | (state.tick >= self.horizon)
         reward = np.zeros(len(new))
         for closing in (False, True):

@@ -24,6 +24,8 @@ from stages.memory.blocks import latest
 from stages.memory.permanence.detections import NAMES
 
 NAME = HIDDEN = "fetch"
+HEAD, ARC = "reach_trunk", "reach_arc"
+"""Of reflex: they reach by the trunk, and by what is seen."""
 SEEN = "reach"
 """The levels: things go out of sight and one is asked for; one is asked for from the first tick on and all are seen."""
 TICKS = ASKS_FROM + 8
@@ -88,7 +90,7 @@ def _lived(agent: Agent, context: Context, level: str, block: int, size: int) ->
         drift[:] = 0.8 * drift + rng.normal(0, 0.4, drift.shape)
         to = wanted(state.position[np.arange(size), state.target], state.hand)
         hand = np.where(by_teacher, to + rng.normal(0, SLIPS, drift.shape), drift)
-        return {"reach": (hand * heard(senses)).clip(-1, 1).astype(np.float32)}
+        return {"reach": hand.clip(-1, 1).astype(np.float32)}
 
     for _ in rollout(move, world, TICKS):
         pass

@@ -1,8 +1,11 @@
-"""The exam of fetch: what the hand touches first of things that went out of sight, by the trunk, its arcs silenced.
+"""The exam of fetch: what the hand touches first of things that went out of sight.
 
 Things are in view for three Moments; then a screen hangs before the eyes, and nine Moments later a colour is named.
-Until then the hand is held, so that nothing but what was seen can tell where to reach. The agent remembers as it does
-in a life, by its window and by its beliefs; rows tell what either is worth alone.
+Until then the world holds the hand, so that nothing but what was seen can tell where to reach. The agent remembers as
+it does in a life, by its window and by its beliefs; rows tell what either is worth alone.
+
+It is asked twice, by the arc, which reaches for what is seen, and by the head on the trunk, the arc silenced: by these
+two, beside those of `reach`, a life knows which of them is to be asked first (`devmind.acting.standing`).
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ import numpy as np
 from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
-from devmind.agent.taps import taps_trunk
 from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -25,11 +27,12 @@ from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.nursery.fetching import DELAY_TICKS, HORIZON, SCREEN, SEEN_TICKS
 from devmind.worlds.nursery.goals import first_touched
 from devmind.worlds.nursery.state import COLOURS, MAX_REACH_M, MAX_TILT_DEG
-from stages.memory.fetch.episodes import CLEAR_M, NAME, heard, wanted
+from stages.memory.fetch.episodes import ARC, CLEAR_M, HEAD, NAME, heard, wanted
 from stages.memory.fetch.episodes import HIDDEN as LEVEL
 
 EPISODES, TOGETHER = 400, 100
-GATE = Gate([Threshold(NAME, 0.85, goal=True, beats_twin=True)])
+BY_TRUNK = f"{NAME}/{HEAD}"
+GATE = Gate([Threshold(BY_TRUNK, 0.85, goal=True, beats_twin=True)])
 OFF, WINDOW, BELIEFS, DEAF = "memory off", "beliefs off (window alone)", "window off (beliefs alone)", "words off"
 IN_FRONT_M = 0.03
 """How well a rule's hand stands before a thing, seen from the front, when it goes forwards."""
@@ -39,10 +42,11 @@ least, as in the rule of `reach`."""
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of episodes in which the first thing touched is the one of the colour asked for."""
+    """Share of episodes in which the first thing touched is of the colour asked for, by the arc and by the trunk."""
     n, full = context.episodes(EPISODES, level), level == "full"
     seeds = exam_seeds(n, context.seed, NAME)
-    values = fetched(context, seeds, lambda: by_trunk(agent))
+    arc, trunk = by_arc(agent), by_trunk(agent)
+    seen, values = (fetched(context, seeds, lambda actor=actor: actor) for actor in (arc, trunk))
     rows, floors, ceiling = {}, {}, 1.0
     if full:
         few, rng = seeds[: max(8, n // 2)], numpy_rng("exam", NAME, "random")
@@ -59,20 +63,28 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         ceiling = float(fetched(context, seeds, ByTruth).mean())
     state = context.make_world("nursery", LEVEL, seeds).state()
     things = state.present.sum(1) - state.present[:, SCREEN]
+    by_what_is_seen = Measure(
+        NAME,
+        "episodes in which the asked colour is touched first",
+        seen.astype(np.float64),
+        chance=float((1 / things).mean()),
+        ceiling=ceiling,
+        floors={name: float(value) for name, value in floors.items()},
+        rate=True,
+        note="by the arc, which reaches for what is seen",
+        answered=arc.counts,
+        episodes=of_worlds(context.make_world, "nursery", LEVEL, seeds),
+    )
     return [
-        Measure(
-            NAME,
-            "episodes in which the asked colour is touched first",
+        by_what_is_seen,
+        by_what_is_seen.of(
+            BY_TRUNK,
             values.astype(np.float64),
-            chance=float((1 / things).mean()),
-            ceiling=ceiling,
-            floors={name: float(value) for name, value in floors.items()},
-            rate=True,
             rows={name: float(value) for name, value in rows.items()},
-            note=f"{SEEN_TICKS} Moments in view, the question {DELAY_TICKS + 1} Moments behind them; chance is any of "
-            "the things",
-            episodes=of_worlds(context.make_world, "nursery", LEVEL, seeds),
-        )
+            note=f"by the trunk's own head, the arc silenced; {SEEN_TICKS} Moments in view, the question "
+            f"{DELAY_TICKS + 1} Moments behind them; chance is any of the things",
+            answered=trunk.counts,
+        ),
     ]
 
 
@@ -81,11 +93,16 @@ def taught(context: Context, n: int) -> np.ndarray:
     return of_lessons(context.make_world, n, context.seed, "nursery", [LEVEL, "reach"])
 
 
-def by_trunk(agent: Agent, short_term: bool = True, without: Sequence[str] = (), beliefs: bool = True) -> Policy:
+def by_arc(agent: Agent) -> Actor:
+    """The agent's reaching by what is seen, its trunk silenced."""
+    return Actor(agent, effectors=("reach",), standing={"reach": (ARC,)}, trunk=False, beliefs=False)
+
+
+def by_trunk(agent: Agent, short_term: bool = True, without: Sequence[str] = (), beliefs: bool = True) -> Actor:
     """The agent's reaching by the trunk, its arc silenced."""
-    own = tuple(name for name in agent.heads_of("reach") if taps_trunk(agent.tap_of(name)))
+    standing = {"reach": (HEAD,)}
     return Actor(
-        agent, effectors=("reach",), standing={"reach": own}, short_term=short_term, without=without, beliefs=beliefs
+        agent, effectors=("reach",), standing=standing, short_term=short_term, without=without, beliefs=beliefs
     )
 
 
@@ -115,15 +132,13 @@ def fetched(context: Context, seeds: np.ndarray, make: Callable[[], Policy]) -> 
 
 
 def _fetched(context: Context, seeds: np.ndarray, policy: Policy) -> np.ndarray:
-    world, told = context.make_world("nursery", LEVEL, seeds), getattr(policy, "told", False)
+    world = context.make_world("nursery", LEVEL, seeds)
 
-    def act(senses: Senses, first: np.ndarray) -> Actions:
-        said = policy(world.truth() if told else senses, first)
-        hand = said.get("reach", np.zeros((len(first), 4)))
-        return {"reach": np.where(heard(senses), hand, 0.0).astype(np.float32)}
+    def knowing(senses: Senses, first: np.ndarray) -> Actions:
+        return policy(world.truth(), first)
 
     right, over = np.zeros(len(seeds), bool), np.zeros(len(seeds), bool)
-    for _ in rollout(act, world, HORIZON):
+    for _ in rollout(knowing if getattr(policy, "told", False) else policy, world, HORIZON):
         state = world.state()
         right |= ~over & (first_touched(state) == state.target)
         over |= state.touch.any(1)

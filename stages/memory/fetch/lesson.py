@@ -32,7 +32,9 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.nursery.fetching import SEEN_TICKS
 from devmind.worlds.nursery.state import HAND_HIGH, HAND_LOW
 from stages.memory.fetch.episodes import (
+    ARC,
     CLEAR_M,
+    HEAD,
     HIDDEN,
     LAST,
     NAME,
@@ -48,8 +50,6 @@ from stages.memory.fetch.episodes import (
 from stages.memory.permanence.detections import NAMES
 from stages.memory.permanence.lesson import named
 
-HEAD, ARC = "reach_trunk", "reach_arc"
-"""Of reflex: they reach by the trunk, and by what is seen."""
 ANSWERS = (f"heads.{HEAD}.more.", f"heads.{HEAD}.inner.answer.")
 """What it makes of the readout, and of the place and the body; what reads the picture is left as reflex taught it."""
 PLAYED, REUSE, POOL = 16, 12, 12

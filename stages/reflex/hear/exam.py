@@ -23,6 +23,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds
 from devmind.sessions.spoken import CLIP_SAMPLES, Clips, clips, speaker_group
 from stages.reflex.exhibits import wav
+from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.hear.lesson import CLASSES, as_sound, sounds
 from stages.reflex.parts import on_trunk
 
@@ -62,8 +63,8 @@ def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measu
             chance=1 / len(CLASSES),
             ceiling=1.0,
             rate=True,
-            floors={"log-mel + ridge": _sound_floor(context, heard, kind)} if full else {},
-            note=f"the ridge was fitted on {context.episodes(FLOOR_CLIPS):,} clips" if full else "",
+            floors=_sound_floors(context, heard, kind) if full else {},
+            note=f"the floors were fitted on {context.episodes(FLOOR_CLIPS):,} clips" if full else "",
             exhibits=_sound_exhibits(heard, kind, chosen) if full else (),
             episodes=of_worlds(context.make_world, "nursery", "hear", seeds),
         )
@@ -92,16 +93,19 @@ def _sound_exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tupl
     )
 
 
-def _sound_floor(context: Context, heard: Tensor, kind: np.ndarray) -> float:
-    """Share of the clips whose class a ridge on log-mel levels names."""
+def _sound_floors(context: Context, heard: Tensor, kind: np.ndarray) -> dict[str, float]:
+    """Share of the clips whose class a ridge on log-mel levels names, and the nearest taught clips."""
     seeds = lesson_seeds(context.episodes(FLOOR_CLIPS), context.seed, "hear", "floor")
     taught, labels = [], []
     for part in np.split(seeds, range(CLIPS_AT_ONCE, len(seeds), CLIPS_AT_ONCE)):
         clips_of_part, kinds = sounds(context, part)
         taught.append(_levels(clips_of_part))
         labels.append(kinds)
-    fitted = fit_ridge_classifier(np.concatenate(taught), np.concatenate(labels))
-    return float((fitted.predict(_levels(heard)) == kind).mean())
+    x, y, known = np.concatenate(taught), _levels(heard), np.concatenate(labels)
+    return {
+        "log-mel + ridge": float((fit_ridge_classifier(x, known).predict(y) == kind).mean()),
+        "log-mel + nearest neighbours": float((nearest_labels(x, known, y) == kind).mean()),
+    }
 
 
 def _levels(heard: Tensor) -> np.ndarray:

@@ -18,6 +18,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
 from devmind.sessions.written import Pictures, pictures, unmet_pictures
 from stages.reflex.exhibits import picture_exhibits
+from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.parts import on_trunk
 from stages.reflex.see.lesson import as_sight
 
@@ -34,7 +35,7 @@ def exam_pictures(agent: Agent, context: Context) -> tuple[Pictures, Pictures]:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of unseen digits named rightly, with ridge on pixels and on random features as floors."""
+    """Share of unseen digits named rightly; floors are ridge on pixels and random features, and the nearest."""
     taught, unseen = exam_pictures(agent, context)
     n = min(context.episodes(len(unseen.labels)), len(unseen.labels))
     # Spread over the set, whose rows may come writer by writer.
@@ -81,6 +82,7 @@ def _floors(taught: Pictures, unseen: Pictures) -> dict[str, float]:
     return {
         "ridge on pixels": _accuracy(x, taught.labels, y, unseen.labels),
         "ridge on random features": _accuracy(lifted[0], taught.labels, lifted[1], unseen.labels),
+        "nearest neighbours on pixels": float((nearest_labels(x, taught.labels, y) == unseen.labels).mean()),
     }
 
 

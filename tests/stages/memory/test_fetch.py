@@ -1,24 +1,41 @@
-"""Reaching for hidden things: what its exam lets nobody see."""
+"""Reaching for hidden things: what its exam lets nobody see, and that a life does what the exam proves."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from devmind.acting import Senses, rollout
+from devmind.acting.in_life import unasked
+from devmind.acting.rollout import Actions
+from devmind.acting.standing import standing
+from devmind.agent.agent import Agent
+from devmind.curriculum.examining import examine_skill, pick_skills, plain
+from devmind.live.loop import LiveLoop, Tick
+from devmind.live.virtual import VirtualClock
 from devmind.seeding import exam_seeds
 from devmind.testing import tiny_agent, tiny_context
-from devmind.worlds.nursery.fetching import ASKS_FROM
+from devmind.worlds import rules_of
+from devmind.worlds.nursery.fetching import ASKS_FROM, HORIZON, SCREEN
+from devmind.worlds.world_room import WorldRoom
 from stages.memory.fetch import exam
+from stages.memory.fetch.episodes import ARC, HEAD, NAME
 from stages.memory.stage import MemoryStage
 from stages.reflex.stage import ReflexStage
+from tests.agent.conftest import shake
 
 
 @pytest.fixture(scope="module")
-def agent():
+def agent() -> Agent:
+    torch.manual_seed(0)
     agent = tiny_agent()
     ReflexStage().admit(agent)
     MemoryStage().admit(agent)
+    shake(agent)
     return agent.eval()
 
 
@@ -35,19 +52,87 @@ def test_the_truth_and_a_picture_that_is_kept_find_what_a_look_at_the_screen_doe
     hasty = exam.fetched(context, seeds, lambda: lambda senses, first: {"reach": np.ones((len(first), 4))})
     assert hasty.mean() < 0.4
 
+    class Second(exam.ByTruth):
+        """Goes for another thing first, and then for the one that is asked for."""
+
+        def __call__(self, truth, first):
+            others = truth["present"].copy()
+            others[:, SCREEN], others[np.arange(len(first)), truth["target"]] = False, False
+            wrong = dict(truth) | {"target": others.argmax(1)}
+            return super().__call__(wrong if truth["tick"][0] < ASKS_FROM + 12 else truth, first)
+
+    assert exam.fetched(context, seeds, Second).mean() < 0.2, "the first touch counts"
+
 
 @torch.inference_mode()
-def test_without_short_term_memory_what_was_seen_changes_nothing(agent, tmp_path, monkeypatch):
-    context, seeds, said = tiny_context(tmp_path), exam_seeds(12, "fetch", "alone"), []
-    real = exam.heard
+def test_arc_and_trunk_answer_each_for_itself_and_are_told_a_colour_behind_the_delay_alone(agent, tmp_path):
+    context, seeds = tiny_context(tmp_path), exam_seeds(12, "fetch", "alone")
+    for make, head in ((exam.by_arc, ARC), (exam.by_trunk, HEAD)):
+        actor, said = make(agent), list[bool]()
 
-    def noting(senses):
-        said.append(real(senses))
-        return said[-1]
+        def noting(senses: Senses, first: np.ndarray, actor: Any = actor, said: list[bool] = said) -> Any:
+            said.append(bool(exam.heard(senses).any()))
+            return actor(senses, first)
 
-    monkeypatch.setattr(exam, "heard", noting)
-    for short_term in (True, False):
-        actor = exam.by_trunk(agent, short_term=short_term)
-        exam.fetched(context, seeds, lambda actor=actor: actor)
-        assert set(actor.counts["reach"]) == {"reach_trunk"}, "arcs are silenced"
-    assert not np.concatenate(said)[: 12 * ASKS_FROM].any()
+        exam.fetched(context, seeds, lambda policy=noting: policy)
+        assert set(actor.counts["reach"]) == {head}
+        assert said == [tick >= ASKS_FROM for tick in range(HORIZON)]
+
+
+class Rests:
+    """A hand that nobody moves."""
+
+    counts: Mapping[str, Mapping[str, int]] = {}
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        return {}
+
+
+class Told(exam.ByTruth):
+    """A hand that is told where to go."""
+
+    counts: Mapping[str, Mapping[str, int]] = {}
+
+
+def results(monkeypatch: pytest.MonkeyPatch, agent: Agent, context: Any, knowing: str) -> dict[str, Any]:
+    """What an exam leaves behind in which one of the two is told the truth and the other rests."""
+    for name in ("by_arc", "by_trunk"):
+        who = Told() if name == knowing else Rests()
+        monkeypatch.setattr(exam, name, lambda agent, who=who: who)
+    stage = MemoryStage()
+    return {"skills": plain([examine_skill(stage, pick_skills(stage, NAME)[0], agent, context, "glimpse")], 100)}
+
+
+def test_by_its_exam_a_life_asks_the_trunk_first_where_that_reaches_and_else_not(agent, tmp_path, monkeypatch):
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.5")
+    assert standing(agent)["reach"] == (ARC,)
+    assert standing(agent, results(monkeypatch, agent, context, "by_trunk"))["reach"] == (HEAD, ARC)
+    assert standing(agent, results(monkeypatch, agent, context, "by_arc"))["reach"] == (ARC,)
+
+
+def test_a_life_in_its_world_acts_tick_by_tick_as_the_exam_does(agent, tmp_path, monkeypatch):
+    """The room is the world of `devmind live --world nursery:fetch`, on a virtual clock."""
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.5")
+    seed, clock = exam_seeds(1, 0, NAME), VirtualClock()
+    wanted, lived = list[np.ndarray](), list[np.ndarray]()
+    with torch.inference_mode():
+        for tick in rollout(exam.by_trunk(agent), context.make_world("nursery", NAME, seed), HORIZON):
+            wanted.append(tick.actions["reach"][0])
+    room = WorldRoom(rules_of("nursery", NAME), int(seed[0]), now=clock.now, sleep=clock.sleep)
+
+    def watch(tick: Tick) -> None:
+        lived.append(tick.action.effectors["reach"])
+        assert tick.output.answered["reach"][HEAD] == 1
+
+    passed = results(monkeypatch, agent, context, "by_trunk")
+    LiveLoop(agent, room, effectors=["reach"], watchers={"test": watch}, results=passed).run(
+        stop=lambda: room.ended > 0
+    )
+    assert len(lived) > ASKS_FROM
+    np.testing.assert_allclose(lived, wanted[: len(lived)], atol=1e-5)
+    assert np.ptp(lived, axis=0).max() > 0.01, "it does not always do the same"
+
+
+def test_what_a_life_cannot_switch_off_is_not_asked_of_it(agent):
+    assert unasked(exam.by_trunk(agent)) == unasked(exam.by_arc(agent)) == ""
+    assert unasked(exam.by_trunk(agent, beliefs=False)), "a life keeps up beliefs"

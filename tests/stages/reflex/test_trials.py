@@ -208,3 +208,16 @@ def test_only_the_first_touch_counts(agent: Agent, context: Context, monkeypatch
     monkeypatch.setattr(trials.Trial, "episodes", np.arange(3))
     for measure in reach.examine(agent, context, "glimpse"):
         assert measure.values.tolist() == [0.0, 1.0, 1.0]
+
+
+def test_what_most_of_the_nearest_are_called_however_many_are_asked_at_once() -> None:
+    taught = np.array([[0.0], [1.0], [1.2], [5.0], [6.0], [7.0]]) + 100
+    labels, asked = np.array([4, 2, 2, 7, 8, 9]), np.array([[0.3], [5.9], [4.0], [0.9]]) + 100
+    for at_once in (2, 256):  # two of three outvote the nearest; of three that differ the nearest is right
+        np.testing.assert_array_equal(hand_rules.nearest_labels(taught, labels, asked, at_once), [2, 8, 7, 2])
+    from sklearn.neighbors import KNeighborsClassifier
+
+    rng = np.random.default_rng(0)
+    x, y, z = rng.normal(size=(200, 6)), rng.integers(0, 2, 200), rng.normal(size=(50, 6))
+    known = KNeighborsClassifier(hand_rules.NEIGHBOURS).fit(x, y).predict(z)  # of two classes three never tie
+    np.testing.assert_array_equal(hand_rules.nearest_labels(x, y, z), known)
