@@ -46,7 +46,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     n, full = context.episodes(EPISODES, level), level == "full"
     seeds = exam_seeds(n, context.seed, NAME)
     arc, trunk = by_arc(agent), by_trunk(agent)
-    seen, values = (fetched(context, seeds, lambda actor=actor: actor) for actor in (arc, trunk))
+    seen, values = fetched(context, seeds, lambda: arc), fetched(context, seeds, lambda: trunk)
     rows, floors, ceiling = {}, {}, 1.0
     if full:
         few, rng = seeds[: max(8, n // 2)], numpy_rng("exam", NAME, "random")
