@@ -3,9 +3,8 @@ it learns whether it holds the middle of a thing, and what that is called, the c
 light of one colour, as told in `seeing.py`.
 
 What is asked, answered and pointed at later rests on these cells. Taught along with all that, at the rates of the trunk
-and by AdamW, the eye took boxes for cans in one of twelve and stayed there; alone and by Muon on its kernels it goes on
-learning, at a tenth of what a step of `talk` costs (docs/log.md). Pictures are not mirrored: light falls from one side,
-and how it falls off tells round from flat.
+and by AdamW, the eye took boxes for cans in one of eleven and stayed there; by Muon on its kernels and alone it went on
+(docs/language.md). Pictures are not mirrored: light falls from one side, and how it falls off tells round from flat.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from stages.language.seeing import Page, batch_of
 
 NAME = "call"
 STEPS = {"tiny": 8, "nursery": 2000, "child": 4000, "adult": 8000}
-ROWS, LEARNING_RATE, MINUTES = 32, 3e-3, 2.0
+ROWS, LEARNING_RATE, MINUTES = 32, 3e-3, 2.5
 SKILLS = ("name", "new_words", "answer", "converse")
 """What rests on it."""
 KERNELS = (f"encoders.{DETAIL}.form.", f"encoders.{DETAIL}.colour.")
