@@ -49,7 +49,7 @@ class Muon(torch.optim.AdamW):
         alike: dict[tuple[int, ...], list[tuple[nn.Parameter, Tensor]]] = defaultdict(list)
         for parameter in group["params"]:
             if parameter.grad is not None:
-                alike[tuple(parameter.shape)].append((parameter, parameter.grad))
+                alike[tuple(parameter.flatten(1).shape)].append((parameter, parameter.grad))
         momentum, rate = group["betas"][0], group["lr"]
         for shape, pairs in alike.items():
             steps = []
@@ -59,10 +59,11 @@ class Muon(torch.optim.AdamW):
                     # AdamW looks for its count when a saved state is loaded.
                     state["momentum"], state["step"] = torch.zeros_like(parameter), torch.zeros(())
                 state["momentum"].lerp_(gradient, 1 - momentum)
-                steps.append(gradient.lerp(state["momentum"], momentum))
+                steps.append(gradient.lerp(state["momentum"], momentum).flatten(1))
             grown = max(1.0, shape[0] / shape[1]) ** 0.5
             for (parameter, _), turned in zip(pairs, orthogonal(torch.stack(steps)).unbind(), strict=True):
-                parameter.mul_(1 - rate * group["weight_decay"]).add_(turned, alpha=-rate * grown)
+                step = turned.view_as(parameter)
+                parameter.mul_(1 - rate * group["weight_decay"]).add_(step, alpha=-rate * grown)
 
 
 def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:

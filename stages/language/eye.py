@@ -2,8 +2,8 @@
 it sees.
 
 The eye of earlier stages gives a token for 16 x 16 pixels, was never asked what kind of thing it sees, and stays as it
-is. This one looks at 8 x 8 cells of 8 x 8 pixels, learns along, and gives a token for each cell that holds a thing. It
-has no part in Moments without a page, so nothing that was learned before changes by it.
+is. This one looks at 8 x 8 cells of 8 x 8 pixels, is taught by itself (`calling.py`), and gives a token for each cell
+that holds a thing. It has no part in Moments without a page, so nothing that was learned before changes by it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from devmind.learners.gradient import Loss
 from devmind.learners.joint import JointLoss
 from devmind.learners.review import turn_of
 from devmind.worlds.minigrid import installed
-from stages.language import seeing
+from stages.language import calling, seeing
 from stages.language.answer import lesson as answer
 from stages.language.converse import lesson as converse
 from stages.language.follow import lesson as follow
@@ -54,7 +54,7 @@ _ELSEWHERE = 2_000_000
 def lessons(context: Context) -> Sequence[Lesson]:
     """In the order they are taught."""
     follows = [follow.lesson(context)] if installed() else []
-    turns = [in_turns(context, READ), senses.lesson(context), in_turns(context, TALK)]
+    turns = [in_turns(context, READ), calling.lesson(context), senses.lesson(context), in_turns(context, TALK)]
     return [*turns, *follows, new_words.lesson(context)]
 
 

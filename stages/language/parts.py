@@ -31,6 +31,11 @@ CALLED: Mapping[str, Mapping[str, Any]] = {
     NOUN_OF: {"of": FORM, "classes": len(NOUNS)},
 }
 """Heads that say of each cell whether it holds a thing, and call it."""
+_DETAIL, _CALLING = f"encoders.{DETAIL}.", tuple(f"heads.{head}." for head in CALLED)
+EYE = tuple(f"{_DETAIL}{part}." for part in ("form", "colour", "form_code", "colour_code", "code_norm", "things"))
+"""What the lesson `call` teaches of the eye: all that is found in its cells."""
+TOKENS = tuple(f"{_DETAIL}{part}" for part in ("spread.", "places", "surety", "type_embedding", "norm."))
+"""How what is found becomes tokens, which whoever reads them teaches."""
 CHOICES = 7
 """MiniGrid's seven actions; where the memory stage gave the agent `choose`, it has as many."""
 GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
@@ -104,13 +109,21 @@ def check_reading(agent: Agent) -> None:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """What the stage teaches: its own parts, and the layers that the trunk grew for pages.
+    """What the stage teaches where pages are read: its own parts, and the layers that the trunk grew for pages; but not
+    what the eye finds and calls, which the lesson `call` teaches, and all else rests on.
 
     No earlier stage uses any of it, so nothing that was learned before is undone, and nothing has to be rehearsed.
     Reading taught to the whole trunk undid reflexes at any rate and any number of rehearsals that were tried, and reads
     as well so (docs/log.md, 2026-11-25).
     """
-    return (*grown_layers(agent, {NAME}), *owned_parts(agent, NAME))
+    own = owned_parts(agent, NAME)
+    others = (prefix for prefix in own if prefix != _DETAIL and prefix not in _CALLING)
+    return (*grown_layers(agent, {NAME}), *others, *(TOKENS if _DETAIL in own else ()))
+
+
+def trained_to_call(agent: Agent) -> tuple[str, ...]:
+    """What the eye finds in its cells, unless an earlier stage brought it, and the heads that say what that is."""
+    return *(EYE if _DETAIL in owned_parts(agent, NAME) else ()), *_CALLING
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ at, and what each part of the picture is called.
 Colour and noun are learned apart: the noun in light of one colour, in which no thing has its own, and behind words for
 any colour. Asked for both in plain light a child learns which pairs do not occur instead of looking at the thing
 (colour 0.92, noun 0.01 on held-out pairs); so does a convolutional classifier of nouns on pixels. What each part of the
-picture is called is learned of every picture in both lights.
+picture is called is learned in both lights, in a lesson before these (`calling.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stages.language.caregiver.grammar import a
 from stages.language.caregiver.scene import COLOURS, NOUNS
 from stages.language.caregiver.views import Views, in_light_of_one_colour
 from stages.language.eye import SIDE
-from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, OBJECTS, POINT, SIGHT, TEXT, reader
+from stages.language.parts import CALLED, OBJECTS, POINT, SIGHT, TEXT, reader
 from stages.language.read.pages import padded
 
 
@@ -152,32 +152,20 @@ def cells(boxes: np.ndarray) -> np.ndarray:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a byte of what is written and of where is looked for it, cross-entropy of the cell pointed at, and nats a
-    thing of what is called.
-    """
+    """Nats a byte of what is written and of where is looked for it, and cross-entropy of the cell pointed at."""
     batch, pointed = as_read(agent, batch), batch["pointed"]
     points = pointed.any()
     outputs: Any = agent.forward(dict(batch), [TEXT, POINT] if points else [TEXT])
     says, right = nats_of(outputs[TEXT].logits, batch["written"])
-    calls = nats_called(agent, batch, "plain", COLOUR_OF) + nats_called(agent, batch, "lit", NOUN_OF)
     looks = nats_looked(outputs[TEXT], batch)
-    scalars = {"says": says.detach(), "said right": right, "calls": calls.detach(), "looks": looks.detach()}
+    scalars = {"says": says.detach(), "said right": right, "looks": looks.detach()}
     says = says + looks
     if not points:
-        return says + calls, scalars
+        return says, scalars
     asked = pointed.any(-1)
     where = outputs[POINT].loss(pointed, asked)
     found = pointed.gather(-1, outputs[POINT].mode()[..., None])[asked] > 0
-    return says + calls + where, scalars | {"points": where.detach(), "cell right": found.float().mean()}
-
-
-def nats_called(agent: Agent, batch: Mapping[str, Any], light: str, head: str) -> Tensor:
-    """Nats a thing of finding things by the pictures in a `light`, and of the word that `head` has for each."""
-    seen = agent.encode_senses({SIGHT: batch[light], TEXT: batch["senses"][TEXT][:, 0]}, names=[DETAIL])
-    outputs: Any = agent.run_heads([OBJECTS, head], seen)
-    called = batch["called"]
-    nats = [_each(outputs[name].logits, called[name]) * (called[name] >= 0) for name in (OBJECTS, head)]
-    return torch.stack([each.sum() for each in nats]).sum() / (called[OBJECTS] > 0).sum().clamp_min(1)
+    return says + where, scalars | {"points": where.detach(), "cell right": found.float().mean()}
 
 
 def nats_looked(output: Any, batch: Mapping[str, Any]) -> Tensor:

@@ -95,5 +95,5 @@ class LanguageStage:
         return corpus(context).taught
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Reading and following in turn, senses, talking in turn with all of that, new words."""
+        """Reading and following in turn, what the eye sees, senses, talking in turn with all of that, new words."""
         return lessons.lessons(context)

@@ -75,3 +75,23 @@ def test_all_else_goes_the_way_of_adamw_and_a_saved_state_goes_on_alike():
 
 def test_nothing_to_learn_moves_nothing():
     assert orthogonal(torch.zeros(1, 8, 8)).abs().max() == 0
+
+
+def test_a_kernel_is_stepped_as_the_matrix_of_its_rows():
+    kernel = nn.Conv2d(3, 8, 3, bias=False)
+    matrix = nn.Linear(27, 8, bias=False)
+    with torch.no_grad():
+        matrix.weight.copy_(kernel.weight.flatten(1))
+    for step in range(3):
+        gradient = torch.randn(kernel.weight.shape, generator=torch.Generator().manual_seed(step))
+        kernel.weight.grad, matrix.weight.grad = gradient, gradient.flatten(1)
+        if not step:
+            optimizers = [
+                Muon([{"params": each.parameters(), "orthogonal": True, "betas": (0.95, 0.95)}], lr=0.01)
+                for each in (kernel, matrix)
+            ]
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(kernel.weight.flatten(1), matrix.weight, atol=1e-6, rtol=0)
+    state = optimizers[0].state_dict()["state"][0]
+    assert state["momentum"].shape == kernel.weight.shape

@@ -218,7 +218,7 @@ def test_without_minigrid_nothing_is_measured(context: Context, monkeypatch) -> 
     monkeypatch.setattr(exam, "installed", lambda: False)
     monkeypatch.setattr("stages.language.lessons.installed", lambda: False)
     assert exam.examine(tiny_agent(), context, "full") == []
-    assert [one.name for one in LanguageStage().lessons(context)] == ["read", "senses", "talk", "new_words"]
+    assert [one.name for one in LanguageStage().lessons(context)] == ["read", "call", "senses", "talk", "new_words"]
     assert "follow" not in LanguageStage().lessons(context)[1].skills
 
 

@@ -1,0 +1,77 @@
+"""The lesson `call`: the eye `detail` by itself, before anything is asked about what it sees. Of each cell of a picture
+it learns whether it holds the middle of a thing, and what that is called, the colour in plain light and the noun in
+light of one colour, as told in `seeing.py`.
+
+What is asked, answered and pointed at later rests on these cells. Taught along with all that, at the rates of the trunk
+and by AdamW, the eye took boxes for cans in one of eleven and stayed there; by Muon on its kernels and alone it went on
+(docs/language.md). Pictures are not mirrored: light falls from one side, and how it falls off tells round from flat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from devmind.agent.agent import Agent
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
+from devmind.learners.muon import MuonLearner
+from devmind.seeding import lesson_seeds, numpy_rng
+from stages.language.caregiver.scene import TAUGHT
+from stages.language.name.scenes import scenes
+from stages.language.parts import COLOUR_OF, DETAIL, NOUN_OF, OBJECTS, SIGHT, TEXT, trained_to_call
+from stages.language.seeing import Page, batch_of
+
+NAME = "call"
+STEPS = {"tiny": 8, "nursery": 2000, "child": 4000, "adult": 8000}
+ROWS, LEARNING_RATE, MINUTES = 32, 3e-3, 2.5
+SKILLS = ("name", "new_words", "answer", "converse")
+"""What rests on it."""
+KERNELS = (f"encoders.{DETAIL}.form.", f"encoders.{DETAIL}.colour.")
+
+
+class CallingLearner(MuonLearner):
+    """Muon on the eye's kernels, AdamW on the rest of it and on the heads that call."""
+
+    orthogonal: ClassVar[tuple[str, ...]] = KERNELS
+
+
+def lesson(context: Context) -> Lesson:
+    """The lesson as data. Nothing of it passes through the trunk, so its control learns as it does."""
+    return gradient_lesson(
+        context, NAME, loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
+        steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE, minutes=MINUTES, trains=trained_to_call,
+        learner=CallingLearner, prefetch=True, control_trains=trained_to_call, skills=SKILLS, rehearsal_every=0,
+    )  # fmt: skip
+
+
+def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
+    """`rows` scenes of four things, pairs that are taught, in every second of which one is looked at; as `batch_of`,
+    with empty pages: where there is none, the eye has no part.
+    """
+    looks = np.arange(rows) % 2 == 0
+    shown = scenes(context, lesson_seeds(rows, context.seed, NAME, update), TAUGHT, TAUGHT, looks)
+    return batch_of(shown, [Page("")] * rows, numpy_rng(context.seed, NAME, update))
+
+
+def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Nats a thing of finding it and of its two words."""
+    colour, noun = nats_called(agent, batch, "plain", COLOUR_OF), nats_called(agent, batch, "lit", NOUN_OF)
+    return colour + noun, {"colour": colour.detach(), "noun": noun.detach()}
+
+
+def nats_called(agent: Agent, batch: Mapping[str, Any], light: str, head: str) -> Tensor:
+    """Nats a thing of finding things by the pictures in a `light`, and of the word that `head` has for each."""
+    seen = agent.encode_senses({SIGHT: batch[light], TEXT: batch["senses"][TEXT][:, 0]}, names=[DETAIL])
+    outputs: Any = agent.run_heads([OBJECTS, head], seen)
+    called = batch["called"]
+    nats = [
+        F.cross_entropy(outputs[name].logits.flatten(0, -2), called[name].flatten(), ignore_index=-1, reduction="sum")
+        for name in (OBJECTS, head)
+    ]
+    return torch.stack(nats).sum() / (called[OBJECTS] > 0).sum().clamp_min(1)
