@@ -41,11 +41,16 @@ class Replying:
         self._speaker, self._answers = speaker, answers
 
     def heads(self, agent: Agent, results: Mapping[str, Any] | None) -> tuple[str, ...]:
-        """Who is asked: heads that were named for it, else those that the agent has and that failed no exam."""
+        """Who is asked: heads that were named for it, else those of the agent that can tell what is no question
+        (`refuses`) and failed no exam.
+        """
         if REPLY not in agent.effectors or not hasattr(self._speaker, "play"):
             return ()
         named = answering(agent, self._answers).get(REPLY)
-        return named or (() if has_passed(results, EXAM) is False else tuple(agent.heads_of(REPLY, standby=True)))
+        if named or has_passed(results, EXAM) is False:
+            return named or ()
+        every = agent.heads_of(REPLY, standby=True)
+        return tuple(name for name in every if getattr(agent.head(name), "refuses", False))
 
     def reply(
         self, agent: Agent, results: Mapping[str, Any] | None, heard: Sequence[Moment], sight: Sense | None

@@ -25,7 +25,7 @@ from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.room import Room
 from stages.reflex import parts
 from stages.voice import parts as parts_of_voice
-from stages.voice.codec import levels_of
+from stages.voice.codec import codes_of, levels_of
 from stages.voice.echo.lesson import decode
 from stages.voice.speak_answer import exam
 from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, questions
@@ -78,9 +78,12 @@ def test_a_spoken_question_is_answered_by_the_head_of_the_exam_in_its_own_voice(
 ) -> None:
     agent: Any = home.life.loop.agent
     put: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(
-        "devmind.live.replying.as_asked", lambda heard, sight: (put.append((heard, sight)), as_asked(heard, sight))[1]
-    )
+
+    def noted(heard: Any, sight: Any) -> Any:
+        put.append((heard, sight))
+        return as_asked(heard, sight)
+
+    monkeypatch.setattr("devmind.live.replying.as_asked", noted)
     home.live(3)
     home.say("what", "is", "that")
     spoken = home.until(home.life.spoken_to.shown)
@@ -115,7 +118,7 @@ def test_a_sentence_that_gives_a_name_teaches_it_whatever_the_head_takes_it_for(
     assert home.life.speaker.makers == []
 
 
-def test_who_is_asked_depends_on_exams_names_and_a_speaker(run: Path) -> None:
+def test_who_is_asked_depends_on_exams_names_and_a_speaker(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, mouth = takes_for(Agent.from_pretrained(run), QUESTION), Mouth()
     one = (parts_of_voice.REPLIES,)
     assert Replying(mouth, {}).heads(agent, None) == one
@@ -123,6 +126,10 @@ def test_who_is_asked_depends_on_exams_names_and_a_speaker(run: Path) -> None:
     assert Replying(mouth, {}).heads(agent, FAILED) == ()
     assert Replying(mouth, {REPLY: one}).heads(agent, FAILED) == one
     assert Replying(None, {}).heads(agent, None) == ()
+    monkeypatch.setattr(type(agent.head(parts_of_voice.REPLIES)), "refuses", False)
+    assert Replying(mouth, {}).heads(agent, None) == (), "it would answer whatever is said"
+    assert Replying(mouth, {REPLY: one}).heads(agent, None) == one
+    monkeypatch.undo()
     assert Replying(mouth, {}).heads(tiny_agent(), None) == ()
     rng = np.random.default_rng(0)
     heard = [Moment(0.1 * at, {"sound": rng.normal(0, 0.1, (1, 1600)).astype(np.float32)}) for at in range(12)]
@@ -137,11 +144,12 @@ def test_who_is_asked_depends_on_exams_names_and_a_speaker(run: Path) -> None:
 
 def said_by(agent: Any, sound: np.ndarray) -> str:
     """Which of its answers this sound [1, S] is."""
-    with torch.inference_mode():
-        every = agent.head(parts_of_voice.REPLIES).levels(torch.arange(len(ANSWERS)))
-        sounds = sound_of(decode(agent, every.float()).flatten(1, 2)).numpy()
+    head = agent.head(parts_of_voice.REPLIES)
+    with torch.inference_mode():  # one by one: where phases begin hangs on how many are made at once
+        every = [sounded(agent, codes_of(head.levels(torch.tensor(at)))) for at in range(len(ANSWERS))]
+    sounds = np.concatenate([one for one in every if one is not None])
     off = np.abs(sounds - sound).mean(1)
-    assert off.min() < 1e-4
+    assert off.min() < 0.1 * np.partition(off, 1)[1]
     return ANSWERS[int(off.argmin())]
 
 
@@ -157,7 +165,8 @@ def test_the_agent_behind_voice_answers_in_a_life_as_in_its_exam(tmp_path: Path)
     clock, ear = VirtualClock(), SoundMailbox()
     eye, answered = Mailbox("sight", clock, looks_itself=True), list[str]()
     room = Room({"eye": eye, "ear": ear}, now=clock.now, sleep=clock.sleep)
-    with Life(agent, room, Memory(open_store(None)), folder, speaker=mouth) as life:
+    named = {REPLY: (parts_of_voice.REPLIES,)}
+    with Life(agent, room, Memory(open_store(None)), folder, speaker=mouth, answers=named) as life:
         ticks = life.loop.ticks()
         for wave, sight in zip(some.waves, some.shown.sight, strict=True):
             sound = np.pad(wave, (TICK_SAMPLES, -len(wave) % TICK_SAMPLES + 20 * TICK_SAMPLES))

@@ -20,6 +20,7 @@ import pytest
 
 pytest.importorskip("espeakng_loader", reason="the extra 'voice'")
 
+from devmind.acting.asked_aloud import REPLY
 from devmind.agent.agent import Agent
 from devmind.errors import StaleReading
 from devmind.live.life import Life
@@ -39,6 +40,7 @@ from devmind.worlds.room import Room
 from sensors.microphone import Microphone
 from sensors.speaker import Speaker
 from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
+from stages.voice.parts import REPLIES
 from stages.voice.speak_answer import exam
 from stages.voice.speak_answer.asked import TAUGHT, questions
 from tests.live.test_replying import said_by
@@ -187,10 +189,15 @@ def test_a_spoken_question_about_what_is_in_view_is_answered_in_its_own_voice(se
         Microphone() as ear,
         Speaker() as mouth,
         Speaking(mouth) as speaking,
-        Life(agent, room, memory, folder, hub=Hub(), speaker=speaking) as life,
+        Life(agent, room, memory, folder, hub=Hub(), speaker=speaking, answers={REPLY: (REPLIES,)}) as life,
     ):
         play = speaking.play
-        speaking.play = lambda make: (made.append(make), play(make))[1]  # type: ignore[method-assign]
+
+        def noted(make: Callable[[], np.ndarray]) -> None:
+            made.append(make)
+            play(make)
+
+        speaking.play = noted  # type: ignore[method-assign]
         settled(ear)
         living, loudest, ticks = Living(life, mailbox, lambda: eye.post(sight)), QUIET_DB, list[Tick]()
         for _ in range(TIMES):

@@ -92,6 +92,11 @@ class ReplyHead(Head):
 
     carries: ClassVar[bool] = True
 
+    @property
+    def refuses(self) -> bool:
+        """Whether it leaves unanswered what it takes for no question."""
+        return self.is_asked is not None
+
     def __init__(
         self,
         inlet: Inlet,
