@@ -146,7 +146,7 @@ def said_by(agent: Any, sound: np.ndarray) -> str:
     """Which of its answers this sound [1, S] is."""
     head = agent.head(parts_of_voice.REPLIES)
     with torch.inference_mode():  # one by one: where phases begin hangs on how many are made at once
-        every = [sounded(agent, codes_of(head.levels(torch.tensor(at)))) for at in range(len(ANSWERS))]
+        every = [sounded(agent, codes_of(head.levels(torch.tensor([at])))[0]) for at in range(len(ANSWERS))]
     sounds = np.concatenate([one for one in every if one is not None])
     off = np.abs(sounds - sound).mean(1)
     assert off.min() < 0.1 * np.partition(off, 1)[1]
