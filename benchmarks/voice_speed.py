@@ -3,7 +3,8 @@ which is CPU seconds by seconds of sound (goal: 0.3 on one core of 100 GFLOP/s).
 
     OMP_NUM_THREADS=1 python benchmarks/voice_speed.py [--agent after-voice] [--seconds 10]
 
-What is heard is noise; what is said are words of its lessons, from the page to sound, Griffin-Lim included.
+What is heard is noise; what is said are words of its lessons, from the page to sound, Griffin-Lim included. A question
+is ten seconds of noise before a grey picture, its answer a second of sound.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from devmind.acting import Actor
+from devmind.acting.asked_aloud import as_asked, ask, sounded
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.threads import intra_op_threads
 from devmind.curriculum.machine import gflops
-from devmind.moment import SOUND_RATE_HZ, TICK_HZ, TICK_SAMPLES
+from devmind.moment import SIGHT_SIZE, SOUND_RATE_HZ, TICK_HZ, TICK_SAMPLES, Moment
 from devmind.raised import raised
 from stages.voice import parts
 from stages.voice.caregiver.speech import SPOKEN
@@ -62,11 +64,22 @@ def said(agent: Agent, moments: list[np.ndarray]) -> float:
     return seconds
 
 
+def answered(agent: Agent, moments: list[np.ndarray]) -> float:
+    """What is heard taken for a question and answered aloud, as in a life; seconds of sound, its answer's too."""
+    heard = [Moment(number / TICK_HZ, {parts.SOUND: moment[None]}) for number, moment in enumerate(moments)]
+    done = ask(agent, as_asked(heard, np.full((SIGHT_SIZE, SIGHT_SIZE, 3), 128, np.uint8)), (parts.REPLIES,))
+    answer: Any = done.outputs[parts.REPLIES]
+    sound = sounded(agent, answer.mode()[0])
+    assert sound is not None
+    return len(moments) / TICK_HZ + sound.shape[1] / SOUND_RATE_HZ
+
+
 WAYS: dict[str, Callable[[Agent, list[np.ndarray]], float]] = {
     "heard by the trunk": heard_by_trunk,
     "heard by the arcs": heard_by_arcs,
     "repeated by the codec": repeated,
     "words said": said,
+    "asked and answered": answered,
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
@@ -214,6 +214,22 @@ class Commands:
     def _asks(self, on: bool) -> dict[str, Any]:
         self._between(lambda: self.life.asking.allow(on))
         return {"on": on}
+
+    def hear(self, text: str, heard: Sequence[Moment]) -> dict[str, Any]:
+        """What was spoken to it, in words as far as it hears them, and how that sounded: what it takes for a question
+        that it was taught to hear is answered aloud by that head (`sure` of the answer), all else as `_say` has it, and
+        sound of which no word is sure not at all.
+        """
+        life, gives_name = self.life, name_in(text, self.life.child.names.known()) is not None
+        results = life.heard.results if life.heard else None
+        with stepping_threads():
+            asks = not gives_name and not life.loop.paused
+            replied = life.replying.reply(life.loop.agent, results, heard, life.sees) if asks else None
+        if replied is None:
+            return self.do("say", {"text": text}) if text else {}
+        told = {"word": replied.word, "sure": round(replied.sure, 3), "head": replied.head}
+        self._between(lambda: life.note("replied", told))
+        return {"answer": replied.word, "sure": told["sure"]}
 
     def _say(self, text: str) -> dict[str, Any]:
         """Words for it, typed or turned into text by a voice: a sentence that gives a name teaches that name.

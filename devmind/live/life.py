@@ -42,6 +42,7 @@ from devmind.live.remembering.recent import RecentBuffer
 from devmind.live.remembering.remembered import as_asked, as_held
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.remembering.wondering import Wondering
+from devmind.live.replying import Replying
 from devmind.live.serving.hub import Hub
 from devmind.live.spoken_to import SpokenTo
 from devmind.live.uttering import UTTER, Uttering
@@ -64,8 +65,7 @@ class Life:
         record: begin to record at once.
         hub: whoever watches; None without a page.
         speaker: plays what the agent utters; one that has a voice (`say(text)`, as `Speaking`) speaks what it says and
-            answers, which the page shows in any case. While it sounds (`is_heard`) the agent is deaf. With a voice it
-            also answers what is spoken to it, as far as it hears words, as it answers what is typed.
+            answers, to what is spoken, too (`Commands.hear`); while it sounds (`is_heard`) the agent is deaf.
         results: of the agent's exams: which of its heads may act (`devmind.acting.standing`).
         learner: learns from the recording in a process of its own; somebody else starts and ends it.
         sure: calibrated confidence from which the page shows what is seen.
@@ -97,7 +97,8 @@ class Life:
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
-        self.answers, self.uttering, self._speaks = answers, Uttering(speaker), False
+        self.answers, self._speaks = answers, False
+        self.uttering, self.replying = Uttering(speaker), Replying(speaker, answers)
         self.ages = {age.id: age for age in ages(folder)}
         self.age = next(age.id for age in self.ages.values() if age.taught and age.folder == folder.resolve())
         self.child, self.recent, self.holding = ShowAndTell(agent, memory), RecentBuffer(1 / room.dt_s), Holding()
@@ -123,8 +124,7 @@ class Life:
         if record:
             self.begin_recording()
         self.view = View(agent, sure) if hub else None
-        self.heard: HeardWords | None = None
-        self.spoken_to = SpokenTo(lambda words: self.do("say", {"text": words}), self.say_aloud)
+        self.spoken_to = SpokenTo(self._commands.hear, self.say_aloud)
         self._listen(agent, results)
 
     # -- for the command line and the page -----------------------------------------------------------------------
@@ -262,7 +262,7 @@ class Life:
     def _show(self, tick: Tick) -> None:
         if self.heard:
             self.heard.see(tick)
-            self.spoken_to.take(self.heard.sentence(tick.moment.time_s))
+            self.spoken_to.take(self.heard.sentence(tick.moment.time_s), self.heard.said)
         if not (self.view and self.hub and self.hub.watched):
             self._predicted = None
             return
@@ -383,7 +383,7 @@ class Life:
 
     def _listen(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
         """Have the head of words asked from here on, where somebody can see what it hears, or is answered."""
-        self.heard = HeardWords(agent, results) if self.hub or self._has_voice else None
+        self.heard: HeardWords | None = HeardWords(agent, results) if self.hub or self._has_voice else None
         self.loop.heads = self.heard.heads if self.heard else ()
 
     def _standing(self) -> dict[str, list[str]]:

@@ -95,8 +95,18 @@ def admit(agent: Agent) -> None:
     if DETAIL not in agent.encoders:
         agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
     if REPLIES not in agent.heads:
-        tap, options = (LISTEN, DETAIL), {"answers": len(ANSWERS), "asked": sum(UNDERSTOOD), "ear": CONVOLVED}
-        agent.add_head(REPLIES, "head.voice-replies", tap, effector=REPLY, stage=NAME, options=options, standby=True)
+        tap = (LISTEN, DETAIL)
+        options = {"answers": len(ANSWERS), "asked": sum(UNDERSTOOD), "ear": CONVOLVED, "refuses": True}
+        agent.add_head(
+            REPLIES,
+            "head.voice-replies",
+            tap,
+            effector=REPLY,
+            stage=NAME,
+            options=options,
+            labels=ANSWERS,
+            standby=True,
+        )
 
 
 def _hears_by(agent: Agent) -> str:

@@ -176,7 +176,7 @@ def test_sentences_wait_and_a_fault_is_told_until_one_is_answered() -> None:
     going: list[str] = []
     free = threading.Event()
 
-    def say(words: str) -> dict[str, str]:
+    def say(words: str, heard: Any) -> dict[str, str]:
         going.append(words)
         free.wait(10)
         return {"answer": "yes."}

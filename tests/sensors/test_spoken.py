@@ -1,24 +1,27 @@
 """A spoken question comes in by a virtual microphone and a spoken answer goes out by a virtual speaker, on PulseAudio.
 
-The agent behind voice that comes with devmind hears the question; the life answers by itself, by what it has, aloud.
+The agent behind voice that comes with devmind hears a question about what is in view and answers it in its own voice,
+by the head that its exam asks; and a phrase that asks nothing, which is answered as the same words typed are, in the
+voice of espeak-ng.
 
-**What this does not show.** It hears 20 words, none of which asks, so the "question" is a phrase. The answer is what is
-answered to the same words typed, spoken by espeak-ng: its voice is not learned, nor are its words where no head of
-pages writes them. The life runs on a virtual clock, so nothing is shown of whether it would keep time.
+**What this does not show.** The life runs on a virtual clock, so nothing is shown of whether it would keep time; and
+what is in view is given to it, by no camera.
 """
 
 from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("espeakng_loader", reason="the extra 'voice'")
 
+from devmind.acting.asked_aloud import REPLY
 from devmind.agent.agent import Agent
 from devmind.errors import StaleReading
 from devmind.live.life import Life
@@ -29,14 +32,19 @@ from devmind.live.viewing import overlay_confidence
 from devmind.live.viewing.corruptions import corrupted_rooms
 from devmind.live.viewing.heard_words import SURE
 from devmind.live.viewing.hearing import level_db
-from devmind.live.virtual import SoundMailbox, VirtualClock
+from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
 from devmind.raised import raised
 from devmind.seeding import lesson_seeds
+from devmind.testing import tiny_context
 from devmind.worlds.room import Room
 from sensors.microphone import Microphone
 from sensors.speaker import Speaker
 from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
+from stages.voice.parts import REPLIES
+from stages.voice.speak_answer import exam
+from stages.voice.speak_answer.asked import TAUGHT, questions
+from tests.live.test_replying import said_by
 from tests.sensors.test_pulse import RATE_HZ, matches, settled
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -59,14 +67,15 @@ def few_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
 class Living:
     """A life on a virtual clock, tick by tick, with whatever is posted to its ear."""
 
-    def __init__(self, life: Life, ear: SoundMailbox) -> None:
-        self.life, self.ear = life, ear
+    def __init__(self, life: Life, ear: SoundMailbox, see: Callable[[], None] = lambda: None) -> None:
+        self.life, self.ear, self.see = life, ear, see
         self._ticks = life.loop.ticks()
 
     def hear(self, sound: np.ndarray) -> Iterator[Tick]:
         """Live through sound [1, S], a tenth of a second a tick."""
         for part in np.split(sound, range(TICK, sound.shape[1], TICK), 1):
             self.ear.post(part)
+            self.see()
             tick = next(self._ticks)
             assert tick is not None
             yield tick
@@ -165,3 +174,46 @@ def test_a_spoken_question_comes_in_and_a_spoken_answer_goes_out(server: Path) -
         assert living.words == heard, "and takes none of its own words for somebody's"
         time.sleep(1.5)
         assert level_db(settled(ear)) < QUIET_DB, "it has spoken"
+
+
+def test_a_spoken_question_about_what_is_in_view_is_answered_in_its_own_voice(server: Path, tmp_path: Path) -> None:
+    folder, clock, mailbox = raised()["after-voice"], VirtualClock(), SoundMailbox()
+    eye = Mailbox("sight", clock, looks_itself=True)
+    room, memory = Room({"eye": eye, "ear": mailbox}, now=clock.now, sleep=clock.sleep), Memory(open_store(None))
+    agent = Agent.from_pretrained(folder).eval()
+    some = exam.asked(tiny_context(tmp_path), "asked in the air", questions(TAUGHT), TAUGHT, n=8)
+    with torch.inference_mode():
+        right = np.flatnonzero(exam.replied(agent, some).meant == some.shown.words)
+    assert len(right) >= 4, "it answers most questions rightly from the file"
+    wave, sight, word = some.waves[right[0]], some.shown.sight[right[0]], some.shown.words[right[0]]
+    made: list[Callable[[], np.ndarray]] = []
+    with (
+        Microphone() as ear,
+        Speaker() as mouth,
+        Speaking(mouth) as speaking,
+        Life(agent, room, memory, folder, hub=Hub(), speaker=speaking, answers={REPLY: (REPLIES,)}) as life,
+    ):
+        play = speaking.play
+
+        def noted(make: Callable[[], np.ndarray]) -> None:
+            made.append(make)
+            play(make)
+
+        speaking.play = noted  # type: ignore[method-assign]
+        settled(ear)
+        living, loudest, ticks = Living(life, mailbox, lambda: eye.post(sight)), QUIET_DB, list[Tick]()
+        for _ in range(TIMES):
+            assert level_db(settled(ear)) < QUIET_DB, "nobody speaks before it is asked"
+            list(living.hear(asked(server, ear, wave)))
+            loudest, ticks = answer_heard(living, ear, speaking)
+            living.rest(2.0)
+            if made and said_by(agent, made[-1]()) == word:
+                break
+        told = life.spoken_to.shown()
+        print(f"\nasked {some.shown.texts[right[0]]}; heard and answered {told}, {loudest:.0f} dB")
+        assert said_by(agent, made[-1]()) == word, "what is true of what is in view"
+        assert told["sure"] > 0.3
+        assert life.spoken_to.fault == ""
+        assert speaking.fault == ""
+        assert loudest > LOUD_DB, "its answer is in the room"
+        assert all("sound" not in tick.moment.senses for tick in ticks[:-1]), "it does not hear itself"

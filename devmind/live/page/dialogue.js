@@ -124,7 +124,7 @@ export function showSpoken(spoken) {
   if (!spoken || spoken.number === answered) return;
   answered = spoken.number;
   add("you", spoken.text, sure(" (heard)"));
-  add("it", spoken.answer);
+  add("it", spoken.answer, ...(spoken.sure === undefined ? [] : [sure(` (by ear, ${percent(spoken.sure)} sure)`)]));
 }
 
 /** Voices that are not of this machine send what they speak away, so they are never used. */

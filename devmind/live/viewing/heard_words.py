@@ -6,7 +6,9 @@ or nothing (the class without a name), and a word that goes on is one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from devmind.agent.taps import sense_of
 from devmind.bounds import damage
 from devmind.errors import CheckpointError
 from devmind.live.loop import Tick
+from devmind.moment import TICK_HZ, Moment
 
 HEAD, EXAM = "heard_words", "hear_words/"
 """What answers, with the words as its labels; and how the names of its exam's measures begin."""
@@ -29,15 +32,20 @@ SURE = 0.5
 """A word that is less probable than this is none that is answered."""
 
 
-def has_passed(results: Mapping[str, Any] | None) -> bool | None:
-    """Whether an agent's `results.json` say that it hears words; None where it was never asked.
+LEAD_S, LONGEST_S = 1.2, 8.0
+"""So long before its first word a sentence may have begun, by words that it does not know; and it is heard so long."""
+
+
+def has_passed(results: Mapping[str, Any] | None, exam: str = EXAM) -> bool | None:
+    """Whether an agent's `results.json` say that it passed all measures whose names begin with `exam`, by default that
+    it hears words; None where it was never asked.
 
     Raises:
         CheckpointError: they are not what an exam writes.
     """
     with damage(CheckpointError, "The agent's results are not what an exam writes ({}); use a backup."):
         measures = [measure for skill in (results or {}).get("skills", ()) for measure in skill.get("measures", ())]
-        told = [measure["passed"] for measure in measures if measure["name"].startswith(EXAM)]
+        told = [measure["passed"] for measure in measures if measure["name"].startswith(exam)]
     decided = [passed for passed in told if passed is not None]
     return all(decided) if decided else None
 
@@ -50,20 +58,26 @@ class HeardWords:
             page says so.
 
     Attributes:
+        results: of its exams.
         heads: what has to be asked at each tick; none where it hears no words.
+        said: how a sentence that is just over sounded: Moments in a row with sound alone, from a little before its
+            first word; empty where none is.
     """
 
     def __init__(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
-        self.passed = has_passed(results)
+        self.passed, self.results = has_passed(results), results
         self.words = agent.labels_of(HEAD) if HEAD in agent.heads else []
         self.heads = (HEAD,) if self.words and self.passed is not False else ()
         self._ear = sense_of(str(agent.tap_of(HEAD))) if self.heads else None
         self._heard: list[tuple[str, float]] = []
         self._sentence: list[tuple[str, float]] = []
-        self._before, self._at_s = "", float("-inf")
+        self._before, self._at_s, self._began_s = "", float("-inf"), float("-inf")
+        self._sounds: deque[Moment] = deque(maxlen=round(LONGEST_S * TICK_HZ))
+        self.said: tuple[Moment, ...] = ()
 
     def see(self, tick: Tick) -> None:
         """A tick has passed."""
+        self._keep(tick.moment)
         output, ear = tick.output.outputs.get(HEAD), tick.percepts.encoded.get(self._ear or "")
         if not self.heads or output is None or ear is None or not bool(ear.present.any()):
             self._before = ""
@@ -72,10 +86,18 @@ class HeardWords:
         for frame in shares:
             self._add(frame, tick.moment.time_s)
 
+    def _keep(self, moment: Moment) -> None:
+        """What was heard before a Moment without sound, as while it speaks itself, is no part of what comes behind."""
+        if "sound" in moment.senses:
+            self._sounds.append(replace(moment, senses={"sound": moment.senses["sound"]}))
+        else:
+            self._sounds.clear()
+
     def _add(self, shares: np.ndarray, now_s: float) -> None:
         best = int(shares.argmax())
         word, sure = self.words[best], float(shares[best])
         if word:
+            self._began_s = self._began_s if self._sentence else now_s
             goes_on = word == self._before
             shown = self._heard if goes_on or now_s - self._at_s <= PAUSE_S else []
             self._heard, self._sentence = (_with(words, word, sure, goes_on) for words in (shown, self._sentence))
@@ -83,10 +105,16 @@ class HeardWords:
         self._at_s = now_s if word else self._at_s
 
     def sentence(self, now_s: float) -> str:
-        """What was said, once, when it is over: the words since the last sentence that it was sure of; else ''."""
+        """What was said, once, when it is over: the words since the last sentence that it was sure of; else ''.
+
+        How it sounded is in `said` then, whatever it was sure of.
+        """
+        self.said = ()
         if not self._sentence or now_s - self._at_s < END_S - 1e-6:
             return ""
         said, self._sentence = self._sentence, []
+        self.said = tuple(one for one in self._sounds if one.time_s >= self._began_s - LEAD_S)
+        self._sounds.clear()
         return " ".join(word for word, sure in said if sure >= SURE)
 
     def shown(self) -> dict[str, Any]:

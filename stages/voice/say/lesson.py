@@ -103,14 +103,20 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Mean distance in log-mel of what is said from how one's own voice sounds, and squared: a consonant that is
-    missing altogether is far off in few places, and tells one word from another.
-    """
+    """How far what is said is off from how one's own voice sounds."""
     output: Any = agent(dict(batch), [SAY])[SAY]
     mel = said_mel(agent, output.levels(batch["manner"].to(agent.device)[:, None])[:, 0])
-    off = mel - batch["mel"].to(agent.device)
+    off, value = how_far_off(mel, batch["mel"].to(agent.device))
+    return off, {"say": value.detach(), "say db": 20.0 * value.detach()}
+
+
+def how_far_off(mel: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """What is learned by: the mean distance of log-mel [N, F, 64] from another and its square, as a consonant that is
+    missing altogether is far off in few places, and tells one word from another; and the distance alone.
+    """
+    off = mel - wanted
     value = off.abs().mean()
-    return value + SQUARED * off.square().mean(), {"say": value.detach(), "say db": 20.0 * value.detach()}
+    return value + SQUARED * off.square().mean(), value
 
 
 def said_mel(agent: Agent, levels: Tensor) -> Tensor:

@@ -17,7 +17,15 @@ from devmind.moment import SIGHT_SIZE
 from devmind.seeding import numpy_rng
 from devmind.worlds.nursery.in_cells import CELLS, HEIGHTS, put_in_cells
 from devmind.worlds.nursery.state import COLOUR_NAMES
-from stages.voice.caregiver.speech import COLOURS, MANY, NOUNS
+from stages.voice.caregiver.speech import (
+    COLOURS,
+    MANY,
+    NEW_WORDS,
+    NOUNS,
+    SPOKEN,
+    TAUGHT_PHRASES,
+    UNSEEN_PHRASES,
+)
 
 LEVEL = "bind"
 """Of the nursery: a room with things in view, which are put elsewhere here."""
@@ -40,6 +48,8 @@ TAUGHT: tuple[Pair, ...] = tuple(pair for pair in PAIRS if pair not in HELD_OUT)
 ALL = -1
 """The colour of a question that names none."""
 TRIES = 100
+VERBS, UNSEEN_VERBS = ("find", "take", "touch"), ("roll", "pick")
+"""Of what is said and asks nothing, in lessons and in exams."""
 assert COLOUR_NAMES[: len(COLOURS)] == COLOURS
 
 
@@ -68,6 +78,23 @@ def questions(of: Sequence[Pair]) -> tuple[Question, ...]:
     """All that can be asked about these pairs."""
     of_one = [Question(kind, ALL, noun) for kind in (0, 3) for noun in range(len(NOUNS))]
     return (*of_one, *(Question(kind, *pair) for kind in (1, 2) for pair in of))
+
+
+def remarks(of: Sequence[Pair], verbs: Sequence[str]) -> tuple[str, ...]:
+    """Sentences about these pairs that ask nothing, of the words of questions and others."""
+    said = list[str]()
+    for colour, noun in of:
+        named, many = f"{COLOURS[colour]} {NOUNS[noun]}", f"{COLOURS[colour]} {MANY[NOUNS[noun]]}"
+        said += [f"{verb} the {named}" for verb in verbs]
+        said += [f"here is a {named}", f"there is a {named}", f"the {NOUNS[noun]} is {COLOURS[colour]}"]
+        said += [f"there are {count} {many}" for count in COUNTS[2:]]
+    return tuple(dict.fromkeys(said))
+
+
+NO_QUESTIONS: tuple[str, ...] = (*SPOKEN, *TAUGHT_PHRASES, *remarks(TAUGHT, VERBS))
+"""What lessons say that asks nothing: words, phrases and sentences."""
+STRANGE_REMARKS: tuple[str, ...] = (*NEW_WORDS, *UNSEEN_PHRASES, *remarks(HELD_OUT, UNSEEN_VERBS))
+"""The same of exams: no lesson says any of it."""
 
 
 def truth(question: Question, pairs: Sequence[Pair], cells: Sequence[int]) -> str | None:
@@ -116,6 +143,10 @@ class Scenes:
     def words(self) -> np.ndarray:
         """What is true, a word each, [N]."""
         return np.array(ANSWERS)[self.answers]
+
+    def first(self, n: int) -> Scenes:
+        """The first `n` of them."""
+        return Scenes(self.questions[:n], self.answers[:n], self.sight[:n], self.meant[:n], self.things[:n])
 
 
 def scenes(context: Context, seeds: np.ndarray, asked: Sequence[Question], of: Sequence[Pair]) -> Scenes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import cv2
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from devmind.acting.asked_aloud import PAGE, REPLY, ask
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.text import BEGIN
@@ -38,6 +39,7 @@ from stages.voice.speak_answer.asked import (
     HELD_OUT,
     KINDS,
     PAIRS,
+    STRANGE_REMARKS,
     TAUGHT,
     Pair,
     Question,
@@ -45,8 +47,8 @@ from stages.voice.speak_answer.asked import (
     questions,
     scenes,
 )
-from stages.voice.speak_answer.cascade import cascade, is_whole, said_aloud, written_answers
-from stages.voice.speak_answer.lesson import BY_TEXT, PAGE, identity
+from stages.voice.speak_answer.cascade import NOTHING_SAID, cascade, is_whole, said_aloud, written_answers
+from stages.voice.speak_answer.lesson import BY_TEXT, identity
 from stages.voice.vocoder import sound_of
 
 SCENES = "speak_answer/scenes"
@@ -60,6 +62,9 @@ TOLD = "the cascade, told the question in writing"
 SILENCED, HIDDEN = "question silenced", "scene hidden"
 MEANWHILE, STRANGE = "in view all the while", "pairs that no lesson has"
 MEANT = "meant rightly, whoever understands it"
+MISTAKEN = "what asks nothing, answered"
+NO_ANSWER = ""
+"""What is meant where nothing is answered."""
 TOGETHER = 25
 
 
@@ -74,14 +79,14 @@ class Asked:
 
     def rows(self, n: int) -> Asked:
         """The first `n` of them."""
-        one = self.shown
-        shown = Scenes(one.questions[:n], one.answers[:n], one.sight[:n], one.meant[:n], one.things[:n])
-        return Asked(self.waves[:n], self.voices[:n], shown, self.speaker)
+        return Asked(self.waves[:n], self.voices[:n], self.shown.first(n), self.speaker)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What was answered: sounds float32 [16000] each, and the words that were meant, [N]."""
+    """What was answered: sounds float32 [16000] each, and the words that were meant, [N]; silence and NO_ANSWER where
+    it took what it heard for no question.
+    """
 
     sounds: Sequence[np.ndarray]
     meant: np.ndarray
@@ -120,8 +125,15 @@ def asked(context: Context, name: str, every: Sequence[Question], of: Sequence[P
     return Asked(said.waves, np.array(said.voices), shown, said.speaker)
 
 
+def remarked(context: Context, some: Asked) -> Asked:
+    """What asks nothing, in voices of exams, in place of the first quarter of these questions."""
+    few = some.rows(max(8, len(some.waves) // 4))
+    said = bank("speak_answer remarks", context.seed, len(few.waves), STRANGE_REMARKS, True)
+    return replace(few, waves=said.waves, voices=np.array(said.voices))
+
+
 def replied(agent: Agent, some: Asked, silenced: bool = False, hidden: bool = False, meanwhile: bool = False) -> Reply:
-    """What is answered to each question.
+    """What is answered to each question, by the head that a life asks and in the way in which it asks it.
 
     Args:
         silenced: nobody speaks. hidden: what comes into view is black. meanwhile: it is in view all the while.
@@ -131,10 +143,12 @@ def replied(agent: Agent, some: Asked, silenced: bool = False, hidden: bool = Fa
     sounds, meant = list[np.ndarray](), list[np.ndarray]()
     for rows in torch.arange(len(sound)).split(TOGETHER):
         heard = sound[rows, : int(counts[rows].max()) * TICK_SAMPLES]
-        output: Any = agent(as_batch(ended_together(heard, counts[rows]), sight[rows], meanwhile), [REPLIES])[REPLIES]
-        words = output.logits[:, -1].argmax(-1)
-        sounds += list(sound_of(said_mel(agent, output.by.levels(words)).cpu()).numpy())
-        meant.append(np.array(ANSWERS)[words.cpu().numpy()])
+        done = ask(agent, as_batch(ended_together(heard, counts[rows]), sight[rows], meanwhile), [REPLIES])
+        output: Any = done.outputs[REPLIES]
+        words, acted = output.logits.argmax(-1), done.acted[REPLY].cpu().numpy()
+        said = sound_of(said_mel(agent, output.by.levels(words)).cpu()).numpy()
+        sounds += [sound if answers else NOTHING_SAID for sound, answers in zip(said, acted, strict=True)]
+        meant.append(np.where(acted, np.array(ANSWERS)[words.cpu().numpy()], NO_ANSWER))
     return Reply(sounds, np.concatenate(meant))
 
 
@@ -199,6 +213,7 @@ def _rows(
     kinds = np.array([KINDS[question.kind] for question in some.shown.questions])
     rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in KINDS if (kinds == kind).any()}
     rows[MEANT] = float((reply.meant == some.shown.words).mean())
+    rows[MISTAKEN] = float((replied(agent, remarked(context, some)).meant != NO_ANSWER).mean())
     few = some.rows(max(8, len(some.waves) // 4))
     share = lambda sounds, of: float(understood(judge, sounds, of).mean())  # noqa: E731
     changes: tuple[tuple[str, dict[str, bool]], ...] = (

@@ -1,5 +1,5 @@
-"""The head that answers aloud: what was heard by the trunk's features, what is seen by the finer eye's cells, and the
-answer as codes of the codec.
+"""The head that answers aloud: what was heard by the ear's tokens, what is seen by the finer eye's cells, and what is
+answered as codes of the codec.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Replied(Categorical):
         seen: bool [...], whether anything is seen.
         looked: logits [..., 64] of looking at each cell; zeros where nothing is seen.
         understood: logits [..., U] of what was asked.
+        asked: logits [...] of whether it is a question that was taught; None of a head that takes all for questions.
     """
 
     by: ReplyHead = field(kw_only=True)
@@ -49,6 +50,7 @@ class Replied(Categorical):
     seen: Tensor = field(kw_only=True)
     looked: Tensor = field(kw_only=True)
     understood: Tensor = field(kw_only=True)
+    asked: Tensor | None = field(default=None, kw_only=True)
     horizon: int = MOMENTS
 
     def mode(self) -> Tensor:
@@ -60,8 +62,11 @@ class Replied(Categorical):
         return codes_of(self.by.levels(drawn))
 
     def fires(self) -> Tensor:
-        """Where something was heard, and a page asks for an answer: without one the finer eye sees nothing."""
-        return self.seen & (self.pooled["weight"].sum(-1) > 0)
+        """Where something was heard that it takes for a question, and a page asks for an answer: without one the finer
+        eye sees nothing.
+        """
+        heard = self.seen & (self.pooled["weight"].sum(-1) > 0)
+        return heard if self.asked is None else heard & (self.asked > 0)
 
     def kept(self) -> dict[str, Tensor]:
         return {**self.pooled, **self.arc}
@@ -82,12 +87,24 @@ class ReplyHead(Head):
         answers: how many words A it can answer. asked: numbers U by which the lesson asks what it understood.
         ear: the kind of the body over the ear's tokens; without one it taps ("trunk:listen", "detail"), as heads that
             were saved before there was one do.
+        refuses: whether it says, too, that what was heard is no question that it was taught, and then answers nothing.
     """
 
     carries: ClassVar[bool] = True
 
+    @property
+    def refuses(self) -> bool:
+        """Whether it leaves unanswered what it takes for no question."""
+        return self.is_asked is not None
+
     def __init__(
-        self, inlet: Inlet, answers: int, asked: int, hidden: int | None = None, ear: str | None = None
+        self,
+        inlet: Inlet,
+        answers: int,
+        asked: int,
+        hidden: int | None = None,
+        ear: str | None = None,
+        refuses: bool = False,
     ) -> None:
         super().__init__(inlet)
         width, codes = inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR]
@@ -96,6 +113,7 @@ class ReplyHead(Head):
         self.hear, self.weigh = nn.Linear(width, width), nn.Linear(width, GROUPS)
         self.means = mlp(2 * width, width, width)
         self.understands = nn.Linear(width, asked)
+        self.is_asked = nn.Linear(width, 1) if refuses else None
         self.places = nn.Parameter(torch.randn(CELLS, PLACE))
         self.asks, self.shows = nn.Linear(width, codes + PLACE + 1), nn.Linear(codes + PLACE + 1, width)
         self.answers = mlp(2 * width, 2 * width, answers)
@@ -125,7 +143,10 @@ class ReplyHead(Head):
         logits = self.answers(torch.cat((meant, shown), -1))
         seen = tapped.present[..., HEARD:].any(-1)
         understood = self.understands(meant)
-        return Replied(logits, by=self, pooled=pooled, arc=arc, seen=seen, looked=looked, understood=understood)
+        asked = None if self.is_asked is None else self.is_asked(meant)[..., 0]
+        return Replied(
+            logits, by=self, pooled=pooled, arc=arc, seen=seen, looked=looked, understood=understood, asked=asked
+        )
 
     def _heard(self, tapped: Tapped, kept: Mapping[str, Tensor] | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What was heard so far, summed up, and what the body over the ear's tokens goes on from."""

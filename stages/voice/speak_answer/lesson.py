@@ -1,7 +1,8 @@
 """The lesson `answers`: spoken questions about what is in view, answered aloud. One head alone learns.
 
 What it learns of each: which answer is true, at which things the caregiver looks, what she asked, and how the answer
-sounds in one's own voice; the last by log-mel, behind the codec's decoder, whatever it would have answered.
+sounds in one's own voice; the last by log-mel, behind the codec's decoder, whatever it would have answered. And that
+some of what is said asks nothing.
 
 It learns from log-mel that is made once and disguised anew every time, as the ear does (`hear_words.listen`), each
 question about another scene: as it needs no trunk, that takes a tenth of the time that perceiving its sound would.
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from devmind.acting.asked_aloud import PAGE
 from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
 from devmind.agent.output import masked_mean
@@ -34,21 +36,30 @@ from stages.voice.hear_words.listen import disguised, mels_of
 from stages.voice.one_head import HeadByMuon, head_lesson
 from stages.voice.parts import DETAIL, LISTEN, NAME, REPLIES, SIGHT, TEXT
 from stages.voice.say.head import MANNER
-from stages.voice.say.lesson import own_voice, said_mel
-from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, UNDERSTOOD, Question, Scenes, questions, scenes
+from stages.voice.say.lesson import how_far_off, own_voice, said_mel
+from stages.voice.speak_answer.asked import (
+    ANSWERS,
+    NO_QUESTIONS,
+    TAUGHT,
+    UNDERSTOOD,
+    Question,
+    Scenes,
+    questions,
+    scenes,
+)
 from stages.voice.utterances import alike, heard
 
 STEPS = {"tiny": 8, "nursery": 1000, "child": 4000, "adult": 10_000}
 ROWS = 32
-"""Questions of a step."""
+"""Utterances of a step."""
+ASK_NOTHING = 8
+"""Of so many one asks nothing."""
 SPOKEN, SPOKEN_ELSE = {"tiny": 44}, 2400
 """Questions that the caregiver says, each met in another room and voice every time, and about another scene."""
+SPOKEN_A_QUESTION = 3
+"""So many questions for one utterance that is none."""
 SOUNDED = 8
 """Rows whose answers are sounded: there are only 13 words, and the codec's decoder takes longest."""
-TARGETS = ("answers", "asked", "meant", "things", "manner", "mel")
-"""What is learned of a batch of the lesson."""
-PAGE = "?"
-"""What is written where an answer is wanted; the finer eye looks where there is a page."""
 
 
 def lesson(context: Context) -> Lesson:
@@ -66,34 +77,45 @@ def spoken(seed: int, size: str) -> Bank:
     return said.take(np.argsort([len(wave) for wave in said.waves], kind="stable"))
 
 
+@lru_cache(maxsize=2)
+def remarked(seed: int, size: str) -> Bank:
+    """What asks nothing, in voices of lessons."""
+    return bank("answers to nothing", seed, SPOKEN.get(size, SPOKEN_ELSE) // SPOKEN_A_QUESTION, NO_QUESTIONS, False)
+
+
 BY_TEXT: Mapping[str, Question] = {question.text: question for question in questions(TAUGHT)}
 """Questions of lessons."""
 
 
 @lru_cache(maxsize=2)
-def heard_once(seed: int, size: str) -> tuple[Tensor, ...]:
-    """Log-mel [F, 64] of each question of lessons, with a Moment before it and two behind, made once."""
-    return tuple(mels_of(spoken(seed, size).waves))
+def heard_once(seed: int, size: str) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Log-mel [F, 64] of each question of lessons and of what asks nothing, with a Moment before it and two behind,
+    made once.
+    """
+    return tuple(mels_of(spoken(seed, size).waves)), tuple(mels_of(remarked(seed, size).waves))
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` questions that are about as long, each with a scene in view.
+    """`rows` utterances, each with a scene in view: questions that are about as long, and last what asks nothing.
 
     Returns:
-        `heard`: log-mel [N, 6 + 8 T, 64]; `sight`: uint8 [N, 64, 64, 3]; and what is learned, as `targets_of` has it.
+        `heard`: log-mel [N, 6 + 8 T, 64]; `sight`: uint8 [N, 64, 64, 3]; `question` bool [N]; and what is learned of
+        the Q questions, as `targets_of` has it.
     """
     rng, generator = numpy_rng(context.seed, "answers", update), torch_generator(context.seed, "answers", update)
     every = spoken(context.seed, context.config.size)
-    mels = heard_once(context.seed, context.config.size)
-    at = alike(rng, len(mels), rows)
-    asked = [BY_TEXT[every.texts[i]] for i in at]
+    mels, others = heard_once(context.seed, context.config.size)
+    count = rows - rows // ASK_NOTHING
+    at, beside = alike(rng, len(mels), count), rng.integers(len(others), size=rows - count)
+    asked = [BY_TEXT[every.texts[i]] for i in (*at, *rng.integers(len(mels), size=rows - count))]
     shown = scenes(context, lesson_seeds(rows, context.seed, "answers", update), asked, TAUGHT)
-    mel, _ = disguised([mels[i] for i in at], generator)
-    return {"heard": mel, "sight": torch.from_numpy(shown.sight)} | targets_of(shown, rng)
+    mel, _ = disguised([*(mels[i] for i in at), *(others[i] for i in beside)], generator)
+    heard = {"heard": mel, "sight": torch.from_numpy(shown.sight), "question": torch.arange(rows) < count}
+    return heard | targets_of(shown.first(count), rng)
 
 
 def targets_of(shown: Scenes, rng: np.random.Generator) -> dict[str, Tensor]:
-    """TARGETS of questions about scenes; in which manner each answer is said is drawn.
+    """What is learned of questions about scenes; in which manner each answer is said is drawn.
 
     Returns:
         `answers` int64 [N]; `asked` int64 [N, 3], as UNDERSTOOD has it; `meant` and `things` bool [N, 64], as `Scenes`
@@ -153,24 +175,29 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def told(agent: Agent, output: Any, targets: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats of the answer, of looking at each thing and of what was asked, and the distance in log-mel of the right
-    answer as it is said.
+    """Nats of the answer, of looking at each thing, of what was asked and of whether anything was, and how far off the
+    right answer is as it is said.
 
     Args:
-        output: of the last Moment, [N, ...]; targets: TARGETS, as `lesson_batch` gives them.
+        output: of the last Moment, [N, ...]; targets: as `lesson_batch` gives them.
     """
     to = lambda name: targets[name].to(agent.device)  # noqa: E731
-    logits = output.logits
+    count = len(targets["answers"])
+    logits = output.logits[:count]
     missed = F.cross_entropy(logits, to("answers"))
-    nats = F.binary_cross_entropy_with_logits(output.looked, to("meant").float(), reduction="none")
+    nats = F.binary_cross_entropy_with_logits(output.looked[:count], to("meant").float(), reduction="none")
     looks = masked_mean(nats, to("things"))
-    parts = output.understood.split(UNDERSTOOD, -1)
+    parts = output.understood[:count].split(UNDERSTOOD, -1)
     asks = torch.stack([F.cross_entropy(part, to("asked")[:, at]) for at, part in enumerate(parts)]).sum()
     some = {name: to(name)[:SOUNDED] for name in ("answers", "manner", "mel")}
-    sounds = (said_mel(agent, output.by.levels(some["answers"], some["manner"])) - some["mel"]).abs().mean()
+    off, sounds = how_far_off(said_mel(agent, output.by.levels(some["answers"], some["manner"])), some["mel"])
     right = (logits.argmax(-1) == to("answers")).float().mean()
     scalars = {"answers": missed.detach(), "looks": looks.detach(), "asks": asks.detach(), "right": right}
-    return missed + looks + asks + sounds, {**scalars, "sounds db": 20.0 * sounds.detach()}
+    whole = missed + looks + asks + off
+    if output.asked is not None:
+        doubted = F.binary_cross_entropy_with_logits(output.asked, to("question").float())
+        whole, scalars["doubted"] = whole + doubted, doubted.detach()
+    return whole, {**scalars, "sounds db": 20.0 * sounds.detach()}
 
 
 def identity(waves: Sequence[np.ndarray], sight: np.ndarray) -> np.ndarray:

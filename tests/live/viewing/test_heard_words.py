@@ -16,6 +16,7 @@ from devmind.errors import CheckpointError
 from devmind.live.loop import LiveLoop, Tick
 from devmind.live.viewing.heard_words import HEAD, MOST, PAUSE_S, HeardWords, has_passed
 from devmind.live.virtual import SoundMailbox, VirtualClock
+from devmind.moment import Moment
 from devmind.raised import raised
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
@@ -104,7 +105,7 @@ def see(heard: HeardWords, time_s: float, logits: Any, present: bool = True) -> 
         SimpleNamespace(  # type: ignore[arg-type]
             output=SimpleNamespace(outputs={HEAD: Categorical(logits)}),
             percepts=SimpleNamespace(encoded={EAR: ear}),
-            moment=SimpleNamespace(time_s=time_s),
+            moment=Moment(time_s, {"sound": np.zeros((1, 1600), np.float32)} if present else {}),
         )
     )
 

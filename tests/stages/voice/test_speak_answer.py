@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from devmind.acting import Actor
+from devmind.acting.asked_aloud import ask
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.taps import read_tap
@@ -32,7 +33,9 @@ from stages.voice.speak_answer.asked import (
     ANSWERS,
     HELD_OUT,
     KINDS,
+    NO_QUESTIONS,
     PAIRS,
+    STRANGE_REMARKS,
     TAUGHT,
     Question,
     answers_to,
@@ -141,6 +144,44 @@ def test_it_answers_moment_by_moment_as_at_once_and_only_where_a_page_asks(tmp_p
         told = done.outputs[parts.REPLIES].numbers()[0]
         torch.testing.assert_close(told, output.logits[0, -1], atol=1e-4, rtol=1e-4)
         assert torch.equal(done.outputs[parts.REPLIES].mode()[0], wanted)
+    alone = ask(agent, batch, (parts.REPLIES,))
+    assert bool(alone.acted[parts.REPLY][0])
+    torch.testing.assert_close(alone.outputs[parts.REPLIES].numbers()[0], told, atol=1e-4, rtol=1e-4)
+
+
+def test_who_takes_what_it_hears_for_no_question_says_nothing(tmp_path: Path) -> None:
+    agent: Any = tiny_agent()
+    parts.admit(agent)
+    head: Any = agent.eval().head(parts.REPLIES)
+    some = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=8).rows(2)
+    with torch.no_grad():  # an eye that is born sees nothing
+        agent.encoder(parts.DETAIL).things.bias.fill_(1.0)
+        for bias, answers in ((-20.0, False), (20.0, True)):
+            head.is_asked.bias.fill_(bias)
+            reply = exam.replied(agent, some)
+            assert [bool(np.abs(sound).max() > 0) for sound in reply.sounds] == [answers] * 2
+            assert [word != exam.NO_ANSWER for word in reply.meant] == [answers] * 2
+
+
+def test_what_asks_nothing_is_said_in_lessons_and_exams_and_none_in_both() -> None:
+    asked = {question.text for question in questions(PAIRS)}
+    assert not set(NO_QUESTIONS) & asked
+    assert not set(STRANGE_REMARKS) & (asked | set(NO_QUESTIONS))
+    assert set(" ".join((*NO_QUESTIONS, *STRANGE_REMARKS)).split()) <= set(formants.SAID), "without espeak-ng, too"
+
+
+def test_a_lesson_asks_nothing_in_one_of_eight_and_learns_to_tell(tmp_path: Path) -> None:
+    context, agent = tiny_context(tmp_path), tiny_agent(3)
+    parts.admit(agent)
+    batch = lesson.lesson_batch(context, 0, 16)
+    assert batch["question"].tolist() == [True] * 14 + [False] * 2
+    assert len(batch["heard"]) == len(batch["sight"]) == 16
+    assert len(batch["answers"]) == len(batch["meant"]) == 14
+    nats = [lesson.loss(agent, batch)[1]["doubted"]]
+    for turned in (False, True):
+        agent.head(parts.REPLIES).is_asked.bias.data.fill_(-20.0 if turned else 20.0)
+        nats.append(lesson.loss(agent, batch)[1]["doubted"])
+    assert nats[1] < nats[2], "most of it are questions"
 
 
 def test_in_the_lesson_the_head_reads_what_it_reads_in_a_life(tmp_path: Path) -> None:
@@ -166,14 +207,14 @@ def test_in_the_lesson_the_head_reads_what_it_reads_in_a_life(tmp_path: Path) ->
 def test_only_the_head_learns_and_a_short_lesson_lessens_what_is_missed(tmp_path: Path) -> None:
     pupil, context = tiny_agent(3), tiny_context(tmp_path)
     parts.admit(pupil)
-    batch = lesson.lesson_batch(context, 0, 6)
+    batch = lesson.lesson_batch(context, 0, 8)
     learner: Any = lesson.lesson(context).make_learner(pupil, context)
     assert isinstance(learner, HeadByMuon)
     learner.steps = 60
     kept = {name: value.clone() for name, value in pupil.state_dict().items()}
     learner.begin(0)
     told = [learner.update(batch, step) for step in range(60)]
-    for name in ("answers", "looks", "asks"):
+    for name in ("answers", "looks", "asks", "doubted"):
         assert float(told[-1][name]) < 0.6 * float(told[0][name]), name
     changed = {name for name, value in pupil.state_dict().items() if not torch.equal(value, kept[name])}
     assert any(".memory." in name for name in changed)
@@ -186,8 +227,10 @@ def test_a_head_that_was_saved_before_it_had_a_body_for_the_ear_goes_by_the_trun
     parts.admit(agent)
     entry = next(entry for entry in agent.config.heads if entry["name"] == parts.REPLIES)
     entry["tap"] = ["trunk:listen", "detail"]
-    del entry["options"]["ear"]
+    del entry["options"]["ear"], entry["options"]["refuses"]
     old: Any = Agent(agent.config).eval()
+    with torch.no_grad():  # an eye that is born sees nothing
+        old.encoder(parts.DETAIL).things.bias.fill_(1.0)
     context = tiny_context(tmp_path)
     asked = exam.asked(context, "test", questions(TAUGHT), TAUGHT, n=2).rows(2)
     with torch.inference_mode():
@@ -224,7 +267,9 @@ def test_who_answers_rightly_in_its_own_voice_reaches_the_ceiling_and_shuffled_a
     assert untaught.score < 0.4
     assert {exam.UNTAUGHT, exam.QUESTION_ALONE} <= set(untaught.floors)
     assert 0.2 < untaught.floors[exam.QUESTION_ALONE] < 0.7
-    assert {exam.SILENCED, exam.HIDDEN, exam.MEANWHILE, exam.STRANGE, exam.MEANT, exam.OWN} <= set(untaught.rows)
+    assert {exam.SILENCED, exam.HIDDEN, exam.MEANWHILE, exam.STRANGE, exam.MEANT, exam.MISTAKEN, exam.OWN} <= set(
+        untaught.rows
+    )
     assert len(untaught.exhibits) >= 4
     assert (tmp_path / "recognisers" / "speak_answer.npz").is_file()
     own = own_voice(False)

@@ -1,0 +1,57 @@
+"""A question that is spoken, answered aloud: one episode of an Actor, the same in an exam and in a life.
+
+It hears Moment by Moment; in the last one a page asks for an answer, and what is asked about is in view. Who answers is
+a head of an effector of its own, by codes of sound that are those of `utter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from devmind.acting.actor import Actor
+from devmind.agent.acting import StepOutput
+from devmind.agent.agent import Agent
+from devmind.agent.batch import Batch, at_tick, collate
+from devmind.agent.heads import Head
+from devmind.agent.taps import taps_trunk
+from devmind.moment import Moment, Sense
+
+REPLY, UTTER = "reply", "utter"
+"""The effector that answers what is asked aloud, and the one whose codes it answers by."""
+PAGE = "?"
+"""What is written where an answer is wanted; the finer eye looks where there is a page."""
+
+
+def ask(agent: Agent, asked: Batch, heads: Sequence[str]) -> StepOutput:
+    """What comes of the last Moment of episodes [N, T, ...] in which something is asked.
+
+    Args:
+        heads: those that may answer, in order. A row for which none does is not `acted` upon.
+    """
+    trunk = any(taps_trunk(agent.tap_of(head)) for head in heads)
+    n, ticks = asked["first"].shape
+    actor = Actor(agent, n, effectors=(REPLY,), trunk=trunk, beliefs=False, standing={REPLY: tuple(heads)})
+    for tick in range(ticks - 1):
+        actor.act(at_tick(asked, tick))
+    return actor.act(at_tick(asked, ticks - 1))
+
+
+def as_asked(heard: Sequence[Moment], sight: Sense | None) -> Batch:
+    """What a life heard, and what is in view, as an episode of one row."""
+    row = [Moment(one.time_s, {"sound": one.senses["sound"]}, first=not number) for number, one in enumerate(heard)]
+    seen = {} if sight is None else {"sight": sight}
+    return collate([[*row[:-1], Moment(row[-1].time_s, {**row[-1].senses, **seen, "text": PAGE}, first=len(row) == 1)]])
+
+
+def sounded(agent: Agent, codes: torch.Tensor) -> np.ndarray | None:
+    """How codes [T, ...] of an answer sound, float32 [1, S]; None where no head of `utter` can tell."""
+    for name in agent.heads_of(UTTER, standby=True):
+        if type(agent.head(name)).as_sound is not Head.as_sound:
+            with torch.inference_mode():
+                made = agent.head(name).as_sound(codes.to(agent.device))
+            assert made is not None
+            return np.asarray(made.float().cpu().numpy()[None], np.float32)
+    return None

@@ -1,0 +1,216 @@
+"""A question that is spoken in a life is answered aloud by the head that the exam asks; what asks nothing is not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.acting.asked_aloud import REPLY, as_asked, ask, sounded
+from devmind.agent.agent import Agent
+from devmind.live.life import Life
+from devmind.live.loop import Tick
+from devmind.live.replying import EXAM, Replied, Replying
+from devmind.live.viewing.heard_words import END_S, LEAD_S, HeardWords
+from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
+from devmind.memory import Memory, open_store
+from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
+from devmind.raised import raised
+from devmind.testing import tiny_agent, tiny_context
+from devmind.worlds.room import Room
+from stages.reflex import parts
+from stages.voice import parts as parts_of_voice
+from stages.voice.codec import codes_of, levels_of
+from stages.voice.echo.lesson import decode
+from stages.voice.speak_answer import exam
+from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, questions
+from stages.voice.vocoder import sound_of
+from tests.live.test_own_voice import Mouth
+from tests.live.test_spoken_to import PASSED, WORDS, Ears, Spoken
+
+FAILED = {"skills": [{"measures": [{"name": f"{EXAM}scenes", "passed": False}]}]}
+QUESTION, REMARK = 20.0, -20.0
+"""What the head takes all that it hears for."""
+
+
+class Listening(Ears):
+    """Hears words of a script, and keeps how they sounded."""
+
+    def see(self, tick: Tick) -> None:
+        """The next word of the script."""
+        self._keep(tick.moment)
+        super().see(tick)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("run")
+    (run / "journal.jsonl").touch()
+    agent = tiny_agent(2)
+    parts.admit(agent)
+    parts_of_voice.admit(agent)
+    agent.save_pretrained(run / "milestones" / "01-voice")
+    return run / "milestones" / "01-voice"
+
+
+def takes_for(agent: Any, what: float) -> Any:
+    """An agent that sees things, and takes all that it hears for a question, or for none."""
+    with torch.no_grad():
+        agent.encoder(parts_of_voice.DETAIL).things.bias.fill_(1.0)
+        agent.head(parts_of_voice.REPLIES).is_asked.bias.fill_(what)
+    return agent
+
+
+@pytest.fixture
+def home(run: Path) -> Iterator[Spoken]:
+    with Spoken(run, Mouth()) as home:
+        home.life.heard = home.ears = Listening(takes_for(home.life.loop.agent, QUESTION))
+        yield home
+
+
+def test_a_spoken_question_is_answered_by_the_head_of_the_exam_in_its_own_voice(
+    home: Spoken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent: Any = home.life.loop.agent
+    put: list[tuple[Any, ...]] = []
+
+    def noted(heard: Any, sight: Any) -> Any:
+        put.append((heard, sight))
+        return as_asked(heard, sight)
+
+    monkeypatch.setattr("devmind.live.replying.as_asked", noted)
+    home.live(3)
+    home.say("what", "is", "that")
+    spoken = home.until(home.life.spoken_to.shown)
+    assert home.life.speaker.said == [], "no words are spoken"
+    [make] = home.life.speaker.makers
+    [(heard, sight)] = put
+    assert len(heard) == 6 + round(END_S * TICK_HZ), "all that was heard, and the quiet behind it"
+    done = ask(agent, as_asked(heard, sight), (parts_of_voice.REPLIES,))
+    output: Any = done.outputs[parts_of_voice.REPLIES]
+    word = ANSWERS[int(output.logits[0].argmax())]
+    assert spoken["text"] == "what is that"
+    assert spoken["sure"] == pytest.approx(float(output.probabilities().max()), abs=0.01)
+    assert (spoken["answer"], spoken["number"]) == (word, 1)
+    with torch.inference_mode():
+        wanted = sound_of(decode(agent, levels_of(output.mode()).float()).flatten(1, 2))
+    torch.testing.assert_close(torch.from_numpy(make()), wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_what_it_takes_for_no_question_is_answered_by_words(home: Spoken) -> None:
+    takes_for(home.life.loop.agent, REMARK)
+    home.live(3)
+    home.say("what", "is", "that")
+    home.until(lambda: home.life.speaker.said)
+    assert home.life.speaker.makers == []
+    assert "sure" not in home.until(home.life.spoken_to.shown)
+
+
+def test_a_sentence_that_gives_a_name_teaches_it_whatever_the_head_takes_it_for(home: Spoken) -> None:
+    home.until(lambda: home.life.holding.square)
+    home.say("this", "is", "a", "cup")
+    home.until(lambda: home.life.child.names.known().get("cup"))
+    assert home.life.speaker.makers == []
+
+
+def test_who_is_asked_depends_on_exams_names_and_a_speaker(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, mouth = takes_for(Agent.from_pretrained(run), QUESTION), Mouth()
+    one = (parts_of_voice.REPLIES,)
+    assert Replying(mouth, {}).heads(agent, None) == one
+    assert Replying(mouth, {}).heads(agent, PASSED) == one, "it was examined in something else"
+    assert Replying(mouth, {}).heads(agent, FAILED) == ()
+    assert Replying(mouth, {REPLY: one}).heads(agent, FAILED) == one
+    assert Replying(None, {}).heads(agent, None) == ()
+    monkeypatch.setattr(type(agent.head(parts_of_voice.REPLIES)), "refuses", False)
+    assert Replying(mouth, {}).heads(agent, None) == (), "it would answer whatever is said"
+    assert Replying(mouth, {REPLY: one}).heads(agent, None) == one
+    monkeypatch.undo()
+    assert Replying(mouth, {}).heads(tiny_agent(), None) == ()
+    rng = np.random.default_rng(0)
+    heard = [Moment(0.1 * at, {"sound": rng.normal(0, 0.1, (1, 1600)).astype(np.float32)}) for at in range(12)]
+    sight = rng.integers(0, 255, (64, 64, 3), np.uint8)
+    replied = Replying(mouth, {}).reply(agent, None, heard, sight)
+    assert isinstance(replied, Replied)
+    assert replied.word in ANSWERS
+    assert Replying(mouth, {}).reply(agent, None, heard, None) is None, "there is nothing to look at"
+    assert Replying(mouth, {}).reply(agent, None, [], sight) is None
+    assert len(mouth.makers) == 1
+
+
+def said_by(agent: Any, sound: np.ndarray) -> str:
+    """Which of its answers this sound [1, S] is."""
+    head = agent.head(parts_of_voice.REPLIES)
+    with torch.inference_mode():  # one by one: where phases begin hangs on how many are made at once
+        every = [sounded(agent, codes_of(head.levels(torch.tensor([at])))[0]) for at in range(len(ANSWERS))]
+    sounds = np.concatenate([one for one in every if one is not None])
+    off = np.abs(sounds - sound).mean(1)
+    assert off.min() < 0.1 * np.partition(off, 1)[1]
+    return ANSWERS[int(off.argmin())]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_agent_behind_voice_answers_in_a_life_as_in_its_exam(tmp_path: Path) -> None:
+    """Six questions in voices of no lesson about scenes never seen, one after another in one life."""
+    folder, mouth = raised()["after-voice"], Mouth()
+    agent = Agent.from_pretrained(folder).eval()
+    some = exam.asked(tiny_context(tmp_path), "asked in a life", questions(TAUGHT), TAUGHT, n=6).rows(6)
+    with torch.inference_mode():
+        wanted = exam.replied(agent, some).meant
+    clock, ear = VirtualClock(), SoundMailbox()
+    eye, answered = Mailbox("sight", clock, looks_itself=True), list[str]()
+    room = Room({"eye": eye, "ear": ear}, now=clock.now, sleep=clock.sleep)
+    named = {REPLY: (parts_of_voice.REPLIES,)}
+    with Life(agent, room, Memory(open_store(None)), folder, speaker=mouth, answers=named) as life:
+        ticks = life.loop.ticks()
+        for wave, sight in zip(some.waves, some.shown.sight, strict=True):
+            sound = np.pad(wave, (TICK_SAMPLES, -len(wave) % TICK_SAMPLES + 20 * TICK_SAMPLES))
+            for part in sound.reshape(-1, 1, TICK_SAMPLES):
+                eye.post(sight)
+                ear.post(part)
+                next(ticks)
+            count = len(answered) + 1
+            give_up_s = time.monotonic() + 20
+            while life.spoken_to.shown().get("number") != count and time.monotonic() < give_up_s:
+                life.loop.calls.run()
+                time.sleep(0.01)
+            answered.append(said_by(agent, mouth.makers.pop()()) if mouth.makers else "")
+        life.loop.calls.close()
+    print(f"\n{list(zip(some.shown.texts, some.shown.words.tolist(), wanted.tolist(), answered, strict=True))}")
+    assert sum(one == other for one, other in zip(answered, wanted.tolist(), strict=True)) >= 5
+    assert sum(one == other for one, other in zip(answered, some.shown.words.tolist(), strict=True)) >= 4
+
+
+def test_an_answer_that_nobody_knows_how_to_sound_is_none() -> None:
+    assert sounded(tiny_agent(), torch.zeros(10, 4, 2, dtype=torch.int64)) is None
+
+
+def test_a_sentence_sounds_from_a_little_before_its_first_word_and_never_as_what_it_said_itself() -> None:
+    agent = tiny_agent()
+    parts_of_voice.admit(agent)
+    ears = Ears(agent)
+    word = lambda said: np.eye(len(WORDS))[WORDS.index(said)] * 0.9  # noqa: E731
+
+    def live(start: int, count: int, *, deaf: bool = False) -> None:
+        for tick in range(start, start + count):
+            ears._keep(Moment(tick / TICK_HZ, {} if deaf else {"sound": np.full((1, 1600), tick, np.float32)}))
+
+    def heard() -> list[int]:
+        return [round(one.time_s * TICK_HZ) for one in ears.said]
+
+    live(0, 30)
+    ears._add(word("cup"), 2.0)
+    assert ears.sentence(2.0 + END_S) == "cup"
+    assert heard() == list(range(round((2.0 - LEAD_S) * TICK_HZ), 30))
+    live(30, 2)
+    live(32, 3, deaf=True)
+    live(35, 3)
+    ears._add(word("cup"), 3.6)
+    assert ears.sentence(3.6 + END_S) == "cup"
+    assert heard() == [35, 36, 37], "what came before it spoke is no part of it"
+    assert isinstance(ears, HeardWords)
