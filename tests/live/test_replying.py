@@ -23,7 +23,6 @@ from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
 from devmind.raised import raised
 from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.room import Room
-from stages.reflex import parts
 from stages.voice import parts as parts_of_voice
 from stages.voice.codec import codes_of, levels_of
 from stages.voice.echo.lesson import decode
@@ -31,7 +30,7 @@ from stages.voice.speak_answer import exam
 from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, questions
 from stages.voice.vocoder import sound_of
 from tests.live.test_own_voice import Mouth
-from tests.live.test_spoken_to import PASSED, WORDS, Ears, Spoken
+from tests.live.test_spoken_to import PASSED, WORDS, Ears, Spoken, admitted_to_voice
 
 FAILED = {"skills": [{"measures": [{"name": f"{EXAM}scenes", "passed": False}]}]}
 QUESTION, REMARK = 20.0, -20.0
@@ -49,13 +48,7 @@ class Listening(Ears):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("run")
-    (run / "journal.jsonl").touch()
-    agent = tiny_agent(2)
-    parts.admit(agent)
-    parts_of_voice.admit(agent)
-    agent.save_pretrained(run / "milestones" / "01-voice")
-    return run / "milestones" / "01-voice"
+    return admitted_to_voice(tmp_path_factory.mktemp("run"))
 
 
 def takes_for(agent: Any, what: float) -> Any:

@@ -87,15 +87,19 @@ class Spoken:
         self.live(len(words))
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("run")
+def admitted_to_voice(run: Path) -> Path:
+    """The milestone, in the folder of a run, of an agent that has all parts of voice and was taught nothing."""
     (run / "journal.jsonl").touch()
     agent = tiny_agent(2)
     parts.admit(agent)
     parts_of_voice.admit(agent)
     agent.save_pretrained(run / "milestones" / "01-voice")
     return run / "milestones" / "01-voice"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return admitted_to_voice(tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
-from devmind import worlds
 from devmind.agent.agent import Agent
-from devmind.config import load
 from devmind.curriculum.stage import Context
 from devmind.testing import tiny_agent
 from stages.language import calling, lessons, parts
 from stages.language.caregiver.scene import HELD_OUT
 from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, OBJECTS
 from stages.language.senses import lesson as senses
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return Context(load("tiny"), 0, "cpu", tmp_path, worlds.make)
-
-
-@pytest.fixture
-def agent() -> Agent:
-    agent = tiny_agent()
-    agent.add_encoder("sight")
-    parts.admit(agent)
-    agent.config.stages = ["reflex", "language"]
-    return agent
 
 
 def test_pictures_are_of_taught_pairs_in_both_lights_beside_an_empty_page(context: Context) -> None:

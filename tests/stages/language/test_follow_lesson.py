@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +10,8 @@ import torch
 
 pytest.importorskip("minigrid")
 
-from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.agent.taps import Tapped
-from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
 from devmind.errors import MomentError
@@ -25,11 +22,6 @@ from stages.language.follow import exam, learner, lesson, rewards, rooms, symmet
 from stages.language.follow.head import FollowHead
 
 LOCAL, PICK_UP = lesson.ROOMS[1:]
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return Context(load("tiny"), 0, "cpu", tmp_path, worlds.make)
 
 
 @pytest.fixture

@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from devmind import worlds
 from devmind.agent.agent import Agent
-from devmind.config import load
 from devmind.curriculum.ablation import identity_trunk, taught_by_controls
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import LAYERS
 from devmind.learners.joint import JointLoss
-from devmind.testing import tiny_agent
 from stages.language import lessons, parts
 from stages.language.follow import lesson as follow
 from stages.language.name import lesson as name
@@ -25,20 +22,6 @@ from stages.language.senses import lesson as senses
 from stages.language.stage import LanguageStage
 
 TURNS = lessons.TURNS[lessons.TALK]
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> Context:
-    return Context(load("tiny"), 0, "cpu", tmp_path, worlds.make)
-
-
-@pytest.fixture
-def agent() -> Agent:
-    agent = tiny_agent()
-    agent.add_encoder("sight")
-    parts.admit(agent)
-    agent.config.stages = ["reflex", "language"]
-    return agent
 
 
 def test_each_part_has_its_turns_and_goes_on_from_its_last(context: Context) -> None:
