@@ -106,8 +106,8 @@ class RunConfig(Section):
     attempts: int = Field(
         1,
         ge=1,
-        description="how often a stage is taught while it fails a gate, at most: again at half its steps; a curriculum "
-        "has 2, unless this is given",
+        description="how often a stage is taught while it fails a gate, at most: again at half its steps, and the "
+        "attempt that reached most is kept; a curriculum has 2, unless this is given",
     )
     trunk: TrunkConfig = TrunkConfig()
     text: TextConfig = TextConfig()

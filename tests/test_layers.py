@@ -34,6 +34,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "teaching",
         "timing",
         "ablation",
+        "attempts",
         "results",
         "night",
         "run_exams",

@@ -137,10 +137,10 @@ def _label(event: dict[str, Any]) -> str:
     return event["lesson"] + (" (again)" if event.get("attempt") else "")
 
 
-def _sat_exams(journal: Journal) -> list[str]:
-    """The weights that sat the exams held last."""
-    exams = list(journal.events("exam"))
-    return sorted({event["agent"] for event in exams if event["when"] == exams[-1]["when"] and "agent" in event})
+def _sat_exams(journal: Journal, attempt: int) -> list[str]:
+    """The weights that sat the exams of `attempt`."""
+    exams = journal.events("exam")
+    return sorted({event["agent"] for event in exams if event["when"] == f"attempt {attempt}" and "agent" in event})
 
 
 def answered(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:
@@ -198,9 +198,10 @@ def assemble(
     agent: Agent,
     journal: Journal,
     config: RunConfig,
+    attempt: int,
     **extra: Any,
 ) -> dict[str, Any]:
-    """results.json of one stage; `extra` are the entries only the runner knows."""
+    """results.json of one stage, of the `attempt` that is kept; `extra` are the entries only the runner knows."""
     own = [item for item in examined if item.stage == stage.name]
     start, machines = next(journal.events("start")), list(journal.events("machine"))
     return {
@@ -226,11 +227,13 @@ def assemble(
             "gflops": [event["gflops"] for event in machines],
             "changes": {key: list(pair) for key, pair in differences(config).items()},
             "agent_sha256": agent.sha256(),
-            "exam_sha256": _sat_exams(journal),
+            "exam_sha256": _sat_exams(journal, attempt),
             "parameters": sum(p.numel() for p in agent.parameters()),
             "started_from": start["agent"],
             "predecessor_failed": start["predecessor_failed"],
             "interruptions": sum(1 for _ in journal.events("resumed")),
+            "attempt": attempt,
+            "attempts": 1 + max((event.get("attempt", 0) for event in lessons_done(journal)), default=0),
         },
         "lessons": lessons(journal),
         "skills": plain(examined, config.exam.bootstrap),

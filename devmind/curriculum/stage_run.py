@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from devmind.checkpointing.lock import locked
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
 from devmind.curriculum.ablation import Control, compared, differences, fresh_trunk, identity_trunk
+from devmind.curriculum.attempts import Outcome, kept, put_aside
 from devmind.curriculum.examining import Examined, beside_scores, decide, examine_skill
 from devmind.curriculum.finished import RunResult, finished_run, identity, result
 from devmind.curriculum.journal import Journal
@@ -34,22 +34,9 @@ from devmind.curriculum.stage import Context, Lesson, Stage, check_lessons
 from devmind.curriculum.start import give_hearing, give_reading, load_stage, make_context, missing_parts, starting_agent
 from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Interrupted, position
-from devmind.curriculum.untouched import Untouched, untouched
+from devmind.curriculum.untouched import untouched
 from devmind.errors import CheckpointError, ConfigError
 from devmind.report.page import render
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What exams found: of earlier stages before the lessons, and of all that was examined behind them.
-
-    Attributes:
-        untouched: what makes sure that the earlier stages' exams need not be sat again; None where they were.
-    """
-
-    before: Sequence[Examined] = ()
-    examined: Sequence[Examined] = ()
-    untouched: Untouched | None = None
 
 
 class StageRun:
@@ -104,7 +91,7 @@ class StageRun:
             agent = self._resume() if start else self._begin()
             earlier = self._earlier(agent)
             trunk = {name: value.clone() for name, value in agent.trunk.state_dict().items()}
-            outcome = self._teach_and_examine(agent, earlier)
+            agent, outcome = self._teach_and_examine(agent, earlier)
             self._finish(agent, outcome, made.trunk_moved(trunk, agent))
         return self._result()
 
@@ -182,16 +169,26 @@ class StageRun:
 
     # -- teaching
 
-    def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage]) -> Outcome:
-        outcome = Outcome()
-        saved = self._position()
+    def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage]) -> tuple[Agent, Outcome]:
+        """All attempts: the agent of the one that is kept, and what it was found to be."""
+        retained = earlier if self.retains else ()
+        outcome, saved = Outcome(), self._position()
         for attempt in range(saved["attempt"] if saved else 0, self.config.attempts):
             self._teach(agent, earlier, attempt, saved)
             saved = None
-            outcome = self._examine(agent, earlier if self.retains else (), f"attempt {attempt}")
-            if all(item.verdict.passed for item in outcome.examined if item.stage == self.stage.name):
+            outcome = self._examine(agent, retained, attempt)
+            passed, _ = outcome.reached(self.stage.name)
+            if passed or attempt + 1 == self.config.attempts:
                 break
-        return outcome
+            put_aside(agent, self.out, attempt)
+
+        def examine(other: Agent, attempt: int) -> Outcome:
+            return self._examine(other, retained, attempt)
+
+        best = kept(agent, outcome, self.stage.name, self.out, self.context.device, examine)
+        if best[1] is not outcome:
+            say(f"attempt {best[1].attempt + 1} reached more than the last one, and is kept")
+        return best
 
     def _teach(self, agent: Agent, earlier: Sequence[Stage], attempt: int, saved: dict[str, Any] | None) -> None:
         lessons = list(self.stage.lessons(self.context))
@@ -254,10 +251,11 @@ class StageRun:
 
     # -- examining and ending
 
-    def _examine(self, agent: Agent, earlier: Sequence[Stage], when: str) -> Outcome:
+    def _examine(self, agent: Agent, earlier: Sequence[Stage], attempt: int) -> Outcome:
         """The stage's own exams, and those of earlier stages where it has changed anything that they use; where it has
         not, what is known of those holds.
         """
+        when = f"attempt {attempt}"
         before, same = self._inherited(earlier), None
         if earlier:
             start = self.journal.last("start") or {}
@@ -271,7 +269,7 @@ class StageRun:
             keep_exams(before, agent, self.context, when)
             sits, known = [self.stage], []
         examined = run_exams(sits, agent, self.context, self.journal, when, known, self.stage.name)
-        return Outcome(before, examined if same is None else [*before, *examined], same)
+        return Outcome(before, examined if same is None else [*before, *examined], same, attempt)
 
     def _before(self, found: list[Examined], earlier: Sequence[Stage], given: Agent) -> list[Examined]:
         """The exams of earlier stages that retention is measured against, of the agent that was given to this run: as
@@ -308,7 +306,7 @@ class StageRun:
         start = self.journal.last("start") or {}
         old = (read_results(Path(start["agent"])) if start.get("agent") else None) or {}
         results = made.assemble(
-            self.stage, examined, agent, self.journal, self.config,
+            self.stage, examined, agent, self.journal, self.config, outcome.attempt,
             retention=made.retained(outcome.before, examined, self.config.exam.bootstrap),
             matrix=made.matrix(self.stage.name, made.matrix_row(examined), old.get("matrix")),
             trunk_moved=moved,

@@ -56,6 +56,16 @@ class Run(Part):
     started_from: str | None = Field(description="folder of the agent it went on from; null for a newborn")
     predecessor_failed: bool = Field(description="that agent had failed its gate")
     interruptions: int
+    attempt: int = Field(0, description="which attempt at the stage this is; 0 is the first")
+    attempts: int = Field(1, description="how often the stage was taught; the attempt that reached most is kept")
+
+    @property
+    def attempt_said(self) -> str:
+        """Which of several attempts was kept; '' where there was one."""
+        if self.attempts == 1:
+            return ""
+        which = "the first" if self.attempt == 0 else "the last" if self.attempt + 1 == self.attempts else "another"
+        return f"the stage was taught {self.attempts} times; {which} attempt reached most, and is kept"
 
     @property
     def is_trial(self) -> bool:

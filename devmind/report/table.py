@@ -68,6 +68,8 @@ def _remarks(results: Results) -> list[str]:
     ]
     if results.run.predecessor_failed:
         said.append("started from a run that failed its gate")
+    if results.run.attempt_said:
+        said.append(results.run.attempt_said)
     said += [f"{name}, against its twin: {one.said}" for name, one in _differences(results)]
     if unasked := [one.name for skill in results.skills for one in skill.measures if one.twin == "not asked"]:
         said.append(f"whether it is above its twin was not asked: {', '.join(unasked)}")

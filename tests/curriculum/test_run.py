@@ -39,6 +39,7 @@ STAGES = {
 
 @pytest.fixture(autouse=True)
 def own_stages(monkeypatch):
+    monkeypatch.setitem(STAGES, "forgetting", ForgettingStage())
     for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
     monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
@@ -216,6 +217,64 @@ def test_a_stage_without_what_it_requires_is_refused(tmp_path):
 def test_a_stage_that_fails_is_repeated_as_often_as_asked(tmp_path):
     result = runner.run_stage("strict", config(attempts=2), out=tmp_path / "run")
     assert [e["attempt"] for e in Journal(result.out / "journal.jsonl").events("lesson_done")] == [0, 0, 1, 1]
+
+
+class ForgettingStage(LampStage):
+    """Fails by a gate that nobody reaches; taught again, it unlearns what it had reached."""
+
+    def __init__(self):
+        super().__init__(name="forgetting")
+        gate = Gate([Threshold("forgetting-lit", 1.01), Threshold("forgetting-lit", 0.4, goal=True)])
+        self.skills = (replace(self.skills[0], gate=gate),)
+
+    def lessons(self, context):
+        def turned(make):
+            def learner(agent, context):
+                made = make(agent, context)
+
+                def loss(agent, batch):
+                    value, scalars = self.loss(agent, batch)
+                    return (-value if made.again else value), scalars
+
+                made.loss = loss
+                return made
+
+            return learner
+
+        return [replace(lesson, make_learner=turned(lesson.make_learner)) for lesson in super().lessons(context)]
+
+
+def test_of_two_attempts_the_one_that_reached_more_is_kept(tmp_path):
+    once = runner.run_stage("forgetting", config(), out=tmp_path / "once")
+    twice = runner.run_stage("forgetting", config(attempts=2), out=tmp_path / "twice")
+    again = runner.run_stage("strict", config(attempts=2), out=tmp_path / "strict")
+    assert weights(twice) == weights(once), "the repeat undid what the first attempt had learned"
+    results = json.loads((twice.out / "reports/forgetting/results.json").read_text())
+    assert (results["run"]["attempt"], results["run"]["attempts"]) == (0, 2)
+    assert results["run"]["exam_sha256"] == [weights(twice)]
+    first, last = Journal(twice.out / "journal.jsonl").events("exam")
+    assert results["skills"][0]["measures"][0]["score"] == pytest.approx(first["scores"]["forgetting-lit"], abs=1e-4)
+    assert first["scores"]["forgetting-lit"] > last["scores"]["forgetting-lit"] + 0.3
+    assert "the first attempt reached most" in (twice.out / "reports/forgetting/report.html").read_text()
+    kept = json.loads((again.out / "reports/lamps/results.json").read_text())["run"]
+    assert (kept["attempt"], kept["attempts"]) == (1, 2), "of equals the later"
+
+
+def test_which_attempt_is_kept_does_not_depend_on_a_stop_in_the_repeat(tmp_path, monkeypatch):
+    write = Journal.write
+
+    def stopping(self, event, **values):
+        write(self, event, **values)
+        if event == "progress" and values["attempt"] == 1 and values["lesson"] == "two" and values["step"] >= 3:
+            raise Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr(Journal, "write", stopping)
+    with pytest.raises(Interrupted):
+        runner.run_stage("forgetting", config(attempts=2), out=tmp_path / "run")
+    monkeypatch.setattr(Journal, "write", write)
+    stopped = runner.run_stage("forgetting", config(attempts=2), out=tmp_path / "run")
+    assert json.loads((stopped.out / "reports/forgetting/results.json").read_text())["run"]["attempt"] == 0
+    assert weights(stopped) == weights(runner.run_stage("forgetting", config(), out=tmp_path / "once"))
 
 
 def test_a_lesson_that_is_taught_again_is_told_so(tmp_path, monkeypatch):
