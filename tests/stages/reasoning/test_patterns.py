@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.sliding import SlidingRules
 from stages.reasoning.puzzles.lesson import for_exams
-from stages.reasoning.sliding import lesson, patterns
-from stages.reasoning.sliding.exam import manhattan
+from stages.reasoning.sliding import exam, lesson, patterns
+from stages.reasoning.sliding.exam import manhattan, tabled
 from stages.reasoning.sliding.lesson import along, boards, perimeter
 from stages.reasoning.sliding.patterns import left, tables, ways
 
@@ -74,6 +78,19 @@ def test_a_search_that_is_given_up_gives_no_way(monkeypatch: pytest.MonkeyPatch)
     none = ways(5, np.random.default_rng(0))
     assert none.tiles.shape == (0, 16)
     assert len(none.moves) == len(none.first) == 0
+
+
+def test_15_puzzles_of_a_file_stand_beside_both_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    near, context = perimeter(4), tiny_context(tmp_path)
+    some = np.flatnonzero(near.fewest == 14)[:8]
+    (tmp_path / "puzzles").mkdir()
+    lines = (f"{' '.join(map(str, near.tiles[row]))}\t{near.fewest[row]}" for row in some)
+    (tmp_path / exam.FIFTEEN_FILE).write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(exam, "costs", lambda agent, side, tiles: tabled(tiles))
+    solved, length = exam.fifteens(tiny_agent(), replace(context, data=tmp_path))
+    assert solved.floors == {exam.HAND: 1.0, exam.TABLED: 1.0}
+    assert solved.score == 1.0, "who knows as much as the tables solves as much"
+    assert length.score == length.floors[exam.TABLED]
 
 
 def test_boards_of_lessons_are_far_and_near_and_none_is_an_exams(monkeypatch: pytest.MonkeyPatch) -> None:
