@@ -59,7 +59,7 @@ TRIED = 30
 LIGHTS = 3
 """And so many of Lights Out."""
 COSTS = Costs(parts.SLIDES, parts.SLIDE_GLANCES, mean=20.0, spread=10.0)
-STEPS = {"tiny": 40, "nursery": 960, "child": 20_000, "adult": 60_000}
+STEPS = {"tiny": 40, "nursery": 850, "child": 20_000, "adult": 60_000}
 ROWS, TINY_ROWS = 128, 32
 
 
