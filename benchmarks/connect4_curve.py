@@ -2,18 +2,21 @@
 
     OMP_NUM_THREADS=1 python benchmarks/connect4_curve.py --data FOLDER [--steps 300] [--every 60] [--positions 400]
         [--simulations 200] [--searched 1] [--agent DIR] [--out curve.svg] [--folder DIR [--minutes 10]] [--sets L2_R2]
+        [--device cuda] [--quick]
 
 The lesson `connect4` of the stage is taught alone, to a newborn of `--size` or to `--agent`, in `--steps` steps: its
 rates fall to zero by then, so a shorter one is a lesson of its own and not the beginning of a longer one. Behind every
 `--every` steps the search and the network alone answer positions of Pascal Pons' sets L2_R2, L3_R1, L1_R1
 (`--positions 0`: all thousand of each). Searching them takes a hundred times as long as asking the network alone, so
 `--searched N` searches at the first point, at every Nth behind it and at the last. Minutes are CPU time of one thread,
-without the exams.
+without the exams; on a card (`--device cuda`) of the thread beside it. With `--steps 0` nothing is taught: the agent is
+asked as it is.
 
 Floors are of the same positions: the centre-most column, minimax of depth 5, the same search before anything was
 taught (step 0), and a search by rules alone, UCT with random games, of as many simulations and of as much time a move
-as the agent's takes. AlphaZero.jl's figures are read off a plot in its documentation (1.6 million parameters, 600
-simulations, one to two hours an iteration on an RTX 2070).
+as the agent's takes (`--quick` leaves that one out, which searches for as long once more). AlphaZero.jl's figures are
+read off a plot in its documentation (1.6 million parameters, 600 simulations, one to two hours an iteration on an RTX
+2070).
 
 The whole takes hours of a core. With `--folder` what was taught so far is kept behind every point, so a run that was
 stopped goes on there, to the same bits; `--minutes` ends a part at the first point behind so many CPU minutes of
@@ -84,13 +87,18 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=200)
     parser.add_argument("--searched", type=int, default=1, metavar="N", help="search at every Nth point and the last")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="where the network is: cpu, cuda")
+    parser.add_argument("--quick", action="store_true", help="without random games for as long as the agent searches")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="of positions")
     parser.add_argument("--out", type=Path, metavar="FILE.svg")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="to go on from, and to keep what was taught in")
     parser.add_argument("--minutes", type=float, metavar="M", help="CPU minutes of teaching in this part, about")
     asked = parser.parse_args()
-    if min(asked.every, asked.simulations, asked.searched, asked.steps or 1) < 1 or asked.positions < 0:
-        raise ConfigError("Expected at least one step, one step between points, one simulation and one of --searched.")
+    if min(asked.every, asked.simulations, asked.searched) < 1 or min(asked.positions, asked.steps or 0) < 0:
+        raise ConfigError(
+            "Expected one step between points, one simulation and one of --searched at least, and steps and positions "
+            "of 0 and more."
+        )
     if asked.minutes is not None and (asked.folder is None or asked.minutes <= 0):
         raise ConfigError("A part of --minutes above 0 has to be kept: give --folder DIR.")
     asked.sets = [name for name in SETS if name in asked.sets]
@@ -108,14 +116,19 @@ def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str,
     sets = [read(asked.data / FOLDER / f"{name}.tsv", asked.positions or ALL) for name in asked.sets]
     size = Agent.from_pretrained(asked.agent).config.size if asked.agent else asked.size
     context = Context(
-        load(size, sets=["device=cpu", "threads=1", "loggers=[]"]), asked.seed, "cpu", folder, worlds.make
+        load(size, sets=[f"device={asked.device}", "threads=1", "loggers=[]"]),
+        asked.seed,
+        asked.device,
+        folder,
+        worlds.make,
     )
     agent = Agent.from_pretrained(asked.agent) if asked.agent else Agent(AgentConfig(size=size, seed=asked.seed))
     parts.admit(agent)
+    agent.to(asked.device)
     # As in a run of the stage: what is not of an agent's last stage learns more slowly.
     agent.config.stages = [*(stage for stage in agent.config.stages if stage != parts.NAME), parts.NAME]
     lesson = next(one for one in lessons(context) if one.name == CONNECT4.name)
-    steps = asked.steps or lesson.steps
+    steps = lesson.steps if asked.steps is None else asked.steps
     learner, batches = lesson.make_learner(agent, context), lesson.make_batches(agent, context, steps)
     learner.steps = steps
     n = len(sets[0].best)
@@ -198,21 +211,16 @@ def floors_of(agent: Agent, sets: Sequence[Judged], asked: argparse.Namespace) -
     """By name and set; nothing of them was taught."""
     rules = CONNECT4.rules
     assert isinstance(rules, MnkRules)
-    some = sets[0].first(20)
-    begun_s = time.process_time()
-    with examination(agent):
-        for row in range(len(some.best)):
-            mistakes(Judged(CONNECT4, "", some.board.take([row]), some.best[[row]]), agent, asked.simulations)
-    of_a_move_s = (time.process_time() - begun_s) / len(some.best)
-    visits(rules, some.board, 10, asked.seed)
-    begun_s = time.process_time()
-    visits(rules, some.board, 2000, asked.seed)
-    as_long = max(1, round(2000 * len(some.best) * of_a_move_s / (time.process_time() - begun_s)))
+    budgets, told = [asked.simulations], ""
+    if not asked.quick:
+        of_a_move_s, as_long = as_long_as(agent, rules, sets[0].first(20), asked)
+        budgets.append(as_long)
+        told = f"(the second takes as long as the agent's search of a move, {1000 * of_a_move_s:.0f} ms of CPU time)\n"
     by_rules = {
         f"random games, {many:,} simulations": lambda one, many=many: visits(rules, one.board, many, asked.seed).argmax(
             -1
         )
-        for many in (asked.simulations, as_long)
+        for many in budgets
     }
     players = {
         "centre-most column": centre_most,
@@ -224,11 +232,23 @@ def floors_of(agent: Agent, sets: Sequence[Judged], asked: argparse.Namespace) -
     print(f"\n{'floors':42} " + "  ".join(f"{name:>7}" for name in asked.sets))
     for who, each in found.items():
         print(f"{who:42} " + "  ".join(f"{each[name]:7.3f}" for name in asked.sets))
-    print(f"(the second takes as long as the agent's search of a move, {1000 * of_a_move_s:.0f} ms of CPU time)")
-    print(f"\n{'AlphaZero.jl, iteration':42} " + "  ".join(f"{name:>7}" for name in asked.sets))
+    print(f"{told}\n{'AlphaZero.jl, iteration':42} " + "  ".join(f"{name:>7}" for name in asked.sets))
     for iteration in ALPHAZERO["L2_R2"]:
         print(f"{iteration:42} " + "  ".join(f"{ALPHAZERO[name][iteration]:7.3f}" for name in asked.sets), flush=True)
     return found
+
+
+def as_long_as(agent: Agent, rules: MnkRules, some: Judged, asked: argparse.Namespace) -> tuple[float, int]:
+    """CPU seconds of the agent's search of a move, and how many random games take as long."""
+    begun_s = time.process_time()
+    with examination(agent):
+        for row in range(len(some.best)):
+            mistakes(Judged(CONNECT4, "", some.board.take([row]), some.best[[row]]), agent, asked.simulations)
+    of_a_move_s = (time.process_time() - begun_s) / len(some.best)
+    visits(rules, some.board, 10, asked.seed)
+    begun_s = time.process_time()
+    visits(rules, some.board, 2000, asked.seed)
+    return of_a_move_s, max(1, round(2000 * len(some.best) * of_a_move_s / (time.process_time() - begun_s)))
 
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 320, 260, 44, 40, 44, 62

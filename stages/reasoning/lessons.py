@@ -37,7 +37,7 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "othello": {"tiny": 10, "nursery": 60, "child": 4000, "adult": 12000},
 }
 PLAY: Mapping[str, Play] = {
-    "tictactoe": Play(games=40, again=40, opening=7),
+    "tictactoe": Play(games=40, again=40, opening=7, remembered=100, careful=128),
     "connect4": Play(
         games=128,
         again=0,
@@ -58,7 +58,9 @@ PLAY: Mapping[str, Play] = {
 Connect-4 is not played by the network at nursery: in its minutes that finds some 20,000 positions with values that say
 little, and UCT of 2,000 random games judges one in 0.7 ms (docs/decisions.md, 2026-11-26)."""
 TINY_ROWS = 64
-TINY: Mapping[str, Any] = {"games": 8, "again": 8, "simulations": 8, "rollouts": 40, "glances": 4}
+TINY: Mapping[str, Any] = {
+    "games": 8, "again": 8, "simulations": 8, "rollouts": 40, "glances": 4, "remembered": 0, "careful": 0
+}  # fmt: skip
 """Of games at size tiny, which shows that all of it runs and teaches nothing."""
 CARD = ("child", "adult")
 CARD_GAMES: Mapping[str, Play] = {"connect4": Play(games=384, again=192, opening=24, capacity=40_000)}

@@ -64,6 +64,9 @@ class Play:
         handed: the trunk's heads take over what is learned from tokens alone, every HAND_OVER_EVERY updates and at the
             end (`glancing.hand_over`).
         glances: steps of the encoder a step of the trunk.
+        remembered: games that are played side by side to be rehearsed later, until twice as many have ended; 0: a
+            quarter of `games`, with a quarter of `again`, or all where no network is asked, which is cheap.
+        careful: simulations of their searches; 0: as many as of all others.
         muon: matrices learn by Muon (`SelfPlayByMuon`), else all by AdamW.
 
     Raises:
@@ -82,6 +85,8 @@ class Play:
     rollouts: int = 1000
     handed: bool = False
     glances: int = GLANCES
+    remembered: int = 0
+    careful: int = 0
     muon: bool = False
 
     def __post_init__(self) -> None:
@@ -90,7 +95,7 @@ class Play:
                 f"Self-play searches by {' or '.join(get_args(By))}; got '{self.by}'{nearest(self.by, get_args(By))}"
             )
         least = {"games": 1, "simulations": 1, "capacity": 1, "moves": 1, "rollouts": 1}
-        least |= {"again": 0, "opening": 0, "tempered": 0, "glances": 0}
+        least |= {"again": 0, "opening": 0, "tempered": 0, "glances": 0, "remembered": 0, "careful": 0}
         for name, at_least in least.items():
             if (given := getattr(self, name)) < at_least:
                 raise ConfigError(f"Self-play expects {name} of at least {at_least}; got {given}.")
@@ -244,12 +249,13 @@ class SelfPlay(GlancingLearner):
         return self.loss(self.agent, self.drawn(batch["rows"], "rehearse", batch["update"]))
 
     def remember(self) -> None:
-        """Play some games with the agent as it is now: until twice as many have ended as a quarter of the lesson's, or
-        as all of them where no network is asked, which is cheap."""
+        """Play some games with the agent as it is now (`Play.remembered`)."""
         play, number = self.play, 0
-        share = 1 if play.by == "rollouts" else REMEMBERED
-        few = max(1, play.games // share)
-        self.play, wanted = replace(play, games=few, again=play.again // share), self.games_played + 2 * few
+        share = 1 if play.by == "rollouts" or play.remembered else REMEMBERED
+        few = play.remembered or max(1, play.games // share)
+        careful = play.careful or play.simulations
+        self.play = replace(play, games=few, again=play.again // share, simulations=careful)
+        wanted = self.games_played + 2 * few
         while self.games_played < wanted:
             self.play_on(number, "remember")
             number += 1

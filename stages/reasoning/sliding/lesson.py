@@ -3,7 +3,11 @@
 What a search backwards from the goal has proven (`perimeter.py`) is taken as it is: that is all boards of 3 x 3, of
 which one in eight is kept for exams. Beyond it costs are learned by value iteration: one more than the cheapest move
 where a move leads to, as the network says it. Who came by k moves can go back by k: that bounds all four costs. A move
-into the edge changes nothing and costs 1, so every move has a cost.
+into the edge changes nothing and costs 1, so every move has a cost. Moves by chance seldom lead farther than 40 moves
+away, and what was learned of such boards said next to nothing of the others (by how far boards of 15 tiles are from the
+goal it went with 0.30, Manhattan with 0.81; docs/log.md, 2026-11-27). So a share of these boards lies on ways that a
+search by rules has found from anywhere (`patterns.py`), which bounds their costs likewise, and its tables bound all
+from below.
 
 Lights Out goes on beside it, scrambles in LIGHTS batches of each update: both puzzles share a sense, and taught by
 itself this one undid the other (0.938 to 0.875; docs/log.md, 2026-11-25).
@@ -31,12 +35,17 @@ from stages.reasoning.glancing import PUZZLE, PUZZLES_STAY, REHEARSAL_COST, Cost
 from stages.reasoning.hindsight import attempt, pieces, put_among, tiles_renamed, told_again
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.puzzles.lesson import for_exams
+from stages.reasoning.sliding import patterns
 from stages.reasoning.sliding.perimeter import Perimeter
 
 MOST = {3: 100, 4: 80}
 """By how many moves boards are mixed at most."""
 TURNS = (3, 3, 3, 4)
 """Sides that are taught in turn."""
+FAR = 0.5
+"""The share of the boards of 4 x 4 that lie on ways from anywhere to the goal; the others are mixed."""
+ALONG = 32
+"""Of how many boards one such way is found: it has some 55, neighbours much alike."""
 NEAR = 200_000
 """Boards whose costs are proven before the lesson begins, at most: every 8-puzzle, 15-puzzles within 15 moves."""
 FEW = 24
@@ -50,7 +59,7 @@ TRIED = 30
 LIGHTS = 3
 """And so many of Lights Out."""
 COSTS = Costs(parts.SLIDES, parts.SLIDE_GLANCES, mean=20.0, spread=10.0)
-STEPS = {"tiny": 40, "nursery": 960, "child": 20_000, "adult": 60_000}
+STEPS = {"tiny": 40, "nursery": 850, "child": 20_000, "adult": 60_000}
 ROWS, TINY_ROWS = 128, 32
 
 
@@ -99,7 +108,7 @@ class SlidingLearner(CostLearner):
         """GLANCES batches like the trunk's own, all mixed at once."""
         side, rows, rng = side_of(step), len(batch["first"]), numpy_rng("lesson", "sliding", "glance", self.seed, step)
         most = deepest(side, step, self.steps)
-        tiles, bound = mixed(side, GLANCES * rows, most, rng, held_out=False)
+        tiles, bound = boards(side, GLANCES * rows, most, rng)
         if self.hindsight:
             again = in_hindsight(self.agent, side, round(self.hindsight * len(tiles)), most, rng)
             tiles, bound = (put_among(*columns) for columns in zip((tiles, bound), again, strict=True))
@@ -109,8 +118,8 @@ class SlidingLearner(CostLearner):
 
     def handed(self, batch: Any, step: int) -> Iterator[Batch]:
         """Boards of both sides."""
-        for side in MOST:
-            tiles, bound = mixed(side, 512, FEW, numpy_rng("lesson", "sliding", "handed", self.seed, step, side), False)
+        for side, most in MOST.items():
+            tiles, bound = boards(side, 512, most, numpy_rng("lesson", "sliding", "handed", self.seed, step, side))
             yield told(side, tiles, bound)
 
 
@@ -128,6 +137,33 @@ def deepest(side: int, update: int, steps: int) -> int:
 def costs(agent: Agent, side: int, tiles: np.ndarray, head: str = "") -> np.ndarray:
     """What each move costs with all that follows, float [N, 4], for tiles int8 [N, side * side]; as in `Costs.of`."""
     return COSTS.of(agent, rules(side).observe(rules(side).of(tiles))["puzzle"], head)
+
+
+def boards(side: int, n: int, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Boards of lessons int8 [n, cells] in an order by chance, and what each move costs at most, float [n, 4]: mixed by
+    up to `most` moves, and of 4 x 4 the share FAR on ways from anywhere."""
+    far = round(FAR * n) if side == patterns.SIDE else 0
+    tiles, bound = mixed(side, n - far, most, rng, held_out=False)
+    if not far:
+        return tiles, bound
+    on_ways = along(far, rng)
+    order = rng.permutation(n)
+    return np.concatenate([tiles, on_ways[0]])[order], np.concatenate([bound, on_ways[1]])[order]
+
+
+def along(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Boards int8 [n, 16] on ways to the goal, and what each of their moves costs at most, float [n, 4]."""
+    kept, have = list[tuple[np.ndarray, np.ndarray]](), 0
+    while have < n:
+        found = patterns.ways(max(1, -(-n // ALONG)), rng)
+        # Those that are far are as often taken as they are far: mixed boards are near enough.
+        drawn = np.argsort(-(rng.random(len(found.tiles)) ** (1 / found.moves)))
+        some = drawn[~for_exams(found.tiles[drawn])][: n - have]
+        tiles, first = found.tiles[some], found.first[some]
+        kept.append((tiles, bounds(patterns.SIDE, tiles, found.moves[some], first)))
+        have += len(some)
+    tiles, bound = (np.concatenate(column) for column in zip(*kept, strict=True))
+    return tiles, bound
 
 
 def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -171,7 +207,7 @@ def in_hindsight(agent: Agent, side: int, n: int, most: int, rng: np.random.Gene
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
     """Mixed boards with their targets `cost` [rows, 1, 4]."""
     side, rng = side_of(update), numpy_rng("lesson", "sliding", context.seed, update)
-    tiles, bound = mixed(side, rows, deepest(side, update, steps), rng, held_out=False)
+    tiles, bound = boards(side, rows, deepest(side, update, steps), rng)
     return told(side, tiles, targets(agent, side, tiles, bound))
 
 
@@ -186,8 +222,11 @@ def targets(agent: Agent, side: int, tiles: np.ndarray, bound: np.ndarray) -> np
     after, far = proven.astype(float), np.flatnonzero(proven < 0)
     if len(far):
         board = rules(side).observe(rules(side).of(following[far]))["puzzle"]
-        # What is not in the perimeter is farther than all that is.
-        after[far] = np.maximum(perimeter(side).depth + 1.0, COSTS.of(agent, board, COSTS.glance).min(-1))
+        # What is not in the perimeter is farther than all that is, and as far as its tiles at least.
+        least = np.full(len(far), perimeter(side).depth + 1.0)
+        if side == patterns.SIDE:
+            least = np.maximum(least, patterns.left(following[far]))
+        after[far] = np.maximum(least, COSTS.of(agent, board, COSTS.glance).min(-1))
     return np.minimum(bound, 1 + after.reshape(len(tiles), -1))
 
 

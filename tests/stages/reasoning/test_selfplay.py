@@ -16,7 +16,7 @@ from devmind.curriculum.stage import Rehearsed
 from devmind.errors import ConfigError
 from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.boards import Board
-from stages.reasoning import parts
+from stages.reasoning import parts, selfplay
 from stages.reasoning.games import OTHELLO, TICTACTOE, Judge, moves, search
 from stages.reasoning.replay import Positions
 from stages.reasoning.selfplay import Play, SelfPlay, SelfPlayByMuon, _Moves
@@ -276,6 +276,26 @@ def test_what_is_rehearsed_is_what_was_remembered(agent: Agent) -> None:
     scalars = later.update(Rehearsed(learner, batch), 0)
     assert "rehearsal/loss" in scalars
     assert all(np.array_equal(before[name], value) for name, value in later.positions.state_dict().items())
+
+
+def test_as_many_games_are_remembered_as_is_asked_by_searches_of_their_own(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[tuple[int, int]] = []
+    real = selfplay.search
+
+    def counted(judge: Judge, board: Board, simulations: int, *more: Any) -> Any:
+        searches.append((len(board), simulations))
+        return real(judge, board, simulations, *more)
+
+    monkeypatch.setattr(selfplay, "search", counted)
+    learner = self_play(agent, remembered=12, careful=40)
+    play = learner.play
+    learner.remember()
+    assert learner.games_played >= 24
+    assert {simulations for _, simulations in searches} == {40}
+    assert searches[0][0] == 12
+    assert learner.play == play, "the lesson goes on as it did"
 
 
 def test_targets_follow_how_the_game_went_unless_they_are_proven() -> None:

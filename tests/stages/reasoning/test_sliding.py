@@ -17,6 +17,7 @@ from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.sliding import exam, lesson
 from stages.reasoning.sliding.exam import distances, manhattan, puzzles, read, search
 from stages.reasoning.sliding.lesson import make, mixed, perimeter, rules, targets
+from stages.reasoning.sliding.patterns import left
 
 
 @pytest.fixture(scope="module")
@@ -147,8 +148,10 @@ def test_beyond_what_is_proven_the_network_is_asked_and_cut_from_both_sides(monk
     following = rules(4).slid(np.repeat(tiles, 4, 0), np.tile(np.arange(4), len(tiles)))
     far = near.distance(following).reshape(-1, 4) < 0
     assert asked == [(far.sum(), lesson.COSTS.glance)] * 3
-    assert (low[far] == np.minimum(bound, near.depth + 2)[far]).all()
-    assert (middle[far] == np.minimum(bound, near.depth + 4)[far]).all()
+    least = 1 + np.maximum(near.depth + 1, left(following)).reshape(-1, 4)
+    assert (low[far] == np.minimum(bound, least)[far]).all()
+    assert (low[far] > near.depth + 2).any()
+    assert (middle[far] == np.minimum(bound, np.maximum(near.depth + 4, least))[far]).all()
     assert (high[far] == bound[far]).all()
     assert (low[~far] == high[~far]).all()
     assert (high <= bound).all()

@@ -1,0 +1,110 @@
+"""Pattern databases of the 15-puzzle, ways that are found by them, and the boards that lessons take from these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from devmind.testing import tiny_agent, tiny_context
+from devmind.worlds.sliding import SlidingRules
+from stages.reasoning.puzzles.lesson import for_exams
+from stages.reasoning.sliding import exam, lesson, patterns
+from stages.reasoning.sliding.exam import manhattan, tabled
+from stages.reasoning.sliding.lesson import along, boards, perimeter
+from stages.reasoning.sliding.patterns import left, tables, ways
+
+RULES = SlidingRules("4")
+
+
+@pytest.fixture(scope="module")
+def found() -> patterns.Ways:
+    return ways(30, np.random.default_rng(0))
+
+
+def test_every_place_of_five_tiles_has_an_entry_and_the_goal_has_none_to_go() -> None:
+    assert ((tables() < 127).sum(1) == 16 * 15 * 14 * 13 * 12).all()
+    assert left(RULES.goal[None]).tolist() == [0]
+
+
+def test_tables_never_say_too_much_and_at_least_what_manhattan_says() -> None:
+    near = perimeter(4)
+    said = left(near.tiles)
+    assert (said <= near.fewest).all()
+    assert ((near.fewest - said) % 2 == 0).all()
+    assert (said == near.fewest).mean() > 0.5
+    mixed, _ = RULES.mixed(np.full(300, 120), np.random.default_rng(1))
+    # What a move costs by Manhattan is one more than what it leads to has; the other way round for what moves leave.
+    apart = manhattan(4, mixed)[RULES.able(mixed)]
+    rows = np.nonzero(RULES.able(mixed))
+    reached = left(RULES.slid(mixed[rows[0]], rows[1]))
+    assert (1 + reached >= apart).all()
+    assert (1 + reached > apart).mean() > 0.5
+    # By an odd number, often 1: the free place of an entry is where it serves its tiles best.
+    assert ((reached - left(mixed)[rows[0]]) % 2 == 1).all()
+
+
+def test_without_weight_a_search_finds_a_shortest_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, rng = perimeter(4), np.random.default_rng(2)
+    some = rng.permutation(np.flatnonzero(near.fewest > 8))[:60]
+    lengths = [
+        len(
+            patterns._solve(
+                tiles.astype(np.int64), tables(), patterns._of_tile(), patterns._power(), RULES.leads, 1.0, 10**6
+            )
+        )
+        for tiles in near.tiles[some]
+    ]
+    assert lengths == near.fewest[some].tolist()
+
+
+def test_a_way_leads_to_the_goal_move_by_move(found: patterns.Ways) -> None:
+    reached = RULES.slid(found.tiles, found.first)
+    on = found.moves > 1
+    assert RULES.solved(reached[~on]).all()
+    assert (reached[:-1][on[:-1]] == found.tiles[1:][on[:-1]]).all()
+    assert (found.moves >= left(found.tiles)).all()
+    begins = found.tiles[np.unique(found.way, return_index=True)[1]]
+    assert len(begins) > 25
+    assert RULES.solvable(begins).all()
+    # Korf 1985: random boards take 53 moves in the mean.
+    assert 48 < np.bincount(found.way)[np.unique(found.way)].mean() < 60
+
+
+def test_a_search_that_is_given_up_gives_no_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "NODES", 3)
+    none = ways(5, np.random.default_rng(0))
+    assert none.tiles.shape == (0, 16)
+    assert len(none.moves) == len(none.first) == 0
+
+
+def test_15_puzzles_of_a_file_stand_beside_both_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    near, context = perimeter(4), tiny_context(tmp_path)
+    some = np.flatnonzero(near.fewest == 14)[:8]
+    (tmp_path / "puzzles").mkdir()
+    lines = (f"{' '.join(map(str, near.tiles[row]))}\t{near.fewest[row]}" for row in some)
+    (tmp_path / exam.FIFTEEN_FILE).write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(exam, "costs", lambda agent, side, tiles: tabled(tiles))
+    solved, length = exam.fifteens(tiny_agent(), replace(context, data=tmp_path))
+    assert solved.floors == {exam.HAND: 1.0, exam.TABLED: 1.0}
+    assert solved.score == 1.0, "who knows as much as the tables solves as much"
+    assert length.score == length.floors[exam.TABLED]
+
+
+def test_boards_of_lessons_are_far_and_near_and_none_is_an_exams(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles, bound = along(200, np.random.default_rng(3))
+    assert tiles.shape == (200, 16)
+    assert bound.shape == (200, 4)
+    assert not for_exams(tiles).any()
+    assert (bound.min(1) >= left(tiles)).all()
+    assert bound.min(1).mean() > 30
+    both, _ = boards(4, 200, 80, np.random.default_rng(3))
+    again, _ = boards(4, 200, 80, np.random.default_rng(3))
+    assert both.shape == (200, 16)
+    assert (both == again).all()
+    monkeypatch.setattr(lesson, "FAR", 0.0)
+    near, _ = boards(4, 200, 80, np.random.default_rng(3))
+    assert left(both).mean() > left(near).mean() + 2
+    assert boards(3, 50, 100, np.random.default_rng(3))[0].shape == (50, 9)
