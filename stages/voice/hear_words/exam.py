@@ -209,7 +209,9 @@ def _naming(agent: Agent, fresh: Agent | None, context: Context, level: str) -> 
         near = nearest(time_normalised(known.waves), time_normalised(asked.waves))
         floors = {
             "nearest sentence": float(_rates([known.texts[int(row)] for row in near], asked.texts).mean()),
-            UNTAUGHT: float(_rates(read_off(frames_of(fresh, asked.waves, [WORDS])[0][WORDS], counts), asked.texts).mean()),
+            UNTAUGHT: float(
+                _rates(read_off(frames_of(fresh, asked.waves, [WORDS])[0][WORDS], counts), asked.texts).mean()
+            ),
         }
         named = [one.split()[-1:] == text.split()[-1:] for one, text in zip(said, asked.texts, strict=True)]
         rows = {

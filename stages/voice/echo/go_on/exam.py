@@ -16,6 +16,7 @@ from stages.voice.caregiver.speech import NEW_WORDS, bank
 from stages.voice.ear import FRAMES
 from stages.voice.echo.go_on.head import AHEAD
 from stages.voice.echo.go_on.lesson import mel_of, to_come, told
+from stages.voice.echo.tokens.exam import beside
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
@@ -53,7 +54,8 @@ def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
         floors[RIDGE] = float(off(_ridge(context, mel[rows, at])).mean())
         floors[UNTAUGHT] = float(off(gone_on(untaught(agent), sound, at)).mean())
         rows_of = {"its first 100 ms": float(DB * (went_on - came)[:, :FRAMES].abs().mean()),
-                   "its second 100 ms": float(DB * (went_on - came)[:, FRAMES:].abs().mean())}  # fmt: skip
+                   "its second 100 ms": float(DB * (went_on - came)[:, FRAMES:].abs().mean()),
+                   **beside(agent, sound, at, off)}  # fmt: skip
     flat = off(mel.flatten(1, 2).mean(1, keepdim=True).expand_as(came)).mean()
     return [
         Measure(
