@@ -53,7 +53,8 @@ def test_probabilities_of_all_codes_sum_to_one_and_none_is_of_a_level_that_is_no
     likeliest = output.log_prob(output.mode())
     drawn = torch.stack([output.sample(torch.Generator().manual_seed(seed)) for seed in range(50)])
     assert (NextCode(logits[None].expand(50, -1, -1)).log_prob(drawn) <= likeliest + 1e-5).all()
-    assert drawn.max() < CODES and len(drawn.unique(dim=0)) > 10
+    assert drawn.max() < CODES
+    assert len(drawn.unique(dim=0)) > 10
 
 
 def test_each_token_is_told_by_those_before_it_and_none_behind(agent: Agent) -> None:
@@ -132,9 +133,11 @@ def test_the_lesson_lowers_what_is_missed_and_changes_its_own_parts_alone(tmp_pa
     for step in range(12):
         learner.update(batch, step)
     last, told = lesson.loss(pupil, batch)
-    assert float(last) < float(first) - 0.5 and math.isclose(float(told["nats a token"]), float(last))
+    assert float(last) < float(first) - 0.5
+    assert math.isclose(float(told["nats a token"]), float(last))
     changed = {name for name, value in pupil.state_dict().items() if not torch.equal(value, before[name])}
-    assert changed and all(name.startswith(lesson.trains(pupil)) for name in changed)
+    assert changed
+    assert all(name.startswith(lesson.trains(pupil)) for name in changed)
 
 
 def test_the_exam_tells_nats_beside_its_floors_and_how_a_sound_goes_on(agent: Agent, tmp_path: Path) -> None:
@@ -148,7 +151,9 @@ def test_the_exam_tells_nats_beside_its_floors_and_how_a_sound_goes_on(agent: Ag
         other[:, 4 * 1600 :] = 0.0
         at = torch.tensor([3, 2])
         one, two = (exam.gone_on_by_tokens(agent, some, at) for some in (sound, other))
-        assert one.shape == (2, 16, 64) and one.isfinite().all()
+        assert one.shape == (2, 16, 64)
+        assert one.isfinite().all()
         assert torch.equal(one, two), "what comes is not heard"
     without = tiny_agent()
-    assert exam.told_in_turn(without, context, "full") == [] and exam.beside(without, sound, at, None) == {}
+    assert exam.told_in_turn(without, context, "full") == []
+    assert exam.beside(without, sound, at, None) == {}
