@@ -129,10 +129,10 @@ def writes(agent: Agent) -> bool:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """What the lessons of the trunk change: the layers that it grew for the ear, and its heads of words and kinds; not
-    the ear, and no arc. No earlier stage uses any of it.
+    """What the lesson of the trunk changes: the layers that it grew for the ear, and its heads of words; not the ear,
+    and no arc. No earlier stage uses any of it.
     """
-    told = {f"heads.{head}." for head in (WORDS, WRITTEN, KINDS_HEAD)}
+    told = {f"heads.{head}." for head in (WORDS, WRITTEN)}
     own = (prefix for prefix in owned_parts(agent, NAME) if prefix in told)
     return (*grown_layers(agent, {NAME}), *own)
 

@@ -83,7 +83,7 @@ class VoiceStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Listen, codec and sounds, which need no trunk; words and kinds, which teach it; names, say, answers, clean,
+        """Listen, codec and sounds, which need no trunk; words, which teaches it; kinds, names, say, answers, clean,
         go_on and tokens, by what it has then.
         """
         alone = [listen.lesson(context), echo_lesson.lesson(context), sounds_lesson.arc_lesson(context)]
