@@ -33,6 +33,9 @@ from devmind.agent.tracker import SENSE
 from devmind.errors import CheckpointError, DevmindError, nearest
 from devmind.moment import Moment
 
+STREAMED = "streamed"
+"""What a state keeps of an open Moment: which sense it may be extended by."""
+
 
 class Agent(Thinker):
     """One multimodal agent; see the module's docstring, and DESIGN section 3 for the laws of its parts."""
@@ -196,6 +199,7 @@ class Agent(Thinker):
         """
         self._open(state, percepts)
         self._step_trunk(percepts.seen, recalled, percepts.batch["first"][:, 0], state, closes=False)
+        state.carry[STREAMED] = self._streamed(percepts)
         return state, StepOutput(outputs=self.run_heads(heads, percepts.seen))
 
     @torch.no_grad()
@@ -208,7 +212,8 @@ class Agent(Thinker):
         heads: Iterable[str] = (),
         began: Percepts | None = None,
     ) -> tuple[State, StepOutput]:
-        """Add to the open Moment's last sense, which must be one that streams.
+        """Add to the open Moment's last sense, which must be one that streams; those that stand behind it in the agent
+        may have no token in this Moment.
 
         Args:
             value: a reading of the sense for each row, [B, ...]; present: bool [B], rows that are extended, by default
@@ -219,17 +224,30 @@ class Agent(Thinker):
         Raises:
             DevmindError: the sense does not stream, or a row's Moment is not open.
         """
-        streaming = [name for name in self.sense_order if self.encoder(name).streams]
-        if sense not in streaming[-1:]:
-            last = f"that is '{streaming[-1]}'" if streaming else "this agent has none"
+        streaming, begun = self._streaming(), state.carry.get(STREAMED)
+        last = 0 if begun is None else int(begun.max())
+        if sense not in streaming or last > streaming.index(sense) + 1:
+            which = f"that is '{streaming[last - 1]}'" if streaming else "this agent has none"
             raise DevmindError(
-                f"A Moment is extended by the sense that streams and stands last ({last}); got '{sense}'."
+                f"A Moment is extended by the sense that streams and stands last ({which}); got '{sense}'."
             )
+        state.carry[STREAMED] = torch.full((len(state),), streaming.index(sense) + 1, device=self.device)
         encoded = self.encode_senses({sense: value}, None if present is None else {sense: present})[sense]
         seen = self._extend_trunk(sense, encoded, state)
         if began is not None:
             seen.encoded = {**began.encoded, **seen.encoded}
         return state, StepOutput(outputs=self.run_heads(heads, seen))
+
+    def _streaming(self) -> list[str]:
+        return [name for name in self.sense_order if self.encoder(name).streams]
+
+    def _streamed(self, percepts: Percepts) -> Tensor:
+        """Which of the senses that stream is the last one with tokens in each row, int64 [B]; 0: none has any."""
+        found = torch.zeros(len(percepts.batch["first"]), dtype=torch.int64, device=self.device)
+        for number, name in enumerate(self._streaming(), 1):
+            if name in percepts.encoded:
+                found[percepts.encoded[name].present.any(-1)] = number
+        return found
 
     @torch.no_grad()
     def end(

@@ -154,14 +154,15 @@ def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:
     """The names of what the stage adds and the agent lacks, layers of the trunk too; "" where it lacks nothing.
 
     Args:
-        for_exam: of that what an exam needs: no critic, and none of the heads that the stage calls `optional`.
+        for_exam: of that what an exam needs: no critic, and none of the parts that the stage calls `optional`.
     """
     whole = admitted(stage, agent)
-    heads = set(whole.heads)
+    heads, encoders = set(whole.heads), set(whole.encoders)
     if for_exam:
-        heads = {name for name in heads if not whole.head(name).critic} - set(getattr(stage, "optional", ()))
+        optional = set(getattr(stage, "optional", ()))
+        heads, encoders = {name for name in heads if not whole.head(name).critic} - optional, encoders - optional
     layers = {f"the trunk's layers of '{name}'" for name in set(whole.config.grown) - set(agent.config.grown)}
-    return ", ".join(sorted((set(whole.encoders) - set(agent.encoders)) | (heads - set(agent.heads)) | layers))
+    return ", ".join(sorted((encoders - set(agent.encoders)) | (heads - set(agent.heads)) | layers))
 
 
 def admitted(stage: Stage, agent: Agent) -> Agent:

@@ -89,14 +89,19 @@ class LessonModule(LightningModule):
         return self.batches.own_steps(self.updates)
 
     def on_fit_start(self) -> None:
-        """The agent is on its device by now."""
+        """The agent is on its device by now. It learns in training mode: a saved one comes in eval mode, in which
+        Lightning would leave it, so that nothing is dropped out, and no recurrent layer learns on a GPU.
+        """
+        self._came_training = self.agent.training
+        self.agent.train()
         self.learner.begin(self.updates)
         if self._state is not None:
             self.learner.load_state_dict(self._state)
 
     def on_fit_end(self) -> None:
-        """The lesson is over, or stopped."""
+        """The lesson is over, or stopped; the agent is in the mode that it came in."""
         self.learner.end()
+        self.agent.train(self._came_training)
 
     def configure_optimizers(self) -> None:
         """None that Lightning would step: a learner keeps its own, if it has any."""

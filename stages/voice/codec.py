@@ -32,14 +32,14 @@ SIZE = GROUPS * len(LEVELS)
 
 def quantised(free: Tensor) -> Tensor:
     """Free numbers [..., 10] squashed and rounded to whole levels, about zero; the gradient is the squashed ones'."""
-    half = _halves(free)
+    half = halves(free)
     squashed = free.tanh() * half
     return squashed + (squashed.round() - squashed).detach()
 
 
 def codes_of(rounded: Tensor) -> Tensor:
     """Whole levels [..., 10] as codes int64 [..., 2] in 0..4374."""
-    levels = (rounded + _halves(rounded)).round().long().unflatten(-1, (GROUPS, len(LEVELS)))
+    levels = (rounded + halves(rounded)).round().long().unflatten(-1, (GROUPS, len(LEVELS)))
     return (levels * _places(rounded.device)).sum(-1)
 
 
@@ -47,10 +47,11 @@ def levels_of(codes: Tensor) -> Tensor:
     """Codes int64 [..., 2] as whole levels float32 [..., 10]."""
     sizes = torch.tensor(LEVELS, device=codes.device)
     levels = (codes[..., None] // _places(codes.device) % sizes).flatten(-2).float()
-    return levels - _halves(levels)
+    return levels - halves(levels)
 
 
-def _halves(like: Tensor) -> Tensor:
+def halves(like: Tensor) -> Tensor:
+    """By how much each of the ten numbers of a token may be off zero, float32 [10], where `like` is."""
     return torch.tensor([(level - 1) / 2 for level in LEVELS] * GROUPS, device=like.device)
 
 

@@ -49,6 +49,9 @@ CLEANED, CLEAN = "cleaned", "clean"
 GOES_ON, GO_ON = "goes_on", "go_on"
 """What tells how a sound goes on, and its effector: codes int64 [2, 4, 2], of the two Moments to come."""
 
+CODES, NEXT_CODE = "codes", "next_code"
+"""The sense of the codec's codes, a page of them, and the head that tells the next one by the trunk's features."""
+
 
 def admit(agent: Agent) -> None:
     """Add every part that is not there yet."""
@@ -86,6 +89,10 @@ def admit(agent: Agent) -> None:
     for head, part, effector in more:
         if head not in agent.heads:
             agent.add_head(head, part, (f"trunk:{LISTEN}", LISTEN), effector=effector, stage=NAME, standby=True)
+    if CODES not in agent.encoders:
+        agent.add_encoder(CODES, "encoder.voice-codes", stage=NAME)
+    if NEXT_CODE not in agent.heads:
+        agent.add_head(NEXT_CODE, "head.voice-next-code", f"trunk:{CODES}", stage=NAME)
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
     if SAY not in agent.heads:
@@ -122,10 +129,10 @@ def writes(agent: Agent) -> bool:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """What the lessons of the trunk change: the layers that it grew for the ear, and its heads of words and kinds; not
-    the ear, and no arc. No earlier stage uses any of it.
+    """What the lesson of the trunk changes: the layers that it grew for the ear, and its heads of words; not the ear,
+    and no arc. No earlier stage uses any of it.
     """
-    told = {f"heads.{head}." for head in (WORDS, WRITTEN, KINDS_HEAD)}
+    told = {f"heads.{head}." for head in (WORDS, WRITTEN)}
     own = (prefix for prefix in owned_parts(agent, NAME) if prefix in told)
     return (*grown_layers(agent, {NAME}), *own)
 

@@ -11,6 +11,7 @@ from stages.voice.echo import exam as echo_exam
 from stages.voice.echo import lesson as echo_lesson
 from stages.voice.echo.clean import lesson as clean_lesson
 from stages.voice.echo.go_on import lesson as go_on_lesson
+from stages.voice.echo.tokens import lesson as tokens_lesson
 from stages.voice.hear_words import exam as hear_exam
 from stages.voice.hear_words import lesson as hear_lesson
 from stages.voice.hear_words import listen
@@ -74,6 +75,7 @@ class VoiceStage:
 
     name = parts.NAME
     requires = ("language",)
+    optional = (parts.CODES, parts.NEXT_CODE)
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
@@ -81,10 +83,10 @@ class VoiceStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Listen, codec and sounds, which need no trunk; words and kinds, which teach it; names, say, answers, clean
-        and go_on, by what it has then.
+        """Listen, codec and sounds, which need no trunk; words, which teaches it; kinds, names, say, answers, clean,
+        go_on and tokens, by what it has then.
         """
         alone = [listen.lesson(context), echo_lesson.lesson(context), sounds_lesson.arc_lesson(context)]
         trunk = [hear_lesson.lesson(context), sounds_lesson.lesson(context)]
-        by_trunk = (named_lesson, say_lesson, answer_lesson, clean_lesson, go_on_lesson)
+        by_trunk = (named_lesson, say_lesson, answer_lesson, clean_lesson, go_on_lesson, tokens_lesson)
         return [*alone, *trunk, *(one.lesson(context) for one in by_trunk)]

@@ -14,13 +14,17 @@ import numpy as np
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context
 from devmind.sessions.spoken import Clips, clips, held_out_speaker, speaker_group
-from stages.voice.caregiver.speech import DIGITS, TAUGHT_PHRASES, WORDS, Bank, bank
+from stages.voice.caregiver.speech import DIGITS, TAUGHT_NAMING, TAUGHT_PHRASES, WORDS, Bank, bank
 
 UTTERANCES = {"tiny": 24}
 UTTERANCES_ELSE = 2400
 """In the lesson's bank; each is met in another room every time."""
 ALONE = 0.4
 """The share of single words among them."""
+NAMED = 0.25
+"""As many sentences beside them that name a thing."""
+CAREGIVERS = 3
+"""So many of the sources are the caregiver's; recordings stand behind them."""
 Waves = tuple[tuple[np.ndarray, ...], tuple[str, ...]]
 """Sounds and what is said in each."""
 Where = tuple[Path | None, int, str, str | None]
@@ -60,6 +64,11 @@ def _taught_bank(seed: int, size: str) -> Bank:
     return Bank(words.texts + said.texts, words.voices + said.voices, words.waves + said.waves, said.speaker)
 
 
+def naming(seed: int, size: str) -> Bank:
+    """What the caregiver says in lessons while she shows something."""
+    return bank("naming", seed, round(NAMED * UTTERANCES.get(size, UTTERANCES_ELSE)), TAUGHT_NAMING, False)
+
+
 def where(context: Context) -> Where:
     """Of a context, what utterances follow from."""
     return context.data, context.seed, context.config.size, context.config.exam.holdout
@@ -67,12 +76,12 @@ def where(context: Context) -> Where:
 
 @lru_cache(maxsize=2)
 def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tuple[Waves, ...]:
-    """What is listened to in lessons, the shortest first: the caregiver's words, her phrases, and the recorded digits
-    where there are: (waves, texts) each.
+    """What is listened to in lessons, the shortest first: the caregiver's words, her phrases, sentences in which she
+    names a thing, and the recorded digits where there are: (waves, texts) each.
     """
     every, known = _taught_bank(seed, size), _taught_clips(data, seed, holdout)
     single = np.array([" " not in text for text in every.texts])
-    found = [every.take(np.flatnonzero(single)), every.take(np.flatnonzero(~single))]
+    found = [every.take(np.flatnonzero(single)), every.take(np.flatnonzero(~single)), naming(seed, size)]
     made: list[tuple[Sequence[np.ndarray], Sequence[str]]] = [(one.waves, one.texts) for one in found]
     if known is not None:
         rows = range(len(known.labels))
@@ -86,7 +95,7 @@ def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tup
 
 def shares(n: int) -> list[float]:
     """How often each of `n` sources is drawn: recordings most, where there are."""
-    return [0.2, 0.3, 0.5] if n == 3 else [0.4, 0.6]
+    return [0.2, 0.25, 0.1, 0.45] if n > CAREGIVERS else [0.35, 0.5, 0.15]
 
 
 def alike(rng: np.random.Generator, n: int, rows: int) -> np.ndarray:
@@ -107,6 +116,7 @@ def taught(context: Context, n: int) -> np.ndarray:
     waves = list(utterances(context).waves)
     if (known := lesson_clips(context)) is not None:
         waves += [spoken(known, row) for row in range(len(known.labels))]
+    waves += naming(context.seed, context.config.size).waves
     return heard(waves[:n] if len(waves) > n else waves)
 
 

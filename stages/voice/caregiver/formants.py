@@ -48,7 +48,8 @@ SAID = {
     "roll": "roul", "find": "faIn_d", "go": "_gou", "key": "_ki", "door": "_dOr", "square": "s_kwer", "grey": "_greI",
     "purple": "_p3_p@l", "pick": "_pI_k", "put": "_pu_t", "open": "ou_p@n", "next": "ne_ks_t", "here": "hIr",
     "see": "si", "what": "wV_t", "where": "wer", "colour": "_kVl3", "is": "Iz", "the": "_d@", "a": "@",
-    "there": "_der", "how": "hau", "many": "meni", "are": "ar",
+    "there": "_der", "how": "hau", "many": "meni", "are": "ar", "this": "_dIs", "that": "_dA_t", "it": "I_t",
+    "cup": "_kV_p", "book": "_bu_k", "dog": "_dO_g",
 }  # fmt: skip
 """How each word is spoken: `_` is the closure before a plosive."""
 BANDS_HZ = (70, 100, 150)

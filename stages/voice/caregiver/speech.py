@@ -50,7 +50,26 @@ def is_held_out(number: int, colour: str, noun: str) -> bool:
 TAUGHT_PHRASES = tuple(phrase for phrase, n, colour, noun in phrases() if not is_held_out(n, colour, noun))
 UNSEEN_PHRASES = tuple(phrase for phrase, n, colour, noun in phrases() if is_held_out(n, colour, noun))
 WORDS = (*DIGITS, *COLOURS, *NOUNS, *MANY.values())
-"""Every word that is taught."""
+"""Every word that is taught by itself and in phrases."""
+NAMES = (*NOUNS, "cup", "key", "book", "dog")
+"""What she names while it is shown."""
+NAMING = ("this is a {}", "that is a {}", "it is a {}")
+"""How she says it."""
+NAMING_WORDS = ("this", "that", "it", "is", "a", "cup", "key", "book", "dog")
+"""Words of such sentences that stand in no phrase."""
+
+
+def naming_sentences(held_out: bool) -> tuple[str, ...]:
+    """'this is a cup': of lessons, or the third that is left for exams, each word of which is taught in others."""
+    return tuple(
+        form.format(name)
+        for at, form in enumerate(NAMING)
+        for number, name in enumerate(NAMES)
+        if ((at + number) % len(NAMING) == 0) == held_out
+    )
+
+
+TAUGHT_NAMING, UNSEEN_NAMING = naming_sentences(False), naming_sentences(True)
 SPOKEN = (
     *WORDS, "magenta", "cyan", "orange", "white", "left", "middle", "right", "yes", "no", "none", "unknown", "look",
     "touch", "take", "roll", "find", "go", "key", "door", "square", "grey", "purple", "pick", "put", "open", "next",
@@ -85,7 +104,7 @@ def speaker() -> str:
     return "espeak-ng" if espeak.installed() else "devmind's formant synthesiser"
 
 
-@lru_cache(maxsize=6)
+@lru_cache(maxsize=8)
 def bank(name: str, seed: int, n: int, texts: tuple[str, ...], unseen: bool, by: str | None = None) -> Bank:
     """`n` utterances of `texts`, drawn by name and seed.
 

@@ -26,6 +26,7 @@ from stages.voice.ear import BEFORE, FRAMES, MELS, frames
 from stages.voice.echo.clean.exam import CLEAN, cleaned
 from stages.voice.echo.go_on.exam import CONTINUED, continued
 from stages.voice.echo.lesson import decode
+from stages.voice.echo.tokens.exam import TOLD, told_in_turn
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
@@ -40,6 +41,7 @@ GATE = Gate([
     Threshold(DIGIT, 0.85, when_absent="skip"), Threshold(WORD, 0.85),
     Threshold(ERROR, None, beats_floor=True, lower_is_better=True), Threshold(CLEAN, 5.0),
     Threshold(CONTINUED, None, beats_floor=True, lower_is_better=True),
+    Threshold(TOLD, None, beats_floor=True, lower_is_better=True, goal=True, when_absent="skip"),
 ])  # fmt: skip
 WORDS_ASKED, DIGITS_ASKED = 200, 400
 JUDGED_BY = 800
@@ -92,7 +94,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         others = {UNTAUGHT: lambda sound: repeated(fresh, sound)[1], HELD: lambda sound: held(heard_by(agent, sound)),
                   LINEAR: lambda sound: linear(heard_by(agent, sound))}  # fmt: skip
     repeats = [*_digits(agent, context, level, others), *_words(agent, context, level, others)]
-    return [*repeats, *cleaned(agent, context, level), *continued(agent, context, level)]
+    return [*repeats, *cleaned(agent, context, level), *continued(agent, context, level),
+            *told_in_turn(agent, context, level)]  # fmt: skip
 
 
 def heard_by(agent: Agent, sound: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import derive_seed
 from devmind.sessions.spoken import Clips, clips
-from stages.voice.caregiver.speech import DIGITS, UNSEEN_PHRASES, Bank, bank
+from stages.voice.caregiver.speech import DIGITS, TAUGHT_NAMING, UNSEEN_NAMING, UNSEEN_PHRASES, Bank, bank
 from stages.voice.ear import TOKENS
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.written import texts_of
@@ -26,12 +26,14 @@ from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import WORDS, WORDS_ARC, WRITTEN, WRITTEN_ARC, writes
 from stages.voice.recogniser import Recogniser, nearest, time_normalised
 from stages.voice.small_net import named_by_small_net
-from stages.voice.transcript import errors, likeliest, read_off, word_error_rate
+from stages.voice.transcript import errors, likeliest, read_off, within, word_error_rate
 from stages.voice.utterances import heard, spoken, utterances
 
-DIGIT, CAREGIVER = "hear_words/digits", "hear_words/caregiver"
+DIGIT, CAREGIVER, NAMING = "hear_words/digits", "hear_words/caregiver", "hear_words/naming"
 GATE = Gate([Threshold(DIGIT, 0.80, when_absent="skip"), Threshold(CAREGIVER, 0.15, lower_is_better=True)])
-UTTERANCES = 400
+UTTERANCES, SENTENCES = 400, 200
+KNOWN_BY = 400
+"""Sentences of lessons that the floor of naming knows."""
 UNTAUGHT = "untaught agent"
 OFF = "trunk off: the arc"
 FRAMES = "frame by frame (CTC)"
@@ -39,9 +41,13 @@ FRAMES = "frame by frame (CTC)"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Digits where there are recordings; the caregiver always."""
+    """Digits where there are recordings; the caregiver's phrases always, and her sentences that name a thing where the
+    agent's head has the words.
+    """
     fresh = untaught(agent) if level == "full" else None
     measures = [_caregiver(agent, fresh, context, level)]
+    if within(UNSEEN_NAMING, len(agent.labels_of(WORDS))):
+        measures.append(_naming(agent, fresh, context, level))
     every = clips(context.data)
     return measures if every is None else [_digits(agent, fresh, every, level), *measures]
 
@@ -185,6 +191,38 @@ def _caregiver(agent: Agent, fresh: Agent | None, context: Context, level: str) 
         CAREGIVER, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(asked.waves)),
         groups=np.unique(asked.voices, return_inverse=True)[1], rows=rows,
         note=f"spoken by {asked.speaker}, in voices and phrases that no lesson had",
+        exhibits=_exhibits(asked, said, rates) if fresh else (),
+    )  # fmt: skip
+
+
+def _naming(agent: Agent, fresh: Agent | None, context: Context, level: str) -> Measure:
+    """Sentences such as "this is a cup", of which a part alone was taught, in voices of no lesson."""
+    whole = bank("naming exam", context.seed, context.episodes(SENTENCES), UNSEEN_NAMING, True)
+    asked = whole.take(np.arange(context.episodes(SENTENCES, level)))
+    found, counts = frames_of(agent, asked.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
+    said = read_off(found[WORDS], counts)
+    rates = _rates(said, asked.texts)
+    floors: dict[str, float] = {}
+    rows: dict[str, float] = {}
+    if fresh is not None:
+        known = bank("naming floor", context.seed, context.episodes(KNOWN_BY), TAUGHT_NAMING, False)
+        near = nearest(time_normalised(known.waves), time_normalised(asked.waves))
+        floors = {
+            "nearest sentence": float(_rates([known.texts[int(row)] for row in near], asked.texts).mean()),
+            UNTAUGHT: float(
+                _rates(read_off(frames_of(fresh, asked.waves, [WORDS])[0][WORDS], counts), asked.texts).mean()
+            ),
+        }
+        named = [one.split()[-1:] == text.split()[-1:] for one, text in zip(said, asked.texts, strict=True)]
+        rows = {
+            OFF: float(_rates(read_off(found[WORDS_ARC], counts), asked.texts).mean()),
+            "sentences without a fault": float((rates == 0).mean()),
+            "names heard rightly": float(np.mean(named)),
+        }
+    return Measure(
+        NAMING, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(asked.waves)),
+        groups=np.unique(asked.voices, return_inverse=True)[1], rows=rows,
+        note=f"'{UNSEEN_NAMING[0]}' and others, spoken by {asked.speaker}, in voices and sentences that no lesson had",
         exhibits=_exhibits(asked, said, rates) if fresh else (),
     )  # fmt: skip
 

@@ -49,7 +49,7 @@ def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tup
     said = bank("names", seed, SPOKEN.get(size, SPOKEN_ELSE), DIGITS, False)
     order = np.argsort([len(wave) for wave in said.waves], kind="stable")
     ours = tuple(said.waves[i] for i in order), tuple(said.texts[i] for i in order)
-    return (ours, *utterances.sources(data, seed, size, holdout)[2:])
+    return (ours, *utterances.sources(data, seed, size, holdout)[utterances.CAREGIVERS :])
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:

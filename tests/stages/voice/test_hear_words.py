@@ -22,11 +22,21 @@ from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
 from devmind.learners.gradient import GradientLearner
 from devmind.learners.muon import MuonLearner
+from devmind.live.remembering.teaching_sentences import name_in
 from devmind.sessions.spoken import speaker_group
 from devmind.testing import tiny_agent, tiny_context
 from stages.voice import parts, utterances
 from stages.voice.caregiver.formants import Voice, speak
-from stages.voice.caregiver.speech import DIGITS, TAUGHT_PHRASES, UNSEEN_PHRASES, levelled
+from stages.voice.caregiver.speech import (
+    DIGITS,
+    NAMES,
+    TAUGHT_NAMING,
+    TAUGHT_PHRASES,
+    UNSEEN_NAMING,
+    UNSEEN_PHRASES,
+    WORDS,
+    levelled,
+)
 from stages.voice.ear import frames
 from stages.voice.hear_words import exam, lesson, listen
 from stages.voice.moments import as_batch
@@ -75,6 +85,33 @@ def test_every_word_of_a_phrase_left_out_is_taught_in_others() -> None:
     assert {word for phrase in UNSEEN_PHRASES for word in phrase.split()} <= taught
 
 
+def test_what_names_a_thing_in_exams_is_said_otherwise_in_lessons() -> None:
+    assert not set(TAUGHT_NAMING) & set(UNSEEN_NAMING)
+    assert (len(TAUGHT_NAMING), len(UNSEEN_NAMING)) == (14, 7)
+    taught = {word for text in TAUGHT_NAMING for word in text.split()}
+    assert {word for text in UNSEEN_NAMING for word in text.split()} == taught <= set(KNOWN)
+    assert {name_in(text) for text in UNSEEN_NAMING} == set(NAMES), "a life learns these names by them"
+
+
+def test_an_agent_of_fewer_words_learns_nothing_of_sentences_with_others_and_is_not_asked_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those that were taught before there were all these words, which stand behind what they know."""
+    assert KNOWN[: len(WORDS) + 1] == ("", *WORDS)
+    monkeypatch.setattr(parts, "KNOWN", KNOWN[: len(WORDS) + 1])
+    old, context = tiny_agent(), tiny_context(tmp_path, "exam.episodes_scale=0.02")
+    parts.admit(old)
+    assert set(examined(old, context)) == {exam.CAREGIVER}
+    shown = {"guided": 1.0, "spans": torch.tensor([[4.0, 12.0]]), "mel": torch.randn(1, 6 + 8 * 8, 64)}
+    for text, learned in (("two red balls", True), ("this is a cup", False)):
+        value, told = listen.loss(old, {**shown, "texts": [text]})
+        old.zero_grad()
+        value.backward()
+        moved = sum(float(p.grad.abs().sum()) for p in old.parameters() if p.grad is not None)
+        assert (moved > 0) == learned
+        assert bool(told) == learned
+
+
 @pytest.fixture(scope="module")
 def agent() -> Agent:
     agent = tiny_agent()
@@ -120,19 +157,25 @@ def test_who_knows_the_words_reaches_the_ceiling_and_shuffled_words_fall(
     context = replace(tiny_context(tmp_path, "exam.episodes_scale=0.1"), data=recorded)
     agent.config.trained_on = [speaker_group("ann")]
     asked = exam.bank("hear_words exam", context.seed, context.episodes(exam.UTTERANCES), UNSEEN_PHRASES, True)
+    named = exam.bank("naming exam", context.seed, context.episodes(exam.SENTENCES), UNSEEN_NAMING, True)
     every = exam.clips(recorded)
     assert every is not None
-    knowing.texts = {wave.tobytes(): text for wave, text in zip(asked.waves, asked.texts, strict=True)}  # type: ignore[attr-defined]
+    both = zip((*asked.waves, *named.waves), (*asked.texts, *named.texts), strict=True)
+    knowing.texts = {wave.tobytes(): text for wave, text in both}  # type: ignore[attr-defined]
     knowing.texts |= {utterances.spoken(every, row).tobytes(): DIGITS[every.labels[row]] for row in range(40)}  # type: ignore[attr-defined]
     told, shuffled = (knowing(turn) for turn in (np.arange, np.random.default_rng(3).permutation))
     monkeypatch.setattr(exam, "frames_of", told)
     best = examined(agent, context)
-    assert {name: measure.score for name, measure in best.items()} == {exam.DIGIT: 1.0, exam.CAREGIVER: 0.0}
+    scores = {name: measure.score for name, measure in best.items()}
+    assert scores == {exam.DIGIT: 1.0, exam.CAREGIVER: 0.0, exam.NAMING: 0.0}
+    assert best[exam.NAMING].rows["names heard rightly"] == best[exam.NAMING].rows["sentences without a fault"] == 1.0
     assert best[exam.DIGIT].n == 20, "ann was met, bob was not"
     monkeypatch.setattr(exam, "frames_of", shuffled)
     worst = examined(agent, context)
     assert worst[exam.DIGIT].score < 0.4
     assert worst[exam.CAREGIVER].score > 0.4
+    assert worst[exam.NAMING].score > 0.2
+    assert worst[exam.NAMING].rows["names heard rightly"] < 0.6
     assert not exam.GATE.judge(worst, 200).passed
     agent.config.trained_on = []
 

@@ -20,7 +20,6 @@ from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
 from devmind.learners.gradient import GradientLearner
-from devmind.learners.muon import MuonLearner
 from devmind.testing import tiny_agent, tiny_context
 from stages.voice import parts
 from stages.voice.listening import Hearing
@@ -245,7 +244,7 @@ def test_the_kind_of_a_file_is_what_the_exam_makes_of_it(agent: Agent) -> None:
     assert kind == (KINDS[int(sure.argmax())], pytest.approx(float(sure.max()), abs=1e-4))
 
 
-def test_both_lessons_lessen_what_they_miss_and_leave_the_ear(data: Path, tmp_path: Path) -> None:
+def test_both_lessons_lessen_what_they_miss_and_leave_all_else(data: Path, tmp_path: Path) -> None:
     pupil, context = tiny_agent(3), context_of(tmp_path, data)
     parts.admit(pupil)
     arc = GradientLearner(
@@ -256,15 +255,15 @@ def test_both_lessons_lessen_what_they_miss_and_leave_the_ear(data: Path, tmp_pa
     arc.begin(0)
     missed = [float(arc.update(batch, step)["kinds by the arc"]) for step in range(30)]
     assert missed[-1] < 0.7 * missed[0]
-    trunk = MuonLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=parts.trained(pupil), steps=20)
+    trunk = GradientLearner(pupil, lesson.loss, seed=0, learning_rate=1e-2, trains=lesson.trains(pupil), steps=20)
     kept = {name: value.clone() for name, value in pupil.state_dict().items()}
     heard = lesson.lesson_batch(context, 0, 6)
     trunk.begin(0)
     missed = [float(trunk.update(heard, step)["kinds"]) for step in range(20)]
     assert missed[-1] < 0.9 * missed[0]
     changed = {name for name, value in pupil.state_dict().items() if not torch.equal(value, kept[name])}
-    assert not any(name.startswith((f"encoders.{parts.LISTEN}.", f"heads.{parts.KINDS_ARC}.")) for name in changed)
-    assert any(name.startswith("trunk.") for name in changed)
+    assert changed
+    assert all(name.startswith(f"heads.{parts.KINDS_HEAD}.") for name in changed), "words need the layers as they are"
 
 
 def test_lessons_teach_every_kind_and_a_quiet_stretch_is_no_example(data: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from stages.voice.caregiver.speech import NEW_WORDS, bank
 from stages.voice.ear import FRAMES
 from stages.voice.echo.go_on.head import AHEAD
 from stages.voice.echo.go_on.lesson import mel_of, to_come, told
+from stages.voice.echo.tokens.exam import beside
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
@@ -28,8 +29,9 @@ ASKED, TOGETHER = 200, 50
 DB = 20.0
 """Decibels in one of log-mel as it is here."""
 COPIED, RIDGE = "the last frame, copied", "ridge on 100 ms of log-mel"
+ALWAYS = "what most often follows, whatever was heard"
 RIDGE_BY = 300
-"""Utterances of lessons that it is fitted on."""
+"""Utterances of lessons that these two are fitted on."""
 
 
 def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
@@ -50,10 +52,13 @@ def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
     rows_of: dict[str, float] = {}
     if level == "full":
         floors = {COPIED: float(off(last.expand_as(came)).mean())}
-        floors[RIDGE] = float(off(_ridge(context, mel[rows, at])).mean())
+        known, followed = _lessons(context)
+        floors[RIDGE] = float(off(_ridge(known, followed, mel[rows, at])).mean())
+        floors[ALWAYS] = float(off(followed.median(0).values.expand_as(came)).mean())
         floors[UNTAUGHT] = float(off(gone_on(untaught(agent), sound, at)).mean())
         rows_of = {"its first 100 ms": float(DB * (went_on - came)[:, :FRAMES].abs().mean()),
-                   "its second 100 ms": float(DB * (went_on - came)[:, FRAMES:].abs().mean())}  # fmt: skip
+                   "its second 100 ms": float(DB * (went_on - came)[:, FRAMES:].abs().mean()),
+                   **beside(agent, sound, at, off)}  # fmt: skip
     flat = off(mel.flatten(1, 2).mean(1, keepdim=True).expand_as(came)).mean()
     return [
         Measure(
@@ -83,15 +88,19 @@ def gone_on(agent: Agent, sound: Tensor, at: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def _ridge(context: Context, last: Tensor) -> Tensor:
-    """What 100 ms of log-mel [N, 8, 64] tell of the 200 that follow, by a linear map fitted on lessons."""
+def _lessons(context: Context) -> tuple[Tensor, Tensor]:
+    """Of utterances of lessons 100 ms of log-mel [M, 8, 64] and the 200 that follow them, [M, 16, 64]."""
     sound, counts = in_a_row(utterances(context).waves[:RIDGE_BY])
     mel = mel_of(sound)
-    wanted = to_come(mel)
-    here = torch.arange(wanted.shape[1])[None] < counts[:, None] - AHEAD
-    known = mel[:, : wanted.shape[1]][here].flatten(1).numpy()
-    rule = fit_ridge(known, wanted[here].flatten(1).numpy(), penalty=300.0)
-    return torch.from_numpy(rule.predict(last.flatten(1).numpy())).float().unflatten(1, wanted.shape[2:])
+    followed = to_come(mel)
+    here = torch.arange(followed.shape[1])[None] < counts[:, None] - AHEAD
+    return mel[:, : followed.shape[1]][here], followed[here]
+
+
+def _ridge(known: Tensor, followed: Tensor, last: Tensor) -> Tensor:
+    """What 100 ms of log-mel [N, 8, 64] tell of the 200 that follow, by a linear map fitted on lessons."""
+    rule = fit_ridge(known.flatten(1).numpy(), followed.flatten(1).numpy(), penalty=300.0)
+    return torch.from_numpy(rule.predict(last.flatten(1).numpy())).float().unflatten(1, followed.shape[1:])
 
 
 def _exhibits(

@@ -1,0 +1,134 @@
+"""Of the exam of echo: how well codes are told by those before them, and a sound that is gone on with code by code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import one_tick
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.stage import Context
+from stages.voice.caregiver.speech import NEW_WORDS, bank
+from stages.voice.codec import TOKENS, levels_of
+from stages.voice.ear import FRAMES
+from stages.voice.echo.go_on.head import AHEAD
+from stages.voice.echo.lesson import decode
+from stages.voice.echo.tokens.lesson import nats
+from stages.voice.echo.tokens.model import one_hot
+from stages.voice.hear_words.exam import UNTAUGHT, untaught
+from stages.voice.moments import as_batch, in_a_row
+from stages.voice.parts import CODEC, CODES, NEXT_CODE
+from stages.voice.utterances import heard, utterances
+
+TOLD = "echo/tokens"
+ASKED, TOGETHER = 200, 50
+EACH, BEFORE_IT = "how often each level is", "each level by the one before it"
+KNOWN_BY = 300
+"""Utterances of lessons that the floors are counted on."""
+
+
+def told_in_turn(agent: Agent, context: Context, level: str) -> list[Measure]:
+    """One value an utterance: nats a token of codes that the trunk is told one after another."""
+    if NEXT_CODE not in agent.heads:
+        return []
+    whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
+    said = whole.take(np.arange(context.episodes(ASKED, level)))
+    sound, counts = in_a_row(said.waves)
+    page, ends = pages(agent, sound), TOKENS * counts
+    values = _mean(_by(agent, page), ends)
+    floors: dict[str, float] = {}
+    if level == "full":
+        known, lengths = in_a_row(utterances(context).waves[:KNOWN_BY])
+        counted = Counted.of(pages(agent, known), TOKENS * lengths)
+        floors = {
+            EACH: float(_mean(counted.nats(page, False), ends).mean()),
+            BEFORE_IT: float(_mean(counted.nats(page, True), ends).mean()),
+            UNTAUGHT: float(_mean(_by(untaught(agent), page), ends).mean()),
+        }
+    return [
+        Measure(
+            TOLD, "nats a token", values.double().numpy(), float(floors.get(EACH, 20.0)), 0.0, floors,
+            higher_is_better=False, episodes=heard(list(said.waves)),
+            groups=np.unique(said.voices, return_inverse=True)[1],
+            note=f"tokens of 25 ms of words that no lesson spoke, by {said.speaker} in voices of no lesson",
+        )
+    ]  # fmt: skip
+
+
+def pages(agent: Agent, sound: Tensor) -> Tensor:
+    """What the codec makes of sound [N, T x 1600] as pages of codes int64 [N, 4 T, 2]."""
+    parts = [agent(as_batch(some), [CODEC])[CODEC].mode().flatten(1, 2).cpu() for some in sound.split(TOGETHER)]
+    return torch.cat(parts)
+
+
+def written_on(agent: Agent, page: Tensor, tokens: int) -> Tensor:
+    """The `tokens` codes by which pages int64 [N, L, 2] go on, the likeliest each time, int64 [N, tokens, 2]: each
+    enters the trunk behind the one before it, with the trunk's cache.
+    """
+    state = agent.new_state(len(page))
+    percepts = agent.encode(state, one_tick({CODES: page}))
+    state, output = agent.begin(state, percepts, heads=[NEXT_CODE])
+    found = list[Tensor]()
+    for _ in range(tokens):
+        found.append(output.outputs[NEXT_CODE].mode()[:, -1:])
+        if len(found) < tokens:
+            state, output = agent.extend(state, CODES, found[-1], heads=[NEXT_CODE], began=percepts)
+    return torch.cat(found, 1).cpu()
+
+
+def gone_on_by_tokens(agent: Agent, sound: Tensor, at: Tensor) -> Tensor:
+    """Log-mel [N, 16, 64] by which sounds [N, T x 1600] go on behind Moment `at` [N], code after code; what comes is
+    not heard.
+    """
+    page, made = pages(agent, sound), torch.zeros(len(sound), FRAMES * AHEAD, 64)
+    for last in at.unique():
+        rows = (at == last).nonzero()[:, 0]
+        begun = page[rows, : TOKENS * (int(last) + 1)]
+        whole = torch.cat((begun, written_on(agent, begun, TOKENS * AHEAD)), 1)
+        levels = levels_of(whole.to(agent.device)).unflatten(1, (-1, TOKENS))
+        made[rows] = decode(agent, levels).flatten(1, 2)[:, -FRAMES * AHEAD :].cpu()
+    return made
+
+
+class Counted:
+    """How often each level was met, and behind which one: tables [10, 7] and [10, 7, 7], begun with one each."""
+
+    def __init__(self, each: Tensor, behind: Tensor) -> None:
+        self.each, self.behind = each / each.sum(-1, keepdim=True), behind / behind.sum(-1, keepdim=True)
+
+    @staticmethod
+    def of(page: Tensor, ends: Tensor) -> Counted:
+        """Counted on pages int64 [N, L, 2], of which `ends` [N] tokens count."""
+        hot = one_hot(page) * (torch.arange(page.shape[1])[None] < ends[:, None])[..., None, None]
+        return Counted(1.0 + hot.sum((0, 1)), 1.0 + torch.einsum("nlki,nlkj->kij", hot[:, :-1], hot[:, 1:]))
+
+    def nats(self, page: Tensor, behind: bool) -> Tensor:
+        """Nats of each token but the first of pages [N, L, 2], [N, L - 1]."""
+        hot = one_hot(page)
+        if behind:
+            shares = torch.einsum("nlki,kij,nlkj->nlk", hot[:, :-1], self.behind, hot[:, 1:])
+        else:
+            shares = torch.einsum("kj,nlkj->nlk", self.each, hot[:, 1:])
+        return -shares.log().sum(-1)
+
+
+def _by(agent: Agent, page: Tensor) -> Tensor:
+    return torch.cat([nats(agent, some).cpu() for some in page.split(TOGETHER)])
+
+
+def _mean(missed: Tensor, ends: Tensor) -> Tensor:
+    """The mean of each row's tokens up to `ends`, [N]."""
+    here: Any = torch.arange(missed.shape[1])[None] < ends[:, None] - 1
+    return (missed * here).sum(1) / here.sum(1).clamp_min(1)
+
+
+def beside(agent: Agent, sound: Tensor, at: Tensor, off: Any) -> Mapping[str, float]:
+    """Of the measure of sounds gone on with: the row of codes told one after another, in its dB."""
+    if NEXT_CODE not in agent.heads:
+        return {}
+    return {"its codes one after another, by the trunk": float(off(gone_on_by_tokens(agent, sound, at)).mean())}

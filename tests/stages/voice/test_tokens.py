@@ -1,0 +1,159 @@
+"""Codes as tokens of the trunk: what is told, what is learned, and that writing on with the cache equals telling."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import one_tick
+from devmind.errors import DevmindError, MomentError
+from devmind.testing import tiny_agent, tiny_context
+from stages.voice import parts
+from stages.voice.codec import CODES, LEVELS
+from stages.voice.echo.tokens import exam, lesson
+from stages.voice.echo.tokens.model import MOST, NextCode, places_of
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    """Its trunk looks about: a newborn's lets tokens through nearly as they are."""
+    agent = tiny_agent()
+    parts.admit(agent)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        for weight in agent.trunk.decoder.parameters():
+            weight.add_(0.3 * torch.randn_like(weight))
+    return agent.eval()
+
+
+def page(n: int, length: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(CODES, (n, length, 2), generator=torch.Generator().manual_seed(seed))
+
+
+def test_levels_are_numbered_from_nothing_to_as_many_as_there_are() -> None:
+    every = torch.stack((torch.arange(CODES), torch.arange(CODES)), -1)
+    places = places_of(every)
+    assert torch.equal(places.amin(0), torch.zeros(10, dtype=torch.int64))
+    assert places.amax(0).tolist() == [level - 1 for level in LEVELS * 2]
+
+
+def test_probabilities_of_all_codes_sum_to_one_and_none_is_of_a_level_that_is_not() -> None:
+    logits = torch.randn(10, 7, generator=torch.Generator().manual_seed(0))
+    logits[torch.arange(7) >= torch.tensor(LEVELS * 2)[:, None]] = torch.finfo(torch.float32).min
+    output = NextCode(logits)
+    every = torch.stack((torch.arange(CODES), torch.full((CODES,), 7)), -1)
+    first = NextCode(logits[None].expand(CODES, -1, -1)).log_prob(every)
+    alone = NextCode(torch.cat((torch.zeros_like(logits[:5]), logits[5:]))[None]).logits
+    second = alone[0, 5:].log_softmax(-1).gather(-1, places_of(every[0])[5:, None]).sum()
+    assert math.isclose(float((first - second).exp().sum()), 1.0, abs_tol=1e-4)
+    likeliest = output.log_prob(output.mode())
+    drawn = torch.stack([output.sample(torch.Generator().manual_seed(seed)) for seed in range(50)])
+    assert (NextCode(logits[None].expand(50, -1, -1)).log_prob(drawn) <= likeliest + 1e-5).all()
+    assert drawn.max() < CODES
+    assert len(drawn.unique(dim=0)) > 10
+
+
+def test_each_token_is_told_by_those_before_it_and_none_behind(agent: Agent) -> None:
+    one = page(2, 9)
+    other = one.clone()
+    other[:, 6:] = page(2, 3, seed=1)
+    with torch.no_grad():
+        first, second = (lesson.foretold(agent, some).logits for some in (one, other))
+    torch.testing.assert_close(first[:, :6], second[:, :6], atol=1e-6, rtol=0)
+    assert not torch.allclose(first[:, 6:], second[:, 6:], atol=1e-4)
+    earlier = one.clone()
+    earlier[:, 0] = page(2, 1, seed=2)[:, 0]
+    with torch.no_grad():
+        third = lesson.foretold(agent, earlier).logits
+    assert not torch.allclose(first[:, 5], third[:, 5], atol=1e-6), "the trunk looks back"
+
+
+def test_writing_on_with_the_cache_equals_telling_the_whole_page_anew(agent: Agent) -> None:
+    begun = page(3, 8, seed=3)
+    with torch.inference_mode():
+        written = exam.written_on(agent, begun, 5)
+        whole = begun
+        for _ in range(5):
+            whole = torch.cat((whole, lesson.foretold(agent, whole).mode()[:, -1:].cpu()), 1)
+    assert torch.equal(written, whole[:, 8:])
+
+
+def test_a_page_of_text_is_written_on_as_before_and_none_behind_a_page_of_codes(agent: Agent) -> None:
+    """The sense of codes stands behind that of text in agents that could read before, and before it in others."""
+    text = torch.tensor([[256, 97, 98]])
+    for senses, sense, allowed in (
+        ({parts.TEXT: text}, parts.TEXT, True),
+        ({parts.CODES: page(1, 4)}, parts.CODES, True),
+        ({parts.CODES: page(1, 4), parts.TEXT: text}, parts.CODES, agent.sense_order[-1] == parts.CODES),
+        ({parts.CODES: page(1, 4), parts.TEXT: text}, parts.TEXT, agent.sense_order[-1] == parts.TEXT),
+    ):
+        state = agent.new_state()
+        percepts = agent.encode(state, one_tick(senses))
+        state, _ = agent.begin(state, percepts)
+        more = text[:, 1:2] if sense == parts.TEXT else page(1, 1)
+        order = [name for name in agent.sense_order if name in (parts.TEXT, parts.CODES)]
+        if allowed or sense == order[-1]:
+            agent.extend(state, sense, more)
+        else:
+            with pytest.raises(DevmindError, match=f"stands last \\(that is '{order[-1]}'\\); got '{sense}'"):
+                agent.extend(state, sense, more)
+
+
+def test_a_page_that_is_too_long_is_refused(agent: Agent) -> None:
+    with pytest.raises(MomentError, match=f"up to {MOST} tokens of 25 ms; got {MOST + 1}"):
+        lesson.foretold(agent, page(1, MOST + 1))
+
+
+def test_counts_are_what_was_counted() -> None:
+    same = torch.zeros(1, 101, 2, dtype=torch.int64)
+    counted = exam.Counted.of(same, torch.tensor([101]))
+    sizes = torch.tensor(LEVELS * 2).double()
+    each = -(10 * math.log(102 / 108))
+    behind = -(10 * math.log(101 / 107))
+    assert sizes.sum() == 54
+    assert torch.allclose(counted.nats(same, False), torch.full((1, 100), each), atol=1e-4)
+    assert torch.allclose(counted.nats(same, True), torch.full((1, 100), behind), atol=1e-4)
+
+
+def test_the_lesson_lowers_what_is_missed_and_changes_its_own_parts_alone(tmp_path: Path) -> None:
+    context = tiny_context(tmp_path)
+    pupil = tiny_agent()
+    parts.admit(pupil)
+    before = {name: value.clone() for name, value in pupil.state_dict().items()}
+    taught = lesson.lesson(context)
+    learner = taught.make_learner(pupil, context)
+    learner.steps = 40
+    batch = lesson.lesson_batch(context, 0, 6)
+    first, _ = lesson.loss(pupil, batch)
+    learner.begin(0)
+    for step in range(12):
+        learner.update(batch, step)
+    last, told = lesson.loss(pupil, batch)
+    assert float(last) < float(first) - 0.5
+    assert math.isclose(float(told["nats a token"]), float(last))
+    changed = {name for name, value in pupil.state_dict().items() if not torch.equal(value, before[name])}
+    assert changed
+    assert all(name.startswith(lesson.trains(pupil)) for name in changed)
+
+
+def test_the_exam_tells_nats_beside_its_floors_and_how_a_sound_goes_on(agent: Agent, tmp_path: Path) -> None:
+    context = tiny_context(tmp_path)
+    with torch.inference_mode():
+        (told,) = exam.told_in_turn(agent, context, "full")
+        assert set(told.floors) == {exam.EACH, exam.BEFORE_IT, "untaught agent"}
+        assert 0 < told.floors[exam.EACH] < sum(map(math.log, LEVELS * 2)) + 1.0
+        sound = 0.1 * torch.randn(2, 6 * 1600, generator=torch.Generator().manual_seed(0))
+        other = sound.clone()
+        other[:, 4 * 1600 :] = 0.0
+        at = torch.tensor([3, 2])
+        one, two = (exam.gone_on_by_tokens(agent, some, at) for some in (sound, other))
+        assert one.shape == (2, 16, 64)
+        assert one.isfinite().all()
+        assert torch.equal(one, two), "what comes is not heard"
+    without = tiny_agent()
+    assert exam.told_in_turn(without, context, "full") == []
+    assert exam.beside(without, sound, at, None) == {}
