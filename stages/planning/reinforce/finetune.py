@@ -33,6 +33,8 @@ TEMPERATURE = 1.0
 """Of advantages, in strides."""
 LAST = 0.03
 """How far the last step's trajectory is drawn from what the network tells, in the denoiser's numbers."""
+CLIP = 0.1
+"""By how much the likelihood of what was drawn may change for its advantage's sake."""
 Return = Callable[[Tensor, Tensor], Tensor]
 """`(plans [N, H, 2] in the senses' units, maze [N, mazes]) -> [N]`."""
 
@@ -91,19 +93,29 @@ class PolicyGradient:
         worth: what is to be made more of.
         each: plans that are drawn for a goal; a plan's advantage is beside the others of its goal.
         word_steps, levels: in how many steps words and trajectories are drawn.
+        epochs: steps of the optimizer on what was drawn; from the second on, what has become likelier or less likely
+            by more than CLIP in its advantage's favour counts no further (PPO: Schulman et al. 2017, equation 7).
     """
 
     def __init__(
-        self, agent: Agent, worth: Return, rate: float, each: int = 4, word_steps: int = 4, levels: int = 3
+        self,
+        agent: Agent,
+        worth: Return,
+        rate: float,
+        each: int = 4,
+        word_steps: int = 4,
+        levels: int = 3,
+        epochs: int = 1,
     ) -> None:
         head = agent.head(ROUTE)
         assert isinstance(head, PlannerHead)
         self.head, self.worth, self.each, self.word_steps, self.levels = head, worth, each, word_steps, levels
+        self.epochs = epochs
         parts = [getattr(head, part) for part in PARTS[:3]]
         self.optimizer = torch.optim.AdamW([p for part in parts for p in part.parameters()], lr=rate)
 
     def update(self, plans: Plans, generator: torch.Generator) -> tuple[float, float]:
-        """One step for the beginnings and goals of these; the mean worth of what was drawn, and its spread."""
+        """One drawing for the beginnings and goals of these; the mean worth of what was drawn, and its spread."""
         n = len(plans)
         place, goal, maze = (value.repeat_interleave(self.each, 0) for value in (plans.place, plans.goal, plans.maze))
         drawn = self.draw(place, goal, maze, generator)
@@ -111,25 +123,33 @@ class PolicyGradient:
         by_goal = worth.unflatten(0, (n, self.each))
         beside = (by_goal - by_goal.mean(1, keepdim=True)).flatten()
         advantage = beside / beside.std().clamp_min(1e-6)
-        loss = -(advantage * self.log_prob(drawn, place, goal, maze)).mean()
+        before: Tensor | None = None
+        for _ in range(self.epochs):
+            log_prob = self.log_prob(drawn, place, goal, maze)
+            before = log_prob.detach() if before is None else before
+            ratio = (log_prob - before).exp()
+            clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
+            self._descend(-torch.minimum(advantage * ratio, advantage * clipped).mean())
+        return float(worth.mean()), float(by_goal.std(1).mean())
+
+    def _descend(self, loss: Tensor) -> None:
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_([p for group in self.optimizer.param_groups for p in group["params"]], 1.0)
         self.optimizer.step()
-        return float(worth.mean()), float(by_goal.std(1).mean())
 
     @torch.no_grad()
     def draw(self, place: Tensor, goal: Tensor, maze: Tensor, generator: torch.Generator) -> Drawing:
         """Plans of N rows, each by noise of its own."""
         head, form = self.head, self.head.denoiser.config
         tokens, n, mask = head.pipeline.token_scheduler, len(place), form.words
-        symbols = torch.full((n, form.length), mask)
-        x = torch.randn(n, form.horizon, form.channels, generator=generator)
+        symbols = torch.full((n, form.length), mask, device=place.device)
+        x = torch.randn(n, form.horizon, form.channels, generator=generator).to(place.device)
         drawing = Drawing([], [], x)
         tokens.set_timesteps(self.word_steps, (0, 0))
         for step in range(self.word_steps):
             _, logits = self._told(x, 1.0, symbols, place, goal, maze)
-            luck = gumbel(torch.rand(logits.shape, generator=generator))
+            luck = gumbel(torch.rand(logits.shape, generator=generator)).to(place.device)
             after = tokens.step(logits + luck, self.word_steps - 1 - step, symbols).prev_sample
             drawing.words.append((symbols, after))
             symbols = after
@@ -137,7 +157,7 @@ class PolicyGradient:
             level, below = (1 - k / self.levels for k in (step, step + 1))
             clean, _ = self._told(x, level, symbols, place, goal, maze)
             mean, spread = self._mean(clean, below)
-            after = mean + spread * torch.randn(x.shape, generator=generator)
+            after = mean + spread * torch.randn(x.shape, generator=generator).to(place.device)
             drawing.points.append((x, level, after, below))
             x = after
         drawing.plans = self._held(x, place, goal)
@@ -145,7 +165,7 @@ class PolicyGradient:
 
     def log_prob(self, drawing: Drawing, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
         """How likely all steps were, [N], a mean over words and numbers so that both count."""
-        tokens, total = self.head.pipeline.token_scheduler, torch.zeros(len(place))
+        tokens, total = self.head.pipeline.token_scheduler, torch.zeros(len(place), device=place.device)
         x = drawing.points[0][0]
         for before, after in drawing.words:
             _, logits = self._told(x, 1.0, before, place, goal, maze)
@@ -162,10 +182,10 @@ class PolicyGradient:
     ) -> tuple[Tensor, Tensor]:
         route = self.head.thinking(place, goal, maze)
         x = self._held(x, place, goal)
-        given = F.pad(torch.zeros(len(x), x.shape[1] - 2, dtype=torch.bool), (1, 1), value=True)
+        given = F.pad(torch.zeros(len(x), x.shape[1] - 2, dtype=torch.bool, device=x.device), (1, 1), value=True)
         masked = (symbols == self.head.denoiser.config.words).float().mean(-1)
         clean, logits = self.head.denoiser(
-            x, given, torch.full((len(x),), level), symbols, masked, route.thought, route.present
+            x, given, torch.full((len(x),), level, device=x.device), symbols, masked, route.thought, route.present
         )
         return self._held(clean, place, goal), logits
 
@@ -180,5 +200,5 @@ class PolicyGradient:
             return clean, LAST
         levels = self.head.scheduler.config.num_train_timesteps
         index, one = torch.tensor([max(0, round(level * levels) - 1)]), torch.ones(1, 1, 1)
-        share = noised(self.head.scheduler, one, 0 * one, index)[0]
+        share = float(noised(self.head.scheduler, one, 0 * one, index)[0])
         return share * clean, float(noised(self.head.scheduler, 0 * one, one, index)[0])
