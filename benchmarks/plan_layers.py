@@ -57,6 +57,10 @@ def main() -> None:
     asked = parser.parse_args()
     shown = trips.made(MAZE, asked.seed, lesson.ORACLE_TICKS_ELSE)
     ways = [trips.joined(shown, lesson.JOINED_ELSE, numpy_rng(asked.seed, "joined", MAZE))]
+    batches = [
+        trips.batch(ways, 1, 1, asked.rows, numpy_rng(asked.seed, "plan layers", step))["asked"]
+        for step in range(asked.steps)
+    ]
     print(f"{asked.steps} steps of {asked.rows} plans, {asked.pairs} pairs of places, {MAZE}, seed {asked.seed}")
     print(
         f"{'layers':26} {'taught':>9} {'loss':>6} {'hold':>6} {'95 %':>16} {'of all':>7} {'CPU s':>6} {'ms a plan':>9}"
@@ -69,7 +73,7 @@ def main() -> None:
             parts.admit(agent, layers_of=layers_of)
             place(agent, pick_device(asked.device))
             begun_s = time.process_time()
-            count, loss = teach(agent, ways, asked, along)
+            count, loss = teach(agent, batches, asked, along)
             spent_s = time.process_time() - begun_s
             begun_s = time.process_time()
             came = ask(agent, exam_seeds(asked.pairs, asked.seed, "plan layers"))
@@ -88,15 +92,14 @@ def main() -> None:
             first = first or came
 
 
-def teach(agent: Agent, ways: list[trips.Trips], asked: argparse.Namespace, along: bool) -> tuple[int, float]:
+def teach(agent: Agent, batches: list[Any], asked: argparse.Namespace, along: bool) -> tuple[int, float]:
     """Teach the planner; how many numbers that may change, and the mean loss of the last tenth of the steps."""
     trains = (f"heads.{parts.ROUTE}.", *(("trunk.decoder.layers.",) if along else ()))
     learner = lesson.RouteLearner(agent, loss, seed=asked.seed, learning_rate=lesson.LEARNING_RATE, trains=trains)
     learner.steps, told = asked.steps, []
     torch.manual_seed(asked.seed)
     agent.train()
-    for step in range(asked.steps):
-        drawn = trips.batch(ways, 1, 1, asked.rows, numpy_rng(asked.seed, "plan layers", step))["asked"]
+    for step, drawn in enumerate(batches):
         told.append(float(learner.update(drawn, step)["loss"]))
     agent.eval()
     count = sum(value.numel() for name, value in agent.named_parameters() if name.startswith(trains))
