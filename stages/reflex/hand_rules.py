@@ -207,13 +207,19 @@ class LoudOrGrowing:
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         """`move` -1 or 0, float32 [N, 1]."""
+        louder, larger = self.ratios(senses, first)
+        alarm = (louder > self.louder) | (larger > self.larger)
+        return {"move": np.where(alarm, -1.0, 0.0).astype(np.float32)[:, None]}
+
+    def ratios(self, senses: Senses, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By how much a tick is louder, and its oddest blob larger, than the one before, float64 [N] each."""
         power = np.square(senses["sound"], dtype=np.float64).mean((1, 2)) + 1e-6
         area = oddest_blob(senses["sight"])[1] + 1e-3
         if first.all():
             self.power, self.area = power, area
-        alarm = (power > self.louder * self.power) | (area > self.larger * self.area)
+        found = power / self.power, area / self.area
         self.power, self.area = power, area
-        return {"move": np.where(alarm, -1.0, 0.0).astype(np.float32)[:, None]}
+        return found
 
 
 class ReachByColour:
