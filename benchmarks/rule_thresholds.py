@@ -27,8 +27,8 @@ from stages.reflex.trials import Trial
 ALLOWED = 0.02
 """Share of quiet ticks with a false alarm, as the gate of startle has it."""
 ODD_COLOURS = (20.0, 30.0, 40.0, 50.0, 60.0, 80.0)
-LOUDER = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 6.0, 8.0, 12.0)
-LARGER = (1.02, 1.04, 1.05, 1.06, 1.07, 1.08, 1.1, 1.12, 1.15, 1.2, 1.25)
+LOUDER = (1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.6, 2.0, 4.0)
+LARGER = (0.0005, 0.001, 0.00125, 0.0015, 0.002, 0.0025, 0.003, 0.004, 0.006, 0.01)
 UNLIKE_COLOURS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 
@@ -52,7 +52,7 @@ def startled_by(context: Context, rooms: int) -> dict[tuple[float, float], tuple
     world, rule = context.make_world("nursery", "startle", seeds), hand_rules.LoudOrGrowing()
     event, ticks, truth = world.state().event, [], world.truth()
     for number, passed in enumerate(rollout(still, world, startle.TICKS)):
-        ratios = rule.ratios(passed.senses, np.full(rooms, number == 0))
+        ratios = rule.grown(passed.senses, np.full(rooms, number == 0))
         ticks.append((truth, *ratios))
         truth = world.truth()
     found = {}

@@ -19,7 +19,6 @@ from stages.reflex.parts import on_trunk
 from stages.reflex.trials import ARC_SILENCED, SHOWN, Trial, arcs, by_trunk
 
 TICKS = 20
-LOUDER, LARGER = 6.0, 1.25
 STARTLE_EVENTS = 800
 
 GATE = Gate(
@@ -56,9 +55,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     rows: list[dict[str, float]] = [{}, {}]
     if full:
         for name, louder, larger in (
-            ("energy threshold", LOUDER, np.inf),
-            ("size threshold", np.inf, LARGER),
-            ("either threshold", LOUDER, LARGER),
+            ("loudness threshold", hand_rules.LOUDER, np.inf),
+            ("size threshold", np.inf, hand_rules.LARGER),
+            ("either threshold", hand_rules.LOUDER, hand_rules.LARGER),
         ):
             ruled = trial.play(partial(hand_rules.LoudOrGrowing, louder, larger))
             for k, values in enumerate(startled(ruled.watched, event)):
