@@ -30,7 +30,7 @@ from devmind.curriculum.teaching import teach
 from devmind.raised import raised
 from stages.reflex.stage import ReflexStage
 
-ASKED = ("orient", "bind", "foresee", "startle", "track", "reach", "see", "hear")
+ASKED = ("bind", "foresee", "orient", "startle", "track", "reach", "see", "hear")
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
         for skill in sorted(
             (one for one in stage.skills if one.name in asked.skills), key=lambda s: ASKED.index(s.name)
         ):
-            mine, theirs = (examine_skill(stage, skill, one, context, asked.level).measures for one in (agent, twin))
+            theirs, mine = (examine_skill(stage, skill, one, context, asked.level).measures for one in (twin, agent))
             told(mine, theirs)
             kept |= {
                 name: {"agent": mine[name].values.tolist(), "twin": theirs[name].values.tolist()}
