@@ -11,8 +11,7 @@ numbers. From that one agent go on, each from the same weights:
     more steps        `--more` steps of the same lesson
     AWR, offline      as many, plans drawn by their advantage under V of implicit Q-learning
     AWR, online       as many, half of the plans out of the agent's own walks
-    policy gradient   `--gradient` drawings over denoising; plans are worth what their strides cost on foot, by that V
-    PPO               as many, each with four steps of which the likelihoods are clipped
+    policy gradient   `--gradient` steps over denoising; plans are worth what their strides cost on foot, by that V
     IQL's marks       nothing more; of the candidates V chooses in place of the critic of strides
 
 Of all, the first plans of the same `--asked` episodes are looked at: whether the chosen one leads through no wall. With
@@ -29,7 +28,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -229,12 +227,12 @@ def ways(asked: argparse.Namespace, data: Plans, values: StrideValues) -> dict[s
             agent, both, asked.more, ROWS, TUNED, asked.seed + 1, torch.cat((mine / mine.sum(), others / others.sum()))
         )
 
-    def gradient(agent: Agent, epochs: int = 1) -> None:
+    def gradient(agent: Agent) -> None:
         def worth(plans: torch.Tensor, maze: torch.Tensor) -> torch.Tensor:
             with torch.no_grad():
                 return values.marks(plans[:, None], maze)[:, 0]
 
-        learner = PolicyGradient(agent, worth, 1e-4, epochs=epochs)
+        learner = PolicyGradient(agent, worth, 1e-4)
         draws = torch.Generator().manual_seed(asked.seed)
         found = []
         for _ in range(asked.gradient):
@@ -249,7 +247,6 @@ def ways(asked: argparse.Namespace, data: Plans, values: StrideValues) -> dict[s
         "more steps": (more, "as it is"),
         "AWR, offline": (offline, "more steps"),
         "policy gradient": (gradient, "as it is"),
-        "PPO": (partial(gradient, epochs=4), "as it is"),
         "AWR, online": (online, "more steps"),
     }
 

@@ -33,8 +33,6 @@ TEMPERATURE = 1.0
 """Of advantages, in strides."""
 LAST = 0.03
 """How far the last step's trajectory is drawn from what the network tells, in the denoiser's numbers."""
-CLIP = 0.1
-"""By how much the likelihood of what was drawn may change for its advantage's sake."""
 Return = Callable[[Tensor, Tensor], Tensor]
 """`(plans [N, H, 2] in the senses' units, maze [N, mazes]) -> [N]`."""
 
@@ -93,29 +91,19 @@ class PolicyGradient:
         worth: what is to be made more of.
         each: plans that are drawn for a goal; a plan's advantage is beside the others of its goal.
         word_steps, levels: in how many steps words and trajectories are drawn.
-        epochs: steps of the optimizer on what was drawn; from the second on, what has become likelier or less likely
-            by more than CLIP in its advantage's favour counts no further (PPO: Schulman et al. 2017, equation 7).
     """
 
     def __init__(
-        self,
-        agent: Agent,
-        worth: Return,
-        rate: float,
-        each: int = 4,
-        word_steps: int = 4,
-        levels: int = 3,
-        epochs: int = 1,
+        self, agent: Agent, worth: Return, rate: float, each: int = 4, word_steps: int = 4, levels: int = 3
     ) -> None:
         head = agent.head(ROUTE)
         assert isinstance(head, PlannerHead)
         self.head, self.worth, self.each, self.word_steps, self.levels = head, worth, each, word_steps, levels
-        self.epochs = epochs
         parts = [getattr(head, part) for part in PARTS[:3]]
         self.optimizer = torch.optim.AdamW([p for part in parts for p in part.parameters()], lr=rate)
 
     def update(self, plans: Plans, generator: torch.Generator) -> tuple[float, float]:
-        """One drawing for the beginnings and goals of these; the mean worth of what was drawn, and its spread."""
+        """One step for the beginnings and goals of these; the mean worth of what was drawn, and its spread."""
         n = len(plans)
         place, goal, maze = (value.repeat_interleave(self.each, 0) for value in (plans.place, plans.goal, plans.maze))
         drawn = self.draw(place, goal, maze, generator)
@@ -123,20 +111,12 @@ class PolicyGradient:
         by_goal = worth.unflatten(0, (n, self.each))
         beside = (by_goal - by_goal.mean(1, keepdim=True)).flatten()
         advantage = beside / beside.std().clamp_min(1e-6)
-        before: Tensor | None = None
-        for _ in range(self.epochs):
-            log_prob = self.log_prob(drawn, place, goal, maze)
-            before = log_prob.detach() if before is None else before
-            ratio = (log_prob - before).exp()
-            clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
-            self._descend(-torch.minimum(advantage * ratio, advantage * clipped).mean())
-        return float(worth.mean()), float(by_goal.std(1).mean())
-
-    def _descend(self, loss: Tensor) -> None:
+        loss = -(advantage * self.log_prob(drawn, place, goal, maze)).mean()
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_([p for group in self.optimizer.param_groups for p in group["params"]], 1.0)
         self.optimizer.step()
+        return float(worth.mean()), float(by_goal.std(1).mean())
 
     @torch.no_grad()
     def draw(self, place: Tensor, goal: Tensor, maze: Tensor, generator: torch.Generator) -> Drawing:
