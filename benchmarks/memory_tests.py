@@ -4,7 +4,7 @@ Both begin untaught, with the same encoders and heads. The GRU takes the trunk's
 side by side, and its features, normalized as the trunk's are, are what the heads read. `memory off` is the agent with a
 window of one Moment, no slots. With `--cards` both learn RepeatPrevious alone, for so many steps.
 
-    OMP_NUM_THREADS=1 python benchmarks/memory_tests.py --seed 0
+    OMP_NUM_THREADS=1 python benchmarks/memory_tests.py --seed 0 [--device cuda]
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.device import pick_device, place
 from devmind.agent.ring import Ring
 from devmind.config import load
 from devmind.curriculum.exam import Measure
@@ -146,7 +147,10 @@ def raise_and_examine(
     begun = time.monotonic()
     for skill in stage.skills:
         if skill.name in skills:
-            measures |= examine_skill(stage, skill, agent, context).measures
+            measures |= (found := examine_skill(stage, skill, agent, context).measures)
+            for name, m in found.items():
+                low, high = m.interval()
+                print(f"  {name}: {m.score:.3f} [{low:.3f}, {high:.3f}], n = {m.n}", flush=True)
     print(f"  exams: {time.monotonic() - begun:.0f} s", flush=True)
     return measures
 
@@ -187,19 +191,21 @@ def main() -> None:
     parser.add_argument("--sign", type=int, help="steps of the lesson 'sign' (its own by default)")
     parser.add_argument("--tests", type=int, help="steps of the lesson 'tests'")
     parser.add_argument("--only", choices=("agent", "GRU"), help="raise one of the two, print its figures alone")
+    parser.add_argument("--device", default="cpu", help="of lessons and exams")
     parser.add_argument("--cards", type=int, help="so many steps of RepeatPrevious alone, in place of all lessons")
     options = parser.parse_args()
     wanted = {"boards": None, "sign": options.sign, "tests": options.tests}
-    config = load(options.size, {"seed": options.seed, "device": "cpu"})
+    device = str(pick_device(options.device))
+    config = load(options.size, {"seed": options.seed, "device": device})
     config = config.model_copy(update={"loggers": (), "checkpoint_every_s": 1e9})
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, make in (("agent", untaught), ("GRU", with_gru)):
+        for name, make in (("GRU", with_gru), ("agent", untaught)):
             if options.only not in (None, name):
                 continue
-            agent = make(options.size, options.seed)
-            print(f"{name}: {trained(agent):,} parameters that learn")
-            context = Context(config, options.seed, "cpu", Path(folder, name), worlds.make)
+            agent = place(make(options.size, options.seed), device)
+            print(f"{name}: {trained(agent):,} parameters that learn", flush=True)
+            context = Context(config, options.seed, device, Path(folder, name), worlds.make)
             every = [lesson for lesson in MemoryStage().lessons(context) if lesson.name in wanted]
             course = [replace(lesson, steps=wanted[lesson.name] or lesson.steps) for lesson in every]
             if options.cards:

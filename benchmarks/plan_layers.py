@@ -1,6 +1,7 @@
 """Whose layers the denoiser of plans runs: its own, or the trunk's, both ways (`PlannerHead`'s option `layers_of`).
 
     python benchmarks/plan_layers.py [--agent after-reasoning] [--steps 300] [--rows 256] [--pairs 100] [--seed 0]
+        [--device cuda]
 
 An agent that was through reasoning gets a planner of each kind, which is taught ways through the maze `medium` by the
 lesson's own learner and batches, asked for by numbers alone; of the trunk's layers once as they are, so that nothing
@@ -20,6 +21,8 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.agent.batch import to_device
+from devmind.agent.device import pick_device, place
 from devmind.agent.threads import intra_op_threads
 from devmind.curriculum.exam import wilson
 from devmind.raised import raised
@@ -50,9 +53,14 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="+", default=list(TAUGHT), choices=list(TAUGHT), help="of layers; all")
+    parser.add_argument("--device", default="cpu", help="of lessons and plans")
     asked = parser.parse_args()
     shown = trips.made(MAZE, asked.seed, lesson.ORACLE_TICKS_ELSE)
     ways = [trips.joined(shown, lesson.JOINED_ELSE, numpy_rng(asked.seed, "joined", MAZE))]
+    batches = [
+        trips.batch(ways, 1, 1, asked.rows, numpy_rng(asked.seed, "plan layers", step))["asked"]
+        for step in range(asked.steps)
+    ]
     print(f"{asked.steps} steps of {asked.rows} plans, {asked.pairs} pairs of places, {MAZE}, seed {asked.seed}")
     print(
         f"{'layers':26} {'taught':>9} {'loss':>6} {'hold':>6} {'95 %':>16} {'of all':>7} {'CPU s':>6} {'ms a plan':>9}"
@@ -63,8 +71,9 @@ def main() -> None:
             layers_of, along = TAUGHT[name]
             agent = Agent.from_pretrained(raised()[asked.agent]).float()
             parts.admit(agent, layers_of=layers_of)
+            place(agent, pick_device(asked.device))
             begun_s = time.process_time()
-            count, loss = teach(agent, ways, asked, along)
+            count, loss = teach(agent, batches, asked, along)
             spent_s = time.process_time() - begun_s
             begun_s = time.process_time()
             came = ask(agent, exam_seeds(asked.pairs, asked.seed, "plan layers"))
@@ -83,15 +92,14 @@ def main() -> None:
             first = first or came
 
 
-def teach(agent: Agent, ways: list[trips.Trips], asked: argparse.Namespace, along: bool) -> tuple[int, float]:
+def teach(agent: Agent, batches: list[Any], asked: argparse.Namespace, along: bool) -> tuple[int, float]:
     """Teach the planner; how many numbers that may change, and the mean loss of the last tenth of the steps."""
     trains = (f"heads.{parts.ROUTE}.", *(("trunk.decoder.layers.",) if along else ()))
     learner = lesson.RouteLearner(agent, loss, seed=asked.seed, learning_rate=lesson.LEARNING_RATE, trains=trains)
     learner.steps, told = asked.steps, []
     torch.manual_seed(asked.seed)
     agent.train()
-    for step in range(asked.steps):
-        drawn = trips.batch(ways, 1, 1, asked.rows, numpy_rng(asked.seed, "plan layers", step))["asked"]
+    for step, drawn in enumerate(batches):
         told.append(float(learner.update(drawn, step)["loss"]))
     agent.eval()
     count = sum(value.numel() for name, value in agent.named_parameters() if name.startswith(trains))
@@ -101,6 +109,7 @@ def teach(agent: Agent, ways: list[trips.Trips], asked: argparse.Namespace, alon
 def loss(agent: Agent, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
     """What the planner learns of plans by numbers alone."""
     head: Any = agent.head(parts.ROUTE)
+    batch = to_device(batch, agent.device)
     of = {name: batch[name] for name in ("plan", "symbols", "ahead", "walk")}
     losses = head.thinking(batch["body"], batch["goal"], batch["maze"]).losses(of)
     whole = torch.stack(list(losses.values())).sum()
@@ -113,9 +122,9 @@ def ask(agent: Agent, seeds: np.ndarray) -> Came:
     head: Any = agent.head(parts.ROUTE)
     rules = PointMazeRules(MAZE)
     seen = rules.observe(rules.initial(seeds))
-    found = head.search(head.thinking(*(torch.from_numpy(seen[sense]) for sense in parts.SENSES)))
-    hold = np.stack([holding(MAZE, plans.numpy()) for plans in found.plans])
-    return Came(hold[np.arange(len(seeds)), found.chosen.numpy()], hold.mean(1))
+    found = head.search(head.thinking(*(torch.from_numpy(seen[sense]).to(agent.device) for sense in parts.SENSES)))
+    hold = np.stack([holding(MAZE, plans.numpy()) for plans in found.plans.cpu()])
+    return Came(hold[np.arange(len(seeds)), found.chosen.cpu().numpy()], hold.mean(1))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""What reinforcement adds to the planner on pointmaze-medium: implicit Q-learning, and a denoiser taught by returns.
+"""What reinforcement adds to the planner of a maze: implicit Q-learning, and a denoiser taught by returns.
 
     OMP_NUM_THREADS=1 python benchmarks/plan_reinforce.py --steps 450 --more 120 --episodes 100
+    OMP_NUM_THREADS=1 python benchmarks/plan_reinforce.py --raised after-planning --maze large --episodes 0
 
 The planner's head is taught alone, by places, goals and the maze as numbers (no trunk), in an agent of size tiny with a
-planner of size nursery. From that one agent go on, each from the same weights:
+planner of size nursery; or, with `--raised`, it is the planner of an agent that comes along, asked by the same
+numbers. From that one agent go on, each from the same weights:
 
     as it is          nothing more
     more steps        `--more` steps of the same lesson
@@ -35,9 +37,11 @@ import torch
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.device import pick_device, place
 from devmind.config import RunConfig
 from devmind.curriculum.exam import wilson
 from devmind.curriculum.stage import Context
+from devmind.raised import raised
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds import make as make_world
 from devmind.worlds.pointmaze import TASKS, PointMazeRules
@@ -50,7 +54,7 @@ from stages.planning.reinforce.values import StrideValues, teach_values
 from stages.planning.route import exam, trips
 from stages.planning.route.exam import Walked
 
-MAZE, ROWS, RATE, TUNED = "medium", 256, 2e-3, 5e-4
+ROWS, RATE, TUNED = 256, 2e-3, 5e-4
 """Batches and learning rates: of the lesson, and of what goes on from it."""
 
 
@@ -80,15 +84,18 @@ def main() -> None:
     parser.add_argument("--asked", type=int, default=400, help="episodes whose first plan is looked at")
     parser.add_argument("--walks", type=int, default=120, help="of its own, from which it learns online")
     parser.add_argument("--ticks", type=int, default=400, help="after which an episode is cut; OGBench's are 1,000")
+    parser.add_argument("--raised", choices=sorted(raised()), help="whose planner goes on, in place of one taught here")
+    parser.add_argument("--maze", default="medium", choices=("medium", "large"))
+    parser.add_argument("--device", default="cpu")
     run(parser.parse_args())
 
 
 def run(asked: argparse.Namespace) -> None:
     """All of it."""
     torch.set_num_threads(1)
-    shown = trips.made(MAZE, asked.seed, 50_000)
-    joined = trips.joined(shown, 12_000, numpy_rng(asked.seed, "joined", MAZE))
-    data = drawn([joined], asked.plans, numpy_rng(asked.seed, "plans"))
+    shown = trips.made(asked.maze, asked.seed, 50_000)
+    joined = trips.joined(shown, 12_000, numpy_rng(asked.seed, "joined", asked.maze))
+    data = drawn([joined], asked.plans, numpy_rng(asked.seed, "plans")).to(pick_device(asked.device))
     agent = base(asked, data)
     values = values_of(head_of(agent), shown, asked)
     found = known(asked.out)
@@ -111,13 +118,13 @@ def run(asked: argparse.Namespace) -> None:
 
 def planned(agent: Agent, asked: argparse.Namespace) -> np.ndarray:
     """Whether the first plan holds, in so many of the exam's episodes, float [N]."""
-    rules, head = PointMazeRules(MAZE + TASKS), head_of(agent)
-    seen = rules.observe(rules.initial(exam_seeds(asked.asked, asked.seed, "route", MAZE)))
-    place, goal, which = (torch.from_numpy(seen[sense]) for sense in ("body", "goal", "maze"))
+    rules, head = PointMazeRules(asked.maze + TASKS), head_of(agent)
+    seen = rules.observe(rules.initial(exam_seeds(asked.asked, asked.seed, "route", asked.maze)))
+    here, goal, which = (torch.from_numpy(seen[sense]).to(agent.device) for sense in ("body", "goal", "maze"))
     with torch.inference_mode():
-        found = head.search(head.thinking(place, goal, which))
-    chosen = found.plans[torch.arange(len(place)), found.chosen]
-    return holding(MAZE, chosen.numpy()).astype(float)
+        found = head.search(head.thinking(here, goal, which))
+    chosen = found.plans[torch.arange(len(here)), found.chosen]
+    return holding(asked.maze, chosen.cpu().numpy()).astype(float)
 
 
 def known(out: Path | None) -> dict[str, Came]:
@@ -133,14 +140,18 @@ def known(out: Path | None) -> dict[str, Came]:
 
 def base(asked: argparse.Namespace, data: Plans) -> Agent:
     """The agent that all begin with."""
-    if asked.base is not None and asked.base.exists():
-        return Agent.from_pretrained(asked.base).eval()
+    device = pick_device(asked.device)
+    if asked.raised or (asked.base is not None and asked.base.exists()):
+        return place(
+            Agent.from_pretrained(raised()[asked.raised] if asked.raised else asked.base).float(), device
+        ).eval()
     torch.manual_seed(asked.seed)
     agent = Agent(AgentConfig(size="tiny"))
     options = parts.SIZES["tiny"]
     parts.SIZES["tiny"] = parts.SIZES["nursery"]  # a planner of that size, in an agent whose trunk is not asked
     parts.admit(agent)
     parts.SIZES["tiny"] = options
+    place(agent, device)
     begun_s = time.process_time()
     teach(agent, data, asked.steps, ROWS, RATE, asked.seed)
     print(f"taught in {time.process_time() - begun_s:.0f} CPU s", flush=True)
@@ -159,7 +170,7 @@ def head_of(agent: Agent) -> PlannerHead:
 def values_of(head: PlannerHead, shown: trips.Trips, asked: argparse.Namespace) -> StrideValues:
     """Values learned from the oracle's own trips; kept beside the agent that all begin with."""
     torch.manual_seed(asked.seed)
-    values = StrideValues(head.cell, head.cells, head.mazes, head.middle, head.spread)
+    values = StrideValues(head.cell, head.cells, head.mazes, head.middle, head.spread).to(pick_device(asked.device))
     kept = None if asked.base is None else asked.base.with_suffix(".values.pt")
     if kept is not None and kept.exists():
         values.load_state_dict(torch.load(kept, weights_only=True))
@@ -181,12 +192,12 @@ def gone_on(agent: Agent, way: Callable[[Agent], Any]) -> Agent:
 
 def walk(agent: Agent, asked: argparse.Namespace) -> Walked:
     """The exam's episodes, the trunk being silent."""
-    seeds = exam_seeds(asked.episodes, asked.seed, "route", MAZE)
+    seeds = exam_seeds(asked.episodes, asked.seed, "route", asked.maze)
     context = Context(RunConfig(size="tiny"), asked.seed, "cpu", Path(tempfile.gettempdir()), make_world)
     head_of(agent).silenced = frozenset({TRUNK})
     with torch.inference_mode():
         actor = Actor(agent, len(seeds), effectors=[parts.WALK])
-        return exam.walk(actor, context, MAZE, seeds, ticks=asked.ticks)
+        return exam.walk(actor, context, asked.maze, seeds, ticks=asked.ticks)
 
 
 def ways(asked: argparse.Namespace, data: Plans, values: StrideValues) -> dict[str, tuple[Callable[[Agent], Any], str]]:
@@ -206,7 +217,8 @@ def ways(asked: argparse.Namespace, data: Plans, values: StrideValues) -> dict[s
     def online(agent: Agent) -> None:
         head_of(agent).silenced = frozenset({TRUNK})
         seeds = lesson_seeds(asked.walks, asked.seed, "own walks")
-        own = walked(own_trips(agent, MAZE, seeds, asked.ticks), numpy_rng(asked.seed, "own walks"), 8)
+        own = walked(own_trips(agent, asked.maze, seeds, asked.ticks), numpy_rng(asked.seed, "own walks"), 8)
+        own = own.to(agent.device)
         both = own.joined(data)
         print(f"  {len(own)} plans of its own walks, {len(own) // 8} of {asked.walks} arrived", flush=True)
         share = weights(values, both)
@@ -234,8 +246,8 @@ def ways(asked: argparse.Namespace, data: Plans, values: StrideValues) -> dict[s
         "IQL's marks": (marked, "as it is"),
         "more steps": (more, "as it is"),
         "AWR, offline": (offline, "more steps"),
-        "AWR, online": (online, "more steps"),
         "policy gradient": (gradient, "as it is"),
+        "AWR, online": (online, "more steps"),
     }
 
 

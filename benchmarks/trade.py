@@ -1,6 +1,6 @@
 """The lesson trade as planned at size nursery, and its full exam, for several seeds; and the numbers of its rules.
 
-    OMP_NUM_THREADS=1 python benchmarks/trade.py --seeds 5
+    OMP_NUM_THREADS=1 python benchmarks/trade.py --seeds 100 101 102 103 104
     OMP_NUM_THREADS=1 python benchmarks/trade.py --tune
 
 `--tune` tries each rule's numbers on paths of lessons and prints the best three of each level: what
@@ -86,14 +86,14 @@ def tried(kind: str, folder: Path) -> Iterator[tuple[float, str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--tune", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, stepping_threads():
         for kind in LEVELS if asked.tune else ():
             for growth, rule in sorted(tried(kind, Path(folder)), reverse=True)[:3]:
                 print(f"{kind}: {growth:.4f} {rule}", flush=True)
-        for seed in () if asked.tune else range(asked.seeds):
+        for seed in () if asked.tune else asked.seeds:
             context, began = context_of(seed, Path(folder)), time.process_time()
             torch.manual_seed(seed)
             agent = taught(context)

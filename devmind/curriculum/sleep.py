@@ -45,6 +45,10 @@ REHEARSAL_EVERY = 3
 """One of so many updates, whatever it takes: at four and twice the rate, a night cost 0.39 of the skill score of the
 short-term tests.
 """
+FEW = 2
+"""A night whose memories do not fill a step has so many times fewer steps of its own, and as many rehearsals: with all
+of them, twelve memories were each asked 640 times, and three nights of ten unlearned to turn at the end of a corridor.
+"""
 LIMIT = 2048
 """Memories slept on in one night, at most."""
 MEASURED = 64
@@ -220,7 +224,7 @@ def slept_in(journal: Journal, saved: Path) -> Slept | None:
 
 
 def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson:
-    """The night as a lesson, of the size's steps unless told."""
+    """The night as a lesson, of the size's steps unless told; over few memories of `FEW` times less."""
 
     def learner(agent: Agent, context: Context) -> SleepLearner:
         return SleepLearner(agent, replay, seed=context.seed, learning_rate=LEARNING_RATE[context.config.size])
@@ -228,10 +232,11 @@ def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: replay.batch(update, steps), steps)
 
-    length = steps or STEPS[context.config.size]
+    size = context.config.size
+    fewer = FEW if replay.moments < MOMENTS[size] else 1
     return Lesson(
-        LESSON, learner, batches, length, MINUTES,
-        unrehearsed=UNREHEARSED, rehearsal_every=REHEARSAL_EVERY, rehearsal_share=1.0,
+        LESSON, learner, batches, steps or STEPS[size] // fewer, MINUTES / fewer,
+        unrehearsed=UNREHEARSED, rehearsal_every=1 + (REHEARSAL_EVERY - 1) // fewer, rehearsal_share=1.0,
     )  # fmt: skip
 
 

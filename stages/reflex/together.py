@@ -36,6 +36,7 @@ from stages.reflex.hear import lesson as hear
 from stages.reflex.orient import lesson as orient
 from stages.reflex.parts import COPIES, FORESEEN, NAME
 from stages.reflex.see import lesson as see
+from stages.reflex.startle import lesson as startle
 from stages.reflex.trials import by_themselves
 
 HEADS = ("heads.next_", "heads.spoken.", *(f"heads.{name}." for name in (*COPIES, *FORESEEN)))
@@ -53,6 +54,9 @@ MOVES = {"look": 2, "reach": 4, "move": 1}
 TICKS = 12
 STEPS = 3
 """Of the optimizer on the rows of a batch, each on its share: acting side by side is cheaper than one after another."""
+PAIRS = 2
+"""In a rehearsal, so many times its rows of pairs of Moments of which the second may be one to start away at: rows that
+are lived through hold a few of these, which later stages learned by heart (docs/log.md, 2026-11-27)."""
 STARTS = 0.1
 """How often a tick a child who moves at random starts away."""
 PERCEIVED = ("see", "hear", "bind")
@@ -87,7 +91,18 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, rehears
     tasks = (*PERCEIVED, *(("speech",) if hear.has_speech(context) else ()))
     perceived = [{"task": task} | _perceived(context, task, UNSEEN + update, size // STEPS) for task in tasks]
     moved = moved_rows(agent, context, update, size, rehearsed)
-    return {"moved": [_part(moved, np.arange(step, size, steps)) for step in range(steps)], "perceived": perceived}
+    batch = {"moved": [_part(moved, np.arange(step, size, steps)) for step in range(steps)], "perceived": perceived}
+    return batch | {"events": _events(agent, context, UNSEEN + update, PAIRS * size)} if rehearsed else batch
+
+
+def _events(agent: Agent, context: Context, turn: int, size: int) -> dict[str, Any]:
+    """`size` pairs of Moments as the encoders, which do not learn here, have them; withdraw int64 [B, 2], of the second
+    whether it is one to start away at."""
+    pairs = startle.event_batch(context, turn, size)
+    event = pairs.pop("event")
+    with torch.no_grad():
+        seen = agent.encode_batch(to_device(pairs, agent.device))
+    return {"seen": seen, "first": pairs["first"], "withdraw": (event != NO_EVENT).long()}
 
 
 def _part(batch: Mapping[str, Any], rows: np.ndarray) -> dict[str, Any]:
@@ -186,7 +201,19 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     scalars: dict[str, Tensor] = {}
     for _, each in parts:
         scalars |= each
-    return sum((value for value, _ in parts), start=torch.zeros(())) / len(parts), scalars
+    value = sum((value for value, _ in parts), start=torch.zeros(())) / len(parts)
+    if "events" not in batch:
+        return value, scalars
+    starts = _events_loss(agent, to_device(batch["events"], agent.device))
+    return value + WEIGHTS["startle"] * starts, scalars | {"startle at pairs": starts.detach()}
+
+
+def _events_loss(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
+    """What the second Moments of pairs come to by the head that starts away."""
+    head = agent.run_heads(["move_trunk"], agent.think(batch["seen"], batch["first"]))["move_trunk"]
+    judged = torch.zeros_like(batch["first"])
+    judged[:, 1] = True
+    return head.loss(batch["withdraw"], judged)
 
 
 def step_loss(agent: Agent, batch: Mapping[str, Any], step: int) -> tuple[Tensor, dict[str, Tensor]]:

@@ -48,7 +48,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def night(devmind: Any, agents: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Run the command for a few steps on ./memory: six things with words, and one example of a name."""
-    monkeypatch.setitem(sleeping.STEPS, "tiny", 4)
+    monkeypatch.setitem(sleeping.STEPS, "tiny", 8)  # seven memories are few: half of them
     with open_store("memory") as store:
         child = ShowAndTell(Agent.from_pretrained(agents / "sure"), memory := Memory(store))
         for number in range(6):

@@ -131,7 +131,11 @@ def drawn(pool: Sequence[Lives], block: np.ndarray, row: np.ndarray, tick: np.nd
     return {name: torch.cat([part[name] for part in parts]) for name in pool[0]}
 
 
-def tokens_of(some: Lives, but: Sequence[str] = ()) -> dict[str, Encoded]:
-    """By sense what was encoded, but of those senses."""
+def tokens_of(some: Lives, device: torch.device, but: Sequence[str] = ()) -> dict[str, Encoded]:
+    """By sense what was encoded, on `device`, but of those senses."""
     names = [name.removeprefix(TOKENS) for name in some if name.startswith(TOKENS)]
-    return {name: Encoded(some[TOKENS + name], some[PRESENT + name]) for name in names if name not in but}
+    return {
+        name: Encoded(some[TOKENS + name].to(device), some[PRESENT + name].to(device))
+        for name in names
+        if name not in but
+    }

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip
+from devmind.agent.batch import clip, to_device
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import masked_mean
 from devmind.agent.taps import Perceived
@@ -126,8 +126,8 @@ def alone(
         valid = valid & (rng.random(n) >= BLANK)[:, None]
     felt = clip({"body": torch.from_numpy(body)[:, None], "words": torch.from_numpy(NAMES[colour])[:, None]})
     with torch.no_grad():
-        seen = agent.encode_batch(felt)
-    rest = tokens_of(some, but=tuple(seen.encoded))
+        seen = agent.encode_batch(to_device(felt, agent.device))
+    rest = tokens_of(some, agent.device, but=tuple(seen.encoded))
     seen.encoded |= {name: encoded.map(lambda x: x[:, None]) for name, encoded in rest.items()}
     return {
         "seen": seen,
@@ -153,7 +153,7 @@ def whole(
     """`n` whole lives, from the question on until something is touched."""
     row = rng.integers(0, len(pool[0]["target"]), n)
     some = drawn(pool, np.sort(rng.integers(0, len(pool), n)), row)
-    tokens = tokens_of(some)
+    tokens = tokens_of(some, agent.device)
     asked = some["asked"] & (some["touched"].cumsum(1) == 0)
     first = torch.zeros_like(asked)
     first[:, 0] = True
@@ -172,7 +172,8 @@ def as_if_seen(agent: Agent, encoded: Mapping[str, Encoded], last: Lives | None)
     senses, shape = dict(encoded), encoded["sight"].present.shape[:2]
     if last is not None:
         tokens, present = (
-            last[LAST + part][:, None].expand(*shape, *last[LAST + part].shape[1:]) for part in (TOKENS, PRESENT)
+            last[LAST + part].to(agent.device)[:, None].expand(*shape, *last[LAST + part].shape[1:])
+            for part in (TOKENS, PRESENT)
         )
         senses["sight"] = Encoded(tokens, present)
     return agent.run_heads([ARC], senses)[ARC].mode().clamp(-1, 1)

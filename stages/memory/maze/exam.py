@@ -28,7 +28,8 @@ from stages.memory.short_term import NO_STORE, SHORT_OFF
 
 LENGTH = 100
 T_MAZE, S7, S13 = "maze/corridor", "maze/MemoryS7", "maze/MemoryS13"
-EPISODES = 400
+EPISODES, BESIDE = 1000, 400
+"""Corridors, as in memory_len: of the score, and of each row beside it. Of rooms there are no more than those kept."""
 SIZES = {S7: 7, S13: 13}
 GATE = Gate(
     [Threshold(T_MAZE, 0.98), Threshold(S7, 0.95, when_absent="skip"), Threshold(S13, 0.90, when_absent="skip")]
@@ -50,14 +51,16 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def _measure(agent: Agent, context: Context, level: str, name: str, note: str) -> Measure:
-    n = context.episodes(EPISODES, level)
+    n = context.episodes(BESIDE if level == "glimpse" else EPISODES, level)
+    some = min(n, context.episodes(BESIDE))
     right = arrived(context, name, n, short_term.agent_policy(agent))
     rows: dict[str, float] = {}
     floors: dict[str, float] = {}
     if level == "full":
-        rows = {SHORT_OFF: float(arrived(context, name, n, short_term.agent_policy(agent, short_term=False)).mean())}
+        rows = {SHORT_OFF: float(arrived(context, name, some, short_term.agent_policy(agent, short_term=False)).mean())}
         floors = {
-            title: float(arrived(context, name, n, policy).mean()) for title, policy in _floors(context, name).items()
+            title: float(arrived(context, name, some, policy).mean())
+            for title, policy in _floors(context, name).items()
         }
     return Measure(
         name,

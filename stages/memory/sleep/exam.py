@@ -86,7 +86,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     nights = NIGHTS[context.config.size] if level != "glimpse" else 1
     begun = time.monotonic()
     with torch.inference_mode(False), torch.enable_grad():
-        slept = [_night(agent, context, int(seed)) for seed in exam_seeds(nights, context.seed, "sleep")]
+        slept = [night_of(agent, context, int(seed)) for seed in exam_seeds(nights, context.seed, "sleep")]
     seconds = time.monotonic() - begun
     awake, before, after = (
         np.concatenate([by_thing(getattr(night, name)) for night in slept]) for name in ("awake", "before", "after")
@@ -161,7 +161,7 @@ def _change(name: str, unit: str, values: Sequence[np.ndarray], asked: Sequence[
     )  # fmt: skip
 
 
-def _night(agent: Agent, context: Context, seed: int) -> Night:
+def night_of(agent: Agent, context: Context, seed: int) -> Night:
     """One life and its night, in a folder that is gone afterwards."""
     of = lives(np.array([seed]), THINGS, HELD_OUT)
     others = lives(exam_seeds(context.episodes(OTHERS), context.seed, "sleep", "others", seed), THINGS, HELD_OUT)

@@ -123,13 +123,13 @@ class PolicyGradient:
         """Plans of N rows, each by noise of its own."""
         head, form = self.head, self.head.denoiser.config
         tokens, n, mask = head.pipeline.token_scheduler, len(place), form.words
-        symbols = torch.full((n, form.length), mask)
-        x = torch.randn(n, form.horizon, form.channels, generator=generator)
+        symbols = torch.full((n, form.length), mask, device=place.device)
+        x = torch.randn(n, form.horizon, form.channels, generator=generator).to(place.device)
         drawing = Drawing([], [], x)
         tokens.set_timesteps(self.word_steps, (0, 0))
         for step in range(self.word_steps):
             _, logits = self._told(x, 1.0, symbols, place, goal, maze)
-            luck = gumbel(torch.rand(logits.shape, generator=generator))
+            luck = gumbel(torch.rand(logits.shape, generator=generator)).to(place.device)
             after = tokens.step(logits + luck, self.word_steps - 1 - step, symbols).prev_sample
             drawing.words.append((symbols, after))
             symbols = after
@@ -137,7 +137,7 @@ class PolicyGradient:
             level, below = (1 - k / self.levels for k in (step, step + 1))
             clean, _ = self._told(x, level, symbols, place, goal, maze)
             mean, spread = self._mean(clean, below)
-            after = mean + spread * torch.randn(x.shape, generator=generator)
+            after = mean + spread * torch.randn(x.shape, generator=generator).to(place.device)
             drawing.points.append((x, level, after, below))
             x = after
         drawing.plans = self._held(x, place, goal)
@@ -145,7 +145,7 @@ class PolicyGradient:
 
     def log_prob(self, drawing: Drawing, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
         """How likely all steps were, [N], a mean over words and numbers so that both count."""
-        tokens, total = self.head.pipeline.token_scheduler, torch.zeros(len(place))
+        tokens, total = self.head.pipeline.token_scheduler, torch.zeros(len(place), device=place.device)
         x = drawing.points[0][0]
         for before, after in drawing.words:
             _, logits = self._told(x, 1.0, before, place, goal, maze)
@@ -162,10 +162,10 @@ class PolicyGradient:
     ) -> tuple[Tensor, Tensor]:
         route = self.head.thinking(place, goal, maze)
         x = self._held(x, place, goal)
-        given = F.pad(torch.zeros(len(x), x.shape[1] - 2, dtype=torch.bool), (1, 1), value=True)
+        given = F.pad(torch.zeros(len(x), x.shape[1] - 2, dtype=torch.bool, device=x.device), (1, 1), value=True)
         masked = (symbols == self.head.denoiser.config.words).float().mean(-1)
         clean, logits = self.head.denoiser(
-            x, given, torch.full((len(x),), level), symbols, masked, route.thought, route.present
+            x, given, torch.full((len(x),), level, device=x.device), symbols, masked, route.thought, route.present
         )
         return self._held(clean, place, goal), logits
 
@@ -180,5 +180,5 @@ class PolicyGradient:
             return clean, LAST
         levels = self.head.scheduler.config.num_train_timesteps
         index, one = torch.tensor([max(0, round(level * levels) - 1)]), torch.ones(1, 1, 1)
-        share = noised(self.head.scheduler, one, 0 * one, index)[0]
+        share = float(noised(self.head.scheduler, one, 0 * one, index)[0])
         return share * clean, float(noised(self.head.scheduler, 0 * one, one, index)[0])

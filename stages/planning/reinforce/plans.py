@@ -54,6 +54,10 @@ class Plans:
     def __len__(self) -> int:
         return len(self.place)
 
+    def to(self, device: torch.device) -> Plans:
+        """The same on `device`."""
+        return Plans(**{name: value.to(device) for name, value in self._each()})
+
     def rows(self, index: Tensor) -> Plans:
         """Some of them; a row may be named several times."""
         return Plans(**{name: value[index] for name, value in self._each()})
@@ -131,7 +135,7 @@ def teach(
     """
     learns = learner(agent, seed, steps, rate)
     generator = torch.Generator().manual_seed(seed)
-    share = torch.ones(len(plans)) if weights is None else weights
+    share = torch.ones(len(plans)) if weights is None else weights.cpu()
     torch.manual_seed(seed)
     agent.train()
     for step in range(steps):

@@ -9,7 +9,7 @@ et al. 2023, "HIQL").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -41,6 +41,10 @@ class Strides:
     maze: Tensor
     share: Tensor
     ends: Tensor
+
+    def to(self, device: torch.device) -> Strides:
+        """The same on `device`."""
+        return Strides(*(getattr(self, one.name).to(device) for one in fields(self)))
 
 
 def strides_of(trips: list[Trips], n: int, rng: np.random.Generator) -> Strides:
@@ -132,7 +136,7 @@ def teach_values(
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, 2 * (1 - step / steps))
-        losses = values.losses(strides_of(trips, rows, rng))
+        losses = values.losses(strides_of(trips, rows, rng).to(values.begins.weight.device))
         optimizer.zero_grad()
         torch.stack(list(losses.values())).sum().backward()
         optimizer.step()

@@ -19,7 +19,6 @@ from stages.reflex.parts import on_trunk
 from stages.reflex.trials import ARC_SILENCED, SHOWN, Trial, arcs, by_trunk
 
 TICKS = 20
-LOUDER, LARGER = 6.0, 1.25
 STARTLE_EVENTS = 800
 
 GATE = Gate(
@@ -51,21 +50,21 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     actor = arcs(agent, "move")
     played = trial.play(lambda: actor)
     event = context.make_world("nursery", "startle", seeds).state().event
-    answered, alarms = _startled(played.watched, event)
+    answered, alarms = startled(played.watched, event)
     floors: list[dict[str, float]] = [{}, {}]
     rows: list[dict[str, float]] = [{}, {}]
     if full:
         for name, louder, larger in (
-            ("energy threshold", LOUDER, np.inf),
-            ("size threshold", np.inf, LARGER),
-            ("either threshold", LOUDER, LARGER),
+            ("loudness threshold", hand_rules.LOUDER, np.inf),
+            ("size threshold", np.inf, hand_rules.LARGER),
+            ("either threshold", hand_rules.LOUDER, hand_rules.LARGER),
         ):
             ruled = trial.play(partial(hand_rules.LoudOrGrowing, louder, larger))
-            for k, values in enumerate(_startled(ruled.watched, event)):
+            for k, values in enumerate(startled(ruled.watched, event)):
                 floors[k][name] = float(values.mean())
         for off in ("sound", "sight"):
             changed = trial.play(partial(arcs, agent, "move", [off]), n // 2)
-            for k, values in enumerate(_startled(changed.watched, event[: n // 2])):
+            for k, values in enumerate(startled(changed.watched, event[: n // 2])):
                 rows[k][f"{off} off"] = float(values.mean())
     for number, name in EVENTS.items():
         of_this_kind = answered[event[event != NO_EVENT] == number]
@@ -87,7 +86,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ]  # fmt: skip
     if on_trunk(agent, "move_arc") is not None:
         own = by_trunk(agent, "move")
-        both = _startled(trial.play(lambda: own).watched, event)
+        both = startled(trial.play(lambda: own).watched, event)
         measures += [
             measure.of(f"{measure.name}/move_trunk", values, answered=own.counts, note=ARC_SILENCED)
             for measure, values in zip(measures, both, strict=True)
@@ -102,7 +101,7 @@ def startle_seeds(context: Context, n: int) -> np.ndarray:
     return seeds[: events[n - 1] + 1]
 
 
-def _startled(watched: np.ndarray, event: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def startled(watched: np.ndarray, event: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(was it answered, bool, of the episodes with an event; share of an episode's quiet ticks with an alarm, [N])."""
     alarms, quiet = (watched == ALARM).sum(0), (watched <= ALARM).sum(0)
     return (watched == ANSWERED).any(0)[event != NO_EVENT], alarms / np.maximum(quiet, 1)

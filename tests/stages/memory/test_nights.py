@@ -78,7 +78,7 @@ def test_what_a_night_costs_is_measured_against_the_agent_that_did_not_sleep(
         return np.full(of.answer.size * views, float(memories is not None and pupil is agent))
 
     monkeypatch.setattr(exam, "questions", questions)
-    night = exam._night(agent, context, 10**6)
+    night = exam.night_of(agent, context, 10**6)
     assert night.change.mean() == -1.0
     assert night.after.mean() == 0.0
 

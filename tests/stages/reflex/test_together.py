@@ -252,5 +252,27 @@ def test_what_later_stages_rehearse_depends_on_nothing_that_is_learned(agent: Ag
             # Dimensions that a body does not have are NaN.
             torch.testing.assert_close(value, after["moved"][0][part][name], rtol=0, atol=0, equal_nan=True)
     assert torch.equal(before["moved"][0]["turn"], after["moved"][0]["turn"])
+    assert torch.equal(before["events"]["withdraw"], after["events"]["withdraw"])
     taught = together.moved_rows(agent, context, 3, 9)
     assert not torch.equal(taught["turn"], after["moved"][0]["turn"]), "in the lesson itself the trunk moves half"
+
+
+def test_later_stages_rehearse_many_things_to_start_away_at(agent: Agent, context: Context) -> None:
+    """Rows that are lived through hold few of these, and what begins before the first tick of a pair is none of them:
+    with the pairs the head that starts away is told of more than there are rows."""
+    together.prepare(agent, context)
+    batches = [together.lesson_batch(agent, context, update, 9, rehearsed=True) for update in range(3)]
+    wanted = torch.cat([batch["events"]["withdraw"] for batch in batches])
+    assert wanted.shape == (3 * 9 * together.PAIRS, 2)
+    assert 0.3 < wanted[:, 1].float().mean() < 0.7
+    lived = sum(int(part["withdraw"].sum()) for batch in batches for part in batch["moved"])
+    assert wanted[:, 1].sum() > 2 * lived
+    assert "events" not in together.lesson_batch(agent, context, 0, 9)
+
+    agent.eval()
+    whole, told = together.loss(agent, batches[0])
+    without, _ = together.loss(agent, {name: part for name, part in batches[0].items() if name != "events"})
+    torch.testing.assert_close(whole - without, together.WEIGHTS["startle"] * told["startle at pairs"])
+    head = list(agent.head("move_trunk").parameters())
+    slopes = torch.autograd.grad(whole - without, head, allow_unused=True)
+    assert any(slope is not None and slope.abs().sum() > 0 for slope in slopes)

@@ -1,0 +1,101 @@
+"""What the trunk adds in reflex, on an agent that was raised: beside its twin on an identity trunk, taught as long.
+
+    OMP_NUM_THREADS=1 python benchmarks/trunk_twin.py [--agent newborn] [--seed 0] [--device cuda] [--out FILE.json]
+
+The twin is the one that `devmind stage run reflex --ablate` raises: the agent with a trunk that lets all tokens through
+and does not learn, whose heads on it begin anew and are taught the lesson `together` with as many steps. Both are asked
+the same episodes of the exam; beside each measure stands by how much the agent is better, paired, with its 95 %
+interval (bootstrap). The skills whose gates read the twin come first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.device import pick_device, place
+from devmind.agent.threads import training_threads
+from devmind.config import load
+from devmind.curriculum.ablation import Control, differences, identity_trunk
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.examining import examine_skill
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.start import make_context
+from devmind.curriculum.teaching import teach
+from devmind.raised import raised
+from stages.reflex.stage import ReflexStage
+
+ASKED = ("bind", "foresee", "orient", "startle", "track", "reach", "see", "hear")
+
+
+def main() -> None:
+    """Teach the twin, and ask both skill by skill."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agent", default="newborn", help="a folder, or the name of an agent that comes along")
+    parser.add_argument("--seed", type=int, default=0, help="of its run")
+    parser.add_argument("--steps", type=int, help="of the lesson; its own by default")
+    parser.add_argument("--skills", nargs="+", default=list(ASKED), choices=ASKED)
+    parser.add_argument("--level", default="retention", choices=("full", "retention", "glimpse"), help="of the exams")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="the values of all episodes, as they come")
+    asked = parser.parse_args()
+    device, stage = pick_device(asked.device), ReflexStage()
+    found = Agent.from_pretrained(raised().get(asked.agent, Path(asked.agent))).float()
+    size = found.config.size
+    with tempfile.TemporaryDirectory() as out, training_threads(1):
+        config = load(size, {"seed": asked.seed, "device": asked.device})
+        config = config.model_copy(update={"loggers": (), "checkpoint_every_s": 1e9})
+        context = make_context(config, Path(out), None, ())
+        begun, agent = (newborn(size, asked.seed) for _ in range(2))
+        agent.load_state_dict(found.state_dict(), strict=False)  # agents that come along have no critics
+        place(agent.eval(), device)
+        begun_s = time.monotonic()
+        twin = Agent.from_pretrained(identity_trunk(agent, Path(out, "twin"), place(begun, device), stage, context))
+        (together,) = Control(stage).lessons(context)
+        taught = teach(
+            together, asked.steps or together.steps, place(twin, device), context, Journal(Path(out, "journal.jsonl"))
+        )
+        print(f"the twin was taught {taught.steps} steps in {time.monotonic() - begun_s:.0f} s", flush=True)
+        place(twin, device).eval()
+        kept: dict[str, dict[str, list[float]]] = {}
+        for skill in sorted(
+            (one for one in stage.skills if one.name in asked.skills), key=lambda s: ASKED.index(s.name)
+        ):
+            theirs, mine = (examine_skill(stage, skill, one, context, asked.level).measures for one in (twin, agent))
+            told(mine, theirs)
+            kept |= {
+                name: {"agent": mine[name].values.tolist(), "twin": theirs[name].values.tolist()}
+                for name in mine
+                if name in theirs
+            }
+            if asked.out is not None:
+                asked.out.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def newborn(size: str, seed: int) -> Agent:
+    """As a run of reflex begins."""
+    agent = Agent(AgentConfig(size=size, seed=seed))
+    ReflexStage().admit(agent)
+    agent.config.stages = [ReflexStage.name]
+    return agent
+
+
+def told(mine: dict[str, Measure], theirs: dict[str, Measure]) -> None:
+    """A line for each measure."""
+    for name, by in differences(mine, theirs, 2000).items():
+        (low, high), (below, above) = mine[name].interval(), theirs[name].interval()
+        print(
+            f"{name:36} n {by['n']:5} agent {mine[name].score:.3f} [{low:.3f}, {high:.3f}] "
+            f"twin {theirs[name].score:.3f} [{below:.3f}, {above:.3f}] "
+            f"better by {by['gained']:+.3f} [{by['low']:+.3f}, {by['high']:+.3f}]",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
