@@ -7,7 +7,7 @@ It is the twin that `devmind stage run language --ablate` raises: lessons, steps
 taught by its control. As nothing passes between the tokens of such a trunk, nothing that stages before have taught
 reaches what is asked here, so it begins as a newborn that was admitted to the stage; the parts that learn are those
 that a run of the same seed begins with. Lessons may be left out; `--eye` takes what the lesson `call` taught, which no
-trunk has a part in, from a checkpoint of a run. `--whole` teaches an agent whose trunk learns along, for comparison.
+trunk has a part in, from a checkpoint of a run. `--whole AGENT` goes on from an agent instead, whose trunk learns along.
 
 Exams ask the agent alone ('retention': all episodes, no floors and rows). `compare` prints by how much the run's agent
 is better on the same episodes, with a paired bootstrap's 95 % bounds, as the report does.
@@ -26,7 +26,7 @@ from pathlib import Path
 
 import torch
 
-from devmind import worlds
+from devmind import raised, worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.device import place
@@ -62,7 +62,7 @@ def main() -> None:
     options.add_argument("--lessons", nargs="+", default=["read", "call", "senses", "talk", "follow"])
     options.add_argument("--steps", type=float, default=1.0, help="times as many as the lessons have")
     options.add_argument("--skills", nargs="+", default=[*TALKING])
-    options.add_argument("--whole", action="store_true", help="the trunk learns, too")
+    options.add_argument("--whole", metavar="AGENT", help="one that comes with devmind, or a folder")
     options.add_argument("--work", type=Path, help="where agents and checkpoints lie; by default in --out")
     options.add_argument("--until", type=float, nargs=2, help="seconds from the start at which talk ends, and follow")
     given = options.parse_args()
@@ -72,7 +72,7 @@ def main() -> None:
     elif given.what == "examine":
         examine(given)
     else:
-        raised(given)
+        teach_all(given)
 
 
 def context_of(given: argparse.Namespace) -> Context:
@@ -84,9 +84,13 @@ def context_of(given: argparse.Namespace) -> Context:
 def begun(given: argparse.Namespace, context: Context) -> tuple[Agent, Stage]:
     """The agent before its lessons, and the stage that teaches it."""
     stage: Stage = LanguageStage()
-    agent = Agent(AgentConfig(size=given.size, seed=given.seed))
+    if given.whole:
+        agent = Agent.from_pretrained(raised.raised().get(given.whole, Path(given.whole)))
+        agent.config.seed = given.seed
+    else:
+        agent = Agent(AgentConfig(size=given.size, seed=given.seed))
     stage.admit(agent)
-    agent.config.stages = [*stage.requires, stage.name]
+    agent.config.stages = [*(agent.config.stages or stage.requires), stage.name]
     if not given.whole:
         folder = identity_trunk(agent, given.work / "newborn", copy.deepcopy(agent), stage, context)
         agent, stage = Agent.from_pretrained(folder), Control(stage)
@@ -102,7 +106,7 @@ def begun(given: argparse.Namespace, context: Context) -> tuple[Agent, Stage]:
     return place(agent, context.device), stage
 
 
-def raised(given: argparse.Namespace) -> None:
+def teach_all(given: argparse.Namespace) -> None:
     """Teach it, and ask it what the lessons so far have taught; the agent's own parts are saved behind each lesson."""
     torch.set_num_threads(1)
     for folder in (given.out, given.work):
