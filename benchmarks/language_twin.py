@@ -7,7 +7,7 @@ It is the twin that `devmind stage run language --ablate` raises: lessons, steps
 taught by its control. As nothing passes between the tokens of such a trunk, nothing that stages before have taught
 reaches what is asked here, so it begins as a newborn that was admitted to the stage; the parts that learn are those
 that a run of the same seed begins with. Lessons may be left out; `--eye` takes what the lesson `call` taught, which no
-trunk has a part in, from a checkpoint of a run. `--whole AGENT` goes on from an agent instead, whose trunk learns along.
+trunk has a part in, from a checkpoint of a run. `--whole AGENT` goes on from an agent, whose trunk learns along.
 
 Exams ask the agent alone ('retention': all episodes, no floors and rows). `compare` prints by how much the run's agent
 is better on the same episodes, with a paired bootstrap's 95 % bounds, as the report does.
