@@ -93,7 +93,7 @@ def begun(given: argparse.Namespace, context: Context) -> tuple[Agent, Stage]:
     agent.config.stages = [*(agent.config.stages or stage.requires), stage.name]
     if not given.whole:
         folder = identity_trunk(agent, given.work / "newborn", copy.deepcopy(agent), stage, context)
-        agent, stage = Agent.from_pretrained(folder), Control(stage)
+        agent, stage = passed_by(Agent.from_pretrained(folder)), Control(stage)
     if given.eye:
         state = bundle.load(given.eye)
         eye = {
@@ -104,6 +104,16 @@ def begun(given: argparse.Namespace, context: Context) -> tuple[Agent, Stage]:
         assert eye, f"{given.eye} has no eye"
         agent.load_state_dict(eye, strict=False)
     return place(agent, context.device), stage
+
+
+def passed_by(agent: Agent) -> Agent:
+    """The agent, whose trunk's layers are not computed: where all of them let tokens through, nothing else comes out.
+
+    So a lesson costs what its heads and encoders cost, a tenth.
+    """
+    for layer in agent.trunk.decoder.layers:
+        layer.forward = lambda hidden_states, *_, **__: hidden_states
+    return agent
 
 
 def teach_all(given: argparse.Namespace) -> None:
@@ -152,7 +162,7 @@ def _asked_beside(given: argparse.Namespace, agent: Agent, folder: Path) -> subp
     agent.save_pretrained(folder)
     words = ["examine", "--out", given.out, "--seed", given.seed, "--size", given.size, "--device", given.device]
     words += ["--work", given.work, *(["--data", given.data] if given.data else [])]
-    words += ["--skills", *given.skills]
+    words += ["--skills", *given.skills, *(["--whole", given.whole] if given.whole else [])]
     return subprocess.Popen([sys.executable, __file__, *map(str, words)], env=dict(os.environ))
 
 
@@ -160,7 +170,8 @@ def examine(given: argparse.Namespace) -> None:
     """Ask the agent in the folder `--work`."""
     torch.set_num_threads(1)
     context = context_of(given)
-    asked(given, place(Agent.from_pretrained(given.work / "agent"), context.device), context)
+    agent = Agent.from_pretrained(given.work / "agent")
+    asked(given, place(agent if given.whole else passed_by(agent), context.device), context)
 
 
 def asked(given: argparse.Namespace, agent: Agent, context: Context) -> None:
