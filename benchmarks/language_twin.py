@@ -33,7 +33,7 @@ from devmind.agent.device import place
 from devmind.checkpointing import bundle
 from devmind.config import load
 from devmind.curriculum import run_exams
-from devmind.curriculum.ablation import Control, differences, identity_trunk
+from devmind.curriculum.ablation import Control, differences, identity_trunk, pass_by
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examination
 from devmind.curriculum.journal import Journal
@@ -93,7 +93,8 @@ def begun(given: argparse.Namespace, context: Context) -> tuple[Agent, Stage]:
     agent.config.stages = [*(agent.config.stages or stage.requires), stage.name]
     if not given.whole:
         folder = identity_trunk(agent, given.work / "newborn", copy.deepcopy(agent), stage, context)
-        agent, stage = passed_by(Agent.from_pretrained(folder)), Control(stage)
+        agent, stage = Agent.from_pretrained(folder), Control(stage)
+        stage.admit(agent)
     if given.eye:
         state = bundle.load(given.eye)
         eye = {
@@ -104,16 +105,6 @@ def begun(given: argparse.Namespace, context: Context) -> tuple[Agent, Stage]:
         assert eye, f"{given.eye} has no eye"
         agent.load_state_dict(eye, strict=False)
     return place(agent, context.device), stage
-
-
-def passed_by(agent: Agent) -> Agent:
-    """The agent, whose trunk's layers are not computed: where all of them let tokens through, nothing else comes out.
-
-    So a lesson costs what its heads and encoders cost, a tenth.
-    """
-    for layer in agent.trunk.decoder.layers:
-        layer.forward = lambda hidden_states, *_, **__: hidden_states
-    return agent
 
 
 def teach_all(given: argparse.Namespace) -> None:
@@ -171,7 +162,9 @@ def examine(given: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     context = context_of(given)
     agent = Agent.from_pretrained(given.work / "agent")
-    asked(given, place(agent if given.whole else passed_by(agent), context.device), context)
+    if not given.whole:
+        pass_by(agent)
+    asked(given, place(agent, context.device), context)
 
 
 def asked(given: argparse.Namespace, agent: Agent, context: Context) -> None:
