@@ -7,7 +7,8 @@
 `--head follow` is the stage's lesson `follow`: the head that multiplies words into cells learns, by DAgger, and the
 trunk stays. `--head choose` is what was there before it: the memory stage's head on the readout, for which the layers
 that pages go through are bent; with `--own 0 --plain` from the bot's own episodes as they are. `--own 0` leaves DAgger
-out, `--plain` the symmetries; `--rewards 40` goes on by reward for so many steps. A return is normalised by what random
+out, `--plain` the symmetries; `--rewards 40` goes on by reward for so many steps, examined before and behind them on
+the same rooms, with the paired difference of what was earned. A return is normalised by what random
 steps and the bot get in the same rooms: 0 and 1.
 """
 
@@ -62,14 +63,29 @@ def main() -> None:
         config = load(given.size, sets=["device=cpu", "threads=1", "loggers=[]"])
         context = Context(config, given.seed, "cpu", Path(folder), worlds.make)
         teach(agent, context, given)
+        before = exam(agent, given) if given.rewards else {}
         reward(agent, context, given)
     if given.out:
         agent.save_pretrained(given.out)
+    found = exam(agent, given)
+    for room, earned_before in before.items():
+        more = found[room] - earned_before
+        low, high = bounds(more)
+        print(f"{room:26} by reward, likeliest: {more.mean():+.4f} [{low:+.4f}, {high:+.4f}] of what is earned")
+
+
+def exam(agent: Agent, given: argparse.Namespace) -> dict[str, np.ndarray]:
+    """A row for each room; what the likeliest choices earned in each."""
     print(
         "room                        random    bot  likeliest [95 %]          done  sampled   done  another", flush=True
     )
-    for room in given.asked:
-        row(agent, room, given)
+    return {room: row(agent, room, given) for room in given.asked}
+
+
+def bounds(values: np.ndarray) -> np.ndarray:
+    """95 % bounds of a mean, by bootstrap."""
+    rng = numpy_rng("bootstrap")
+    return np.quantile([rng.choice(values, len(values)).mean() for _ in range(2000)], (0.025, 0.975))
 
 
 def begun(given: argparse.Namespace) -> Agent:
@@ -123,8 +139,8 @@ def reward(agent: Agent, context: Context, given: argparse.Namespace) -> None:
     learner.end()
 
 
-def row(agent: Agent, room: str, given: argparse.Namespace) -> None:
-    """One room's exam: the likeliest choices, sampled ones, and with another room's instruction."""
+def row(agent: Agent, room: str, given: argparse.Namespace) -> np.ndarray:
+    """One room's exam: the likeliest choices, what they earned [N]; sampled ones, and with another's instruction."""
     seeds = exam_seeds(given.episodes, given.seed, "follow", room)
     last = PICKUP if "Pickup" in room else FORWARD
     random = earned(seeds, at_random(numpy_rng(given.seed, "random"), last), room).mean()
@@ -134,12 +150,11 @@ def row(agent: Agent, room: str, given: argparse.Namespace) -> None:
         likeliest = earned(seeds, following(agent), room)
         sampled = earned(seeds, following(agent, generator=torch_generator(given.seed, "sampled")), room)
         other = misled(seeds, following(agent), room)
-    rng = numpy_rng("bootstrap")
-    means = [rng.choice(likeliest, len(likeliest)).mean() for _ in range(2000)]
-    found = np.array([likeliest.mean(), *np.quantile(means, (0.025, 0.975)), sampled.mean(), other.mean()])
+    found = np.array([likeliest.mean(), *bounds(likeliest), sampled.mean(), other.mean()])
     score, low, high, drawn, wrong = (found - random) / (bot - random)
     print(f"{room:26} {random:7.3f} {bot:6.3f} {score:7.3f} [{low:6.3f}, {high:6.3f}] {(likeliest > 0).mean():6.3f} "
           f"{drawn:8.3f} {(sampled > 0).mean():6.3f} {wrong:8.3f}", flush=True)  # fmt: skip
+    return likeliest
 
 
 if __name__ == "__main__":

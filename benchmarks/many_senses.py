@@ -23,9 +23,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from devmind import worlds
+from devmind import raised, worlds
 from devmind.agent.agent import Agent
+from devmind.agent.batch import to_device
 from devmind.agent.config import AgentConfig
+from devmind.agent.device import place
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context, Scalars
@@ -49,13 +51,16 @@ SMALL: dict[str, Any] = {"size": "tiny", "width": 48, "layers": 1, "attention_he
 PAGES = 16
 
 
-def beginner(seed: int, folder: Path | None) -> Agent:
+def beginner(seed: int, given: Path | None) -> Agent:
     """The agent that all ways of a seed begin with."""
-    if folder:
-        return Agent.from_pretrained(folder)
-    agent = Agent(AgentConfig(seed=seed, **SMALL))
-    for sense in (SIGHT, SOUND):
-        agent.add_encoder(sense)
+    if given:
+        agent = Agent.from_pretrained(raised.raised().get(str(given), given))
+        agent.config.seed = seed
+        agent.config.stages = [*dict.fromkeys((*agent.config.stages, parts.NAME))]
+    else:
+        agent = Agent(AgentConfig(seed=seed, **SMALL))
+        for sense in (SIGHT, SOUND):
+            agent.add_encoder(sense)
     parts.admit(agent)
     return agent
 
@@ -73,7 +78,7 @@ def taught(
         part = TURNS[min(step * len(TURNS) // steps, len(TURNS) - 1)]
         rows = 3 * ROWS // 4 if part == TEXT else 9 * ROWS // 8  # as many of each as three steps of `together` have
         batch = part_batch(context, step, rows, part) if way == IN_TURN else lesson_batch(context, step, ROWS)
-        told.append({name: float(value) for name, value in learner.update(batch, step).items()})
+        told.append({k: float(v) for k, v in learner.update(to_device(batch, agent.device), step).items()})
     learner.end()
     return agent.eval(), told
 
@@ -93,7 +98,7 @@ def asked(agent: Agent, context: Context, n: int) -> dict[str, float]:
         batch["senses"][SOUND], batch["present"][SOUND] = torch.from_numpy(of.sound)[:, None], batch["present"][TEXT]
         for about in ("senses", "present"):
             batch[about] = {sense: value for sense, value in batch[about].items() if sense in (*kept, TEXT)}
-        found[name] = float(writing_loss(agent, batch)[0])
+        found[name] = float(writing_loss(agent, to_device(batch, agent.device))[0])
     text, length = as_bytes(corpus(context).held_out), LENGTHS[context.config.size]
     read = text[: len(text) // length * length].reshape(-1, length)[:PAGES]
     return found | {"reading": float(telling(agent, page_batch(read)).mean())}
@@ -105,18 +110,19 @@ def balance(told: list[Scalars]) -> dict[str, float]:
     return {part: float(np.mean(list(norms.values())) / norm) for part, norm in norms.items()}
 
 
-def pair(folder: Path | None, seed: int, given: Any) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+def pair(seed: int, given: Any) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """What each way of one seed came to, and the weights that balanced it."""
-    start = beginner(seed, folder)
-    context = Context(load(start.config.size), seed, "cpu", Path("."), worlds.make)
+    start = place(beginner(seed, given.agent), given.device)
+    context = Context(load(start.config.size), seed, given.device, Path("."), worlds.make, given.data)
     weights, found = dict.fromkeys((*THINGS, TEXT), 1.0), dict[str, dict[str, float]]()
     for way in (TOGETHER, BALANCED, IN_TURN):
-        began_s = time.process_time()
+        began_s, began_cpu_s = time.monotonic(), time.process_time()
         agent, told = taught(start, context, given.steps, given.rate, way, weights)
         with examination(agent):
             found[way] = asked(agent, context, given.n)
         shown = {name: round(value, 3) for name, value in found[way].items()}
-        print(seed, way, f"{time.process_time() - began_s:.0f} s", json.dumps(shown), flush=True)
+        spent = f"{time.monotonic() - began_s:.0f} s, {time.process_time() - began_cpu_s:.0f} CPU s"
+        print(seed, way, spent, json.dumps(shown), flush=True)
         if way == TOGETHER:
             balancing = balance(told)
             cosines = {name: np.mean([float(x[name]) for x in told if name in x]) for name in told[-1]
@@ -130,14 +136,16 @@ def pair(folder: Path | None, seed: int, given: Any) -> tuple[dict[str, dict[str
 def main() -> None:
     """Teach each way of every seed, ask, compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("agent", type=Path, nargs="?")
+    parser.add_argument("agent", type=Path, nargs="?", help="one that comes with devmind, or a folder")
+    parser.add_argument("--data", type=Path, help="a folder with text/*.txt; else the caregiver's sentences are read")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=90)
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--n", type=int, default=96)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(6)))
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    each = [pair(given.agent, seed, given) for seed in given.seeds]
+    each = [pair(seed, given) for seed in given.seeds]
     ways, names = each[0][0], each[0][0][TOGETHER]
     found = Measured(
         agent=f"agents that go on from {given.agent.name}" if given.agent else "fresh small agents",

@@ -1,15 +1,16 @@
-"""Reading: nats a character after so many steps, and tokens a second, with bytes and with patches of eight bytes.
+"""Reading: nats a character after so many steps, and bytes a second, by bytes, by a vocabulary and by patches.
 
 Each row is a run of its own from an untaught agent of size nursery (its schedule ends with its steps), taught to
 read alone, as the lesson `read` has it in its turns, and examined on the whole held-out part. CPU seconds are of all
-threads.
+threads. `--pretrained` gives a decoder of transformers for the trunk (a folder), and `--tokenizer own` its own words.
 
-    OMP_NUM_THREADS=1 python benchmarks/read_text.py --data DIR --tokenizer bytes --steps 100 200
+    OMP_NUM_THREADS=1 python benchmarks/read_text.py --data DIR --tokenizers bytes bpe patches --steps 100 200
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 import time
 from pathlib import Path
@@ -17,51 +18,73 @@ from pathlib import Path
 from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.device import place
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Context
+from devmind.curriculum.start import give_reading
 from devmind.curriculum.teaching import teach
 from stages.language import lessons, parts
 from stages.language.read import exam
+from stages.language.read.corpus import corpus
 from stages.language.read.pages import LENGTHS
+from stages.language.stage import LanguageStage
 
 
 def main() -> None:
     """Print a row for each number of steps."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--data", type=Path, help="a folder with text/*.txt; else the caregiver's sentences are read")
-    options.add_argument("--tokenizer", default="bytes", choices=("bytes", "patches"))
+    options.add_argument("--tokenizers", nargs="+", default=["bytes"], choices=("bytes", "patches", "bpe", "own"))
+    options.add_argument("--pieces", type=int, default=1024, help="of the vocabulary that bpe makes of the text")
+    options.add_argument("--pretrained", help="a folder with a decoder of transformers, for the trunk")
+    options.add_argument("--device", default="cpu")
+    options.add_argument("--seed", type=int, default=0)
     options.add_argument("--size", default="nursery")
     options.add_argument("--steps", type=int, nargs="+", default=[100, 200, 400])
     options.add_argument(
         "--set", action="append", default=[], help="a configuration key, such as lessons.read.batch=64"
     )
     given = options.parse_args()
-    print("tokenizer  steps  bytes seen  CPU s  bytes/CPU s  nats/char  (floors)")
+    with tempfile.TemporaryDirectory() as folder:
+        floors = exam.floors(corpus(context_of(Path(folder), given, "bytes")))
+    print("floors: " + ", ".join(f"{name} {value:.3f}" for name, value in floors.items()))
+    print("tokenizer  steps  bytes seen  seconds  CPU s  bytes/CPU s  nats/char [95 %]        bits/byte")
     for steps in given.steps:
-        with tempfile.TemporaryDirectory() as folder:
-            row(Path(folder), given, steps)
+        for tokenizer in given.tokenizers:
+            with tempfile.TemporaryDirectory() as folder:
+                row(Path(folder), given, tokenizer, steps)
 
 
-def row(folder: Path, given: argparse.Namespace, steps: int) -> None:
+def context_of(folder: Path, given: argparse.Namespace, tokenizer: str) -> Context:
+    """A run of the stage that reads so."""
+    sets = [f"device={given.device}", "threads=1", "loggers=[]", f"seed={given.seed}", f"text.pieces={given.pieces}"]
+    config = load(given.size, sets=[*sets, f"text.tokenizer={tokenizer}", *given.set])
+    return Context(config, given.seed, given.device, folder, worlds.make, given.data)
+
+
+def row(folder: Path, given: argparse.Namespace, tokenizer: str, steps: int) -> None:
     """Teach and examine one agent."""
-    config = load(given.size, sets=["device=cpu", "threads=1", "loggers=[]", *given.set])
-    context = Context(config, config.seed, "cpu", folder, worlds.make, given.data)
-    agent = Agent(AgentConfig(size=given.size, seed=config.seed))
-    parts.admit(agent, given.tokenizer)
-    reading, before = lessons.reading(context, steps), time.process_time()
+    context = context_of(folder, given, tokenizer)
+    agent = Agent(AgentConfig(size=given.size, seed=given.seed, pretrained=given.pretrained))
+    if tokenizer in ("bpe", "own"):
+        give_reading(LanguageStage(), agent, context)
+    parts.admit(agent, tokenizer)
+    place(agent, given.device)
+    reading, before, begun_s = lessons.reading(context, steps), time.process_time(), time.monotonic()
     teach(reading, steps, agent, context, Journal(folder / "journal.jsonl"))
-    spent = time.process_time() - before
+    took, spent = time.monotonic() - begun_s, time.process_time() - before
     with examination(agent):
-        (measure,) = exam.examine(agent, context, "full")
-    changed = config.lessons.get("read")
-    rows = (changed and changed.batch) or lessons.PAGES
-    seen = steps * rows * LENGTHS[given.size]
-    floors = ", ".join(f"{name} {value:.3f}" for name, value in measure.floors.items())
+        (measure,) = exam.examine(agent, context, "retention")
+    changed = context.config.lessons.get("read")
+    seen = steps * ((changed and changed.batch) or lessons.PAGES) * LENGTHS[given.size]
+    low, high = measure.interval(2000)
+    text = corpus(context).held_out
+    bits = measure.score / math.log(2) * len(text) / len(text.encode())
     print(
-        f"{given.tokenizer:9} {steps:6} {seen:11,} {spent:6.0f} {seen / spent:12,.0f} {measure.score:10.3f}"
-        f"  ({floors})",
+        f"{tokenizer:9} {steps:6} {seen:11,} {took:8.0f} {spent:6.0f} {seen / spent:12,.0f} {measure.score:10.3f} "
+        f"[{low:.3f}, {high:.3f}] {bits:10.3f}",
         flush=True,
     )
 

@@ -21,11 +21,11 @@ from devmind.agent.taps import Tapped, read_tap, sense_of, tap_parts
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import torch_generator
-from stages.language.parts import follower
+from stages.language.parts import BOARD, TEXT, VIEW, follower
 from stages.language.seeing import as_read
 
-TOGETHER = 6
-"""Groups of a batch's episodes, by length."""
+TOGETHER = 3
+"""Episodes that go through the trunk side by side: of about as many tokens each, for shorter ones are filled up."""
 KEPT = 24
 """Batches that are learned from, the newest ones."""
 STEPS, MOMENTS = 12, 96
@@ -73,12 +73,17 @@ class FollowLearner(GradientLearner):
 
 
 def groups(agent: Agent, batch: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The batch's episodes by like lengths: in one Batch most of its tokens would be padding."""
+    """The batch's episodes, TOGETHER at a time, by how many tokens they are: in one Batch most would be padding.
+
+    Attention costs by the square of them, and a page's length counts as much as that of the episode.
+    """
     read = as_read(agent, batch)
     ticks = read["valid"].sum(1)
+    beside = sum(agent.tokens_of(sense) for sense in (BOARD, VIEW) if sense in agent.encoders)
+    tokens = (read["senses"][TEXT] >= 0).sum((1, 2)) + beside * ticks
     return [
         map_tensors(read, lambda x, rows=rows: x[rows, : int(ticks[rows].max())])
-        for rows in ticks.argsort().chunk(TOGETHER)
+        for rows in tokens.argsort().split(TOGETHER)
     ]
 
 

@@ -117,6 +117,32 @@ def view_of(env) -> np.ndarray:
     return planes(env.gen_obs()["image"])
 
 
+def test_nothing_depends_on_which_episodes_go_side_by_side(
+    agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, found = lesson.lesson_batch(context, 0, 7), []
+    ticks, written = batch["valid"].sum(1), (batch["senses"][parts.TEXT] >= 0).sum((1, 2))
+    for together in (1, 3, 7):
+        monkeypatch.setattr(learner, "TOGETHER", together)
+        some = learner.groups(agent, batch)
+        assert max(len(part["valid"]) for part in some) == together
+        assert sorted(n for part in some for n in part["valid"].sum(1).tolist()) == sorted(ticks.tolist())
+        agent.zero_grad()
+        loss, _ = lesson.loss(agent, batch)
+        loss.backward()
+        gradient = torch.cat([p.grad.flatten() for p in agent.parameters() if p.grad is not None])
+        found.append((loss.detach(), gradient))
+        computed = sum(part["valid"].numel() for part in some)
+        assert computed == int(ticks.sum()) if together == 1 else computed >= int(ticks.sum())
+    for loss, gradient in found[1:]:
+        torch.testing.assert_close(loss, found[0][0])
+        torch.testing.assert_close(gradient, found[0][1], atol=1e-5, rtol=1e-4)
+    monkeypatch.setattr(learner, "TOGETHER", 1)
+    tokens = [int((part["senses"][parts.TEXT] >= 0).sum()) for part in learner.groups(agent, batch)]
+    assert sorted(tokens) == sorted(written.tolist())
+    assert tokens == sorted(tokens), "shorter ones beside shorter ones"
+
+
 def test_a_word_and_a_thing_decide_together() -> None:
     """The same view is answered by what is said, and the same page by where the thing is: neither alone can."""
     torch.manual_seed(0)

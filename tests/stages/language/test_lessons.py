@@ -6,17 +6,21 @@ import copy
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.ablation import identity_trunk, taught_by_controls
+from devmind.curriculum.ablation import Control, identity_trunk, pass_by, taught_by_controls
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import LAYERS
 from devmind.learners.joint import JointLoss
 from stages.language import lessons, parts
+from stages.language.answering import sure_answers
+from stages.language.caregiver.scene import TAUGHT
 from stages.language.follow import lesson as follow
 from stages.language.name import lesson as name
+from stages.language.name.scenes import scenes
 from stages.language.read import lesson as read
 from stages.language.senses import lesson as senses
 from stages.language.stage import LanguageStage
@@ -129,6 +133,41 @@ def test_a_twin_begins_all_of_the_stage_anew(agent: Agent, context: Context, tmp
     for part, value in twin.items():
         if not part.startswith("trunk."):
             assert torch.equal(value, (start if part in own else agent).state_dict()[part]), part
+
+
+def test_what_lets_all_through_is_not_computed_and_all_else_comes_out_as_it_was(
+    agent: Agent, context: Context, tmp_path: Path
+) -> None:
+    """In lessons and exams alike; a layer that does anything is computed as ever."""
+    whole = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin", agent, LanguageStage(), context))
+    twin, bent = copy.deepcopy(whole), copy.deepcopy(whole)
+    Control(LanguageStage()).admit(twin)
+    found = []
+    for one in (whole, twin):
+        batch = lessons.batch_in_turn(context, lessons.TALK, 0, 4)
+        value, _ = JointLoss(lessons.LOSSES, dict.fromkeys(lessons.LOSSES, 1.0))(one, batch)
+        value.backward()
+        gradient = [p.grad for name, p in one.named_parameters() if p.grad is not None and name.startswith("heads.")]
+        said, sure = answers_of(one.eval(), context)
+        found.append((value.detach(), torch.cat([each.flatten() for each in gradient]), said, torch.tensor(sure)))
+    assert found[0][2] == found[1][2]
+    for at in (0, 1, 3):
+        torch.testing.assert_close(found[0][at], found[1][at], rtol=0, atol=0)
+    with torch.no_grad():
+        bent.trunk.decoder.layers[0].mlp.down_proj.weight.fill_(0.01)
+    pass_by(bent)
+    calls = []
+    for number, layer in enumerate(bent.trunk.decoder.layers):
+        layer.mlp.register_forward_hook(lambda *_, number=number: calls.append(number))
+    answers_of(bent.eval(), context)
+    assert set(calls) == {0}
+
+
+def answers_of(agent: Agent, context: Context) -> tuple[list[str], list[float]]:
+    """What an agent writes about a few scenes, and how sure it is."""
+    shown = scenes(context, np.arange(4), TAUGHT, TAUGHT, np.ones(4, bool))
+    said, sure = sure_answers(agent, {parts.SIGHT: shown.sight, parts.TEXT: ["what is that?"] * 4}, 8)
+    return said, sure.tolist()
 
 
 def test_what_a_lesson_without_a_control_taught_too_is_kept(agent: Agent, context: Context) -> None:

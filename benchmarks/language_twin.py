@@ -1,0 +1,217 @@
+"""What the trunk bought language: an agent on a trunk that lets everything through and does not learn, beside a run.
+
+    python benchmarks/language_twin.py teach --seed 100 --data DIR --out TWIN [--device cuda] [--eye CHECKPOINT]
+    python benchmarks/language_twin.py compare RUN TWIN
+
+It is the twin that `devmind stage run language --ablate` raises: lessons, steps and exams are the stage's, each lesson
+taught by its control. As nothing passes between the tokens of such a trunk, nothing that stages before have taught
+reaches what is asked here, so it begins as a newborn that was admitted to the stage; the parts that learn are those
+that a run of the same seed begins with. Lessons may be left out; `--eye` takes what the lesson `call` taught, which no
+trunk has a part in, from a checkpoint of a run. `--whole AGENT` goes on from an agent, whose trunk learns along.
+
+Exams ask the agent alone ('retention': all episodes, no floors and rows). `compare` prints by how much the run's agent
+is better on the same episodes, with a paired bootstrap's 95 % bounds, as the report does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from devmind import raised, worlds
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.device import place
+from devmind.checkpointing import bundle
+from devmind.config import load
+from devmind.curriculum import run_exams
+from devmind.curriculum.ablation import Control, differences, identity_trunk, pass_by
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.examining import examination
+from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import Context, Stage
+from devmind.curriculum.teaching import Interrupted, teach
+from stages.language import parts
+from stages.language.follow.exam import FURTHER, further
+from stages.language.stage import LanguageStage
+
+RESAMPLES = 2000
+TALKING = ("name", "answer", "converse", "grammar", "read")
+"""Skills that the lesson `follow` changes nothing of: asked while that is taught."""
+
+
+def main() -> None:
+    """Teach and examine, examine some skills, or compare."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("what", choices=("teach", "examine", "compare"))
+    options.add_argument("folders", type=Path, nargs="*")
+    options.add_argument("--out", type=Path)
+    options.add_argument("--seed", type=int, default=100)
+    options.add_argument("--size", default="nursery")
+    options.add_argument("--data", type=Path)
+    options.add_argument("--device", default="cpu")
+    options.add_argument("--eye", type=Path, help="a checkpoint of a run behind its lesson 'call'")
+    options.add_argument("--lessons", nargs="+", default=["read", "call", "senses", "talk", "follow"])
+    options.add_argument("--steps", type=float, default=1.0, help="times as many as the lessons have")
+    options.add_argument("--skills", nargs="+", default=[*TALKING])
+    options.add_argument("--whole", metavar="AGENT", help="one that comes with devmind, or a folder")
+    options.add_argument("--work", type=Path, help="where agents and checkpoints lie; by default in --out")
+    options.add_argument("--until", type=float, nargs=2, help="seconds from the start at which talk ends, and follow")
+    given = options.parse_args()
+    given.work = given.work or given.out
+    if given.what == "compare":
+        compare(*given.folders)
+    elif given.what == "examine":
+        examine(given)
+    else:
+        teach_all(given)
+
+
+def context_of(given: argparse.Namespace) -> Context:
+    """A run of the stage on that device."""
+    config = load(given.size, sets=[f"device={given.device}", "threads=1", "loggers=[]", f"seed={given.seed}"])
+    return Context(config, given.seed, given.device, given.work, worlds.make, given.data)
+
+
+def begun(given: argparse.Namespace, context: Context) -> tuple[Agent, Stage]:
+    """The agent before its lessons, and the stage that teaches it."""
+    stage: Stage = LanguageStage()
+    if given.whole:
+        agent = Agent.from_pretrained(raised.raised().get(given.whole, Path(given.whole)))
+        agent.config.seed = given.seed
+    else:
+        agent = Agent(AgentConfig(size=given.size, seed=given.seed))
+    stage.admit(agent)
+    agent.config.stages = [*(agent.config.stages or stage.requires), stage.name]
+    if not given.whole:
+        folder = identity_trunk(agent, given.work / "newborn", copy.deepcopy(agent), stage, context)
+        agent, stage = Agent.from_pretrained(folder), Control(stage)
+        stage.admit(agent)
+    if given.eye:
+        state = bundle.load(given.eye)
+        eye = {
+            name: value
+            for name, value in state.get("agent", state).items()
+            if name.startswith(parts.trained_to_call(agent))
+        }
+        assert eye, f"{given.eye} has no eye"
+        agent.load_state_dict(eye, strict=False)
+    return place(agent, context.device), stage
+
+
+def teach_all(given: argparse.Namespace) -> None:
+    """Teach it, and ask it what the lessons so far have taught; the agent's own parts are saved behind each lesson."""
+    torch.set_num_threads(1)
+    for folder in (given.out, given.work):
+        folder.mkdir(parents=True, exist_ok=True)
+    start_s, context, asking = time.monotonic(), context_of(given), list[subprocess.Popen[bytes]]()
+    agent, stage = begun(given, context)
+    journal = Journal(given.work / "journal.jsonl")
+    for lesson in stage.lessons(context):
+        if lesson.name not in given.lessons:
+            continue
+        steps = max(1, round(given.steps * lesson.steps))
+        begun_s, cpu_s = time.monotonic(), time.process_time()
+        if given.until:
+            stopped_at(start_s + given.until[lesson.name == "follow"])
+        try:
+            teach(lesson, steps, agent, context, journal, every=0)
+        except Interrupted:
+            print(f"{lesson.name} was stopped for want of time", flush=True)
+            agent = place(agent, context.device)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        spent = f"{time.monotonic() - begun_s:.0f} s, {time.process_time() - cpu_s:.0f} CPU s"
+        last = list(journal.events("progress"))[-1]
+        print(f"{lesson.name}: {last['step']} of {steps} steps, {spent}; {last['scalars']}", flush=True)
+        if lesson.name == "talk":
+            asking.append(_asked_beside(given, agent, given.work / "agent"))
+        if lesson.name == "follow":
+            given.skills = ["follow"]
+            asked(given, agent, context)
+    if not asking:
+        agent.save_pretrained(given.work / "agent")
+    for process in asking:
+        process.wait()
+
+
+def stopped_at(when_s: float) -> None:
+    """Ask this process to stop its lesson at that time, as whoever ends a run does."""
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    signal.setitimer(signal.ITIMER_REAL, max(1.0, when_s - time.monotonic()))
+
+
+def _asked_beside(given: argparse.Namespace, agent: Agent, folder: Path) -> subprocess.Popen[bytes]:
+    """Exams in a process of its own."""
+    agent.save_pretrained(folder)
+    words = ["examine", "--out", given.out, "--seed", given.seed, "--size", given.size, "--device", given.device]
+    words += ["--work", given.work, *(["--data", given.data] if given.data else [])]
+    words += ["--skills", *given.skills, *(["--whole", given.whole] if given.whole else [])]
+    return subprocess.Popen([sys.executable, __file__, *map(str, words)], env=dict(os.environ))
+
+
+def examine(given: argparse.Namespace) -> None:
+    """Ask the agent in the folder `--work`."""
+    torch.set_num_threads(1)
+    context = context_of(given)
+    agent = Agent.from_pretrained(given.work / "agent")
+    if not given.whole:
+        pass_by(agent)
+    asked(given, place(agent, context.device), context)
+
+
+def asked(given: argparse.Namespace, agent: Agent, context: Context) -> None:
+    """Exams of the skills, kept in `exams` and printed."""
+    known = {skill.name: skill for skill in LanguageStage().skills}
+    for name in given.skills:
+        begun_s = time.monotonic()
+        with examination(agent):
+            measures = list(known[name].examine(agent, context, "retention"))
+            run_exams.save(given.out / "exams" / name, "", {one.name: one for one in measures})
+            told(measures, begun_s)
+            for measure in FURTHER if name == "follow" else ():
+                measures.append(further(agent, context, measure))
+                run_exams.save(given.out / "exams" / name, "", {one.name: one for one in measures})
+                told(measures[-1:], begun_s)
+
+
+def told(measures: list[Measure], begun_s: float) -> None:
+    """A line for each measure."""
+    for measure in measures:
+        low, high = measure.interval(RESAMPLES)
+        spent_s = time.monotonic() - begun_s
+        print(
+            f"  {measure.name}: {measure.score:.3f} [{low:.3f}, {high:.3f}] n={measure.n}, {spent_s:.0f} s", flush=True
+        )
+
+
+def compare(run: Path, twin: Path) -> None:
+    """Print the paired differences, of what both were asked."""
+    theirs = _kept(twin / "exams")
+    mine = _kept(run / "exams")
+    print("| measure | agent | twin | better by [95 %], paired | n |\n|---|---|---|---|---|")
+    for name, found in differences(mine, theirs, RESAMPLES).items():
+        print(
+            f"| {name} | {mine[name].score:.3f} | {theirs[name].score:.3f} | {found['gained']:+.3f} "
+            f"[{found['low']:+.3f}, {found['high']:+.3f}] | {found['n']} |"
+        )
+
+
+def _kept(folder: Path) -> dict[str, Measure]:
+    """Measures of all exams in a folder, those that were held last where a skill has several."""
+    found: dict[str, Measure] = {}
+    for exam in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime):
+        if (weights := bundle.load(exam)["agent"]) is not None:
+            found |= run_exams.load(exam, weights) or {}
+    return found
+
+
+if __name__ == "__main__":
+    main()
