@@ -100,7 +100,7 @@ def test_hands_that_nothing_shows_are_anywhere_and_the_body_says_where(
 
 def test_the_teacher_is_the_arc_that_still_sees_what_was_in_view(agent: Agent, pool: list[episodes.Lives]) -> None:
     some = episodes.drawn(pool, np.zeros(4, np.int64), np.arange(4))
-    tokens = episodes.tokens_of(some)
+    tokens = episodes.tokens_of(some, agent.device)
     said = lesson.as_if_seen(agent, tokens, some)
     one = {name: encoded.map(lambda x: x[:, -1]) for name, encoded in tokens.items()}
     one["sight"] = tokens["sight"].map(lambda x: x[:, SEEN_TICKS - 1])
