@@ -31,10 +31,11 @@ class Outcome:
     attempt: int = 0
 
     def reached(self, stage: str) -> tuple[bool, int]:
-        """Whether `stage` passed all its gates, and how many of its gates and goals it passed: larger is better."""
-        verdicts = [item.verdict for item in self.examined if item.stage == stage]
-        passed = sum(decision.passed for verdict in verdicts for decision in verdict.decisions)
-        return all(verdict.passed for verdict in verdicts), passed
+        """Whether all gates of `stage` were passed, and how many gates and goals were, of earlier stages too, since a
+        repeat can cost these as well; the larger, the better.
+        """
+        passed = sum(decision.passed for item in self.examined for decision in item.verdict.decisions)
+        return all(item.verdict.passed for item in self.examined if item.stage == stage), passed
 
 
 def put_aside(agent: Agent, out: Path, attempt: int) -> None:

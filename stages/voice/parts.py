@@ -105,15 +105,9 @@ def admit(agent: Agent) -> None:
         tap = (LISTEN, DETAIL)
         options = {"answers": len(ANSWERS), "asked": sum(UNDERSTOOD), "ear": CONVOLVED, "refuses": True}
         agent.add_head(
-            REPLIES,
-            "head.voice-replies",
-            tap,
-            effector=REPLY,
-            stage=NAME,
-            options=options,
+            REPLIES, "head.voice-replies", tap, effector=REPLY, stage=NAME, standby=True, options=options,
             labels=ANSWERS,
-            standby=True,
-        )
+        )  # fmt: skip
 
 
 def _hears_by(agent: Agent) -> str:

@@ -18,7 +18,9 @@ import pytest
 from devmind.agent.agent import Agent
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run
-from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.attempts import Outcome
+from devmind.curriculum.examining import Examined
+from devmind.curriculum.gate import Decision, Gate, Threshold, Verdict
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.results import commit
 from devmind.curriculum.sleep import load_state, save_state
@@ -258,6 +260,17 @@ def test_of_two_attempts_the_one_that_reached_more_is_kept(tmp_path):
     assert "the first attempt reached most" in (twice.out / "reports/forgetting/report.html").read_text()
     kept = json.loads((again.out / "reports/lamps/results.json").read_text())["run"]
     assert (kept["attempt"], kept["attempts"]) == (1, 2), "of equals the later"
+
+
+def test_what_earlier_stages_lost_counts_when_an_attempt_is_chosen():
+    def found(stage, *passed):
+        decisions = tuple(Decision("m", 0.5, 0.6, one, "") for one in passed)
+        return Examined(stage, LampStage().skills[0], {}, Verdict(all(passed), decisions))
+
+    first = Outcome(examined=[found("earlier", True, True), found("own", True, False)])
+    repeat = Outcome(examined=[found("earlier", False, False), found("own", True, False)], attempt=1)
+    passed = Outcome(examined=[found("earlier", False, False), found("own", True)], attempt=1)
+    assert repeat.reached("own") < first.reached("own") < passed.reached("own")
 
 
 def test_which_attempt_is_kept_does_not_depend_on_a_stop_in_the_repeat(tmp_path, monkeypatch):

@@ -1,5 +1,5 @@
-"""The lessons of sounds: `sounds` teaches the arc from log-mel that is made once, `kinds` the head on
-the trunk from sound.
+"""The lessons of sounds: `sounds` teaches the arc from log-mel that is made once, `kinds` the head on the trunk from
+sound.
 
 Few recordings have to do: each is met turned round in time, played faster or slower, coloured, louder or softer,
 with bands and moments taken away (SpecAugment, Park et al. 2019), and mixed with another (Zhang et al. 2018, mixup).
