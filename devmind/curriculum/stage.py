@@ -156,8 +156,9 @@ class Learner(ABC):
 
     Attributes:
         steps: of the whole lesson, rehearsals not counted; set by the runner before the first.
-        again: whether this lesson has been taught to the agent before, in an earlier attempt or round; set by the
-            runner. Who prepares the agent in `begin` does so the first time only: it would undo what was learned.
+        again: whether this is a later round of a lesson that is taught in rounds, others between them; set by who
+            teaches so. Who prepares the agent in `begin` does so in the first round only: it would undo what was
+            learned. A stage that is taught again, as it failed, is prepared anew: what its lessons build on has moved.
         mixes: whether `update` takes a `Rehearsed` batch too. A lesson whose learner does not says
             `Lesson(rehearsal_every=0)`, or a run that has something to rehearse is refused.
     """

@@ -280,7 +280,7 @@ def teach(
         CheckpointError: the position is of an older version.
     """
     learner = lesson.make_learner(agent, context)
-    learner.steps, learner.again, watch = steps, learner.again or attempt > 0, Stopwatch()
+    learner.steps, watch = steps, Stopwatch()
     batches = mixed(lesson, learner, context, steps, rehearsal, lesson.rehearsal_every if every is None else every)
     module = LessonModule(learner, batches)
     spent = {"seconds": 0.0, "rehearsal_s": 0.0}

@@ -69,7 +69,8 @@ class PolicyLearner(Learner):
 
     Args:
         drills: by name.
-        init_from: heads and critics, and the heads whose reading of the tokens they take over when the lesson begins.
+        init_from: heads and critics, and the heads whose reading of the tokens they take over when the lesson begins,
+            whenever it does: where perception was taught once more, what was read before is stale.
         frozen: heads that keep their reading while rewards teach them to answer.
         crowd: scales every drill's rows.
         trains: prefixes of what rewards change besides these heads, for policies on the trunk; see `trainable`.
@@ -126,7 +127,7 @@ class PolicyLearner(Learner):
 
     def begin(self, step: int) -> None:
         """Freeze all but the policies; how widely they explore follows a schedule, not a gradient."""
-        if step == 0 and not self.again:
+        if step == 0:
             for student, teacher in self.init_from.items():
                 self.agent.head(student).start_from(self.agent.head(teacher))
         super().begin(step)

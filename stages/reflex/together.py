@@ -290,7 +290,7 @@ class TrunkLearner(MuonLearner):
         self.first = set(agent.config.stages) <= {NAME}
 
     def begin(self, step: int) -> None:
-        """A lesson that goes on where it was stopped, or is taught again, has been prepared already; and what other
+        """A lesson that goes on where it was stopped, or in another round, has been prepared already; and what other
         stages have taught the trunk is not undone."""
         if step == 0 and self.first and not self.again:
             prepare(self.agent, self.context)

@@ -81,7 +81,7 @@ class ComparingLearner(GradientLearner):
         self.kept: list[dict[str, Any]] = []
 
     def begin(self, step: int) -> None:
-        """A lesson that goes on where it was stopped, or is taught again, has begun already."""
+        """A lesson that goes on where it was stopped, or in another round, has begun already."""
         if step == 0 and not self.again:
             start_by_regression(self.agent, self.context)
         super().begin(step)

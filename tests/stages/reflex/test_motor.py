@@ -71,7 +71,7 @@ def test_only_the_arc_in_turn_and_its_critic_change(tmp_path: Path) -> None:
     assert all(parameter.requires_grad for parameter in agent.parameters())
 
 
-def test_arcs_start_from_what_perception_reads_and_only_once(tmp_path: Path) -> None:
+def test_arcs_start_from_what_perception_reads_whenever_the_lesson_begins(tmp_path: Path) -> None:
     agent = make_agent()
     learner = start(agent, make_context(tmp_path))
     places = agent.head("whereabouts").places.state_dict()  # type: ignore[union-attr]
@@ -90,7 +90,11 @@ def test_arcs_start_from_what_perception_reads_and_only_once(tmp_path: Path) -> 
         agent.get_parameter("heads.event.read.net.0.weight").zero_()
     learner.begin(1)
     assert agent.get_parameter("heads.move_arc.read.net.0.weight").any(), "a resumed lesson keeps its arcs"
-    assert torch.equal(agent.get_parameter("heads.move_arc.read.net.2.weight"), answer)
+    later = lessons.motor_learner(agent, make_context(tmp_path))
+    later.again = True
+    later.begin(0)
+    assert not agent.get_parameter("heads.move_arc.read.net.0.weight").any(), "perception was taught again meanwhile"
+    assert torch.equal(agent.get_parameter("heads.move_arc.read.net.2.weight"), answer), "what it answers stays"
 
 
 def test_the_cycle_holds_every_drill_and_every_drill_has_its_heads() -> None:
