@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.detections import Detections
-from devmind.agent.plans import Plan
+from devmind.agent.plans import Lack, Plan
 from devmind.errors import ConfigError
 
 
@@ -98,6 +98,11 @@ class Output:
 
     def planned(self, row: int = 0) -> Plan | None:
         """The plan that a row of a tick's answer follows, to be drawn; None: it follows none. Asked after `kept`."""
+        return None
+
+    def lacks(self, page: str, row: int = 0) -> Lack | None:
+        """What a row of a tick's answer would have to be told to do what stands on the `page`; None: nothing. Asked
+        after `kept`."""
         return None
 
 
