@@ -47,3 +47,18 @@ class Lack:
     question: str
     restated: Callable[[str], str]
     looks_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Course:
+    """A way that a head has drawn with some of its plan's symbols given, to be followed by who asked for it.
+
+    Attributes:
+        points: float32 [H, C], in the head's own senses' numbers.
+        words: H symbols, those that were given and those that were drawn for the rest.
+        missed: numbers of given symbols that the points do not make.
+    """
+
+    points: np.ndarray
+    words: tuple[str, ...]
+    missed: tuple[int, ...] = ()
