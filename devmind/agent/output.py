@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.detections import Detections
-from devmind.agent.plans import Plan
+from devmind.agent.plans import Course, Lack, Plan
 from devmind.errors import ConfigError
 
 
@@ -98,6 +98,23 @@ class Output:
 
     def planned(self, row: int = 0) -> Plan | None:
         """The plan that a row of a tick's answer follows, to be drawn; None: it follows none. Asked after `kept`."""
+        return None
+
+    def course(self, given: Mapping[int, str], row: int = 0) -> Course | None:
+        """A plan that a row would follow if some of its symbols were these, by their numbers; None: it draws none.
+
+        Raises:
+            ConfigError: there is no such symbol, or a plan has fewer.
+        """
+        return None
+
+    def along(self, course: Course, at: float, row: int = 0) -> tuple[float, np.ndarray]:
+        """How far along a course of its own a row is that was `at` before, in points, and the command that leads on."""
+        raise NotImplementedError(f"A {type(self).__name__} draws no courses.")
+
+    def lacks(self, page: str, row: int = 0) -> Lack | None:
+        """What a row of a tick's answer would have to be told to do what stands on the `page`; None: nothing. Asked
+        after `kept`."""
         return None
 
 

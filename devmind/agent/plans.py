@@ -1,7 +1,8 @@
-"""What a head means to do, told so that it can be drawn into the picture of where its agent lives."""
+"""What a head means to do, told so that it can be drawn into the picture of where its agent lives; what it lacks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,3 +32,33 @@ class Plan:
     now_halfwidths: np.ndarray | None = None
     share: float | None = None
     number: int = 1
+
+
+@dataclass(frozen=True)
+class Lack:
+    """What an agent would have to be told before it can do as it was told, of one agent at one tick.
+
+    Attributes:
+        question: in words, such as "Where is a red ball?"; the same as long as the same is lacking.
+        restated: `(answer) -> page`: what it was told, as it stands with the answer in it. It is read like any page.
+        looks_s: how long it looks by itself before it asks; 0: there is nothing that it could do by itself.
+    """
+
+    question: str
+    restated: Callable[[str], str]
+    looks_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Course:
+    """A way that a head has drawn with some of its plan's symbols given, to be followed by who asked for it.
+
+    Attributes:
+        points: float32 [H, C], in the head's own senses' numbers.
+        words: H symbols, those that were given and those that were drawn for the rest.
+        missed: numbers of given symbols that the points do not make.
+    """
+
+    points: np.ndarray
+    words: tuple[str, ...]
+    missed: tuple[int, ...] = ()

@@ -52,7 +52,7 @@ class Commands:
         self._known: dict[str, Callable[..., dict[str, Any]]] = {
             "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
             "memories": self._memories, "record": self._record, "pause": self._pause, "age": self._age,
-            "say": self._say, "asks": self._asks,
+            "say": self._say, "asks": self._asks, "answer": self._answer,
         }  # fmt: skip
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,6 +214,11 @@ class Commands:
     def _asks(self, on: bool) -> dict[str, Any]:
         self._between(lambda: self.life.asking.allow(on))
         return {"on": on}
+
+    def _answer(self, text: str) -> dict[str, Any]:
+        """What it asked about its instruction: the instruction stands there anew, with the answer in it."""
+        page = self._between(lambda: self.life.questions.answer(text))
+        return {"answer": f"So it is told: “{page}”.", "page": page}
 
     def hear(self, text: str, heard: Sequence[Moment]) -> dict[str, Any]:
         """What was spoken to it, in words as far as it hears them, and how that sounded: what it takes for a question

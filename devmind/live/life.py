@@ -19,7 +19,6 @@ import numpy as np
 
 from devmind.acting.directing import Director
 from devmind.acting.standing import Standing, answering, read_results, standing
-from devmind.acting.taught_words import answers_by_looks
 from devmind.agent.acting import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
@@ -33,13 +32,14 @@ from devmind.live.commands import Commands
 from devmind.live.directing import Directing, placed
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
+from devmind.live.questions import Questions
 from devmind.live.recording import Recording
 from devmind.live.remembering.asking import Asking
 from devmind.live.remembering.naming import Naming
 from devmind.live.remembering.press import Holding
 from devmind.live.remembering.recalling import Recalled, Recalling
 from devmind.live.remembering.recent import RecentBuffer
-from devmind.live.remembering.remembered import as_asked, as_held
+from devmind.live.remembering.remembered import as_held
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.remembering.wondering import Wondering
 from devmind.live.replying import Replying
@@ -104,7 +104,7 @@ class Life:
         self.child, self.recent, self.holding = ShowAndTell(agent, memory), RecentBuffer(1 / room.dt_s), Holding()
         self.naming, self.asking, self.wondering = Naming(self.child), Asking(asks), Wondering(memory)
         self.recalling = Recalling(self.child, remembering, self.keeps, recorded=self.recorded)
-        self._asks: dict[str, Any] = {}
+        self.questions = Questions(self)
         self._recalled: Recalled | None = None
         self._pointed: Pointed | None = None
         self._named: Mapping[str, Named] | None = None
@@ -263,35 +263,16 @@ class Life:
         if self.heard:
             self.heard.see(tick)
             self.spoken_to.take(self.heard.sentence(tick.moment.time_s), self.heard.said)
+        self.questions.about_told(tick)
         if not (self.view and self.hub and self.hub.watched):
             self._predicted = None
             return
         named = self._names()
-        self._ask(tick.moment.time_s, named)
+        self.questions.about_held(tick.moment.time_s, named)
         view = self.view.of(tick, self.room, named, self._surprise(tick), self._extra())
         frame = self.room.frame
         jpeg = self.view.jpeg(frame) if frame is not None and self._origin("sight") == HERE else None
         self.hub.publish(view, jpeg, frame)
-
-    def _ask(self, time_s: float, named: Mapping[str, Named]) -> None:
-        """Ask what is held up, when it does not know it; somebody watches this tick."""
-        holding, asking, agent = self.holding, self.asking, self.loop.agent
-        by_look, doubt = answers_by_looks(agent), None
-        unsure = self.naming.is_telling if by_look else "sight" in agent.encoders and self.naming.is_unsure(named)
-        is_due = asking.see(time_s, holding.square, unsure, busy=holding.frames is not None)
-        if not is_due or holding.looked is None:
-            self.wondering.drop()
-            return
-        if by_look:
-            doubt = self.wondering.about(agent, self.child.hashes, holding.looked)
-            if doubt is None or not doubt.asks:
-                if doubt is not None:
-                    asking.know()
-                return
-        if shown := holding.recent(self.room.frame):
-            question = asking.ask(shown, named.get("sight"), doubt)
-            self._asks = as_asked(question)
-            self.note("asked", question.note())
 
     def _surprise(self, tick: Tick) -> dict[str, float]:
         """How wrong the tick before had predicted this one; nothing in the first tick that somebody watches."""
@@ -325,8 +306,7 @@ class Life:
             extra["may_ask"] = self.asking.on
         if self.directing:
             extra["doing"] = self.directing.director.doing()
-        if self.asking.question is not None:
-            extra["asks"] = self._asks
+        extra |= self.questions.shown()
         if self._recalled is not None:
             extra["recalled"] = self._recalled.shown()
             if self._pointed is not None:

@@ -65,13 +65,14 @@ class WorldRoom(Room):
         self.ended = self.rewarded = 0
         self._state: Any = None
         self._left: int | None = None
-        self._earned, self._told, self.fault = False, "", ""
+        self._earned, self._told, self._said_page, self.fault = False, "", "", ""
 
     def say(self, text: str) -> None:
         """Words for the next Moment, and where the world has a page, the instruction that stands there.
 
         Raises:
-            WorldError: a word is in no instruction, or there is none; what stood there before still does.
+            WorldError: a word is in no instruction, or there is none, or it is longer than a page; what stood there
+                before still does.
         """
         if hasattr(self.rules, "instruction_words"):
             if not words_in(text):
@@ -79,7 +80,12 @@ class WorldRoom(Room):
             if unknown := self._unknown(text):
                 known = nearest(unknown[0], self.rules.instruction_words)
                 raise WorldError(f"The word '{unknown[0]:.40}' is in no instruction of this world{known}")
+        has_page = PAGE in self.rules.observation_space.spaces
+        if has_page and len(text) > spaces.PAGE_MAX_LENGTH:
+            raise WorldError(f"A page holds {spaces.PAGE_MAX_LENGTH} letters; {len(text):,} came. Say it shorter.")
         super().say(text)
+        # A page is seen at once, words are heard in as many ticks as they take.
+        self._said_page = text if has_page else ""
 
     def _unknown(self, text: str) -> list[str]:
         """Words that no instruction has, in their order; none where the rules do not tell."""
@@ -131,7 +137,7 @@ class WorldRoom(Room):
         self._picture(tick_s, senses)
         senses |= self._words()
         if PAGE in self.rules.observation_space.spaces:
-            self._told = str(senses.get("words", self._told))
+            self._told, self._said_page = self._said_page or self._told, ""
             senses |= {PAGE: self._told} if self._told else {}
         return senses
 

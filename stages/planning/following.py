@@ -11,11 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from devmind.agent.output import Output
+from devmind.agent.plans import Course
+from devmind.errors import ConfigError, nearest
 from stages.planning.detour import detour
+from stages.planning.parts import WORDS
 
 if TYPE_CHECKING:
     from stages.planning.planner import PlannerHead
@@ -239,6 +243,36 @@ class Route(Output):
     def mode(self) -> Tensor:
         """The command when a row's first plan, its second and so on are made of noise that is known by that number."""
         return self.sample(None)
+
+    def course(self, given: Mapping[int, str], row: int = 0) -> Course | None:
+        """A plan of the row's Moment, drawn with these moves given; None where it does not know place or goal."""
+        head = self.head
+        length = head.denoiser.config["length"]
+        for at, word in given.items():
+            if word not in WORDS:
+                raise ConfigError(f"A plan of ways has no symbol '{word}'{nearest(word, WORDS)}")
+            if not 0 <= at < length:
+                raise ConfigError(f"A plan of ways has {length} symbols, so number {at + 1} cannot be given.")
+        if not bool(self.here[row]):
+            return None
+        read = self.rows(torch.tensor([row], device=self.place.device))
+        words = {at: torch.tensor([WORDS.index(word)], device=self.place.device) for at, word in given.items()}
+        with torch.inference_mode():
+            found = head.search(read, words=words)
+            plan = found.plans[0, found.chosen[0]]
+            told = head.moves(plan, read.maze).argmax(-1).tolist() if length else []
+        made = [WORDS[word] for word in told]
+        missed = tuple(at for at, word in given.items() if made[at] != word)
+        return Course(plan.float().cpu().numpy(), tuple(given.get(at, word) for at, word in enumerate(made)), missed)
+
+    def along(self, course: Course, at: float, row: int = 0) -> tuple[float, np.ndarray]:
+        """The nearest place of the course's next stride, and the command one stride further on from there."""
+        read = self.rows(torch.tensor([row], device=self.place.device))
+        plan = torch.from_numpy(course.points).to(self.place)[None]
+        with torch.inference_mode():
+            now, _ = read._progress({"plan": plan, "along": plan.new_tensor([at])})
+            command = self.head.inverse(read.place, interpolated(plan, now[:, None] + 1)[:, 0], read.maze).clamp(-1, 1)
+        return float(now[0]), command[0].float().cpu().numpy()
 
     def flattened(self) -> Route:
         """All Moments of a batch as rows."""

@@ -49,6 +49,21 @@ def test_what_is_said_stands_until_the_episode_is_over() -> None:
     assert senses["text"] == next_one
 
 
+def test_a_long_instruction_stands_there_whole_and_at_once_and_one_that_is_no_page_is_refused() -> None:
+    clock = VirtualClock()
+    here = WorldRoom(rules_of("minigrid", LOCAL), 5, now=clock.now, sleep=clock.sleep)
+    here.reset()
+    said = "go to the yellow door, then go to the yellow box and go to the yellow door"
+    here.say(said)
+    heard = [here.step({"choose": np.array(FORWARD)})[0] for _ in range(3)]
+    assert [senses["text"] for senses in heard] == [said] * 3
+    assert " ".join(senses["words"] for senses in heard[:2]) == said, "words are heard as they fit into a tick"
+    assert "words" not in heard[2]
+    with pytest.raises(WorldError, match="A page holds 500 letters; 803 came"):
+        here.say(", ".join(["go to a door"] * 58)[:803])
+    assert here.step({"choose": np.array(FORWARD)})[0]["text"] == said
+
+
 def test_an_instruction_with_an_unknown_word_is_refused_and_the_one_before_still_stands() -> None:
     clock = VirtualClock()
     here = WorldRoom(rules_of("minigrid", LOCAL), 5, now=clock.now, sleep=clock.sleep)

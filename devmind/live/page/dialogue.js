@@ -10,6 +10,8 @@ const WAITING = "…";
 let asked; // the number of its last question, and where that stands
 let answered; // the number of what was spoken to it last
 let question;
+let wanted; // the number of what it asked about its instruction last
+let wanting; // and the form of its answer
 
 /** Let the form talk through `link`; `changed` is called after each name that was taught or undone. */
 export function startDialogue(link, changed) {
@@ -89,27 +91,44 @@ export function showAsked(link, { asks, may_ask: mayAsk }, changed) {
   const known = asks.nearest ? guess : "it knows no name yet";
   const doubts = asks.doubt === undefined ? "" : `${percent(asks.doubt)} sure that it has no word for it; `;
   const words = make("span", {}, `${asks.text} `, sure(doubts + known));
-  question = answerForm(link, changed);
+  const named = ["teach", (name) => ({ name, of: "asked" })];
+  question = answerForm(link, changed, "What it is", "a cup", 64, ...named);
   add("it", make("img", { src: asks.picture, alt: "What it asks about" }), words, question).classList.add("asks");
 }
 
-function answerForm(link, changed) {
-  const name = make("input", { maxLength: 64, autocomplete: "off", required: true, placeholder: "a cup", autocapitalize: "off" });
-  name.setAttribute("aria-label", "What it is");
-  const form = make("form", { className: "row" }, name, make("button", { type: "submit", textContent: "Tell it" }));
+/** Show what it asks about its instruction, while it lacks that: a word, or where a thing is. */
+export function showWanted(link, wants, changed) {
+  if (wants?.number === wanted) return;
+  wanted = wants?.number;
+  wanting = gone(wanting);
+  if (!wants) return;
+  const told = ["answer", (text) => ({ text })];
+  wanting = answerForm(link, changed, "What it would have to know", "a ball, or: open the red door", 200, ...told);
+  add("it", make("span", {}, wants.text), wanting).classList.add("asks");
+}
+
+function answerForm(link, changed, label, example, maxLength, command, words) {
+  const field = make("input", { maxLength, autocomplete: "off", required: true, placeholder: example, autocapitalize: "off" });
+  field.setAttribute("aria-label", label);
+  const form = make("form", { className: "row" }, field, make("button", { type: "submit", textContent: "Tell it" }));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const text = name.value.trim();
-    if (text && !form.classList.contains("busy")) converse(link, changed, form, text, "teach", { name: text, of: "asked" });
+    const text = field.value.trim();
+    if (text && !form.classList.contains("busy")) converse(link, changed, form, text, command, words(text));
   });
   return form;
 }
 
 /** It was answered, or is asked no more. */
 function endQuestion() {
-  if (question?.contains(document.activeElement)) at("words").focus({ preventScroll: true });
-  question?.remove();
-  question = undefined;
+  question = gone(question);
+}
+
+/** Take a form away without losing where one types. */
+function gone(form) {
+  if (form?.contains(document.activeElement)) at("words").focus({ preventScroll: true });
+  form?.remove();
+  return undefined;
 }
 
 /** Show one tick's words, and speak them unless its own speaker does; none leave what was said last standing. */

@@ -4,7 +4,7 @@ import { showBeliefs } from "./beliefs.js";
 import { sendFrames } from "./camera.js";
 import { setControls, showControls, startControls } from "./controls.js";
 import { askFor } from "./devices.js";
-import { showAsked, showSaid, showSpoken, startDialogue } from "./dialogue.js";
+import { showAsked, showSaid, showSpoken, showWanted, startDialogue } from "./dialogue.js";
 import { showDoing } from "./doing.js";
 import { at, tell, write } from "./dom.js";
 import { showHealth } from "./health.js";
@@ -87,6 +87,7 @@ function tick(view) {
   if (!view.paused) showDoings(view.doing);
   showSaid(view.says, view.aloud);
   showAsked(link, view, changed);
+  showWanted(link, view.wants, changed);
   if (!view.paused) showDeviceFaults(view);
   showSteps(view);
   showHeld(view.held);

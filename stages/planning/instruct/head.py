@@ -6,7 +6,7 @@ exams and in replay alike. Reading is learned, of words and of views; how a plan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output, masked_mean
+from devmind.agent.plans import Lack
 from devmind.agent.taps import Tapped
 from devmind.algorithms.grid_cells import CLASSES, SIDE
 from devmind.algorithms.grid_map import EXTENT, Map
@@ -32,6 +33,9 @@ MAP = "cells"
 NUMBERS = ("instructed", "declined", "at", "stuck", "action", "carried", "slips")
 """What is kept of an errand beside plan, map and pose; `action` is one more than the action, 0 before the first."""
 INSTRUCTED, DECLINED, AT, STUCK, ACTION, CARRIED, SLIPS = range(len(NUMBERS))
+ARTICLES = ("a", "an", "the")
+LOOKS_S = 1.0
+"""So long it looks for a thing before it asks where one is."""
 DOUBT = 0.5
 """A mission is declined where a token is more likely than this of a word that is not known."""
 
@@ -168,12 +172,35 @@ class Instruction(Output):
         if not bool(self.declined.flatten()[row]):
             plan = symbols.from_numbers(self.symbols().flatten(0, -3)[row].cpu().numpy())
             return f"I shall {symbols.told(plan)}."
+        word = self.unknown_word(text, row)
+        return f"unknown word '{word}' in '{text}': say it with words that were taught, such as 'go to the red ball'."
+
+    def unknown_word(self, text: str, row: int = 0) -> str:
+        """Which word of an instruction is likeliest not to be known."""
         # Tokens are bytes, "a page begins" first; with others the first of them still tells about where.
         odds = self.unknown.flatten(0, -2)[row].masked_fill(~self.text.flatten(0, -2)[row], -torch.inf)
         at = min(max(0, int(odds.argmax()) - 1), max(0, len(text) - 1))
         begin = text.rfind(" ", 0, at + 1) + 1
-        word = text[begin:].split(" ", maxsplit=1)[0].strip(",.") or text
-        return f"unknown word '{word}' in '{text}': say it with words that were taught, such as 'go to the red ball'."
+        return text[begin:].split(" ", maxsplit=1)[0].strip(",.") or text
+
+    def lacks(self, page: str, row: int = 0) -> Lack | None:
+        """A word that it does not know, in whose place the answer stands; or where the thing of its next subgoal is:
+        what is answered is done first, and then what is left of the plan. It looks for that thing meanwhile."""
+        kept = {name: value.cpu().numpy() for name, value in self.after.items()}
+        if not page or not kept["numbers"][row, INSTRUCTED]:
+            return None
+        if kept["numbers"][row, DECLINED]:
+            word = self.unknown_word(page, row)
+            return Lack(f"What is '{word}'?", lambda answer: " ".join(_in_place(page, word, answer.strip())))
+        errand = self.head.errand(kept, row)
+        goal = errand.lacks
+        if goal is None:
+            return None
+        held = goal.verb == symbols.DROP_NEXT_TO and errand.at > 0
+        left = symbols.as_instruction(errand.plan[errand.at - held :])
+        looks_s, looked = (0.0, "I have looked wherever I can come to") if errand.stuck else (LOOKS_S, "I look for one")
+        question = f"Where is a {goal.kind}? {looked}."
+        return Lack(question, lambda answer: f"{answer.strip(' .')}, then {left}", looks_s)
 
     def _done(self) -> tuple[Tensor, Tensor]:
         lead = self.seen.shape
@@ -189,6 +216,17 @@ class Instruction(Output):
             value.flatten(0, lead) for value in (self.plan, self.unknown, self.text, self.cells, self.seen)
         )
         return Instruction(self.head, plan, unknown, text, cells, seen)
+
+
+def _in_place(page: str, word: str, answer: str) -> Iterator[str]:
+    """The words of a page, with an answer in the place of one of them, and of its article where it brings its own."""
+    said = page.split(" ")
+    for number, one in enumerate(said):
+        after = said[number + 1].strip(",.") if number + 1 < len(said) else ""
+        if one.strip(",.") == word:
+            yield answer + one[len(one.rstrip(",.")) :]
+        elif not (after == word and one in ARTICLES and answer.split(" ", maxsplit=1)[0] in ARTICLES):
+            yield one
 
 
 class InstructHead(Head):

@@ -73,6 +73,19 @@ def told(plan: Sequence[Subgoal]) -> str:
     return ", ".join(map(str, plan)) or "nothing to do"
 
 
+def as_instruction(plan: Sequence[Subgoal]) -> str:
+    """In BabyAI's words: "put the red ball next to the blue box and go to the key". What is dropped is picked up
+    before, in the same plan."""
+    said: list[str] = []
+    for one in plan:
+        thing = str(one).removeprefix(f"{VERBS[one.verb]} ")
+        if one.verb == DROP_NEXT_TO and said:
+            said[-1] = f"put {said[-1].removeprefix(f'{VERBS[PICK_UP]} ')} next to {thing}"
+        else:
+            said.append(f"{VERBS[one.verb]} {thing}")
+    return " and ".join(said)
+
+
 def of_instruction(instruction: Any) -> Plan:
     """What an instruction of BabyAI comes to. The truth behind the words: for lessons, and for references of exams.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,8 @@ STILL_TICKS, STILL = 100, 0.1
 """Who follows one way to its end and came no further than this in so many ticks (OGBench's units) stands at a wall or
 where his way ends: nothing that he carries changes any more.
 """
+SHUT_OFF_TICKS = 20
+"""How often it is looked whether a way is left, of who never says that there is none: what comes of him is known."""
 TICKS = {"tiny": 100}
 """After which episodes are cut at a size that only tries the machinery: who was taught nothing walks to the end."""
 OPEN_LOOP, CLOCK, UNTAUGHT = "open loop: the first plan", "by the clock, nothing remembered", "untaught agent"
@@ -67,7 +70,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         new = place(Agent(agent.config), context.device).eval()
         others = {
             OPEN_LOOP: silenced(agent, REPLANNING, lambda: _gone(agent, context, FEW, HAPPENS, fixed=True)),
-            CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEW, HAPPENS)),
+            CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEW, HAPPENS, believes=False)),
             UNTAUGHT: _gone(new, context, FEW, HAPPENS),
         }
     found = [
@@ -156,11 +159,12 @@ def _gone(
     happens: Sequence[str],
     counts: dict[str, dict[str, int]] | None = None,
     fixed: bool = False,
+    believes: bool = True,
 ) -> dict[str, Came]:
     """What comes of an agent in all mazes, by what happens there."""
     rooms = {name: seeds for what in happens for name, seeds in _seeds(context, n, what).items()}
     actor = Actor(agent, sum(map(len, rooms.values())), effectors=[WALK])
-    came = walk(actor, context, rooms, lambda: said(actor), TICKS.get(context.config.size), fixed)
+    came = walk(actor, context, rooms, lambda: said(actor), TICKS.get(context.config.size), fixed, believes)
     for effector, heads in ({} if counts is None else actor.counts).items():
         mine = counts.setdefault(effector, {})  # type: ignore[union-attr]
         for head, number in heads.items():
@@ -180,6 +184,7 @@ def walk(
     said: Callable[[], np.ndarray],
     ticks: int | None = None,
     fixed: bool = False,
+    believes: bool = True,
 ) -> dict[str, Came]:
     """Let a policy walk until every row has arrived or says that there is no plan, or `ticks` (1,000) are over.
 
@@ -187,6 +192,8 @@ def walk(
         rooms: seeds by level. They are walked side by side: a tick of the last few rows costs as much as one of many.
         said: says of the rows that were asked last whether there is no plan, bool [K].
         fixed: it follows one way to its end, so who stands still will not move again and is cut.
+        believes: False: it finds nothing closed, so it never says that there is no plan, and who is shut off from his
+            goal for good is cut.
     """
     worlds = [context.make_world("pointmaze", name, seeds) for name, seeds in rooms.items()]
     ends = np.cumsum([0, *(world.num_envs for world in worlds)])
@@ -204,6 +211,10 @@ def walk(
             settled[part] |= over[part] & (MOVING not in name or over[part].all())
         if still is not None:
             settled |= still(tick)
+        if not believes and tick.tick % SHUT_OFF_TICKS == 0:
+            for (name, part), world in zip(parts.items(), worlds, strict=True):
+                if BLOCKED in name:
+                    settled[part] |= _oracle_stays(world, name)[1]
         if settled.all():
             break
     return {name: Came(arrived[part], none[part]) for name, part in parts.items()}
@@ -227,16 +238,21 @@ def _still(moving: Iterable[bool]) -> Callable[[Transition], np.ndarray]:
     return told
 
 
+def _oracle_stays(world: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """What the oracle does, which sees which doors are shut [N, 2], and whose goal no way leads to, bool [N]."""
+    truth = world.truth()
+    (maze,) = (one for one in MAZES if name.startswith(one))
+    doors = [(int(r), int(c)) if shut else None for (r, c), shut in zip(truth["door"], truth["shut"], strict=True)]
+    walk = oracle_way(maze, truth["at"], truth["goal"], doors)
+    return walk, (walk == 0).all(1)
+
+
 def knowing(context: Context, name: str, seeds: np.ndarray) -> Came:
     """The ceiling: the oracle, which sees which doors are shut; who has no way says so."""
     world, state = context.make_world("pointmaze", name, seeds), np.zeros(len(seeds), bool)
-    (maze,) = (one for one in MAZES if name.startswith(one))
 
     def way(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
-        truth = world.truth()
-        doors = [(int(r), int(c)) if shut else None for (r, c), shut in zip(truth["door"], truth["shut"], strict=True)]
-        walk = oracle_way(maze, senses["body"] * UNIT, senses["goal"] * UNIT, doors)
-        state[:] = (walk == 0).all(1)
+        walk, state[:] = _oracle_stays(world, name)
         return {WALK: walk}
 
     arrived = np.zeros(len(seeds), bool)

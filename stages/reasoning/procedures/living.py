@@ -21,6 +21,7 @@ from stages.reasoning.procedures.terms import PlanError, show
 
 if TYPE_CHECKING:
     from devmind.acting.directing import Told
+    from devmind.agent.output import Output
 
 CHOOSE = "choose"
 """The effector by which a room is walked."""
@@ -47,7 +48,7 @@ class LivingProcedures:
 
     The gaze is the procedures' from an order to look somewhere until it is there and they intend nothing more; else it
     is the agent's own. `saw` holds of what its tracker believes, and of what its memory named while it was held up.
-    `find_way` walks by what the agent's own head reads on the board.
+    `find_way` walks by what the agent's own head reads on the board, `follow_plan` by a plan that a head draws.
     """
 
     def __init__(self, library: Library) -> None:
@@ -56,7 +57,7 @@ class LivingProcedures:
         self._body, self._feels = np.zeros(BODY_SIZE, np.float32), False
         self._named: dict[str, Thing] = {}
         self._turned_from: tuple[float, ...] | None = None  # where to, and from where, in the last tick
-        self.policy = Procedural(self._believed, library, lambda: self._named, self._cells)
+        self.policy = Procedural(self._believed, library, lambda: self._named, self._cells, self._read)
 
     def direct(self, told: Told) -> dict[str, np.ndarray]:
         """One tick; where a plan asks for what cannot be done the rest of the episode is the agent's own."""
@@ -98,6 +99,10 @@ class LivingProcedures:
         said = self._told.read(CELLS)
         return None if said is None else np.asarray(said.mode().cpu().numpy()).reshape(SIDE, SIDE)
 
+    def _read(self, head: str) -> Output | None:
+        assert self._told is not None
+        return self._told.read(head)
+
     def _heard(self, told: Told) -> str:
         """Of what is said the first word that it has a name for, as in "where is the cup?"; else all of it."""
         from devmind.acting.recall import names_in
@@ -115,6 +120,7 @@ class LivingProcedures:
             orders[SAY] = encode_words(show(row.saying).encode()[:WORDS_BYTES].decode(errors="ignore"))
         if row.walking.order is not None:
             orders[CHOOSE] = np.array(row.walking.order, np.int64)
+        orders |= row.coursing.order
         if row.target is None or not self._feels:  # who does not feel where the head is turns it nowhere
             self._turned_from = None
             return orders

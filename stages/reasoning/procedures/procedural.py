@@ -14,12 +14,14 @@ import numpy as np
 
 from devmind.worlds.fovea import MAX_TILT_DEG, MAX_TURN_DEG, PAN_COS, PAN_SIN, TILT
 from stages.reasoning.procedures.beliefs import Beliefs
+from stages.reasoning.procedures.coursing import Coursing
 from stages.reasoning.procedures.interpreter import Action, Interpreter
 from stages.reasoning.procedures.plans import Library
 from stages.reasoning.procedures.walking import Cells, Walking
 
 if TYPE_CHECKING:
     from devmind.agent.beliefs import Beliefs as Things
+    from devmind.agent.output import Output
 
 GONE, THERE_HITS = 0.6, 2
 """From which share of `elsewhere` on a thing counts as gone; how often it must have been seen to count at all."""
@@ -45,6 +47,7 @@ class Row:
         things: what the agent believes of each class by name: (azimuth, elevation, in sight, gone).
         target: where the gaze goes; saying: the word that is said in this tick.
         cells: what the agent reads on the board that it sees; walking: its way by that.
+        read: what a head of the agent says of this Moment; coursing: its way by a plan that a head draws.
     """
 
     pan: float = 0.0
@@ -53,9 +56,10 @@ class Row:
     saying: str = ""
     target: tuple[float, float] | None = None
     cells: Cells = lambda: None
+    read: Callable[[str], Output | None] = lambda head: None
 
     def __post_init__(self) -> None:
-        self.walking = Walking(self.cells)
+        self.walking, self.coursing = Walking(self.cells), Coursing(self.read)
         self.things: dict[str, Thing] = {}
         self.beliefs = Beliefs(
             sensed={
@@ -66,7 +70,8 @@ class Row:
             }
         )
         self.actions: dict[str, Action] = {
-            "look_at": self.look_at, SAY: self.say, "find_way": self.walking.find_way
+            "look_at": self.look_at, SAY: self.say, "find_way": self.walking.find_way,
+            "follow_plan": self.coursing.follow_plan,
         }  # fmt: skip
 
     def saw(self, name: Any, azimuth: Any, elevation: Any) -> Iterator[tuple[Any, ...]]:
@@ -110,6 +115,7 @@ class Procedural:
         library: the plans.
         remembered: things that memory knows by names that the tracker has no class for; none in an exam.
         cells: what the agent reads on the board that it sees in this tick, of a row.
+        read: what a head says of this tick's Moment, of one child; nothing in an exam.
     """
 
     def __init__(
@@ -118,8 +124,10 @@ class Procedural:
         library: Library,
         remembered: Callable[[], Mapping[str, Thing]] = lambda: {},
         cells: Callable[[int], np.ndarray | None] = lambda row: None,
+        read: Callable[[str], Output | None] = lambda head: None,
     ) -> None:
         self.believed, self.library, self.remembered, self.cells = believed, library, remembered, cells
+        self.read = read
         self.rows: list[Row] = []
         self.minds: list[Interpreter] = []
 
@@ -128,12 +136,13 @@ class Procedural:
         labels, things = self.believed(senses, first)
         pan, tilt = gaze(senses["body"])
         if first.all():
-            self.rows = [Row(cells=partial(self.cells, number)) for number in range(len(first))]
+            self.rows = [Row(cells=partial(self.cells, number), read=self.read) for number in range(len(first))]
             self.minds = [Interpreter(self.library, row.beliefs, row.actions) for row in self.rows]
         for number, (row, mind) in enumerate(zip(self.rows, self.minds, strict=True)):
             row.pan, row.tilt, row.saying = float(pan[number]), float(tilt[number]), ""
             row.tick += 1
             row.walking.begin_tick()
+            row.coursing.begin_tick()
             row.things = {**self.remembered(), **({} if things is None else told(things, number, labels))}
             for fact, sense in SAID.items():
                 row.take_in(fact, senses[sense][number] if sense in senses else "")

@@ -224,6 +224,26 @@ def test_a_question_stands_there_with_how_sure_it_is_that_it_has_no_word_for_it(
     assert " ".join(questions.nth(1).inner_text().split()) == "What is that? perhaps wug, 17 %", "by naming"
 
 
+def test_what_it_asks_about_its_instruction_is_answered_beside_the_question(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    life.extra = {"wants": {"number": 1, "text": "What is 'fetch'?"}}
+    page.locator("#talk .asks", has_text="What is 'fetch'?").wait_for()
+    field = page.get_by_label("What it would have to know")
+    field.fill("pick u")
+    page.wait_for_timeout(500)
+    assert field.input_value() == "pick u", "nothing is lost while somebody types"
+    field.fill("pick up")
+    page.get_by_role("button", name="Tell it").click()
+    page.locator("#talk .it", has_text="So it is told: “pick up a key”.").wait_for()
+    assert ("answer", {"text": "pick up"}) in life.done
+    life.extra = {"wants": {"number": 2, "text": "Where is a key? I look for one."}}
+    page.locator("#talk .asks", has_text="Where is a key?").wait_for()
+    assert page.locator("#talk .asks form").count() == 1, "one question is open"
+    life.extra = {}
+    wait_for(page, "() => !document.querySelector('#talk .asks form')")
+    assert page.locator("#talk .asks").count() == 2, "what it asked still stands there"
+
+
 def test_the_switch_tells_the_life_whether_it_may_ask(seeing: Page, life: FakeLife) -> None:
     page = seeing
     assert page.locator("#may-ask").is_hidden(), "one that sees nothing asks nothing"

@@ -190,6 +190,29 @@ def test_who_follows_one_way_and_stands_is_cut_but_not_before_his_goal_moved(pla
     assert not still(tick).any()
 
 
+def test_who_never_says_that_there_is_no_plan_is_cut_when_he_is_shut_off_for_good(planner: Agent, tmp_path) -> None:
+    head_of(planner).silenced, context = frozenset({BELIEF}), tiny_context(tmp_path)
+    rooms = {"medium" + what: SEEDS[:3] for what in (BLOCKED, MOVING)}
+
+    def gone(believes: bool) -> tuple[dict[str, exam.Came], int]:
+        actor, asked = Actor(planner, 6, effectors=[WALK]), list[int]()
+
+        def said() -> np.ndarray:
+            asked.append(actor.n)
+            return exam.said(actor)
+
+        return exam.walk(actor, context, rooms, said, believes=believes), sum(asked)
+
+    (whole, all_), (cut, fewer) = gone(True), gone(False)
+    for name in rooms:
+        np.testing.assert_array_equal(cut[name].arrived, whole[name].arrived)
+        np.testing.assert_array_equal(cut[name].none, whole[name].none)
+    assert whole["medium" + MOVING].arrived.any(), "who is not shut off walks on"
+    assert fewer < 0.7 * all_
+    world = context.make_world("pointmaze", "medium" + BLOCKED, SEEDS[:3])
+    assert not exam._oracle_stays(world, "medium" + BLOCKED)[1].any(), "the door is open yet"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_exam_counts_what_is_said_and_says_the_floors(

@@ -96,6 +96,7 @@ def test_plan_files_ask_for_nothing_that_is_not_there(name: str) -> None:
         "tileworld": dict.fromkeys(("begin_period", "find_route", "step", "step_first", "rest")),
         "errand": dict.fromkeys(("look_at", "say")),
         "way": dict.fromkeys(("find_way", "say")),
+        "maze": dict.fromkeys(("follow_plan", "say")),
     }
     assert check(shipped(name), list(actions[name])) == []
 
@@ -181,4 +182,4 @@ def test_a_check_says_that_there_is_no_plan_or_no_file(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["procedures", "check", "nope"])
     assert done.exit_code == 2
     assert done.stderr.startswith("There is no plan file 'nope'. Give a path, or the name of one that comes with")
-    assert "blocks, blocks_by_search, errand, jets, tileworld, way." in done.stderr
+    assert "blocks, blocks_by_search, errand, jets, maze, tileworld, way." in done.stderr

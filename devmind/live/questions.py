@@ -1,0 +1,114 @@
+"""Questions of a life's own: what is held up, and what a head would have to be told to do as it was told.
+
+The first is asked once for one thing (`remembering/asking.py`), when somebody watches. The second is a head's: it knows
+what it lacks, and how its page stands once that is answered (`devmind.agent.plans.Lack`). Such a question is open as
+long as the head lacks just that: who is shown the thing, is answered, or told to do something else, asks no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from devmind.acting.recall import PAGE
+from devmind.acting.taught_words import answers_by_looks
+from devmind.agent.plans import Lack
+from devmind.errors import ConfigError
+from devmind.live.loop import Tick
+from devmind.live.remembering.remembered import as_asked
+from devmind.memory import Named
+
+if TYPE_CHECKING:
+    from devmind.live.life import Life
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a head that acts asked, and what it lacks; number counts such questions of one life from 1."""
+
+    number: int
+    lack: Lack
+
+    def note(self) -> dict[str, Any]:
+        """For the recording and for the page."""
+        return {"number": self.number, "text": self.lack.question}
+
+
+class Questions:
+    """Asks for one life, in its loop's thread.
+
+    Attributes:
+        wanted: what a head asked, as long as it lacks that; None: nothing.
+    """
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self.wanted: Wanted | None = None
+        self._held: dict[str, Any] = {}
+        self._lacks, self._since_s, self._count = "", 0.0, 0
+
+    def about_held(self, time_s: float, named: Mapping[str, Named]) -> None:
+        """Ask what is held up, when it does not know it; somebody watches this tick."""
+        life = self.life
+        holding, asking, agent = life.holding, life.asking, life.loop.agent
+        by_look, doubt = answers_by_looks(agent), None
+        unsure = life.naming.is_telling if by_look else "sight" in agent.encoders and life.naming.is_unsure(named)
+        is_due = asking.see(time_s, holding.square, unsure, busy=holding.frames is not None)
+        if not is_due or holding.looked is None:
+            life.wondering.drop()
+            return
+        if by_look:
+            doubt = life.wondering.about(agent, life.child.hashes, holding.looked)
+            if doubt is None or not doubt.asks:
+                if doubt is not None:
+                    asking.know()
+                return
+        if shown := holding.recent(life.room.frame):
+            question = asking.ask(shown, named.get("sight"), doubt)
+            self._held = as_asked(question)
+            life.note("asked", question.note())
+
+    def about_told(self, tick: Tick) -> None:
+        """Ask what the head that decided in this tick lacks, when it has looked for it in vain; once, aloud where there
+        is a voice."""
+        lack, now_s = lacking(tick) if self.life.asking.on else None, tick.moment.time_s
+        question = "" if lack is None else lack.question
+        if question != self._lacks:
+            self._lacks, self._since_s, self.wanted = question, now_s, None
+        if lack is not None and self.wanted is None and now_s - self._since_s >= lack.looks_s:
+            self._count += 1
+            self.wanted = Wanted(self._count, lack)
+            self.life.note("asked", self.wanted.note())
+            self.life.say_aloud(question)
+
+    def answer(self, text: str) -> str:
+        """The page that stands there from the next Moment on, as what a head asked about it is answered so.
+
+        Raises:
+            ConfigError: nothing is asked about it, or nothing is answered.
+            WorldError: the world does not know these words; what stood there before still does.
+        """
+        if self.wanted is None:
+            raise ConfigError("It asks nothing about what it was told any more; tell it anew what to do.")
+        if not text.strip():
+            raise ConfigError(f"It asked '{self.wanted.lack.question}'; an answer has words.")
+        page = self.wanted.lack.restated(text)
+        self.life.room.say(page)
+        return page
+
+    def shown(self) -> dict[str, Any]:
+        """What is asked now, for the page: `asks` of what is held up, `wants` of what it was told."""
+        held = {"asks": self._held} if self.life.asking.question is not None else {}
+        return held | ({"wants": self.wanted.note()} if self.wanted else {})
+
+
+def lacking(tick: Tick) -> Lack | None:
+    """What the first head that decided in this tick, and lacks anything, would have to be told."""
+    page = tick.moment.senses.get(PAGE)
+    for heads in tick.output.answered.values():
+        for name in [name for name, count in heads.items() if count and name in tick.output.outputs]:
+            lack = tick.output.outputs[name].lacks(page if isinstance(page, str) else "")
+            if lack is not None:
+                return lack
+    return None
