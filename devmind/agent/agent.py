@@ -285,7 +285,12 @@ class Agent(Thinker):
         standing: Mapping[str, Sequence[str]] | None = None,
     ) -> StepOutput:
         """Ask the wanted heads, and for each effector those that may answer for it."""
-        result = StepOutput(outputs=self.run_heads(heads, seen), features=seen.readout)
+        carries = {name: self.head(name).carries for name in heads}
+        outputs = self.run_heads([name for name in carries if not carries[name]], seen)
+        result = StepOutput(outputs=outputs, features=seen.readout)
+        for name, goes_on in carries.items():
+            if goes_on and self._ask(name, seen, state, result, generator) is None:
+                self.run_heads([name], seen)  # says what is missing
         for effector in self.effectors if effectors is None else effectors:
             names = self.heads_of(effector) if standing is None else standing.get(effector, ())
             self._answer(effector, names, seen, state, result, generator)
@@ -323,17 +328,7 @@ class Agent(Thinker):
             raise DevmindError(f"No head of this agent answers for '{effector}'{nearest(effector, self.effectors)}")
 
         def ask(name: str) -> tuple[Tapped, Output] | None:
-            tapped = self._read(name, seen)
-            if tapped is None:
-                return None
-            head, kept = self.head(name), f"kept.{name}"
-            if head.carries:
-                result.outputs[name] = output = head(tapped, state.carry.get(kept))
-                output.prepare(generator)
-                state.carry[kept] = output.kept()
-            elif name not in result.outputs:
-                result.outputs[name] = head.respond(tapped)
-            return tapped, result.outputs[name]
+            return self._ask(name, seen, state, result, generator)
 
         # A head that could not be tried when it was added shows now what the effector takes.
         form = self.declared(effector) or Effector(effector)
@@ -341,6 +336,22 @@ class Agent(Thinker):
         result.answered[effector] = dict(answer.counts) if answer else dict.fromkeys(names, 0)
         if answer:
             result.action[effector], result.acted[effector] = answer.action, answer.acted
+
+    def _ask(
+        self, name: str, seen: Perceived, state: State, result: StepOutput, generator: torch.Generator | None
+    ) -> tuple[Tapped, Output] | None:
+        """What a head reads in this tick and its output, once a tick; None where there is nothing to read."""
+        tapped = self._read(name, seen)
+        if tapped is None:
+            return None
+        head, kept = self.head(name), f"kept.{name}"
+        if name not in result.outputs and head.carries:
+            result.outputs[name] = output = head(tapped, state.carry.get(kept))
+            output.prepare(generator)
+            state.carry[kept] = output.kept()
+        elif name not in result.outputs:
+            result.outputs[name] = head.respond(tapped)
+        return tapped, result.outputs[name]
 
     # -- on disk -------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from devmind.cli.agents import agent_option, taught_agent
 from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError
+from devmind.moment import TICK_HZ
 
 hear = group("Write what is said in a recording, and what kind of sound it is.")
 echo = group("Say a recording again by the codec.")
@@ -56,8 +57,14 @@ def say_again(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The WAV file that is written.")],
     agent: Folder = None,
     seconds: Seconds = 60.0,
+    go_on: Annotated[
+        float,
+        typer.Option("--go-on", min=0, max=10, metavar="S", help="Go on behind its end by the trunk, 10 s at most."),
+    ] = 0.0,
 ) -> None:
-    """Let an agent repeat a recording by its codec alone, and write how that sounds."""
+    """Let an agent repeat a recording by its codec alone, and write how that sounds; with --go-on also how it goes on
+    behind its end, as the trunk tells it.
+    """
     existing(file, "FILE", "file")
     if out.suffix.lower() != ".wav" or out.exists():
         raise ConfigError(f"OUT must be a new .wav file; got '{out}'. Choose another name.")
@@ -65,10 +72,11 @@ def say_again(
     from devmind.checkpointing.files import write_atomically
     from stages.voice.exhibits import wav
     from stages.voice.listening import moments_of, repeat
-    from stages.voice.parts import CODEC, NAME
+    from stages.voice.parts import CODEC, NAME, NEXT_CODE
 
-    moments = moments_of(file, seconds, show.line)
+    moments, further = moments_of(file, seconds, show.line), round(go_on * TICK_HZ)
+    head, wanted = (NEXT_CODE, "to go on with a sound") if further else (CODEC, "to repeat what it hears")
     with intra_op_threads(1):
-        _, sound = repeat(taught_agent(agent, NAME, CODEC, "to repeat what it hears"), moments)
+        _, sound = repeat(taught_agent(agent, NAME, head, wanted), moments, further)
     write_atomically(out, wav(sound))
     show.path("echo", out)

@@ -17,9 +17,11 @@ from devmind.agent.batch import collate_tick
 from devmind.errors import ConfigError, SessionError, nearest
 from devmind.moment import TICK_HZ, TICK_SAMPLES
 from devmind.sessions.sounds import Warn, file_ticks
-from stages.voice.codec import levels_of
+from stages.voice.codec import TOKENS, levels_of
 from stages.voice.echo.lesson import decode
-from stages.voice.parts import CODEC, KINDS_HEAD, SOUND, UTTER, WORDS
+from stages.voice.echo.tokens.model import MOST
+from stages.voice.echo.tokens.writing import written_on
+from stages.voice.parts import CODEC, KINDS_HEAD, NEXT_CODE, SOUND, UTTER, WORDS
 from stages.voice.sounds.kinds import KINDS
 from stages.voice.transcript import BLANK, KNOWN, joined
 from stages.voice.vocoder import sound_of
@@ -30,6 +32,8 @@ CLIPPED, MOST_CLIPPED = 0.999, 0.01
 """Of the samples so many at the limit, at most, before it is told that the recording is clipped."""
 AFTER = 2
 """Moments of quiet behind a file, in which the last word is finished."""
+LONGEST_ON = 100
+"""Moments that a sound is gone on with at most: 10 s of the 12.8 s that a page of codes holds."""
 
 
 def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
@@ -91,13 +95,26 @@ class Hearing:
         return KINDS[int(sure.argmax())], float(sure.max())
 
 
-def repeat(agent: Agent, moments: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """What the agent utters at each Moment, codes int64 [T, 4, 2], and how that sounds, float32 [1600 T]."""
+def repeat(agent: Agent, moments: list[np.ndarray], further: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """What the agent utters at each Moment, and by its trunk at so many `further` ones that nobody spoke (LONGEST_ON at
+    most): codes int64 [T, 4, 2], and how that sounds, float32 [1600 T].
+    """
     _check(agent, CODEC)
     codes = torch.stack([output.action[UTTER][0] for output in _lived(agent, moments, standing={UTTER: (CODEC,)})])
     with torch.inference_mode():
+        if further:
+            codes = torch.cat((codes, _gone_on(agent, codes, further).to(codes.device)))
         mel = decode(agent, levels_of(codes)[None]).flatten(1, 2).cpu()
-    return codes.cpu().numpy(), sound_of(mel)[0, : len(moments) * TICK_SAMPLES].numpy()
+    return codes.cpu().numpy(), sound_of(mel)[0, : len(codes) * TICK_SAMPLES].numpy()
+
+
+def _gone_on(agent: Agent, codes: torch.Tensor, further: int) -> torch.Tensor:
+    """Codes int64 [F, 4, 2] by which those of Moments [T, 4, 2] go on: as many of the last as a page has room for tell
+    them.
+    """
+    _check(agent, NEXT_CODE)
+    page = codes.flatten(0, 1)[-(MOST - TOKENS * further) :]
+    return written_on(agent, page[None], TOKENS * further)[0].unflatten(0, (further, TOKENS))
 
 
 def _lived(

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from devmind.agent.agent import Agent
 from devmind.live.life import Life
@@ -24,16 +23,11 @@ from devmind.live.spoken_to import WAITING, SpokenTo
 from devmind.live.viewing.heard_words import END_S, HeardWords
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
-from devmind.moment import TICK_SAMPLES
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
 from sensors.synthetic import SyntheticCamera
 from stages.reflex import parts
 from stages.voice import parts as parts_of_voice
-from stages.voice.caregiver.speech import bank
-from stages.voice.ear import TOKENS
-from stages.voice.hear_words.listen import flat_start
-from stages.voice.moments import as_batch, in_a_row
 from tests.live.test_own_voice import Mouth
 
 PASSED = {"skills": [{"measures": [{"name": "hear_words/caregiver", "passed": True}]}]}
@@ -149,42 +143,6 @@ def test_a_thing_is_named_by_voice(home: Spoken) -> None:
     [said] = home.until(lambda: home.life.speaker.said)
     assert "“cup”" in said
     home.until(lambda: home.life.spoken_to.shown().get("answer") == said)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_thing_is_named_by_voice_that_the_agents_own_head_hears(run: Path, tmp_path: Path) -> None:
-    """No fake ear: sound goes in, and ear, trunk and head of words, which were taught this very sound, hear it."""
-    agent = Agent.from_pretrained(run)
-    said = bank("named by voice", 0, 1, ("this is a cup",), False, "devmind's formant synthesiser")
-    sound, _ = in_a_row(said.waves, before=4 * TICK_SAMPLES, after=6 * TICK_SAMPLES)
-    taught(agent, sound, said.texts, TOKENS * (4.0 + torch.tensor([[0.0, len(said.waves[0]) / TICK_SAMPLES]])))
-    (tmp_path / "journal.jsonl").touch()
-    agent.save_pretrained(tmp_path / "milestones" / "01-voice")
-    with Spoken(tmp_path / "milestones" / "01-voice", Mouth()) as home:
-        home.life.heard = HeardWords(agent, PASSED)
-        home.until(lambda: home.life.holding.square)
-        home.hear(sound.numpy())
-        home.until(lambda: home.life.child.names.known().get("cup"))
-        [answer] = home.until(lambda: home.life.speaker.said)
-        assert "“cup”" in answer
-        assert [word for word, _ in home.life.heard.shown()["words"]] == ["this", "is", "a", "cup"]
-
-
-def taught(agent: Agent, sound: torch.Tensor, texts: Sequence[str], spans: torch.Tensor) -> None:
-    """Ear and head of words learn these sounds by heart, from the trunk as it is."""
-    weights = [p for name, p in agent.named_parameters() if name.startswith(("encoders.listen.", "heads.heard_words."))]
-    optimizer, batch = torch.optim.Adam(weights, lr=3e-3), as_batch(sound)
-    for _ in range(400):
-        output: Any = agent(batch, [parts_of_voice.WORDS])[parts_of_voice.WORDS]
-        logits = output.numbers().flatten(1, 2)
-        wanted = flat_start(texts, spans, logits.shape[1])
-        loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), wanted)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if float(loss) < 0.02:
-            return
 
 
 def test_what_is_no_name_is_answered_with_why(home: Spoken) -> None:

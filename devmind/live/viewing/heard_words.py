@@ -1,7 +1,9 @@
-"""Words that the agent hears, for the page: what its head of words answers to each Moment, put together as they come.
+"""Words that the agent hears, for the page: what its arc of words answers to each Moment, put together as they come.
 
-The head is read as its exam reads it, by connectionist temporal classification over whole words: each frame is a word
-or nothing (the class without a name), and a word that goes on is one.
+The arc hears by the ear alone. The head of words on the trunk's features was taught on sound alone, and a picture in
+view disturbs it (docs/decisions.md); it is asked where there is no arc. Either is read as the exam reads it, by
+connectionist temporal classification over whole words: each frame is a word or nothing (the class without a name), and
+a word that goes on is one.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from devmind.errors import CheckpointError
 from devmind.live.loop import Tick
 from devmind.moment import TICK_HZ, Moment
 
-HEAD, EXAM = "heard_words", "hear_words/"
-"""What answers, with the words as its labels; and how the names of its exam's measures begin."""
+ARC, HEAD, EXAM = "heard_words_arc", "heard_words", "hear_words/"
+"""What answers; the head with the words as its labels, which are the arc's; how the names of its exam's measures begin.
+"""
 PAUSE_S = 2.0
 """After so long without a word the next one begins anew."""
 MOST = 12
@@ -67,7 +70,8 @@ class HeardWords:
     def __init__(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
         self.passed, self.results = has_passed(results), results
         self.words = agent.labels_of(HEAD) if HEAD in agent.heads else []
-        self.heads = (HEAD,) if self.words and self.passed is not False else ()
+        self._by = ARC if ARC in agent.heads else HEAD
+        self.heads = (self._by,) if self.words and self.passed is not False else ()
         self._ear = sense_of(str(agent.tap_of(HEAD))) if self.heads else None
         self._heard: list[tuple[str, float]] = []
         self._sentence: list[tuple[str, float]] = []
@@ -78,7 +82,7 @@ class HeardWords:
     def see(self, tick: Tick) -> None:
         """A tick has passed."""
         self._keep(tick.moment)
-        output, ear = tick.output.outputs.get(HEAD), tick.percepts.encoded.get(self._ear or "")
+        output, ear = tick.output.outputs.get(self._by), tick.percepts.encoded.get(self._ear or "")
         if not self.heads or output is None or ear is None or not bool(ear.present.any()):
             self._before = ""
             return

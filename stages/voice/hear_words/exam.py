@@ -30,7 +30,10 @@ from stages.voice.transcript import errors, likeliest, read_off, within, word_er
 from stages.voice.utterances import heard, spoken, utterances
 
 DIGIT, CAREGIVER, NAMING = "hear_words/digits", "hear_words/caregiver", "hear_words/naming"
-GATE = Gate([Threshold(DIGIT, 0.80, when_absent="skip"), Threshold(CAREGIVER, 0.15, lower_is_better=True)])
+GATE = Gate([
+    Threshold(DIGIT, 0.80, when_absent="skip"), Threshold(CAREGIVER, 0.15, lower_is_better=True),
+    Threshold(NAMING, 0.15, lower_is_better=True, goal=True, when_absent="skip"),
+])  # fmt: skip
 UTTERANCES, SENTENCES = 400, 200
 KNOWN_BY = 400
 """Sentences of lessons that the floor of naming knows."""

@@ -1,4 +1,4 @@
-"""Words it hears, on the page: those that `devmind hear` prints, with how sure it is; of who failed, none."""
+"""Words it hears, on the page: those of its arc, whatever is in view, with how sure it is; of who failed, none."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from devmind.agent.agent import Agent
 from devmind.agent.output import Categorical
 from devmind.errors import CheckpointError
 from devmind.live.loop import LiveLoop, Tick
-from devmind.live.viewing.heard_words import HEAD, MOST, PAUSE_S, HeardWords, has_passed
-from devmind.live.virtual import SoundMailbox, VirtualClock
+from devmind.live.viewing.heard_words import ARC, HEAD, MOST, PAUSE_S, HeardWords, has_passed
+from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.moment import Moment
 from devmind.raised import raised
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room
 from stages.voice import parts
 from stages.voice.caregiver.speech import UNSEEN_PHRASES, bank
-from stages.voice.listening import Hearing
-from stages.voice.transcript import KNOWN
+from stages.voice.moments import as_batch
+from stages.voice.transcript import KNOWN, read_off
 
 PASSED = {"skills": [{"measures": [{"name": "hear_words/caregiver", "passed": True}]}]}
 EAR = parts.LISTEN
@@ -35,14 +35,22 @@ def taught() -> Agent:
     return Agent.from_pretrained(raised()["after-voice"])
 
 
-def listening(agent: Agent, wave: np.ndarray, heard: HeardWords, deaf: bool = False) -> Iterator[Tick]:
-    """A life on a virtual clock in which a sound of whole Moments is played once, with two Moments of quiet."""
+def listening(
+    agent: Agent, wave: np.ndarray, heard: HeardWords, deaf: bool = False, view: np.ndarray | None = None
+) -> Iterator[Tick]:
+    """A life on a virtual clock in which a sound of whole Moments is played once, with two Moments of quiet; `view` is
+    seen all the while.
+    """
     clock, ear = VirtualClock(), SoundMailbox()
-    room = Room({"ear": ear}, now=clock.now, sleep=clock.sleep)
+    eye = Mailbox("sight", clock)
+    sensors: dict[str, Any] = {"ear": ear} if view is None else {"ear": ear, "eye": eye}
+    room = Room(sensors, now=clock.now, sleep=clock.sleep)
     loop = LiveLoop(agent, room, watchers={"words": heard.see}, hears_itself=lambda: deaf)
     loop.heads, going = heard.heads, loop.ticks()
     for part in np.concatenate((wave, np.zeros(3200, np.float32))).reshape(-1, 1, 1600):
         ear.post(part)
+        if view is not None:
+            eye.post(view)
         tick = next(going)
         assert tick is not None
         yield tick
@@ -59,13 +67,28 @@ def test_a_life_hears_the_words_that_its_exam_would(taught: Agent) -> None:
     for text, wave in phrases():
         heard = HeardWords(taught, PASSED)
         list(listening(taught, wave, heard))
-        wanted = " ".join(words for _, words in Hearing(taught, list(wave.reshape(-1, 1600))).words())
+        sound = torch.from_numpy(np.concatenate((wave, np.zeros(3200, np.float32))))[None]
+        with torch.inference_mode():
+            frames_of_it = taught(as_batch(sound), [ARC])[ARC].numbers().flatten(1, 2)
+        [wanted] = read_off(frames_of_it, [frames_of_it.shape[1]])
         shown = heard.shown()
         assert shown["examined"]
         assert " ".join(word for word, _ in shown["words"]) == wanted
         assert all(0.05 < sure <= 1 for _, sure in shown["words"])
         right += wanted == text
     assert right >= 1, "this agent was taught them"
+
+
+def test_what_is_in_view_changes_no_word_that_is_heard(taught: Agent) -> None:
+    """The head on the trunk's features hears three words of four wrong where a picture is in view (2026-11-27)."""
+    view = np.random.default_rng(0).integers(0, 255, (240, 320, 3), np.uint8)
+    for _, wave in phrases():
+        dark, light = HeardWords(taught, PASSED), HeardWords(taught, PASSED)
+        list(listening(taught, wave, dark))
+        for tick in listening(taught, wave, light, view=view):
+            assert "sight" in tick.moment.senses
+        assert dark.shown()["words"]
+        assert light.shown() == dark.shown()
 
 
 def test_its_own_voice_is_no_word_heard(taught: Agent) -> None:
@@ -84,7 +107,7 @@ def test_words_of_who_failed_are_not_shown_and_of_who_was_never_examined_it_is_s
     ]  # fmt: skip
     assert has_passed({"skills": [{"measures": [{"name": "see", "passed": False}]}]}) is None
     assert HeardWords(taught, told(False)).heads == ()
-    assert HeardWords(taught, None).heads == (HEAD,)
+    assert HeardWords(taught, None).heads == (ARC,)
     assert HeardWords(tiny_agent(), PASSED).heads == ()
     with pytest.raises(CheckpointError, match="not what an exam writes"):
         has_passed({"skills": [{"measures": [3]}]})
@@ -103,7 +126,7 @@ def see(heard: HeardWords, time_s: float, logits: Any, present: bool = True) -> 
     ear = SimpleNamespace(present=torch.tensor([[present]]))
     heard.see(
         SimpleNamespace(  # type: ignore[arg-type]
-            output=SimpleNamespace(outputs={HEAD: Categorical(logits)}),
+            output=SimpleNamespace(outputs={ARC: Categorical(logits)}),
             percepts=SimpleNamespace(encoded={EAR: ear}),
             moment=Moment(time_s, {"sound": np.zeros((1, 1600), np.float32)} if present else {}),
         )

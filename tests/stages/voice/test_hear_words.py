@@ -18,6 +18,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examine_skill
+from devmind.curriculum.gate import GOAL_MISSED, PASSED
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
 from devmind.learners.gradient import GradientLearner
@@ -170,13 +171,19 @@ def test_who_knows_the_words_reaches_the_ceiling_and_shuffled_words_fall(
     assert scores == {exam.DIGIT: 1.0, exam.CAREGIVER: 0.0, exam.NAMING: 0.0}
     assert best[exam.NAMING].rows["names heard rightly"] == best[exam.NAMING].rows["sentences without a fault"] == 1.0
     assert best[exam.DIGIT].n == 20, "ann was met, bob was not"
+    many = replace(best[exam.NAMING], values=np.zeros(200), episodes=np.arange(200), groups=None, floors={})
+    assert {one.measure: one.verdict for one in exam.GATE.judge({**best, exam.NAMING: many}, 200).decisions}[
+        exam.NAMING
+    ] == PASSED
     monkeypatch.setattr(exam, "frames_of", shuffled)
     worst = examined(agent, context)
     assert worst[exam.DIGIT].score < 0.4
     assert worst[exam.CAREGIVER].score > 0.4
     assert worst[exam.NAMING].score > 0.2
     assert worst[exam.NAMING].rows["names heard rightly"] < 0.6
-    assert not exam.GATE.judge(worst, 200).passed
+    verdict = exam.GATE.judge(worst, 200)
+    assert {one.measure: one.verdict for one in verdict.decisions}[exam.NAMING] == GOAL_MISSED
+    assert not verdict.passed
     agent.config.trained_on = []
 
 

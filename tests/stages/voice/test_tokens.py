@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
 import torch
+from typer.testing import CliRunner
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
+from devmind.cli import app
 from devmind.errors import DevmindError, MomentError
 from devmind.testing import tiny_agent, tiny_context
 from stages.voice import parts
 from stages.voice.codec import CODES, LEVELS
 from stages.voice.echo.tokens import exam, lesson
 from stages.voice.echo.tokens.model import MOST, NextCode, places_of
+from stages.voice.echo.tokens.writing import written_on
+from stages.voice.listening import LONGEST_ON, repeat
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +82,7 @@ def test_each_token_is_told_by_those_before_it_and_none_behind(agent: Agent) -> 
 def test_writing_on_with_the_cache_equals_telling_the_whole_page_anew(agent: Agent) -> None:
     begun = page(3, 8, seed=3)
     with torch.inference_mode():
-        written = exam.written_on(agent, begun, 5)
+        written = written_on(agent, begun, 5)
         whole = begun
         for _ in range(5):
             whole = torch.cat((whole, lesson.foretold(agent, whole).mode()[:, -1:].cpu()), 1)
@@ -157,3 +164,38 @@ def test_the_exam_tells_nats_beside_its_floors_and_how_a_sound_goes_on(agent: Ag
     without = tiny_agent()
     assert exam.told_in_turn(without, context, "full") == []
     assert exam.beside(without, sound, at, None) == {}
+
+
+def test_a_recording_is_gone_on_with_by_the_code_of_the_exam(agent: Agent) -> None:
+    rng = np.random.default_rng(0)
+    short, long = ([rng.normal(0, 0.1, 1600).astype(np.float32) for _ in range(n)] for n in (8, 40))
+    for moments, further, room in ((short, 3, 32), (long, LONGEST_ON, MOST - 4 * LONGEST_ON)):
+        codes, sound = repeat(agent, moments, further)
+        begun = len(moments)
+        np.testing.assert_array_equal(codes[:begun], repeat(agent, moments)[0])
+        with torch.inference_mode():
+            page = exam.pages(agent, torch.from_numpy(np.concatenate(moments))[None])
+            written = written_on(agent, page[:, -room:], 4 * further)
+        np.testing.assert_array_equal(codes[begun:].reshape(-1, 2), written[0].numpy())
+        assert sound.shape == (1600 * (begun + further),)
+
+
+def test_the_command_writes_how_a_recording_goes_on_and_says_who_cannot(agent: Agent, tmp_path: Path) -> None:
+    wave = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
+    soundfile.write(tmp_path / "a.wav", wave, 16_000)
+    agent.save_pretrained(tmp_path / "agent")
+
+    def echo(out: str, *words: str, by: str = "agent") -> Any:
+        files = [str(tmp_path / name) for name in ("a.wav", out)]
+        return CliRunner().invoke(app, ["echo", *files, "--agent", str(tmp_path / by), *words])
+
+    for out, seconds, words in (("b.wav", 1.0, []), ("c.wav", 1.5, ["--go-on", "0.5"])):
+        assert echo(out, *words).exit_code == 0
+        assert soundfile.info(tmp_path / out).duration == pytest.approx(seconds)
+    assert "equal to 10" in echo("d.wav", "--go-on", "11").output
+    without = tiny_agent()
+    without.save_pretrained(tmp_path / "without")
+    came = echo("d.wav", "--go-on", "0.5", by="without")
+    assert came.exit_code == 2
+    assert "was never taught to go on with a sound: it has no head 'next_code'" in " ".join(came.output.split())
+    assert not (tmp_path / "d.wav").exists()

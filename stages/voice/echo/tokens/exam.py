@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import one_tick
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.stage import Context
 from stages.voice.caregiver.speech import NEW_WORDS, bank
@@ -20,9 +19,10 @@ from stages.voice.echo.go_on.head import AHEAD
 from stages.voice.echo.lesson import decode
 from stages.voice.echo.tokens.lesson import nats
 from stages.voice.echo.tokens.model import one_hot
+from stages.voice.echo.tokens.writing import written_on
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
-from stages.voice.parts import CODEC, CODES, NEXT_CODE
+from stages.voice.parts import CODEC, NEXT_CODE
 from stages.voice.utterances import heard, utterances
 
 TOLD = "echo/tokens"
@@ -64,21 +64,6 @@ def pages(agent: Agent, sound: Tensor) -> Tensor:
     """What the codec makes of sound [N, T x 1600] as pages of codes int64 [N, 4 T, 2]."""
     parts = [agent(as_batch(some), [CODEC])[CODEC].mode().flatten(1, 2).cpu() for some in sound.split(TOGETHER)]
     return torch.cat(parts)
-
-
-def written_on(agent: Agent, page: Tensor, tokens: int) -> Tensor:
-    """The `tokens` codes by which pages int64 [N, L, 2] go on, the likeliest each time, int64 [N, tokens, 2]: each
-    enters the trunk behind the one before it, with the trunk's cache.
-    """
-    state = agent.new_state(len(page))
-    percepts = agent.encode(state, one_tick({CODES: page}))
-    state, output = agent.begin(state, percepts, heads=[NEXT_CODE])
-    found = list[Tensor]()
-    for _ in range(tokens):
-        found.append(output.outputs[NEXT_CODE].mode()[:, -1:])
-        if len(found) < tokens:
-            state, output = agent.extend(state, CODES, found[-1], heads=[NEXT_CODE], began=percepts)
-    return torch.cat(found, 1).cpu()
 
 
 def gone_on_by_tokens(agent: Agent, sound: Tensor, at: Tensor) -> Tensor:

@@ -1,0 +1,25 @@
+"""A sound gone on with code after code, as a text is written: a page, and the trunk's cache."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from devmind.agent.agent import Agent
+from devmind.agent.batch import one_tick
+from stages.voice.parts import CODES, NEXT_CODE
+
+
+def written_on(agent: Agent, page: Tensor, tokens: int) -> Tensor:
+    """The `tokens` codes by which pages int64 [N, L, 2] go on, the likeliest each time, int64 [N, tokens, 2]: each
+    enters the trunk behind the one before it, with the trunk's cache.
+    """
+    state = agent.new_state(len(page))
+    percepts = agent.encode(state, one_tick({CODES: page}))
+    state, output = agent.begin(state, percepts, heads=[NEXT_CODE])
+    found = list[Tensor]()
+    for _ in range(tokens):
+        found.append(output.outputs[NEXT_CODE].mode()[:, -1:])
+        if len(found) < tokens:
+            state, output = agent.extend(state, CODES, found[-1], heads=[NEXT_CODE], began=percepts)
+    return torch.cat(found, 1).cpu()
