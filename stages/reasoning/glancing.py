@@ -16,15 +16,15 @@ from devmind.agent.batch import Batch, collate_tick, to_device
 from devmind.agent.heads import Reader, ReaderHead
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
+from stages.reasoning.parts import PUZZLE
 
-PUZZLE = "puzzle"
 GLANCES = 4
 """Steps of the encoder a step of the trunk: at size nursery they cost half of it."""
-
 PUZZLES_STAY = "It teaches the sense of puzzles and heads on it, which no lesson behind those of puzzles changes."
 HAND_OVER_EVERY = 50
-"""Updates of a `CostLearner`: a lesson that is cut has handed over most of what it learned."""
+"""Updates of a lesson whose heads are handed over: one that is cut has handed over most of what it learned."""
 RIDGE = 0.1
+"""Of the linear map by which they are."""
 REHEARSAL_COST = 0.1
 """Of a `CostLearner`: a rehearsal is without the steps of the sense of puzzles, and has a quarter of the rows."""
 

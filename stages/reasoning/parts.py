@@ -29,9 +29,10 @@ THROUGH: Mapping[str, str] = {POSITION: POSITION, TEXT: POSITION}
 """Whose tokens go through them (`Agent.grow`): positions with what is written of them. No head of an earlier stage
 reads any of these there, so all that was learned before stays as it was; and rooms pass by, so what games teach these
 layers undoes nothing there (values of rooms fell from 0.65 to 0 behind `explain`; docs/log.md, 2026-11-26)."""
-GLANCES = "lights_out_glance"
-"""The same from the puzzle's tokens alone. Such heads only teach: what a trunk of many layers is to read has to be
-told by its encoder first, and that learns ten times as fast by itself.
+PRESSES, PRESS_GLANCES = "lights_out_q", "lights_out_glance"
+"""What each press of Lights Out costs, all that follows included (`glancing.Costs`); and the same from the puzzle's
+tokens alone. Such heads only teach: what a trunk of many layers is to read has to be told by its encoder first, and
+that learns ten times as fast by itself.
 """
 SLIDES, SLIDE_GLANCES = "sliding_q", "sliding_glance"
 """What each move of a sliding puzzle costs, all that follows included, on boards of any side; and the same from the
@@ -48,8 +49,6 @@ SITUATION, WORTH = "situation", "worth"
 """What is noticed of a world in which procedures are at work, as a vector of numbers; and what each of the procedures
 that may be chosen is worth in it: an arc of its own, which the trunk has no part in."""
 NOTICED, COMMITMENTS = 3, 2
-PRESSES = "lights_out_q"
-"""What each press of Lights Out costs, all that follows included (`glancing.Costs`)."""
 PUSHES, CHOICES, CHOICE_GLANCES = "push_values", "choose_values", "choose_values_glance"
 """What each push of a cart is worth, by the body's numbers; what each of MiniGrid's seven actions is, by the trunk's
 features of the board, and by the board's tokens alone."""
@@ -96,7 +95,7 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
         ]
     presses: dict[str, object] = {"shape": SIDE**2, "hidden": PUZZLE_HIDDEN}
     slides: dict[str, object] = {"shape": len(MOVES), "hidden": PUZZLE_HIDDEN}
-    for told, glance, shape in ((PRESSES, GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
+    for told, glance, shape in ((PRESSES, PRESS_GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
         found += [(told, "head.regression", PUZZLE_TAP, shape), (glance, "head.regression", PUZZLE, shape)]
     actions: dict[str, object] = {"classes": ACTIONS}
     found += [

@@ -10,8 +10,8 @@ import torch
 
 from stages.reasoning.games import Game
 
-REMEMBERED = 8
-"""The mean of a position moves by a share of 1 / visits, never less than 1 / REMEMBERED: old searches fade."""
+AVERAGED = 8
+"""Searches that a position's mean is of, about: it moves by a share of 1 / visits, never less than 1 / AVERAGED."""
 
 
 class Positions:
@@ -48,7 +48,7 @@ class Positions:
             if self.count[at] and self.proven[at] and not proven[row]:
                 continue
             anew = proven[row] or not self.count[at]
-            share = 1.0 if anew else 1 / min(self.count[at] + 1, REMEMBERED)
+            share = 1.0 if anew else 1 / min(self.count[at] + 1, AVERAGED)
             self.marks[at], self.proven[at] = marks[row], proven[row]
             self.weights[at] += share * (weights[row] - self.weights[at])
             self.value[at] += share * (value[row] - self.value[at])

@@ -30,11 +30,11 @@ from devmind.worlds.boards import Board, MnkRules
 from stages.reasoning import random_games
 from stages.reasoning.games import SIMULATIONS, Game, Judge, search
 from stages.reasoning.glancing import GLANCES, HAND_OVER_EVERY, GlancingLearner, hand_over
+from stages.reasoning.parts import POSITION
 from stages.reasoning.replay import Positions
 
-REMEMBERED = 4
+FEWER = 4
 """One of so many games of the lesson is played to be rehearsed: each lesson that comes later plays them anew."""
-POSITION = "position"
 HANDED = 8
 """Batches by which the trunk's features are held against the position's tokens."""
 
@@ -251,7 +251,7 @@ class SelfPlay(GlancingLearner):
     def remember(self) -> None:
         """Play some games with the agent as it is now (`Play.remembered`)."""
         play, number = self.play, 0
-        share = 1 if play.by == "rollouts" or play.remembered else REMEMBERED
+        share = 1 if play.by == "rollouts" or play.remembered else FEWER
         few = play.remembered or max(1, play.games // share)
         careful = play.careful or play.simulations
         self.play = replace(play, games=few, again=play.again // share, simulations=careful)

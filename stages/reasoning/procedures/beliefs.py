@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from stages.reasoning.procedures.terms import (
+    NOT_GROUND,
     Bindings,
     Open,
     PlanError,
     Term,
     Var,
+    match,
     resolve,
     show,
     unify,
@@ -96,16 +98,7 @@ class Beliefs:
             return
         for fact in tuple(self._candidates(pattern)):
             found = bindings.copy()
-            for part, value in zip(pattern, fact, strict=True):
-                if type(part) is Var:
-                    if found.setdefault(part, value) != value:
-                        break
-                elif type(part) is Open:
-                    if not unify(part, value, found):
-                        break
-                elif part != value:
-                    break
-            else:
+            if match(pattern, fact, found):
                 yield found
 
     def _candidates(self, pattern: Term) -> dict[Fact, None]:
@@ -179,33 +172,41 @@ class Believed(Condition):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared(Condition):
-    """Two terms with one of < <= > >= != or =, which unifies."""
+class Same(Condition):
+    """`left = right`: unifies two terms."""
+
+    left: Term
+    right: Term
+
+    def ways(self, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
+        found = bindings.copy()
+        if unify(resolve(self.left, bindings), resolve(self.right, bindings), found):
+            yield found
+
+    def asks(self) -> set[str]:
+        return set()
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered(Condition):
+    """Two terms with one of ORDERS between them."""
 
     op: str
     left: Term
     right: Term
 
     def ways(self, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
-        left, right = resolve(self.left, bindings), resolve(self.right, bindings)
-        if self.op == "=":
-            found = bindings.copy()
-            if unify(left, right, found):
-                yield found
-        elif self._holds(left, right, bindings):
+        if self.first(beliefs, bindings) is not None:
             yield bindings
 
     def first(self, beliefs: Believing, bindings: Bindings) -> Bindings | None:
-        if self.op == "=":
-            return next(self.ways(beliefs, bindings), None)
-        left, right = resolve(self.left, bindings), resolve(self.right, bindings)
-        return bindings if self._holds(left, right, bindings) else None
-
-    def _holds(self, left: Term, right: Term, bindings: Bindings) -> bool:
-        if self.op == "!=":
-            return not unify(left, right, bindings.copy())
+        left, right = bindings.get(self.left, self.left), bindings.get(self.right, self.right)
+        if type(left) in NOT_GROUND:
+            left = resolve(left, bindings)
+        if type(right) in NOT_GROUND:
+            right = resolve(right, bindings)
         try:
-            return ORDERS[self.op](left, right)
+            return bindings if ORDERS[self.op](left, right) else None
         except TypeError:
             said = f"{show(left)} {self.op} {show(right)}"
             raise PlanError(f"'{self.op}' expects two numbers or two words; got {said}.") from None
@@ -214,7 +215,7 @@ class Compared(Condition):
         return set()
 
 
-ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stages.reasoning.procedures.plans import CHOOSE, Option
-from stages.reasoning.procedures.terms import Bindings, Term, is_ground, renamed, resolve, unify
+from stages.reasoning.procedures.terms import Bindings, Term, renamed, resolve, unify
 
 if TYPE_CHECKING:
     from stages.reasoning.procedures.guards import Guard
@@ -44,14 +44,10 @@ class Intention:
         self.suspended, self.state, self.ran = False, "going", 0
         self.guards: list[Guard] = []
 
-    @property
-    def able(self) -> bool:
-        """Whether it can take a step now."""
-        if not self.ready or self.suspended:
-            return False
-        if self.after:
-            self.after = [other for other in self.after if other.state == "going"]
-        return not self.after
+    def waits(self) -> bool:
+        """Whether something that must be over first is not."""
+        self.after = [other for other in self.after if other.state == "going"]
+        return bool(self.after)
 
     def __repr__(self) -> str:
         return f"{self.name} ({self.state}{', suspended' if self.suspended else ''})"
@@ -88,7 +84,7 @@ class Strand(Node):
     def __init__(
         self, parent: Node | None, intention: Intention, statements: Sequence[Statement], bindings: Bindings
     ) -> None:
-        super().__init__(parent, intention)
+        self.parent, self.intention = parent, intention  # without super(), as a cycle makes a strand and a goal
         self.statements, self.bindings, self.at = statements, bindings, 0
         self.child: Node | None = None
 
@@ -110,13 +106,13 @@ class Strand(Node):
 
     def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
         self.child = None
-        if ok and not self.statements[self.at].comes_again:
-            self.at += 1
-            if self.at == len(self.statements):
-                return True
-        if ok:
-            it.ready(self)
-        return None if ok else False
+        if not ok:
+            return False
+        self.at += 1
+        if self.at == len(self.statements):
+            return True
+        it.ready(self)
+        return None
 
     def children(self) -> Iterator[Node]:
         if self.child is not None:
@@ -129,8 +125,13 @@ class Goal(Node):
     Attributes:
         term: the goal, its unbound variables renamed; asked: as its strand wrote it.
         option: the plan at work; tried: keys of those that were.
-        since, situation: reward, and what the choice hung on, before that plan began.
+        choosing: options, while a meta-level plan chooses among them; picked: the plan that it named.
+        since, situation: where utilities are learned, reward and what the choice hung on before that plan began.
     """
+
+    picked: str | None
+    since: float
+    situation: Hashable
 
     __slots__ = (
         "asked",
@@ -147,31 +148,32 @@ class Goal(Node):
     )
 
     def __init__(self, parent: Node | None, intention: Intention, kind: str, term: Term) -> None:
-        super().__init__(parent, intention)
-        self.kind, self.asked = kind, term
-        self.term = term if is_ground(term) else renamed(term, {})
+        self.parent, self.intention, self.kind, self.asked = parent, intention, kind, term
+        self.term = term if type(term) is tuple else renamed(term, {})
         self.tried: set[tuple[Any, ...]] | None = None
         self.option: Option | None = None
         self.child: Strand | None = None
         self.choosing: list[Option] | None = None
-        self.picked: str | None = None
-        self.failing, self.since = False, 0.0
-        self.situation: Hashable = None
+        self.failing = False
 
     def begin(self, it: Interpreter) -> bool:
         """Set out by a plan that has not been tried; False where there is none."""
-        library, beliefs = it.library, it.beliefs
-        every = library.applicable(self.kind, self.term, beliefs)
-        if it.utilities is None and not library.weighs(self.kind, self.term):
-            option = next((one for one in every if not self.tried or one.key not in self.tried), None)
+        candidates, tried = it.library.candidates(self.kind, self.term), self.tried
+        if it.utilities is None and not candidates.weighed:
+            if not tried:
+                option = candidates.first(self.term, it.beliefs)
+            else:
+                every = candidates.applicable(self.term, it.beliefs)
+                option = next((one for one in every if one.key not in tried), None)
             if option is None:
                 return False
             self._set_out(it, option)
             return True
-        options = [one for one in every if not self.tried or one.key not in self.tried]
+        every = candidates.applicable(self.term, it.beliefs)
+        options = [one for one in every if not tried or one.key not in tried]
         if len(options) > 1 and self.kind != CHOOSE:
             offered = _Choosing(it, it.offered(self, options))
-            meta = next(library.applicable(CHOOSE, self.term, offered, id(self)), None)
+            meta = next(it.library.applicable(CHOOSE, self.term, offered, id(self)), None)
             if meta is not None:
                 self._deliberate(it, meta, options)
                 return True
@@ -188,9 +190,9 @@ class Goal(Node):
         it.ready(self.child)
 
     def _set_out(self, it: Interpreter, option: Option) -> None:
-        self.option, self.since, self.failing = option, it.reward, False
+        self.option, self.failing = option, False
         if it.utilities is not None:
-            self.situation = it.utilities.situation(self.term)
+            self.since, self.situation = it.reward, it.utilities.situation(self.term)
         # A copy: what a plan was tried with is asked when it has failed.
         self.child = Strand(self, self.intention, option.plan.body, option.bindings.copy())
         it.ready(self.child)
@@ -216,14 +218,15 @@ class Goal(Node):
         if it.utilities is not None:
             it.utilities.ended(self.situation, option, it.reward - self.since, ok)
         if ok:
-            return self.hand_back(resolve(self.term, strand.bindings))
+            self.child = None  # no circle is left behind, so what is over is freed at once
+            return type(self.asked) is tuple or self._hand_back(resolve(self.term, strand.bindings))
         self.tried = self.tried or set()
         self.tried.add(option.key)
         return None if self.begin(it) else False
 
-    def hand_back(self, found: Term) -> bool:
+    def _hand_back(self, found: Term) -> bool:
         """Give the variables of whoever asked what was found."""
-        if type(self.asked) is tuple or self.parent is None:
+        if self.parent is None:
             return True
         caller = self.parent
         while not isinstance(caller, Strand):

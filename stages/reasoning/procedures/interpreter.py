@@ -118,7 +118,9 @@ class Interpreter:
                     node.look(self)
         chosen: Intention | None = None
         for one in self.intentions:
-            if one.able and (
+            if not one.ready or one.suspended or (one.after and one.waits()):
+                continue
+            if (
                 chosen is None
                 or one.priority > chosen.priority
                 or (one.priority == chosen.priority and one.ran < chosen.ran)
@@ -256,7 +258,7 @@ class Interpreter:
         if watchers:
             self._stirred.update(watchers)
         kind = BELIEVED if here else FORGOTTEN
-        if self.library.answers(kind, fact):
+        if self.library.candidates(kind, fact).plans:
             self._events.append((kind, fact))
 
     def _answer(self) -> None:

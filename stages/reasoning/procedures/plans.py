@@ -7,16 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stages.reasoning.procedures.beliefs import ALWAYS, Believing, Condition
-from stages.reasoning.procedures.terms import Bindings, PlanError, Term, Var, is_ground, unify
+from stages.reasoning.procedures.terms import NOT_GROUND, Bindings, PlanError, Term, Var, is_ground, match, unify
 
 if TYPE_CHECKING:
     from stages.reasoning.procedures.statements import Statement
 
 ACHIEVE, TEST, BELIEVED, FORGOTTEN, CHOOSE = "achieve", "test", "believed", "forgotten", "choose"
 KINDS = (ACHIEVE, TEST, BELIEVED, FORGOTTEN, CHOOSE)
-
-_ANY = object()
-"""Stands for a first argument that is not known."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,17 @@ class Plan:
     priority: int = 0
     choice: Var | None = None
 
+    def bound(self, term: Term, choice: int | None = None) -> Bindings | None:
+        """The bindings under which it is for a goal or an event of its trigger's functor and size; None: it is not.
 
-@dataclass(frozen=True, eq=False, slots=True)
+        The goal's variables are bound to the plan's, never the other way: `let` may change those.
+        """
+        bindings: Bindings = {} if self.choice is None else {self.choice: choice}
+        fits = match(self.trigger, term, bindings) if type(term) is tuple else unify(term, self.trigger, bindings)
+        return bindings if fits else None
+
+
+@dataclass(eq=False, slots=True)
 class Option:
     """A plan with the bindings under which it applies: what Georgeff and Lansky call an instance of a procedure."""
 
@@ -70,6 +76,63 @@ class Option:
     def key(self) -> tuple[Any, ...]:
         """Equal for the same plan under the same bindings."""
         return (self.plan.name, *self.bindings.values())
+
+
+class Candidates:
+    """The plans for goals or events of one kind, functor and number of arguments, in the order in which they came.
+
+    Attributes:
+        weighed: whether there is something to choose by: a utility, or a meta-level plan.
+    """
+
+    __slots__ = ("_by_first", "_open", "plans", "weighed")
+
+    def __init__(self) -> None:
+        self.plans: list[Plan] = []
+        self.weighed = False
+        # By a first argument that some plan names, all plans that it leaves; and those that it leaves in any case.
+        self._by_first: dict[Term, list[Plan]] = {}
+        self._open: list[Plan] = []
+
+    def add(self, plan: Plan) -> None:
+        """One more, behind the others."""
+        self.plans.append(plan)
+        if len(plan.trigger) > 1 and is_ground(plan.trigger[1]):
+            self._by_first.setdefault(plan.trigger[1], self._open.copy()).append(plan)
+            return
+        for plans in (self._open, *self._by_first.values()):
+            plans.append(plan)
+
+    def relevant(self, term: Term) -> Sequence[Plan]:
+        """Plans whose trigger may match."""
+        if len(term) > 1 and type(term[1]) not in NOT_GROUND:
+            return self._by_first.get(term[1], self._open)
+        return self.plans
+
+    def applicable(self, term: Term, beliefs: Believing, choice: int | None = None) -> Iterator[Option]:
+        """Every plan with every way in which it applies now.
+
+        Args:
+            choice: of a meta-level plan, the number of the choice at hand.
+        """
+        for plan in self.relevant(term):
+            bindings = plan.bound(term, choice)
+            if bindings is not None:
+                for found in plan.when.ways(beliefs, bindings):
+                    yield Option(plan, found)
+
+    def first(self, term: Term, beliefs: Believing) -> Option | None:
+        """The first of `applicable`."""
+        for plan in self.relevant(term):
+            bindings = plan.bound(term)
+            if bindings is not None and plan.when is not ALWAYS:
+                bindings = plan.when.first(beliefs, bindings)
+            if bindings is not None:
+                return Option(plan, bindings)
+        return None
+
+
+_NO_CANDIDATES = Candidates()
 
 
 @dataclass
@@ -85,10 +148,8 @@ class Library:
     goals: list[tuple[Term, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._index: dict[tuple[str, str, int], dict[Term, list[tuple[int, Plan]]]] = {}
-        self._kept: dict[tuple[Any, ...], list[Plan]] = {}
+        self._candidates: dict[tuple[str, str, int], Candidates] = {}
         self._names: dict[str, Plan] = {}
-        self._weighed: set[tuple[str, str, int]] = set()
         given, self.plans = self.plans, []
         for plan in given:
             self.add(plan)
@@ -108,61 +169,24 @@ class Library:
                 " give each plan a name of its own."
             )
         self._names[plan.name] = plan
-        self._kept.clear()
-        shape = plan.trigger[0], len(plan.trigger)
-        if plan.kind == CHOOSE:
-            self._weighed |= {(ACHIEVE, *shape), (TEST, *shape)}
-        elif plan.utility != 0:
-            self._weighed.add((plan.kind, *shape))
-        first = plan.trigger[1] if len(plan.trigger) > 1 and is_ground(plan.trigger[1]) else None
-        kinds = self._index.setdefault((plan.kind, *shape), {})
-        kinds.setdefault(first, []).append((len(self.plans), plan))
         self.plans.append(plan)
+        shape = plan.trigger[0], len(plan.trigger)
+        self._candidates.setdefault((plan.kind, *shape), Candidates()).add(plan)
+        weighed = (ACHIEVE, TEST) if plan.kind == CHOOSE else (plan.kind,) if plan.utility != 0 else ()
+        for kind in weighed:
+            self._candidates.setdefault((kind, *shape), Candidates()).weighed = True
+
+    def candidates(self, kind: str, term: Term) -> Candidates:
+        """The plans for such a goal or event."""
+        return self._candidates.get((kind, term[0], len(term)), _NO_CANDIDATES)
 
     def relevant(self, kind: str, term: Term) -> Sequence[Plan]:
         """Plans whose trigger may match, in their order."""
-        kinds = self._index.get((kind, term[0], len(term)))
-        if kinds is None:
-            return ()
-        first = term[1] if len(term) > 1 else None
-        if first is None or is_ground(first):
-            # Lists of what is asked for again are kept; of a first argument that no plan names, one for all.
-            place = (kind, term[0], len(term), first if first in kinds else None)
-        else:
-            place = (kind, term[0], len(term), _ANY)
-        kept = self._kept.get(place)
-        if kept is None:
-            if place[3] is _ANY:
-                found = [one for part in kinds.values() for one in part]
-            else:
-                found = kinds.get(None, []) + (kinds[place[3]] if place[3] is not None else [])
-            kept = self._kept[place] = [plan for _, plan in sorted(found, key=_number)]
-        return kept
-
-    def answers(self, kind: str, fact: Term) -> bool:
-        """Whether a plan may be for such an event."""
-        return (kind, fact[0], len(fact)) in self._index
-
-    def weighs(self, kind: str, term: Term) -> bool:
-        """Whether there is something to choose by: a utility, or a meta-level plan."""
-        return (kind, term[0], len(term)) in self._weighed
+        return self.candidates(kind, term).relevant(term)
 
     def applicable(self, kind: str, term: Term, beliefs: Believing, choice: int | None = None) -> Iterator[Option]:
-        """Every plan with every way in which it applies to a goal or an event now.
-
-        Args:
-            choice: of a meta-level plan, the number of the choice at hand.
-        """
-        for plan in self.relevant(kind, term):
-            bindings: Bindings = {} if plan.choice is None else {plan.choice: choice}
-            # The goal's variables are bound to the plan's, never the other way: `let` may change those.
-            if not unify(term, plan.trigger, bindings):
-                continue
-            if plan.when is ALWAYS:
-                yield Option(plan, bindings)
-            else:
-                for found in plan.when.ways(beliefs, bindings):
-                    yield Option(plan, found)
+        """As `Candidates.applicable`."""
+        return self.candidates(kind, term).applicable(term, beliefs, choice)
 
     def joined(self, others: Iterable[Library]) -> Library:
         """One library of this and others, in order."""
@@ -172,7 +196,3 @@ class Library:
             [fact for one in libraries for fact in one.facts],
             [goal for one in libraries for goal in one.goals],
         )
-
-
-def _number(one: tuple[int, Plan]) -> int:
-    return one[0]

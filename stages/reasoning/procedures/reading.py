@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from devmind.errors import nearest
-from stages.reasoning.procedures.beliefs import All, Believed, Compared, Condition, Either, Not
+from stages.reasoning.procedures.beliefs import ORDERS, All, Believed, Condition, Either, Not, Ordered, Same
 from stages.reasoning.procedures.plans import ACHIEVE, CHOOSE, KINDS, Library, Place, Plan
 from stages.reasoning.procedures.scanning import Token, tokens_of
 from stages.reasoning.procedures.statements import (
@@ -309,7 +309,7 @@ class _Reader:
                 self.take()
                 inner = self.condition()
                 self.expect(")")
-                if not self.has("<", "<=", ">", ">=", "!=", "=", "+", "-", "*", "/", "mod"):
+                if not self.has(*ORDERS, "!=", "=", *Sum.OPS):
                     return inner
             except PlanError as error:
                 farther, self.at = self.at, at
@@ -320,8 +320,12 @@ class _Reader:
                     raise (error if farther >= self.at else other) from None
             self.at = at
         token, left = self.next, self.sum()
-        if self.has("<", "<=", ">", ">=", "!=", "="):
-            return Compared(self.take().text, left, self.sum())
+        if self.has(*ORDERS):
+            return Ordered(self.take().text, left, self.sum())
+        if self.got("="):
+            return Same(left, self.sum())
+        if self.got("!="):
+            return Not(Same(left, self.sum()))
         if isinstance(left, str):
             left = (left,)
         if not isinstance(left, tuple) or left[0] == LIST:

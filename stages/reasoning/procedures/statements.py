@@ -22,14 +22,9 @@ Body = Sequence["Statement"]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One thing to do.
-
-    Attributes:
-        comes_again: whether it is asked once more after a node went on for it.
-    """
+    """One thing to do."""
 
     place: Place
-    comes_again: ClassVar[bool] = False
 
     def run(self, it: Interpreter, strand: Strand) -> object:
         """Do it, or begin to."""

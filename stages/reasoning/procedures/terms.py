@@ -45,7 +45,7 @@ class Open(tuple[Any, ...]):
 class Sum:
     """`left OP right` of two terms, a number as soon as both are."""
 
-    __slots__ = ("left", "op", "right")
+    __slots__ = ("left", "op", "reckon", "right")
 
     OPS: ClassVar[dict[str, Callable[[Any, Any], Any]]] = {
         "+": operator.add,
@@ -56,7 +56,7 @@ class Sum:
     }
 
     def __init__(self, op: str, left: Term, right: Term) -> None:
-        self.op, self.left, self.right = op, left, right
+        self.op, self.left, self.right, self.reckon = op, left, right, self.OPS[op]
 
     def __repr__(self) -> str:
         return f"{show(self.left)} {self.op} {show(self.right)}"
@@ -67,13 +67,21 @@ class Sum:
         Raises:
             PlanError: something in it is not a number, or it divides by zero.
         """
-        left, right = resolve(self.left, bindings), resolve(self.right, bindings)
+        left, right = bindings.get(self.left, self.left), bindings.get(self.right, self.right)
+        if type(left) in NOT_GROUND:
+            left = resolve(left, bindings)
+        if type(right) in NOT_GROUND:
+            right = resolve(right, bindings)
         try:
-            return self.OPS[self.op](left, right)
+            return self.reckon(left, right)
         except (TypeError, ZeroDivisionError) as error:
             zero = isinstance(error, ZeroDivisionError)
             wanted = "a divisor other than zero" if zero else "a number on either side"
             raise PlanError(f"'{self.op}' expects {wanted}; got {show(left)} {self.op} {show(right)}.") from None
+
+
+NOT_GROUND = frozenset({Var, Open, Sum})
+"""Types of terms that have a variable in them, or something to be reckoned (`is_ground`)."""
 
 
 def compound(functor: str, arguments: Iterable[Term]) -> tuple[Any, ...]:
@@ -84,7 +92,7 @@ def compound(functor: str, arguments: Iterable[Term]) -> tuple[Any, ...]:
 
 def is_ground(term: Term) -> bool:
     """Whether it has no variable in it, and nothing to be reckoned."""
-    return type(term) is not Var and type(term) is not Open and type(term) is not Sum
+    return type(term) not in NOT_GROUND
 
 
 def resolve(term: Term, bindings: Bindings) -> Term:
@@ -93,9 +101,10 @@ def resolve(term: Term, bindings: Bindings) -> Term:
     if kind is Open:
         ground, made = True, []
         for part in term:
-            if type(part) in _NOT_GROUND:
-                part = resolve(part, bindings)
-                ground = ground and type(part) not in _NOT_GROUND
+            if type(part) in NOT_GROUND:
+                part = part.value(bindings) if type(part) is Sum else resolve(part, bindings)
+                if type(part) in NOT_GROUND:
+                    ground = False
             made.append(part)
         return tuple(made) if ground else Open(made)
     if kind is Var:
@@ -106,9 +115,6 @@ def resolve(term: Term, bindings: Bindings) -> Term:
             term, kind = found, type(found)
         return resolve(term, bindings) if kind is Open else term
     return term.value(bindings) if kind is Sum else term
-
-
-_NOT_GROUND = frozenset({Var, Open, Sum})
 
 
 def unify(left: Term, right: Term, bindings: Bindings) -> bool:
@@ -136,6 +142,21 @@ def unify(left: Term, right: Term, bindings: Bindings) -> bool:
                 return False
         return True
     return bool(left == right)
+
+
+def match(pattern: Term, fact: Term, bindings: Bindings) -> bool:
+    """As `unify`, where one is ground and both have as many parts, at a third of the time; its bindings are ground."""
+    for part, value in zip(pattern, fact, strict=True):
+        kind = type(part)
+        if kind is Var:
+            if bindings.setdefault(part, value) != value:
+                return False
+        elif kind is Open or kind is Sum:
+            if not unify(part, value, bindings):
+                return False
+        elif part != value:
+            return False
+    return True
 
 
 def _walked(term: Term, bindings: Bindings) -> Term:

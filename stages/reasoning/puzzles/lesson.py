@@ -29,7 +29,7 @@ from stages.reasoning.hindsight import attempt, lights_renamed, pieces, put_amon
 MOST = 8
 """Presses of a scramble, at most."""
 RULES = LightsOutRules(f"{parts.SIDE}-{MOST}")
-COSTS = Costs(parts.PRESSES, parts.GLANCES, mean=5.0, spread=2.0)
+COSTS = Costs(parts.PRESSES, parts.PRESS_GLANCES, mean=5.0, spread=2.0)
 HELD_OUT = 8
 """One of so many patterns is kept for exams, and never a lesson's."""
 GLANCES = 8

@@ -31,7 +31,7 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from devmind.worlds.sliding import MOVES, SlidingRules
 from stages.reasoning import parts
-from stages.reasoning.glancing import PUZZLE, PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs, hand_over
+from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs, hand_over
 from stages.reasoning.hindsight import attempt, pieces, put_among, tiles_renamed, told_again
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.puzzles.lesson import for_exams
@@ -101,7 +101,7 @@ class SlidingLearner(CostLearner):
             self.descend(lights.error(self.agent, view, lights.glance))
         scalars = super().update(batch, step)
         if self.hands_over(step):
-            hand_over(self.agent, PUZZLE, lights.heads, puzzles.further(rows, GLANCES, "handed", self.seed, step))
+            hand_over(self.agent, parts.PUZZLE, lights.heads, puzzles.further(rows, GLANCES, "handed", self.seed, step))
         return scalars
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:

@@ -7,7 +7,7 @@ import pytest
 
 from devmind.testing import tiny_agent, tiny_context
 from stages.reasoning import parts
-from stages.reasoning.glancing import PUZZLE, hand_over
+from stages.reasoning.glancing import hand_over
 from stages.reasoning.puzzles import lesson
 from stages.reasoning.puzzles.lesson import COSTS, RULES, bounds, scrambles, told
 
@@ -31,7 +31,10 @@ def test_the_trunks_head_says_what_the_glance_says_of_boards_that_it_was_not_fit
     assert unlike(agent, 200) > 1.0
     lit, presses = scrambles(200, np.random.default_rng(1), held_out=False)
     hand_over(
-        agent, PUZZLE, COSTS.heads, [told(lit[:100], bounds(presses[:100])), told(lit[100:], bounds(presses[100:]))]
+        agent,
+        parts.PUZZLE,
+        COSTS.heads,
+        [told(lit[:100], bounds(presses[:100])), told(lit[100:], bounds(presses[100:]))],
     )
     assert unlike(agent, 200) < 0.2
 
