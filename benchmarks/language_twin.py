@@ -33,11 +33,12 @@ import torch
 from devmind import raised, worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.decoders import pass_by
 from devmind.agent.device import place
 from devmind.checkpointing import bundle
 from devmind.config import load
 from devmind.curriculum import run_exams
-from devmind.curriculum.ablation import Control, differences, identity_trunk, pass_by
+from devmind.curriculum.ablation import Control, differences, identity_trunk
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examination
 from devmind.curriculum.journal import Journal
@@ -186,7 +187,7 @@ def examine(given: argparse.Namespace) -> None:
     context = context_of(given)
     agent = Agent.from_pretrained(given.work / "agent")
     if not given.whole:
-        pass_by(agent)
+        pass_by(agent.trunk.decoder)
     asked(given, place(agent, context.device), context)
 
 
