@@ -7,7 +7,9 @@ It is the twin that `devmind stage run language --ablate` raises: lessons, steps
 taught by its control. As nothing passes between the tokens of such a trunk, nothing that stages before have taught
 reaches what is asked here, so it begins as a newborn that was admitted to the stage; the parts that learn are those
 that a run of the same seed begins with. Lessons may be left out; `--eye` takes what the lesson `call` taught, which no
-trunk has a part in, from a checkpoint of a run. `--whole AGENT` goes on from an agent, whose trunk learns along.
+trunk has a part in, from a checkpoint of a run or its agent's folder. `--whole AGENT` goes on from an agent, whose
+trunk learns along. `--pause SECONDS` stops so long after the start, and the same words go on from there; without
+`--skills` nothing is asked meanwhile, and `examine` asks the agent in `--work` as far as it was taught.
 
 Exams ask the agent alone ('retention': all episodes, no floors and rows). `compare` prints by how much the run's agent
 is better on the same episodes, with a paired bootstrap's 95 % bounds, as the report does.
@@ -22,23 +24,26 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from devmind import raised, worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.decoders import pass_by
 from devmind.agent.device import place
 from devmind.checkpointing import bundle
 from devmind.config import load
 from devmind.curriculum import run_exams
-from devmind.curriculum.ablation import Control, differences, identity_trunk, pass_by
+from devmind.curriculum.ablation import Control, differences, identity_trunk
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examination
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.stage import Context, Stage
-from devmind.curriculum.teaching import Interrupted, teach
+from devmind.curriculum.stage import Context, Lesson, Stage
+from devmind.curriculum.teaching import Interrupted, position, teach
 from stages.language import parts
 from stages.language.follow.exam import FURTHER, further
 from stages.language.stage import LanguageStage
@@ -58,13 +63,14 @@ def main() -> None:
     options.add_argument("--size", default="nursery")
     options.add_argument("--data", type=Path)
     options.add_argument("--device", default="cpu")
-    options.add_argument("--eye", type=Path, help="a checkpoint of a run behind its lesson 'call'")
+    options.add_argument("--eye", type=Path, help="a run's checkpoint behind its lesson 'call', or its agent")
     options.add_argument("--lessons", nargs="+", default=["read", "call", "senses", "talk", "follow"])
     options.add_argument("--steps", type=float, default=1.0, help="times as many as the lessons have")
-    options.add_argument("--skills", nargs="+", default=[*TALKING])
+    options.add_argument("--skills", nargs="*", default=[*TALKING])
     options.add_argument("--whole", metavar="AGENT", help="one that comes with devmind, or a folder")
     options.add_argument("--work", type=Path, help="where agents and checkpoints lie; by default in --out")
     options.add_argument("--until", type=float, nargs=2, help="seconds from the start at which talk ends, and follow")
+    options.add_argument("--pause", type=float, help="seconds after which it stops, to be gone on from")
     given = options.parse_args()
     given.work = given.work or given.out
     if given.what == "compare":
@@ -96,15 +102,21 @@ def begun(given: argparse.Namespace, context: Context) -> tuple[Agent, Stage]:
         agent, stage = Agent.from_pretrained(folder), Control(stage)
         stage.admit(agent)
     if given.eye:
-        state = bundle.load(given.eye)
         eye = {
-            name: value
-            for name, value in state.get("agent", state).items()
-            if name.startswith(parts.trained_to_call(agent))
+            name: value for name, value in _saved(given.eye).items() if name.startswith(parts.trained_to_call(agent))
         }
         assert eye, f"{given.eye} has no eye"
         agent.load_state_dict(eye, strict=False)
     return place(agent, context.device), stage
+
+
+def _saved(folder: Path) -> dict[str, torch.Tensor]:
+    """What an agent's folder or a checkpoint holds, by name."""
+    if (folder / "config.json").exists():
+        return Agent.from_pretrained(folder).state_dict()
+    state = bundle.load(folder)
+    found: dict[str, torch.Tensor] = state.get("agent", state)
+    return found
 
 
 def teach_all(given: argparse.Namespace) -> None:
@@ -115,31 +127,43 @@ def teach_all(given: argparse.Namespace) -> None:
     start_s, context, asking = time.monotonic(), context_of(given), list[subprocess.Popen[bytes]]()
     agent, stage = begun(given, context)
     journal = Journal(given.work / "journal.jsonl")
-    for lesson in stage.lessons(context):
-        if lesson.name not in given.lessons:
-            continue
+    resume = position(given.work / "checkpoints") if given.pause else None
+    for lesson in left_to_teach(given, stage, context, resume):
         steps = max(1, round(given.steps * lesson.steps))
         begun_s, cpu_s = time.monotonic(), time.process_time()
-        if given.until:
-            stopped_at(start_s + given.until[lesson.name == "follow"])
+        if given.until or given.pause:
+            stopped_at(start_s + (given.pause or given.until[lesson.name == "follow"]))
+        at = resume if resume and resume["lesson"] == lesson.name else None
         try:
-            teach(lesson, steps, agent, context, journal, every=0)
+            teach(lesson, steps, agent, context, journal, every=0, resume=at)
         except Interrupted:
             print(f"{lesson.name} was stopped for want of time", flush=True)
             agent = place(agent, context.device)
+            if given.pause:
+                print(f"{time.process_time() - cpu_s:.0f} CPU s of it now; the same words go on", flush=True)
+                return
         signal.setitimer(signal.ITIMER_REAL, 0)
         spent = f"{time.monotonic() - begun_s:.0f} s, {time.process_time() - cpu_s:.0f} CPU s"
         last = list(journal.events("progress"))[-1]
         print(f"{lesson.name}: {last['step']} of {steps} steps, {spent}; {last['scalars']}", flush=True)
-        if lesson.name == "talk":
+        if lesson.name == "talk" and given.skills:
             asking.append(_asked_beside(given, agent, given.work / "agent"))
-        if lesson.name == "follow":
+        if lesson.name == "follow" and given.skills:
             given.skills = ["follow"]
             asked(given, agent, context)
     if not asking:
         agent.save_pretrained(given.work / "agent")
     for process in asking:
         process.wait()
+
+
+def left_to_teach(
+    given: argparse.Namespace, stage: Stage, context: Context, resume: Mapping[str, Any] | None
+) -> list[Lesson]:
+    """Those of `--lessons` from the one on in which the checkpoint `resume` was made."""
+    lessons = [lesson for lesson in stage.lessons(context) if lesson.name in given.lessons]
+    names = [lesson.name for lesson in lessons]
+    return lessons[names.index(resume["lesson"]) if resume else 0 :]
 
 
 def stopped_at(when_s: float) -> None:
@@ -163,7 +187,7 @@ def examine(given: argparse.Namespace) -> None:
     context = context_of(given)
     agent = Agent.from_pretrained(given.work / "agent")
     if not given.whole:
-        pass_by(agent)
+        pass_by(agent.trunk.decoder)
     asked(given, place(agent, context.device), context)
 
 

@@ -34,6 +34,19 @@ def zero_outputs(layer: Any) -> None:
             nn.init.zeros_(projection.bias)
 
 
+def pass_by(decoder: Any) -> None:
+    """Leave those layers of a trunk's decoder out of what is computed that let all tokens through: the same comes out,
+    in a fraction of the time. It is not saved with the agent, and holds as long as those layers do not learn.
+    """
+    for layer in decoder.layers:
+        if not (layer.self_attn.o_proj.weight.any() or layer.mlp.down_proj.weight.any()):
+            layer.forward = _through
+
+
+def _through(hidden_states: Tensor, *_: Any, **__: Any) -> Tensor:
+    return hidden_states
+
+
 def build_decoder(config: AgentConfig) -> PreTrainedModel:
     """The decoder that `config` describes; a pretrained one is read from its folder and noted in the config.
 

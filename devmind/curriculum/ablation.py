@@ -15,11 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from devmind.agent.agent import Agent
 from devmind.agent.config import ANEW
-from devmind.agent.decoders import zero_outputs
+from devmind.agent.decoders import pass_by, zero_outputs
 from devmind.curriculum.episodes import per_episode
 from devmind.curriculum.exam import Measure, bootstrap
 from devmind.curriculum.stage import Context, Lesson, Stage
@@ -36,7 +34,7 @@ class Control:
 
     def admit(self, agent: Agent) -> None:
         """Nothing is added: the agent was admitted. What its trunk does not change is not computed from now on."""
-        pass_by(agent)
+        pass_by(agent.trunk.decoder)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         """Those with a control, taught by it."""
@@ -82,19 +80,6 @@ def identity_trunk(agent: Agent, out: Path, start: Agent, stage: Stage, context:
         zero_outputs(layer)
     twin.save_pretrained(out)
     return out
-
-
-def pass_by(agent: Agent) -> None:
-    """Leave those layers of the trunk out of what is computed that let all tokens through: the same comes out, in a
-    fraction of the time. It is not saved with the agent, and holds as long as those layers do not learn.
-    """
-    for layer in agent.trunk.decoder.layers:
-        if not (layer.self_attn.o_proj.weight.any() or layer.mlp.down_proj.weight.any()):
-            layer.forward = _through
-
-
-def _through(hidden_states: Tensor, *_: Any, **__: Any) -> Tensor:
-    return hidden_states
 
 
 def taught_by_controls(agent: Agent, stage: Stage, context: Context) -> list[str]:

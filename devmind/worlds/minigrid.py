@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 from devmind.errors import WorldError, nearest
 from devmind.worlds.gym_world import GymWorld
+from devmind.worlds.minigrid_view import seen_fast
 
 OBJECTS = 11
 """Kinds of cells that MiniGrid tells apart, from unseen to agent."""
@@ -71,7 +72,9 @@ def room(name: str) -> GymWorld:
     known = [one for one in gymnasium.registry if one.startswith(("MiniGrid-", "BabyAI-"))]
     if name not in known:
         raise WorldError(f"{minigrid.__name__} has no environment '{name}'{nearest(name, known)}")
-    return GymWorld(Board(gymnasium.make(name).unwrapped), sense="board", effector="choose")
+    env = gymnasium.make(name).unwrapped
+    seen_fast(env)
+    return GymWorld(Board(env), sense="board", effector="choose")
 
 
 def env_of(world: gymnasium.Env) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
+from devmind.agent.decoders import pass_by
 from devmind.agent.text import TextEncoder, add_text
 from devmind.agent.thinking import READOUT
 from devmind.errors import ConfigError
@@ -89,9 +90,12 @@ def follower(agent: Agent) -> str:
 
 
 def untaught(agent: Agent) -> Agent:
-    """A newborn of the same size that was admitted to the stage and taught nothing."""
+    """A newborn of the same size that was admitted to the stage and taught nothing; for exams, not for lessons: its
+    layers, which let all through as they were born, are not computed.
+    """
     newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
     admit(newborn)
+    pass_by(newborn.trunk.decoder)
     return newborn.eval()
 
 

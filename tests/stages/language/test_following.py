@@ -281,3 +281,16 @@ def test_demonstrations_are_sessions(tmp_path: Path) -> None:
     done = [int(action.effectors["choose"]) for action in actions[: len(shown.done)]]
     assert done == shown.done.tolist()
     assert max(done) <= FORWARD
+
+
+def test_an_untaught_agent_does_what_it_would_with_all_its_layers_computed(agent) -> None:
+    seeds = np.arange(6) + EXAM_SEEDS_FROM
+    whole = parts.untaught(agent)
+    for layer in whole.trunk.decoder.layers:
+        assert "forward" in vars(layer)  # it is passed by
+        del layer.forward
+    fast, slow = (
+        rooms.returns(lesson.ROOMS[1], seeds, rooms.following(one, generator=torch.Generator().manual_seed(0)), None)
+        for one in (parts.untaught(agent), whole)
+    )
+    np.testing.assert_array_equal(fast, slow)

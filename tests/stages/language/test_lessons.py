@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.ablation import Control, identity_trunk, pass_by, taught_by_controls
+from devmind.agent.decoders import pass_by
+from devmind.curriculum.ablation import Control, identity_trunk, taught_by_controls
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import LAYERS
 from devmind.learners.joint import JointLoss
@@ -155,7 +156,7 @@ def test_what_lets_all_through_is_not_computed_and_all_else_comes_out_as_it_was(
         torch.testing.assert_close(found[0][at], found[1][at], rtol=0, atol=0)
     with torch.no_grad():
         bent.trunk.decoder.layers[0].mlp.down_proj.weight.fill_(0.01)
-    pass_by(bent)
+    pass_by(bent.trunk.decoder)
     calls = []
     for number, layer in enumerate(bent.trunk.decoder.layers):
         layer.mlp.register_forward_hook(lambda *_, number=number: calls.append(number))
