@@ -55,12 +55,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as out, training_threads(1):
         config = load(size, {"seed": asked.seed, "device": asked.device})
         context = make_context(config.model_copy(update={"loggers": ()}), Path(out), None, ())
-        counts = tests(context)
+        counts, sleeper = tests(context), exam.Sleeper(agent)
         named = " ".join(f"{name:>9}" for name in counts)
         print(f"night   kept  others {named}     all     s", flush=True)
         for number in asked.nights:
             begun_s = time.monotonic()
-            night = exam.night_of(agent, context, int(seeds[number]))
+            night = exam.night_of(sleeper, context, int(seeds[number]))
             row(number, night, counts, time.monotonic() - begun_s)
             kept[number] = {name: value.tolist() for name, value in vars(night).items() if name != "slept"}
             if asked.out is not None:

@@ -17,6 +17,7 @@ from devmind.errors import ExamError
 from devmind.seeding import numpy_rng
 
 Z95 = 1.959963984540054
+LEFT_OUT, SHOWN = "that lessons left out", "that lessons showed"
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,21 @@ class Measure:
     def skill_scores(self) -> np.ndarray:
         """(value - chance) / (ceiling - chance) per episode: for retention only."""
         return (self.values - self.chance) / (self.ceiling - self.chance)
+
+
+def parted(values: np.ndarray, left: np.ndarray, what: str) -> dict[str, float]:
+    """Rows of a measure: means of `values` [N] where lessons left something out, `left` bool [N], and of the others,
+    each with its n; none where there are not both.
+
+    Args:
+        what: was left out: "of looks".
+    """
+    if left.all() or not left.any():
+        return {}
+    return {
+        f"{what} {LEFT_OUT}, n {left.sum()}": float(values[left].mean()),
+        f"{what} {SHOWN}, n {(~left).sum()}": float(values[~left].mean()),
+    }
 
 
 def wilson(successes: int, n: int, z: float = Z95) -> tuple[float, float]:

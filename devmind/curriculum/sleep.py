@@ -96,6 +96,7 @@ def sleep(
     cut: bool = False,
     consolidated: Reservoir | None = None,
     limit: int = LIMIT,
+    rehearsed: dict[str, Batches] | None = None,
     save: Callable[[Slept], None] = lambda slept: None,
 ) -> Slept:
     """Replay `memory` into the weights of `agent`, which is changed in place; nothing is deleted.
@@ -110,6 +111,7 @@ def sleep(
         measure: how long it will take here, and the steps where the configuration names minutes; an exam does not.
         cut: a night that was stopped ends where it is.
         consolidated: what earlier nights have left.
+        rehearsed: batches of earlier stages' lessons that several nights of the same agent share (`Plan.kept`).
         save: keeps what came of the night, before it counts as ended: a kill until then loses nothing.
 
     Raises:
@@ -130,6 +132,7 @@ def sleep(
     if cut and saved is None:
         raise nothing_to_cut(context.out)
     plan = Plan(LESSON, [night], context, journal)
+    plan.kept = plan.kept if rehearsed is None else rehearsed
     if measure and not cut:
         _measure(plan, agent, memory, context, earlier, saved, names, steps)
     else:

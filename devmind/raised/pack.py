@@ -27,9 +27,9 @@ from devmind.raised import HERE, NEWBORN, stages_of
 LARGEST_BYTES = 16_000_000
 ENDED = ("*/milestones/*/config.json", "*/agent/config.json")
 """Where the stages of a curriculum end, below its folder: with a milestone, or with an agent that failed a gate."""
-KNOWN = ("pictures:scikit-learn digits", "text:", "nursery looks:")
-"""Groups that one of these agents may have learned from: pictures that come with a library, texts, and the nursery's
-looks but those that are left out of lessons. None of a person's voice or face."""
+KNOWN = ("pictures:scikit-learn digits", "text:", "nursery ")
+"""Groups that one of these agents may have learned from: pictures that come with a library, texts, and what of the
+nursery is left out of its lessons. None of a person's voice or face."""
 
 
 def packed(agent: Agent) -> Agent:

@@ -24,6 +24,7 @@ from stages.memory.maze import lesson as maze
 from stages.memory.permanence import detections
 from stages.memory.permanence import lesson as permanence
 from stages.memory.recall import lesson as recall
+from stages.memory.recall.things import PAIRS
 from stages.memory.repeat_previous import exam as repeat_previous
 
 STEPS: Mapping[str, Mapping[str, int]] = {
@@ -81,7 +82,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         ),
         taught(
             context, "recall", recall.loss, recall.lesson_batch, 64, 1e-3, 2.0, skills=("recall",),
-            rehearses=("tests", fetch.NAME), rehearsal_every=2,
+            rehearses=("tests", fetch.NAME), rehearsal_every=2, learns_from=(PAIRS,),
         ),
         taught(
             context, "match", match.loss, match.lesson_batch, 32, 1e-3, 3.0, skills=("match",), prefetch=True,

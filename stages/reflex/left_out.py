@@ -1,22 +1,13 @@
-"""Looks that the stage's lessons left out, and the rows of an exam about things that have them."""
+"""Looks and tones that the stage's lessons left out, and the rows of an exam about things that have them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from devmind.agent.agent import Agent
+from devmind.curriculum.exam import parted
 from devmind.curriculum.stage import Context
-from devmind.worlds.nursery.looks import GROUP, left_out
-
-LEFT_OUT, SHOWN = "of looks that lessons left out", "of looks that lessons showed"
-
-
-def taught_without(agent: Agent) -> bool:
-    """Whether lessons of the stage left them out from the first one on.
-
-    Agents raised before 2026-11-26 saw all looks: they list other lessons first, or none.
-    """
-    return list(agent.config.trained_on[:1]) == [GROUP]
+from devmind.worlds.nursery.looks import GROUP, TONES, left_out, never_met, unheard
 
 
 def looks_left_out(context: Context, level: str, seeds: np.ndarray) -> np.ndarray:
@@ -30,9 +21,18 @@ def rows_by_looks(agent: Agent, left: np.ndarray, values: np.ndarray) -> dict[st
     """Means of `values` [N] of rooms whose target's looks lessons left out, `left` bool [N], and of the others; none
     for an agent whose lessons showed all looks.
     """
-    if not taught_without(agent) or left.all() or not left.any():
-        return {}
-    return {
-        f"{LEFT_OUT}, n {left.sum()}": float(values[left].mean()),
-        f"{SHOWN}, n {(~left).sum()}": float(values[~left].mean()),
-    }
+    return parted(values, left, "of looks") if never_met(agent.config.trained_on, GROUP) else {}
+
+
+def tones_left_out(context: Context, level: str, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """In which rooms that `seeds` begin in a level of the nursery lessons left the tone of the target out, and in which
+    there is a target: both bool [N].
+    """
+    state = context.make_world("nursery", level, seeds).state()
+    return unheard(state.size[np.arange(len(seeds)), state.target]), state.target >= 0
+
+
+def rows_by_tones(agent: Agent, left: tuple[np.ndarray, np.ndarray], values: np.ndarray) -> dict[str, float]:
+    """As `rows_by_looks`, of what `tones_left_out` gives: rooms without a target are in neither row."""
+    band, sounds = left
+    return parted(values[sounds], band[sounds], "of tones") if never_met(agent.config.trained_on, TONES) else {}

@@ -15,7 +15,7 @@ from devmind.learners.policy import Drill, PolicyLearner
 from devmind.learners.ppo import PPO
 from devmind.sessions import written
 from devmind.sessions.spoken import speaker_group
-from devmind.worlds.nursery.looks import GROUP
+from devmind.worlds.nursery.looks import WITHOUT
 from stages.reflex import together
 from stages.reflex.bind import lesson as bind
 from stages.reflex.foresee import lesson as foresee
@@ -107,7 +107,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             learning_rate=1e-3,
             minutes=2.0,
             prefetch=True,
-            learns_from=(GROUP,),
+            learns_from=WITHOUT,
             unrehearsed="The lesson together predicts as well, and is rehearsed.",
         ),
         gradient_lesson(

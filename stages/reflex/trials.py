@@ -15,7 +15,7 @@ from devmind.agent.taps import taps_trunk
 from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.stage import Context
 from devmind.worlds.nursery.state import MAX_TURN_DEG
-from stages.reflex.left_out import looks_left_out, rows_by_looks
+from stages.reflex.left_out import looks_left_out, rows_by_looks, rows_by_tones, tones_left_out
 
 TOGETHER = 100
 EPISODES = 400
@@ -75,6 +75,10 @@ class Trial:
     def rows_by_looks(self, agent: Agent, values: np.ndarray) -> dict[str, float]:
         """`left_out.rows_by_looks` of values [N] of all episodes."""
         return rows_by_looks(agent, looks_left_out(self.context, self.level, self.seeds), values)
+
+    def rows_by_tones(self, agent: Agent, values: np.ndarray) -> dict[str, float]:
+        """`left_out.rows_by_tones` of values [N] of all episodes."""
+        return rows_by_tones(agent, tones_left_out(self.context, self.level, self.seeds), values)
 
     def play(self, make: Callable[[], Policy], n: int | None = None, told: bool = False) -> Played:
         """Let a fresh policy play the first `n` episodes (all by default), 100 side by side.

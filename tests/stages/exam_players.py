@@ -217,7 +217,8 @@ class Remembering:
     def in_a_hallway(self, senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
         """Rooms of its own, of the same seeds, in which a teacher is asked."""
         if first.all():
-            size = {rooms: size for size, rooms in hallways.ROOMS.items()}[len(first)]
+            unseen = {len(hallways.exam_rooms(0, size)): size for size in hallways.UNSEEN_SIZES}
+            size = {**unseen, **{rooms: size for size, rooms in hallways.ROOMS.items()}}[len(first)]
             self.rooms = [hallways.Hallway(size) for _ in first]
             self.worlds = [
                 room.begin(int(seed)) for room, seed in zip(self.rooms, hallways.exam_rooms(0, size), strict=True)

@@ -1,4 +1,4 @@
-"""Looks that lessons leave out: a quarter of the combinations, in no room of a lesson and in rooms of exams."""
+"""What lessons leave out of looks and tones: it is in no room of a lesson, and in rooms of exams."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ import pytest
 from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds, lesson_seeds
 from devmind.worlds.nursery import NurseryRules
 from devmind.worlds.nursery.chance import integers
-from devmind.worlds.nursery.looks import left_out
+from devmind.worlds.nursery.looks import (
+    BAND_M,
+    GROUP,
+    LARGEST_M,
+    SMALLEST_M,
+    TONES,
+    WITHOUT,
+    left_out,
+    never_met,
+    sizes,
+    unheard,
+)
 from devmind.worlds.nursery.state import COLOUR_NAMES, SHAPES, TEXTURES, NurseryState
+from devmind.worlds.nursery.timbre import tone_hz
 from stages.memory.recall.things import HELD_OUT
 from stages.reflex import lessons, together
 from stages.reflex.foresee import lesson as foresee_lesson
@@ -66,3 +78,41 @@ def test_rooms_differ_by_textures_alone_and_exams_keep_what_they_drew() -> None:
         drawn = integers(state.seed, "texture", len(TEXTURES), state.texture.shape[1:])
         changed = drawn != state.texture
         np.testing.assert_array_equal(changed, left_out(state.shape, state.colour, drawn) & of_a_lesson)
+
+
+def sounding(state: NurseryState) -> np.ndarray:
+    """Sizes of things that sound, or knock, now."""
+    return np.asarray(state.size[state.present & ((state.loudness > 0) | state.tapping)])
+
+
+@pytest.mark.parametrize("level", TAUGHT)
+def test_nothing_sounds_in_a_room_of_a_lesson_in_the_tones_that_are_left_out_and_some_does_in_exams(level: str) -> None:
+    rules = NurseryRules(level)
+    taught, asked = (sounding(rules.initial(seeds(3000, "tones", level))) for seeds in (lesson_seeds, exam_seeds))
+    assert not unheard(taught).any()
+    if len(asked) > 100 and level != "bind":  # there four sizes are given
+        assert 0.14 < unheard(asked).mean() < 0.25
+
+
+def test_lessons_have_all_other_sizes_about_as_often_and_exams_have_all() -> None:
+    seeds, drawn = np.repeat([5, EXAM_SEEDS_FROM], 20_000), np.tile(np.linspace(SMALLEST_M, LARGEST_M, 20_000), 2)
+    taught, asked = np.split(sizes(seeds, drawn), 2)
+    np.testing.assert_array_equal(asked, drawn[:20_000])
+    assert (np.diff(taught) > 0).all(), "in the order that they were drawn in"
+    assert (taught[0], taught[-1]) == pytest.approx((SMALLEST_M, LARGEST_M))
+    low, high = BAND_M
+    share = (low - SMALLEST_M) / (LARGEST_M - SMALLEST_M - (high - low))
+    assert (taught < low).mean() == pytest.approx(share, abs=1e-3)
+    assert not ((taught >= low) & (taught < high)).any()
+    assert tone_hz(np.array([high, low])) == pytest.approx([187.5, 219], abs=0.1)
+
+
+def test_only_who_lists_them_first_never_met_what_is_left_out() -> None:
+    for met, looks, tones in (
+        ([], False, False),
+        ([GROUP, "pictures:digits"], True, False),
+        ([GROUP, "pictures:digits", TONES], True, False),
+        (["pictures:digits", GROUP, TONES], False, False),
+        ([*WITHOUT, "pictures:digits"], True, True),
+    ):
+        assert (never_met(met, GROUP), never_met(met, TONES)) == (looks, tones)

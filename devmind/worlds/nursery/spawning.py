@@ -8,7 +8,7 @@ from devmind.moment import WIDE_SIZE
 from devmind.worlds.nursery.chance import integers, shuffled, uniform
 from devmind.worlds.nursery.dynamics import path_point
 from devmind.worlds.nursery.geometry import angles_deg, camera_axes, cos_deg, direction, length, sin_deg
-from devmind.worlds.nursery.looks import textures
+from devmind.worlds.nursery.looks import LARGEST_M, SMALLEST_M, sizes, textures
 from devmind.worlds.nursery.state import (
     COLOUR_NAMES,
     FLY,
@@ -61,7 +61,7 @@ def empty_room(seeds: np.ndarray) -> NurseryState:
         shape=integers(seeds, "shape", len(SHAPES), (o,)),
         colour=shuffled(seeds, "colour", len(COLOUR_NAMES))[:, :o],
         texture=integers(seeds, "texture", len(TEXTURES), (o,)),
-        size=uniform(seeds, "size", 0.08, 0.2, (o,)),
+        size=sizes(seeds, uniform(seeds, "size", SMALLEST_M, LARGEST_M, (o,))),
         yaw=uniform(seeds, "yaw", 0.0, 90.0, (o,)),
         position=point.copy(),
         position_before=point.copy(),

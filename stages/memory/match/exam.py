@@ -10,10 +10,11 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.device import place
-from devmind.curriculum.exam import Exhibit, Measure
+from devmind.curriculum.exam import Exhibit, Measure, parted
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
+from devmind.worlds.nursery.looks import TONES, never_met, unheard
 from stages.memory.match.heads import sureness
 from stages.memory.match.lesson import CHOICES, HEAD, KINDS, LONGEST_TAUGHT, answers, shown, things
 from stages.memory.recall.things import HELD_OUT, nearest_raw
@@ -42,6 +43,8 @@ def _measure(agent: Agent, context: Context, level: str, kind: str) -> Measure:
     if level == "full":
         untaught = place(Agent(agent.config), context.device).eval()
         rows = {OFF: _right(chosen(agent, sense, met, short_term=False), wanted)}
+        if sense == "sound" and never_met(agent.config.trained_on, TONES):
+            rows |= parted((said == wanted).astype(np.float64), unheard(of.size_m[:, 0]), "of tones")
         floors = {
             "untaught agent": _right(chosen(untaught, sense, met), wanted),
             "nearest raw input": _right(nearest(sense, met), wanted),

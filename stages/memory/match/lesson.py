@@ -20,6 +20,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
+from devmind.worlds.nursery.looks import sizes
 from stages.memory.match.heads import sureness
 from stages.memory.recall.things import SIZES_M, TAUGHT, Lives, lives, looks
 
@@ -41,15 +42,16 @@ Moment more at a time, and LONGEST_TAUGHT from the second part on. With all leng
 def things(seeds: np.ndarray, among: np.ndarray) -> Lives:
     """An episode's things of seeds int64 [N]: thing 0 is the sample.
 
-    Sizes are apart by a sixteenth of their range at least, for they set the pitch: no two things sound alike.
+    Sizes are apart by a sixteenth of their range at least, in lessons, which leave a band out, by a twentieth: they set
+    the pitch, and no two things sound alike.
     """
     of = lives(seeds, THINGS, among)
     smallest, largest = SIZES_M
-    sizes = []
+    drawn = []
     for seed in seeds.tolist():
         rng = numpy_rng("match sizes", seed)
-        sizes.append((rng.permutation(THINGS) + rng.uniform(0.125, 0.875, THINGS)) / THINGS)
-    return replace(of, size_m=smallest + (largest - smallest) * np.stack(sizes))
+        drawn.append((rng.permutation(THINGS) + rng.uniform(0.125, 0.875, THINGS)) / THINGS)
+    return replace(of, size_m=sizes(seeds, smallest + (largest - smallest) * np.stack(drawn)))
 
 
 def answers(of: Lives) -> np.ndarray:

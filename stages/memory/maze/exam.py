@@ -23,7 +23,7 @@ from devmind.worlds.minigrid import FORWARD, LEFT, RIGHT
 from devmind.worlds.side_by_side import SideBySide
 from devmind.worlds.tmaze import AHEAD, DOWN, UP
 from stages.memory import short_term
-from stages.memory.maze.rooms import LONGEST, exam_rooms, room_name
+from stages.memory.maze.rooms import LONGEST, UNSEEN_SIZES, exam_rooms, room_name
 from stages.memory.short_term import NO_STORE, SHORT_OFF
 
 LENGTH = 100
@@ -58,6 +58,7 @@ def _measure(agent: Agent, context: Context, level: str, name: str, note: str) -
     floors: dict[str, float] = {}
     if level == "full":
         rows = {SHORT_OFF: float(arrived(context, name, some, short_term.agent_policy(agent, short_term=False)).mean())}
+        rows |= _of_unseen_sizes(agent, context) if name == S13 else {}
         floors = {
             title: float(arrived(context, name, some, policy).mean())
             for title, policy in _floors(context, name).items()
@@ -82,6 +83,16 @@ def _which(context: Context, name: str, n: int) -> dict[str, Any]:
     if name != T_MAZE:
         return {"exhaustive": True}
     return {"episodes": of_worlds(context.make_world, "tmaze", str(LENGTH), exam_seeds(n, context.seed, name))}
+
+
+def _of_unseen_sizes(agent: Agent, context: Context) -> dict[str, float]:
+    """Which share of the rooms is solved of sizes that no lesson has, all rooms of each."""
+    found = {}
+    for size in UNSEEN_SIZES:
+        rooms = exam_rooms(context.seed, size)
+        right = reached(size, rooms, short_term.agent_policy(agent))
+        found[f"all {len(rooms)} rooms of size {size}, of which lessons have none"] = float(right.mean())
+    return found
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -118,7 +129,7 @@ def reached(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
 
 def _group(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
     world, right = SideBySide([minigrid.room(room_name(size)) for _ in seeds], seeds), np.zeros(len(seeds))
-    for tick in rollout(policy, world, LONGEST[size]):
+    for tick in rollout(policy, world, (LONGEST | UNSEEN_SIZES)[size]):
         right[tick.reward > 0] = 1.0
         if tick.ended.all():
             break

@@ -28,6 +28,9 @@ POOL = 96
 are for lessons, and half for the exam."""
 ROOMS = {7: 8, 13: 20}
 """How many rooms of each size are kept for the exam, which asks all of them."""
+UNSEEN_SIZES = {9: 27, 11: 33}
+"""Sizes of which no lesson has a room, and steps after which an episode counts as failed; exams ask all their rooms, of
+which there are four for every cell that the child may start in."""
 STRAY = 0.1
 """How often the teacher's hand slips in lessons, so that the child meets what its own mistakes will lead to (DART:
 Laskey et al., 2017); what is imitated is what the teacher would have done."""
@@ -128,12 +131,14 @@ def lesson_rooms(seed: int, size: int) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def exam_rooms(seed: int, size: int) -> np.ndarray:
-    """One seed for every room of a size that is kept for exams, int64 [ROOMS[size]]."""
+    """One seed for every room of a size that is kept for exams: half of them, or of UNSEEN_SIZES all. int64 [rooms]."""
+    unseen = size in UNSEEN_SIZES
+    many = 4 * (size - 3) if unseen else ROOMS[size]
     found: dict[Layout, int] = {}
-    for one in exam_seeds(100 * ROOMS[size], seed, "hallway", size).tolist():
-        if len(found) == ROOMS[size]:
+    for one in exam_seeds(100 * many, seed, "hallway", size).tolist():
+        if len(found) == many:
             break
-        if for_exams(room := layout(size, one)):
+        if for_exams(room := layout(size, one)) or unseen:
             found.setdefault(room, one)
     return np.array(list(found.values()))
 

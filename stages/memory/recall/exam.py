@@ -22,14 +22,25 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.device import place
 from devmind.agent.pointing import pointed_at
-from devmind.curriculum.exam import Measure
+from devmind.curriculum.exam import Measure, parted
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.memory import Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds, numpy_rng
 from stages.memory.recall.lesson import COPIED, HEAD, THINGS, most_alike, tensors
-from stages.memory.recall.things import BOTH, HELD_OUT, NAMES, Lives, invented, lives, looks, nearest_raw
+from stages.memory.recall.things import (
+    BOTH,
+    HELD_OUT,
+    NAMES,
+    Lives,
+    invented,
+    lives,
+    looks,
+    nearest_raw,
+    not_joined,
+    pairs_kept,
+)
 
 LIVES = 400
 TOGETHER = 50
@@ -91,10 +102,13 @@ def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, f
             "name of the nearest key": _right(both.nearest[:, :ASKED], asked),
             **_without_learning(agent, of, words),
         }
-    values = (getattr(both, head)[:, :ASKED] == asked).mean(1)
+    right = (getattr(both, head)[:, :ASKED] == asked).astype(np.float64)
+    if full and head == "said" and pairs_kept(agent.config.trained_on):
+        left = not_joined(of.colour, of.answer)[:, :ASKED]
+        rows |= parted(right.reshape(-1), left.reshape(-1), "of names with a colour")
     chance = 1 / (len(NAMES) if head == "said" else THINGS)
     return Measure(
-        name, "called rightly", values, chance, 1.0, floors, rows=rows, note=note, episodes=of.episodes(THINGS)
+        name, "called rightly", right.mean(1), chance, 1.0, floors, rows=rows, note=note, episodes=of.episodes(THINGS)
     )
 
 

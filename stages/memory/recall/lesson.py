@@ -23,7 +23,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, encode_words, map_tensors
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
-from stages.memory.recall.things import BOTH, NAMES, TAUGHT, Lives, invented, lives, looks
+from stages.memory.recall.things import BOTH, NAMES, TAUGHT, Lives, invented, lives, looks, renamed
 
 HEAD, COPIED = "called", "copied"
 THINGS = 12
@@ -56,7 +56,7 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     senses = BOTH if begins else MET_BY[update % len(MET_BY)]
     together = max(length, min(size, SHARED))
     rng = numpy_rng(context.seed, "recall", update)
-    of = lives(lesson_seeds(max(1, size // together), context.seed, "recall", update), THINGS, TAUGHT)
+    of = renamed(lives(lesson_seeds(max(1, size // together), context.seed, "recall", update), THINGS, TAUGHT))
     which = rng.integers(0, THINGS, (len(of.seed), together))
     kept, seen = (tensors(looks(of, what, look, senses)) for what, look in ((every(of), 0), (which, 1)))
     asked = (rng.random(which.shape) < 0.5) | (np.arange(together) % length == length - 1)
@@ -93,7 +93,7 @@ def things_taught(context: Context, n: int) -> np.ndarray:
 
 
 def _of_lessons(context: Context, n: int) -> Lives:
-    return lives(lesson_seeds(n, context.seed, "recall", "episodes"), THINGS, TAUGHT)
+    return renamed(lives(lesson_seeds(n, context.seed, "recall", "episodes"), THINGS, TAUGHT))
 
 
 def _in_rows(batch: dict[str, Any], length: int) -> dict[str, Any]:

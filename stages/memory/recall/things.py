@@ -8,7 +8,7 @@ name belongs to which thing is random in each life, so no weights can know it be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from zlib import crc32
 
 import numpy as np
@@ -20,7 +20,7 @@ from devmind.moment import SIGHT_SIZE
 from devmind.seeding import numpy_rng
 from devmind.worlds.nursery.chance import uniform
 from devmind.worlds.nursery.hearing import sound
-from devmind.worlds.nursery.looks import left_out
+from devmind.worlds.nursery.looks import LARGEST_M, ONE_IN, SMALLEST_M, TONES, left_out, never_met, sizes
 from devmind.worlds.nursery.spawning import empty_room, in_view, put, settle
 from devmind.worlds.nursery.state import COLOUR_NAMES, SHAPES, TEXTURES, NurseryState
 from devmind.worlds.nursery.views import SIGHT_FOV_DEG, draw, scene
@@ -33,11 +33,13 @@ LONGEST_WORD = 4
 KEPT_WORDS = 4
 """One of so many invented words is kept for exams: no lesson says it."""
 BOTH = ("sight", "sound")
+PAIRS = f"nursery names:colour + name not a multiple of {ONE_IN}"
+"""How the lesson of names lists in the agent's `trained_on` that it never gives some colours some of the names."""
 SPREAD_DEG = 5.0
 """How far from straight ahead a thing lies, to each side."""
 NEARER, FARTHER = 0.85, 1.15
 DISTANCE_M = 0.6
-SIZES_M = (0.08, 0.2)
+SIZES_M = (SMALLEST_M, LARGEST_M)
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,11 @@ def lives(seeds: np.ndarray, things: int, among: np.ndarray = _EVERY) -> Lives:
     Args:
         among: kinds of things that there are: HELD_OUT in exams, TAUGHT in lessons.
     """
-    kinds, sizes, answers = [], [], []
+    kinds, drawn, answers = [], [], []
     for seed in seeds.tolist():
         rng = numpy_rng("life of things", seed)
         kinds.append(rng.choice(among, things, replace=False))
-        sizes.append(rng.uniform(*SIZES_M, things))
+        drawn.append(rng.uniform(*SIZES_M, things))
         answers.append(rng.integers(0, len(NAMES), things))
     kind = np.stack(kinds)
     colours = len(COLOUR_NAMES)
@@ -114,9 +116,32 @@ def lives(seeds: np.ndarray, things: int, among: np.ndarray = _EVERY) -> Lives:
         kind % len(SHAPES),
         kind // len(SHAPES) % colours,
         kind // (len(SHAPES) * colours),
-        np.stack(sizes),
+        sizes(seeds, np.stack(drawn)),
         np.stack(answers),
     )
+
+
+def not_joined(colour: np.ndarray, answer: np.ndarray) -> np.ndarray:
+    """Whether lessons of names never give a thing of this colour this name, bool of the arguments' shape: two of the
+    eight for each colour."""
+    return np.asarray((colour + answer) % ONE_IN == 0)
+
+
+def pairs_kept(trained_on: Sequence[str]) -> bool:
+    """Whether all lessons of names of an agent, whose `trained_on` this is, left those out.
+
+    One that was taught names before lessons did so, and again since, lists PAIRS too, and not TONES first.
+    """
+    return PAIRS in trained_on and never_met(trained_on, TONES)
+
+
+def renamed(of: Lives) -> Lives:
+    """The same lives, but whose thing has a name that lessons do not join with its colour has another one, each of the
+    others as likely."""
+    steps = [step for step in range(1, len(NAMES)) if step % ONE_IN]
+    which = np.stack([numpy_rng("name instead", seed).integers(0, len(steps), of.things) for seed in of.seed.tolist()])
+    other = (of.answer + np.array(steps)[which]) % len(NAMES)
+    return replace(of, answer=np.where(not_joined(of.colour, of.answer), other, of.answer))
 
 
 def invented(seeds: np.ndarray, things: int, exam: bool) -> np.ndarray:

@@ -24,7 +24,7 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.rehearsal import stages_of
 from devmind.curriculum.sleep import Slept, sleep
-from devmind.curriculum.stage import Context
+from devmind.curriculum.stage import Batches, Context
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment, Sense
 from devmind.seeding import derive_seed, exam_seeds
@@ -48,6 +48,8 @@ OTHERS = 50
 """Lives that were not slept on: whether the agent still uses a store as well as before."""
 ASKED_AFTER_S = 1e3
 """How old a life's memories are when it is asked."""
+LONG_S = 1e9
+"""Between checkpoints of a night: longer than any."""
 SIGNS, CORRIDORS, DECKS = 60, 30, 30
 """Episodes of each test of short-term memory that is played before and after a night, beside all exam rooms: ten
 nights have 1,200 of them and more (DESIGN, section 5.2)."""
@@ -86,7 +88,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     nights = NIGHTS[context.config.size] if level != "glimpse" else 1
     begun = time.monotonic()
     with torch.inference_mode(False), torch.enable_grad():
-        slept = [night_of(agent, context, int(seed)) for seed in exam_seeds(nights, context.seed, "sleep")]
+        sleeper = Sleeper(agent)
+        slept = [night_of(sleeper, context, int(seed)) for seed in exam_seeds(nights, context.seed, "sleep")]
     seconds = time.monotonic() - begun
     awake, before, after = (
         np.concatenate([by_thing(getattr(night, name)) for night in slept]) for name in ("awake", "before", "after")
@@ -161,50 +164,91 @@ def _change(name: str, unit: str, values: Sequence[np.ndarray], asked: Sequence[
     )  # fmt: skip
 
 
-def night_of(agent: Agent, context: Context, seed: int) -> Night:
-    """One life and its night, in a folder that is gone afterwards."""
+class Sleeper:
+    """A copy of an agent that sleeps on one life after another, each time from that agent's weights.
+
+    It is one copy, so that what its nights rehearse is lived through once: by encoders and arcs, which none trains.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self.awake, self.copy, self._rehearsed = agent, copy.deepcopy(agent), dict[str, Batches]()
+
+    def sleep(self, memory: Memory, context: Context) -> tuple[Agent, Slept]:
+        """The copy as it is after a night, until the next one; in a folder that is gone afterwards."""
+        self.copy.load_state_dict(self.awake.state_dict())
+        # Nobody goes on with a night of an exam that was stopped: it is saved as it ends and not before.
+        alone = {"loggers": (), "checkpoint_every_s": LONG_S}
+        with tempfile.TemporaryDirectory(prefix="devmind-sleep-") as folder:
+            apart = replace(context, out=Path(folder), config=context.config.model_copy(update=alone))
+            slept = sleep(
+                self.copy, memory, apart, earlier=stages_of(self.awake), heads=[HEAD],
+                steps=STEPS.get(self.awake.config.size), rehearsed=self._rehearsed,
+            )  # fmt: skip
+        return self.copy.eval(), slept
+
+
+def night_of(sleeper: Sleeper, context: Context, seed: int) -> Night:
+    """One life and its night; what is shown and asked before it and after it is made once."""
+    agent = sleeper.awake
     of = lives(np.array([seed]), THINGS, HELD_OUT)
     others = lives(exam_seeds(context.episodes(OTHERS), context.seed, "sleep", "others", seed), THINGS, HELD_OUT)
-    memory = remember(agent, of)
-    sleeper = copy.deepcopy(agent)
-    awake, before = questions(agent, of, [memory], VIEWS), questions(agent, of, None, VIEWS)
-    before_others = questions(agent, others, [remember(agent, each) for each in others.singly()], 1)
-    with tempfile.TemporaryDirectory(prefix="devmind-sleep-") as folder:
-        apart = replace(context, out=Path(folder), config=context.config.model_copy(update={"loggers": ()}))
-        slept = sleep(
-            sleeper, memory, apart, earlier=stages_of(agent), heads=[HEAD], steps=STEPS.get(agent.config.size)
-        )
-    sleeper.eval()
-    after = questions(sleeper, of, None, VIEWS)
-    after_others = questions(sleeper, others, [remember(sleeper, each) for each in others.singly()], 1)
-    lost = earlier_skills(sleeper, context, seed) - earlier_skills(agent, context, seed)
+    asked, asked_others = shown(of, VIEWS), shown(others, 1)
+    (memory,), of_others = remember(agent, of), remember(agent, others)
+    awake, before = questions(agent, of, asked, [memory]), questions(agent, of, asked)
+    before_others = questions(agent, others, asked_others, of_others)
+    asleep, slept = sleeper.sleep(memory, context)
+    after = questions(asleep, of, asked)
+    after_others = questions(asleep, others, asked_others, [reopened(each) for each in of_others])
+    lost = earlier_skills(asleep, context, seed) - earlier_skills(agent, context, seed)
     return Night(awake, before, after, slept, after_others - before_others, lost, of.things_met(), others.things_met())
 
 
-def remember(agent: Agent, of: Lives) -> Memory:
-    """A memory in RAM that holds each thing of one life with its name, and is asked a while later."""
-    shown, begun = looks(of, np.arange(of.things)[None], "named", MET_BY), Memory(open_store(None), clock=lambda: 0.0)
-    rows: list[dict[str, Sense]] = [{name: x[0, thing] for name, x in shown.items()} for thing in range(of.things)]
-    percepts = Actor(agent, of.things).encode([Moment(0.0, senses, first=True) for senses in rows])
-    for thing, (senses, keys) in enumerate(zip(rows, keys_of(agent, percepts, MET_BY), strict=True)):
-        begun.write(Moment(0.0, {**senses, "words": NAMES[of.answer[0, thing]]}), keys, importance=1.0)
-    return Memory(begun.store, clock=lambda: ASKED_AFTER_S)
+def shown(of: Lives, views: int) -> list[list[Moment]]:
+    """What is asked: by view, a look at each thing of N lives, [views][N * P]."""
+    return [_looks(of, f"view {view}", ASKED_AFTER_S) for view in range(views)]
 
 
-def questions(agent: Agent, of: Lives, memories: Sequence[Memory] | None, views: int) -> np.ndarray:
-    """Whether each of `views` looks at each thing of N lives is called rightly, float64 [N * P * views].
+def _looks(of: Lives, look: str, time_s: float) -> list[Moment]:
+    """The look of that name at each thing of N lives, [N * P]."""
+    which = np.repeat(np.arange(of.things)[None], len(of.seed), 0)
+    seen = looks(of, which, look, MET_BY)
+    senses: list[dict[str, Sense]] = [{name: x[at] for name, x in seen.items()} for at in np.ndindex(which.shape)]
+    return [Moment(time_s, each, first=True) for each in senses]
+
+
+def remember(agent: Agent, of: Lives) -> list[Memory]:
+    """Of each of N lives a memory in RAM that holds each of its things with its name, and is asked a while later."""
+    rows = _looks(of, "named", 0.0)
+    keys = keys_of(agent, Actor(agent, len(rows)).encode(rows), MET_BY)
+    found = []
+    for life in range(len(of.seed)):
+        begun = Memory(open_store(None), clock=lambda: 0.0)
+        for thing in range(of.things):
+            at = life * of.things + thing
+            said = {**rows[at].senses, "words": NAMES[of.answer[life, thing]]}
+            begun.write(Moment(0.0, said), keys[at], importance=1.0)
+        found.append(reopened(begun))
+    return found
+
+
+def reopened(memory: Memory) -> Memory:
+    """The same entries, which nobody has asked for yet, a while later."""
+    return Memory(memory.store, clock=lambda: ASKED_AFTER_S)
+
+
+def questions(
+    agent: Agent, of: Lives, asked: Sequence[Sequence[Moment]], memories: Sequence[Memory] | None = None
+) -> np.ndarray:
+    """Whether each look at each thing of N lives, `asked` from `shown`, is called rightly, float64 [views * N * P].
 
     On an empty state; with `memories`, one a life, what they bring back is given to the agent.
     """
-    which = np.repeat(np.arange(of.things)[None], len(of.seed), 0)
     each = None if memories is None else [memory for memory in memories for _ in range(of.things)]
     recall = None if each is None else OwnMemories(agent, each, MET_BY)
-    actor, right = Actor(agent, which.size, effectors=(), heads=(HEAD,), recall=recall), []
-    for view in range(views):
-        seen = looks(of, which, f"view {view}", MET_BY)
-        flat = [{name: x[row, at] for name, x in seen.items()} for row, at in np.ndindex(which.shape)]
+    actor, right = Actor(agent, of.answer.size, effectors=(), heads=(HEAD,), recall=recall), []
+    for moments in asked:
         actor.reset()
-        output = actor.act([Moment(ASKED_AFTER_S, senses, first=True) for senses in flat])
+        output = actor.act(moments)
         right.append(output.outputs[HEAD].mode().cpu().numpy() == of.answer.reshape(-1))
     return np.concatenate(right).astype(np.float64)
 

@@ -25,6 +25,7 @@ from devmind.sessions.spoken import CLIP_SAMPLES, Clips, clips, speaker_group
 from stages.reflex.exhibits import wav
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.hear.lesson import CLASSES, as_sound, sounds
+from stages.reflex.left_out import rows_by_tones, tones_left_out
 from stages.reflex.parts import on_trunk
 
 NORMAL_FRAMES = 32
@@ -54,7 +55,7 @@ def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measu
     heard, kind = sounds(context, seeds)
     chosen = _named(agent, "hear", heard)
     right = chosen == kind
-    full = level == "full"
+    full, left = level == "full", tones_left_out(context, "hear", seeds)
     measures = [
         Measure(
             "hear/sounds",
@@ -64,13 +65,16 @@ def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measu
             ceiling=1.0,
             rate=True,
             floors=_sound_floors(context, heard, kind) if full else {},
+            rows=rows_by_tones(agent, left, right) if full else {},
             note=f"the floors were fitted on {context.episodes(FLOOR_CLIPS):,} clips" if full else "",
             exhibits=_sound_exhibits(heard, kind, chosen) if full else (),
             episodes=of_worlds(context.make_world, "nursery", "hear", seeds),
         )
     ]
     if own := on_trunk(agent, "hear"):
-        measures.append(measures[0].of("hear/sounds/hear_trunk", _named(agent, own, heard) == kind))
+        by_itself = _named(agent, own, heard) == kind
+        rows = rows_by_tones(agent, left, by_itself) if full else {}
+        measures.append(measures[0].of("hear/sounds/hear_trunk", by_itself, rows=rows))
     return measures
 
 

@@ -93,7 +93,7 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measur
         rate=True,
         floors=floors,
         rows={f"{_OFF[cue]} off": share(lambda: arcs(agent, "look", [_OFF[cue]]), n // 2)}
-        | _by_looks(agent, trial, right)
+        | _left_out(agent, trial, right)
         if full
         else {},
         reference=_REFERENCES[cue],
@@ -113,7 +113,7 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
         return []
     actor = by_trunk(agent, "look")
     right = (trial.play(lambda: actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
-    rows = _by_looks(agent, trial, right) if full else {}
+    rows = _left_out(agent, trial, right) if full else {}
     own = arc.of(f"{arc.name}/look_trunk", right, answered=actor.counts, note=ARC_SILENCED, rows=rows)
     if not (full and arc.name == "orient/motion"):
         return [own]
@@ -126,9 +126,10 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
     return [replace(own, rows={"memory off": float(alone.mean()), **rows}), gained]
 
 
-def _by_looks(agent: Agent, trial: Trial, right: np.ndarray) -> dict[str, float]:
-    """Rows by looks of what is turned to, where it is seen and not heard."""
-    return {} if trial.level == "orient/sound" else trial.rows_by_looks(agent, right)
+def _left_out(agent: Agent, trial: Trial, right: np.ndarray) -> dict[str, float]:
+    """Rows by looks of what is turned to where it is seen, by tones where it is heard."""
+    by = trial.rows_by_tones if trial.level == "orient/sound" else trial.rows_by_looks
+    return by(agent, right)
 
 
 def _rest(agent: Agent, context: Context, level: str, found: Mapping[str, np.ndarray]) -> list[Measure]:

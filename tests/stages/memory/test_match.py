@@ -15,9 +15,11 @@ from devmind.curriculum.ablation import Control, identity_trunk
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.rehearsal import rehearsals
 from devmind.curriculum.teaching import teach
-from devmind.seeding import exam_seeds
+from devmind.seeding import exam_seeds, lesson_seeds
 from devmind.testing import tiny_agent, tiny_context
-from stages.memory.match import lesson
+from devmind.worlds.nursery.looks import WITHOUT, unheard
+from stages.memory import parts
+from stages.memory.match import exam, lesson
 from stages.memory.match.exam import PAUSE, chosen, nearest
 from stages.memory.match.heads import MatchHead, sureness
 from stages.memory.match.lesson import KINDS, LONGEST_TAUGHT, answers, lesson_batch, longest, shown, things
@@ -145,3 +147,24 @@ def test_a_batch_teaches_the_trunk_and_its_head(agent, tmp_path: Path):
     agent.zero_grad()
     assert {"trunk", "heads"} <= moved
     assert 0 <= float(scalars["right"]) <= 1
+
+
+def test_no_thing_of_a_lesson_sounds_in_a_tone_that_is_left_out_and_a_row_tells_of_those(monkeypatch, tmp_path):
+    for seeds, among, some in ((lesson_seeds(400, "match"), TAUGHT, False), (exam_seeds(400, "match"), HELD_OUT, True)):
+        of = things(seeds, among)
+        assert unheard(of.size_m).any() == some
+        assert np.diff(np.sort(of.size_m, 1)).min() >= (SIZES_M[1] - SIZES_M[0]) / (16 if some else 20)
+    agent, context = tiny_agent(), tiny_context(tmp_path)
+    for sense in ("sight", "sound", "words"):
+        agent.add_encoder(sense)
+    parts.admit(agent)
+    monkeypatch.setattr(exam, "chosen", lambda agent, sense, met, short_term=True: np.zeros(len(met), np.int64))
+    for met, told in (([], 0), (list(WITHOUT), 2)):
+        agent.config.trained_on = met
+        seen, heard = exam.examine(agent, context, "full")
+        rows = {name: value for name, value in heard.rows.items() if name.startswith("of tones")}
+        assert (len(rows), any(name.startswith("of tones") for name in seen.rows)) == (told, False)
+        n = [int(name.rsplit(" ", 1)[1]) for name in rows]
+        if told:
+            assert sum(n) == heard.n
+            assert np.average(list(rows.values()), weights=n) == pytest.approx(heard.values.mean())

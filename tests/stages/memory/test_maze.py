@@ -77,6 +77,42 @@ def test_rooms_of_the_exam_are_all_that_lessons_never_show(tmp_path):
             assert {room[part] for room in lessons} == {room[part] for room in every}
 
 
+def teachers_steps(size, seed):
+    """How many steps its teacher takes in a room, with a steady hand; it arrives."""
+    hallway = rooms.Hallway(size)
+    hallway.begin(seed)
+    for step in range(1, 100):
+        _, reward, ended, *_ = hallway.world.step({"choose": np.array(hallway.teach())})
+        if ended:
+            assert reward > 0
+            return step
+    raise AssertionError("it never arrives")
+
+
+def test_of_sizes_that_no_lesson_has_all_rooms_are_asked_and_the_teacher_has_time_for_them(tmp_path):
+    context = tiny_context(tmp_path)
+    assert not set(rooms.UNSEEN_SIZES) & {size for size in rooms.LONGEST}
+    for size, longest in rooms.UNSEEN_SIZES.items():
+        seeds = rooms.exam_rooms(context.seed, size)
+        asked = {rooms.layout(size, int(seed)) for seed in seeds}
+        assert len(seeds) == len(asked)
+        assert asked == {rooms.layout(size, seed) for seed in range(400)}
+        assert seeds.min() >= EXAM_SEEDS_FROM
+        assert longest == 3 * max(teachers_steps(size, int(seed)) for seed in seeds)
+    left, right = (exam.reached(9, rooms.exam_rooms(0, 9), exam.straight_on(side)) for side in (LEFT, RIGHT))
+    assert (left + right == 1).all()
+
+
+def test_rows_tell_of_sizes_that_no_lesson_has(tmp_path, monkeypatch):
+    """Who goes to the left alone wins half of them, whatever the size."""
+    context = tiny_context(tmp_path)
+    monkeypatch.setattr(exam.short_term, "agent_policy", lambda agent, short_term=True: exam.straight_on(LEFT))
+    small, large = (exam._measure(None, context, "full", name, "") for name in (exam.S7, exam.S13))
+    told = {name: value for name, value in large.rows.items() if "lessons have none" in name}
+    assert told == {f"all {n} rooms of size {size}, of which lessons have none": 0.5 for size, n in ((9, 24), (11, 32))}
+    assert not [name for name in small.rows if "lessons have none" in name]
+
+
 def test_the_exam_plays_every_room_once(tmp_path, monkeypatch):
     context, played = tiny_context(tmp_path), []
     monkeypatch.setattr(exam, "reached", lambda size, seeds, policy: played.append((size, seeds)) or np.ones(1))

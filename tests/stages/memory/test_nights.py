@@ -14,8 +14,12 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.stage import Context
 from devmind.testing import tiny_agent, tiny_context
 from stages.memory import parts
+from stages.memory.fetch import episodes as fetch
 from stages.memory.recall.lesson import THINGS
+from stages.memory.recall.things import NAMES, lives
 from stages.memory.sleep import exam
+from stages.reflex import parts as reflex
+from stages.reflex import together
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +41,16 @@ def examined(
 ) -> dict[str, Measure]:
     """The exam of one who knows names by its store, and behind a night the share `asleep` of things without it."""
     patch.setattr(exam, "NIGHTS", {"tiny": 10})
-    patch.setattr(exam, "remember", lambda agent, of: "a memory")
+    patch.setattr(exam, "remember", lambda agent, of: ["a memory"] * len(of.seed))
+    patch.setattr(exam, "reopened", lambda memory: memory)
+    patch.setattr(exam, "shown", lambda of, views: [()] * views)
     patch.setattr(exam, "sleep", lambda *args, **more: SimpleNamespace(steps=0, asked=0))
 
-    def questions(pupil: Agent, of: Any, memories: Any, views: int) -> np.ndarray:
+    def questions(pupil: Agent, of: Any, asked: Any, memories: Any = None) -> np.ndarray:
         n = of.answer.size
         known = 1.0 if memories is not None else asleep if pupil is not agent else 0.0
         right = (np.arange(n) < round(known * n)).astype(float)
-        return turn(np.tile(right, views))
+        return turn(np.tile(right, len(asked)))
 
     patch.setattr(exam, "questions", questions)
     patch.setattr(exam, "earlier_skills", lambda pupil, context, number: np.full(5, 1.0 if pupil is agent else 0.6))
@@ -74,11 +80,11 @@ def test_what_a_night_costs_is_measured_against_the_agent_that_did_not_sleep(
         forgetful = examined(patch, agent, context, 1.0)
     assert not exam.GATE.judge(forgetful).passed
 
-    def questions(pupil: Agent, of: Any, memories: Any, views: int) -> np.ndarray:
-        return np.full(of.answer.size * views, float(memories is not None and pupil is agent))
+    def questions(pupil: Agent, of: Any, asked: Any, memories: Any = None) -> np.ndarray:
+        return np.full(of.answer.size * len(asked), float(memories is not None and pupil is agent))
 
     monkeypatch.setattr(exam, "questions", questions)
-    night = exam.night_of(agent, context, 10**6)
+    night = exam.night_of(exam.Sleeper(agent), context, 10**6)
     assert night.change.mean() == -1.0
     assert night.after.mean() == 0.0
 
@@ -107,3 +113,45 @@ def test_the_share_of_a_gain_has_the_error_of_the_gain() -> None:
     a, b, c = (x[drawn].mean(1) for x in (awake, before, after))
     assert values.std() / np.sqrt(120) == pytest.approx(((c - b) / (a - b)).std(), rel=0.06)
     np.testing.assert_allclose(exam.shares(awake, before, awake), 1.0)
+
+
+def test_a_second_night_is_what_it_were_alone_and_what_is_rehearsed_is_lived_through_once(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = tiny_agent()
+    for stage in (reflex, parts):
+        stage.admit(agent)
+    agent.config.stages = ["reflex", "memory"]
+    played = list[str]()
+    for module, name in ((fetch, "_lived"), (together, "moved_rows")):
+        plain = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, name=name, plain=plain: played.append(name) or plain(*given))
+    memory, other = (exam.remember(agent, lives(np.array([seed]), THINGS))[0] for seed in (1, 2))
+    sleeper = exam.Sleeper(agent.eval())
+    sleeper.sleep(other, context)
+    once, born = len(played), agent.sha256()
+    assert set(played) == {"_lived", "moved_rows"}
+    second, slept = sleeper.sleep(memory, context)
+    assert len(played) == once
+    alone, slept_alone = exam.Sleeper(agent).sleep(memory, context)
+    assert second.sha256() == alone.sha256() != born == agent.sha256()
+    assert (slept.asked, slept.before, slept.after) == (slept_alone.asked, slept_alone.before, slept_alone.after)
+
+
+def test_a_life_is_remembered_and_asked_among_others_as_it_is_by_itself(agent: Agent) -> None:
+    three, alone = (lives(np.array(seeds), THINGS) for seeds in ([3, 4, 5], [4]))
+    asked, asked_alone = exam.shown(three, 2), exam.shown(alone, 2)
+    mine = slice(THINGS, 2 * THINGS)
+    for one, many in zip(asked_alone, asked, strict=True):
+        for moment, same in zip(one, many[mine], strict=True):
+            assert all((moment.senses[name] == same.senses[name]).all() for name in exam.MET_BY)
+    memories = exam.remember(agent, three)
+    of_one, among = ([*m.get(m.store.facts().ids.tolist())] for m in (*exam.remember(agent, alone), memories[1]))
+    assert [entry.senses["words"] for entry in of_one] == [NAMES[name] for name in alone.answer[0]]
+    for entry, same in zip(of_one, among, strict=True):
+        assert entry.senses["words"] == same.senses["words"]
+        for sense, key in entry.keys.items():
+            np.testing.assert_allclose(key.vector, same.keys[sense].vector, atol=1e-5)
+    answered = exam.questions(agent, three, asked, memories).reshape(2, -1)[:, mine]
+    np.testing.assert_array_equal(answered.reshape(-1), exam.questions(agent, alone, asked_alone, [memories[1]]))
+    assert exam.reopened(memories[1]).now_s == exam.ASKED_AFTER_S

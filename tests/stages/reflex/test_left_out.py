@@ -1,4 +1,4 @@
-"""Rows by looks: of an agent whose lessons left some out, and of no other."""
+"""Rows by looks and by tones: of an agent whose lessons left some out, and of no other."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from devmind import worlds
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.config import load
+from devmind.curriculum.exam import LEFT_OUT, SHOWN
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
-from devmind.worlds.nursery.looks import GROUP
+from devmind.worlds.nursery.looks import GROUP, WITHOUT
 from stages.reflex import left_out, parts
 from stages.reflex.bind import exam as bind
+from stages.reflex.hear import exam as hear
 from stages.reflex.lessons import lessons
 from stages.reflex.orient import exam as orient
 from stages.reflex.reach import exam as reach
@@ -46,7 +48,7 @@ def test_the_rows_part_values_by_the_looks_of_the_target(agent: Agent, context: 
     assert 5 < left.sum() < 25
     rows = left_out.rows_by_looks(agent, left, np.where(left, 0.25, 0.75))
     n = int(left.sum())
-    assert rows == {f"{left_out.LEFT_OUT}, n {n}": 0.25, f"{left_out.SHOWN}, n {60 - n}": 0.75}
+    assert rows == {f"of looks {LEFT_OUT}, n {n}": 0.25, f"of looks {SHOWN}, n {60 - n}": 0.75}
 
 
 def test_who_was_shown_all_looks_once_has_no_such_rows(agent: Agent) -> None:
@@ -57,7 +59,35 @@ def test_who_was_shown_all_looks_once_has_no_such_rows(agent: Agent) -> None:
 
 
 def test_the_first_lesson_of_the_stage_says_what_is_left_out(context: Context) -> None:
-    assert lessons(context)[0].learns_from == (GROUP,)
+    assert lessons(context)[0].learns_from == WITHOUT
+
+
+@pytest.mark.parametrize("level", ["hear", "orient/sound"])
+def test_the_rows_part_values_by_the_tone_of_what_sounds(level: str, agent: Agent, context: Context) -> None:
+    seeds = exam_seeds(200, "tones", "rows")
+    band, sounds = left_out.tones_left_out(context, level, seeds)
+    state = worlds.make("nursery", level, seeds).state()
+    loud = state.present & ((state.loudness > 0) | state.tapping)
+    np.testing.assert_array_equal(sounds, loud.any(1))
+    size = state.size[np.arange(200), loud.argmax(1)]
+    np.testing.assert_array_equal(band[sounds], ((size >= 0.137) & (size < 0.16))[sounds])
+    n, every = int(band[sounds].sum()), int(sounds.sum())
+    assert 10 < n < every / 3
+    for met, told in (([GROUP], False), (list(WITHOUT), True)):
+        agent.config.trained_on = met
+        rows = left_out.rows_by_tones(agent, (band, sounds), np.where(band, 0.25, 0.75) * sounds)
+        assert rows == ({f"of tones {LEFT_OUT}, n {n}": 0.25, f"of tones {SHOWN}, n {every - n}": 0.75} if told else {})
+
+
+def test_exams_of_what_is_heard_print_them_for_arc_and_trunk(agent: Agent, context: Context) -> None:
+    heard = {"hear/sounds", "hear/sounds/hear_trunk", "orient/sound", "orient/sound/look_trunk"}
+    for met, told in (([GROUP], 0), (list(WITHOUT), 2)):
+        agent.config.trained_on = met
+        with torch.no_grad():
+            measures = [*hear.examine_sounds(agent, context, "full"), *orient._orient(agent, context, "full", "sound")]
+        assert {measure.name for measure in measures} == heard
+        for measure in measures:
+            assert len([name for name in measure.rows if name.startswith("of tones")]) == told, measure.name
 
 
 @pytest.mark.parametrize("examine", [bind.examine, orient.examine, reach.examine, track.examine])
