@@ -1,4 +1,6 @@
-"""The head that finds what is named aloud among four pictures, by the trunk's features of what is heard and seen."""
+"""The head that finds what is named aloud among four pictures, by what the trunk makes of what is heard and seen, and
+by the encoders' own tokens beside it.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,9 @@ class Named(Categorical):
 
 
 class NamedHead(Head):
-    """Taps ("trunk:listen", "trunk:sight"): what was heard since the episode began, pooled by learned weights and by
-    the maximum, and each picture's four tokens become vectors of one space; the cosine of the two decides.
+    """Taps ("trunk:listen", "trunk:sight", "listen", "sight"), or the first two of these alone, as agents raised before
+    2026-11-27: what was heard since the episode began, pooled by learned weights and by the maximum, and each picture's
+    four tokens become vectors of one space; the cosine of the two decides.
 
     All that is pooled is a sum or maximum of numbers that are not negative, so an episode begins with zeros. A row of a
     batch is one episode. Silence: a Moment in which nothing is heard leaves it as it was.
@@ -58,14 +61,18 @@ class NamedHead(Head):
 
     def __init__(self, inlet: Inlet, size: int = 48) -> None:
         super().__init__(inlet)
-        width = inlet.width
-        self.hear, self.weigh = nn.Linear(width, width), nn.Linear(width, 1)
+        self.beside = inlet.n_tokens == 2 * (TOKENS + SIDE**2)
+        width, read = inlet.width, inlet.width * (2 if self.beside else 1)
+        self.hear, self.weigh = nn.Linear(read, width), nn.Linear(read, 1)
         self.means = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, size))
-        self.sees = nn.Sequential(nn.Linear(4 * width, width), nn.GELU(), nn.Linear(width, size))
+        self.sees = nn.Sequential(nn.Linear(4 * read, width), nn.GELU(), nn.Linear(width, size))
         self.gain = nn.Parameter(torch.tensor(8.0))
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Named:
-        heard, here = tapped.tokens[..., :TOKENS, :], tapped.present[..., :TOKENS, None]
+        tokens, present = tapped.tokens, tapped.present
+        if self.beside:
+            tokens, present = torch.cat(tokens.chunk(2, -2), -1), present.chunk(2, -1)[0]
+        heard, here = tokens[..., :TOKENS, :], present[..., :TOKENS, None]
         features = F.relu(self.hear(heard)) * here
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
         sums = {"weight": weight.sum(-2), "mean": (weight * features).sum(-2)}
@@ -73,8 +80,8 @@ class NamedHead(Head):
         pooled = since_begun(sums, most, kept, at_once=features.ndim > 3)
         mean = pooled["mean"] / pooled["weight"].clamp_min(1e-6)
         meant = F.normalize(self.means(torch.cat((mean, pooled["most"]), -1)), dim=-1)
-        shown = F.normalize(self.sees(by_picture(tapped.tokens[..., TOKENS:, :])), dim=-1)
-        seen = tapped.present[..., TOKENS:].all(-1)
+        shown = F.normalize(self.sees(by_picture(tokens[..., TOKENS:, :])), dim=-1)
+        seen = present[..., TOKENS:].all(-1)
         fits = (shown @ meant[..., None])[..., 0] * self.gain
         return Named(fits, pooled=pooled, seen=seen, meant=meant, shown=shown)
 

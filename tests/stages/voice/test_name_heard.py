@@ -12,14 +12,17 @@ import torch
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
+from devmind.agent.heads import Inlet
+from devmind.agent.taps import Tapped
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.stage import Context
 from devmind.sessions.written import pictures, split_pictures
 from devmind.testing import tiny_agent, tiny_context
 from stages.voice import parts
+from stages.voice.ear import TOKENS
 from stages.voice.name_heard import exam, lesson
-from stages.voice.name_heard.head import by_picture
+from stages.voice.name_heard.head import NamedHead, by_picture
 from stages.voice.name_heard.shown import as_batch, drawn, views
 from stages.voice.stage import SKILLS, VoiceStage
 
@@ -44,6 +47,28 @@ def test_each_picture_is_in_its_quarter_and_has_its_quarters_tokens() -> None:
     assert [int(corner) for corner in corners] == grey.tolist()
     cells = shown[8::16, 8::16].reshape(1, 16, 1).float()  # as the eye's 4 x 4 tokens lie
     assert torch.equal(by_picture(cells)[0], torch.from_numpy(grey).float()[:, None].expand(4, 4))
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_picture_is_read_in_its_own_tokens_and_beside_them(beside: bool) -> None:
+    """By the trunk's features alone, as agents raised before do, and with the encoders' tokens behind them."""
+    count, at = TOKENS + 16, TOKENS + 5  # the fourth of the tokens of the first picture
+    head = NamedHead(Inlet(8, count * (2 if beside else 1)))
+    assert head.beside == beside
+    tokens = torch.randn(1, 1, count * (2 if beside else 1), 8, generator=torch.Generator().manual_seed(0))
+    present = torch.ones(tokens.shape[:-1], dtype=torch.bool)
+    before = head(Tapped(tokens, present))
+    for where in (at, at + count)[: 2 if beside else 1]:
+        other = tokens.clone()
+        other[:, :, where] += 1
+        after = head(Tapped(other, present))
+        differs = (after.shown != before.shown).any(-1)[0, 0]
+        assert differs.tolist() == [True, False, False, False]
+        assert torch.equal(after.meant, before.meant)
+    heard = tokens.clone()
+    heard[:, :, 0] += 1
+    assert torch.equal(head(Tapped(heard, present)).shown, before.shown)
+    assert not torch.equal(head(Tapped(heard, present)).meant, before.meant)
 
 
 def test_one_of_four_pictures_of_different_kinds_is_named() -> None:
