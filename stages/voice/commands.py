@@ -12,7 +12,6 @@ from devmind.cli.agents import agent_option, taught_agent
 from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError
-from devmind.moment import TICK_HZ
 
 hear = group("Write what is said in a recording, and what kind of sound it is.")
 echo = group("Say a recording again by the codec.")
@@ -70,6 +69,7 @@ def say_again(
         raise ConfigError(f"OUT must be a new .wav file; got '{out}'. Choose another name.")
     from devmind.agent.threads import intra_op_threads
     from devmind.checkpointing.files import write_atomically
+    from devmind.moment import TICK_HZ
     from stages.voice.exhibits import wav
     from stages.voice.listening import moments_of, repeat
     from stages.voice.parts import CODEC, NAME, NEXT_CODE
