@@ -73,13 +73,8 @@ class Coursing:
                 raise LookupError(f"the head '{head}' draws no plan of what is sensed")
             if course.missed:
                 return False
-            self.course, self._asked, self._at, self._marked, self._waited = (
-                course,
-                (head, effector, steps),
-                0.0,
-                0.0,
-                0,
-            )
+            self.course, self._asked = course, (head, effector, steps)
+            self._at, self._marked, self._waited = 0.0, 0.0, 0
         self._at, command = said.along(self.course, self._at)
         self._waited += 1
         if self._at - self._marked > FURTHER:
