@@ -3,7 +3,7 @@
 The searches are made once, when the lesson begins, and every move that they looked at is told of. A page with the
 question and the sentence is learned beside the position and what the search has looked at behind it (the sense
 `lookahead`): by that sense, by the layers that the stage grew and by the sense of positions, as the text head is
-language's and stays as it is. What the trunk makes of the games' positions is held to what it was: their heads read it.
+language's and stays as it is.
 
 By the position alone 0.73 to 0.76 were true of positions that no lesson shows, after 900 steps: the agent guessed what
 its search would find (docs/reasoning.md).
@@ -22,12 +22,11 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch
 from devmind.agent.text import text_loss
 from devmind.curriculum.examining import examination
-from devmind.curriculum.stage import Batches, Context, Lesson, Scalars
+from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
 from stages.reasoning.explain.lines import GAME, QUESTION, asked, line_of, positions, sentence, weighed
-from stages.reasoning.held import HeldFeatures
 
 NAME = "explain"
 STEPS = {"tiny": 10, "nursery": 700, "child": 2000, "adult": 2000}
@@ -36,10 +35,6 @@ ROWS, TINY_ROWS = 64, 8
 MINUTES = 7.0
 SHOWN = ("after", "value", "lookahead")
 """What is kept of the searches (`Moved`)."""
-HELD_POSITIONS, HELD_ROWS = 100, 48
-"""Of each game and length those whose features are held, and how many of all are looked at in a step."""
-HOLDING = 3.0
-"""What their movement counts beside the pages (docs/decisions.md, 2026-11-27)."""
 STRANGERS = 3
 """One of so many pages stands beside another page's position."""
 SENSE_RATE = 5.0
@@ -65,8 +60,7 @@ def lesson(context: Context) -> Lesson:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
 
     steps = STEPS[context.config.size]
-    # Holding the games' features takes the place of rehearsals.
-    return Lesson(NAME, learner, batches, steps, MINUTES, rehearsal_every=0, skills=(NAME,), control=control)
+    return Lesson(NAME, learner, batches, steps, MINUTES, skills=(NAME,), control=control)
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
@@ -90,7 +84,6 @@ class Explaining(MuonLearner):
         # Some hundred positions are soon known by heart.
         super().__init__(agent, self.loss_of, seed=seed, learning_rate=learning_rate, trains=trains, weight_decay=0.1)
         self.shown: dict[str, np.ndarray] = {}
-        self.held = HeldFeatures(HELD_POSITIONS, seed)
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
         """What reads the search is of a kind of its own."""
@@ -103,11 +96,9 @@ class Explaining(MuonLearner):
         }
 
     def begin(self, step: int) -> None:
-        """Search the positions once, and note what is to be held."""
+        """Search the positions once."""
         if not self.shown:
             self.remember()
-        if step == 0:
-            self.held.note(self.agent)
         super().begin(step)
 
     def remember(self) -> None:
@@ -118,14 +109,8 @@ class Explaining(MuonLearner):
         self.shown = {name: getattr(told, name) for name in SHOWN}
 
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Nats a byte of the pages, and how far the games' features have moved."""
-        loss, told = text_loss(agent, self.drawn(batch["update"], batch["rows"]))
-        moved = self.held.moved(agent, HELD_ROWS, self.seed, batch["update"])
-        return loss + HOLDING * moved, {**told, "moved": moved.detach()}
-
-    def rehearse(self, batch: Mapping[str, Any]) -> tuple[Tensor, Scalars]:
-        """The pages alone: who rehearses this teaches the games too."""
-        return text_loss(self.agent, self.drawn(batch["update"], batch["rows"]))
+        """Nats a byte of the pages."""
+        return text_loss(agent, self.drawn(batch["update"], batch["rows"]))
 
     def drawn(self, update: int, rows: int) -> Batch:
         """Positions and their images, with what is said of each."""
@@ -147,11 +132,9 @@ class Explaining(MuonLearner):
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer, and what is to be said."""
-        shown = {name: torch.from_numpy(each) for name, each in self.shown.items()}
-        return super().state_dict() | {"shown": shown, "held": self.held.state_dict()}
+        return super().state_dict() | {"shown": {name: torch.from_numpy(each) for name, each in self.shown.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on with them."""
         super().load_state_dict(state)
         self.shown = {name: each.numpy() for name, each in state["shown"].items()}
-        self.held.load_state_dict(state["held"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from devmind.errors import MomentError
 from devmind.testing import tiny_context
 from stages.reasoning import table as tables
 from stages.reasoning.explain import exam
-from stages.reasoning.explain import lesson as lessons
 from stages.reasoning.explain.lesson import STRANGERS, Explaining, held_out, lesson
 from stages.reasoning.explain.lines import (
     QUESTION,
@@ -27,8 +25,7 @@ from stages.reasoning.explain.lines import (
     weighed,
 )
 from stages.reasoning.explain.lookahead import LookaheadEncoder
-from stages.reasoning.games import GAMES, SIMULATIONS, TICTACTOE
-from stages.reasoning.held import HeldFeatures
+from stages.reasoning.games import SIMULATIONS, TICTACTOE
 
 
 def test_a_line_is_of_its_search_and_every_move_of_it_is_legal(agent: Agent) -> None:
@@ -139,43 +136,6 @@ def test_no_image_of_a_position_of_exams_is_in_lessons(agent: Agent) -> None:
     assert not held_out(shown).any()
     assert held_out(exam.own_moves(agent, 0).after).all()
     assert 0.25 < held_out(positions()).mean() < 0.45
-
-
-def test_features_of_every_game_are_held_as_they_were_noted(agent: Agent) -> None:
-    held = HeldFeatures(4, seed=5)
-    held.note(agent)
-    assert set(held.marks) == set(GAMES)
-    for name, marks in held.marks.items():
-        filled = (marks != 0).sum(-1)
-        assert filled.max() - filled.min() > 0.5 * marks.shape[1], "from the beginning of games to their end"
-        assert len(held.features[name]) == len(marks)
-    agent.eval()
-    assert held.moved(agent, 48, 0).item() < 1e-4, "as they are, but for half precision"
-    with torch.no_grad():
-        for parameter in agent.encoder("position").parameters():
-            parameter.mul_(1.5)
-    moved = held.moved(agent, 48, 0)
-    assert moved.item() > 0.01
-    again = HeldFeatures(4, seed=5)
-    again.load_state_dict(held.state_dict())
-    assert again.moved(agent, 48, 0).item() == moved.item()
-    with torch.no_grad():
-        for parameter in agent.encoder("position").parameters():
-            parameter.div_(1.5)
-
-
-def test_a_lesson_that_holds_them_moves_them_less(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    moved = {}
-    for holding in (0.0, 30.0):
-        monkeypatch.setattr(lessons, "HOLDING", holding)
-        pupil = copy.deepcopy(agent).train()
-        learner = Explaining(pupil, seed=0, learning_rate=1e-3)
-        learner.steps = 40
-        learner.begin(0)
-        for step in range(20):
-            learner.update({"update": step, "rows": 4}, step)
-        moved[holding] = learner.held.moved(pupil.eval(), 200, "asked").item()
-    assert moved[30.0] < 0.5 * moved[0.0]
 
 
 def test_an_images_sentence_is_true_of_the_image_and_of_what_was_looked_at(agent: Agent) -> None:
