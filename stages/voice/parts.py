@@ -83,8 +83,8 @@ def admit(agent: Agent) -> None:
         # It stands by: who repeats all that a microphone hears through a loudspeaker hears himself again.
         agent.add_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME, standby=True)
     if NAMED not in agent.heads:
-        read = (f"trunk:{LISTEN}", f"trunk:{SIGHT}", LISTEN, SIGHT)
-        agent.add_head(NAMED, "head.voice-named", read, effector=PICK, stage=NAME, standby=True)
+        both = (f"trunk:{LISTEN}", f"trunk:{SIGHT}", LISTEN, SIGHT)
+        agent.add_head(NAMED, "head.voice-named", both, effector=PICK, stage=NAME, standby=True)
     more = ((CLEANED, "head.voice-cleaned", CLEAN), (GOES_ON, "head.voice-goes-on", GO_ON))
     for head, part, effector in more:
         if head not in agent.heads:
