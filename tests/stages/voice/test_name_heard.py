@@ -81,6 +81,10 @@ def test_one_of_four_pictures_of_different_kinds_is_named() -> None:
     assert set(of.which.tolist()) == {0, 1, 2, 3}
 
 
+def test_who_hears_another_name_hears_another_digit_though_clips_come_sorted() -> None:
+    assert exam.says_another(np.array([3, 3, 3, 5, 5, 8])).tolist() == [3, 3, 3, 5, 5, 0]
+
+
 def test_lessons_show_no_picture_of_the_exam_and_only_the_head_learns(tmp_path: Path) -> None:
     pupil, context = tiny_agent(3), tiny_context(tmp_path)
     parts.admit(pupil)
