@@ -20,14 +20,13 @@ from devmind.agent.acting import StepOutput, decide
 from devmind.agent.batch import Batch, collate, to_device
 from devmind.agent.beliefs import Beliefs
 from devmind.agent.config import AgentConfig
-from devmind.agent.deeper import each
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.parts import Effector
 from devmind.agent.ring import Ring
 from devmind.agent.slots import SlotState
 from devmind.agent.state import State
-from devmind.agent.taps import Perceived, Percepts, Tapped, raw_vectors, taps_trunk
+from devmind.agent.taps import Perceived, Percepts, Tapped, raw_vectors
 from devmind.agent.thinking import Thinker
 from devmind.agent.tracker import SENSE
 from devmind.errors import CheckpointError, DevmindError, nearest
@@ -91,18 +90,17 @@ class Agent(Thinker):
         """
         names = list(heads)
         taps = [self.tap_of(name) for name in names]
-        trunk = any(taps_trunk(tap) for tap in taps)
         senses, present = to_device(dict(senses), self.device), to_device(dict(present or {}), self.device)
         raw = raw_vectors(senses, present, self.raw_senses)
-        seen = Perceived(self.encode_senses(senses, present, names=self._wanted(taps, trunk)), raw)
-        if trunk:
-            n = len(next(iter(senses.values())))
-            tokens, here, places = self._assemble(seen.encoded, None, (n,))
-            first = torch.ones(n, 1, dtype=torch.bool, device=self.device)
-            deep = each(self._deep(self._sensed(here, places), here.shape[-1], places), lambda one: one[:, None])
-            features = self.trunk(tokens[:, None], here[:, None], first, False, deep)[:, 0]
-            seen.readout = features[:, -1]
-            seen.of_senses = {name: Encoded(features[:, at], here[:, at]) for name, at in places.items()}
+        seen = Perceived(self.encode_senses(senses, present, names=self._wanted(taps)), raw)
+        shared, apart = self._passes(taps)
+        if shared or apart:
+            seen = seen.map(lambda x: x[:, None])
+            first = torch.ones(len(next(iter(senses.values()))), 1, dtype=torch.bool, device=self.device)
+            if shared:
+                self._run_trunk(seen, None, first, short_term=False)
+            self._run_apart(apart, seen, first, short_term=False)
+            seen = seen.map(lambda x: x[:, 0])
         return self.run_heads(names, seen)
 
     # -- tick by tick --------------------------------------------------------------------------------------------
@@ -113,14 +111,15 @@ class Agent(Thinker):
         Args:
             short_term: False switches short-term memory off, as in `forward`.
         """
-        window = self.config.window if short_term else 1
-        ring = Ring(n, window, self.trunk.n_layers, self.device, self.config.window_tokens)
+        window, limit, senses = self.config.window if short_term else 1, self.config.window_tokens, self.apart
+        rings = [Ring(n, window, self.trunk.n_layers, self.device, limit) for _ in range(1 + len(senses))]
         slots = self.trunk.slots if short_term else None
-        return State(ring, slots=None if slots is None else SlotState.empty(n, slots))
+        apart = dict(zip(senses, rings[1:], strict=True))
+        return State(rings[0], slots=None if slots is None else SlotState.empty(n, slots), apart=apart)
 
     def _check(self, state: State, batch: Batch) -> None:
-        config = self.config
-        state.check(len(batch["first"]), self.trunk.n_layers, config.slots or 0, config.window, config.window_tokens)
+        window, limit = self.config.window, self.config.window_tokens
+        state.check(len(batch["first"]), self.trunk.n_layers, self.config.slots or 0, window, limit, self.apart)
 
     @torch.no_grad()
     def encode(self, state: State, moments: Moment | Sequence[Moment] | Batch) -> Percepts:
@@ -233,13 +232,13 @@ class Agent(Thinker):
             )
         state.carry[STREAMED] = torch.full((len(state),), streaming.index(sense) + 1, device=self.device)
         encoded = self.encode_senses({sense: value}, None if present is None else {sense: present})[sense]
-        seen = self._extend_trunk(sense, encoded, state)
+        seen = Perceived({sense: encoded}, of_senses={sense: self._extend(sense, encoded, state.ring)})
         if began is not None:
             seen.encoded = {**began.encoded, **seen.encoded}
         return state, StepOutput(outputs=self.run_heads(heads, seen))
 
     def _streaming(self) -> list[str]:
-        return [name for name in self.sense_order if self.encoder(name).streams]
+        return [name for name in self.entering if self.encoder(name).streams]
 
     def _streamed(self, percepts: Percepts) -> Tensor:
         """Which of the senses that stream is the last one with tokens in each row, int64 [B]; 0: none has any."""

@@ -85,11 +85,11 @@ class ReadoutAttention:
             percepts: what the last step was given.
         """
         weights, heard = self.weights(), self._heard
-        if weights is None or heard is None or sense not in percepts.encoded or not _columns(percepts, sense):
+        order = [name for name in self.agent.entering if name in percepts.encoded]
+        if weights is None or heard is None or sense not in order or not _columns(percepts, sense):
             return None
         # Counted from the end: the readout is last, and only tokens that somebody has are in the trunk.
         end = heard.columns.shape[1] - 1
-        order = [name for name in self.agent.entering if name in percepts.encoded]
         for name in order[order.index(sense) + 1 :]:
             end -= _columns(percepts, name)
         if end < _columns(percepts, sense):

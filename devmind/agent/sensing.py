@@ -88,8 +88,13 @@ class Sensing(nn.Module):
 
     @property
     def entering(self) -> list[str]:
-        """Those of the senses, in their order, whose tokens the trunk gets."""
-        return [sense for sense in self.sense_order if self.encoder(sense).enters]
+        """Those of the senses, in their order, whose tokens stand in a Moment side by side in the trunk."""
+        return [sense for sense in self.sense_order if self.encoder(sense).enters and not self.encoder(sense).apart]
+
+    @property
+    def apart(self) -> list[str]:
+        """Those of the senses, in their order, whose tokens go through the trunk by themselves."""
+        return [sense for sense in self.sense_order if self.encoder(sense).enters and self.encoder(sense).apart]
 
     def encode_senses(
         self,

@@ -16,6 +16,7 @@ from devmind.agent.config import AgentConfig
 from devmind.agent.deeper import Deep, each
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
+from devmind.agent.ring import Ring
 from devmind.agent.senses import Perceiver
 from devmind.agent.sensing import named_seed
 from devmind.agent.state import State
@@ -27,7 +28,6 @@ from devmind.agent.taps import (
     read_tap,
     sense_of,
     tap_parts,
-    tapped_senses,
     taps_trunk,
 )
 from devmind.agent.trunk import Trunk
@@ -114,16 +114,26 @@ class Thinker(Perceiver):
         `short_term` as in `forward`.
         """
         batch, taps = to_device(batch, self.device), list(taps)
-        trunk = any(taps_trunk(tap) for tap in taps)
-        seen = self.encode_batch(batch, self._wanted(taps, trunk))
-        if trunk:
+        seen = self.encode_batch(batch, self._wanted(taps))
+        shared, apart = self._passes(taps)
+        if shared:
             recalled = self.encode_recalled(batch["recalled"]) if "recalled" in batch else None
-            self._run_trunk(seen, recalled, batch["first"], short_term=short_term)
+            self._run_trunk(seen, recalled, batch["first"], short_term)
+        self._run_apart(apart, seen, batch["first"], short_term)
         return seen
 
-    def _wanted(self, taps: Iterable[Tap], trunk: bool) -> set[str]:
-        """The senses that have to be encoded for taps: those of which they read tokens, and all that the trunk gets."""
-        return {sense for tap in taps for sense in tapped_senses(tap)} | set(self.entering if trunk else ())
+    def _passes(self, taps: Iterable[Tap]) -> tuple[bool, list[str]]:
+        """What taps want of the trunk: the pass that most senses share, and those of senses that go by themselves."""
+        parts = {part for tap in taps for part in tap_parts(tap) if taps_trunk(part)}
+        apart = [sense for sense in self.apart if f"trunk:{sense}" in parts]
+        return len(parts) > len(apart), apart
+
+    def _wanted(self, taps: Iterable[Tap]) -> set[str]:
+        """The senses that have to be encoded for taps: those that they name, and all that enter where the trunk's pass
+        is shared.
+        """
+        named = {sense for tap in taps for part in tap_parts(tap) if (sense := sense_of(part)) is not None}
+        return named | set(self.entering if self._passes(taps)[0] else ())
 
     def think(
         self, seen: Perceived, first: Tensor, short_term: bool = True, recalled: Encoded | None = None
@@ -137,7 +147,9 @@ class Thinker(Perceiver):
             recalled: of `encode_recalled`, tokens [B, T, R, D], if anything comes to mind.
         """
         thought = Perceived(dict(seen.encoded), seen.raw)
-        self._run_trunk(thought, recalled, first.to(self.device), short_term=short_term)
+        first = first.to(self.device)
+        self._run_trunk(thought, recalled, first, short_term)
+        self._run_apart([sense for sense in self.apart if sense in seen.encoded], thought, first, short_term)
         return thought
 
     def run_heads(
@@ -246,6 +258,24 @@ class Thinker(Perceiver):
         seen.readout = features[..., -1, :]
         seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
 
+    def _run_apart(self, senses: Iterable[str], seen: Perceived, first: Tensor, short_term: bool = True) -> None:
+        """Fill in the trunk's features of senses that go through it by themselves, where a Batch has them.
+
+        Each has a window of its own, and neither slots nor readout: what else is sensed changes nothing in it.
+        """
+        for sense in senses:
+            if sense not in seen.encoded:
+                continue
+            encoded, places = seen.encoded[sense], {sense: slice(None)}
+            tokens, present = encoded.tokens + self.encoder(sense).type_embedding, encoded.present
+            features = torch.zeros_like(tokens)
+            if bool(present.any()):
+                deep = self._deep(self._sensed(present, places), present.shape[-1], places, closes=False)
+                packed, used = _pack(tokens, present, deep)
+                features = self.trunk(*packed[:2], first, short_term, packed[2], slots=False)
+                features = _unpack(features, tokens.shape, used)
+            seen.of_senses[sense] = Encoded(features, present)
+
     def _step_trunk(
         self,
         seen: Perceived,
@@ -255,7 +285,16 @@ class Thinker(Perceiver):
         closes: bool = True,
         memories: int = RECALLED_BUDGET,
     ) -> None:
-        """The same for one tick, first bool [B]; the Moment stays open unless it `closes`."""
+        """The same for one tick, first bool [B]; the Moment stays open unless it `closes`.
+
+        Senses that go by themselves go first: who listens to the trunk's attention hears the readout's last.
+        """
+        apart = dict[str, Encoded]()
+        for sense, ring in state.apart.items():
+            ring.begin(first)
+            if sense in seen.encoded:
+                apart[sense] = self._extend(sense, seen.encoded[sense], ring)
+            ring.end()
         tokens, present, places = self._assemble(seen.encoded, recalled, first.shape, closes, memories)
         sensed = self._sensed(present, places)
         packed, used = _pack(tokens, present, self._deep(sensed, present.shape[-1], places, closes))
@@ -263,16 +302,17 @@ class Thinker(Perceiver):
         features = _unpack(run(*packed[:2], first, state.ring, state.slots, packed[2]), tokens.shape, used)
         state.ring.sensed |= sensed
         seen.readout = features[..., -1, :] if closes else None
-        seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
+        shared = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
+        seen.of_senses = apart | shared
 
-    def _extend_trunk(self, sense: str, encoded: Encoded, state: State) -> Perceived:
-        """Features of further tokens [B, n, D] of a sense in the open Moment."""
+    def _extend(self, sense: str, encoded: Encoded, ring: Ring) -> Encoded:
+        """Features of further tokens [B, n, D] of a sense in the open Moment of a ring."""
         places = {sense: slice(None)}
-        state.ring.sensed |= self._sensed(encoded.present, places)
-        deep = self._deep(state.ring.sensed, encoded.present.shape[-1], places, closes=False)
+        ring.sensed |= self._sensed(encoded.present, places)
+        deep = self._deep(ring.sensed, encoded.present.shape[-1], places, closes=False)
         packed, used = _pack(encoded.tokens + self.encoder(sense).type_embedding, encoded.present, deep)
-        features = _unpack(self.trunk.extend(*packed[:2], state.ring, packed[2]), encoded.tokens.shape, used)
-        return Perceived({sense: encoded}, of_senses={sense: Encoded(features, encoded.present)})
+        features = _unpack(self.trunk.extend(*packed[:2], ring, packed[2]), encoded.tokens.shape, used)
+        return Encoded(features, encoded.present)
 
     def _end_trunk(self, state: State) -> Tensor:
         """Close the open Moment with its readout: the readout's feature [B, D]."""

@@ -50,7 +50,13 @@ class Trunk(nn.Module):
         return len(self.decoder.layers)
 
     def forward(
-        self, tokens: Tensor, present: Tensor, first: Tensor, short_term: bool = True, deep: Deep = ()
+        self,
+        tokens: Tensor,
+        present: Tensor,
+        first: Tensor,
+        short_term: bool = True,
+        deep: Deep = (),
+        slots: bool = True,
     ) -> Tensor:
         """Features of T consecutive Moments under the window mask; with slots, segment by segment.
 
@@ -58,12 +64,13 @@ class Trunk(nn.Module):
             tokens: [B, T, n, D]; present: bool [B, T, n]; first: bool [B, T].
             short_term: False runs every Moment by itself, without slots.
             deep: of bool [B, T, n], tokens that go through grown layers; by default all do.
+            slots: False: none enter, as the last token of a Moment is no readout.
 
         Returns:
             [B, T, n, D]; rows of absent tokens mean nothing.
         """
         if short_term:
-            return self._run(self.slots, tokens, present, first, deep)
+            return self._run(self.slots if slots else None, tokens, present, first, deep)
         alone = tokens.flatten(0, 1)[:, None], present.flatten(0, 1)[:, None], first.reshape(-1, 1)
         return self._run(None, *alone, each(deep, lambda one: one.flatten(0, 1)[:, None])).reshape(tokens.shape)
 

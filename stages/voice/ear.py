@@ -1,9 +1,10 @@
 """The ear for speech: sound once more, finer, where it comes from one place to one ear.
 
 The ear of earlier stages tells what kind of sound it is and from where, and stays as it is. This one hears a tenth of a
-second with the tenth before it, is taught by the words, and gives two tokens a Moment. It has no part in Moments
-of two ears (the nursery's, whose sounds are placed in a room), so nothing that was learned there changes by it, to the
-bit; a recording, a caregiver's voice and a microphone come over one.
+second with the tenth before it, is taught by the words, and gives two tokens a Moment. They go through the trunk by
+themselves, so nothing that was learned before changes by them, to the bit, and words are heard with something in view
+as in the dark. It has no part in Moments of two ears (the nursery's, whose sounds are placed in a room); a recording, a
+caregiver's voice and a microphone come over one.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class EarEncoder(Encoder):
 
     Args:
         features: one of FEATURES. The map stays log-mel, which other heads read.
+        apart: its tokens go through the trunk by themselves. An agent raised before 2026-11-27 was taught with them
+            among the others.
     """
 
     of = "sound"
@@ -49,8 +52,9 @@ class EarEncoder(Encoder):
     sense_dims: int = 2
     cepstra: Tensor | None
 
-    def __init__(self, width: int, features: str = LOGMEL) -> None:
+    def __init__(self, width: int, features: str = LOGMEL, apart: bool = False) -> None:
         super().__init__(width, n_tokens=TOKENS)
+        self.apart = apart
         if features not in FEATURES:
             raise ConfigError(f"There are no features '{features}' of speech{nearest(features, FEATURES)}")
         cepstra = torch.from_numpy(dct_matrix(CEPSTRA, MELS)) if features == MFCC else None

@@ -68,20 +68,25 @@ def test_a_word_that_goes_on_from_moment_to_moment_is_heard_once(agent: Agent) -
     assert heard == [(0.1, KNOWN[word])]
 
 
-def test_what_two_ears_hear_is_no_speech_and_changes_nothing(agent: Agent) -> None:
-    """The nursery's Moments keep their features to the bit, though the agent has an ear for speech now."""
-    sound = torch.from_numpy(noise(0.6).reshape(1, 3, 2, 1600))
+@pytest.mark.parametrize("ears", [1, 2])
+@torch.inference_mode()
+def test_the_ear_changes_nothing_that_was_there_and_hears_in_view_as_in_the_dark(ears: int) -> None:
+    """Older senses keep their features to the bit; what two ears hear, in the nursery, is no speech."""
+    sound = torch.from_numpy(noise(0.6).reshape(1, 3, 2, 1600))[:, :, :ears]
+    picture = torch.randint(0, 256, (1, 3, 64, 64, 3), dtype=torch.uint8)
     before, after = tiny_agent(), tiny_agent()
-    for one in (before, after):
-        one.add_encoder(parts.SOUND)
+    for sense in (parts.SOUND, parts.SIGHT):
+        before.add_encoder(sense)
     parts.admit(after)
-    with torch.inference_mode():
-        seen = [one.eval().perceive(clip({parts.SOUND: sound}), ["trunk"]) for one in (before, after)]
-    assert not seen[1].encoded[parts.LISTEN].present.any()
+    taps, view = ["trunk", f"trunk:{parts.SOUND}"], {parts.SOUND: sound, parts.SIGHT: picture}
+    seen = [one.eval().perceive(clip(view), taps) for one in (before, after)]
     assert torch.equal(seen[0].readout, seen[1].readout)  # type: ignore[arg-type]
-    with torch.inference_mode():
-        one_ear = after.perceive(clip({parts.SOUND: sound[:, :, :1]}), ["trunk"])
-    assert one_ear.encoded[parts.LISTEN].present.all()
+    assert torch.equal(*(one.of_senses[parts.SOUND].tokens for one in seen))
+    words = [f"trunk:{parts.LISTEN}"]
+    listened = [after.perceive(clip(one), words).of_senses[parts.LISTEN] for one in (view, {parts.SOUND: sound})]
+    assert torch.equal(*(one.tokens for one in listened))
+    assert listened[0].present.all() == (ears == 1)
+    assert listened[0].present.any() == (ears == 1)
 
 
 def test_a_token_hears_nothing_that_comes_later(agent: Agent) -> None:
