@@ -12,11 +12,10 @@ from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM
+from stages.language.grammar.lesson import nats_of, of_pages
 from stages.language.grammar.pairs import KINDS_OF_FAULTS, TRUTH, Pair, pair
-from stages.language.parts import reader
 from stages.language.read.corpus import as_bytes, caregiver
 from stages.language.read.ngrams import WittenBell
-from stages.language.read.pages import padded, page_batch, telling, telling_pieces
 
 NAME = "grammar"
 GATE = Gate([Threshold(NAME, 0.95)])
@@ -25,7 +24,6 @@ EACH = 56
 TOGETHER = 32
 ORDERS = (5, 9, 13)
 """Of the floors' grams."""
-FILLS = b"\n"
 SAME_NATS = 1e-6
 """Pages whose costs are no further apart cost the same: who adds them up in another order is no wiser."""
 
@@ -87,21 +85,8 @@ def judged(asked: Sequence[Pair], told: Telling) -> np.ndarray:
 
 def nats(agent: Agent, texts: list[str]) -> np.ndarray:
     """What each page costs an agent to be told."""
-    encoder = reader(agent)
-    if encoder.pieces is not None:
-        pages = padded([encoder.pieces.encode(text, add_special_tokens=False).ids for text in texts])
-        return np.concatenate([
-            telling_pieces(agent, some).sum(1).double().cpu().numpy() for some in pages.split(TOGETHER)
-        ])  # fmt: skip
-    found = []
-    for start in range(0, len(texts), TOGETHER):
-        rows = [as_bytes(text) for text in texts[start : start + TOGETHER]]
-        longest = -(-max(map(len, rows)) // 8) * 8
-        # A page is told from its beginning, so what fills it up behind its end changes nothing before.
-        full = np.stack([np.frombuffer(bytes(row).ljust(longest, FILLS), np.uint8) for row in rows])
-        each = telling(agent, page_batch(full)).double().cpu().numpy()
-        found += [float(one[: len(row)].sum()) for one, row in zip(each, rows, strict=True)]
-    return np.array(found)
+    groups = [of_pages(texts[start : start + TOGETHER]) for start in range(0, len(texts), TOGETHER)]
+    return np.concatenate([nats_of(agent, group).double().cpu().numpy() for group in groups])
 
 
 def grams(context: Context, order: int) -> Telling:

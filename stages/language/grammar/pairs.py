@@ -11,13 +11,14 @@ beginnings stands in both, as where BLiMP compares one word behind two prefixes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from devmind.seeding import numpy_rng
 from stages.language.caregiver import grammar
 from stages.language.caregiver.grammar import AT, COUNTS, SHOWS, Choices, a, exchange
 from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, Scene, drawn
+from stages.language.caregiver.scene import Pair as Words
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,12 @@ KINDS_OF_FAULTS = (*FAULTS, TWICE)
 """The faults of grammar; an untrue answer is none of them."""
 
 
-def pair(kind: str, *names: int | str) -> Pair:
-    """The minimal pair of a kind of fault about a scene named by `names`; only held-out pairs are spoken of."""
+def pair(kind: str, *names: int | str, of: Sequence[Words] = HELD_OUT) -> Pair:
+    """The minimal pair of a kind of fault about a scene named by `names`, of nothing but the colours and nouns `of`: in
+    exams those that are held out.
+    """
     choices = Choices(numpy_rng("minimal pair", kind, *names))
-    scene = drawn(choices.rng, HELD_OUT)
+    scene = drawn(choices.rng, of)
     told = exchange(scene, choices).splitlines()[: len(scene.things)]
     if kind == TWICE:
         return _told_twice(scene, told[:-1], told[-1], choices)

@@ -13,10 +13,11 @@ from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
 from devmind.testing import tiny_agent
-from stages.language import parts
+from stages.language import lessons, parts
 from stages.language.caregiver.grammar import check_words, talk
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, name_of
 from stages.language.grammar import exam
+from stages.language.grammar import lesson as grammar_lesson
 from stages.language.grammar.pairs import KINDS_OF_FAULTS, TRUTH, TWICE, pair
 from stages.language.read import lesson
 from stages.language.read.pages import page_batch, telling
@@ -129,6 +130,46 @@ def test_held_out_pairs_are_spoken_of_in_the_exam_alone() -> None:
     pages = "".join("".join(pair(kind, number).right) for kind in KINDS_OF_FAULTS for number in range(30))
     assert all(name_of(*pair) in pages for pair in HELD_OUT)
     assert not any(name_of(*pair) in pages for pair in TAUGHT)
+
+
+def test_the_lesson_has_pairs_that_lessons_speak_of_and_none_of_the_exams(context: Context) -> None:
+    batch, rows = grammar_lesson.lesson_batch(context, 0, 40), []
+    for page, length in zip(batch["pieces"].flatten(1).tolist(), batch["length"].tolist(), strict=True):
+        rows.append(bytes(page[:length]).decode())
+        assert set(page[length:]) <= set(grammar_lesson.FILLS)
+    assert not any(name_of(*each) in page for each in HELD_OUT for page in rows)
+    assert {name for page in rows for name in told(page)} == {name_of(*each) for each in TAUGHT}
+    pages = np.array(rows).reshape(40, 2, 2)
+    for right, wrong in pages:
+        assert all(len(set(told(page))) == len(told(page)) for page in right)
+        assert all(told(page)[-1] in told(page)[:-1] for page in wrong)
+    asked = exam.pairs(context, exam.EACH)
+    assert not set(rows) & {page for one in asked for page in (*one.right, *one.wrong)}
+    assert not torch.equal(batch["length"], grammar_lesson.lesson_batch(context, 1, 40)["length"])
+
+
+def test_the_lesson_s_loss_is_of_what_both_right_pages_cost_beside_both_wrong_ones(agent) -> None:
+    asked = [pair(TWICE, "test", number, of=TAUGHT) for number in range(3)]
+    with torch.no_grad():
+        value, told_of_it = grammar_lesson.loss(agent, grammar_lesson.of_pairs(asked))
+        right, wrong = (np.array([exam.nats(agent, list(pages)) for pages in sort])
+                        for sort in ([one.right for one in asked], [one.wrong for one in asked]))  # fmt: skip
+    length = sum(len(page) for one in asked for page in one.right)
+    behind = (right - wrong).sum(1)
+    assert float(told_of_it["nats"]) == pytest.approx(right.sum() / length, rel=1e-4)
+    preferring = grammar_lesson.PREFERRING * np.log1p(np.exp(behind)).mean()
+    assert float(value) == pytest.approx(right.sum() / length + preferring, rel=1e-4)
+    assert float(told_of_it["told apart"]) == pytest.approx((behind < 0).mean())
+
+
+def test_a_pair_goes_along_with_what_is_read_in_place_of_a_page(context: Context) -> None:
+    batch = lessons.batch_in_turn(context, lessons.READ, 1, 32)
+    assert set(batch) == {"read", "grammar"}
+    assert len(batch["read"]["pieces"]) == lessons.PAGES - 1
+    assert len(batch["grammar"]["pieces"]) == 4
+    again = lessons.batch_in_turn(context, lessons.TALK, 1, 32)["grammar"]
+    assert not torch.equal(batch["grammar"]["pieces"][:, 0, :40], again["pieces"][:, 0, :40])
+    assert set(lessons.batch_in_turn(context, lessons.TALK, 0, 32)) == {"answer"}
 
 
 def test_what_fills_a_page_up_costs_nothing(agent) -> None:
