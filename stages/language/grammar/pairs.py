@@ -6,7 +6,7 @@ name that nobody ever said, or a line and more before, which no counting of char
 
 Where a thing is told twice the pages end in different names, and what a name costs by itself must not decide. So such
 a pair is two of them, in which both names trade places: each name ends a right page and a wrong one, and each of the
-beginnings stands in both, as where BLiMP compares one word behind two prefixes (Warstadt et al., 2020, section 4).
+beginnings stands in both, as where one word is compared behind two prefixes (BLiMP: Warstadt et al., 2020).
 """
 
 from __future__ import annotations
