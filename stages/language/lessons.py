@@ -44,15 +44,19 @@ TURNS = {
     ),
 }  # fmt: skip
 """By lesson, what a step is of, again and again; without MiniGrid nobody follows."""
-OF = {"name": name, "answer": answer, "converse": converse, "read": read, "follow": follow, "senses": senses}
+OF = {
+    "name": name,
+    "answer": answer,
+    "converse": converse,
+    "read": read,
+    GRAMMAR: grammar,
+    "follow": follow,
+    "senses": senses,
+}
 LOSSES: dict[str, Loss] = {
     **dict.fromkeys(("name", "answer", "converse"), seeing.loss),
-    **{
-        "read": read.loss,
-        GRAMMAR: grammar.loss,
-        "follow": follow.loss,
-        "senses": JointLoss(senses.LOSSES, senses.WEIGHTS),
-    },
+    **{"read": read.loss, GRAMMAR: grammar.loss, "follow": follow.loss},
+    "senses": JointLoss(senses.LOSSES, senses.WEIGHTS),
 }
 BEFORE = ("read", "follow", "senses")
 _ELSEWHERE = 2_000_000
