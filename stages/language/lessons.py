@@ -2,7 +2,7 @@
 
 What is done with a page is taught batch by batch, in turn: all of it shares the layers that pages go through and the
 head that writes. Taught one after the other, names fell from 0.59 to 0.08 while answers were learned (docs/log.md,
-2026-11-25).
+2026-11-25). Grammar has no turn: a few pairs of pages that differ in a fault go along with what is read.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from stages.language import calling, seeing
 from stages.language.answer import lesson as answer
 from stages.language.converse import lesson as converse
 from stages.language.follow import lesson as follow
+from stages.language.grammar import lesson as grammar
 from stages.language.name import lesson as name
 from stages.language.new_words import lesson as new_words
 from stages.language.read import lesson as read
 from stages.language.senses import lesson as senses
 from stages.language.teaching import taught
 
-READ, TALK = "read", "talk"
+READ, TALK, GRAMMAR = "read", "talk", "grammar"
 STEPS = {
     READ: {"tiny": 32, "nursery": 1080, "child": 5000, "adult": 16000},
     TALK: {"tiny": 32, "nursery": 2080, "child": 6000, "adult": 16000},
@@ -33,6 +34,8 @@ STEPS = {
 MINUTES = {READ: 8.0, TALK: 13.0}
 ROWS, PAGES, LEARNING_RATE = 32, 16, 3e-3
 """Rows of a batch, and pages where they are of a text: those are long."""
+PAIRED = 16
+"""Of so many pages one is given up for a pair of grammar's, whose four pages are short."""
 TURNS = {
     READ: ("read", "read", "follow"),
     TALK: (
@@ -41,10 +44,19 @@ TURNS = {
     ),
 }  # fmt: skip
 """By lesson, what a step is of, again and again; without MiniGrid nobody follows."""
-OF = {"name": name, "answer": answer, "converse": converse, "read": read, "follow": follow, "senses": senses}
+OF = {
+    "name": name,
+    "answer": answer,
+    "converse": converse,
+    "read": read,
+    GRAMMAR: grammar,
+    "follow": follow,
+    "senses": senses,
+}
 LOSSES: dict[str, Loss] = {
     **dict.fromkeys(("name", "answer", "converse"), seeing.loss),
-    **{"read": read.loss, "follow": follow.loss, "senses": JointLoss(senses.LOSSES, senses.WEIGHTS)},
+    **{"read": read.loss, GRAMMAR: grammar.loss, "follow": follow.loss},
+    "senses": JointLoss(senses.LOSSES, senses.WEIGHTS),
 }
 BEFORE = ("read", "follow", "senses")
 _ELSEWHERE = 2_000_000
@@ -60,7 +72,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
 
 def in_turns(context: Context, lesson: str) -> Lesson:
     """A lesson whose batches take turns."""
-    skills = dict.fromkeys(turn for turn in turns(lesson) if turn != senses.NAME) | {"grammar": None}
+    skills = dict.fromkeys(turn for turn in turns(lesson) if turn != senses.NAME) | {GRAMMAR: None}
     more: dict[str, Any] = {"skills": tuple(skills), "learns_from": (read.group(context),)}
     loss = JointLoss(LOSSES, dict.fromkeys(LOSSES, 1.0))
 
@@ -83,7 +95,14 @@ def turns(lesson: str) -> tuple[str, ...]:
 
 
 def batch_in_turn(context: Context, lesson: str, update: int, rows: int) -> dict[str, Any]:
-    """A batch of the part whose turn it is, by its name; of pages of a text there are PAGES for ROWS of others."""
+    """A batch of the part whose turn it is, by its name; of pages of a text there are PAGES for ROWS of others, and of
+    these some are given up for minimal pairs.
+    """
     part, number = turn_of(turns(lesson), update)
     number += _ELSEWHERE if lesson == TALK and part in BEFORE else 0
-    return {part: OF[part].lesson_batch(context, number, max(1, rows * PAGES // ROWS) if part == "read" else rows)}
+    if part != "read":
+        return {part: OF[part].lesson_batch(context, number, rows)}
+    pages = max(1, rows * PAGES // ROWS)
+    pairs = pages // PAIRED
+    paired = {GRAMMAR: grammar.lesson_batch(context, number, pairs)} if pairs else {}
+    return {part: read.lesson_batch(context, number, pages - pairs), **paired}

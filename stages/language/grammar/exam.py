@@ -12,11 +12,10 @@ from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import EXAM_SEEDS_FROM
+from stages.language.grammar.lesson import nats_of, of_pages
 from stages.language.grammar.pairs import KINDS_OF_FAULTS, TRUTH, Pair, pair
-from stages.language.parts import reader
 from stages.language.read.corpus import as_bytes, caregiver
 from stages.language.read.ngrams import WittenBell
-from stages.language.read.pages import padded, page_batch, telling, telling_pieces
 
 NAME = "grammar"
 GATE = Gate([Threshold(NAME, 0.95)])
@@ -25,14 +24,15 @@ EACH = 56
 TOGETHER = 32
 ORDERS = (5, 9, 13)
 """Of the floors' grams."""
-FILLS = b"\n"
+SAME_NATS = 1e-6
+"""Pages whose costs are no further apart cost the same: who adds them up in another order is no wiser."""
 
 Telling = Callable[[list[str]], np.ndarray]
 """Nats float64 [N] of N pages."""
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """One value a pair: 1 where the right page is told with fewer nats, 0.5 where both are told with as many."""
+    """One value a pair: 1 where what is right is told with fewer nats, 0.5 where both are told with as many."""
     each = context.episodes(EACH if level != "glimpse" else max(1, EACH // 5))
     asked = pairs(context, each)
     values, full = judged(asked, lambda texts: nats(agent, texts)), level == "full"
@@ -55,7 +55,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             note=f"{len(KINDS_OF_FAULTS)} kinds of faults, pairs of colour and noun that nobody ever spoke of; ties "
             f"count a half ({int((values == 0.5).sum())} here); '{TRUTH}' is asked beside them and does not count",
             rows=rows,
-            episodes=identities({"text": [one.right + one.wrong for one in asked]}),
+            episodes=identities({"text": texts_of(asked)}),
             exhibits=_mistakes(asked, values) if full else (),
         )
     ]
@@ -66,29 +66,27 @@ def pairs(context: Context, each: int) -> list[Pair]:
     return [pair(kind, EXAM_SEEDS_FROM + context.seed, number) for number in range(each) for kind in KINDS_OF_FAULTS]
 
 
+def texts_of(asked: Sequence[Pair]) -> list[str]:
+    """All pages of each pair, one behind the other."""
+    return ["".join((*one.right, *one.wrong)) for one in asked]
+
+
 def judged(asked: Sequence[Pair], told: Telling) -> np.ndarray:
-    """Of each pair 1 where the right page costs less, 0.5 where both cost the same, float64 [N]."""
-    more = told([one.wrong for one in asked]) - told([one.right for one in asked])
-    return np.where(more == 0, 0.5, (more > 0).astype(float))
+    """Of each pair 1 where what is right costs less, 0.5 where both cost the same, float64 [N]; where a pair has two
+    pages of either sort, it is what these cost together.
+    """
+    begins = np.cumsum([0, *(len(one.right) for one in asked[:-1])])
+    right, wrong = (
+        np.add.reduceat(told([page for pages in sort for page in pages]), begins)
+        for sort in ([one.right for one in asked], [one.wrong for one in asked])
+    )
+    return np.where(np.abs(wrong - right) <= SAME_NATS, 0.5, (wrong > right).astype(float))
 
 
 def nats(agent: Agent, texts: list[str]) -> np.ndarray:
     """What each page costs an agent to be told."""
-    encoder = reader(agent)
-    if encoder.pieces is not None:
-        pages = padded([encoder.pieces.encode(text, add_special_tokens=False).ids for text in texts])
-        return np.concatenate([
-            telling_pieces(agent, some).sum(1).double().cpu().numpy() for some in pages.split(TOGETHER)
-        ])  # fmt: skip
-    found = []
-    for start in range(0, len(texts), TOGETHER):
-        rows = [as_bytes(text) for text in texts[start : start + TOGETHER]]
-        longest = -(-max(map(len, rows)) // 8) * 8
-        # A page is told from its beginning, so what fills it up behind its end changes nothing before.
-        full = np.stack([np.frombuffer(bytes(row).ljust(longest, FILLS), np.uint8) for row in rows])
-        each = telling(agent, page_batch(full)).double().cpu().numpy()
-        found += [float(one[: len(row)].sum()) for one, row in zip(each, rows, strict=True)]
-    return np.array(found)
+    groups = [of_pages(texts[start : start + TOGETHER]) for start in range(0, len(texts), TOGETHER)]
+    return np.concatenate([nats_of(agent, group).double().cpu().numpy() for group in groups])
 
 
 def grams(context: Context, order: int) -> Telling:
@@ -104,14 +102,19 @@ def grams(context: Context, order: int) -> Telling:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Those of the exam's pairs whose right page was said in lessons word for word: int64, at best none."""
+    """Those of the exam's pairs of which a right page was said in lessons word for word: int64, at best none."""
     asked = pairs(context, EACH)
     said = caregiver(context).taught
-    every = identities({"text": [one.right + one.wrong for one in asked]})
-    return every[[one.right in said for one in asked]]
+    every = identities({"text": texts_of(asked)})
+    return every[[any(page in said for page in one.right) for one in asked]]
 
 
 def _mistakes(asked: Sequence[Pair], values: np.ndarray) -> tuple[Exhibit, ...]:
     wrong = np.flatnonzero(values < 1)[:6]
-    return tuple(Exhibit("failure", f"{asked[i].kind}: '{asked[i].wrong.splitlines()[-1]}' was the likelier one than "
-                         f"'{asked[i].right.splitlines()[-1]}'") for i in wrong)  # fmt: skip
+    return tuple(Exhibit("failure", f"{asked[i].kind}: {_last(asked[i].wrong)} was the likelier one than "
+                         f"{_last(asked[i].right)}") for i in wrong)  # fmt: skip
+
+
+def _last(pages: Sequence[str]) -> str:
+    """The lines that pages end in."""
+    return " with ".join(f"'{page.splitlines()[-1]}'" for page in pages)

@@ -3,26 +3,35 @@
 Both tell the same scene, whose pairs of a colour and a noun were never spoken of, and end in one line more. In the
 first kinds a word of it is wrong by what stands beside it. In the last three it is wrong for what was said before a
 name that nobody ever said, or a line and more before, which no counting of characters reaches.
+
+Where a thing is told twice the pages end in different names, and what a name costs by itself must not decide. So such
+a pair is two of them, in which both names trade places: each name ends a right page and a wrong one, and each of the
+beginnings stands in both, as where one word is compared behind two prefixes (BLiMP: Warstadt et al., 2020).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from devmind.seeding import numpy_rng
 from stages.language.caregiver import grammar
 from stages.language.caregiver.grammar import AT, COUNTS, SHOWS, Choices, a, exchange
 from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, Scene, drawn
+from stages.language.caregiver.scene import Pair as Words
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A page that is right, the same with one fault, and which kind of fault it is."""
+    """Pages that are right, the same with one fault each, and which kind of fault it is.
+
+    Attributes:
+        right, wrong: one page each; where a thing is told twice two each, which are judged by what they cost together.
+    """
 
     kind: str
-    right: str
-    wrong: str
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
 
 
 Lines = tuple[str, str]
@@ -74,11 +83,18 @@ def _answer_to_whether(scene: Scene, choices: Choices) -> Lines:
     return f"{question} {answer}", f"{question} {choices.of(AT)}."
 
 
-def _told_twice(scene: Scene, last: str, choices: Choices) -> Lines:
-    """What is told last, and in its place what was told before."""
-    others = [thing.name for thing in scene.things if thing.name not in last]
-    name = next(thing.name for thing in scene.things if thing.name in last)
-    return last, last.replace(a(name), a(choices.of(others)))
+def _told_twice(scene: Scene, told: list[str], last: str, choices: Choices) -> Pair:
+    """What is told last, and in its place what was told before; and the same with both names in each other's place."""
+    others = [a(thing.name) for thing in scene.things if thing.name not in last]
+    name = next(a(thing.name) for thing in scene.things if thing.name in last)
+    other = choices.of(others)
+    right, wrong = (_page([*told, line]) for line in (last, last.replace(name, other)))
+    return Pair(TWICE, (right, _traded(right, name, other)), (wrong, _traded(wrong, name, other)))
+
+
+def _traded(page: str, name: str, other: str) -> str:
+    """A page with two names in each other's place."""
+    return other.join(part.replace(other, name) for part in page.split(name))
 
 
 def _truth(scene: Scene, choices: Choices) -> Lines:
@@ -106,17 +122,22 @@ KINDS_OF_FAULTS = (*FAULTS, TWICE)
 """The faults of grammar; an untrue answer is none of them."""
 
 
-def pair(kind: str, *names: int | str) -> Pair:
-    """The minimal pair of a kind of fault about a scene named by `names`; only held-out pairs are spoken of."""
+def pair(kind: str, *names: int | str, of: Sequence[Words] = HELD_OUT) -> Pair:
+    """The minimal pair of a kind of fault about a scene named by `names`, of nothing but the colours and nouns `of`: in
+    exams those that are held out.
+    """
     choices = Choices(numpy_rng("minimal pair", kind, *names))
-    scene = drawn(choices.rng, HELD_OUT)
+    scene = drawn(choices.rng, of)
     told = exchange(scene, choices).splitlines()[: len(scene.things)]
     if kind == TWICE:
-        lines = _told_twice(scene, told.pop(), choices)
-    else:
-        lines = _begun((_truth if kind == TRUTH else FAULTS[kind])(scene, choices), choices)
-    right, wrong = ("\n".join([*told, line, ""]) for line in lines)
-    return Pair(kind, right, wrong)
+        return _told_twice(scene, told[:-1], told[-1], choices)
+    lines = _begun((_truth if kind == TRUTH else FAULTS[kind])(scene, choices), choices)
+    right, wrong = (_page([*told, line]) for line in lines)
+    return Pair(kind, (right,), (wrong,))
+
+
+def _page(lines: list[str]) -> str:
+    return "\n".join([*lines, ""])
 
 
 def _begun(lines: Lines, choices: Choices) -> Lines:
