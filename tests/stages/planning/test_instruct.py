@@ -29,7 +29,7 @@ from stages.planning.instruct.carrying import Carried
 from stages.planning.instruct.carrying import carried_out as carried_out_once
 from stages.planning.instruct.controller import Controller, Errand
 from stages.planning.instruct.hand_rules import by_pattern
-from stages.planning.instruct.head import InstructHead, Instruction
+from stages.planning.instruct.head import DECLINED, InstructHead, Instruction
 from stages.planning.instruct.reader import Reader
 from stages.planning.instruct.rooms import Rooms
 from stages.planning.instruct.symbols import ANY, DROP_NEXT_TO, GO_TO, OPEN, PICK_UP, Subgoal, as_numbers, from_numbers
@@ -312,6 +312,23 @@ def test_a_word_that_is_not_known_is_named_and_the_instruction_declined(
     told: Any = actor.output.outputs[parts.INSTRUCT]  # type: ignore[union-attr]
     assert told.over.all()
     assert told.answer_to(said).startswith("unknown word 'zorb' in 'go to the zorb ball'")
+
+
+def test_a_page_that_stands_there_is_read_once(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read again at a later Moment, a word that every lesson says was taken for one that nobody knows."""
+    senses, actor, declined = Rooms(PUT_NEXT, lesson_seeds(1, 0, "once")).observe(), instructed(agent), []
+    reader, forward = head_of(agent).reader, head_of(agent).reader.forward
+
+    def doubting(tokens: Any, present: Any) -> Any:
+        plan, unknown = forward(tokens, present)
+        return plan, torch.full_like(unknown, 9.0 if declined else -9.0)
+
+    monkeypatch.setattr(reader, "forward", doubting)
+    for page in ["go to the red ball"] * 3 + ["", "go to the red ball", "go to the red box"]:
+        actor({**senses, "text": [page]}, np.array([not declined]))
+        told: Any = actor.output.outputs[parts.INSTRUCT]  # type: ignore[union-attr]
+        declined.append(bool(told.after["numbers"][0, DECLINED]))
+    assert declined == [False] * 5 + [True]
 
 
 def test_the_lesson_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
