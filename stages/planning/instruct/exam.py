@@ -23,7 +23,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds.minigrid import installed
 from stages.planning import parts
-from stages.planning.instruct import missions
+from stages.planning.instruct import asking, missions
 from stages.planning.instruct.controller import Controller, Errand
 from stages.planning.instruct.hand_rules import by_pattern
 from stages.planning.instruct.head import Instruction
@@ -35,7 +35,9 @@ PUT_NEXT, IN_TURN = f"{NAME}/put next", f"{NAME}/go to in turn"
 LEVELS = {PUT_NEXT: "BabyAI-PutNextLocal-v0", IN_TURN: "BabyAI-GoToSeqS5R2-v0"}
 FURTHER = "BabyAI-SynthS5R2-v0"
 """Six rooms with locked doors, all four kinds of instructions, now and then a thing in the way; no lesson shows it."""
-GATE = Gate([Threshold(PUT_NEXT, 0.60, when_absent="skip"), Threshold(IN_TURN, 0.70, when_absent="skip")])
+GATE = Gate(
+    [Threshold(PUT_NEXT, 0.60, when_absent="skip"), Threshold(IN_TURN, 0.70, when_absent="skip"), *asking.GOALS]
+)
 EPISODES, FEW = 200, 40
 FOLLOWED = 10
 """Rooms of language's follow, which is told the mission every tick and hears of no end: each lasts all of its ticks."""
@@ -126,10 +128,10 @@ def done(
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share of missions that are done in each level; nothing without MiniGrid."""
+    """The share of missions that are done in each level, and how rightly is asked; nothing without MiniGrid."""
     if not installed():
         return []
-    return [_of_level(agent, context, level, name) for name in LEVELS]
+    return [*(_of_level(agent, context, level, name) for name in LEVELS), *asking.examine(agent, context, level)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -24,7 +24,7 @@ from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.worlds import minigrid
 from devmind.worlds.minigrid import env_of, installed, lent
 from stages.planning import parts
-from stages.planning.instruct import exam, lesson, missions, symbols
+from stages.planning.instruct import asking, exam, lesson, missions, symbols
 from stages.planning.instruct.carrying import Carried
 from stages.planning.instruct.carrying import carried_out as carried_out_once
 from stages.planning.instruct.controller import Controller, Errand
@@ -422,6 +422,7 @@ def test_who_knows_the_plans_passes_and_shuffled_plans_fall(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
+    monkeypatch.setattr(asking, "examine", lambda agent, context, level: [])  # tests/stages/planning/test_asking.py
 
     def of(by: Any) -> dict[str, Measure]:
         monkeypatch.setattr(exam, "by_agent", lambda agent, without=(): by)
@@ -441,7 +442,8 @@ def test_an_untaught_agent_fails_and_the_exam_has_floors_and_rows(agent: Agent, 
     context = tiny_context(tmp_path, "exam.episodes_scale=0.05")
     measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
     assert not exam.GATE.judge(measures).passed
-    for measure in measures.values():
+    assert set(measures) == {*exam.LEVELS, asking.ASKS, asking.ANSWERED}
+    for measure in (measures[name] for name in exam.LEVELS):
         assert {"random plan", "a pattern by hand", "an untaught agent"} <= set(measure.floors)
         assert measure.rows["the true plan"] > 0.85
         assert measure.rows["text off"] == 0.0
