@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from devmind.acting.lacking import Inquiry, lacking
 from devmind.acting.recall import PAGE
 from devmind.acting.taught_words import answers_by_looks
 from devmind.agent.plans import Lack
@@ -46,7 +47,7 @@ class Questions:
         self.life = life
         self.wanted: Wanted | None = None
         self._held: dict[str, Any] = {}
-        self._lacks, self._since_s, self._count = "", 0.0, 0
+        self._inquiry, self._count = Inquiry(), 0
 
     def about_held(self, time_s: float, named: Mapping[str, Named]) -> None:
         """Ask what is held up, when it does not know it; somebody watches this tick."""
@@ -72,15 +73,17 @@ class Questions:
     def about_told(self, tick: Tick) -> None:
         """Ask what the head that decided in this tick lacks, when it has looked for it in vain; once, aloud where there
         is a voice."""
-        lack, now_s = lacking(tick) if self.life.asking.on else None, tick.moment.time_s
-        question = "" if lack is None else lack.question
-        if question != self._lacks:
-            self._lacks, self._since_s, self.wanted = question, now_s, None
-        if lack is not None and self.wanted is None and now_s - self._since_s >= lack.looks_s:
+        page = tick.moment.senses.get(PAGE)
+        told = page if isinstance(page, str) else ""
+        lack = lacking(tick.output, told) if self.life.asking.on else None
+        is_due = self._inquiry.is_due(lack, tick.moment.time_s)
+        if self._inquiry.asked is None:
+            self.wanted = None
+        if is_due and lack is not None:
             self._count += 1
             self.wanted = Wanted(self._count, lack)
             self.life.note("asked", self.wanted.note())
-            self.life.say_aloud(question)
+            self.life.say_aloud(lack.question)
 
     def answer(self, text: str) -> str:
         """The page that stands there from the next Moment on, as what a head asked about it is answered so.
@@ -101,14 +104,3 @@ class Questions:
         """What is asked now, for the page: `asks` of what is held up, `wants` of what it was told."""
         held = {"asks": self._held} if self.life.asking.question is not None else {}
         return held | ({"wants": self.wanted.note()} if self.wanted else {})
-
-
-def lacking(tick: Tick) -> Lack | None:
-    """What the first head that decided in this tick, and lacks anything, would have to be told."""
-    page = tick.moment.senses.get(PAGE)
-    for heads in tick.output.answered.values():
-        for name in [name for name, count in heads.items() if count and name in tick.output.outputs]:
-            lack = tick.output.outputs[name].lacks(page if isinstance(page, str) else "")
-            if lack is not None:
-                return lack
-    return None

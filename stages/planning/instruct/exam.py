@@ -23,18 +23,21 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds.minigrid import installed
 from stages.planning import parts
-from stages.planning.instruct import missions
+from stages.planning.instruct import asking, missions
 from stages.planning.instruct.controller import Controller, Errand
 from stages.planning.instruct.hand_rules import by_pattern
+from stages.planning.instruct.head import Instruction
 from stages.planning.instruct.lesson import NAME, VIEWS
-from stages.planning.instruct.rooms import Rooms, begun
+from stages.planning.instruct.rooms import TEXT, Rooms, begun
 from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, NOUNS, PICK_UP, Plan, Subgoal, from_numbers
 
 PUT_NEXT, IN_TURN = f"{NAME}/put next", f"{NAME}/go to in turn"
 LEVELS = {PUT_NEXT: "BabyAI-PutNextLocal-v0", IN_TURN: "BabyAI-GoToSeqS5R2-v0"}
 FURTHER = "BabyAI-SynthS5R2-v0"
 """Six rooms with locked doors, all four kinds of instructions, now and then a thing in the way; no lesson shows it."""
-GATE = Gate([Threshold(PUT_NEXT, 0.60, when_absent="skip"), Threshold(IN_TURN, 0.70, when_absent="skip")])
+GATE = Gate(
+    [Threshold(PUT_NEXT, 0.60, when_absent="skip"), Threshold(IN_TURN, 0.70, when_absent="skip"), *asking.GOALS]
+)
 EPISODES, FEW = 200, 40
 FOLLOWED = 10
 """Rooms of language's follow, which is told the mission every tick and hears of no end: each lasts all of its ticks."""
@@ -55,6 +58,10 @@ class Instructed:
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         return self.actor(senses, first)
 
+    def keep(self, index: np.ndarray) -> None:
+        """Go on with these rooms alone."""
+        self.actor.keep(index)
+
     @property
     def told(self) -> Any:
         """What the head said last."""
@@ -63,10 +70,11 @@ class Instructed:
 
     @property
     def over(self) -> np.ndarray | None:
-        """Of the head that carries errands out; a head without one never says so."""
+        """Of the head that carries errands out; a head without one never says so. Who sees nothing does nothing."""
         if self.head != parts.INSTRUCT or self.actor.output is None:
             return None
-        return np.asarray(self.told.over.cpu().numpy())
+        over: np.ndarray = self.told.over.cpu().numpy()
+        return np.ones_like(over) if parts.BOARD in self.actor.without else over
 
 
 class Planned:
@@ -78,6 +86,10 @@ class Planned:
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         seen = zip(self.errands, truth(senses[parts.BOARD]), strict=True)
         return {parts.CHOOSE: np.array([self.controller.act(errand, reading) for errand, reading in seen])}
+
+    def keep(self, index: np.ndarray) -> None:
+        """Go on with these rooms alone."""
+        self.errands = [self.errands[row] for row in index]
 
     @property
     def over(self) -> np.ndarray:
@@ -101,12 +113,14 @@ def done(
     found = []
     for at in range(0, len(seeds), TOGETHER):
         rooms = Rooms(name, seeds[at : at + TOGETHER], None if said is None else said[at : at + TOGETHER], every)
-        policy, earned = by(rooms), np.zeros(rooms.num_envs)
+        policy, earned, settled = by(rooms), np.zeros(rooms.num_envs), np.zeros(rooms.num_envs, bool)
         with stepping_threads():
-            for tick in rollout(policy, rooms):
-                earned += tick.reward
+            for tick in rollout(policy, rooms, sparing=True, done=settled):
+                earned += np.where(settled, 0.0, tick.reward)  # who is left out does not choose what is done
                 over = getattr(policy, "over", None)
-                if over is not None and (over | tick.ended).all():
+                if over is not None:
+                    settled[tick.asked] |= over
+                if (settled | tick.ended).all():
                     break  # nothing will be done any more
         rooms.close()
         found.append(earned > 0)
@@ -114,10 +128,10 @@ def done(
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share of missions that are done in each level; nothing without MiniGrid."""
+    """The share of missions that are done in each level, and how rightly is asked; nothing without MiniGrid."""
     if not installed():
         return []
-    return [_of_level(agent, context, level, name) for name in LEVELS]
+    return [*(_of_level(agent, context, level, name) for name in LEVELS), *asking.examine(agent, context, level)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -127,21 +141,17 @@ def taught(context: Context, n: int) -> np.ndarray:
     return np.concatenate([begun(name, seeds) for name in names])
 
 
-def declined(agent: Agent, name: str, seeds: np.ndarray, said: Sequence[str]) -> np.ndarray:
+def heard(agent: Agent, senses: Senses, said: Sequence[str]) -> Instruction:
+    """What the agent makes of instructions, each in the first Moment of a room."""
+    policy = Instructed(agent)
+    policy({**senses, TEXT: list(said)}, np.ones(len(said), bool))
+    told: Instruction = policy.told
+    return told
+
+
+def declined(agent: Agent, senses: Senses, said: Sequence[str]) -> np.ndarray:
     """Whether each of these instructions is declined when it is said in a room, bool [N]."""
-    policy, rooms = Instructed(agent), Rooms(name, seeds, said)
-    policy(rooms.observe(), np.ones(len(seeds), bool))
-    rooms.close()
-    return np.asarray(policy.told.declined.cpu().numpy())
-
-
-def read(agent: Agent, name: str, seeds: np.ndarray) -> tuple[list[Plan], list[Plan]]:
-    """What the agent takes each room's mission to come to, and what it does come to."""
-    policy, rooms = Instructed(agent), Rooms(name, seeds)
-    policy(rooms.observe(), np.ones(len(seeds), bool))
-    found = [from_numbers(plan) for plan in policy.told.symbols().cpu().numpy()]
-    rooms.close()
-    return found, rooms.plans()
+    return np.asarray(heard(agent, senses, said).declined.cpu().numpy())
 
 
 def _of_level(agent: Agent, context: Context, level: str, name: str) -> Measure:
@@ -149,10 +159,11 @@ def _of_level(agent: Agent, context: Context, level: str, name: str) -> Measure:
     seeds = exam_seeds(context.episodes(EPISODES, level), context.seed, name)
     values = done(where, seeds, by_agent(agent))
     few = seeds[: context.episodes(FEW)]
+    by_plan = done(where, seeds, lambda rooms: Planned(rooms.plans())) if full else values
     return Measure(
         name, "done as told", values, chance=0.0, ceiling=1.0, rate=True, episodes=begun(where, seeds),
-        floors=_floors(agent, context, name, seeds, few) if full else {},
-        rows=_rows(agent, context, name, seeds, values, few) if full else {},
+        floors=_floors(agent, context, name, seeds, few, by_plan) if full else {},
+        rows=_rows(agent, context, name, seeds, values, few, by_plan) if full else {},
         reference="BabyAI 1.0 by imitation: 0.992 in PutNextLocal, 0.954 in GoToSeq, from 245,000 and more "
         "demonstrations (from memory)",
         note=f"{where}, new rooms, said once; a pattern by hand reads these missions without an error, as all of them "
@@ -160,18 +171,31 @@ def _of_level(agent: Agent, context: Context, level: str, name: str) -> Measure:
     )  # fmt: skip
 
 
-def _floors(agent: Agent, context: Context, name: str, seeds: np.ndarray, few: np.ndarray) -> dict[str, float]:
+def _floors(
+    agent: Agent, context: Context, name: str, seeds: np.ndarray, few: np.ndarray, by_plan: np.ndarray
+) -> dict[str, float]:
     where, rng = LEVELS[name], numpy_rng(context.seed, name, "plans")
     newborn = parts.untaught(agent)
     found = {
         "random plan": done(where, seeds, lambda rooms: Planned([_by_chance(name, rng) for _ in rooms.missions])),
-        "a pattern by hand": done(where, seeds, lambda rooms: Planned([by_pattern(said) for said in rooms.missions])),
+        "a pattern by hand": _by_hand(where, seeds, by_plan),
         "an untaught agent": done(where, few, by_agent(newborn)),
     }
     if head := next((one for one in FOLLOWS if one in agent.heads), None):
         follow: By = lambda rooms: Instructed(agent, head=head)  # noqa: E731
         found[f"language's follow ({FOLLOWED} rooms)"] = done(where, few[:FOLLOWED], follow, every=1)  # as taught
     return {rule: float(values.mean()) for rule, values in found.items()}
+
+
+def _by_hand(where: str, seeds: np.ndarray, by_plan: np.ndarray) -> np.ndarray:
+    """Whether the plan that a pattern reads is done: as the true one (`by_plan`) wherever it is that one."""
+    rooms = Rooms(where, seeds)
+    wrong = np.array([by_pattern(said) != plan for said, plan in zip(rooms.missions, rooms.plans(), strict=True)])
+    rooms.close()
+    found = by_plan.copy()
+    if wrong.any():
+        found[wrong] = done(where, seeds[wrong], lambda rooms: Planned([by_pattern(said) for said in rooms.missions]))
+    return found
 
 
 def _by_chance(name: str, rng: np.random.Generator) -> Plan:
@@ -186,24 +210,30 @@ def _by_chance(name: str, rng: np.random.Generator) -> Plan:
 
 
 def _rows(
-    agent: Agent, context: Context, name: str, seeds: np.ndarray, values: np.ndarray, few: np.ndarray
+    agent: Agent,
+    context: Context,
+    name: str,
+    seeds: np.ndarray,
+    values: np.ndarray,
+    few: np.ndarray,
+    by_plan: np.ndarray,
 ) -> dict[str, float]:
     where, rng = LEVELS[name], numpy_rng(context.seed, name, "words")
     rooms = Rooms(where, seeds)
-    told, plans = rooms.missions, rooms.plans()
+    told, plans, senses = rooms.missions, rooms.plans(), rooms.observe()
     rooms.close()
-    mine, true = read(agent, where, seeds)
+    mine = [from_numbers(plan) for plan in heard(agent, senses, told).symbols().cpu().numpy()]
     invented = [missions.with_word(said, missions.made_up(rng, exam=True), rng)[0] for said in told]
     english = [missions.with_word(said, str(rng.choice(missions.OTHER_WORDS)), rng)[0] for said in told]
     found = {
-        "the true plan": float(done(where, seeds, lambda rooms: Planned(rooms.plans())).mean()),
-        "plans right": float(np.mean([one == other for one, other in zip(mine, true, strict=True)])),
+        "the true plan": float(by_plan.mean()),
+        "plans right": float(np.mean([one == other for one, other in zip(mine, plans, strict=True)])),
         "text off": float(done(where, few, by_agent(agent, [parts.TEXT])).mean()),
         "board off": float(done(where, few, by_agent(agent, [parts.BOARD])).mean()),
         "another room's mission": float(done(where, few, by_agent(agent), [*told[1 : len(few)], told[0]]).mean()),
-        "declined, of missions with a made-up word": float(declined(agent, where, seeds, invented).mean()),
-        "declined, of missions with an English word": float(declined(agent, where, seeds, english).mean()),
-        "declined wrongly": float(declined(agent, where, seeds, told).mean()),
+        "declined, of missions with a made-up word": float(declined(agent, senses, invented).mean()),
+        "declined, of missions with an English word": float(declined(agent, senses, english).mean()),
+        "declined wrongly": float(declined(agent, senses, told).mean()),
     }
     apart = np.array([missions.pair_held_out(plan) for plan in plans])
     if apart.any():

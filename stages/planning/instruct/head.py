@@ -6,7 +6,7 @@ exams and in replay alike. Reading is learned, of words and of views; how a plan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -24,18 +24,18 @@ from devmind.algorithms.grid_cells import CLASSES, SIDE
 from devmind.algorithms.grid_map import EXTENT, Map
 from devmind.algorithms.grid_walker import DONE
 from devmind.errors import ConfigError
-from stages.planning.instruct import symbols
+from stages.planning.instruct import lacks, symbols
 from stages.planning.instruct.controller import Controller, Errand
 from stages.planning.instruct.reader import Reader
 from stages.planning.instruct.symbols import END, LENGTH, SYMBOLS
 
 MAP = "cells"
-NUMBERS = ("instructed", "declined", "at", "stuck", "action", "carried", "slips")
-"""What is kept of an errand beside plan, map and pose; `action` is one more than the action, 0 before the first."""
-INSTRUCTED, DECLINED, AT, STUCK, ACTION, CARRIED, SLIPS = range(len(NUMBERS))
-ARTICLES = ("a", "an", "the")
-LOOKS_S = 1.0
-"""So long it looks for a thing before it asks where one is."""
+NUMBERS = ("instructed", "declined", "at", "stuck", "action", "carried", "slips", "place")
+"""What is kept of an errand beside plan, map, pose and page; `action` is one more than the action, 0 before the first;
+`place` is the number of the token that is likeliest of a word that is not known."""
+INSTRUCTED, DECLINED, AT, STUCK, ACTION, CARRIED, SLIPS, PLACE = range(len(NUMBERS))
+SAME = 1e-3
+"""Pages whose sums lie no further apart are the same one."""
 DOUBT = 0.5
 """A mission is declined where a token is more likely than this of a word that is not known."""
 
@@ -50,6 +50,7 @@ class Instruction(Output):
             bool [..., K].
         cells: logits [..., 49, classes] of what stands in the cells of the view; seen: bool [...], is there one.
         before, after: what was kept (`InstructHead.nothing`).
+        page: float64 [..., D], by which pages are told apart; None reads each one anew.
     """
 
     head: InstructHead
@@ -60,6 +61,7 @@ class Instruction(Output):
     seen: Tensor
     before: Mapping[str, Tensor] | None = None
     after: dict[str, Tensor] = field(default_factory=dict)
+    page: Tensor | None = None
 
     @property
     def heard(self) -> Tensor:
@@ -115,13 +117,17 @@ class Instruction(Output):
         head, n = self.head, len(self.seen)
         before = self.before or head.nothing(n)
         kept = {name: np.array(value.cpu()) for name, value in before.items()}
-        heard, declined, seen, plan, reading = (
-            value.cpu().numpy() for value in (self.heard, self.declined, self.seen, self.symbols(), self.reading())
+        news = self._news(before)
+        heard, declined, places, seen, plan, reading = (
+            value.cpu().numpy()
+            for value in (news, self.declined, self._places(), self.seen, self.symbols(), self.reading())
         )
+        if self.page is not None:
+            kept["page"] = torch.where(news[:, None], self.page, before["page"].to(self.page)).cpu().numpy()
         for row in range(n):
             numbers = kept["numbers"][row]
             if heard[row]:
-                numbers[INSTRUCTED], numbers[DECLINED] = 1, declined[row]
+                numbers[[INSTRUCTED, DECLINED, PLACE]] = 1, declined[row], places[row]
             errand = head.errand(kept, row)
             if heard[row]:
                 errand.begin(() if declined[row] else symbols.from_numbers(plan[row]))
@@ -129,6 +135,21 @@ class Instruction(Output):
                 head.controller.act(errand, reading[row])
             head.keep(errand, kept, row)
         self.after = {name: torch.from_numpy(value).to(self.seen.device) for name, value in kept.items()}
+
+    def _news(self, before: Mapping[str, Tensor]) -> Tensor:
+        """Who was told another thing than what is kept, bool [B]. A page that stands there is read once: what the trunk
+        makes of it later hangs on all that was seen meanwhile, which no lesson shows."""
+        if self.page is None:
+            return self.heard
+        told = before["numbers"][:, INSTRUCTED].to(self.page.device) > 0
+        apart = (self.page - before["page"].to(self.page)).abs().amax(-1)
+        return self.heard & ~(told & (apart < SAME))
+
+    def _places(self) -> Tensor:
+        """The number of the token that is likeliest of a word that is not known, int64 [...]."""
+        if not self.unknown.shape[-1]:
+            return torch.zeros(self.unknown.shape[:-1], dtype=torch.int64, device=self.unknown.device)
+        return self.unknown.masked_fill(~self.text, -torch.inf).argmax(-1)
 
     def kept(self) -> dict[str, Tensor]:
         """The errand: see `InstructHead.nothing`."""
@@ -177,9 +198,9 @@ class Instruction(Output):
 
     def unknown_word(self, text: str, row: int = 0) -> str:
         """Which word of an instruction is likeliest not to be known."""
+        place = int(self.after["numbers"][row, PLACE]) if self.after else int(self._places().flatten()[row])
         # Tokens are bytes, "a page begins" first; with others the first of them still tells about where.
-        odds = self.unknown.flatten(0, -2)[row].masked_fill(~self.text.flatten(0, -2)[row], -torch.inf)
-        at = min(max(0, int(odds.argmax()) - 1), max(0, len(text) - 1))
+        at = min(max(0, place - 1), max(0, len(text) - 1))
         begin = text.rfind(" ", 0, at + 1) + 1
         return text[begin:].split(" ", maxsplit=1)[0].strip(",.") or text
 
@@ -190,17 +211,8 @@ class Instruction(Output):
         if not page or not kept["numbers"][row, INSTRUCTED]:
             return None
         if kept["numbers"][row, DECLINED]:
-            word = self.unknown_word(page, row)
-            return Lack(f"What is '{word}'?", lambda answer: " ".join(_in_place(page, word, answer.strip())))
-        errand = self.head.errand(kept, row)
-        goal = errand.lacks
-        if goal is None:
-            return None
-        held = goal.verb == symbols.DROP_NEXT_TO and errand.at > 0
-        left = symbols.as_instruction(errand.plan[errand.at - held :])
-        looks_s, looked = (0.0, "I have looked wherever I can come to") if errand.stuck else (LOOKS_S, "I look for one")
-        question = f"Where is a {goal.kind}? {looked}."
-        return Lack(question, lambda answer: f"{answer.strip(' .')}, then {left}", looks_s)
+            return lacks.of_word(page, self.unknown_word(page, row))
+        return lacks.of_place(self.head.errand(kept, row))
 
     def _done(self) -> tuple[Tensor, Tensor]:
         lead = self.seen.shape
@@ -215,18 +227,8 @@ class Instruction(Output):
         plan, unknown, text, cells, seen = (
             value.flatten(0, lead) for value in (self.plan, self.unknown, self.text, self.cells, self.seen)
         )
-        return Instruction(self.head, plan, unknown, text, cells, seen)
-
-
-def _in_place(page: str, word: str, answer: str) -> Iterator[str]:
-    """The words of a page, with an answer in the place of one of them, and of its article where it brings its own."""
-    said = page.split(" ")
-    for number, one in enumerate(said):
-        after = said[number + 1].strip(",.") if number + 1 < len(said) else ""
-        if one.strip(",.") == word:
-            yield answer + one[len(one.rstrip(",.")) :]
-        elif not (after == word and one in ARTICLES and answer.split(" ", maxsplit=1)[0] in ARTICLES):
-            yield one
+        page = None if self.page is None else self.page.flatten(0, lead)
+        return Instruction(self.head, plan, unknown, text, cells, seen, page=page)
 
 
 class InstructHead(Head):
@@ -275,11 +277,14 @@ class InstructHead(Head):
         cells = self.read(view[..., :SIDE, :SIDE].flatten(-2).mT)
         seen = tapped.present[..., 2 * k :].any(-1)
         parts = (plan.unflatten(0, lead), unknown.unflatten(0, lead), present.unflatten(0, lead), cells, seen)
-        return Instruction(self, *parts, before=kept)
+        order = 1 + torch.arange(k, device=tokens.device, dtype=torch.float64)
+        page = (order[:, None] * tokens[:, k : 2 * k]).sum(1).unflatten(0, lead)
+        return Instruction(self, *parts, before=kept, page=page)
 
     def nothing(self, n: int) -> dict[str, Tensor]:
         """What is kept of N rows without an errand: plan int64 [N, LENGTH, 3]; the map's cells int8 [N, side, side]
-        and looked bool [N, side, side, 4]; pose int64 [N, 3]; numbers int64 [N, 7] (NUMBERS).
+        and looked bool [N, side, side, 4]; pose int64 [N, 3]; numbers int64 [N, 8] (NUMBERS); page float64 [N, D], the
+        sum of the page's own tokens, each by its number.
         """
         return {
             "plan": torch.zeros(n, LENGTH, len(SYMBOLS), dtype=torch.int64),
@@ -287,6 +292,7 @@ class InstructHead(Head):
             "looked": torch.zeros(n, EXTENT, EXTENT, 4, dtype=torch.bool),
             "pose": torch.zeros(n, 3, dtype=torch.int64),
             "numbers": torch.zeros(n, len(NUMBERS), dtype=torch.int64),
+            "page": torch.zeros(n, self.inlet.width, dtype=torch.float64),
         }
 
     @staticmethod

@@ -62,9 +62,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """
     counts: dict[str, dict[str, int]] = {}
     n = GLIMPSE if level == "glimpse" else EPISODES
-    ours: dict[str, Came] = {}
-    for what in HAPPENS:
-        ours |= _gone(agent, context, n, [what], counts)
+    ours = _gone(agent, context, n, HAPPENS, counts)
     others: dict[str, dict[str, Came]] = {}
     if level == "full":
         new = place(Agent(agent.config), context.device).eval()
@@ -165,10 +163,8 @@ def _gone(
     rooms = {name: seeds for what in happens for name, seeds in _seeds(context, n, what).items()}
     actor = Actor(agent, sum(map(len, rooms.values())), effectors=[WALK])
     came = walk(actor, context, rooms, lambda: said(actor), TICKS.get(context.config.size), fixed, believes)
-    for effector, heads in ({} if counts is None else actor.counts).items():
-        mine = counts.setdefault(effector, {})  # type: ignore[union-attr]
-        for head, number in heads.items():
-            mine[head] = mine.get(head, 0) + number
+    if counts is not None:
+        counts |= actor.counts
     return {what: Came.joined([one for name, one in came.items() if name.endswith(what)]) for what in happens}
 
 

@@ -29,7 +29,8 @@ from devmind.worlds.world_room import WorldRoom
 from stages.planning import parts
 from stages.planning.instruct import symbols
 from stages.planning.instruct.controller import Errand
-from stages.planning.instruct.head import INSTRUCTED, LOOKS_S, InstructHead, Instruction
+from stages.planning.instruct.head import INSTRUCTED, InstructHead, Instruction
+from stages.planning.instruct.lacks import LOOKS_S
 from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, OPEN, PICK_UP, Subgoal
 
 pytestmark = pytest.mark.skipif(not installed(), reason=minigrid.MISSING)

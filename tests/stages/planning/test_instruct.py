@@ -24,12 +24,12 @@ from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.worlds import minigrid
 from devmind.worlds.minigrid import env_of, installed, lent
 from stages.planning import parts
-from stages.planning.instruct import exam, lesson, missions, symbols
+from stages.planning.instruct import asking, exam, lesson, missions, symbols
 from stages.planning.instruct.carrying import Carried
 from stages.planning.instruct.carrying import carried_out as carried_out_once
 from stages.planning.instruct.controller import Controller, Errand
 from stages.planning.instruct.hand_rules import by_pattern
-from stages.planning.instruct.head import InstructHead, Instruction
+from stages.planning.instruct.head import DECLINED, InstructHead, Instruction
 from stages.planning.instruct.reader import Reader
 from stages.planning.instruct.rooms import Rooms
 from stages.planning.instruct.symbols import ANY, DROP_NEXT_TO, GO_TO, OPEN, PICK_UP, Subgoal, as_numbers, from_numbers
@@ -314,6 +314,23 @@ def test_a_word_that_is_not_known_is_named_and_the_instruction_declined(
     assert told.answer_to(said).startswith("unknown word 'zorb' in 'go to the zorb ball'")
 
 
+def test_a_page_that_stands_there_is_read_once(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read again at a later Moment, a word that every lesson says was taken for one that nobody knows."""
+    senses, actor, declined = Rooms(PUT_NEXT, lesson_seeds(1, 0, "once")).observe(), instructed(agent), []
+    reader, forward = head_of(agent).reader, head_of(agent).reader.forward
+
+    def doubting(tokens: Any, present: Any) -> Any:
+        plan, unknown = forward(tokens, present)
+        return plan, torch.full_like(unknown, 9.0 if declined else -9.0)
+
+    monkeypatch.setattr(reader, "forward", doubting)
+    for page in ["go to the red ball"] * 3 + ["", "go to the red ball", "go to the red box"]:
+        actor({**senses, "text": [page]}, np.array([not declined]))
+        told: Any = actor.output.outputs[parts.INSTRUCT]  # type: ignore[union-attr]
+        declined.append(bool(told.after["numbers"][0, DECLINED]))
+    assert declined == [False] * 5 + [True]
+
+
 def test_the_lesson_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
     stage.admit(agent)
@@ -405,6 +422,7 @@ def test_who_knows_the_plans_passes_and_shuffled_plans_fall(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
+    monkeypatch.setattr(asking, "examine", lambda agent, context, level: [])  # tests/stages/planning/test_asking.py
 
     def of(by: Any) -> dict[str, Measure]:
         monkeypatch.setattr(exam, "by_agent", lambda agent, without=(): by)
@@ -424,7 +442,8 @@ def test_an_untaught_agent_fails_and_the_exam_has_floors_and_rows(agent: Agent, 
     context = tiny_context(tmp_path, "exam.episodes_scale=0.05")
     measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
     assert not exam.GATE.judge(measures).passed
-    for measure in measures.values():
+    assert set(measures) == {*exam.LEVELS, asking.ASKS, asking.ANSWERED}
+    for measure in (measures[name] for name in exam.LEVELS):
         assert {"random plan", "a pattern by hand", "an untaught agent"} <= set(measure.floors)
         assert measure.rows["the true plan"] > 0.85
         assert measure.rows["text off"] == 0.0

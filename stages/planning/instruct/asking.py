@@ -1,0 +1,239 @@
+"""Asking, examined: does one who is instructed ask when, and only when, it has to; is it the right question; and is the
+instruction done once it is answered.
+
+What is asked, and when, is decided as in a life (`devmind.acting.lacking`), a tick of these rooms being a tenth of a
+second. Who answers sees the whole room, and says what the word means, or which door comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from devmind.acting import Actor, Senses, rollout
+from devmind.acting.lacking import Inquiry, lacking
+from devmind.acting.rollout import Actions
+from devmind.agent.agent import Agent
+from devmind.agent.plans import Lack
+from devmind.agent.threads import stepping_threads
+from devmind.algorithms.grid_cells import truth
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Threshold
+from devmind.curriculum.stage import Context
+from devmind.seeding import exam_seeds, numpy_rng
+from stages.planning import parts
+from stages.planning.instruct import lacks, missions
+from stages.planning.instruct.controller import Controller, Errand
+from stages.planning.instruct.hand_rules import by_pattern
+from stages.planning.instruct.lesson import NAME
+from stages.planning.instruct.open_questions import CASES, FAR, OF_CASE, OPEN, WORD, AnsweringRooms, Case, cases
+from stages.planning.instruct.rooms import TEXT
+
+ASKS, ANSWERED = f"{NAME}/asks", f"{NAME}/done once answered"
+GOALS = [Threshold(name, 0.90, goal=True, when_absent="skip") for name in (ASKS, ANSWERED)]
+EPISODES, FEW = 200, 24
+"""Half of them leave something open."""
+TICK_S, TICKS = 0.1, 150
+"""How long a tick lasts by the clock that says when one has looked for long enough; after how many a room is cut."""
+
+
+class Player(Protocol):
+    """A `Policy` in rooms that says of each row what it lacks."""
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        """What is done."""
+        ...
+
+    def lacks(self, page: str, row: int) -> Lack | None:
+        """What it would have to be told first."""
+        ...
+
+    def keep(self, index: np.ndarray) -> None:
+        """Go on with these rows alone."""
+        ...
+
+
+By = Callable[[int], Player]
+"""Who is instructed, in so many rooms."""
+
+
+class Instructed(Actor):
+    """The agent that is instructed."""
+
+    def lacks(self, page: str, row: int) -> Lack | None:
+        """What it lacks, as a life finds it."""
+        assert self.output is not None
+        return lacking(self.output, page, row)
+
+
+class ByHand:
+    """A rule with eyes that never err: it knows every word of the grammar, and reads it by a pattern."""
+
+    def __init__(self, n: int) -> None:
+        self.controller, self.errands, self.unknown = Controller(), [Errand() for _ in range(n)], [""] * n
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        """Read what is said, and go on."""
+        for row, page in enumerate(senses[TEXT]):
+            if page:
+                words = [word.strip(",") for word in page.split(" ")]
+                self.unknown[row] = next((word for word in words if word not in missions.WORDS), "")
+                self.errands[row].begin(by_pattern(page))
+        seen = zip(self.errands, truth(senses[parts.BOARD]), strict=True)
+        return {parts.CHOOSE: np.array([self.controller.act(errand, reading) for errand, reading in seen])}
+
+    def lacks(self, page: str, row: int) -> Lack | None:
+        """A word that is not of the grammar, or where a thing is."""
+        unknown = self.unknown[row]
+        return lacks.of_word(page, unknown) if unknown else lacks.of_place(self.errands[row])
+
+    def keep(self, index: np.ndarray) -> None:
+        """Go on with these rows alone."""
+        self.errands = [self.errands[row] for row in index]
+        self.unknown = [self.unknown[row] for row in index]
+
+
+def by_agent(agent: Agent) -> By:
+    """The agent that is instructed."""
+    return lambda n: Instructed(agent, n, effectors=[parts.CHOOSE], standing={parts.CHOOSE: (parts.INSTRUCT,)})
+
+
+class _Questioning:
+    """A policy that lets a player act, and what it asks be answered, as a life does (`live/questions.py`)."""
+
+    def __init__(self, player: Player, rooms: AnsweringRooms, answers: bool) -> None:
+        self.player, self.rooms, self.answers = player, rooms, answers
+        self.rows, self.tick = np.arange(rooms.num_envs), 0
+        self.inquiries = [Inquiry() for _ in self.rows]
+        self.asked: list[list[str]] = [[] for _ in self.rows]
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        done = self.player(senses, first)
+        for at, row in enumerate(self.rows.tolist()):
+            lack = self.player.lacks(self.rooms.pages[row], at)
+            if self.inquiries[row].is_due(lack, self.tick * TICK_S) and lack is not None:
+                self.asked[row].append(lack.question)
+                if self.answers:
+                    self.rooms.answer(row, lack)
+        self.tick += 1
+        return done
+
+    def keep(self, index: np.ndarray) -> None:
+        self.player.keep(index)
+        self.rows = self.rows[index]
+
+
+@dataclass(frozen=True)
+class Went:
+    """How a case went.
+
+    Attributes:
+        asked: the questions, in order.
+        done: whether what was meant was done, and nothing asked on the way that had not to be.
+    """
+
+    asked: tuple[str, ...]
+    done: bool
+
+    def is_right(self, case: Case) -> bool:
+        """Whether it asked nothing where nothing is open, and the right question first where something is."""
+        return bool(self.asked) == bool(case.question) and case.has_to(self.asked[:1])
+
+
+def gone(given: Sequence[Case], by: By, answers: bool = True) -> list[Went]:
+    """Let somebody be instructed in the rooms of cases, until each is done or something was asked that had not to be.
+
+    Args:
+        answers: whether somebody answers.
+    """
+    rooms = AnsweringRooms(list(given))
+    questioning = _Questioning(by(len(given)), rooms, answers)
+    done, settled = np.zeros((2, len(given)), bool)
+    with stepping_threads():
+        for tick in rollout(questioning, rooms, TICKS, sparing=True, done=settled):
+            wrong = [not case.has_to(asked) for asked, case in zip(questioning.asked, given, strict=True)]
+            done |= (tick.reward > 0) & ~np.array(wrong)
+            settled |= done | tick.ended | wrong
+            if settled.all():
+                break
+    rooms.close()
+    return [Went(tuple(asked), bool(one)) for asked, one in zip(questioning.asked, done, strict=True)]
+
+
+def drawn(context: Context, n: int) -> list[Case]:
+    """Some `n` cases of an exam."""
+    seeds = exam_seeds(n * OF_CASE, context.seed, NAME, "asking")
+    return cases(seeds, numpy_rng(context.seed, NAME, "asking"))
+
+
+def examine(agent: Agent, context: Context, level: str) -> list[Measure]:
+    """Whether it asks when, and only when, it has to; and whether what it asked about is done once it is answered."""
+    given = drawn(context, context.episodes(EPISODES, level))
+    went = gone(given, by_agent(agent))
+    is_open = np.array([one.case in OPEN for one in given])
+    right = np.array([one.is_right(case) for one, case in zip(went, given, strict=True)], np.float64)
+    done = np.array([one.done and one.is_right(case) for one, case in zip(went, given, strict=True)], np.float64)
+    floors: dict[str, dict[str, float]] = {ASKS: {}, ANSWERED: {}}
+    rows: dict[str, dict[str, float]] = {ASKS: {}, ANSWERED: {}}
+    if level == "full":
+        floors = _floors(agent, context, given)
+        rows = _rows(given, went, right, done)
+    met = np.array([one.episode for one in given])
+    return [
+        Measure(
+            ASKS, "asked what it had to, and nothing else", right, chance=float(np.mean(~is_open)), ceiling=1.0,
+            rate=True, episodes=met, floors=floors[ASKS], rows=rows[ASKS],
+            note="half of the instructions leave something open: an unknown word, or where a thing is that is far "
+            "away; the first question has to be about just that. Who never asks is right of the other half",
+        ),
+        Measure(
+            ANSWERED, "asked rightly, and done", done[is_open], chance=0.0, ceiling=1.0, rate=True,
+            episodes=met[is_open], floors=floors[ANSWERED], rows=rows[ANSWERED],
+            note=f"of what left something open, within {TICKS} ticks; the answer is what the word means, or the door "
+            "that comes first",
+        ),
+    ]  # fmt: skip
+
+
+def _floors(agent: Agent, context: Context, given: Sequence[Case]) -> dict[str, dict[str, float]]:
+    few = given[: context.episodes(FEW)]
+    is_open = np.array([one.case in OPEN for one in few])
+    found: dict[str, dict[str, float]] = {
+        ASKS: {
+            "never asks": float(np.mean([not one.question for one in given])),
+            "always asks what a word of the page is, by chance": float(
+                np.mean([1 / len(one.said.split(" ")) if one.case == WORD else 0.0 for one in given])
+            ),
+            "always asks where the thing is": float(np.mean([one.case == FAR for one in given])),
+        },
+        ANSWERED: {},
+    }
+    for name, by, answers in (
+        ("an untaught agent", by_agent(parts.untaught(agent)), True),
+        ("a rule by hand, with eyes that never err", ByHand, True),
+        ("asks, and nobody answers", by_agent(agent), False),
+    ):
+        went = gone(few, by, answers)
+        right = np.array([one.is_right(case) for one, case in zip(went, few, strict=True)])
+        if answers:
+            found[ASKS][name] = float(right.mean())
+        found[ANSWERED][name] = float((right & [one.done for one in went])[is_open].mean())
+    return found
+
+
+def _rows(
+    given: Sequence[Case], went: Sequence[Went], right: np.ndarray, done: np.ndarray
+) -> dict[str, dict[str, float]]:
+    """By case; and how often is asked where something has to be."""
+    of = {case: np.array([one.case == case for one in given]) for case in CASES}
+    rows = {ASKS: {case: float(right[which].mean()) for case, which in of.items()}}
+    rows[ANSWERED] = {case: float(done[of[case]].mean()) for case in OPEN}
+    asked = np.array([len(one.asked) for one in went])
+    rows[ANSWERED] |= {f"questions, {case}": float(asked[of[case]].mean()) for case in OPEN}
+    rows[ASKS]["done, of what leaves nothing open"] = float(
+        np.mean([one.done for one, case in zip(went, given, strict=True) if case.case not in OPEN])
+    )
+    return rows
