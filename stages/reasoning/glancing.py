@@ -144,7 +144,7 @@ class CostLearner(GlancingLearner):
 def hand_over(agent: Agent, sense: str, heads: Mapping[str, str], batches: Iterable[Batch]) -> None:
     """Make heads on the trunk answer as glances do: tokens as a linear map of features, then the glance's reader.
 
-    The map is by least squares, with a ridge of RIDGE, over the tokens of `sense` in `batches`.
+    The map is by least squares, with a ridge of RIDGE, over the tokens of `sense` in `batches`, all in float32.
 
     Args:
         heads: by the name of the trunk's head that of the one which reads the tokens of `sense` alone.
@@ -153,9 +153,11 @@ def hand_over(agent: Agent, sense: str, heads: Mapping[str, str], batches: Itera
     squares, products = torch.zeros(width + 1, width + 1).double(), torch.zeros(width + 1, width).double()
     for batch in batches:
         batch = to_device(batch, agent.device)
-        seen = agent.encode_batch(batch, {sense})
-        tokens = seen.encoded[sense].tokens
-        features = agent.think(seen, batch["first"]).of_senses[sense].tokens
+        # A map in closed form is blurred by what a lesson on a card is computed in.
+        with torch.autocast(agent.device.type, enabled=False):
+            seen = agent.encode_batch(batch, {sense})
+            tokens = seen.encoded[sense].tokens
+            features = agent.think(seen, batch["first"]).of_senses[sense].tokens
         x = torch.cat((features, torch.ones_like(features[..., :1])), -1).flatten(0, -2).double().cpu()
         squares += x.T @ x
         products += x.T @ tokens.flatten(0, -2).double().cpu()

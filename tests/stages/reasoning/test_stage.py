@@ -17,7 +17,7 @@ from devmind.testing import check_learner, tiny_agent, tiny_context
 from devmind.testing.parts import check_rehearsed
 from stages.reasoning.games import CONNECT4
 from stages.reasoning.lessons import FORMED, OFTEN, selfplay_lesson
-from stages.reasoning.selfplay import SelfPlay, SelfPlayByMuon
+from stages.reasoning.selfplay import SelfPlayByMuon
 from stages.reasoning.stage import ReasoningStage
 
 SELF_PLAY_OF_MINUTES = pytest.param("othello", marks=[pytest.mark.slow, pytest.mark.timeout(900)])
@@ -66,16 +66,14 @@ def test_a_configuration_names_how_self_play_searches_and_what_is_told_in_hindsi
     assert learners["review"].of["tictactoe"].play == play, "it is rehearsed as it was taught"
 
 
-@pytest.mark.parametrize(
-    ("size", "by", "kind"), [("nursery", "rollouts", SelfPlayByMuon), ("child", "gumbel", SelfPlay)]
-)
-def test_connect_4_is_taught_by_rollouts_where_processors_teach(size: str, by: str, kind: type, tmp_path) -> None:
+@pytest.mark.parametrize(("size", "by"), [("nursery", "rollouts"), ("child", "gumbel")])
+def test_connect_4_is_taught_by_rollouts_where_processors_teach(size: str, by: str, tmp_path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     ReasoningStage().admit(agent)
     context = replace(context, config=load(size, sets=["device=cpu"]))
     lesson = selfplay_lesson(context, CONNECT4, rows=8, learning_rate=1e-3, minutes=1.0)
     learner = lesson.make_learner(agent, context)
-    assert (learner.play.by, type(learner)) == (by, kind)
+    assert (learner.play.by, type(learner)) == (by, SelfPlayByMuon)
 
 
 @pytest.mark.parametrize(
