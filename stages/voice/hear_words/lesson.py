@@ -22,7 +22,7 @@ from stages.voice.parts import WRITTEN, trained, trained_without_trunk
 from stages.voice.transcript import ctc, within
 from stages.voice.utterances import alike, groups, shares, sources, where
 
-STEPS = {"tiny": 8, "nursery": 700, "child": 6000, "adult": 20_000}
+STEPS = {"tiny": 8, "nursery": 1200, "child": 6000, "adult": 20_000}
 BY_ITSELF = 0.5
 """What missing the words weighs, beside missing what the arc says of each frame."""
 
@@ -31,7 +31,7 @@ def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     return gradient_lesson(
         context, "words", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
-        steps=STEPS, rows=24, learning_rate=2e-3, minutes=2.9, trains=trained, prefetch=True, learner=MuonLearner,
+        steps=STEPS, rows=24, learning_rate=2e-3, minutes=1.5, trains=trained, prefetch=True, learner=MuonLearner,
         control_trains=trained_without_trunk, skills=("hear_words",), learns_from=groups(context), undoes_earlier=False,
     )  # fmt: skip
 
