@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from devmind.errors import WorldError
 from devmind.seeding import numpy_rng
 from devmind.worlds.memory_len import distractors, whole_number
 from devmind.worlds.rules import Outcome, Struct
@@ -29,7 +30,7 @@ _MOVES = np.array([[1, 0], [0, 1], [-1, 0], [0, -1], [0, 0]])
 class TMazeState(Struct):
     """goal int64 [N], +1 or -1; x, y int64 [N] where the child is; tick int64 [N]; reward float32 [N] of the last step.
 
-    shown bool [N]: the sign is seen now. distractors float32 [N, length + 2], by tick.
+    shown bool [N]: the sign is seen now. distractors float32 [N, the longest length + 2], by tick. length int64 [N].
     """
 
     goal: np.ndarray
@@ -39,23 +40,29 @@ class TMazeState(Struct):
     reward: np.ndarray
     shown: np.ndarray
     distractors: np.ndarray
+    length: np.ndarray
 
 
 class TMazeRules:
     """`signal` is [at the junction or beyond it, sign at the start or side at the end, distractors between];
     `choose` ahead, up, back, down.
 
-    The level is the corridor's length L, as text. A step behind the straight walk costs 0.1 / L, the goal earns 1.
+    The level is the corridor's length L, as text, or the shortest and the longest, as '93-108', of which each seed has
+    one by chance. A step behind the straight walk costs 0.1 / L, the goal earns 1.
 
     Raises:
-        WorldError: the level is no positive whole number.
+        WorldError: the level is no positive whole number, nor two of them that rise.
     """
 
     name = "tmaze"
 
     def __init__(self, level: str = "10") -> None:
-        self.level, self.length = level, whole_number(level, self.name)
-        self.horizon = self.length + 1
+        first, between, last = level.partition("-")
+        self.level, self.shortest = level, whole_number(first, self.name)
+        self.longest = whole_number(last, self.name) if between else self.shortest
+        if self.longest < self.shortest:
+            raise WorldError(f"Of the lengths '{level}' of the world '{self.name}' the first one is the longer.")
+        self.horizon = self.longest + 1
         self.observation_space = spaces.Dict({"signal": spaces.Box(-1.0, 1.0, (2,), np.float32)})
         self.action_space = spaces.Dict({"choose": spaces.Discrete(4)})
 
@@ -63,8 +70,11 @@ class TMazeRules:
         """One fair side a seed; the child stands at the sign."""
         goal = np.array([2 * numpy_rng(self.name, int(seed)).integers(2) - 1 for seed in seeds], np.int64)
         n, zeros = len(seeds), np.zeros(len(seeds), np.int64)
-        unmeant = distractors(self.name, seeds, self.length + 2)
-        return TMazeState(goal, zeros, zeros.copy(), zeros.copy(), np.zeros(n, np.float32), np.ones(n, bool), unmeant)
+        unmeant = distractors(self.name, seeds, self.longest + 2)
+        more = [numpy_rng(self.name, "length", int(seed)).integers(self.horizon - self.shortest) for seed in seeds]
+        length = self.shortest + np.array(more, np.int64).reshape(n)
+        rewards, shown = np.zeros(n, np.float32), np.ones(n, bool)
+        return TMazeState(goal, zeros, zeros.copy(), zeros.copy(), rewards, shown, unmeant, length)
 
     def legal(self, state: TMazeState) -> Mapping[str, np.ndarray]:
         """All moves are legal; into a wall none is made."""
@@ -74,32 +84,33 @@ class TMazeRules:
         """One move; an ended child stays and earns nothing."""
         chosen = np.asarray(actions.get("choose", np.full(len(state), 4)))
         move = _MOVES[np.where((chosen >= 0) & (chosen < 4), chosen, 4)]
-        going = state.tick <= self.length
+        length = state.length
+        going = state.tick <= length
         x, y = state.x + move[:, 0], state.y + move[:, 1]
-        corridor = (y == 0) & (x >= 0) & (x <= self.length)
-        free = going & (corridor | ((x == self.length) & (np.abs(y) == 1)))
+        corridor = (y == 0) & (x >= 0) & (x <= length)
+        free = going & (corridor | ((x == length) & (np.abs(y) == 1)))
         x, y = np.where(free, x, state.x), np.where(free, y, state.y)
         tick = state.tick + going
-        last = going & (tick == self.length + 1)
+        last = going & (tick == length + 1)
         late = going & ~last & (x < tick)
-        reward = np.where(last, y == state.goal, late * (-PENALTY / self.length)).astype(np.float32)
+        reward = np.where(last, y == state.goal, late * (-PENALTY / length)).astype(np.float32)
         unseen = np.zeros(len(state), bool)
-        return TMazeState(state.goal.copy(), x, y, tick, reward, unseen, state.distractors.copy())
+        return TMazeState(state.goal.copy(), x, y, tick, reward, unseen, state.distractors.copy(), length.copy())
 
     def outcome(self, state: TMazeState) -> Outcome:
         """The episode is over after L + 1 steps, by its own rules."""
-        ended = state.tick > self.length
+        ended = state.tick > state.length
         return Outcome(state.reward.copy(), ended, np.zeros_like(ended))
 
     def observe(self, state: TMazeState) -> dict[str, Any]:
         """float32 [N, 2]."""
-        at_end = state.x == self.length
+        at_end = state.x == state.length
         unmeant = state.distractors[np.arange(len(state)), state.tick]
         told = np.where(at_end, state.y, np.where(state.shown, state.goal, unmeant))
         return {"signal": np.stack((at_end, told), 1).astype(np.float32)}
 
     def truth(self, state: TMazeState) -> dict[str, np.ndarray]:
         """`choice` int64 [N] of a teacher who knows the goal; `asked` bool [N]: memory decides; `told` int64 [N]."""
-        asked = (state.x == self.length) & (state.y == 0)
+        asked = (state.x == state.length) & (state.y == 0)
         turn = np.where(state.goal > 0, UP, DOWN)
         return {"choice": np.where(asked, turn, AHEAD), "asked": asked, "told": (state.goal > 0).astype(np.int64)}

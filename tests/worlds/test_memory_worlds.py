@@ -86,6 +86,21 @@ def test_dawdling_in_the_t_maze_costs_and_does_not_show_the_sign_again():
     assert ticks == 11
 
 
+def test_corridors_between_two_lengths_have_each_of_them_and_their_own_junction():
+    rules, seeds = TMazeRules("5-8"), np.arange(60)
+    total, ticks = played(rules, 60, lambda senses, truth, tick: truth["choice"])
+    np.testing.assert_allclose(total, 1.0, atol=1e-5)
+    assert ticks == 9
+    state = rules.initial(seeds)
+    assert set(state.length.tolist()) == {5, 6, 7, 8}
+    np.testing.assert_array_equal(state.goal, TMazeRules("5").initial(seeds).goal)
+    for ahead in range(1, 9):
+        state = rules.step(state, {"choose": np.full(60, AHEAD)})
+        np.testing.assert_array_equal(rules.observe(state)["signal"][:, 0] == 1, state.length <= ahead)
+    with pytest.raises(WorldError, match="'8-5' of the world 'tmaze' the first one is the longer"):
+        TMazeRules("8-5")
+
+
 def test_repeat_previous_asks_for_the_card_three_before():
     rules = RepeatPreviousRules("easy")
     state = rules.initial(np.array([5, 6]))

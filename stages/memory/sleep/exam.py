@@ -261,7 +261,7 @@ def earlier_skills(agent: Agent, context: Context, number: int) -> np.ndarray:
     """
     apart, child = replace(context, seed=derive_seed(context.seed, "keeping", number)), short_term.agent_policy(agent)
     signs = memory_len.answered(apart, memory_len.LENGTH, apart.episodes(SIGNS), child)
-    sides = [maze.arrived(apart, maze.T_MAZE, apart.episodes(CORRIDORS), child)]
+    sides = [maze.arrived(apart, maze.T_MAZE, apart.episodes(CORRIDORS), child, maze.PHASES)]
     if minigrid.installed():
         sides += [maze.arrived(apart, name, 0, child) for name in maze.SIZES]
     suits = repeat_previous.dealt(apart, apart.episodes(DECKS), child)
