@@ -78,4 +78,6 @@ def installed(site: Path, root: Path) -> dict[str, str]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: short\nVersion: 1\n")
     points = [f"{name} = {__name__}:{name}" for name in plugins.available("stages")]
     (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *points, ""]))
-    return {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{root}", "OMP_NUM_THREADS": "1"}
+    # Packages that are found by the caller's own path, as where nothing can be installed, are found by them too.
+    path = os.pathsep.join([str(site), str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
