@@ -101,7 +101,7 @@ def _events(agent: Agent, context: Context, turn: int, size: int) -> dict[str, A
     pairs = startle.event_batch(context, turn, size)
     event = pairs.pop("event")
     with torch.no_grad():
-        seen = agent.encode_batch(to_device(pairs, agent.device))
+        seen = agent.encode_batch(to_device(pairs, agent.device)).without_maps()
     return {"seen": seen, "first": pairs["first"], "withdraw": (event != NO_EVENT).long()}
 
 
@@ -142,7 +142,7 @@ def moved_rows(agent: Agent, context: Context, update: int, size: int, by_arcs: 
     orient.as_filmed(batch, rng, np.array([level in FILMED for level in levels]) & (rng.random(size) < AS_FILMED))
     wanted = stacked(told[:TICKS])
     with torch.no_grad():
-        seen = agent.encode_batch(to_device(batch, agent.device))
+        seen = agent.encode_batch(to_device(batch, agent.device)).without_maps()
     return batch | wanted | {"reaches": torch.tensor([level == "reach" for level in levels]), "seen": seen}
 
 

@@ -422,7 +422,9 @@ def test_who_knows_the_plans_passes_and_shuffled_plans_fall(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
-    monkeypatch.setattr(asking, "examine", lambda agent, context, level: [])  # tests/stages/planning/test_asking_first.py
+    monkeypatch.setattr(
+        asking, "examine", lambda agent, context, level: []
+    )  # tests/stages/planning/test_asking_first.py
 
     def of(by: Any) -> dict[str, Measure]:
         monkeypatch.setattr(exam, "by_agent", lambda agent, without=(): by)

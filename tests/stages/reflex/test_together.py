@@ -118,6 +118,17 @@ def test_the_batch_is_encoded_as_the_agent_would(agent: Agent, context: Context)
     assert torch.equal(part["senses"]["sight"], batch["senses"]["sight"][[1, 4]])
 
 
+def test_what_is_kept_for_rehearsals_holds_no_maps(agent: Agent, context: Context) -> None:
+    """With them the 144 batches that come again at size nursery were 5.4 GB, which no laptop has to spare."""
+    together.prepare(agent, context)
+    batch = together.lesson_batch(agent, context, 0, 9, rehearsed=True)
+    for seen in (batch["moved"][0]["seen"], batch["events"]["seen"]):
+        assert seen.encoded["sight"].present.any()
+        assert not any(encoded.maps for encoded in seen.encoded.values())
+    with torch.no_grad():
+        assert agent.encode_batch(batch["moved"][0], {"sight"}).encoded["sight"].maps, "which the encoder makes"
+
+
 @pytest.mark.parametrize("size", [len(together.LEVELS), 3])
 def test_who_is_to_reach_is_told_which_colour_beside_any_other_level(agent: Agent, context: Context, size: int) -> None:
     told = 0
