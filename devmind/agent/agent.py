@@ -92,8 +92,8 @@ class Agent(Thinker):
         taps = [self.tap_of(name) for name in names]
         senses, present = to_device(dict(senses), self.device), to_device(dict(present or {}), self.device)
         raw = raw_vectors(senses, present, self.raw_senses)
-        seen = Perceived(self.encode_senses(senses, present, names=self._wanted(taps)), raw)
         shared, apart = self._passes(taps)
+        seen = Perceived(self.encode_senses(senses, present, names=self._wanted(taps, shared)), raw)
         if shared or apart:
             seen = seen.map(lambda x: x[:, None])
             first = torch.ones(len(next(iter(senses.values()))), 1, dtype=torch.bool, device=self.device)

@@ -114,8 +114,8 @@ class Thinker(Perceiver):
         `short_term` as in `forward`.
         """
         batch, taps = to_device(batch, self.device), list(taps)
-        seen = self.encode_batch(batch, self._wanted(taps))
         shared, apart = self._passes(taps)
+        seen = self.encode_batch(batch, self._wanted(taps, shared))
         if shared:
             recalled = self.encode_recalled(batch["recalled"]) if "recalled" in batch else None
             self._run_trunk(seen, recalled, batch["first"], short_term)
@@ -128,12 +128,10 @@ class Thinker(Perceiver):
         apart = [sense for sense in self.apart if f"trunk:{sense}" in parts]
         return len(parts) > len(apart), apart
 
-    def _wanted(self, taps: Iterable[Tap]) -> set[str]:
-        """The senses that have to be encoded for taps: those that they name, and all that enter where the trunk's pass
-        is shared.
-        """
+    def _wanted(self, taps: Iterable[Tap], shared: bool) -> set[str]:
+        """The senses to encode for taps: those that they name, and for the `shared` pass all that enter."""
         named = {sense for tap in taps for part in tap_parts(tap) if (sense := sense_of(part)) is not None}
-        return named | set(self.entering if self._passes(taps)[0] else ())
+        return named | set(self.entering if shared else ())
 
     def think(
         self, seen: Perceived, first: Tensor, short_term: bool = True, recalled: Encoded | None = None

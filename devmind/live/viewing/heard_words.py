@@ -1,7 +1,8 @@
 """Words that the agent hears, for the page: what its arc of words answers to each Moment, put together as they come.
 
-The arc hears by the ear alone. The head of words on the trunk's features was taught on sound alone, and a picture in
-view disturbs it (docs/decisions.md); it is asked where there is no arc. Either is read as the exam reads it, by
+The arc hears by the ear alone, and does better in exams than the head of words on the trunk's features, which of agents
+whose ear does not go by itself (`Encoder.apart`) is disturbed by a picture in view besides (docs/decisions.md); that
+head is asked where there is no arc. Either is read as the exam reads it, by
 connectionist temporal classification over whole words: each frame is a word or nothing (the class without a name), and
 a word that goes on is one.
 """
