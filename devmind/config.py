@@ -51,8 +51,10 @@ class HearingConfig(Section):
     encoder: Literal["gru", "conv", "transformer"] | None = Field(
         None, description="what goes over the ear's tokens in arcs of words; None: what the agent has, else conv"
     )
-    features: Literal["logmel", "mfcc"] | None = Field(
-        None, description="what the ear for speech convolves; None: what the agent has, else logmel"
+    features: Literal["logmel", "mfcc", "logmel2d"] | None = Field(
+        None,
+        description="what the ear for speech convolves: log-mel or its cepstra over time, or log-mel over bands and "
+        "time; None: what the agent has, else logmel2d",
     )
     words: Literal["ctc", "seq2seq"] | None = Field(
         None,

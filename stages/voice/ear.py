@@ -27,16 +27,21 @@ LEAD = BEFORE - 1
 """So many of them are whole, and heard."""
 SHIFT, SCALE = 1.2, 1.6
 """What is added to log-mel, and by what it is multiplied then, before it is convolved: speech comes to zero and one."""
-LOGMEL, MFCC = "logmel", "mfcc"
-FEATURES = (LOGMEL, MFCC)
-"""What is convolved: log-mel as it is, or its first 20 cepstral coefficients (Davis and Mermelstein 1980)."""
+LOGMEL, MFCC, LOGMEL_2D = "logmel", "mfcc", "logmel2d"
+FEATURES = (LOGMEL, MFCC, LOGMEL_2D)
+"""What is convolved: log-mel frame by frame, all bands at once; its first 20 cepstral coefficients likewise (Davis and
+Mermelstein 1980); or log-mel as a picture, over bands and time, so that a formant is found wherever a voice has it
+(Abdel-Hamid et al. 2014, "Convolutional neural networks for speech recognition").
+"""
 CEPSTRA = 20
+BANDS_LEFT = 5
+"""Of 64 behind three convolutions by 5 with steps of 2: 30, 13, 5."""
 MEL = "mel"
 """The map of log-mel [64, 1, 15]: the frames of the Moment before, then its own 8."""
 
 
 class EarEncoder(Encoder):
-    """Log-mel of 200 ms through three convolutions over time to two tokens, one for 50 ms.
+    """Log-mel of 200 ms through three convolutions to two tokens, one for 50 ms.
 
     Each token sees 9 frames (132 ms), and nothing that comes later than its own last frame. Sound longer than a tick
     is heard from its last 100 ms, shorter sound as its end.
@@ -59,11 +64,8 @@ class EarEncoder(Encoder):
             raise ConfigError(f"There are no features '{features}' of speech{nearest(features, FEATURES)}")
         cepstra = torch.from_numpy(dct_matrix(CEPSTRA, MELS)) if features == MFCC else None
         self.register_buffer("cepstra", cepstra, persistent=False)
-        self.net = nn.Sequential(
-            nn.Conv1d(MELS if cepstra is None else CEPSTRA, width, 3), nn.GELU(),
-            nn.Conv1d(width, width, 3, stride=2), nn.GELU(),
-            nn.Conv1d(width, width, 3, stride=2),
-        )  # fmt: skip
+        channels = MELS if cepstra is None else CEPSTRA
+        self.net = _over_picture(width) if features == LOGMEL_2D else _over_frames(channels, width)
         self.map_channels = {MEL: MELS}
 
     def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
@@ -84,6 +86,28 @@ class EarEncoder(Encoder):
     def tokens_of(self, mel: Tensor) -> Tensor:
         """What `forward` makes of T Moments one by one, at once: log-mel [N, 6 + 8 T, 64] to tokens [N, T, 2, D]."""
         return self.norm(self.convolved(mel)).unflatten(1, (-1, TOKENS))
+
+
+def _over_frames(channels: int, width: int) -> nn.Sequential:
+    """[N, channels, 6 + 8 T] to [N, width, 2 T]."""
+    return nn.Sequential(
+        nn.Conv1d(channels, width, 3), nn.GELU(),
+        nn.Conv1d(width, width, 3, stride=2), nn.GELU(),
+        nn.Conv1d(width, width, 3, stride=2),
+    )  # fmt: skip
+
+
+def _over_picture(width: int) -> nn.Sequential:
+    """Log-mel [N, 64, 6 + 8 T] to [N, width, 2 T]: over time as `_over_frames`, over bands by 5 with steps of 2."""
+    first, second, third = (max(4, width * share // 16) for share in (3, 6, 8))
+    return nn.Sequential(
+        nn.Unflatten(1, (1, MELS)),
+        nn.Conv2d(1, first, (5, 3), (2, 1)), nn.GELU(),
+        nn.Conv2d(first, second, (5, 3), (2, 2)), nn.GELU(),
+        nn.Conv2d(second, third, (5, 3), (2, 2)), nn.GELU(),
+        nn.Flatten(1, 2),
+        nn.Conv1d(BANDS_LEFT * third, width, 1),
+    )  # fmt: skip
 
 
 def frames(sound: Tensor) -> Tensor:

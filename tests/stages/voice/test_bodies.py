@@ -22,13 +22,13 @@ from devmind.learners.muon import MuonLearner
 from devmind.testing import check_head, tiny_agent, tiny_config, tiny_context
 from stages.voice import bodies, parts
 from stages.voice.arc import WordsHead
-from stages.voice.ear import CEPSTRA, MELS, EarEncoder, frames
+from stages.voice.ear import CEPSTRA, LEAD, MELS, EarEncoder, frames
 from stages.voice.hear_words import exam, lesson, listen
 from stages.voice.hear_words.written import HEARD, LONGEST, WrittenHead, counted, targets, texts_of
 from stages.voice.moments import as_batch
 from stages.voice.transcript import BLANK, KNOWN, numbered
 
-WAYS = [(kind, features) for kind in bodies.KINDS for features in ("logmel", "mfcc")]
+WAYS = [*((kind, features) for kind in bodies.KINDS for features in ("logmel", "mfcc")), ("conv", "logmel2d")]
 
 
 def hearing(kind: str, features: str, words: str = "seq2seq", seed: int = 3) -> Agent:
@@ -159,6 +159,24 @@ def test_mfcc_are_the_first_cepstral_coefficients_of_log_mel() -> None:
     assert (ear.net[0].in_channels, EarEncoder(16).net[0].in_channels) == (CEPSTRA, MELS)
 
 
+def test_the_picture_of_log_mel_is_heard_over_bands_and_no_later_than_frames_are() -> None:
+    ear = EarEncoder(16, "logmel2d").eval()
+    generator = torch.Generator().manual_seed(4)
+    mel = torch.randn(1, LEAD + 8 * 5, MELS, generator=generator)
+    with torch.inference_mode():
+        tokens = ear.convolved(mel)
+        assert tokens.shape == EarEncoder(16).convolved(mel).shape == (1, 10, 16)
+        later = mel.clone()
+        later[:, LEAD + 8 * 3 :] += 1.0
+        told = (ear.convolved(later) - tokens).abs().amax((0, 2)) > 0
+        assert told.tolist() == [False] * 6 + [True] * 4, "of what comes later nothing is known"
+        # Four bands higher is one step of the second convolution over bands: the same numbers one place further.
+        first = ear.net[:4]
+        tone = torch.zeros(1, MELS, 20)
+        tone[:, 20:30] = torch.randn(1, 10, 20, generator=generator)
+        torch.testing.assert_close(first(tone.roll(4, 1))[:, :, 3:11], first(tone)[:, :, 2:10])
+
+
 @pytest.mark.parametrize(("kind", "features"), WAYS)
 def test_each_kind_learns_what_was_said_frame_by_frame_and_in_writing(kind: str, features: str, tmp_path: Path) -> None:
     pupil, context = hearing(kind, features), tiny_context(tmp_path)
@@ -203,10 +221,11 @@ def test_settings_say_what_is_built_and_what_learned_is_not_rebuilt() -> None:
     assert isinstance(agent.head(parts.WRITTEN).memory, bodies.Convolved)  # type: ignore[union-attr]
     begins = tiny_agent()
     give_hearing(begins, tiny_config())
-    assert begins.config.hearing == {"encoder": "conv"}, "by which words are learned in fewer steps"
+    best = {"encoder": "conv", "features": "logmel2d"}
+    assert begins.config.hearing == best, "by which words are learned in fewer steps, and voices never met understood"
     give_hearing(begins, tiny_config("hearing.encoder=gru"))
     give_hearing(begins, tiny_config())
-    assert begins.config.hearing == {"encoder": "gru"}, "what an earlier stage was told stays until there is an ear"
+    assert begins.config.hearing == {**best, "encoder": "gru"}, "what was told stays until there is an ear"
     plain = tiny_agent()
     parts.admit(plain)
     assert isinstance(plain.head(parts.WORDS_ARC).memory, torch.nn.GRU)  # type: ignore[union-attr]
