@@ -38,10 +38,18 @@ ALONE = "It trains an ear and an arc of its own, which no later lesson changes."
 GUIDED = 0.4
 """The share of the steps in which words are also looked for at equal places, less and less."""
 SLOWEST, FASTEST = 0.8, 1.25
-WARP, BEND = 0.12, 0.04
+WARP, BEND = 0.08, 0.03
 """Of the axis of tones: other lengths of the vocal tract, and other proportions."""
+COLOUR = 0.15
+"""Of a room or a microphone, in log-mel, at seven places of the axis of tones."""
+QUIETEST, FAINT, LOUDEST = -2.2, -1.6, -0.8
+"""Log-mel of noise, and of the loudest that is faint."""
+HISS, HUM = 0.3, 0.3
+"""How much louder noise is at some of four places of the axis of tones, and how often its lowest bands hum."""
 SILENCE = -2.0
 """Log-mel of nothing."""
+NATURAL = 2.0 * np.log(10.0)
+"""Log-mel is two decades of power a unit."""
 _BEFORE, _AFTER = FRAMES - 1, 2 * FRAMES
 """Frames that are kept before and behind the speech."""
 
@@ -90,8 +98,8 @@ def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool =
     """Log-mel [N, 6 + 8 T, 64] as by other voices in other rooms, and where speech is in it, in tokens [N, 2].
 
     Speed, the axis of tones (Jaitly and Hinton 2013), colour, loudness, a telephone's band, bands and moments taken
-    away (Park et al. 2019, SpecAugment), and coloured noise that does not stand still; `gently`: nothing is taken away,
-    and the noise is faint.
+    away (Park et al. 2019, SpecAugment), and coloured noise that does not stand still and often hums; `gently`: nothing
+    is taken away, and the noise is faint and hums nowhere.
     """
     n, draw = len(mels), lambda low, high: low + (high - low) * torch.rand(len(mels), 1, generator=generator)
     spoken = torch.tensor([[float(len(mel) - _BEFORE - _AFTER)] for mel in mels])
@@ -108,7 +116,7 @@ def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool =
     size = (n, frame.shape[1], MELS)
     grid = torch.stack((tones[:, None].expand(size), time[..., None].expand(size)), -1)
     mel = F.grid_sample(source[:, None], grid, align_corners=True)[:, 0]
-    colour = F.interpolate(0.2 * torch.randn(n, 1, 7, generator=generator), MELS, mode="linear", align_corners=True)
+    colour = F.interpolate(COLOUR * torch.randn(n, 1, 7, generator=generator), MELS, mode="linear", align_corners=True)
     mel = mel + colour + draw(-0.5, 0.25)[..., None]
     bin_ = torch.arange(MELS)[None]
     gone = bin_ > torch.where(draw(0, 1) < 0.3, draw(42, 50), torch.full((n, 1), MELS))
@@ -116,12 +124,18 @@ def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool =
         hidden = (at >= start) & (at < start + draw(0, width) * (draw(0, 1) < share * (not gently)))
         mel = mel.masked_fill(hidden[:, None] if at is bin_ else hidden[..., None], SILENCE)
     mel = mel.masked_fill(gone[:, None], SILENCE)
-    hiss = F.interpolate(0.2 * torch.randn(n, 1, 4, generator=generator), MELS, mode="linear")
-    noise = draw(-2.2, -1.6 if gently else -1.1)[..., None] + hiss + 0.12 * torch.randn(size, generator=generator)
-    # Powers add up: log-mel is two decades of power a unit.
-    natural = 2.0 * np.log(10.0)
-    mel = torch.logaddexp(mel * natural, noise * natural) / natural
+    hiss = F.interpolate(HISS * torch.randn(n, 1, 4, generator=generator), MELS, mode="linear")
+    if not gently:
+        hums = torch.where(draw(0, 1) < HUM, draw(0.4, 2.0), torch.full((n, 1), SILENCE)) - draw(0.1, 0.6) * bin_
+        hiss = together(hiss, hums[:, None])
+    level = draw(QUIETEST, FAINT if gently else LOUDEST)[..., None]
+    mel = together(mel, level + hiss + 0.12 * torch.randn(size, generator=generator))
     return mel, torch.cat((before, before + took), 1) * TOKENS / FRAMES
+
+
+def together(one: Tensor, other: Tensor) -> Tensor:
+    """Log-mel of two sounds at once: powers add up."""
+    return torch.logaddexp(one * NATURAL, other * NATURAL) / NATURAL
 
 
 @lru_cache(maxsize=2)
