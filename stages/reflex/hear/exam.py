@@ -26,7 +26,6 @@ from stages.reflex.exhibits import wav
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.hear.lesson import CLASSES, as_sound, sounds
 from stages.reflex.left_out import rows_by_tones, tones_left_out
-from stages.reflex.parts import on_trunk
 
 NORMAL_FRAMES = 32
 FLOOR_PENALTY, READ_OUT_PENALTY = 3000.0, 1000.0
@@ -71,10 +70,9 @@ def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measu
             episodes=of_worlds(context.make_world, "nursery", "hear", seeds),
         )
     ]
-    if own := on_trunk(agent, "hear"):
-        by_itself = _named(agent, own, heard) == kind
-        rows = rows_by_tones(agent, left, by_itself) if full else {}
-        measures.append(measures[0].of("hear/sounds/hear_trunk", by_itself, rows=rows))
+    by_itself = _named(agent, "hear_trunk", heard) == kind
+    rows = rows_by_tones(agent, left, by_itself) if full else {}
+    measures.append(measures[0].of("hear/sounds/hear_trunk", by_itself, rows=rows))
     return measures
 
 
