@@ -20,9 +20,9 @@ from devmind.curriculum.episodes import identities, of_worlds
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
+from devmind.report.exhibits import wav
 from devmind.seeding import exam_seeds, lesson_seeds
 from devmind.sessions.spoken import CLIP_SAMPLES, Clips, clips, speaker_group
-from stages.reflex.exhibits import wav
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.hear.lesson import CLASSES, as_sound, sounds
 from stages.reflex.left_out import rows_by_tones, tones_left_out
