@@ -1,15 +1,11 @@
-"""Following in BabyAI's rooms: what a lesson alone makes of an agent, by the head that follows or the one before it.
+"""Following in BabyAI's rooms: what the stage's lesson `follow` alone makes of an agent.
 
     OMP_NUM_THREADS=1 python benchmarks/follow_levels.py --agent after-language --steps 300 --out DIR
-    OMP_NUM_THREADS=1 python benchmarks/follow_levels.py --agent after-memory --head choose --rooms \
-        BabyAI-GoToRedBallGrey-v0 --steps 100
 
-`--head follow` is the stage's lesson `follow`: the head that multiplies words into cells learns, by DAgger, and the
-trunk stays. `--head choose` is what was there before it: the memory stage's head on the readout, for which the layers
-that pages go through are bent; with `--own 0 --plain` from the bot's own episodes as they are. `--own 0` leaves DAgger
-out, `--plain` the symmetries; `--rewards 40` goes on by reward for so many steps, examined before and behind them on
-the same rooms, with the paired difference of what was earned. A return is normalised by what random
-steps and the bot get in the same rooms: 0 and 1.
+The head that multiplies words into cells learns, by DAgger, and the trunk stays. `--own 0` leaves DAgger out, `--plain`
+the symmetries; `--rewards 40` goes on by reward for so many steps, examined before and behind them on the same rooms,
+with the paired difference of what was earned. A return is normalised by what random steps and the bot get in the same
+rooms: 0 and 1.
 """
 
 from __future__ import annotations
@@ -36,7 +32,6 @@ from stages.language.follow.exam import earned, misled
 from stages.language.follow.hand_rules import at_random
 from stages.language.follow.rewards import RewardLearner, rewarded_batch
 from stages.language.follow.rooms import demonstrate, following
-from stages.language.teaching import LanguageLearner
 
 EVERY = 25
 
@@ -45,7 +40,6 @@ def main() -> None:
     """Teach, save, and print a row for each room."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--agent", default="after-language", help="one that comes with devmind, a folder, or 'none'")
-    options.add_argument("--head", choices=(parts.FOLLOW, parts.CHOOSE), default=parts.FOLLOW)
     options.add_argument("--rooms", nargs="+", default=list(lesson.ROOMS), help="of the lesson")
     options.add_argument("--asked", nargs="*", default=list(lesson.ROOMS), help="rooms of the exam")
     options.add_argument("--steps", type=int, default=300, help="0: the agent is examined as it is")
@@ -95,9 +89,6 @@ def begun(given: argparse.Namespace) -> Agent:
     else:
         agent = Agent.from_pretrained(raised.raised().get(given.agent, Path(given.agent)))
     parts.admit(agent)
-    if given.head == parts.CHOOSE:
-        del agent.heads[parts.FOLLOW]
-        agent.config.heads = [entry for entry in agent.config.heads if entry["name"] != parts.FOLLOW]
     if parts.NAME not in agent.config.stages:
         agent.config.stages = [*agent.config.stages, parts.NAME]
     return agent
@@ -105,10 +96,7 @@ def begun(given: argparse.Namespace) -> Agent:
 
 def teach(agent: Agent, context: Context, given: argparse.Namespace) -> None:
     """The lesson, with a line for every EVERY steps."""
-    if given.head == parts.FOLLOW:
-        learner = lesson.lesson(context).make_learner(agent, context)
-    else:
-        learner = LanguageLearner(agent, lesson.loss, seed=given.seed, learning_rate=3e-3, trains=parts.trained(agent))
+    learner = lesson.lesson(context).make_learner(agent, context)
     learner.steps, begun_s, scalars = given.steps, time.process_time(), list[tuple[float, float]]()
     agent.train()
     learner.begin(0)

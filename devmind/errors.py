@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from functools import partial
+from inspect import signature
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _LOGIN = re.compile(
     r"""(?<=\w\w:/)(/?)(?:                             # paths have one slash left of the two
@@ -108,6 +112,21 @@ class SensorError(DevmindError):
 
 class StaleReading(DevmindError):  # noqa: N818 - the name in the Sensor law
     """A sensor has nothing new enough, or its series has a gap."""
+
+
+def bound(command: str, arguments: Mapping[str, Any], known: Mapping[str, Callable[..., T]]) -> Callable[[], T]:
+    """A page's `command` with these arguments, ready to be called.
+
+    Raises:
+        ConfigError: it is not known, or takes other arguments.
+    """
+    if command not in known:
+        raise ConfigError(f"There is no command '{command}'{nearest(command, known)}")
+    try:
+        signature(known[command]).bind(**arguments)
+    except TypeError as error:
+        raise ConfigError(f"'{command}' cannot be done with {', '.join(arguments) or 'nothing'}: {error}.") from error
+    return partial(known[command], **arguments)
 
 
 LISTED = 20

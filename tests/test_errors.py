@@ -1,10 +1,10 @@
-"""Credentials are taken out of everything that is shown or written, and nothing else is."""
+"""Credentials are taken out of all that is shown or written, and nothing else is; commands of pages are bound."""
 
 from __future__ import annotations
 
 import pytest
 
-from devmind.errors import SessionError, without_secrets
+from devmind.errors import ConfigError, SessionError, bound, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,14 @@ def test_everything_else_stays(text: str) -> None:
 
 def test_no_sentence_holds_a_password() -> None:
     assert str(SessionError("'http://me:s3cret@host/' does not answer.")) == "'http://host/' does not answer."
+
+
+def test_a_command_is_bound_to_its_arguments_or_refused_in_a_sentence() -> None:
+    known = {"go": lambda place, pace=1: (place, pace)}
+    assert bound("go", {"place": 3}, known)() == (3, 1)
+    with pytest.raises(ConfigError, match=r"no command 'goo'; did you mean 'go'\?"):
+        bound("goo", {"place": 3}, known)
+    with pytest.raises(ConfigError, match="'go' cannot be done with where: "):
+        bound("go", {"where": 3}, known)
+    with pytest.raises(ConfigError, match="'go' cannot be done with nothing: "):
+        bound("go", {}, known)

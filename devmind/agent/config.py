@@ -47,11 +47,9 @@ class AgentConfig(PreTrainedConfig):
 
     Attributes:
         size: the dial; width, layers, attention_heads and window follow it where they are 0.
-        window: W, in Moments; window_tokens: how many tokens it may hold, None for any number. An agent that was saved
-            before there was such a limit has none.
-        slots: tokens that carry what leaves the window (`slots.py`); None: the size's own, 0: none. An agent that was
-            saved before there were any has none. They are written every `slots_every` Moments, which is half the
-            window at birth and stays when the window changes.
+        window: W, in Moments; window_tokens: how many tokens it may hold, None for any number.
+        slots: tokens that carry what leaves the window (`slots.py`); None: the size's own, 0: none. They are written
+            every `slots_every` Moments, which is half the window at birth and stays when the window changes.
         encoders, heads: one dict a part, `{"name", "part", "stage", "options", ...}`; `part` is an entry point of the
             group `devmind.parts`. A head also has `tap` and `effector`. Filled by `Agent.add_encoder` and `add_head`.
         effectors: what the heads act with, one dict each: `{"name", "shape", "dtype", "horizon"}` (`parts.Effector`).
@@ -125,8 +123,3 @@ class AgentConfig(PreTrainedConfig):
         if not 0 < self.rebase_at <= 32_768:
             raise ConfigError(f"rebase_at must lie in 1..32768; got {self.rebase_at}.")
         super().__post_init__(**kwargs)
-
-    @classmethod
-    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """The config of a saved agent: one that names no slots was saved before there were any; so with the limit."""
-        return super().from_dict({"slots": 0, "window_tokens": None, **config_dict}, **kwargs)

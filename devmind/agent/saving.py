@@ -28,10 +28,6 @@ MODEL_TYPE = "devmind-agent"
 CONFIG, WEIGHTS, CHECKSUMS = "config.json", "model.safetensors", "checksums.json"
 OVER = "over"
 """In `checksums.json`: the folder beside this one that holds all other tensors, and the SHA-256 of its weights."""
-SEALS = "seals"
-"""In `checksums.json`: what was put beside the agent later (its results) stands among the files, or does not count."""
-LATER = ("recalled_rank",)
-"""Weights that folders saved before there were any lack; zeros there change no answer."""
 
 
 def hash_tensors(tensors: Mapping[str, Tensor]) -> str:
@@ -74,7 +70,7 @@ def save(agent: PartHolder, folder: Path, over: Path | None = None) -> None:
     try:
         for name, data in files.items():
             put(folder / name, data)
-        _write_sums(folder, {"files": sums, **below, SEALS: 1})
+        _write_sums(folder, {"files": sums, **below})
     except OSError as error:
         raise CheckpointError(f"The agent cannot be saved in '{folder}': {error.strerror or error}.") from error
 
@@ -112,15 +108,13 @@ def seal(folder: Path, name: str, data: bytes) -> None:
         put(folder / name, data)
         if sums:
             files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            _write_sums(folder, {**sums, "files": files, SEALS: 1})
+            _write_sums(folder, {**sums, "files": files})
     except OSError as error:
         raise CheckpointError(f"'{folder / name}' cannot be saved: {error.strerror or error}.") from error
 
 
 def read_sealed(folder: Path, name: str) -> bytes | None:
     """The content of a file beside a saved agent, its checksum verified; None where there is none.
-
-    Agents that an older devmind saved have no checksums of such files; those are believed.
 
     Raises:
         CheckpointError: it is missing, was changed since, or was put there by something else.
@@ -136,7 +130,7 @@ def read_sealed(folder: Path, name: str) -> bytes | None:
         raise CheckpointError(f"There is no whole agent in '{folder}': the file {name} is missing.") from None
     except OSError as error:
         raise CheckpointError(f"'{path}' cannot be read: {error.strerror or error}; check its rights.") from error
-    if entry is None and sums.get(SEALS):
+    if entry is None and sums:
         raise CheckpointError(
             f"'{path}' was not saved with its agent: {CHECKSUMS} does not name it. Use a backup, or take it away."
         )
@@ -219,8 +213,6 @@ def load_weights(agent: PartHolder, folder: Path) -> None:
     """
     tensors, missing = read_tensors(folder), agent.missing_prefixes()
     agent.kept_tensors = {name: value for name, value in tensors.items() if missing and name.startswith(missing)}
-    for name in LATER:
-        tensors.setdefault(name, torch.zeros_like(agent.get_parameter(name)))
     fill(agent, {n: x for n, x in tensors.items() if n not in agent.kept_tensors}, folder)
 
 

@@ -129,7 +129,7 @@ def _of_age(age: int | None, agent: Path | None) -> Path:
 
 
 def _own_memory() -> Path:
-    """The memory of whoever says hello; one that lies in the working folder, as earlier versions made it, is named."""
+    """The memory of whoever says hello; another one that lies in the working folder is named."""
     from devmind.memory.stores.sqlite import FILE
 
     if (Path("memory") / FILE).is_file():

@@ -2,7 +2,7 @@
 
 Every line ends with a checksum over itself and the checksum before it, so that a flipped bit, a changed number, a line
 that was taken out or put in are all noticed by the next who reads. It guards against accidents and edits, not against
-somebody who computes all sums anew. Lines that an older devmind wrote have none; the first sum behind them covers them.
+somebody who computes all sums anew. A line that a crash cut off has none; the first sum behind it covers it.
 """
 
 from __future__ import annotations
@@ -98,23 +98,23 @@ def _verified(path: Path, content: bytes) -> tuple[list[dict[str, Any]], bytes]:
         CheckpointError: a line was changed, taken out or put in.
     """
     events: list[dict[str, Any]] = []
-    chain, is_summed, loose = b"", False, 0
+    chain, loose = b"", 0
     *whole, tail = content.split(b"\n")
     for number, line in enumerate(whole, 1):
         if found := _SUM.search(line):
             if _sum(chain, line[: found.start()]) != found[1]:
                 raise _damaged(path, loose or number)
-            chain, is_summed, loose = found[1], True, 0
-        else:  # written by an older devmind, or cut off by a crash: the next sum covers it
+            chain, loose = found[1], 0
+        else:  # cut off by a crash: the next sum covers it
             chain, loose = _sum(chain, line), loose or number
         events += _parsed(line)
-    if is_summed and loose:
+    if loose:
         raise _damaged(path, loose)
     if tail:
         found = _SUM.search(tail)
         is_whole = found is not None and _sum(chain, tail[: found.start()]) == found[1]
         # What a crash leaves is the beginning of a line: one that is there whole, and more or something else, is none.
-        beyond = _SUM.search(tail[:-1]) is not None or (is_summed and found is None and any(_parsed(tail)))
+        beyond = _SUM.search(tail[:-1]) is not None or (found is None and any(_parsed(tail)))
         if (found and not is_whole) or beyond:
             raise _damaged(path, len(whole) + 1)
         chain = found[1] if found else _sum(chain, tail)

@@ -54,15 +54,13 @@ def pins(device: str, data: Path | None, sessions: Sequence[Path], texts: Sequen
 
 
 def pinned(journal: Journal) -> dict[str, Any] | None:
-    """What the run of this journal began on; None where an older devmind began it."""
-    begun = journal.last(*BEGUN) or {}
-    return begun.get("pinned")
+    """What the run of this journal began on; None when it has not begun."""
+    return (journal.last(*BEGUN) or {}).get("pinned")
 
 
 def recorded_threads(journal: Journal) -> int | None:
     """How many threads the run of this journal began with; None when it has not begun."""
-    begun = journal.last(*BEGUN) or {}
-    return (begun.get("pinned") or begun).get("threads")
+    return (pinned(journal) or {}).get("threads")
 
 
 def check_pins(
@@ -78,9 +76,8 @@ def check_pins(
     Raises:
         CheckpointError: something is another; the sentence says what.
     """
-    begun = journal.last(*BEGUN) or {}
-    was = begun.get("pinned") or {key: begun[key] for key in ("versions", "device") if key in begun}
-    if not was:
+    was = pinned(journal)
+    if was is None:
         return
     now = pins(device, data, sessions, texts)
     changed = [f"{name} was {old}, now {new}" for name, old, new in _different(was, now)]

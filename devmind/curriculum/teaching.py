@@ -30,7 +30,6 @@ from devmind.curriculum.progress import LessonProgress
 from devmind.curriculum.rehearsal import Mixed, Rehearsal, mixed
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed
 from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
-from devmind.errors import CheckpointError
 from devmind.seeding import derive_seed
 
 TELL_EVERY_S = 1.0
@@ -277,7 +276,6 @@ def teach(
 
     Raises:
         Interrupted: asked to stop; the position is saved.
-        CheckpointError: the position is of an older version.
     """
     learner = lesson.make_learner(agent, context)
     learner.steps, watch = steps, Stopwatch()
@@ -314,8 +312,6 @@ def _gone_on_with(
     resume: Mapping[str, Any], learner: Learner, batches: Batches, rehearsal: Sequence[Rehearsal], watch: Stopwatch
 ) -> tuple[LessonModule, dict[str, float]]:
     """The lesson at the position `resume`, and the seconds that were spent until there."""
-    if "updates" not in resume:
-        raise CheckpointError("The position in this lesson is of an older devmind; begin it anew with another --out.")
     learner.agent.load_state_dict(resume["agent"])
     module = LessonModule(learner, batches, int(resume["updates"]), resume["learner"])
     batches.load_state_dict({"update": module.updates})

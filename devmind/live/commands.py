@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from devmind.acting.recall import PAGE
 from devmind.acting.taught_words import teaching
 from devmind.agent.threads import stepping_threads
-from devmind.errors import ConfigError, StoreError, TracesError, nearest
+from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest
 from devmind.live.remembering.answering import Dialogue, OwnWords, answer, learned
 from devmind.live.remembering.asking import STEADY_S
 from devmind.live.remembering.remembered import as_shown, remembered
@@ -57,19 +56,12 @@ class Commands:
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """See `Life.do`."""
-        if command not in self._known:
-            raise ConfigError(f"There is no command '{command}'{nearest(command, self._known)}")
-        try:
-            bound = signature(self._known[command]).bind(**arguments)
-        except TypeError as error:
-            raise ConfigError(
-                f"'{command}' cannot be done with {', '.join(arguments) or 'nothing'}: {error}."
-            ) from error
+        call = bound(command, arguments, self._known)
         for name, value in arguments.items():
             if not is_fit(name, value):
                 raise ConfigError(f"'{command}' cannot be done with {name} = {value!r:.40}.")
         with stepping_threads():
-            return self._known[command](**bound.arguments)
+            return call()
 
     def _between(self, do: Callable[[], T]) -> T:
         """Have it done in the loop's thread, between two ticks."""

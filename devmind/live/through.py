@@ -32,6 +32,7 @@ from devmind.curriculum.stage import Context, Skill, Stage
 from devmind.errors import ExamError
 from devmind.live.loop import Tick
 from devmind.live.virtual import VirtualLife
+from devmind.worlds.adapter import row as row_of
 from devmind.worlds.nursery import NurseryState
 from devmind.worlds.nursery.views import frames
 
@@ -133,7 +134,7 @@ class _Lives:
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         n, felt = len(first), {name: value for name, value in senses.items() if name not in self.actor.without}
-        rows = [_row(felt, i) for i in range(n)]
+        rows = [row_of(felt, i) for i in range(n)]
         if first.all():
             self.lives = [VirtualLife(self.actor, felt, self.rendered) for _ in range(n)]
             if self.rendered:
@@ -190,11 +191,6 @@ class _Lives:
                 now = self.lives[i].turned(value) if self.rendered and name == "look" else value
                 actions.setdefault(name, np.zeros((len(ticks), *now.shape), now.dtype))[i] = now
         return actions
-
-
-def _row(senses: Senses, index: int) -> dict[str, Any]:
-    """One row's senses; words that were not said are absent."""
-    return {name: value[index] for name, value in senses.items() if not (name == "words" and value[index] == "")}
 
 
 @dataclass

@@ -43,12 +43,8 @@ class Place(Protocol):
 
 
 def identity(session: Session) -> str:
-    """Which recording a file is, whatever its name; copies made by `blank` and mended ones keep it.
-
-    A mended copy whose ticks an older devmind numbered anew is another one: a pointer would mean another tick in it.
-    """
-    known = _identity(session.metadata)
-    return f"{known} numbered anew" if session.is_renumbered else known
+    """Which recording a file is, whatever its name; copies made by `blank` and mended ones keep it."""
+    return _identity(session.metadata)
 
 
 def _identity(about: Mapping[str, str]) -> str:

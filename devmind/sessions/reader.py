@@ -29,8 +29,8 @@ from devmind.sessions.steps import Step
 
 __all__ = ["Frame", "Health", "Note", "Recorded", "Session", "Step", "open_session"]
 
-LOST, REPAIRED, NUMBERS_KEPT = "lost", "repaired", "numbers_kept"
-"""Kinds of notes: ticks are missing here; this is a mended copy. It says whether its ticks kept their numbers."""
+LOST, REPAIRED = "lost", "repaired"
+"""Kinds of notes: ticks are missing here; this is a mended copy."""
 
 
 @dataclass
@@ -182,15 +182,6 @@ class Session:
         """The place of the tick that is known by this number; None when it is not here (any more)."""
         place = bisect_left(self._numbers, number)
         return place if number >= 0 and place < len(self) and self._numbers[place] == number else None
-
-    @property
-    def is_renumbered(self) -> bool:
-        """An older devmind mended it and numbered anew what was left: numbers of the original mean other ticks here."""
-        mended = [note.data for note in self.notes if note.kind == REPAIRED and isinstance(note.data, dict)]
-        lost = [note.data for note in self.notes if note.kind == LOST and isinstance(note.data, dict)]
-        return any(not data.get(NUMBERS_KEPT) for data in mended) and any(
-            "bytes" in data and data.get("ticks") != 0 for data in lost
-        )
 
     def frames(self) -> Iterator[Frame]:
         """The camera's frames as they were kept, in the order in which they were written."""

@@ -17,7 +17,7 @@ from devmind.sessions import salvage
 from devmind.sessions.assembly import Item, Tick
 from devmind.sessions.extras import Frame, Health, Note
 from devmind.sessions.parts import PART, part_path, parts
-from devmind.sessions.reader import LOST, NUMBERS_KEPT, REPAIRED
+from devmind.sessions.reader import LOST, REPAIRED
 from devmind.sessions.recorder import STARTED, Recorder, WriteError, why_not_written
 
 
@@ -123,7 +123,7 @@ def _mend(
             copy = _Copy(part, recorder, done)
             copy.take(salvage.items(part, channels, begun))
             copy.end()
-            recorder.note(REPAIRED, {"from": str(part), "ticks": recorder.ticks, NUMBERS_KEPT: True})
+            recorder.note(REPAIRED, {"from": str(part), "ticks": recorder.ticks})
     except WriteError as error:
         raise SessionError(why_not_written(target, error.reason)) from error
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import cv2
 import numpy as np
 
 from devmind.acting import Senses
@@ -38,10 +35,3 @@ def sure_answers(agent: Agent, senses: Senses, most: int) -> tuple[list[str], np
         texts, shares = answered(agent, collate_tick(part, np.ones(len(part[TEXT]), bool)), most)
         said, sure = said + texts, sure + shares
     return said, np.array(sure)
-
-
-def png(picture: np.ndarray, scale: int = 3) -> bytes:
-    """An RGB picture uint8 [H, W, 3] enlarged without smoothing, as PNG."""
-    size: Any = (picture.shape[1] * scale, picture.shape[0] * scale)
-    large = cv2.resize(np.ascontiguousarray(picture[..., ::-1]), size, interpolation=cv2.INTER_NEAREST)
-    return cv2.imencode(".png", large)[1].tobytes()

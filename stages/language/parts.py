@@ -84,11 +84,6 @@ def reader(agent: Agent) -> TextEncoder:
     return encoder
 
 
-def follower(agent: Agent) -> str:
-    """The head that does as it is told; of an agent that was taught before there was one, `choose`."""
-    return FOLLOW if FOLLOW in agent.heads else CHOOSE
-
-
 def untaught(agent: Agent) -> Agent:
     """A newborn of the same size that was admitted to the stage and taught nothing; for exams, not for lessons: its
     layers, which let all through as they were born, are not computed.

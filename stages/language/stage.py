@@ -78,8 +78,6 @@ class LanguageStage:
     name = parts.NAME
     requires = ("reflex",)
     skills = SKILLS
-    optional = (parts.FOLLOW,)
-    """Without it an agent, taught before there was such a head, follows by `choose`."""
 
     def admit(self, agent: Agent) -> None:
         """Add pages of text, layers that only they go through, MiniGrid's boards, and heads that point and choose.

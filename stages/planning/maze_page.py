@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from importlib.resources import files
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ import torch
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.cli.serving import Publisher
-from devmind.errors import ConfigError, MomentError, nearest
+from devmind.errors import ConfigError, MomentError, bound
 from devmind.worlds.pointmaze import CELL, MAX_TICKS, UNIT, PointMazeRules, Walk
 from stages.planning.film import refuse_gaps
 from stages.planning.judge import draft
@@ -92,15 +91,7 @@ class MazePage:
         Raises:
             DevmindError: what cannot be done, as a sentence.
         """
-        if command not in self._known:
-            raise ConfigError(f"There is no command '{command}'{nearest(command, self._known)}")
-        try:
-            bound = signature(self._known[command]).bind(**arguments)
-        except TypeError as error:
-            raise ConfigError(
-                f"'{command}' cannot be done with {', '.join(arguments) or 'nothing'}: {error}."
-            ) from error
-        self._known[command](**bound.arguments)
+        bound(command, arguments, self._known)()
         return {}
 
     def run(self, seconds: float | None = None, hz: float = HZ) -> None:

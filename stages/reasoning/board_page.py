@@ -10,14 +10,13 @@ import threading
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from importlib.resources import files
-from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from devmind.agent.threads import stepping_threads
 from devmind.cli.serving import Publisher
-from devmind.errors import ConfigError, nearest
+from devmind.errors import ConfigError, bound
 from devmind.worlds.boards import MnkRules
 from stages.reasoning.table import Table
 from stages.reasoning.thinking import Thought, check
@@ -67,16 +66,9 @@ class TablePage:
         Raises:
             ConfigError: what cannot be done now, or never.
         """
-        if command not in self._known:
-            raise ConfigError(f"There is no command '{command}'{nearest(command, self._known)}")
-        try:
-            bound = signature(self._known[command]).bind(**arguments)
-        except TypeError as error:
-            raise ConfigError(
-                f"'{command}' cannot be done with {', '.join(arguments) or 'nothing'}: {error}."
-            ) from error
+        call = bound(command, arguments, self._known)
         with self._lock, stepping_threads():
-            self._known[command](**bound.arguments)
+            call()
         return {}
 
     def _place(self, move: int) -> None:

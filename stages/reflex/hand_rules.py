@@ -11,28 +11,27 @@ import numpy as np
 
 from devmind.acting import Senses
 from devmind.moment import SIGHT_SIZE, TICK_SAMPLES
-from devmind.worlds.nursery.state import COLOURS
+from devmind.worlds.nursery.along_a_ray import (
+    CLEAR_M,
+    IN_FRONT_M,
+    LEAST_PX,
+    SIGHT_HALF,
+    UNLIKE_COLOUR,
+    along,
+    ray_to,
+)
+from devmind.worlds.nursery.state import MAX_REACH_M, MAX_TILT_DEG, MAX_TURN_DEG
 
-SIGHT_HALF = np.tan(np.deg2rad(30.0))
 WIDE_HALF = np.tan(np.deg2rad(60.0))
-MAX_TURN_DEG = 25.0
-MAX_TILT_DEG = 60.0
-MAX_REACH_M = 0.1
-HAND_SCALE_M = 0.75
-CLEAR_M = 0.33
-IN_FRONT_M = 0.03
 LARGEST_LAG = 12
 EAR_DELAY_SAMPLES = 10.0
 """The delay between the ears of a sound from the side, about 0.6 ms."""
-ODD_COLOUR, UNLIKE_COLOUR = 50.0, 0.1
-"""How far from the picture's median colour a thing's pixels are, of 255; and how far from the colour asked for they may
-be, both of full brightness. Chosen on 200 rooms of lesson seeds by `benchmarks/rule_thresholds.py`."""
+ODD_COLOUR = 50.0
+"""How far from the picture's median colour a thing's pixels are, of 255. Chosen on 200 rooms of lesson seeds by
+`benchmarks/rule_thresholds.py`."""
 LOUDER, LARGER = 1.25, 0.0015
 """What one starts away at: loudest samples of two ticks, as a ratio, and by what share of the picture a blob grows.
 Chosen on 1,600 rooms of lesson seeds by the same, with at most 2 % false alarms: 0.899 of events, with 0.014."""
-LEAST_PX = 6
-"""A blob of fewer pixels is no thing."""
-
 NEIGHBOURS = 3
 """The best of 1, 3, 5 and 7 on scikit-learn's taught digits, each left out in turn: 0.988."""
 
@@ -244,30 +243,12 @@ class ReachByColour:
         if self.ray is None or first.all():
             rows = zip(senses["sight"], senses["words"], senses["body"], strict=True)
             self.ray = np.stack([self._ray(*row) for row in rows])
-        hand = senses["body"][:, 3:6].astype(np.float64) * HAND_SCALE_M
-        off = hand[:, :1] * self.ray - hand
-        on_the_ray = np.abs(off[:, 1:]).max(1) < IN_FRONT_M / 2
-        off[:, 0] = np.where(on_the_ray, MAX_REACH_M, CLEAR_M - hand[:, 0])
-        off[on_the_ray, 1:] += MAX_REACH_M * self.ray[on_the_ray, 1:]
-        way = off / MAX_REACH_M
-        way /= np.maximum(1.0, np.abs(way).max(1, keepdims=True))
-        way[np.isnan(way).any(1)] = 0.0
-        return {"reach": np.concatenate([way, -np.ones((len(way), 1))], 1).astype(np.float32)}
+        return {"reach": along(self.ray, senses["body"])}
 
     def _ray(self, picture: np.ndarray, word: str, body: np.ndarray) -> np.ndarray:
         """(1, left, up) of the way from the eye to the blob, [3]; not numbers where there is none."""
-        wanted = np.array(COLOURS[word], np.float64)
-        colour = picture.astype(np.float64)
-        far = np.abs(colour / np.maximum(colour.max(-1, keepdims=True), 1) - wanted / wanted.max()).sum(-1)
-        _, _, blobs, middles = cv2.connectedComponentsWithStats((far < self.unlike).astype(np.uint8))
-        if len(blobs) < 2 or blobs[1:, cv2.CC_STAT_AREA].max() < LEAST_PX:
-            return np.full(3, np.nan)
-        x, y = (middles[1 + blobs[1:, cv2.CC_STAT_AREA].argmax()] + 0.5) / SIGHT_SIZE * 2 - 1
         pan, tilt = np.deg2rad(gaze_deg(body[None])[0])
-        left, up = -x * SIGHT_HALF, -y * SIGHT_HALF
-        ahead, up = np.cos(tilt) - up * np.sin(tilt), np.sin(tilt) + up * np.cos(tilt)
-        ahead, left = ahead * np.cos(pan) - left * np.sin(pan), ahead * np.sin(pan) + left * np.cos(pan)
-        return np.array([1.0, left / ahead, up / ahead])
+        return ray_to(word, picture, pan, tilt, self.unlike)
 
 
 class ReachByTruth:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from devmind.agent.agent import Agent
-from devmind.agent.heads import WithReadoutHead
 
 NAME = "reflex"
 SENSES = ("sight", "periphery", "sound", "words", "body")
@@ -56,12 +55,6 @@ def heads() -> list[Described]:
         (name, "head.next-tokens", (f"trunk:{sense}", sense, "trunk"), None, {}) for name, sense in FORESEEN.items()
     ]
     return [*described.values(), *ON_READOUT, *own, *tokens]
-
-
-def on_trunk(agent: Agent, name: str) -> str | None:
-    """What examines the trunk at what the head `name` does: its own such head. None: the agent was raised before."""
-    own = next(copy for copy, source in COPIES.items() if source == name)
-    return own if own in agent.heads and isinstance(agent.head(own), WithReadoutHead) else None
 
 
 def _on_trunk(name: str, source: Described) -> Described:

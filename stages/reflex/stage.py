@@ -84,8 +84,6 @@ class ReflexStage:
     name = "reflex"
     requires = ()
     skills = SKILLS
-    optional = (*parts.COPIES, *parts.FORESEEN)
-    """Heads that agents raised by an older devmind lack: their rows are left out of the exams then."""
 
     def admit(self, agent: Agent) -> None:
         """Add the standard senses, the perceiving heads, the arcs with their critics, and the same on the trunk."""

@@ -25,7 +25,6 @@ from devmind.agent.output import masked_mean
 from devmind.agent.prediction import predicting, residuals
 from devmind.agent.taps import Perceived
 from devmind.curriculum.stage import Context, Rehearsed, Scalars
-from devmind.errors import ConfigError
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.state import NO_EVENT
@@ -259,9 +258,6 @@ def prepare(agent: Agent, context: Context) -> None:
     """What the lesson starts from: a trunk that lets all tokens through, and heads on it as new, or copies.
 
     The whitening of what is foreseen is measured on rooms of the lesson.
-
-    Raises:
-        ConfigError: the agent was raised before the trunk had heads of its own.
     """
     for layer in agent.trunk.decoder.layers:
         zero_outputs(layer)
@@ -270,11 +266,7 @@ def prepare(agent: Agent, context: Context) -> None:
         agent.head(name).load_state_dict(new.head(name).state_dict())
     for name, source in COPIES.items():
         head = agent.head(name)
-        if not isinstance(head, WithReadoutHead):
-            raise ConfigError(
-                f"The head '{name}' of this agent is of an older kind ({type(head).__name__}), which this lesson "
-                "cannot teach. Raise an agent anew: devmind stage run reflex."
-            )
+        assert isinstance(head, WithReadoutHead)
         head.copy_of(agent.head(source))
     foresee.measure_whitening(agent, context)
 

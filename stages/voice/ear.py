@@ -48,8 +48,7 @@ class EarEncoder(Encoder):
 
     Args:
         features: one of FEATURES. The map stays log-mel, which other heads read.
-        apart: its tokens go through the trunk by themselves. An agent raised before 2026-11-27 was taught with them
-            among the others.
+        apart: its tokens go through the trunk by themselves. `after-voice` was taught with them among the others.
     """
 
     of = "sound"

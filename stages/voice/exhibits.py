@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import io
-
 import cv2
 import numpy as np
 import torch
 
 from devmind.agent.features import log_mel
-from devmind.moment import SOUND_RATE_HZ
+from devmind.report.exhibits import wav
 
-
-def wav(sound: np.ndarray) -> bytes:
-    """A sound float32 [S] at 16 kHz as 16-bit WAV, its peak at 0.8."""
-    import soundfile
-
-    file = io.BytesIO()
-    peak = max(1e-6, float(np.abs(sound).max(initial=0.0)))
-    soundfile.write(file, 0.8 / peak * sound, SOUND_RATE_HZ, format="WAV", subtype="PCM_16")
-    return file.getvalue()
+__all__ = ["spectra", "wav"]
 
 
 def spectra(*sounds: np.ndarray) -> bytes:

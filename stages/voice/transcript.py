@@ -18,7 +18,7 @@ from stages.voice.caregiver.speech import NAMING_WORDS, WORDS
 
 BLANK = 0
 KNOWN = ("", *WORDS, *NAMING_WORDS)
-"""What a frame may be; the first is nothing. An agent that was taught before the last of them has fewer."""
+"""What a frame may be; the first is nothing. `after-voice` was taught the first of them alone."""
 _NUMBER = {word: number for number, word in enumerate(KNOWN)}
 
 

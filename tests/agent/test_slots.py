@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from devmind.agent.batch import Batch, collate
 from devmind.agent.config import SIZES, AgentConfig
 from devmind.agent.ring import Ring
 from devmind.agent.slots import Gate, Slots
-from devmind.checkpointing.folders import sealed
 from devmind.errors import ConfigError, DevmindError
 from devmind.moment import Moment
 from devmind.raised import FOLDER
@@ -222,26 +220,6 @@ def test_slots_leave_the_trunks_own_weights_as_they_were() -> None:
     assert without.trunk.slots is None
     assert with_slots.sha256("trunk.decoder.") == without.sha256("trunk.decoder.")
     assert with_slots.sha256("readout") == without.sha256("readout")
-
-
-def test_an_agent_saved_before_slots_has_none_and_answers_the_same(
-    small_agent: Callable[..., Agent], tmp_path: Path
-) -> None:
-    agent = small_agent(slots=0, layers=2)
-    agent.save_pretrained(tmp_path / "now")
-    with sealed(tmp_path / "before") as folder:
-        for path in (tmp_path / "now").iterdir():
-            if path.name != "checksums.json":
-                (folder / path.name).write_bytes(path.read_bytes())
-        config = json.loads((folder / "config.json").read_text())
-        del config["slots"]
-        (folder / "config.json").write_text(json.dumps(config))
-    again = Agent.from_pretrained(tmp_path / "before")
-    batch = collate(make_rows(2, 20, seed=0))
-    assert again.config.slots == 0
-    assert torch.equal(all_at_once(again, batch), all_at_once(agent, batch))
-    again.save_pretrained(tmp_path / "again")
-    assert Agent.from_pretrained(tmp_path / "again").trunk.slots is None
 
 
 def test_the_newborn_has_slots() -> None:

@@ -112,18 +112,6 @@ def test_a_line_that_was_taken_out_put_in_or_moved_is_refused(tmp_path):
             journal.last()
 
 
-def test_a_journal_of_an_older_devmind_goes_on_and_is_covered_from_then_on(tmp_path):
-    journal = Journal(tmp_path / "j.jsonl")
-    journal.path.write_bytes(b'{"time": 1, "event": "start"}\n{"time": 2, "eve')
-    assert [e["event"] for e in journal.events()] == ["start"]
-    journal.write("progress", step=1)
-    journal.write("progress", step=2)
-    assert [e["event"] for e in Journal(journal.path).events()] == ["start", "progress", "progress"]
-    journal.path.write_bytes(journal.path.read_bytes().replace(b'"time": 1,', b'"time": 9,'))
-    with pytest.raises(CheckpointError, match="in line 1"):
-        journal.last()
-
-
 def test_a_line_is_cut_anywhere_and_the_others_stay(tmp_path):
     journal = Journal(tmp_path / "j.jsonl")
     for step in range(2):

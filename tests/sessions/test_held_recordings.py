@@ -145,27 +145,6 @@ def test_a_mended_copy_in_the_place_of_its_original_shifts_no_pointer(holed: tup
     assert (pointed.fetch(places[9]) or {})["words"] == "said 9"
 
 
-def test_a_copy_that_an_older_devmind_numbered_anew_is_another_recording(
-    holed: tuple[Path, list[Place]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, places = holed
-    write_at, note = Recorder.write_at, Recorder.note
-    monkeypatch.setattr(
-        Recorder, "write_at", lambda self, moment, action, at, number=None: write_at(self, moment, action, at)
-    )
-    monkeypatch.setattr(
-        Recorder,
-        "note",
-        lambda self, kind, data: note(self, kind, {"from": "", "ticks": 7} if kind == "repaired" else data),
-    )
-    mended = path.with_name("mended.mcap")
-    repair(path, mended)
-    os.replace(mended, path)
-    pointed = Pointed(path.parent)
-    assert [pointed.fetch(place) for place in places] == [None] * 10
-    assert "is another recording now" in pointed.forget([places[7]])[0]
-
-
 @pytest.mark.parametrize("dtype", ["(2,3", "9" * 4000, "O", "V0", "f4,(", "(1000000,1000000)f8", ""])
 def test_a_hostile_dtype_is_one_sentence(dtype: str) -> None:
     data = message_class(ARRAY)(dtype=dtype, shape=[2, 3], data=b"123456").SerializeToString()

@@ -13,9 +13,10 @@ from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
+from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
 from stages.language.answer.lesson import ASKED, Asked, asked
-from stages.language.answering import SURE, answers, png, sure_answers
+from stages.language.answering import SURE, answers, sure_answers
 from stages.language.caregiver.grammar import UNKNOWN
 from stages.language.caregiver.scene import HELD_OUT, TAUGHT, Scene, Thing
 from stages.language.hand_rules import CutOuts

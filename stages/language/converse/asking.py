@@ -16,8 +16,8 @@ from devmind.agent.agent import Agent
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.stage import Context
+from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
-from stages.language.answering import png
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.name.scenes import THINGS
 from stages.language.new_words.exam import Asked, Rules

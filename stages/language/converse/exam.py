@@ -19,8 +19,9 @@ from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
+from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
-from stages.language.answering import TOGETHER, png
+from stages.language.answering import TOGETHER
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, name_of
 from stages.language.caregiver.turns import answer, looked_at, repaired
 from stages.language.converse import asking

@@ -21,7 +21,7 @@ from devmind.agent.taps import Tapped, read_tap, sense_of, tap_parts
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import torch_generator
-from stages.language.parts import BOARD, TEXT, VIEW, follower
+from stages.language.parts import BOARD, FOLLOW, TEXT, VIEW
 from stages.language.seeing import as_read
 
 TOGETHER = 3
@@ -51,7 +51,7 @@ class FollowLearner(GradientLearner):
         if len(self.read) < len(self.kept):  # behind a stop: the trunk is the same, so what comes out is too
             self.read = [moments_of(self.agent, one) for one in self.kept]
         self.kept, self.read = [*self.kept, batch][-KEPT:], [*self.read, moments_of(self.agent, batch)][-KEPT:]
-        head: Any = self.agent.head(follower(self.agent))
+        head: Any = self.agent.head(FOLLOW)
         tapped, choice = self.read[-1]
         with torch.no_grad():
             output = head(tapped)
@@ -92,7 +92,7 @@ def moments_of(agent: Agent, batch: Mapping[str, Any], target: str = "choice") -
     """What the head reads of each of a batch's M Moments, and what of `target` [B, T, ...] belongs to it, [M, ...]: by
     default what the bot would do there.
     """
-    tap = agent.tap_of(follower(agent))
+    tap = agent.tap_of(FOLLOW)
     n_tokens = {sense: agent.tokens_of(sense) for part in tap_parts(tap) if (sense := sense_of(part))}
     found = list[tuple[Tapped, Tensor]]()
     for part in groups(agent, batch):

@@ -23,7 +23,7 @@ from stages.language.follow.dagger import own_episodes
 from stages.language.follow.learner import FollowLearner, groups
 from stages.language.follow.rooms import Demonstration, demonstrate
 from stages.language.follow.symmetries import as_well
-from stages.language.parts import BOARD, TEXT, follower
+from stages.language.parts import BOARD, FOLLOW, TEXT
 
 NAME = "follow"
 ROOMS = ("BabyAI-GoToRedBallGrey-v0", "BabyAI-GoToLocal-v0", "BabyAI-PickupLoc-v0")
@@ -54,7 +54,7 @@ def lesson(context: Context) -> Lesson:
 
 def trained(agent: Agent) -> tuple[str, ...]:
     """The head that follows."""
-    return (f"heads.{follower(agent)}.",)
+    return (f"heads.{FOLLOW}.",)
 
 
 def lesson_batch(context: Context, update: int, rows: int, rooms: Sequence[str] = ROOMS) -> dict[str, Any]:
@@ -145,10 +145,10 @@ def episodes(shown: list[Demonstration], longest: int = LONGEST) -> dict[str, An
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Cross-entropy against what the bot would do, and how often that is the likeliest."""
-    head, nats, right = follower(agent), [], []
+    nats, right = [], []
     moments = batch["valid"].sum()
     for part in groups(agent, batch):
-        output: Any = agent.forward(part, [head])[head]
+        output: Any = agent.forward(part, [FOLLOW])[FOLLOW]
         nats.append(output.loss(part["choice"], part["valid"]) * part["valid"].sum() / moments)
         right.append((output.mode() == part["choice"])[part["valid"]])
     value = torch.stack(nats).sum()

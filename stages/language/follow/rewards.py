@@ -23,7 +23,7 @@ from devmind.worlds.minigrid import room
 from stages.language.follow.learner import moments_of, only
 from stages.language.follow.lesson import NAME, episodes
 from stages.language.follow.rooms import Demonstration, Instructed, following
-from stages.language.parts import BOARD, CHOOSE, follower
+from stages.language.parts import BOARD, CHOOSE, FOLLOW
 
 TICKS = 64
 """After which BabyAI's small rooms end an episode."""
@@ -92,7 +92,7 @@ class RewardLearner(GradientLearner):
         self.set_rates(step)
         tapped, told = moments_of(self.agent, batch, "lived")
         done, advantage = told[:, 0].long(), told[:, 1]
-        head: Any = self.agent.head(follower(self.agent))
+        head: Any = self.agent.head(FOLLOW)
         with torch.no_grad():
             acted = head(tapped)
             old, entropy = acted.log_prob(done), acted.entropy().mean()

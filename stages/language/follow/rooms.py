@@ -22,7 +22,7 @@ from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.minigrid import FORWARD, env_of, room
 from devmind.worlds.side_by_side import SideBySide
 from stages.language.caregiver.grammar import check_words
-from stages.language.parts import BOARD, CHOOSE, TEXT, follower
+from stages.language.parts import BOARD, CHOOSE, FOLLOW, TEXT
 
 BROKEN = (
     "BabyAI-PutNextS5N2Carrying-v0",
@@ -167,7 +167,7 @@ class Bot:
 
 def following(agent: Agent, **more: Any) -> Actor:
     """The agent as it does what it is told: a `Policy`. `more` are further arguments of Actor."""
-    return Actor(agent, effectors=[CHOOSE], standing={CHOOSE: (follower(agent),)}, **more)
+    return Actor(agent, effectors=[CHOOSE], standing={CHOOSE: (FOLLOW,)}, **more)
 
 
 def returns(name: str, seeds: np.ndarray, policy: Policy, said: Sequence[str] | None = None) -> np.ndarray:

@@ -16,8 +16,9 @@ from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.moment import SIGHT_SIZE
+from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
-from stages.language.answering import SURE, answers, png, sure_answers
+from stages.language.answering import SURE, answers, sure_answers
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.eye import SIDE
 from stages.language.hand_rules import CutOuts

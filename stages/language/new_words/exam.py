@@ -23,8 +23,8 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment
+from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
-from stages.language.answering import png
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.hand_rules import CutOuts
 from stages.language.name.exam import UNNAMED, nearest

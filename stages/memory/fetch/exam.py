@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import cv2
 import numpy as np
 
 from devmind.acting import Actor, Policy, Senses, rollout
@@ -22,23 +21,18 @@ from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.moment import SIGHT_SIZE
 from devmind.seeding import exam_seeds, numpy_rng
+from devmind.worlds.nursery.along_a_ray import along, ray_to
 from devmind.worlds.nursery.fetching import DELAY_TICKS, HORIZON, SCREEN, SEEN_TICKS
 from devmind.worlds.nursery.goals import first_touched
-from devmind.worlds.nursery.state import COLOURS, MAX_REACH_M, MAX_TILT_DEG
-from stages.memory.fetch.episodes import ARC, CLEAR_M, HEAD, NAME, heard, wanted
+from devmind.worlds.nursery.state import MAX_TILT_DEG
+from stages.memory.fetch.episodes import ARC, HEAD, NAME, heard, wanted
 from stages.memory.fetch.episodes import HIDDEN as LEVEL
 
 EPISODES, TOGETHER = 400, 100
 BY_TRUNK = f"{NAME}/{HEAD}"
 GATE = Gate([Threshold(BY_TRUNK, 0.85, goal=True, beats_twin=True)])
 OFF, WINDOW, BELIEFS, DEAF = "memory off", "beliefs off (window alone)", "window off (beliefs alone)", "words off"
-IN_FRONT_M = 0.03
-"""How well a rule's hand stands before a thing, seen from the front, when it goes forwards."""
-HAND_SCALE_M, UNLIKE, LEAST_PX = 0.75, 0.1, 6
-"""Metres of proprioception's one; how far a pixel's colour may be from the one asked for, and pixels of a blob at
-least, as in the rule of `reach`."""
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -163,24 +157,8 @@ class Remembered:
         for row in np.flatnonzero(heard(senses)[:, 0] & np.isnan(self.ray).any(1)):
             tilt = np.deg2rad(senses["body"][row, 2] * MAX_TILT_DEG)
             self.ray[row] = self._ray(self.kept[row], senses["words"][row], tilt)
-        hand = senses["body"][:, 3:6].astype(np.float64) * HAND_SCALE_M
-        off = hand[:, :1] * self.ray - hand
-        on_it = np.abs(off[:, 1:]).max(1) < IN_FRONT_M / 2
-        off[:, 0] = np.where(on_it, MAX_REACH_M, CLEAR_M - hand[:, 0])
-        off[on_it, 1:] += MAX_REACH_M * self.ray[on_it, 1:]
-        way = off / MAX_REACH_M
-        way /= np.maximum(1.0, np.abs(way).max(1, keepdims=True))
-        way[np.isnan(way).any(1)] = 0.0
-        return {"reach": np.concatenate([way, -np.ones((len(way), 1))], 1).astype(np.float32)}
+        return {"reach": along(self.ray, senses["body"])}
 
     def _ray(self, picture: np.ndarray, word: str, tilt: float) -> np.ndarray:
         """(1, left, up) of the way from the eye, which looks straight ahead, to the blob, [3]."""
-        like, colour = np.array(COLOURS[word], np.float64), picture.astype(np.float64)
-        far = np.abs(colour / np.maximum(colour.max(-1, keepdims=True), 1) - like / like.max()).sum(-1)
-        _, _, blobs, middles = cv2.connectedComponentsWithStats((far < UNLIKE).astype(np.uint8))
-        if len(blobs) < 2 or blobs[1:, cv2.CC_STAT_AREA].max() < LEAST_PX:
-            return np.full(3, np.nan)
-        x, y = (middles[1 + blobs[1:, cv2.CC_STAT_AREA].argmax()] + 0.5) / SIGHT_SIZE * 2 - 1
-        left, up = np.array([-x, -y]) * np.tan(np.deg2rad(30.0))
-        ahead, up = np.cos(tilt) - up * np.sin(tilt), np.sin(tilt) + up * np.cos(tilt)
-        return np.array([1.0, left / ahead, up / ahead])
+        return ray_to(word, picture, 0.0, tilt)

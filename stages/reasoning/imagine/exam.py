@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from devmind.acting import Policy, Senses
+from devmind.acting.carts import MOST, carts, kept_up
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
@@ -23,7 +24,7 @@ from stages.reasoning.games import TICTACTOE
 from stages.reasoning.imagine.search import DOMAINS, chosen
 from stages.reasoning.solver import SolvedGame, solve
 from stages.reasoning.tictactoe.exam import GLIMPSE_PLIES, by_rule, placed, random
-from stages.reasoning.values.exam import MOST, begun, by_angle, carts, kept_up
+from stages.reasoning.values.exam import begun, by_angle
 
 BOARD, GAMES, CARTPOLE = "imagine", "imagine/games", "imagine/cartpole"
 EPISODES = 100

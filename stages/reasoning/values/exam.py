@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import gymnasium
 import numpy as np
 import torch
 
 from devmind.acting import Policy, Senses, returns, rollout
+from devmind.acting.carts import MOST, carts, kept_up
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.curriculum.episodes import identities
@@ -17,8 +17,6 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds import minigrid
-from devmind.worlds.gym_world import GymWorld
-from devmind.worlds.side_by_side import SideBySide
 from stages.reasoning import parts
 from stages.reasoning.values.lesson import DRILLS
 from stages.reasoning.values.rooms import ROOM, STARTS, all_starts, goal_in_view, rooms, shortest
@@ -27,7 +25,6 @@ CARTPOLE, ROOMS = "values/cartpole", "values/rooms"
 EPISODES = 400
 GATE = Gate([Threshold(CARTPOLE, 475.0), Threshold(ROOMS, 0.90, when_absent="skip")])
 ABSENT = "; MiniGrid is not installed (extra 'worlds'): its room was not examined"
-MOST = 500.0
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -117,16 +114,3 @@ def _floors(rules: Mapping[str, Policy], play: Callable[[Policy], np.ndarray]) -
 def begun(world: object) -> np.ndarray:
     """Which episodes N carts begin: by where they stand, as it is sensed."""
     return identities({"body": world.observe()["body"]})  # type: ignore[attr-defined]
-
-
-def carts(seeds: np.ndarray) -> SideBySide:
-    return SideBySide([GymWorld(gymnasium.make("CartPole-v1")) for _ in seeds], seeds)
-
-
-def kept_up(seeds: np.ndarray, policy: Policy) -> np.ndarray:
-    """Returns float64 [N] in CartPole-v1 as Gymnasium has it, one episode a seed."""
-    world = carts(seeds)
-    try:
-        return returns(policy, world)
-    finally:
-        world.close()

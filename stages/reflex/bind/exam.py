@@ -25,7 +25,6 @@ from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import sounding_box
 from stages.reflex.left_out import looks_left_out, rows_by_looks
 from stages.reflex.locate.scene import Scene
-from stages.reflex.parts import on_trunk
 
 TICKS = 3
 OVERLAP = 0.5
@@ -73,10 +72,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             episodes=of_worlds(context.make_world, "nursery", "bind", seeds),
         )
     ]
-    if own := on_trunk(agent, "bind"):
-        by_itself = same_thing(_chosen(agent, own, senses, found), sounding)
-        rows = rows_by_looks(agent, left, by_itself) if full else {}
-        measures.append(measures[0].of("bind/bind_trunk", by_itself, rows=rows))
+    by_itself = same_thing(_chosen(agent, "bind_trunk", senses, found), sounding)
+    rows = rows_by_looks(agent, left, by_itself) if full else {}
+    measures.append(measures[0].of("bind/bind_trunk", by_itself, rows=rows))
     return measures
 
 

@@ -20,13 +20,12 @@ from devmind.curriculum.episodes import identities, of_worlds
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
+from devmind.report.exhibits import wav
 from devmind.seeding import exam_seeds, lesson_seeds
 from devmind.sessions.spoken import CLIP_SAMPLES, Clips, clips, speaker_group
-from stages.reflex.exhibits import wav
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.hear.lesson import CLASSES, as_sound, sounds
 from stages.reflex.left_out import rows_by_tones, tones_left_out
-from stages.reflex.parts import on_trunk
 
 NORMAL_FRAMES = 32
 FLOOR_PENALTY, READ_OUT_PENALTY = 3000.0, 1000.0
@@ -71,10 +70,9 @@ def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measu
             episodes=of_worlds(context.make_world, "nursery", "hear", seeds),
         )
     ]
-    if own := on_trunk(agent, "hear"):
-        by_itself = _named(agent, own, heard) == kind
-        rows = rows_by_tones(agent, left, by_itself) if full else {}
-        measures.append(measures[0].of("hear/sounds/hear_trunk", by_itself, rows=rows))
+    by_itself = _named(agent, "hear_trunk", heard) == kind
+    rows = rows_by_tones(agent, left, by_itself) if full else {}
+    measures.append(measures[0].of("hear/sounds/hear_trunk", by_itself, rows=rows))
     return measures
 
 

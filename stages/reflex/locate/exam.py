@@ -17,8 +17,9 @@ from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
+from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
-from stages.reflex.exhibits import png, side_by_side
+from stages.reflex.exhibits import side_by_side
 from stages.reflex.locate.lesson import THINGS, rooms
 from stages.reflex.locate.scene import Instances, Scene
 

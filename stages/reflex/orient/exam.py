@@ -16,7 +16,6 @@ from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.nursery.goals import ORIENTED_DEG, TRACKED_DEG
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
-from stages.reflex.parts import on_trunk
 from stages.reflex.trials import ARC_SILENCED, EPISODES, LOOK_ON_TRUNK, SHOWN, Trial, arcs, by_trunk, gaze_error, turned
 
 TICKS = 10
@@ -109,8 +108,6 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measur
 
 def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Measure]:
     """The same episodes with the arc silenced, and of motion also what memory adds to that."""
-    if on_trunk(agent, "look_arc") is None:
-        return []
     actor = by_trunk(agent, "look")
     right = (trial.play(lambda: actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
     rows = _left_out(agent, trial, right) if full else {}
@@ -162,8 +159,6 @@ def _rest(agent: Agent, context: Context, level: str, found: Mapping[str, np.nda
         note=note,
         episodes=sight.episodes,
     )
-    if on_trunk(agent, "look_arc") is None:
-        return [arc]
     own = by_trunk(agent, "look")
     values, note = measured(own, f"{seen}/look_trunk")
     return [arc, arc.of(f"{REST}/look_trunk", values, answered=own.counts, note=f"{ARC_SILENCED}; {note}")]

@@ -13,7 +13,6 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds, numpy_rng
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
-from stages.reflex.parts import on_trunk
 from stages.reflex.trials import ARC_SILENCED, EPISODES, SHOWN, Played, Trial, arcs, by_trunk
 
 TICKS = 30
@@ -62,11 +61,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             else (),
         )
     ]
-    if on_trunk(agent, "reach_arc") is not None:
-        own = by_trunk(agent, "reach")
-        values = right(trial.play(lambda: own))
-        rows = trial.rows_by_looks(agent, values) if full else {}
-        measures.append(measures[0].of("reach/reach_trunk", values, answered=own.counts, note=ARC_SILENCED, rows=rows))
+    own = by_trunk(agent, "reach")
+    values = right(trial.play(lambda: own))
+    rows = trial.rows_by_looks(agent, values) if full else {}
+    measures.append(measures[0].of("reach/reach_trunk", values, answered=own.counts, note=ARC_SILENCED, rows=rows))
     return measures
 
 

@@ -19,7 +19,6 @@ from devmind.seeding import numpy_rng
 from devmind.sessions.written import Pictures, pictures, unmet_pictures
 from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import nearest_labels
-from stages.reflex.parts import on_trunk
 from stages.reflex.see.lesson import as_sight
 
 
@@ -63,8 +62,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             exhibits=picture_exhibits("failure", sight[wrong].numpy(), captions) if full else (),
         )
     ]
-    if own := on_trunk(agent, "see"):
-        measures.append(measures[0].of("see/see_trunk", _named(agent, own, sight) == unseen.labels))
+    measures.append(measures[0].of("see/see_trunk", _named(agent, "see_trunk", sight) == unseen.labels))
     return measures
 
 

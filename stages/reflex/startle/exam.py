@@ -15,7 +15,6 @@ from devmind.seeding import exam_seeds
 from devmind.worlds.nursery.state import NO_EVENT, WITHDRAWN
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
-from stages.reflex.parts import on_trunk
 from stages.reflex.trials import ARC_SILENCED, SHOWN, Trial, arcs, by_trunk
 
 TICKS = 20
@@ -84,14 +83,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             note="every episode counts until its event, if one comes",
         ),
     ]  # fmt: skip
-    if on_trunk(agent, "move_arc") is not None:
-        own = by_trunk(agent, "move")
-        both = startled(trial.play(lambda: own).watched, event)
-        measures += [
-            measure.of(f"{measure.name}/move_trunk", values, answered=own.counts, note=ARC_SILENCED)
-            for measure, values in zip(measures, both, strict=True)
-        ]
-    return measures
+    own = by_trunk(agent, "move")
+    both = startled(trial.play(lambda: own).watched, event)
+    return measures + [
+        measure.of(f"{measure.name}/move_trunk", values, answered=own.counts, note=ARC_SILENCED)
+        for measure, values in zip(measures, both, strict=True)
+    ]
 
 
 def startle_seeds(context: Context, n: int) -> np.ndarray:

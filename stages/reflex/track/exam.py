@@ -14,7 +14,6 @@ from devmind.seeding import exam_seeds
 from devmind.worlds.nursery.goals import TRACKED_DEG
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
-from stages.reflex.parts import on_trunk
 from stages.reflex.trials import ARC_SILENCED, EPISODES, LOOK_ON_TRUNK, SHOWN, Played, Trial, arcs, by_trunk, gaze_error
 
 TICKS = 30
@@ -59,12 +58,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             else (),
         )
     ]
-    if on_trunk(agent, "look_arc") is not None:
-        own = by_trunk(agent, "look")
-        values, rows = kept(trial.play(lambda: own)), {}
-        if full:
-            alone = trial.play(lambda: by_trunk(agent, "look", short_term=False), n // 2)
-            rows = {"memory off": float(kept(alone).mean())} | trial.rows_by_looks(agent, values)
-        changed = {"rows": rows, "answered": own.counts, "note": ARC_SILENCED}
-        measures.append(measures[0].of("track/look_trunk", values, **changed))
+    own = by_trunk(agent, "look")
+    values, rows = kept(trial.play(lambda: own)), {}
+    if full:
+        alone = trial.play(lambda: by_trunk(agent, "look", short_term=False), n // 2)
+        rows = {"memory off": float(kept(alone).mean())} | trial.rows_by_looks(agent, values)
+    measures.append(measures[0].of("track/look_trunk", values, rows=rows, answered=own.counts, note=ARC_SILENCED))
     return measures

@@ -49,8 +49,8 @@ class Named(Categorical):
 
 
 class NamedHead(Head):
-    """Taps ("trunk:listen", "trunk:sight", "listen", "sight"), or the first two of these alone, as agents raised before
-    2026-11-27: what was heard since the episode began, pooled by learned weights and by the maximum, and each picture's
+    """Taps ("trunk:listen", "trunk:sight", "listen", "sight"), or the first two of these alone, as `after-voice` does:
+    what was heard since the episode began, pooled by learned weights and by the maximum, and each picture's
     four tokens become vectors of one space; the cosine of the two decides.
 
     All that is pooled is a sum or maximum of numbers that are not negative, so an episode begins with zeros. A row of a

@@ -85,8 +85,7 @@ class ReplyHead(Head):
 
     Args:
         answers: how many words A it can answer. asked: numbers U by which the lesson asks what it understood.
-        ear: the kind of the body over the ear's tokens; without one it taps ("trunk:listen", "detail"), as heads that
-            were saved before there was one do.
+        ear: the kind of the body over the ear's tokens.
         refuses: whether it says, too, that what was heard is no question that it was taught, and then answers nothing.
     """
 
@@ -102,14 +101,14 @@ class ReplyHead(Head):
         inlet: Inlet,
         answers: int,
         asked: int,
+        ear: str,
         hidden: int | None = None,
-        ear: str | None = None,
         refuses: bool = False,
     ) -> None:
         super().__init__(inlet)
         width, codes = inlet.width, inlet.map_channels[FORM] + inlet.map_channels[COLOUR]
         hidden = hidden or max(32, width)
-        self.memory = None if ear is None else body(ear, width, width)
+        self.memory = body(ear, width, width)
         self.hear, self.weigh = nn.Linear(width, width), nn.Linear(width, GROUPS)
         self.means = mlp(2 * width, width, width)
         self.understands = nn.Linear(width, asked)
@@ -151,11 +150,9 @@ class ReplyHead(Head):
     def _heard(self, tapped: Tapped, kept: Mapping[str, Tensor] | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What was heard so far, summed up, and what the body over the ear's tokens goes on from."""
         heard, here = tapped.tokens[..., :HEARD, :], tapped.present[..., :HEARD, None]
-        arc = dict[str, Tensor]()
-        if self.memory is not None:
-            row, lead = in_order(Tapped(heard, here[..., 0]))
-            features, arc = self.memory.over(row, kept)
-            heard = features.unflatten(1, lead[1:])
+        row, lead = in_order(Tapped(heard, here[..., 0]))
+        features, arc = self.memory.over(row, kept)
+        heard = features.unflatten(1, lead[1:])
         features = torch.relu(self.hear(heard)) * here
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
         each = weight.repeat_interleave(self.inlet.width // GROUPS, -1)

@@ -28,13 +28,12 @@ from devmind.agent.taps import Tapped, read_tap
 from devmind.agent.text import BEGIN
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context, Lesson
-from devmind.errors import ConfigError
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
 from stages.voice.caregiver.speech import Bank, bank
 from stages.voice.ear import EarEncoder
 from stages.voice.hear_words.listen import disguised, mels_of
 from stages.voice.one_head import HeadByMuon, head_lesson
-from stages.voice.parts import DETAIL, LISTEN, NAME, REPLIES, SIGHT, TEXT
+from stages.voice.parts import DETAIL, LISTEN, REPLIES, SIGHT, TEXT
 from stages.voice.say.head import MANNER
 from stages.voice.say.lesson import how_far_off, own_voice, said_mel
 from stages.voice.speak_answer.asked import (
@@ -141,17 +140,7 @@ def _takes() -> Mapping[str, Sequence[int]]:
 
 
 def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
-    """What the head reads of a batch of the lesson, which nothing learns from.
-
-    Raises:
-        ConfigError: the agent's head was made before it had a body for the ear, and goes by the trunk.
-    """
-    head: Any = agent.head(REPLIES)
-    if head.memory is None:
-        raise ConfigError(
-            "This agent's head that answers aloud goes by the trunk, as it was made before there was a body for the "
-            f"ear; an agent that begins the stage '{NAME}' now has one."
-        )
+    """What the head reads of a batch of the lesson, which nothing learns from."""
     ear, page = agent.encoder(LISTEN), torch.tensor([BEGIN, *PAGE.encode()])
     assert isinstance(ear, EarEncoder)
     sight = batch["sight"].to(agent.device)

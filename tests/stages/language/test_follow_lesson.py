@@ -201,8 +201,6 @@ def test_it_stands_by_and_is_asked_where_it_follows(agent: Agent) -> None:
     with examination(agent):
         actor({"board": boards, "text": ["go to the red ball"] * 2}, np.ones(2, bool))
     assert actor.counts == {parts.CHOOSE: {parts.FOLLOW: 2}}
-    del agent.heads[parts.FOLLOW]
-    assert parts.follower(agent) == parts.CHOOSE
 
 
 def test_rooms_take_turns_and_the_agent_acts_in_some(context: Context, agent: Agent) -> None:

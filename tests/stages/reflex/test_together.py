@@ -10,14 +10,12 @@ import torch
 
 from devmind import config
 from devmind.agent.agent import Agent
-from devmind.agent.config import AgentConfig
 from devmind.curriculum.ablation import Control, differences, identity_trunk
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Context
 from devmind.curriculum.start import make_context
 from devmind.curriculum.teaching import teach
-from devmind.errors import ConfigError
 from devmind.testing import check_learner, tiny_agent
 from stages.reflex import together
 from stages.reflex.foresee import exam as foresee_exam
@@ -63,17 +61,6 @@ def test_what_other_stages_have_taught_the_trunk_is_not_undone(agent: Agent, con
         learner.steps = 2
         learner.begin(0)
         assert bool(projection.any()) is kept, stages
-
-
-def test_an_agent_of_before_is_refused_in_a_sentence(context: Context) -> None:
-    old = Agent(AgentConfig(size="tiny"))
-    old.add_encoder("sight")
-    old.add_head("see_trunk", "head.categorical", options={"classes": 10})
-    for name in (*COPIES, *FORESEEN):
-        if name not in old.heads:
-            old.add_head(name, "head.regression", options={"shape": 1})
-    with pytest.raises(ConfigError, match="Raise an agent anew"):
-        together.prepare(old, context)
 
 
 def test_what_is_wanted_is_true_of_each_moment(agent: Agent, context: Context) -> None:

@@ -12,6 +12,7 @@ import torch
 
 from devmind import worlds
 from devmind.acting import Policy
+from devmind.acting.carts import kept_up
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.output import Categorical
@@ -197,7 +198,7 @@ def test_balance_is_gymnasiums_own_cart_pole() -> None:
             _, reward, terminated, truncated, _ = env.step(1)
             total, over = total + reward, terminated or truncated
         wanted.append(total)
-    played = balance.play(np.array([5, 6]), lambda senses, first: {"push": np.ones(len(first), np.int64)})
+    played = kept_up(np.array([5, 6]), lambda senses, first: {"push": np.ones(len(first), np.int64)})
     assert played.tolist() == wanted
 
 
