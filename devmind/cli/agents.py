@@ -34,6 +34,8 @@ def named_agent(given: Path | None) -> Path | None:
         return folder
     if not given.exists() and (tail := nearest(str(given), known)).startswith("; did you mean"):
         raise ConfigError(f"There is no folder '{given}' (--agent){tail}")
+    if not given.exists() and given.parent == Path() and not any(path.is_dir() for path in Path().glob("[!.]*")):
+        raise ConfigError(f"There is no folder '{given}' (--agent); with devmind come: {', '.join(known)}.")
     existing(given, "--agent")
     if not (given / "config.json").is_file():
         raise ConfigError(
@@ -46,6 +48,14 @@ def named_agent(given: Path | None) -> Path | None:
 def agent_option(means: str) -> Any:
     """The option --agent, whose help says what it `means` to a command."""
     return typer.Option("--agent", metavar="DIR", callback=named_agent, help=means)
+
+
+def raised_through(stage: str) -> str:
+    """The help of --agent where `taught_agent` looks for an agent that has been through `stage`."""
+    return (
+        f"Saved agent, or one that comes with devmind; else the newest milestone in ./checkpoints that has been "
+        f"through {stage}, else the one that comes with devmind and has."
+    )
 
 
 AgentOption = Annotated[

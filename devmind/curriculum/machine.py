@@ -23,7 +23,8 @@ PRODUCT = 256
 """Rows and columns of the matrices that are multiplied: they fit into a core's cache, and a product takes less than a
 turn of the scheduler, so that the best of many is one that nothing else interrupted.
 """
-PRODUCTS_S = 0.3
+PRODUCTS, PRODUCTS_S = 5, 0.3
+"""So many at least, for so long: the first also warms up, and on a busy machine may last longer than all that."""
 LESSON_S = 5.0
 """How long the speed of one lesson is measured, about; what it takes to warm up comes on top."""
 MOST_RUNS = 16
@@ -64,12 +65,12 @@ def gflops(device: str = "cpu", threads: int = 1) -> float:
     best_s, size = float("inf"), PRODUCT if torch.device(device).type == "cpu" else 16 * PRODUCT
     a, b = torch.rand(2, size, size, device=device)
     with intra_op_threads(threads):
-        until_s = time.perf_counter() + PRODUCTS_S
-        while best_s == float("inf") or time.perf_counter() < until_s:
+        until_s, done = time.perf_counter() + PRODUCTS_S, 0
+        while done < PRODUCTS or time.perf_counter() < until_s:
             begun_s = time.perf_counter()
             a @ b
             wait_for(device)
-            best_s = min(best_s, time.perf_counter() - begun_s)
+            best_s, done = min(best_s, time.perf_counter() - begun_s), done + 1
     return 2 * size**3 / best_s / 1e9
 
 

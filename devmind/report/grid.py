@@ -18,8 +18,8 @@ from rich.text import Text
 
 LONG, SHORT = 24, 12
 """Widths from which the last column, and another that may be wrapped, can be read; less where they are shorter."""
-GAPS = 3, 1
-"""Blanks between two columns: the usual, and where that saves the shape."""
+GAPS = 3, 2, 1
+"""Blanks between two columns: the usual, and where fewer save the shape."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _line(
     console: Console, cells: Sequence[Text], columns: Sequence[Column], widths: Sequence[int], gap: int
 ) -> Iterator[Text]:
     """One row of the table, which is as many lines as its longest cell."""
-    wrapped = [list(cell.wrap(console, width)) for cell, width in zip(cells, widths, strict=True)]
+    wrapped = [_folded(console, cell, width) for cell, width in zip(cells, widths, strict=True)]
     for parts in zip_longest(*wrapped, fillvalue=None):
         line = Text()
         for at, (part, column, width) in enumerate(zip(parts, columns, widths, strict=True)):
@@ -143,6 +143,20 @@ def _line(
             line.append(" " * gap if at else "").append_text(said)
         line.rstrip()
         yield line
+
+
+def _folded(console: Console, cell: Text, width: int) -> list[Text]:
+    """Wrapped text; a name that is too wide, such as `orient/motion/look_trunk`, is broken behind its slashes."""
+    if not any("/" in word and cell_len(word) > width for word in cell.plain.split()):
+        return list(cell.wrap(console, width))
+    lines: list[Text] = []
+    for whole in cell.split("\n"):
+        lines.append(Text())
+        for part in whole.divide([at + 1 for at, sign in enumerate(whole.plain) if sign in "/ "]):
+            if lines[-1] and _width(lines[-1]) + cell_len(part.plain.rstrip()) > width:
+                lines.append(Text())
+            lines[-1].append_text(part)
+    return [piece for line in lines for piece in line.wrap(console, width)]
 
 
 def _hung(console: Console, text: Text, width: int, first: str, rest: str) -> Iterator[Text]:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from devmind.report.grid import Grid
 
+NAME = 18
+"""A measure's name is wrapped to this, so that 80 columns hold a table whose names are broken at slashes alone."""
+
 
 def verdict_table(results: Results | Mapping[str, Any]) -> Grid:
     """One row a measure, the verdict on top, what a reader must know below; printed by `rich`.
@@ -22,7 +25,7 @@ def verdict_table(results: Results | Mapping[str, Any]) -> Grid:
     """
     from rich.text import Text
 
-    from devmind.report.grid import SHORT, Column, Grid
+    from devmind.report.grid import Column, Grid
 
     results = validate(results)
     passed = results.verdict.passed
@@ -30,7 +33,7 @@ def verdict_table(results: Results | Mapping[str, Any]) -> Grid:
     if results.run.is_trial:
         title.append(f"\n{trial(results.run.size)}", "bold yellow")
     numbers = [Column(head, right=True) for head in ("score", "95 %", "n", "chance", "floor", "gate")]
-    columns = [Column("measure", SHORT), *numbers, Column("verdict", 11)]  # "✗ failed, / a rule / does better"
+    columns = [Column("measure", NAME), *numbers, Column("verdict", 11)]  # "✗ failed, / a rule / does better"
     rows = [_row(measure) for skill in results.skills for measure in skill.measures]
     return Grid(columns, rows, title, [Text(remark) for remark in _remarks(results)])
 

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import AgentOption, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent
 from devmind.cli.house import group
 from devmind.errors import ConfigError
+from stages.language.read import NOTHING
 
 say = group("Go on with a text.")
 demos = group("Episodes of a teacher, recorded as sessions: make.")
@@ -19,7 +20,7 @@ demos = group("Episodes of a teacher, recorded as sessions: make.")
 @say.command("say")
 def go_on_saying(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="How the text begins.")],
-    agent: AgentOption = None,
+    agent: Annotated[Path | None, agent_option(raised_through("language"))] = None,
     length: Annotated[int, typer.Option("--length", min=1, metavar="N", help="Bytes to write.")] = 200,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Another number draws another text.")] = 0,
 ) -> None:
@@ -28,6 +29,8 @@ def go_on_saying(
         text.encode()
     except UnicodeEncodeError:
         raise ConfigError("TEXT is not UTF-8; set your terminal to UTF-8, or type it in other characters.") from None
+    if not text.strip():
+        raise ConfigError(NOTHING)
     from devmind.agent.threads import intra_op_threads
     from devmind.seeding import torch_generator
     from stages.language.parts import NAME, TEXT

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent
 from devmind.cli.house import group
 from devmind.cli.serving import OpenOption, PortOption, Publisher, SecondsOption, served
 from devmind.errors import ConfigError, nearest
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 plan = group("Imagine a way through a maze and go it, sort a table, or carry out an instruction in a room.")
 
-Folder = Annotated[
-    Path | None, agent_option("Saved agent; else the newest milestone in ./checkpoints that has been through planning.")
-]
+Folder = Annotated[Path | None, agent_option(raised_through("planning"))]
 
 
 @plan.command("plan")

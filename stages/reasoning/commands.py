@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import named_agent, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent
 from devmind.cli.house import group
 from devmind.cli.serving import OpenOption, PortOption, SecondsOption, served, wait
 from devmind.errors import ConfigError, nearest
@@ -23,18 +23,12 @@ if TYPE_CHECKING:
 play = group("Play a game against an agent.")
 solve = group("Let an agent solve a puzzle.")
 
+GAMES = ("tictactoe", "connect4", "othello")
+"""Of `stages.reasoning.games`, whose table is heavy to load: a typing error is told without it."""
 SLIDING = {"8-puzzle": 3, "15-puzzle": 4}
 """Sliding puzzles by name, and their sides."""
 
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--agent",
-        metavar="DIR",
-        callback=named_agent,
-        help="Saved agent; else the newest milestone in ./checkpoints that has been through reasoning.",
-    ),
-]
+Folder = Annotated[Path | None, agent_option(raised_through("reasoning"))]
 
 
 @play.command("play")
@@ -59,15 +53,16 @@ def against(
     seconds: SecondsOption = None,
 ) -> None:
     """Play against an agent: type the number of a free place, or q to leave; or click a board on a page."""
-    from devmind.agent.threads import intra_op_threads
-    from stages.reasoning.games import GAMES
-    from stages.reasoning.table import Table
-
     if game not in GAMES:
         raise ConfigError(f"There is no game '{game}'{nearest(game, GAMES)}")
-    taught = taught_agent(agent, "reasoning", GAMES[game].policy, game)
+    from devmind.agent.threads import intra_op_threads
+    from stages.reasoning import games
+    from stages.reasoning.table import Table
+
+    played = games.GAMES[game]
+    taught = taught_agent(agent, "reasoning", played.policy, game)
     with intra_op_threads(1):
-        table = Table(taught, GAMES[game], simulations, agent_begins=second, sure=sure)
+        table = Table(taught, played, simulations, agent_begins=second, sure=sure)
         if not page:
             table.play(typer.echo, _asked)
             return

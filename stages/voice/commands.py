@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent
 from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError
@@ -19,7 +19,7 @@ echo = group("Say a recording again by the codec.")
 Recording = Annotated[Path, typer.Argument(metavar="FILE", help="A sound file of any rate, such as a WAV or a FLAC.")]
 Folder = Annotated[
     Path | None,
-    agent_option("Saved agent; else the newest milestone in ./checkpoints that has been through voice."),
+    agent_option(raised_through("voice")),
 ]
 Seconds = Annotated[
     float, typer.Option("--seconds", min=0.1, max=3600, metavar="S", help="How much of it, from the beginning.")

@@ -114,6 +114,7 @@ def test_a_cut_says_who_cut(results: dict[str, Any]) -> None:
         ("cpu", None, 4, [50.0], "4 cores of 50 GFLOP/s"),
         ("cpu", 2, 4, [50.0], "2 cores of 50 GFLOP/s"),
         ("cuda", 16, 16, [48123.0], "cuda of 48,123 GFLOP/s"),
+        ("cpu", 2, 2, [0.4], "2 cores of 0.4 GFLOP/s"),
         ("cpu", 2, 2, [], ""),
     ],
 )

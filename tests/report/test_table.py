@@ -34,6 +34,17 @@ def test_the_table_says_the_verdict_and_what_to_know(results: dict[str, Any]) ->
         assert remark in text
 
 
+@pytest.mark.parametrize("width", [60, 70, 80, 100])
+def test_a_long_name_is_broken_at_its_slashes_alone(results: dict[str, Any], width: int) -> None:
+    names = ("orient/motion/look_trunk", "startle/false alarms/move_trunk", "hear/sounds/hear_trunk", "see/see_trunk")
+    for measure, name in zip([m for s in results["skills"] for m in s["measures"]], names, strict=False):
+        measure["name"] = name
+    text = printed(results, width)
+    assert max(map(len, text.splitlines())) <= width
+    for word in ("motion/", "look_trunk", "startle/", "move_trunk", "sounds/", "hear_trunk", "see/see_trunk"):
+        assert word in text, word
+
+
 def test_a_twin_is_compared_with_n_and_interval(results: dict[str, Any]) -> None:
     paired = {"gained": 0.1, "low": 0.02, "high": 0.2, "n": 1400, "significant": True}
     results["ablation"] = {"skills": {"see": 0.5}, "differences": {"see": paired}}
@@ -57,7 +68,8 @@ def test_a_rule_that_does_better_stands_beside_the_verdict(results: dict[str, An
     assert "orient/sight: a rule does better, chase the brightest place 0.985" in printed(results)
     narrow = printed(results, width=80)
     assert max(map(len, narrow.splitlines())) <= 80
-    assert "✓ passed, a rule does" in narrow, "the verdict is wrapped, and no number gives way to it"
+    (row,) = [" ".join(line.split()) for line in narrow.splitlines() if line.startswith("orient/sight ")]
+    assert row.endswith("≥ 0.750 ✓ passed, a rule"), "the verdict is wrapped, and no number gives way to it"
 
 
 def test_a_size_whose_scores_mean_nothing_says_so_on_top(results: dict[str, Any]) -> None:

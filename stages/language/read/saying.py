@@ -13,6 +13,7 @@ from devmind.agent.writing import Writer
 from devmind.errors import DevmindError
 from devmind.moment import Moment
 from stages.language.parts import TEXT, reader
+from stages.language.read import NOTHING
 from stages.language.read.pages import LENGTHS
 
 
@@ -31,7 +32,7 @@ def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None 
     if TEXT not in agent.encoders or TEXT not in agent.heads:
         raise DevmindError("This agent was never taught to read and write; teach it: devmind stage run language.")
     if not text.strip():
-        raise DevmindError("There is nothing to go on with; give the beginning of a text, such as 'look, a red'.")
+        raise DevmindError(NOTHING)
     encoder = reader(agent)
     length, unit = LENGTHS[agent.config.size], PATCH if encoder.patched else 1
     written, decoder = text.encode(), codecs.getincrementaldecoder("utf-8")("replace")

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent
 from devmind.cli.house import group
 
 navigate = group("Let an agent find its way through a room.")
 Folder = Annotated[
     Path | None,
-    agent_option("Saved agent; else the newest milestone in ./checkpoints that has been through reasoning."),
+    agent_option(raised_through("reasoning")),
 ]
 
 
