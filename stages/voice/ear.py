@@ -9,6 +9,8 @@ caregiver's voice and a microphone come over one.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -116,6 +118,12 @@ def frames(sound: Tensor) -> Tensor:
     """
     # Padded so, frame k ends with sample 200 k: the first two are not wanted.
     return log_mel(F.pad(sound, (N_FFT // 2, 0)), N_FFT, HOP, MELS)[:, 2:-1]
+
+
+def added(mel: Tensor, other: Tensor) -> Tensor:
+    """Log-mel of two sounds at once: powers add up, and log-mel is two decades of power a unit."""
+    natural = 2.0 * math.log(10.0)
+    return torch.logaddexp(mel * natural, other * natural) / natural
 
 
 def _one_ear(sound: Tensor) -> Tensor:

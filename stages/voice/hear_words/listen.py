@@ -25,7 +25,7 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
-from stages.voice.ear import FRAMES, HOP, LEAD, MELS, TOKENS, EarEncoder, frames
+from stages.voice.ear import FRAMES, HOP, LEAD, MELS, TOKENS, EarEncoder, added, frames
 from stages.voice.hear_words.written import missed
 from stages.voice.moments import in_a_row
 from stages.voice.parts import LISTEN, WRITTEN_ARC
@@ -48,8 +48,6 @@ HISS, HUM = 0.3, 0.3
 """How much louder noise is at some of four places of the axis of tones, and how often its lowest bands hum."""
 SILENCE = -2.0
 """Log-mel of nothing."""
-NATURAL = 2.0 * np.log(10.0)
-"""Log-mel is two decades of power a unit."""
 _BEFORE, _AFTER = FRAMES - 1, 2 * FRAMES
 """Frames that are kept before and behind the speech."""
 
@@ -127,15 +125,10 @@ def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool =
     hiss = F.interpolate(HISS * torch.randn(n, 1, 4, generator=generator), MELS, mode="linear")
     if not gently:
         hums = torch.where(draw(0, 1) < HUM, draw(0.4, 2.0), torch.full((n, 1), SILENCE)) - draw(0.1, 0.6) * bin_
-        hiss = together(hiss, hums[:, None])
+        hiss = added(hiss, hums[:, None])
     level = draw(QUIETEST, FAINT if gently else LOUDEST)[..., None]
-    mel = together(mel, level + hiss + 0.12 * torch.randn(size, generator=generator))
+    mel = added(mel, level + hiss + 0.12 * torch.randn(size, generator=generator))
     return mel, torch.cat((before, before + took), 1) * TOKENS / FRAMES
-
-
-def together(one: Tensor, other: Tensor) -> Tensor:
-    """Log-mel of two sounds at once: powers add up."""
-    return torch.logaddexp(one * NATURAL, other * NATURAL) / NATURAL
 
 
 @lru_cache(maxsize=2)

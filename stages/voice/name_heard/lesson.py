@@ -24,7 +24,7 @@ from stages.voice.one_head import HeadByMuon, head_lesson
 from stages.voice.parts import NAMED
 from stages.voice.utterances import Waves, alike, heard, where
 
-STEPS = {"tiny": 8, "nursery": 200, "child": 2000, "adult": 6000}
+STEPS = {"tiny": 8, "nursery": 600, "child": 2000, "adult": 6000}
 SPOKEN, SPOKEN_ELSE = {"tiny": 24}, 800
 """Digits that the caregiver says, each met in another room and voice every time."""
 
@@ -33,7 +33,7 @@ def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     # In 300 steps on kept features AdamW found 0.75 of pictures, Muon 0.96 (2026-11-26).
     return head_lesson(
-        context, "names", NAMED, loss, lesson_batch, steps=STEPS, rows=16, learning_rate=3e-3, minutes=1.0,
+        context, "names", NAMED, loss, lesson_batch, steps=STEPS, rows=16, learning_rate=3e-3, minutes=1.5,
         skill="name_heard", learner=HeadByMuon, learns_from=groups(context),
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from devmind.learners.gradient import gradient_lesson
 from devmind.moment import SOUND_RATE_HZ, TICK_SAMPLES
 from devmind.seeding import numpy_rng, torch_generator
 from stages.voice.caregiver.speech import TAUGHT_PHRASES, bank
-from stages.voice.ear import BEFORE, FRAMES, LEAD, MEL, MELS, TOKENS, frames
+from stages.voice.ear import BEFORE, FRAMES, LEAD, MEL, MELS, TOKENS, added, frames
 from stages.voice.moments import as_batch, varied
 from stages.voice.parts import KINDS_ARC as ARC
 from stages.voice.parts import KINDS_HEAD as HEAD
@@ -174,12 +174,6 @@ def disguised(mel: Tensor, generator: torch.Generator) -> Tensor:
         mel = mel.masked_fill(hidden.unsqueeze(axis), SILENCE)
     noise = draw(-2.2, -1.2)[..., None] + 0.1 * torch.randn(mel.shape, generator=generator)
     return added(mel, noise)
-
-
-def added(mel: Tensor, other: Tensor) -> Tensor:
-    """Log-mel of two sounds at once: powers add up, and log-mel is two decades of power a unit."""
-    natural = 2.0 * np.log(10.0)
-    return torch.logaddexp(mel * natural, other * natural) / natural
 
 
 def turned_round(mel: Tensor, wanted: Tensor, rng: np.random.Generator) -> dict[str, Any]:
