@@ -34,9 +34,9 @@ from stages.voice.sounds.kinds import KINDS, SPEECH, UNKNOWN
 from stages.voice.sounds.recorded import SECONDS, groups, taught_recordings
 from stages.voice.utterances import heard
 
-ARC_STEPS = {"tiny": 8, "nursery": 240, "child": 3000, "adult": 8000}
-STEPS = {"tiny": 8, "nursery": 240, "child": 2500, "adult": 8000}
-UNKNOWN_SHARE = 0.2
+ARC_STEPS = {"tiny": 8, "nursery": 900, "child": 3000, "adult": 8000}
+STEPS = {"tiny": 8, "nursery": 500, "child": 2500, "adult": 8000}
+UNKNOWN_SHARE = 0.35
 """Of what is listened to. To the arc half of these are taught sounds with the axis of tones turned round."""
 MADE, SPOKEN = {"tiny": 12}, {"tiny": 12}
 MADE_ELSE = SPOKEN_ELSE = 80
@@ -74,7 +74,7 @@ def arc_lesson(context: Context) -> Lesson:
     """The arc's lesson as data."""
     return gradient_lesson(
         context, "sounds", arc_loss, lambda agent, context, update, rows, steps: arc_batch(context, update, rows),
-        steps=ARC_STEPS, rows=24, learning_rate=3e-3, minutes=0.5, prefetch=True, skills=("sounds",),
+        steps=ARC_STEPS, rows=24, learning_rate=3e-3, minutes=1.0, prefetch=True, skills=("sounds",),
         trains=lambda agent: (f"heads.{ARC}.",), learns_from=groups(context), rehearsal_every=0, unrehearsed=ALONE,
     )  # fmt: skip
 
