@@ -11,11 +11,18 @@ SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugin
 # Debian's postgresql makes a cluster and starts it, unless it is told not to; the tests start servers of their own.
 CLUSTERS := /etc/postgresql-common/createcluster.d
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-# Two processes of one thread each: threads of torch would only get into each other's way in small tests.
-TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# Processes of one thread each, two unless told: threads of torch would only get into each other's way in small tests.
+PROCESSES ?= 2
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: help reflex childhood attack mutants test check format test-system clean
+# Types are checked beside the tests, as what one core does not need of its time: alone they keep one of two waiting.
+define tested
+nice $(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; $(TESTS) $(1); tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/types.txt; test $$tests = 0 -a $$types = 0
+endef
+
+.PHONY: help reflex childhood attack mutants test check lint format test-system clean
 .NOTPARALLEL:
 
 help:
@@ -23,7 +30,8 @@ help:
 	@echo "make childhood    install, then raise an agent through all stages, to one report"
 	@echo "make attack       faults at every write, dying processes (SECONDS=300), forgetting (LIVES=200), damaged input (CASES=5000), a childhood killed (KILLS=50)"
 	@echo "make check        format, lint, types, default tests: some five minutes, before each commit"
-	@echo "make test         make check, then the slow tests with the README's commands: some 25 minutes on two cores"
+	@echo "make test         the same with the slow tests and the README's commands, in one go: some 25 minutes on two cores,"
+	@echo "                  fewer with more of them (make test PROCESSES=4)"
 	@echo "make format       let ruff rewrite the code"
 	@echo "make mutants      faults put into exams and gates, each of which a test must notice: some ten minutes"
 	@echo "make test-system  apt packages, PyAudio and Rerun, for the tests that skip without"
@@ -45,14 +53,16 @@ attack: $(DEV)
 	$(BIN)/python -m tests.sessions.hostile --cases $(CASES)
 	$(BIN)/python -m tests.curriculum.attack --kills $(KILLS) $(ARGS)
 
-test: $(SYSTEM) check
-	$(TESTS) -m slow
+# All tests in one go: each process reads all test files and imports what they need once, and waits for none in between.
+test: $(SYSTEM) lint
+	$(call tested,-m '')
 
-check: $(DEV)
+check: lint
+	$(call tested)
+
+lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(TESTS)
 
 format: $(DEV)
 	$(BIN)/ruff format .

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+
+from tests.dealing import dealt
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
@@ -19,8 +22,9 @@ os.environ["DEVMIND_CACHE"] = os.path.join(tempfile.gettempdir(), f"devmind-test
 
 USUAL_TIMEOUT_S = 300.0
 """What pytest's options give every test; one that is marked with more takes long."""
+SLOW_S = 15.0
+"""About what other slow tests take."""
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
-Item = TypeVar("Item")
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("DEVMIND_DATA", ROOT.parent / "shared" / "data"))
 ALLOWED_SKIPS = ("DEVMIND_DATA", "GPU", "right to mount")
@@ -50,34 +54,35 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect_ex", _loopback_only(socket.socket.connect_ex))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Processes of one run begin with the tests that say they take long, so that none is left over at the end.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported to find the tests stays: garbage is not looked for in it, neither meanwhile nor in any test.
 
-    xdist deals as many tests as there are to each process, in this order, and takes over from who is behind
-    (`--dist worksteal`); a test of ten minutes that came last would keep one process waiting for another.
+    It is 750,000 objects, half a second each time that all of them are gone through.
     """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(trylast=True)  # behind the choice by -m, so that those left are dealt evenly
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Processes of one run begin with the tests that take long, so that none is left over at the end."""
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if processes > 1:
-        items[:] = _dealt(items, processes, [_timeout_s(item) for item in items], USUAL_TIMEOUT_S)
+        items[:] = dealt(items, [item.nodeid.partition("::")[0] for item in items], [*map(_long_s, items)], processes)
 
 
-def _timeout_s(item: pytest.Item) -> float:
+def _long_s(item: pytest.Item) -> float:
+    """About how long it takes: a third of the timeout where that is more than usual, SLOW_S if slow, else 0."""
     marker = item.get_closest_marker("timeout")
-    return float(marker.args[0]) if marker and marker.args else 0.0
-
-
-def _dealt(items: Sequence[Item], hands: int, timeouts_s: Sequence[float], usual_s: float) -> list[Item]:
-    """The items in an order of which each `hands`-th part begins with as many of those that may take longer."""
-    order = sorted(range(len(items)), key=lambda at: -timeouts_s[at])
-    long = [at for at in order if timeouts_s[at] > usual_s]
-    rest = [at for at in range(len(items)) if timeouts_s[at] <= usual_s]
-    dealt, size = list[int](), len(items) // hands
-    for hand in range(hands):
-        mine = long[hand::hands]
-        short = len(rest) if hand == hands - 1 else max(0, size - len(mine))
-        dealt += mine + rest[:short]
-        del rest[:short]
-    return [items[at] for at in dealt]
+    timeout_s = float(marker.args[0]) if marker and marker.args else 0.0
+    if timeout_s > USUAL_TIMEOUT_S:
+        return timeout_s / 3
+    return SLOW_S if item.get_closest_marker("slow") else 0.0
 
 
 def _loopback_only(connect: Callable[..., Any]) -> Callable[..., Any]:
