@@ -34,12 +34,12 @@ def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds =
     existing(file, "FILE", "file")
     from devmind.agent.threads import intra_op_threads
     from stages.voice.listening import Hearing, moments_of
-    from stages.voice.parts import NAME, WORDS
+    from stages.voice.parts import NAME, WORDS_ARC
     from stages.voice.sounds.recorded import SOURCE
 
     moments = moments_of(file, seconds, show.line)
     with intra_op_threads(1):
-        heard, hearing = 0, Hearing(taught_agent(agent, NAME, WORDS, "to hear words"), moments)
+        heard, hearing = 0, Hearing(taught_agent(agent, NAME, WORDS_ARC, "to hear words"), moments)
         for _, words in hearing.words():
             typer.echo(f" {words}" if heard else words, nl=False)
             heard += 1

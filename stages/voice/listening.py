@@ -21,7 +21,7 @@ from stages.voice.codec import TOKENS, levels_of
 from stages.voice.echo.lesson import decode
 from stages.voice.echo.tokens.model import MOST
 from stages.voice.echo.tokens.writing import written_on
-from stages.voice.parts import CODEC, KINDS_HEAD, NEXT_CODE, SOUND, UTTER, WORDS
+from stages.voice.parts import CODEC, KINDS_ARC, NEXT_CODE, SOUND, UTTER, WORDS_ARC
 from stages.voice.sounds.kinds import KINDS
 from stages.voice.transcript import BLANK, KNOWN, joined
 from stages.voice.vocoder import sound_of
@@ -65,22 +65,23 @@ def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
 
 
 class Hearing:
-    """An agent that hears a recording once: its words as they come, and in the end of which kind the sound was."""
+    """An agent that hears a recording once, as a life hears: by its arcs, its words as they come, and in the end of
+    which kind the sound was.
+    """
 
     def __init__(self, agent: Agent, moments: list[np.ndarray]) -> None:
-        _check(agent, WORDS)
+        _check(agent, WORDS_ARC)
         self.agent, self._moments = agent, moments
-        self._sum, self._heard = torch.zeros(len(KINDS)), 0
+        self._sounds_like: torch.Tensor | None = None
 
     def words(self) -> Iterator[tuple[float, str]]:
         """(seconds, words) whenever something new was heard, one Moment after another."""
-        heads = tuple(name for name in (WORDS, KINDS_HEAD) if name in self.agent.heads)
+        heads = tuple(name for name in (WORDS_ARC, KINDS_ARC) if name in self.agent.heads)
         before = BLANK
         for number, output in enumerate(_lived(self.agent, self._moments, heads=heads)):
-            if KINDS_HEAD in heads and number < len(self._moments):
-                self._sum = self._sum + output.outputs[KINDS_HEAD].numbers()[0].cpu()
-                self._heard += 1
-            frames = output.outputs[WORDS].mode()[0].cpu().numpy()
+            if KINDS_ARC in heads and number < len(self._moments):
+                self._sounds_like = output.outputs[KINDS_ARC].numbers()[0].cpu()
+            frames = output.outputs[WORDS_ARC].mode()[0].cpu().numpy()
             words, before = joined(frames, before), int(frames[-1])
             if words:
                 yield (number + 1) / TICK_HZ, " ".join(KNOWN[word] for word in words)
@@ -89,9 +90,9 @@ class Hearing:
         """Of which kind all that was heard so far is, and with what probability; None before anything was heard, and
         of an agent that was not taught kinds.
         """
-        if not self._heard:
+        if self._sounds_like is None:
             return None
-        sure = (self._sum / self._heard).softmax(-1)
+        sure = self._sounds_like.softmax(-1)
         return KINDS[int(sure.argmax())], float(sure.max())
 
 
@@ -121,7 +122,7 @@ def _lived(
     agent: Agent, moments: list[np.ndarray], heads: tuple[str, ...] = (), standing: Standing = MappingProxyType({})
 ) -> Iterator[Any]:
     quiet = [np.zeros(TICK_SAMPLES, np.float32)] * (AFTER if heads else 0)
-    actor = Actor(agent, 1, effectors=tuple(standing), heads=heads, trunk=bool(heads), standing=standing)
+    actor = Actor(agent, 1, effectors=tuple(standing), heads=heads, trunk=False, standing=standing)
     for number, sound in enumerate([*moments, *quiet]):
         yield actor.act(collate_tick({SOUND: sound[None, None]}, np.array([number == 0])))
 

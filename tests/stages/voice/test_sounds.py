@@ -130,12 +130,12 @@ def examined(agent: Agent, context: Context) -> dict[str, Measure]:
 
 
 def knowing(table: dict[bytes, int], turn: Callable[[int], np.ndarray]) -> Any:
-    """An agent's logits by somebody who knows each sound's kind, or says another's; the arc knows nothing."""
+    """An agent's logits by somebody who knows each sound's kind, or says another's; the head on the trunk knows nothing."""
 
     def told(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> Any:
         kinds = torch.tensor([table[wave.tobytes()] for wave in waves])[torch.from_numpy(turn(len(waves)))]
         sure = 9.0 * torch.nn.functional.one_hot(kinds, len(KINDS)).float()
-        return {head: sure * (head == parts.KINDS_HEAD) for head in heads}
+        return {head: sure * (head == parts.KINDS_ARC) for head in heads}
 
     return told
 
@@ -238,7 +238,7 @@ def test_the_kind_of_a_file_is_what_the_exam_makes_of_it(agent: Agent) -> None:
     assert hearing.kind() is None
     list(hearing.words())
     with torch.inference_mode():
-        sure = exam.logits_of(agent, [wave], [parts.KINDS_HEAD])[parts.KINDS_HEAD][0].softmax(-1)
+        sure = exam.logits_of(agent, [wave], [parts.KINDS_ARC])[parts.KINDS_ARC][0].softmax(-1)
     kind = hearing.kind()
     assert kind is not None
     assert kind == (KINDS[int(sure.argmax())], pytest.approx(float(sure.max()), abs=1e-4))

@@ -35,14 +35,14 @@ def noise(seconds: float, seed: int = 0) -> np.ndarray:
 
 
 def test_what_is_heard_and_said_moment_by_moment_is_what_is_heard_and_said_at_once(agent: Agent) -> None:
-    """The ear sees the Moment before, the trunk all of them, and the words of a Moment go on in the next."""
+    """The ear sees the Moment before, the arc what it kept, and the words of a Moment go on in the next."""
     wave = noise(1.0)
     moments = list(wave.reshape(-1, 1600))
     padded = np.concatenate((wave, np.zeros(2 * 1600, np.float32)))
     with torch.inference_mode():
-        outputs: Any = agent(as_batch(torch.from_numpy(padded)[None]), [parts.WORDS, parts.CODEC])
+        outputs: Any = agent(as_batch(torch.from_numpy(padded)[None]), [parts.WORDS_ARC, parts.CODEC])
     streamed = " ".join(words for _, words in Hearing(agent, moments).words())
-    frames = outputs[parts.WORDS].numbers().flatten(1, 2)
+    frames = outputs[parts.WORDS_ARC].numbers().flatten(1, 2)
     assert streamed == read_off(frames, [frames.shape[1]])[0]
     codes, sound = repeat(agent, moments)
     np.testing.assert_array_equal(codes, outputs[parts.CODEC].mode()[0, :10].numpy())
@@ -53,9 +53,9 @@ def test_what_is_heard_and_said_moment_by_moment_is_what_is_heard_and_said_at_on
 def test_a_word_that_goes_on_from_moment_to_moment_is_heard_once(agent: Agent) -> None:
     steady, word = copy.deepcopy(agent), 3
     with torch.no_grad():
-        for parameter in steady.head(parts.WORDS).parameters():
+        for parameter in steady.head(parts.WORDS_ARC).parameters():
             parameter.zero_()
-        bias = list(steady.head(parts.WORDS).parameters())[-1]
+        bias = list(steady.head(parts.WORDS_ARC).parameters())[-1]
         bias.view(-1, len(KNOWN))[:, word] = 1.0  # the same word in every frame, whatever is heard
     heard = list(Hearing(steady, list(noise(0.5).reshape(-1, 1600))).words())
     assert heard == [(0.1, KNOWN[word])]
