@@ -50,7 +50,7 @@ class EarEncoder(Encoder):
 
     Args:
         features: one of FEATURES. The map stays log-mel, which other heads read.
-        apart: its tokens go through the trunk by themselves. `after-voice` was taught with them among the others.
+        apart: its tokens go through the trunk by themselves.
     """
 
     of = "sound"
@@ -58,7 +58,7 @@ class EarEncoder(Encoder):
     sense_dims: int = 2
     cepstra: Tensor | None
 
-    def __init__(self, width: int, features: str = LOGMEL, apart: bool = False) -> None:
+    def __init__(self, width: int, features: str = LOGMEL, apart: bool = True) -> None:
         super().__init__(width, n_tokens=TOKENS)
         self.apart = apart
         if features not in FEATURES:

@@ -62,7 +62,7 @@ def admit(agent: Agent) -> None:
             agent.add_encoder(sense, stage=NAME)
     kind = _hears_by(agent)
     if LISTEN not in agent.encoders:
-        options = {"features": agent.config.hearing["features"], "apart": True}
+        options = {"features": agent.config.hearing["features"]}
         agent.add_encoder(LISTEN, "encoder.voice-ear", stage=NAME, options=options)
     if WORDS_ARC not in agent.heads:
         options = {"words": len(KNOWN), "kind": kind}

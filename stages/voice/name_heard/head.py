@@ -49,9 +49,9 @@ class Named(Categorical):
 
 
 class NamedHead(Head):
-    """Taps ("trunk:listen", "trunk:sight", "listen", "sight"), or the first two of these alone, as `after-voice` does:
-    what was heard since the episode began, pooled by learned weights and by the maximum, and each picture's
-    four tokens become vectors of one space; the cosine of the two decides.
+    """Taps ("trunk:listen", "trunk:sight", "listen", "sight"): what was heard since the episode began, pooled by learned
+    weights and by the maximum, and each picture's four tokens become vectors of one space; the cosine of the two
+    decides.
 
     All that is pooled is a sum or maximum of numbers that are not negative, so an episode begins with zeros. A row of a
     batch is one episode. Silence: a Moment in which nothing is heard leaves it as it was.
@@ -61,17 +61,15 @@ class NamedHead(Head):
 
     def __init__(self, inlet: Inlet, size: int = 48) -> None:
         super().__init__(inlet)
-        self.beside = inlet.n_tokens == 2 * (TOKENS + SIDE**2)
-        width, read = inlet.width, inlet.width * (2 if self.beside else 1)
+        width, read = inlet.width, 2 * inlet.width
         self.hear, self.weigh = nn.Linear(read, width), nn.Linear(read, 1)
         self.means = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, size))
         self.sees = nn.Sequential(nn.Linear(4 * read, width), nn.GELU(), nn.Linear(width, size))
         self.gain = nn.Parameter(torch.tensor(8.0))
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Named:
-        tokens, present = tapped.tokens, tapped.present
-        if self.beside:
-            tokens, present = torch.cat(tokens.chunk(2, -2), -1), present.chunk(2, -1)[0]
+        # What the trunk makes of a token, and the token itself behind it.
+        tokens, present = torch.cat(tapped.tokens.chunk(2, -2), -1), tapped.present.chunk(2, -1)[0]
         heard, here = tokens[..., :TOKENS, :], present[..., :TOKENS, None]
         features = F.relu(self.hear(heard)) * here
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here

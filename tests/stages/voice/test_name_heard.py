@@ -49,16 +49,14 @@ def test_each_picture_is_in_its_quarter_and_has_its_quarters_tokens() -> None:
     assert torch.equal(by_picture(cells)[0], torch.from_numpy(grey).float()[:, None].expand(4, 4))
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_a_picture_is_read_in_its_own_tokens_and_beside_them(beside: bool) -> None:
-    """By the trunk's features alone, as agents raised before do, and with the encoders' tokens behind them."""
+def test_a_picture_is_read_in_its_own_tokens_and_beside_them() -> None:
+    """By the trunk's features, and by the encoders' tokens behind them."""
     count, at = TOKENS + 16, TOKENS + 5  # the fourth of the tokens of the first picture
-    head = NamedHead(Inlet(8, count * (2 if beside else 1)))
-    assert head.beside == beside
-    tokens = torch.randn(1, 1, count * (2 if beside else 1), 8, generator=torch.Generator().manual_seed(0))
+    head = NamedHead(Inlet(8, 2 * count))
+    tokens = torch.randn(1, 1, 2 * count, 8, generator=torch.Generator().manual_seed(0))
     present = torch.ones(tokens.shape[:-1], dtype=torch.bool)
     before = head(Tapped(tokens, present))
-    for where in (at, at + count)[: 2 if beside else 1]:
+    for where in (at, at + count):
         other = tokens.clone()
         other[:, :, where] += 1
         after = head(Tapped(other, present))
