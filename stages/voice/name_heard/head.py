@@ -49,9 +49,9 @@ class Named(Categorical):
 
 
 class NamedHead(Head):
-    """Taps ("trunk:listen", "trunk:sight", "listen", "sight"): what was heard since the episode began, pooled by learned
-    weights and by the maximum, and each picture's four tokens become vectors of one space; the cosine of the two
-    decides.
+    """Taps ("trunk:listen", "trunk:sight", "listen", "sight"): what was heard since the episode began, pooled by
+    learned weights and by the maximum, and each picture's four tokens become vectors of one space; the cosine of the
+    two decides.
 
     All that is pooled is a sum or maximum of numbers that are not negative, so an episode begins with zeros. A row of a
     batch is one episode. Silence: a Moment in which nothing is heard leaves it as it was.

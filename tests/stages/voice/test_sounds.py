@@ -130,7 +130,7 @@ def examined(agent: Agent, context: Context) -> dict[str, Measure]:
 
 
 def knowing(table: dict[bytes, int], turn: Callable[[int], np.ndarray]) -> Any:
-    """An agent's logits by somebody who knows each sound's kind, or says another's; the head on the trunk knows nothing."""
+    """An agent's logits by somebody who knows each sound's kind, or says another's; the trunk's head knows nothing."""
 
     def told(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> Any:
         kinds = torch.tensor([table[wave.tobytes()] for wave in waves])[torch.from_numpy(turn(len(waves)))]
