@@ -76,7 +76,7 @@ DRILLS: Mapping[str, Drill] = {
             discount=0.99, n_step=3, double=True, batch=128, capacity=10_000, target_every=48, bounds=(0.0, 100.0),
             epsilon=(1.0, 0.02, 0.1),
         ),
-        learning_rate=2e-3, rows=8, ticks=32, steps=48, lasting=True,
+        learning_rate=1e-3, rows=8, ticks=32, steps=48, lasting=True,
     ),
     ROOMS: Drill(
         "choose", parts.BOARD, parts.CHOICE_GLANCES,
