@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +30,16 @@ def exam_through_life(
     stage, agent = load_stage(name), Agent.from_pretrained(folder)
     if name not in agent.config.stages:
         raise ExamError(f"The agent in {folder} was never admitted to stage '{name}'; run it with --agent {folder}.")
-    context = make_context(config, folder.parent, data, ())
     show.line(f"{EPISODES} episodes a measure: plain, through a lossless mailbox, and pictured by a camera.", "dim")
     held: list[Held] = []
-    for one in pick_skills(stage, skill):
-        try:
-            held.append(examine_through(stage, one, agent, context, config.exam.bootstrap))
-        except ExamError as error:
-            show.line(f"{one.name}: not asked in life: {error}", "yellow")
+    # What an exam writes is of its run; this is none, and an agent that comes along lies where devmind is installed.
+    with tempfile.TemporaryDirectory(prefix="devmind-exam-") as out:
+        context = make_context(config, Path(out), data, ())
+        for one in pick_skills(stage, skill):
+            try:
+                held.append(examine_through(stage, one, agent, context, config.exam.bootstrap))
+            except ExamError as error:
+                show.line(f"{one.name}: not asked in life: {error}", "yellow")
     asked = [one for one in held if one.asked]
     rows = [row for each in asked for row in _rows(each)]
     if rows:

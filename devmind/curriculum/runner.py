@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ def examine(
 ) -> dict[str, Any]:
     """Examine a saved agent: `{"agent_sha256": ..., "passed": ..., "skills": {measure: {...}}}`.
 
+    Nothing is left beside it: one that comes with devmind lies where devmind is installed.
+
     Raises:
         ConfigError: the configuration wants a trunk or an ear that the agent does not have.
         ExamError: the agent was not admitted to the stage, or the data does not allow the exam.
@@ -67,8 +70,8 @@ def examine(
             f"The agent in {agent} was never admitted to stage '{name}': it lacks {missing}; "
             f"run 'devmind stage run {name} --agent {agent}' first."
         )
-    with training_threads(config.threads):
-        context = make_context(config, Path(agent).parent, data, ())
+    with training_threads(config.threads), tempfile.TemporaryDirectory(prefix="devmind-exam-") as out:
+        context = make_context(config, Path(out), data, ())
         place(loaded, pick_device(config.device))
         examined = [examine_skill(stage, one, loaded, context) for one in pick_skills(stage, skill)]
     keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",

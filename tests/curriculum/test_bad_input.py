@@ -121,6 +121,24 @@ def test_a_mistyped_skill_gets_the_nearest(tmp_path):
     assert told["agent_sha256"] == Agent.from_pretrained(result.agent).sha256()
 
 
+def test_an_exam_by_itself_leaves_nothing_beside_the_agent(tmp_path, monkeypatch):
+    """One that comes with devmind lies in the installed package: a judge was left there."""
+    agent, wrote = runner.run_stage("lamps", config(), out=tmp_path / "run").agent, []
+
+    class Judging(LampStage):
+        def examine(self, agent, context, level):
+            (context.out / "judge.npz").write_bytes(b"judge")
+            wrote.append(context.out)
+            return super().examine(agent, context, level)
+
+    monkeypatch.setattr(runner, "load_stage", {"lamps": Judging()}.__getitem__)
+    before = sorted((tmp_path / "run").rglob("*"))
+    assert runner.examine("lamps", agent, config())["skills"]["lamps-lit"]["passed"]
+    assert wrote
+    assert not any(out.exists() for out in wrote)
+    assert sorted((tmp_path / "run").rglob("*")) == before
+
+
 def test_a_trunk_that_the_given_agent_does_not_have_cannot_be_had(tmp_path):
     run = runner.run_stage("lamps", config(), out=tmp_path / "run")
     wanted = config(trunk={"pretrained": "x"})
