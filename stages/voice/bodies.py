@@ -17,7 +17,7 @@ from devmind.errors import ConfigError, nearest
 
 CONVOLVED = "conv"
 DEFAULT = "gru"
-"""The kind of an arc that does not say its own, as those of `after-voice`."""
+"""The kind of an arc that does not say its own."""
 DILATIONS, KERNEL = (1, 2, 4, 8), 3
 """Of the convolutions: a token sees 31, which is 1.55 s."""
 LAYERS, ATTENTION_HEADS, WINDOW = 2, 4, 32

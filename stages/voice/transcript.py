@@ -18,18 +18,13 @@ from stages.voice.caregiver.speech import NAMING_WORDS, WORDS
 
 BLANK = 0
 KNOWN = ("", *WORDS, *NAMING_WORDS)
-"""What a frame may be; the first is nothing. `after-voice` was taught the first of them alone."""
+"""What a frame may be; the first is nothing."""
 _NUMBER = {word: number for number, word in enumerate(KNOWN)}
 
 
 def numbered(text: str) -> list[int]:
     """The numbers of a text's words; KeyError of one that is not known."""
     return [_NUMBER[word] for word in text.split()]
-
-
-def within(texts: Sequence[str], words: int) -> bool:
-    """Whether all of these texts can be told by a head of so many `words`."""
-    return all(number < words for text in texts for number in numbered(text))
 
 
 def read_off(logits: Tensor, counts: Sequence[int] | Tensor) -> list[str]:

@@ -26,13 +26,13 @@ from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import WORDS, WORDS_ARC, WRITTEN, WRITTEN_ARC, writes
 from stages.voice.recogniser import Recogniser, nearest, time_normalised
 from stages.voice.small_net import named_by_small_net
-from stages.voice.transcript import errors, likeliest, read_off, within, word_error_rate
+from stages.voice.transcript import errors, likeliest, read_off, word_error_rate
 from stages.voice.utterances import heard, spoken, utterances
 
 DIGIT, CAREGIVER, NAMING = "hear_words/digits", "hear_words/caregiver", "hear_words/naming"
 GATE = Gate([
     Threshold(DIGIT, 0.80, when_absent="skip"), Threshold(CAREGIVER, 0.15, lower_is_better=True),
-    Threshold(NAMING, 0.15, lower_is_better=True, goal=True, when_absent="skip"),
+    Threshold(NAMING, 0.15, lower_is_better=True, goal=True),
 ])  # fmt: skip
 UTTERANCES, SENTENCES = 400, 200
 KNOWN_BY = 400
@@ -44,13 +44,9 @@ FRAMES = "frame by frame (CTC)"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Digits where there are recordings; the caregiver's phrases always, and her sentences that name a thing where the
-    agent's head has the words.
-    """
+    """Digits where there are recordings; the caregiver's phrases and her sentences that name a thing always."""
     fresh = untaught(agent) if level == "full" else None
-    measures = [_caregiver(agent, fresh, context, level)]
-    if within(UNSEEN_NAMING, len(agent.labels_of(WORDS))):
-        measures.append(_naming(agent, fresh, context, level))
+    measures = [_caregiver(agent, fresh, context, level), _naming(agent, fresh, context, level)]
     every = clips(context.data)
     return measures if every is None else [_digits(agent, fresh, every, level), *measures]
 
