@@ -33,7 +33,7 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "things": {"tiny": 6, "nursery": 300, "child": 3000, "adult": 9000},
     "beliefs": {"tiny": 6, "nursery": 600, "child": 2000, "adult": 4000},
     "fetch": {"tiny": 3, "nursery": 200, "child": 1000, "adult": 3000},
-    "tests": {"tiny": 9, "nursery": 675, "child": 4500, "adult": 13500},
+    "tests": {"tiny": 9, "nursery": 900, "child": 4500, "adult": 13500},
     "recall": {"tiny": 4, "nursery": 330, "child": 1500, "adult": 4000},
     "match": {"tiny": 4, "nursery": 600, "child": 1500, "adult": 4000},
     "hidden": {"tiny": 3, "nursery": 240, "child": 1000, "adult": 3000},
@@ -77,7 +77,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             learner=fetch.FetchLearner,
         ),
         taught(
-            context, "tests", loss, tests_batch, 16, 1e-3, 5.6, skills=("memory_len", "maze", "repeat_previous"),
+            context, "tests", loss, tests_batch, 16, 1e-3, 7.5, skills=("memory_len", "maze", "repeat_previous"),
             rehearses=(fetch.NAME,),
         ),
         taught(
