@@ -26,8 +26,8 @@ class Cleaned(Regression):
 
 
 class CleanedHead(Head):
-    """Taps ("trunk:listen", "listen"): the ear's log-mel, frame by frame, beside the trunk's features of what is heard,
-    through a gated recurrent unit that learns what the noise is like as it goes on.
+    """Taps ("trunk:listen", "listen"): the ear's log-mel, frame by frame, beside the trunk's features and the ear's
+    tokens of what is heard, through a gated recurrent unit that learns what the noise is like as it goes on.
 
     A gain on what was heard keeps its phases, which no codec here does. A row of a batch is one episode.
     """
@@ -38,7 +38,7 @@ class CleanedHead(Head):
         super().__init__(inlet)
         mels, hidden = inlet.map_channels[MEL], hidden or max(32, inlet.width)
         self.look = nn.Conv1d(mels, hidden, 3)
-        self.think = nn.Linear(inlet.width, hidden)
+        self.think = nn.Linear(2 * inlet.width, hidden)
         self.memory = nn.GRU(2 * hidden, hidden, batch_first=True)
         self.answer = nn.Linear(2 * hidden, mels)
 
@@ -48,7 +48,8 @@ class CleanedHead(Head):
         # Each frame with the two before it.
         looked = self.look(mel[..., -(FRAMES + 2) :].flatten(0, -3))
         looked = torch.relu(looked).mT.unflatten(0, lead)
-        thought = tapped.tokens[..., :TOKENS, :] * tapped.present[..., :TOKENS, None]
+        # Each token twice, side by side: the trunk's feature of it, and what the ear made of it.
+        thought = (tapped.tokens * tapped.present[..., None]).unflatten(-2, (2, TOKENS)).transpose(-3, -2).flatten(-2)
         told = torch.relu(self.think(thought)).repeat_interleave(FRAMES // TOKENS, -2)
         seen = torch.cat((looked, told), -1)
         row = seen.flatten(1, -2) if len(lead) > 1 else seen
