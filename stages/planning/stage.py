@@ -76,7 +76,7 @@ SKILLS: Sequence[Skill] = (
 
 
 class PlanningStage:
-    """Planning: to imagine a path and its plan in symbols together, to choose among several, to follow it and to plan
+    """Planning: to imagine a path together with its plan in symbols, to choose among several, to follow one and to plan
     again; on the same trunk.
     """
 
@@ -85,8 +85,7 @@ class PlanningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the senses of goals, mazes, markets and plans, planner, judge, who trades, who is
-        instructed, who arranges and who handles things."""
+        """Add the stage's senses, effectors and heads (`parts`)."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
