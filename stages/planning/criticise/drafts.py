@@ -18,7 +18,7 @@ MARGIN = 0.5
 ALONG = 9
 """Places of a stride that are checked."""
 FARTHEST = STRIDE * PACE * 1.5 / UNIT
-"""Length, in the senses' units, above which a stride cannot be walked; along a diagonal 1.4 paces a tick are possible."""
+"""Length, in the senses' units, above which a stride cannot be walked; along a diagonal 1.4 paces a tick can be."""
 ASTRAY, ASIDE = 0.15, (0.15, 0.3)
 """Distance from the goal at which an end counts as elsewhere; and by how much a point is moved into a wall."""
 ROOM, LACK = (1.1, 2.0), (0.4, 0.9)
