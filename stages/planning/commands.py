@@ -1,4 +1,4 @@
-"""The command of the stage: `devmind plan` lets an agent imagine a way and follow it, and shows both on a page."""
+"""The command of the stage: `devmind plan` lets an agent imagine a way, go it, and shows both on a page."""
 
 from __future__ import annotations
 

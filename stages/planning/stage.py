@@ -85,7 +85,8 @@ class PlanningStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the stage's senses, effectors and heads (`parts`)."""
+        """Add the senses of goals, mazes, markets and plans, planner, judge, who trades, who is
+        instructed, who arranges and who handles things."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
