@@ -1,4 +1,4 @@
-"""How much masks and boxes overlap: intersection over union of all pairs."""
+"""Overlap of masks and of boxes: intersection over union of all pairs."""
 
 from __future__ import annotations
 
