@@ -1,8 +1,8 @@
 """Proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347): the loss and the order of minibatches.
 
-One update is: collect a rollout (`rollout.collect`), estimate advantages (`returns.generalized_advantages`), then for
-each index of `minibatches` evaluate the policy on those rows, take `ppo_loss` and one optimizer step. The optimizer,
-the network and the learning-rate schedule are the caller's.
+One update is: collect a rollout (`devmind.learners.ppo.collect`), estimate advantages
+(`returns.generalized_advantages`), then for each index of `minibatches` evaluate the policy on those rows, take
+`ppo_loss` and one optimizer step. The optimizer, the network and the learning-rate schedule are the caller's.
 """
 
 from __future__ import annotations

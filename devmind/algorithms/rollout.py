@@ -49,7 +49,7 @@ def next_values(values: Sequence[Tensor], led_to: Sequence[Tensor | None]) -> Te
 
 
 def stack(trees: list[Obs]) -> Obs:
-    """T trees of [N, ...] as one of [T, N, ...]."""
+    """Stack T trees of [N, ...] into one of [T, N, ...]."""
     first: Tree = trees[0]
     parts: list[Any] = trees
     if isinstance(first, Tensor):

@@ -16,7 +16,7 @@ from devmind.errors import ConfigError
 from stages.reasoning.best_first import Guide, Solved, Step, Way
 
 _Chain: TypeAlias = "tuple[int, _Chain] | None"
-"""An action and the chain before it; None at the start."""
+"""An action and the chain of actions before it; None at the start."""
 
 
 @dataclass

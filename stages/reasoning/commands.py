@@ -1,4 +1,4 @@
-"""The commands of the stage: `devmind play` is a game against the agent, `devmind solve` gives it a puzzle."""
+"""The commands of the stage: `devmind play` plays a game against an agent, `devmind solve` solves a puzzle."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class _Pairs(Problem):
             self.push(float(self.ranked[node][rank]), node, rank)
 
     def take(self, most: int) -> list[tuple[int, int]]:
-        """The best pairs."""
+        """Take the best pairs."""
         taken: list[tuple[int, int]] = []
         while self.queue and len(taken) < most:
             _, _, node, rank = heapq.heappop(self.queue)

@@ -75,7 +75,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Rooms of lessons, int64 [n]."""
+    """The identities of lesson rooms, int64 [n]."""
     return begun(TAUGHT, lesson_seeds(n, context.seed, NAME, "episodes"))
 
 

@@ -1,4 +1,4 @@
-"""The plan files that come with the package, by name."""
+"""The packaged plan files, by name."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Patterns of lessons, int64 [n]."""
+    """The identities of lesson patterns, int64 [n]."""
     return identities(
         {"lit": scrambles(n, numpy_rng("lesson", "puzzles", context.seed, "episodes"), held_out=False)[0]}
     )

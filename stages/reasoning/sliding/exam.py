@@ -91,7 +91,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Boards of lessons, int64 [n]."""
+    """The identities of lesson boards, int64 [n]."""
     rng = numpy_rng("lesson", "sliding", context.seed, "episodes")
     return identities({"tiles": mixed(3, n, MOST[3], rng, held_out=False)[0]})
 

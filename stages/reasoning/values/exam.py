@@ -34,7 +34,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Carts as lessons begin them, int64 [n]."""
+    """The identities of carts as lessons begin them, int64 [n]."""
     return begun(context.make_world("cartpole", "", lesson_seeds(n, context.seed, "values", "episodes")))
 
 
