@@ -1,7 +1,7 @@
-"""Pages: a part of a text as one Moment, each token told from those before it.
+"""Pages: a part of a text as one Moment, each token predicted from those before it.
 
-A page opens with the token "a page begins" and never says that it ends, because the text goes on behind it. By bytes
-and patches a page is a number of bytes; by pieces of a vocabulary it is those pieces that such a number of bytes is.
+A page opens with the token "a page begins" and has no end token, because the text goes on behind it. For bytes and
+patches a page is a number of bytes; for a vocabulary it is the pieces of about so many bytes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from devmind.errors import ExamError
 from stages.language.parts import TEXT, reader
 
 LENGTHS = {"tiny": 64, "nursery": 256, "child": 480, "adult": 480}
-"""Bytes of a page. Positions that no lesson had are read badly, so exams read pages as long as lessons do."""
+"""Bytes of a page. Positions that no lesson had are read badly, so exams have pages as long as lessons have."""
 
 
 def page_batch(pieces: np.ndarray) -> dict[str, Any]:
-    """Bytes uint8 [N, L] as a Batch of one Moment a row, with `pieces` int64 [N, 1, L] to be told."""
+    """Bytes uint8 [N, L] as a Batch of one Moment a row, with `pieces` int64 [N, 1, L] to be predicted."""
     told = torch.from_numpy(pieces.astype(np.int64))[:, None]
     here = torch.ones(len(pieces), 1, dtype=torch.bool)
     return {"senses": {TEXT: told}, "present": {TEXT: here}, "first": here, "valid": here, "pieces": told}
@@ -34,7 +34,7 @@ def pieces_of(encoder: TextEncoder, text: str) -> tuple[np.ndarray, np.ndarray]:
     """The pieces of a text by an encoder's vocabulary, and the character at which each begins: int64 [K] each.
 
     Raises:
-        ExamError: they are not the text, so what they cost would not be what it costs (a vocabulary without capitals).
+        ExamError: the pieces do not give the text back, so their cost is not its cost (a vocabulary without capitals).
     """
     ids: list[int] = []
     begins: list[int] = []
