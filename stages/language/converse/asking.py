@@ -71,8 +71,8 @@ def _unnamed(nearest: Sequence[str], of: Lives, strange: np.ndarray) -> np.ndarr
 
 
 def _floors(context: Context, of: Lives, strange: np.ndarray) -> dict[str, float]:
-    """Baselines: two habits, and the rules of `new_words`, which are told where each thing is. These ask if no named look
-    is more similar to the thing looked at than a threshold, the best one in lives of lessons.
+    """Baselines: two habits, and the rules of `new_words`, which are told where each thing is. These ask if no named
+    look is as similar to the thing looked at as a threshold, the best one in lives of lessons.
     """
     n, rules = context.episodes(TUNED_ON), Rules(context)
     lesson, without = drawn(context, lesson_seeds(n, context.seed, ASKS), exam=False)
