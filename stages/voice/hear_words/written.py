@@ -186,7 +186,7 @@ def targets(texts: Sequence[str]) -> Tensor:
 
 
 def counted(wanted: Tensor) -> Tensor:
-    """Which words after the first of `targets` count, bool [N, L - 1]: the text's own, and one end, if there is room."""
+    """Which words after the first of `targets` count, bool [N, L - 1]: the text's own, and one end if there is room."""
     wanted = wanted[:, 1:]
     ended = (wanted == BLANK).cumsum(1) > 1
     return ~ended & (torch.arange(wanted.shape[1], device=wanted.device) < LONGEST)
