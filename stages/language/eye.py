@@ -78,7 +78,7 @@ class DetailEncoder(Encoder):
         self.surety = nn.Parameter(torch.randn(width))
         nn.init.constant_(self.things.bias, -3.0)  # type: ignore[arg-type]  # most cells are empty
         nn.init.orthogonal_(self.spread.weight, (width / (2 * code)) ** 0.5)
-        with torch.no_grad():  # which of the things a token is says nothing
+        with torch.no_grad():  # the order of the tokens has no meaning
             self.type_embedding.copy_(self.type_embedding[:1].expand_as(self.type_embedding))
         self.map_channels = {FORM: code, COLOUR: code, THINGS: 1}
 

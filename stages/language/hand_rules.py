@@ -49,7 +49,7 @@ class CutOuts:
         total = np.zeros(crops.shape[:2])
         for word, classifier in enumerate(self.words):
             scores = classifier.scores(crops.reshape(-1, crops.shape[-1])).reshape(*total.shape, -1)
-            column = np.searchsorted(np.unique(self.pairs[:, word]), meant[:, word])  # its classes are sorted
+            column = np.searchsorted(np.unique(self.pairs[:, word]), meant[:, word])  # classes are sorted
             total += np.take_along_axis(scores, column[:, None, None], 2)[..., 0]
         return total
 

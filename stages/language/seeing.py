@@ -128,7 +128,7 @@ def as_read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
             tokens += pieces
             wanted += pieces if is_learned else [-1] * len(pieces)
         read.append(tokens if page[0] >= 0 else [])
-        written.append(wanted[1:])  # what is written behind each token is the next one
+        written.append(wanted[1:])  # the target of each token is the next one
     found = {**batch, "senses": {**batch["senses"], TEXT: padded(read).unflatten(0, ticks)}}
     if "written" in batch:
         width = found["senses"][TEXT].shape[-1]

@@ -116,7 +116,7 @@ def frames(sound: Tensor) -> Tensor:
 
     Frame j is 512 samples long and ends with sample 200 (j + 2); the first is filled up with silence.
     """
-    # Padded so, frame k ends with sample 200 k: the first two are not wanted.
+    # With this padding frame k ends with sample 200 k; the first two are not needed.
     return log_mel(F.pad(sound, (N_FFT // 2, 0)), N_FFT, HOP, MELS)[:, 2:-1]
 
 

@@ -43,7 +43,7 @@ def varied(sound: Tensor, generator: torch.Generator, quiet: bool = False) -> Te
     n, s = sound.shape
     draw = lambda low, high: low + (high - low) * torch.rand(n, 1, generator=generator)  # noqa: E731
     speed, shift = draw(np.log(0.83), np.log(1.2)).exp(), draw(-0.05, 0.05) * SOUND_RATE_HZ
-    # Slower speech has to fit in: what is behind the end is silence.
+    # Slower speech has to fit in; behind the end is silence.
     at = (torch.arange(s) * speed + shift) * 2 / (s - 1) - 1
     grid = torch.stack((at, torch.zeros_like(at)), -1)[:, None]
     warped = F.grid_sample(sound[:, None, None], grid, align_corners=True)[:, 0, 0]

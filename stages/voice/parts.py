@@ -80,7 +80,7 @@ def admit(agent: Agent) -> None:
     if KINDS_HEAD not in agent.heads:
         agent.add_head(KINDS_HEAD, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options={"classes": len(KINDS)})
     if CODEC not in agent.heads:
-        # It stands by: who repeats all that a microphone hears through a loudspeaker hears himself again.
+        # It stands by: an agent that repeats a microphone through a loudspeaker would hear itself.
         agent.add_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME, standby=True)
     if NAMED not in agent.heads:
         both = (f"trunk:{LISTEN}", f"trunk:{SIGHT}", LISTEN, SIGHT)

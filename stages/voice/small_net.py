@@ -28,7 +28,7 @@ def named_by_small_net(
         taught, asked: sounds float32 [S] each at 16 kHz, of any lengths; labels: int64 [M].
     """
     generator = torch.Generator().manual_seed(seed)
-    # An exam runs in inference mode; this is who is compared with the agent, and learns now.
+    # An exam runs in inference mode; this baseline learns now.
     with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         known, wanted = _pictures(taught), torch.from_numpy(np.asarray(labels, dtype=np.int64))

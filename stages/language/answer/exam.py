@@ -105,7 +105,7 @@ class Rules:
             scene = Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things))
             told: dict[str, str] = {}
             for ask in ASKED.values():
-                for put, answer in ask(scene):  # of two things that are called alike one may be there
+                for put, answer in ask(scene):  # two things may be called alike
                     told[put] = "yes." if told.get(put) == "yes." else answer
             said.append(" " + told.get(question, "no." if question.startswith("is ") else UNKNOWN))
         return said

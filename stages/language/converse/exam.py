@@ -97,7 +97,7 @@ def play(agent: Agent, context: Context, shown: Games, dark: bool = False) -> Pl
     if dark:
         shown = replace(shown, sight=np.zeros_like(shown.sight))
     found, order = list[Played](), list[np.ndarray]()
-    for silent in np.unique(shown.silent):  # games that go on after as many Moments are played together
+    for silent in np.unique(shown.silent):  # games with equally long pauses are played together
         same = np.flatnonzero(shown.silent == silent)
         order += [same[part] for part in _parts(len(same))]
     for rows in order:

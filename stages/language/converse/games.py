@@ -116,7 +116,7 @@ def _drawn(
     kind = int(rng.choice(len(SAID), p=[share for *_, share in SAID]))
     words, clear, _ = SAID[kind]
     left = [pair for pair in others if pair != chosen[0]]
-    if clear and len(words) == 1:  # nothing beside it has the one word that is said
+    if clear and len(words) == 1:  # no other thing has the one word that is said
         left = [pair for pair in left if pair[words[0]] != chosen[0][words[0]]]
     alike = words if not clear else {COLOUR, NOUN} - set(words) or words
     for word in [*alike, *[None] * (THINGS - 1 - len(alike))]:

@@ -42,7 +42,7 @@ def make(room: str, episodes: int, folder: Path, jobs: int = 1, seed: int = 0) -
         WorldError: there is no such room of BabyAI's, the bot does not work in it, or there are too few rooms.
         SessionError: a session is there already, or cannot be written.
     """
-    room_of_bot(room)  # complaints come before any file
+    room_of_bot(room)  # errors come before any file
     if seed + episodes > EXAM_SEEDS_FROM:
         raise WorldError(TOO_LATE)
     if folder.exists() and not folder.is_dir():

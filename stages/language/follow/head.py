@@ -55,7 +55,7 @@ class FollowHead(Head):
         )
         told = self.told(self.heard(page, present))
         planes = tapped.maps.get(CELLS)
-        if planes is None:  # no row has a view: nothing of it is seen
+        if planes is None:  # no row has a view
             planes = page.new_zeros(*told.shape[:-1], PLANES, SIDE, SIDE)
         flat, what = told.flatten(0, -2), self.cells(planes.flatten(0, -4))
         sought = self.seeks(flat).unflatten(-1, (SOUGHT, -1)) * what.shape[1] ** -0.5

@@ -49,7 +49,7 @@ class FollowLearner(GradientLearner):
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
-        if len(self.read) < len(self.kept):  # behind a stop: the trunk is the same, so what comes out is too
+        if len(self.read) < len(self.kept):  # after a stop; the trunk is the same, so its features are too
             self.read = [moments_of(self.agent, one) for one in self.kept]
         self.kept, self.read = [*self.kept, batch][-KEPT:], [*self.read, moments_of(self.agent, batch)][-KEPT:]
         head: Any = self.agent.head(FOLLOW)

@@ -94,7 +94,7 @@ def grams(context: Context, order: int) -> Telling:
     model = WittenBell(as_bytes(caregiver(context).taught).astype(np.int64), 256, order)
 
     def told(texts: list[str]) -> np.ndarray:
-        # Exchanges end in an empty line: that stands before each page here, and nothing of another one.
+        # In her sentences an empty line ends each exchange, so one stands before each page here.
         before = "\n\n"
         return np.array([model.nats(as_bytes(before + text).astype(np.int64))[len(before) :].sum() for text in texts])
 

@@ -78,14 +78,14 @@ class RecognisedHead(ComparingHead):
     def __init__(self, inlet: Inlet) -> None:
         super().__init__(inlet)
         self.looks, self.none = nn.Linear(inlet.width, SIDE**2), nn.Linear(inlet.width, 1)
-        # Who begins looks at the middle: the gaze is there.
+        # An untaught head looks at the centre, where the gaze is.
         away = torch.arange(SIDE) - (SIDE - 1) / 2
         with torch.no_grad():
             self.looks.bias.copy_(-(away[:, None] ** 2 + away**2).flatten() / 2)
 
     def forward(self, tapped: Tapped) -> Categorical:
         found = self.compare(tapped)
-        # What is looked at lies where the middle cells meet, none of which is as sure as that of another thing may be.
+        # The thing looked at lies where the central cells meet, so another thing's cell may have a higher logit.
         at = (self.looks(found.readout)[..., 0, :] + F.logsigmoid(found.things)).softmax(-1)
         fits = (found.fits * at[..., None, :]).sum(-1)
         fits = fits.masked_fill(~found.here, torch.finfo(fits.dtype).min)

@@ -59,7 +59,7 @@ def lesson(context: Context) -> Lesson:
         rows = context.rows(_rate(context)[0])
         return Batches(lambda update: lesson_batch(context, update, rows), steps, prefetch=True)
 
-    # It trains two heads that nothing else has a part in, so there is nothing to rehearse.
+    # It trains two heads that nothing else uses, so there is nothing to rehearse.
     return Lesson(
         NAME, ComparingLearner, make_batches, STEPS[context.config.size], 2.5, rehearsal_every=0, skills=(NAME,),
         control=ComparingLearner,
@@ -220,7 +220,7 @@ def read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
         "memories": seen.of_senses[RECALLED].tokens[:, 0], "here": recalled["valid"][:, 0], "shown": shown,
         "place": place, "asked": batch["copied"] >= 0, "pointed": batch["pointed"][:, 0],
     }  # fmt: skip
-    # As they come back from a checkpoint: products of other strides are rounded otherwise.
+    # Contiguous, as after a checkpoint: products of other strides are rounded differently.
     return map_tensors(found, lambda x: x.contiguous())
 
 

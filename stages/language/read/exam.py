@@ -105,7 +105,7 @@ def nats_of(agent: Agent, text: str, length: int) -> np.ndarray:
     encoder, data = reader(agent), as_bytes(text)
     if encoder.pieces is None:
         fits = min(length, len(data) - len(data) % PATCH)
-        begins = (data & 0xC0) != 0x80  # every other byte of UTF-8 goes on with a character
+        begins = (data & 0xC0) != 0x80  # all other bytes of UTF-8 continue a character
         nats = told(data, fits, lambda pages: telling(agent, page_batch(pages)))
         return np.bincount(np.cumsum(begins) - 1, nats)
     pieces, begins = pieces_of(encoder, text)
@@ -132,7 +132,7 @@ def told(data: np.ndarray, length: int, telling: Callable[[np.ndarray], torch.Te
     """
     half = length // 2
     at = np.arange(0, len(data), half)
-    # The page of a step ends half a page behind the step's beginning, as far as that is within the text.
+    # Each page ends half a page behind the beginning of its step, as far as the text goes.
     opens = np.clip(at - half, 0, len(data) - length)
     groups = np.split(opens, range(TOGETHER, len(opens), TOGETHER))
     pages = [telling(data[group[:, None] + np.arange(length)]) for group in groups]

@@ -47,7 +47,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """Nats a byte; with a vocabulary, the nats of all pieces over the bytes of the pages."""
     encoder = reader(agent)
     if encoder.pieces is not None:
-        # A page may begin and end in the middle of a character; what is left of that is no text.
+        # A page may begin or end in the middle of a character, which is left out.
         texts = [bytes(row).decode(errors="ignore") for row in batch["pieces"].flatten(1).tolist()]
         pieces = padded([encoder.pieces.encode(text, add_special_tokens=False).ids for text in texts])
         nats = telling_pieces(agent, pieces).sum() / sum(len(text.encode()) for text in texts)

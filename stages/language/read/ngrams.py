@@ -45,7 +45,7 @@ class WittenBell:
             of = keys // size
             followed = np.bincount(of, seen, minlength=contexts)
             self.tables.append(_Counts(keys, seen, followed, np.bincount(of, minlength=contexts)))
-            # The gram that ends here is the next character's context.
+            # The gram that ends here is the context of the next character.
             context, contexts = which[:-1], len(keys)
 
     def nats(self, text: np.ndarray) -> np.ndarray:

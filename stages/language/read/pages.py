@@ -38,7 +38,7 @@ def pieces_of(encoder: TextEncoder, text: str) -> tuple[np.ndarray, np.ndarray]:
     """
     ids: list[int] = []
     begins: list[int] = []
-    # The library merges a part at a time, so a piece never lies across two: that is one of thousands.
+    # The library merges a part at a time, so no piece lies across two parts; that changes one piece of thousands.
     for at in range(0, len(text), PART):
         found = encoder.pieces.encode(text[at : at + PART], add_special_tokens=False)
         ids += found.ids
@@ -56,7 +56,7 @@ def telling_pieces(agent: Agent, pieces: Tensor) -> Tensor:
     encoder = reader(agent)
     pieces = pieces.to(agent.device)
     opening = torch.full_like(pieces[:, :1], -1 if encoder.begin is None else encoder.begin)
-    # One token fewer is read than told, as nothing is told from the last.
+    # One token fewer is read than predicted, as nothing is predicted from the last.
     read = torch.cat((opening, pieces[:, :-1]), 1)
     here = torch.ones(len(pieces), 1, dtype=torch.bool)
     page: dict[str, Any] = {"senses": {TEXT: read[:, None]}, "present": {TEXT: here}, "first": here, "valid": here}

@@ -49,7 +49,7 @@ def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None 
                 most -= len(piece.encode())
                 yield piece
             if len(written) == before:
-                return  # it ended the page at once, and would again
+                return  # the agent ended the page at once, and would again
             continue
         for token in Writer(agent, state, percepts, output, max(1, fits // unit), generator):
             said = bytes(number for number in token.flatten().tolist() if 0 <= number < 256)

@@ -75,7 +75,7 @@ class _Library:
         if self.rate_hz <= 0:
             raise RuntimeError(f"espeak_Initialize gave {self.rate_hz}")
         hears = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
-        self.callback = hears(self._hear)  # kept: C calls it as long as the library lives
+        self.callback = hears(self._hear)  # kept, because C calls it as long as the library lives
         self.library.espeak_SetSynthCallback(self.callback)
         self.library.espeak_Synth.argtypes = [
             ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_int, ctypes.c_uint, ctypes.c_uint,

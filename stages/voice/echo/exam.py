@@ -132,7 +132,7 @@ class Linear:
         return Linear(mean, axes[:SIZE], sizes[:SIZE] / len(pairs) ** 0.5)
 
     def __call__(self, mel: Tensor) -> Tensor:
-        levels = torch.tensor(sorted(LEVELS * (SIZE // len(LEVELS)), reverse=True))  # most for what varies most
+        levels = torch.tensor(sorted(LEVELS * (SIZE // len(LEVELS)), reverse=True))  # most levels for what varies most
         half = (levels - 1) / 2
         step = 2.0 * self.scale / half
         pairs = mel.unflatten(1, (-1, 2)).flatten(2)
@@ -190,7 +190,7 @@ def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[
     rows = np.linspace(0, len(unseen.labels) - 1, min(context.episodes(DIGITS_ASKED), len(unseen.labels))).astype(int)
     asked = unseen.take(rows[::5] if level == "glimpse" else rows)
     waves, known = ([spoken(of, row) for row in range(len(of.labels))] for of in (asked, every))
-    # Halves by content, so that a glimpse's are the full exam's.
+    # Halves by content, so that a glimpse has the same halves as the full exam.
     half, half_of_known = heard(waves) % 2, heard(known) % 2
     strange, words = np.isin(every.speakers, list(set(unseen.speakers))), np.array(DIGITS)
     use = [~strange | (half_of_known != side) for side in (0, 1)]

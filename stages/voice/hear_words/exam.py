@@ -242,7 +242,7 @@ def _caregiver_floors(taught: Bank, asked: Bank) -> dict[str, float]:
     features = time_normalised(shown)
     near = [known.texts[int(row)] for row in nearest(features, met)]
     words = np.array([text.split() for text in known.texts])
-    # A thing's name in the singular or plural is a word of its own, as it is for the agent.
+    # Singular and plural are two words, as they are for the agent.
     told = np.stack([_told(features, words[:, place], met) for place in range(3)], 1)
     rated = {"nearest phrase": near, "a ridge for each of three words": [" ".join(row) for row in told]}
     return {name: float(_rates(texts, asked.texts).mean()) for name, texts in rated.items()}

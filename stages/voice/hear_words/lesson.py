@@ -41,7 +41,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     rng, every = numpy_rng(context.seed, "words", update), sources(*where(context))
     waves, texts = every[int(rng.choice(len(every), p=shares(len(every))))]
     index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
-    # A fifth longer than it is, as it may be played that much slower.
+    # A fifth longer, as it may be played that much slower.
     sound, counts = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index])
     made = as_batch(varied(sound, torch_generator(context.seed, "words", update)))
     return made | {"texts": [texts[i] for i in index], "counts": counts}

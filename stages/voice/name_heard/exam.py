@@ -80,7 +80,7 @@ def _measure(
         share = lambda which: float((which == of.which).mean())  # noqa: E731
         floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
         floors[CLASSIFIERS] = share(_classified(context, name, known, waves, unseen.images[of.rows]))
-        # Of all that is asked every fourth, as one speaker's clips come sorted by what they say.
+        # Every fourth question, because the clips of a speaker are sorted by digit.
         some = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
         other = found(agent, [waves[i] for i in says_another(digits)[some].tolist()], sight[some])
         blind = found(agent, [waves[i] for i in some.tolist()], torch.zeros_like(sight[some]))

@@ -67,7 +67,7 @@ class NamedHead(Head):
         self.gain = nn.Parameter(torch.tensor(8.0))
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Named:
-        # What the trunk makes of a token, and the token itself behind it.
+        # The trunk's feature of each token, and the token itself behind it.
         tokens, present = torch.cat(tapped.tokens.chunk(2, -2), -1), tapped.present.chunk(2, -1)[0]
         heard, here = tokens[..., :TOKENS, :], present[..., :TOKENS, None]
         features = F.relu(self.hear(heard)) * here

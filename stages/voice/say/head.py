@@ -89,7 +89,7 @@ class SayHead(Head):
         place = torch.arange(tokens.shape[1] - 1, device=tokens.device).clamp_max(BYTES - 1)
         keys = self.keys(tokens[:, :-1]) + self.places[place]
         times = self.times + page[:, None]
-        # A row without a page says nothing (`fires`), but may not end in no number.
+        # A row without a page says nothing (`fires`), but must not give NaN.
         read = here[:, :-1] | ~here[:, :-1].any(-1, keepdim=True)
         split = lambda x: x.unflatten(-1, (HEADS, -1)).transpose(1, 2)  # noqa: E731
         seen = F.scaled_dot_product_attention(

@@ -56,7 +56,7 @@ class KindsHead(Head):
             nn.Conv2d(12, 24, 3, stride=2, padding=1), nn.ReLU(),
             nn.Conv2d(24, 48, 3, stride=2, padding=1), nn.ReLU(),
         )  # fmt: skip
-        # Nothing is normed, as loudness tells a lot; begun so, a network of rectifiers keeps its scale.
+        # No normalisation, as loudness is informative; this initialisation keeps the scale of rectifiers.
         for layer in self.look:
             if isinstance(layer, nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")

@@ -44,7 +44,7 @@ def named_by_network(
     """
     generator = torch.Generator().manual_seed(seed)
     known, index = np.unique(labels, return_inverse=True)
-    # An exam runs in inference mode; this is who is compared with the agent, and learns now.
+    # An exam runs in inference mode; this baseline learns now.
     with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         mels, wanted = mels_of(taught), torch.from_numpy(index)

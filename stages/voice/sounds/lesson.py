@@ -149,11 +149,11 @@ def arc_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     where = (context.data, context.seed, context.config.size)
     rng, every, mels = numpy_rng(context.seed, "sounds", update), _listened_to(*where), _heard_once(*where)
     n = LEAD + FRAMES * int(rng.integers(ARC_MOMENTS[0], ARC_MOMENTS[1]))
-    index = drawn(rng, every, rows, UNKNOWN_SHARE / 2)  # as many again are turned round
+    index = drawn(rng, every, rows, UNKNOWN_SHARE / 2)  # `turned_round` makes as many again
     made = []
     for row in index:
         whole = mels[row]
-        # Up to a fifth faster or slower, and the axis of tones up to three bins up or down.
+        # Up to a fifth faster or slower, and up to three bins up or down the frequency axis.
         length = min(len(whole), round(n * float(np.exp(rng.uniform(-0.2, 0.2)))))
         start = piece(rng, 10 ** (2 * whole.numpy()).mean(1), length)
         cut = F.interpolate(whole[start : start + length].T[None], n, mode="linear")[0].T
@@ -228,7 +228,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Cross-entropy of the head on the trunk, for a whole piece, against the kind and the arc's last answer."""
-    agent.head(ARC).eval()  # it teaches and does not learn: nothing of it is dropped out
+    agent.head(ARC).eval()  # it teaches and does not learn, so without dropout
     outputs = agent(dict(batch), [HEAD, ARC])
     logits = together(outputs[HEAD].numbers())
     wanted = F.one_hot(batch["kinds"].to(agent.device), len(KINDS)).float()

@@ -150,7 +150,7 @@ def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
         seen = read_tap(DETAIL, agent.perceive(looked_at, [DETAIL]), {})
     assert seen is not None
     n, ticks, _, width = heard.shape
-    # What is seen is seen in the last Moment, the only one whose maps are read.
+    # The scene is in view in the last Moment, the only one whose maps are read.
     things = heard.new_zeros(n, ticks, seen.tokens.shape[2], width)
     here = torch.ones(heard.shape[:-1], dtype=torch.bool, device=agent.device)
     views = here.new_zeros(things.shape[:-1])

@@ -65,7 +65,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """Mean distance in log-mel of the prediction from what came."""
     wanted = to_come(batch["mel"].to(agent.device))
     far = (told(agent, batch)[:, :-AHEAD] - wanted).abs().mean((-1, -2))
-    # What came has to be the row's own, not what fills it up.
+    # Only what came in the row itself counts, not its padding.
     here = torch.arange(far.shape[1], device=far.device)[None] < batch["counts"].to(far.device)[:, None] - AHEAD
     value = (far * here).sum() / here.sum().clamp_min(1)
     return value, {"go on": value.detach(), "go on db": 20.0 * value.detach()}

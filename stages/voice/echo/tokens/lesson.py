@@ -51,7 +51,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """
     mels, _ = drawn(context, "tokens", update, rows)
     mel, spans = disguised(mels, torch_generator(context.seed, "tokens", update), gently=True)
-    # Spans are in the ear's tokens, two a Moment, from the first Moment on, which has no whole one before it.
+    # Spans count the ear's tokens, two a Moment, from the first Moment on, which `moments_in` leaves out.
     ends = (spans[:, 1] * 2).long() - TOKENS + AFTER
     return {"mel": moments_in(mel), "ends": ends.clamp_min(2)}
 
