@@ -1,4 +1,4 @@
-"""Answers in writing: a question with what is sensed as one open Moment, and what the agent writes behind it."""
+"""Written answers: a question with what is sensed is one open Moment, and the agent writes behind the question."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stages.language.parts import TEXT
 
 TOGETHER = 100
 SURE = "calibration error of what it says"
-"""The row of how far from its shares of right answers an agent is sure of them, in ten bins, over the measure's n."""
+"""The row of the expected calibration error of written answers, in ten bins, over the measure's n."""
 
 
 def answers(agent: Agent, senses: Senses, most: int) -> list[str]:
-    """What is written behind the question of each row, likeliest byte by likeliest byte, up to a full stop.
+    """The text behind each row's question, the likeliest byte each time, up to a full stop.
 
     Args:
         senses: arrays [N, ...] by sense, `text` a list of N questions.
@@ -26,9 +26,7 @@ def answers(agent: Agent, senses: Senses, most: int) -> list[str]:
 
 
 def sure_answers(agent: Agent, senses: Senses, most: int) -> tuple[list[str], np.ndarray]:
-    """`answers`, and how sure the agent is of each, as a life's page says it: the probability of all its bytes,
-    float64 [N].
-    """
+    """`answers`, and the confidence that a life's page shows: the product of the bytes' probabilities, float64 [N]."""
     said, sure = list[str](), list[float]()
     for start in range(0, len(senses[TEXT]), TOGETHER):
         part = {name: value[start : start + TOGETHER] for name, value in senses.items()}

@@ -1,10 +1,11 @@
-"""The lesson `call`: the eye `detail` by itself, before anything is asked about what it sees. Of each cell of a picture
-it learns whether it holds the middle of a thing, and what that is called, the colour in plain light and the noun in
-light of one colour, as told in `seeing.py`.
+"""The lesson `call`: the eye `detail` by itself, before anything is asked about pictures. For each cell it learns
+whether the cell holds the centre of a thing, the colour in plain light, and the noun in light of one colour
+(`seeing.py`).
 
-What is asked, answered and pointed at later rests on these cells. Taught along with all that, at the rates of the trunk
-and by AdamW, the eye took boxes for cans in one of eleven and stayed there; by Muon on its kernels and alone it went on
-(docs/language.md). Pictures are not mirrored: light falls from one side, and how it falls off tells round from flat.
+Later lessons about pictures rest on these cells. Taught within them, by AdamW at the trunk's learning rate, the eye
+took boxes for cans in one of eleven and did not improve; by itself, with Muon on its kernels, it does
+(docs/language.md). Pictures are not mirrored: light falls from one side, and its shading tells round from
+flat.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ NAME = "call"
 STEPS = {"tiny": 8, "nursery": 2000, "child": 4000, "adult": 8000}
 ROWS, LEARNING_RATE, MINUTES = 32, 3e-3, 2.5
 SKILLS = ("name", "new_words", "answer", "converse")
-"""What rests on it."""
+"""Skills that rest on this lesson."""
 STAYS = "It trains an eye and heads that read nothing else; no other lesson changes any of it."
 KERNELS = (f"encoders.{DETAIL}.form.", f"encoders.{DETAIL}.colour.")
 
 
 class CallingLearner(MuonLearner):
-    """Muon on the eye's kernels, AdamW on the rest of it and on the heads that call."""
+    """Muon on the eye's kernels; AdamW on the rest of the eye and on the heads that classify cells."""
 
     orthogonal: ClassVar[tuple[str, ...]] = KERNELS
 
 
 def lesson(context: Context) -> Lesson:
-    """The lesson as data. Nothing of it passes through the trunk, so its control learns as it does."""
+    """The lesson as data. Nothing passes through the trunk, so the control is taught alike."""
     return gradient_lesson(
         context, NAME, loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE, minutes=MINUTES, trains=trained_to_call,
@@ -53,8 +54,8 @@ def lesson(context: Context) -> Lesson:
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` scenes of four things, pairs that are taught, in every second of which one is looked at; as `batch_of`,
-    with empty pages: where there is none, the eye has no part.
+    """`rows` scenes of four things of taught pairs; in every second scene one thing is looked at. As `batch_of`, with
+    empty pages, as the eye is absent without a page.
     """
     looks = np.arange(rows) % 2 == 0
     shown = scenes(context, lesson_seeds(rows, context.seed, NAME, update), TAUGHT, TAUGHT, looks)
@@ -62,13 +63,13 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a thing of finding it and of its two words."""
+    """Nats per thing: finding it, its colour and its noun."""
     colour, noun = nats_called(agent, batch, "plain", COLOUR_OF), nats_called(agent, batch, "lit", NOUN_OF)
     return colour + noun, {"colour": colour.detach(), "noun": noun.detach()}
 
 
 def nats_called(agent: Agent, batch: Mapping[str, Any], light: str, head: str) -> Tensor:
-    """Nats a thing of finding things by the pictures in a `light`, and of the word that `head` has for each."""
+    """Nats per thing, in pictures of a `light` ('plain' or 'lit'): finding it, and its word by `head`."""
     seen = agent.encode_senses({SIGHT: batch[light], TEXT: batch["senses"][TEXT][:, 0]}, names=[DETAIL])
     outputs: Any = agent.run_heads([OBJECTS, head], seen)
     called = batch["called"]

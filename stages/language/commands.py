@@ -40,7 +40,7 @@ def go_on_saying(
 
     with intra_op_threads(1):
         pieces = go_on(taught, text, length, torch_generator("say", seed))
-        first = next(pieces)  # complaints come before the text
+        first = next(pieces)  # errors come before the text
         typer.echo(text + first, nl=False)
         for piece in pieces:
             typer.echo(piece, nl=False)

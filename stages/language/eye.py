@@ -1,9 +1,8 @@
-"""The eyes for what is spoken of: sight once more, finer, where there is a page, and boards; the head that calls what
-it sees.
+"""The encoders `detail` (a finer eye on `sight`) and `view` (a second encoder of `board`), and heads on their cells.
 
-The eye of earlier stages gives a token for 16 x 16 pixels, was never asked what kind of thing it sees, and stays as it
-is. This one looks at 8 x 8 cells of 8 x 8 pixels, is taught by itself (`calling.py`), and gives a token for each cell
-that holds a thing. It has no part in Moments without a page, so nothing that was learned before changes by it.
+The eye of earlier stages gives one token for 16 x 16 pixels, was never asked for kinds of things, and stays as it is.
+`detail` has 8 x 8 cells of 8 x 8 pixels and gives a token for each cell that holds a thing; `calling.py` teaches it. It
+is absent in Moments without a page, so nothing that was learned before changes.
 """
 
 from __future__ import annotations
@@ -22,29 +21,30 @@ from devmind.agent.taps import Tapped
 SIDE = 8
 """Cells a side."""
 MOST = 8
-"""Things that are seen at once."""
+"""Tokens, at most: the things that are seen at once."""
 FORM, COLOUR = "form", "colour"
-"""Maps of what is in each cell, [width / 8, 8, 8]."""
+"""Maps of codes of what is in each cell, [width / 8, 8, 8]."""
 THINGS = "things"
-"""The map of whether each cell holds the middle of a thing, logits [1, 8, 8]."""
+"""The map of whether each cell holds the centre of a thing, logits [1, 8, 8]."""
 LEAST = -1.4
-"""A cell whose logit is above this gives a token: a thing on the border of two cells makes neither sure."""
+"""A cell whose logit is above this gives a token. It is below 0, as a thing on the border of two cells leaves both
+unsure."""
 _LEAST_CONTRAST = 0.02
 VIEW_TOKENS = 8
 CELLS = "planes"
-"""The map of a view as it is, [16, H, W]: a sum over cells and their neighbours, as tokens are, hides what is where."""
+"""The map of the view itself, [16, H, W]: tokens are sums over cells and their neighbours and hide what is where."""
 
 
 class DetailEncoder(Encoder):
-    """Two ways from a picture to 8 x 8 cells, form by brightness alone, finely, and colour coarsely; and a token with
-    its place for each cell that holds the middle of a thing, the eight surest at most.
+    """Two pathways from a picture to 8 x 8 cells: form, fine, from brightness alone; and colour, coarse. Each cell that
+    holds the centre of a thing gives a token with its place; the eight surest at most.
 
-    As in the primate's eye, of which one way is fine and the other has colour (Livingstone and Hubel, 1988, Science
-    240). Form that does not know colour can be told in colours that it never had: what a thing is called goes by its
-    form. Brightness counts by the picture's own contrast, so a dim picture has the form of a bright one.
+    The primate's eye has two such pathways (Livingstone and Hubel, 1988, Science 240). As form does not see colour, a
+    form is recognised in colours that it never had; nouns go by form. Brightness is divided by the picture's contrast,
+    so a dim picture has the form of a bright one.
 
-    Channels follow the width (c = 3 width / 16: form c, 2c, 4c, 4c; colour width / 4). A
-    cell has the form of 33 x 33 pixels and the colour of 20 x 20.
+    Channels follow the width (c = 3 width / 16: form c, 2c, 4c, 4c; colour width / 4). A cell sees the form of
+    33 x 33 pixels and the colour of 20 x 20.
     """
 
     of = "sight"
@@ -78,7 +78,7 @@ class DetailEncoder(Encoder):
         self.surety = nn.Parameter(torch.randn(width))
         nn.init.constant_(self.things.bias, -3.0)  # type: ignore[arg-type]  # most cells are empty
         nn.init.orthogonal_(self.spread.weight, (width / (2 * code)) ** 0.5)
-        with torch.no_grad():  # which of the things a token is says nothing
+        with torch.no_grad():  # the order of the tokens has no meaning
             self.type_embedding.copy_(self.type_embedding[:1].expand_as(self.type_embedding))
         self.map_channels = {FORM: code, COLOUR: code, THINGS: 1}
 
@@ -100,8 +100,8 @@ class DetailEncoder(Encoder):
 
 
 class ViewEncoder(BoardEncoder):
-    """A board once more where there is a page, for who is told what to do in it; it learns along. Its map CELLS is the
-    board itself, for the head that binds words to what is in each cell.
+    """A second encoder of boards, in Moments that have a page; it learns with the stage's lessons. Its map CELLS is the
+    board itself, for the head `follow`, which combines words with what is in each cell.
     """
 
     of = "board"
@@ -118,9 +118,9 @@ class ViewEncoder(BoardEncoder):
 
 
 class CellsHead(Head):
-    """One of `classes` for each cell of the map `of` the sense that it taps: `Categorical` [..., 64, classes].
+    """Classifies each cell of the map `of` of the sense that it taps: `Categorical` [..., 64, classes].
 
-    Without `classes` the map holds the logits themselves, of one class beside none: [..., 64, 2].
+    Without `classes` the map holds the logits of one class against none: [..., 64, 2].
     """
 
     def __init__(self, inlet: Inlet, of: str, classes: int | None = None) -> None:
@@ -136,8 +136,8 @@ class CellsHead(Head):
 class PointHead(Head):
     """Which cell is meant: `Categorical` [..., 64].
 
-    Taps (the sense, "trunk"). The readout says by a dot product which form and which colour it looks for; cells without
-    a thing are passed over. The eye is not taught by it: who does not know yet what is looked for would blur it.
+    Taps (the sense, "trunk"). The readout asks for a form and a colour by a dot product; cells without a thing are
+    passed over. The eye gets no gradient from this head, which would blur it while the readout is untrained.
     """
 
     def __init__(self, inlet: Inlet) -> None:

@@ -1,4 +1,4 @@
-"""Rules on raw pixels that are told where each thing is: floors of what is said about what is seen."""
+"""Rules on raw pixels, which are told where each thing is: baselines of skills about pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stages.language.caregiver.views import Views
 
 @dataclass(frozen=True)
 class CutOuts:
-    """What was cut out of known pictures, and a classifier of colours and one of nouns, fitted apart on it.
+    """Things cut out of known pictures, and two classifiers fitted on them apart, of colours and of nouns.
 
     Attributes:
         crops: float32 [M, P]; pairs: int64 [M, 2].
@@ -25,7 +25,7 @@ class CutOuts:
 
     @classmethod
     def of(cls, known: Views) -> CutOuts:
-        """From all that is to be seen in pictures whose things are known."""
+        """From all visible things of pictures whose things are known."""
         crops = known.crops()
         seen = crops.any(-1)
         crops, pairs = crops[seen], known.pairs[seen]
@@ -36,26 +36,26 @@ class CutOuts:
         return np.stack([word.predict(crops) for word in self.words], 1)
 
     def nearest(self, crops: np.ndarray) -> np.ndarray:
-        """Colour and noun of the known cut-out that is most alike, int64 [N, 2]."""
+        """Colour and noun of the nearest known cut-out, int64 [N, 2]."""
         return self.pairs[np.argmin((self.crops**2).sum(1) - 2 * crops @ self.crops.T, 1)]
 
     def scores(self, crops: np.ndarray) -> np.ndarray:
-        """What both classifiers make of cut-outs [..., P]: their scores for each word side by side, [..., words]."""
+        """The scores of both classifiers for cut-outs [..., P], side by side, [..., words]."""
         flat = crops.reshape(-1, crops.shape[-1])
         return np.concatenate([word.scores(flat) for word in self.words], 1).reshape(*crops.shape[:-1], -1)
 
     def fits(self, crops: np.ndarray, meant: np.ndarray) -> np.ndarray:
-        """How well cut-outs [N, K, P] fit colours and nouns int64 [N, 2]: both classifiers' scores added, [N, K]."""
+        """How well cut-outs [N, K, P] match colours and nouns int64 [N, 2]: the sum of both scores, [N, K]."""
         total = np.zeros(crops.shape[:2])
         for word, classifier in enumerate(self.words):
             scores = classifier.scores(crops.reshape(-1, crops.shape[-1])).reshape(*total.shape, -1)
-            column = np.searchsorted(np.unique(self.pairs[:, word]), meant[:, word])  # its classes are sorted
+            column = np.searchsorted(np.unique(self.pairs[:, word]), meant[:, word])  # classes are sorted
             total += np.take_along_axis(scores, column[:, None, None], 2)[..., 0]
         return total
 
     def likeness(self, crops: np.ndarray, meant: np.ndarray) -> np.ndarray:
-        """How near cut-outs [N, K, P] are to known ones of colours and nouns int64 [N, 2]: minus the squared distance
-        to the nearest of that colour and to the nearest of that noun, added, [N, K].
+        """How near cut-outs [N, K, P] are to known ones of colours and nouns int64 [N, 2]: minus the sum of the squared
+        distances to the nearest of that colour and to the nearest of that noun, [N, K].
         """
         flat = crops.reshape(-1, crops.shape[-1])
         apart = (self.crops**2).sum(1) - 2 * flat @ self.crops.T + (flat**2).sum(1, keepdims=True)

@@ -1,8 +1,8 @@
-"""The lessons of the stage and their budgets: steps by size, and the minutes of nursery on 2 x 100 GFLOP/s.
+"""The lessons of the stage and their budgets: steps by size, and minutes at size nursery on 2 x 100 GFLOP/s.
 
-What is done with a page is taught batch by batch, in turn: all of it shares the layers that pages go through and the
-head that writes. Taught one after the other, names fell from 0.59 to 0.08 while answers were learned (docs/log.md,
-2026-11-25). Grammar has no turn: a few pairs of pages that differ in a fault go along with what is read.
+`read` and `talk` change the skill with each batch, because all skills share the layers for pages and the writing head.
+Taught one after the other, names fell from 0.59 to 0.08 while answers were learned (docs/log.md, 2026-11-25). Grammar
+has no turn: a few minimal pairs are added to batches of reading.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ STEPS = {
 }
 MINUTES = {READ: 8.0, TALK: 13.0}
 ROWS, PAGES, LEARNING_RATE = 32, 16, 3e-3
-"""Rows of a batch, and pages where they are of a text: those are long."""
+"""Rows of a batch, and pages of a batch of reading: these are long."""
 PAIRED = 16
-"""Of so many pages one is given up for a pair of grammar's, whose four pages are short."""
+"""One of so many pages makes room for a minimal pair of grammar, whose four pages are short."""
 TURNS = {
     READ: ("read", "read", "follow"),
     TALK: (
@@ -43,7 +43,7 @@ TURNS = {
         "follow", "answer", "read", "converse", "name", "senses",
     ),
 }  # fmt: skip
-"""By lesson, what a step is of, again and again; without MiniGrid nobody follows."""
+"""By lesson, the skill of each step, in a cycle; without MiniGrid `follow` is left out."""
 OF = {
     "name": name,
     "answer": answer,
@@ -60,18 +60,18 @@ LOSSES: dict[str, Loss] = {
 }
 BEFORE = ("read", "follow", "senses")
 _ELSEWHERE = 2_000_000
-"""In `talk`, what was met BEFORE goes on from here."""
+"""In `talk`, batches of skills from BEFORE are numbered from here on, so that they are new."""
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """In the order they are taught."""
+    """The lessons, in the order in which they are taught."""
     follows = [follow.lesson(context)] if installed() else []
     turns = [in_turns(context, READ), calling.lesson(context), senses.lesson(context), in_turns(context, TALK)]
     return [*turns, *follows, new_words.lesson(context)]
 
 
 def in_turns(context: Context, lesson: str) -> Lesson:
-    """A lesson whose batches take turns."""
+    """A lesson whose batches change the skill in turn."""
     skills = dict.fromkeys(turn for turn in turns(lesson) if turn != senses.NAME) | {GRAMMAR: None}
     more: dict[str, Any] = {"skills": tuple(skills), "learns_from": (read.group(context),)}
     loss = JointLoss(LOSSES, dict.fromkeys(LOSSES, 1.0))
@@ -83,20 +83,20 @@ def in_turns(context: Context, lesson: str) -> Lesson:
 
 
 def reading(context: Context, steps: int) -> Lesson:
-    """Reading alone, as it is taught in turns: for benchmarks."""
+    """Reading alone, as `read` teaches it: for benchmarks."""
     more: dict[str, Any] = {"learns_from": (read.group(context),)}
     of_size: dict[str, int] = {context.config.size: steps}
     return taught(context, READ, read.loss, read.lesson_batch, of_size, PAGES, LEARNING_RATE, 0.0, **more)
 
 
 def turns(lesson: str) -> tuple[str, ...]:
-    """TURNS of which everything is installed."""
+    """The turns of a lesson, without `follow` if MiniGrid is not installed."""
     return tuple(part for part in TURNS[lesson] if part != "follow" or installed())
 
 
 def batch_in_turn(context: Context, lesson: str, update: int, rows: int) -> dict[str, Any]:
-    """A batch of the part whose turn it is, by its name; of pages of a text there are PAGES for ROWS of others, and of
-    these some are given up for minimal pairs.
+    """The batch of this update, by the name of the skill whose turn it is. Reading has PAGES pages where others have
+    ROWS rows; some of these make room for minimal pairs.
     """
     part, number = turn_of(turns(lesson), update)
     number += _ELSEWHERE if lesson == TALK and part in BEFORE else 0

@@ -1,10 +1,9 @@
-"""The head that writes pages with the picture before its eyes: each byte is told from the trunk's feature and from what
-is looked at for it.
+"""The head `text` that looks at the picture: it predicts each byte from the trunk's feature and from what it looks at.
 
-The trunk alone learns late which thing a word means, where a head that points, by a dot product with what is in each
-cell, finds what is named after two hundred steps. So this head looks as that one does: the feature of each byte says
-which form, colour and place it looks for, and each thing that fits is looked at, all of them or none. Where to look is
-taught (`seeing.py`): the caregiver looks at what she asks about, and the child's gaze follows hers, as children's does
+The trunk alone learns late which thing a word means, while the head `point`, by a dot product with what is in each
+cell, finds the named thing after two hundred steps. So this head looks in the same way: the feature of each byte asks
+for a form, a colour and a place, and all things that match are looked at, or none. Lessons teach where to look
+(`seeing.py`): the caregiver looks at what she asks about, and the agent's gaze follows hers, as children's does
 (Tomasello and Farrar, 1986, "Joint attention and early language", Child Development 57).
 """
 
@@ -24,25 +23,25 @@ from devmind.agent.text import TextHead
 from stages.language.eye import COLOUR, FORM, MOST, SIDE, THINGS
 
 PLACE = 16
-"""Numbers of a place."""
+"""Numbers that encode the place of a cell."""
 
 
 @dataclass
 class Written(Categorical):
-    """The next token, and what is looked at for it.
+    """The next token, and the cells that are looked at for it.
 
     Attributes:
-        looked: logits [..., n, 64] of looking at each cell; None where there is no picture.
+        looked: logits [..., n, 64] of looking at each cell; None without a picture.
     """
 
     looked: Tensor | None = None
 
 
 class LookingTextHead(TextHead):
-    """As `TextHead`; taps ("trunk:text", the sense of `DetailEncoder`). The eye is not taught by it.
+    """As `TextHead`; taps ("trunk:text", the sense of `DetailEncoder`). The eye gets no gradient from it.
 
-    What is looked at is a sum over cells, each weighted by how sure it is to hold a thing and to fit, so that one, two
-    and no things differ. In a Moment without a picture nothing is looked at.
+    A look is a sum over cells, each weighted by the probability that it holds a thing and that it matches. So no, one
+    and two things give different sums. Without a picture nothing is looked at.
     """
 
     def __init__(self, inlet: Inlet, patched: bool = False, plain: bool = False, untied: int | None = None) -> None:
@@ -64,7 +63,7 @@ class LookingTextHead(TextHead):
         return Written(output.logits, looked=looked) if isinstance(output, Categorical) else output
 
     def look(self, features: Tensor, tapped: Tapped) -> tuple[Tensor, Tensor]:
-        """For features [..., n, D], logits [..., n, 64] of looking at each cell, and what is seen there [..., n, D]."""
+        """For features [..., n, D]: logits [..., n, 64] of a look at each cell, and the sum seen there [..., n, D]."""
         codes = torch.cat((tapped.maps[FORM], tapped.maps[COLOUR]), -3).flatten(-2).mT.detach()
         things = tapped.maps[THINGS].flatten(-3).detach()
         cells = torch.cat((codes, self.places.expand(*codes.shape[:-1], PLACE)), -1)

@@ -1,5 +1,5 @@
-"""What the stage adds to an agent: pages of text that are read and written, an eye for what they speak of, heads that
-call, point and choose.
+"""The parts that the stage adds to an agent: pages of text that are read and written, a finer eye, and heads that
+classify cells, point and choose.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from stages.language.eye import COLOUR, FORM, THINGS
 NAME = "language"
 TEXT, SIGHT, SOUND, BOARD, WORDS = "text", "sight", "sound", "board", "words"
 DETAIL, VIEW = "detail", "view"
-"""What sight shows, finer, and what a board shows, beside a page."""
+"""Further encoders of `sight` (finer) and of `board`, in Moments that have a page."""
 POINT, CHOOSE, FOLLOW = "point", "choose", "follow"
-"""`follow` does as it is told, by the effector `choose`; it stands by, so that who acted before it came still does."""
+"""`follow` carries out instructions by the effector `choose`. It stands by, so heads that acted before still act."""
 SOUGHT, RECOGNISED = "sought", "recognised"
-"""Heads that compare what is in view with what memories show (`new_words/heads.py`)."""
+"""Heads that compare the picture with recalled memories (`new_words/heads.py`)."""
 OBJECTS, COLOUR_OF, NOUN_OF = "objects", "colours", "nouns"
 CALLED: Mapping[str, Mapping[str, Any]] = {
     OBJECTS: {"of": THINGS},
     COLOUR_OF: {"of": COLOUR, "classes": len(COLOURS)},
     NOUN_OF: {"of": FORM, "classes": len(NOUNS)},
 }
-"""Heads that say of each cell whether it holds a thing, and call it."""
+"""Heads that classify each cell: whether it holds a thing, its colour, its noun."""
 _DETAIL, _CALLING = f"encoders.{DETAIL}.", tuple(f"heads.{head}." for head in CALLED)
 EYE = tuple(f"{_DETAIL}{part}." for part in ("form", "colour", "form_code", "colour_code", "code_norm", "things"))
-"""What the lesson `call` teaches of the eye: all that is found in its cells."""
+"""The parameters of the eye that the lesson `call` trains: what is found in its cells."""
 TOKENS = tuple(f"{_DETAIL}{part}" for part in ("spread.", "places", "surety", "type_embedding", "norm."))
-"""How what is found becomes tokens, which whoever reads them teaches."""
+"""The parameters that turn this into tokens; lessons that read the tokens train them."""
 CHOICES = 7
-"""MiniGrid's seven actions; where the memory stage gave the agent `choose`, it has as many."""
+"""MiniGrid's seven actions, as many as the memory stage's own `choose` has."""
 GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
-"""By size, the layers that the trunk grows for what is read and written."""
+"""By size, the layers that the trunk grows for pages."""
 
 
 def admit(agent: Agent, tokenizer: str = "bytes") -> None:
-    """Add every part that is not there yet; the memory stage may have brought `board` and `choose`, and the run pages
-    that are read by another `tokenizer`.
+    """Add every part that is not there yet. The memory stage may have added `board` and `choose`; the run may have
+    added pages with another `tokenizer`.
     """
     if NAME not in agent.config.grown:
         agent.grow(GROWN[agent.config.size], NAME, {TEXT: TEXT, READOUT: TEXT})
@@ -85,8 +85,8 @@ def reader(agent: Agent) -> TextEncoder:
 
 
 def untaught(agent: Agent) -> Agent:
-    """A newborn of the same size that was admitted to the stage and taught nothing; for exams, not for lessons: its
-    layers, which let all through as they were born, are not computed.
+    """A newborn of the same size with the stage's parts, taught nothing. For exams, not for lessons: the grown layers,
+    which change nothing before training, are not computed.
     """
     newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
     admit(newborn)
@@ -95,7 +95,7 @@ def untaught(agent: Agent) -> Agent:
 
 
 def check_reading(agent: Agent) -> None:
-    """Refuse patches: what is written behind a question begins in the middle of one.
+    """Refuse patches: an answer would begin in the middle of one.
 
     Raises:
         ConfigError: the agent reads by patches.
@@ -108,12 +108,12 @@ def check_reading(agent: Agent) -> None:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """What the stage teaches where pages are read: its own parts, and the layers that the trunk grew for pages; but not
-    what the eye finds and calls, which the lesson `call` teaches, and all else rests on.
+    """Prefixes of the parameters that lessons with pages train: the stage's own parts and the grown layers, without
+    what the eye finds in its cells and the heads that classify it (`trained_to_call`).
 
-    No earlier stage uses any of it, so nothing that was learned before is undone, and nothing has to be rehearsed.
-    Reading taught to the whole trunk undid reflexes at any rate and any number of rehearsals that were tried, and reads
-    as well so (docs/log.md, 2026-11-25).
+    No earlier stage uses any of these, so nothing learned before changes and nothing is rehearsed. Training the whole
+    trunk reads no better, and it undid reflexes at every learning rate and number of rehearsals that was tried
+    (docs/log.md, 2026-11-25).
     """
     own = owned_parts(agent, NAME)
     others = (prefix for prefix in own if prefix != _DETAIL and prefix not in _CALLING)
@@ -121,10 +121,10 @@ def trained(agent: Agent) -> tuple[str, ...]:
 
 
 def trained_to_call(agent: Agent) -> tuple[str, ...]:
-    """What the eye finds in its cells, unless an earlier stage brought it, and the heads that say what that is."""
+    """What the lesson `call` trains: the heads that classify cells, and the eye, unless an earlier stage added it."""
     return *(EYE if _DETAIL in owned_parts(agent, NAME) else ()), *_CALLING
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """The same on a trunk that lets tokens through and does not learn: the stage's own parts."""
+    """As `trained`, on a trunk that lets tokens through and does not learn: the stage's own parts alone."""
     return tuple(prefix for prefix in trained(agent) if not prefix.startswith("trunk."))

@@ -1,10 +1,11 @@
-"""Lessons about what is seen: a picture and a page about it in one Moment; what is written behind it, what is pointed
-at, and what each part of the picture is called.
+"""Batches and losses of lessons about pictures: a picture and a page about it in one Moment, with the answer that is
+written behind the page, the cell that is pointed at, and the words for each cell.
 
-Colour and noun are learned apart: the noun in light of one colour, in which no thing has its own, and behind words for
-any colour. Asked for both in plain light a child learns which pairs do not occur instead of looking at the thing
-(colour 0.92, noun 0.01 on held-out pairs); so does a convolutional classifier of nouns on pixels. What each part of the
-picture is called is learned in both lights, in a lesson before these (`calling.py`).
+Colour and noun are learned apart. The noun is learned in light of one colour, in which things have no colour of their
+own, behind a word for any colour. Asked for both in plain light, the agent learns which pairs do not occur instead of
+looking at the thing (colour 0.92, noun 0.01 on held-out pairs); so does a convolutional classifier of nouns on pixels.
+An earlier lesson (`calling.py`) teaches the words for each cell, colours in plain light and nouns in light of one
+colour.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from stages.language.read.pages import padded
 
 @dataclass(frozen=True)
 class Page:
-    """A question, what is written behind it, and which bytes of that are learned: those before `given` are given, and
-    what comes from `until` on is not asked for. With `one_colour` the picture is lit so that no thing has its own.
+    """A question and the answer `said` behind it. Bytes of the answer before `given` are given and those from `until`
+    on are not asked for; the others are learned. With `one_colour` the light has one colour, and things none.
     """
 
     question: str
@@ -45,7 +46,7 @@ class Page:
 
 
 def named_apart(rng: np.random.Generator, question: str, colour: int, noun: int) -> Page:
-    """A question that is answered by both words, of which one is learned: the colour, or the noun behind any colour."""
+    """A question answered by both words, one of which is learned: the colour, or the noun behind any colour."""
     if rng.random() < 0.5:
         told = f" {a(COLOURS[rng.integers(len(COLOURS))])} "
         return Page(question, f"{told}{NOUNS[noun]}.", given=len(told), one_colour=True)
@@ -56,16 +57,16 @@ def named_apart(rng: np.random.Generator, question: str, colour: int, noun: int)
 def batch_of(
     shown: Views, pages: Sequence[Page], rng: np.random.Generator, meant: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """N pictures in the light that each page wants, and the pages, as a Batch of one Moment a row.
+    """N pictures, each in the light that its page asks for, and the pages, as a Batch of one Moment a row.
 
     Args:
         meant: which things each page is about, bool [N, K]; by default none.
 
     Returns:
-        Beside the Batch: `written` int64 [N, 1, L], what follows each byte of the page where that is learned, else -1;
-        `pointed` float [N, 1, 64], how probable it is that each cell is meant, zeros where none is; `plain`
+        Beside the Batch: `written` int64 [N, 1, L], the byte behind each byte of the page where it is learned, else -1;
+        `pointed` float [N, 1, 64], the target distribution of the cell that is meant, zeros where none is; `plain`
         and `lit`, the pictures uint8 [N, 64, 64, 3] in plain light and in light of one colour; `called` by head int64
-        [N, 64]: whether the middle of a thing is in each cell, its colour and its noun; -1 where there is none.
+        [N, 64]: whether each cell holds the centre of a thing, its colour and its noun; -1 where there is none.
     """
     read, written = pages_of(pages)
     cell, pointed = cells(shown.boxes), np.zeros((len(pages), SIDE**2), np.float32)
@@ -93,7 +94,7 @@ def batch_of(
 
 
 def pages_of(texts: Sequence[Page]) -> tuple[Tensor, Tensor]:
-    """Pages of bytes, and what is to be written behind each byte: int64 [N, L] each, -1 where there is none."""
+    """Pages of bytes, and the byte to be written behind each: int64 [N, L] each, -1 where there is none."""
     rows = [(page.question.encode(), page.said.encode()) for page in texts]
     pages = torch.full((len(rows), max(len(question) + len(said) for question, said in rows) + 1), -1)
     written = pages.clone()
@@ -106,11 +107,11 @@ def pages_of(texts: Sequence[Page]) -> tuple[Tensor, Tensor]:
 
 
 def as_read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
-    """A batch whose pages are bytes, as the agent reads them: by a vocabulary the pieces of every run of bytes that are
-    learned, or not, together, so that what is asked of the child begins and ends where a piece does.
+    """A batch with pages of bytes, as the agent reads it. With a vocabulary, each run of learned bytes, and each run of
+    others, is cut into pieces by itself, so that a learned answer begins and ends with a piece.
 
     Args:
-        batch: `text` of its senses int64 [B, T, L]; where it has `written`, that is turned alike.
+        batch: `text` of its senses int64 [B, T, L]; `written`, if it has that, is converted alike.
     """
     encoder = reader(agent)
     if encoder.pieces is None:
@@ -127,7 +128,7 @@ def as_read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
             tokens += pieces
             wanted += pieces if is_learned else [-1] * len(pieces)
         read.append(tokens if page[0] >= 0 else [])
-        written.append(wanted[1:])  # what is written behind each token is the next one
+        written.append(wanted[1:])  # the target of each token is the next one
     found = {**batch, "senses": {**batch["senses"], TEXT: padded(read).unflatten(0, ticks)}}
     if "written" in batch:
         width = found["senses"][TEXT].shape[-1]
@@ -141,18 +142,18 @@ def seen(boxes: np.ndarray) -> np.ndarray:
 
 
 def centres(boxes: np.ndarray) -> np.ndarray:
-    """Middles of boxes [..., 4] in pixels, [..., 2] (x, y)."""
+    """Centres of boxes [..., 4] in pixels, [..., 2] (x, y)."""
     return (boxes[..., :2] + boxes[..., 2:]) / 2
 
 
 def cells(boxes: np.ndarray) -> np.ndarray:
-    """The cell of the picture that holds the middle of each box [..., 4], int64 [...]."""
+    """The cell of the picture that holds the centre of each box [..., 4], int64 [...]."""
     cell = np.clip(centres(boxes) * SIDE // SIGHT_SIZE, 0, SIDE - 1).astype(np.int64)
     return cell[..., 1] * SIDE + cell[..., 0]
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a byte of what is written and of where is looked for it, and cross-entropy of the cell pointed at."""
+    """Nats a byte of the written answer and of the look for it, and the cross-entropy of the cell pointed at."""
     batch, pointed = as_read(agent, batch), batch["pointed"]
     points = pointed.any()
     outputs: Any = agent.forward(dict(batch), [TEXT, POINT] if points else [TEXT])
@@ -169,8 +170,8 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def nats_looked(output: Any, batch: Mapping[str, Any]) -> Tensor:
-    """Nats a byte of looking, for each that is written, at the things that the page is about and at no others; 0 of a
-    head that does not look.
+    """Nats a byte of looking, for each byte that is written, at the things that the page is about and at no others; 0
+    for a head that does not look.
     """
     if getattr(output, "looked", None) is None:
         return torch.zeros(())
@@ -181,8 +182,8 @@ def nats_looked(output: Any, batch: Mapping[str, Any]) -> Tensor:
 
 
 def nats_of(logits: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
-    """Nats a byte of what is `written` int64 [..., L] (-1: nothing), and the share of texts whose likeliest bytes are
-    all right, given those before.
+    """Nats a byte of `written` int64 [..., L] (-1: nothing), and the share of texts whose likeliest bytes are all
+    right, given the bytes before.
     """
     wrote = written >= 0
     right = ((logits.argmax(-1) == written) | ~wrote).all(-1)[wrote.any(-1)].float().mean()

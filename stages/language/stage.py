@@ -71,8 +71,8 @@ SKILLS: Sequence[Skill] = (
 
 
 class LanguageStage:
-    """Language: to read, to know what may be said, to call what is seen by its name, to answer about it, and to do what
-    is said; on the same trunk, through the same pages of text.
+    """Language: to read, to tell what may be said, to name what is seen, to answer about it, and to follow
+    instructions, all by pages of text on the shared trunk.
     """
 
     name = parts.NAME
@@ -80,18 +80,18 @@ class LanguageStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add pages of text, layers that only they go through, MiniGrid's boards, and heads that point and choose.
+        """Add pages of text, trunk layers for pages alone, MiniGrid's boards, and heads that point and choose.
 
         Raises:
-            ConfigError: the agent reads by patches, which only the lesson `read` can be taught by.
+            ConfigError: the agent reads by patches, which only the lesson `read` can use.
         """
         parts.admit(agent)
         parts.check_reading(agent)
 
     def taught_text(self, context: Context) -> str:
-        """What pages of lessons show, of which a vocabulary may be made."""
+        """The text of the lessons' pages, from which a vocabulary may be made."""
         return corpus(context).taught
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Reading and following in turn, what the eye sees, senses, talking in turn with all of that, new words."""
+        """`read`, `call`, `senses`, `talk`, `follow` (with MiniGrid) and `new_words`, in this order."""
         return lessons.lessons(context)

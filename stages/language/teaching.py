@@ -1,4 +1,4 @@
-"""How the stage's lessons are made: by gradient on a loss, each with the steps of its size; Muon steps the trunk."""
+"""How the stage's lessons are made: by gradient on a loss, with steps by size; Muon updates the trunk's matrices."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from devmind.learners.muon import TRUNK, MuonLearner
 from stages.language import parts
 
 Make = Callable[[Context, int, int], Any]
-"""`(context, update, rows) -> batch`: it reads nothing of the agent, so it is made ahead."""
+"""`(context, update, rows) -> batch`. It does not need the agent, so batches are made ahead."""
 
 
 class LanguageLearner(MuonLearner):
-    """Muon on the trunk's matrices and on what is made of a look."""
+    """Muon on the trunk's matrices and on those of the writing head's look; AdamW on the rest."""
 
     orthogonal: ClassVar[tuple[str, ...]] = (*TRUNK, f"heads.{parts.TEXT}.tells.")
 
@@ -31,12 +31,12 @@ def taught(
     minutes: float,
     **more: Any,
 ) -> Lesson:
-    """A lesson taught by gradient on `loss`, whose batches `make` makes.
+    """A lesson taught by gradient on `loss`, with batches by `make`.
 
     Args:
         steps: by size.
         rows: of a batch.
-        more: further arguments of `gradient_lesson`; without `skills` it improves the one of its own name.
+        more: further arguments of `gradient_lesson`; by default `skills` is the one of the lesson's name.
     """
     return gradient_lesson(
         context, name, loss, lambda agent, context, update, rows, steps: make(context, update, rows), steps=steps,

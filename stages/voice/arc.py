@@ -1,6 +1,6 @@
-"""The arc that tells words as they come: a body over the ear's tokens (`bodies.py`), which needs no trunk.
+"""The arc of words: a body over the ear's tokens (`bodies.py`) and a linear layer, without the trunk.
 
-It learns first, in a tenth of the time that the trunk would take, and the trunk learns from it.
+It learns first, in a tenth of the time that the trunk would need, and the trunk learns from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stages.voice.bodies import DEFAULT, body
 
 @dataclass
 class Noted(Categorical):
-    """A word or nothing for each token, logits [..., K, W]; `body` is what it goes on from, by name [B, ...]."""
+    """A word or nothing for each token, logits [..., K, W]; `body` is the state that it carries, by name [B, ...]."""
 
     body: Mapping[str, Tensor] = field(kw_only=True)
 
@@ -28,9 +28,9 @@ class Noted(Categorical):
 
 
 class WordsHead(Head):
-    """A body of a kind over tokens in the order in which they are heard, and a linear layer.
+    """A body over tokens in the order in which they are heard, and a linear layer.
 
-    A row of a batch is one episode: what is heard in it is remembered to its end, or as far back as its kind sees.
+    A row of a batch is one episode. The body remembers it as far back as its kind sees.
     """
 
     carries: ClassVar[bool] = True
@@ -48,8 +48,8 @@ class WordsHead(Head):
 
 
 def in_order(tapped: Tapped) -> tuple[Tensor, tuple[int, ...]]:
-    """The tokens of a batch of Moments [B, T, K, D] or of one tick [B, K, D] one after another, [B, L, D], zeros where
-    they are absent; and their leading dimensions, up to K.
+    """The tokens of a batch of Moments [B, T, K, D], or of one tick [B, K, D], in a row [B, L, D], with zeros for
+    absent ones; and their leading dimensions, up to K.
     """
     tokens = tapped.tokens * tapped.present[..., None]
     return (tokens.flatten(1, -2) if tokens.ndim > 3 else tokens), tuple(tokens.shape[:-1])

@@ -1,8 +1,8 @@
-"""What an arc for speech is made of between the ear's tokens and its answer, three kinds of it: a gated recurrent unit,
-convolutions and a transformer, over tokens in the order in which they are heard.
+"""Three bodies of arcs for speech, between the ear's tokens and the answer: a gated recurrent unit, convolutions and a
+transformer, over tokens in the order in which they are heard.
 
-None of them looks ahead, and each goes on from what it kept, so that Moment by Moment it comes to what it would make of
-a whole row at once; what is kept does not grow, however long somebody listens. Zeros stand for nothing heard before.
+None looks ahead, and each carries a state, so that stepping gives the same features as a whole row at once. The state
+does not grow with time. Zeros stand for nothing heard before.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from devmind.errors import ConfigError, nearest
 
 CONVOLVED = "conv"
 DEFAULT = "gru"
-"""The kind of an arc that does not say its own."""
+"""The kind of an arc that names none."""
 DILATIONS, KERNEL = (1, 2, 4, 8), 3
-"""Of the convolutions: a token sees 31, which is 1.55 s."""
+"""Of the convolutions: each token sees 31 tokens, 1.55 s."""
 LAYERS, ATTENTION_HEADS, WINDOW = 2, 4, 32
-"""Of the transformer: a token sees the 31 before it, 1.6 s, and through its layers twice as far."""
+"""Of the transformer: each layer sees a token and the 31 before it, 1.6 s, so two layers see twice as far."""
 
 Kept = Mapping[str, Tensor]
 
@@ -30,10 +30,10 @@ class Body(nn.Module):
     """Features of tokens in a row."""
 
     def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
-        """Features [B, L, H] of tokens [B, L, D], and what the next tokens go on from, by name [B, ...].
+        """Features [B, L, H] of tokens [B, L, D], and the new state, by name [B, ...].
 
         Args:
-            kept: what the tokens before came to; None at an episode's begin, which zeros are as well.
+            kept: the state before; None, or zeros, at the beginning of an episode.
         """
         raise NotImplementedError
 
@@ -50,8 +50,8 @@ class Gated(nn.GRU, Body):
 
 
 class Convolved(Body):
-    """Convolutions over what was heard, further and further apart, each added to what it saw (Bai et al. 2018,
-    "An empirical evaluation of generic convolutional and recurrent networks", arXiv 1803.01271).
+    """Causal convolutions with growing dilation and residual connections (Bai et al. 2018, "An empirical evaluation of
+    generic convolutional and recurrent networks", arXiv 1803.01271).
     """
 
     def __init__(self, width: int, hidden: int) -> None:
@@ -71,8 +71,8 @@ class Convolved(Body):
 
 
 class Attended(Body):
-    """Layers of attention to the last 32 tokens (Vaswani et al. 2017, arXiv 1706.03762), which know how far back each
-    is by a slope on their scores (Press et al. 2022, ALiBi, arXiv 2108.12409), so that no place is ever run out of.
+    """Layers of attention to the last 32 tokens (Vaswani et al. 2017, arXiv 1706.03762). A slope on the scores tells
+    how far back each token is (Press et al. 2022, ALiBi, arXiv 2108.12409), so positions never run out.
     """
 
     def __init__(self, width: int, hidden: int) -> None:
@@ -95,7 +95,7 @@ class Attended(Body):
 
 
 class _Layer(nn.Module):
-    """Attention and two linear layers, each added to what it saw; what is kept are keys and values side by side."""
+    """Attention and two linear layers with residual connections; it carries keys and values side by side."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -112,10 +112,10 @@ class _Layer(nn.Module):
 
 
 def attended(asks: Tensor, shown: Tensor, mask: Tensor | None = None) -> Tensor:
-    """What queries [B, L, H] find among keys and values side by side, [B, S, 2 H], by four heads: [B, L, H].
+    """Attention of queries [B, L, H] to keys and values side by side, [B, S, 2 H], with four heads: [B, L, H].
 
     Args:
-        mask: added to the scores where it is of numbers, else what may be seen; broadcast to [B, 4, L, S].
+        mask: numbers that are added to the scores, or bool, what may be seen; broadcast to [B, 4, L, S].
     """
     split = lambda x: x.unflatten(-1, (ATTENTION_HEADS, -1)).transpose(1, 2)  # noqa: E731
     keys, values = shown.chunk(2, -1)
@@ -124,13 +124,13 @@ def attended(asks: Tensor, shown: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def _behind(kept: Tensor | None, new: Tensor, n: int) -> Tensor:
-    """The `n` rows of before, zeros where there is nothing, and `new` [B, L, H] behind them: [B, n + L, H]."""
+    """The last `n` rows before, or zeros, and `new` [B, L, H] behind them: [B, n + L, H]."""
     before = new.new_zeros(len(new), n, new.shape[-1]) if kept is None else kept
     return torch.cat((before, new), 1)
 
 
 def _slopes(device: torch.device) -> Tensor:
-    """By how much a token of each head counts less for each token that it is further back."""
+    """By head, how much the score of a token falls with each token that it is further back."""
     return 2.0 ** -torch.arange(2, 2 + 2 * ATTENTION_HEADS, 2, device=device).float()
 
 
@@ -138,7 +138,7 @@ KINDS: Mapping[str, Callable[[int, int], Body]] = {DEFAULT: Gated, CONVOLVED: Co
 
 
 def body(kind: str, width: int, hidden: int) -> Body:
-    """A body of a kind, for tokens of `width`; ConfigError names the nearest kind where there is none such."""
+    """A body of a kind, for tokens of `width`. An unknown kind is a ConfigError that names the nearest one."""
     if kind not in KINDS:
         raise ConfigError(f"There is no encoder '{kind}' for speech{nearest(kind, KINDS)}")
     return KINDS[kind](width, hidden)

@@ -1,8 +1,7 @@
-"""The codec: what is heard as a few whole numbers a Moment, and sound made of them again.
+"""The codec: sound as a few whole numbers a Moment, and sound from them again.
 
 Finite scalar quantisation (Mentzer et al. 2023, arXiv 2309.15505): each number of a small code is squashed and rounded
-to one of a few levels, and learning passes through the rounding as if it were not there. There is no codebook, so none
-can collapse.
+to one of a few levels, and gradients pass through the rounding unchanged. There is no codebook that could collapse.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from stages.voice.ear import BEFORE, FRAMES, MEL
 from stages.voice.vocoder import sound_of
 
 LEVELS = (7, 5, 5, 5, 5)
-"""Of each number in a code; odd, so that nothing is a level: 4,375 codes, 12.1 bits."""
+"""Levels of each number in a code. They are odd, so that zero is a level: 4,375 codes, 12.1 bits."""
 TOKENS = 4
-"""In which a Moment is coded: one for a pair of frames, 25 ms."""
+"""Tokens a Moment: one for each pair of frames, 25 ms."""
 GROUPS = 2
 """Codes a token: 4 x 2 codes are 97 bits a Moment, 970 bits a second."""
 CODES = math.prod(LEVELS)
 SIZE = GROUPS * len(LEVELS)
-"""Numbers a token, before and after they are rounded."""
+"""Numbers of a token, before and after rounding."""
 
 
 def quantised(free: Tensor) -> Tensor:
-    """Free numbers [..., 10] squashed and rounded to whole levels, about zero; the gradient is the squashed ones'."""
+    """Numbers [..., 10] squashed and rounded to whole levels about zero; the gradient is that of the squashed ones."""
     half = halves(free)
     squashed = free.tanh() * half
     return squashed + (squashed.round() - squashed).detach()
@@ -51,7 +50,7 @@ def levels_of(codes: Tensor) -> Tensor:
 
 
 def halves(like: Tensor) -> Tensor:
-    """By how much each of the ten numbers of a token may be off zero, float32 [10], where `like` is."""
+    """The largest level of each of the ten numbers of a token, float32 [10], on the device of `like`."""
     return torch.tensor([(level - 1) / 2 for level in LEVELS] * GROUPS, device=like.device)
 
 
@@ -61,7 +60,7 @@ def _places(device: torch.device) -> Tensor:
 
 @dataclass
 class Heard(Output):
-    """What the codec makes of Moments [...]: whole levels `rounded` [..., 4, 10]; `mel` [..., 8, 64], what it heard."""
+    """The codec's output for Moments [...]: whole levels `rounded` [..., 4, 10]; `mel` [..., 8, 64], what was heard."""
 
     rounded: Tensor
     mel: Tensor
@@ -74,16 +73,15 @@ class Heard(Output):
         return self.mode()
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Mean distance of `target` [..., 8, 64], what a decoder made of it, from what was heard."""
+        """Mean distance of decoded log-mel `target` [..., 8, 64] from what was heard."""
         return masked_mean((target - self.mel).abs(), mask)
 
 
 class CodecHead(Head):
-    """An arc for `utter`: it answers each Moment of speech with the codes of what it just heard, and knows how a row of
-    codes sounds.
+    """An arc for `utter`: the codes of each Moment that is heard, and the sound of a row of codes.
 
-    Coded frame by frame pair, with 6 frames before it; decoded with two tokens (50 ms) on either side, which is what a
-    speaker has to wait.
+    Each pair of frames is coded with the 6 frames before it, and decoded with two tokens (50 ms) on either side, for
+    which a speaker has to wait.
     """
 
     def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:

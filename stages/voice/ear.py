@@ -1,10 +1,10 @@
-"""The ear for speech: sound once more, finer, where it comes from one place to one ear.
+"""The ear for speech: a second, finer encoder of `sound`, for sound of one ear.
 
-The ear of earlier stages tells what kind of sound it is and from where, and stays as it is. This one hears a tenth of a
-second with the tenth before it, is taught by the words, and gives two tokens a Moment. They go through the trunk by
-themselves, so nothing that was learned before changes by them, to the bit, and words are heard with something in view
-as in the dark. It has no part in Moments of two ears (the nursery's, whose sounds are placed in a room); a recording, a
-caregiver's voice and a microphone come over one.
+The ear of earlier stages tells kinds of sounds and directions, and stays as it is. This one hears a tenth of a second
+with the tenth before it, is taught by words, and gives two tokens a Moment. They go through the trunk by themselves, so
+nothing that was learned before changes, to the bit, and words are heard with a picture in view as in the dark. The
+encoder is absent in Moments of two ears (the nursery's, whose sounds are placed in a room); recordings, the caregiver's
+voices and microphones have one.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from devmind.moment import TICK_SAMPLES
 
 TOKENS, MELS, N_FFT, HOP = 2, 64, 512, 200
 FRAMES = TICK_SAMPLES // HOP
-"""Frames a Moment: 8, of 32 ms, one in 12.5 ms; each ends where its 12.5 ms end, so none waits for what comes later."""
+"""Frames a Moment: 8 of 32 ms, one each 12.5 ms. Each ends where its 12.5 ms end, so none waits for later sound."""
 BEFORE = FRAMES - 1
-"""Frames of the Moment before; the first is not all there, as it begins before that Moment."""
+"""Frames of the Moment before. The first is not complete, as it begins before that Moment."""
 LEAD = BEFORE - 1
-"""So many of them are whole, and heard."""
+"""The complete ones of these, which are heard."""
 SHIFT, SCALE = 1.2, 1.6
-"""What is added to log-mel, and by what it is multiplied then, before it is convolved: speech comes to zero and one."""
+"""Added to log-mel, and then multiplied with the sum, before the convolutions: a rough standardisation."""
 LOGMEL, MFCC, LOGMEL_2D = "logmel", "mfcc", "logmel2d"
 FEATURES = (LOGMEL, MFCC, LOGMEL_2D)
-"""What is convolved: log-mel frame by frame, all bands at once; its first 20 cepstral coefficients likewise (Davis and
-Mermelstein 1980); or log-mel as a picture, over bands and time, so that a formant is found wherever a voice has it
+"""Input of the convolutions: log-mel frame by frame, all bands at once; its first 20 cepstral coefficients likewise
+(Davis and Mermelstein 1980); or log-mel over bands and time, so that a formant is found wherever a voice has it
 (Abdel-Hamid et al. 2014, "Convolutional neural networks for speech recognition").
 """
 CEPSTRA = 20
 BANDS_LEFT = 5
-"""Of 64 behind three convolutions by 5 with steps of 2: 30, 13, 5."""
+"""Of 64 bands after three convolutions of width 5 and stride 2: 30, 13, 5."""
 MEL = "mel"
-"""The map of log-mel [64, 1, 15]: the frames of the Moment before, then its own 8."""
+"""The map of log-mel [64, 1, 15]: 7 frames of the Moment before, then its own 8."""
 
 
 class EarEncoder(Encoder):
     """Log-mel of 200 ms through three convolutions to two tokens, one for 50 ms.
 
-    Each token sees 9 frames (132 ms), and nothing that comes later than its own last frame. Sound longer than a tick
-    is heard from its last 100 ms, shorter sound as its end.
+    Each token sees 9 frames (132 ms), none later than its own last frame. Of sound longer than a tick the last 100 ms
+    are heard; shorter sound is padded in front.
 
     Args:
         features: one of FEATURES. The map stays log-mel, which other heads read.
-        apart: its tokens go through the trunk by themselves.
+        apart: whether the tokens go through the trunk by themselves.
     """
 
     of = "sound"
@@ -85,7 +85,7 @@ class EarEncoder(Encoder):
         return self.net((scaled if self.cepstra is None else scaled @ self.cepstra).mT).mT
 
     def tokens_of(self, mel: Tensor) -> Tensor:
-        """What `forward` makes of T Moments one by one, at once: log-mel [N, 6 + 8 T, 64] to tokens [N, T, 2, D]."""
+        """As `forward` for T Moments at once: log-mel [N, 6 + 8 T, 64] to tokens [N, T, 2, D]."""
         return self.norm(self.convolved(mel)).unflatten(1, (-1, TOKENS))
 
 
@@ -114,9 +114,9 @@ def _over_picture(width: int) -> nn.Sequential:
 def frames(sound: Tensor) -> Tensor:
     """Log-mel of the whole frames in sound [N, S], S a multiple of HOP: [N, S // HOP - 1, 64].
 
-    The frame number j ends with sample 200 (j + 2) and is 512 long; the first is not all there, its rest is silence.
+    Frame j is 512 samples long and ends with sample 200 (j + 2); the first is filled up with silence.
     """
-    # Padded so, frame k ends with sample 200 k: the first two are not wanted.
+    # With this padding frame k ends with sample 200 k; the first two are not needed.
     return log_mel(F.pad(sound, (N_FFT // 2, 0)), N_FFT, HOP, MELS)[:, 2:-1]
 
 

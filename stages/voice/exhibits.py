@@ -13,7 +13,7 @@ __all__ = ["spectra", "wav"]
 
 
 def spectra(*sounds: np.ndarray) -> bytes:
-    """Log-mel of sounds float32 [S] one beside the other, low tones below, loud light: a PNG."""
+    """A PNG of the log-mel of sounds float32 [S] side by side, with low frequencies below and loud parts bright."""
     shown = []
     for sound in sounds:
         mel = log_mel(torch.from_numpy(np.ascontiguousarray(sound, dtype=np.float32))).numpy().T[::-1]

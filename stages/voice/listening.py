@@ -1,4 +1,4 @@
-"""An agent listens to a sound file Moment by Moment, as in a life, and says what it hears as it comes."""
+"""An agent listens to a sound file Moment by Moment, as in a life, and reports what it hears as it comes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from stages.voice.transcript import BLANK, KNOWN, joined
 from stages.voice.vocoder import sound_of
 
 SILENT = 1e-4
-"""A peak below this, of a whole file, is silence: 80 dB below the loudest that a file can hold."""
+"""A file whose peak is below this is silent: 80 dB below full scale."""
 CLIPPED, MOST_CLIPPED = 0.999, 0.01
-"""Of the samples so many at the limit, at most, before it is told that the recording is clipped."""
+"""A sample from CLIPPED on is at the limit; if more than this share are, the recording is reported as clipped."""
 AFTER = 2
-"""Moments of quiet behind a file, in which the last word is finished."""
+"""Moments of silence behind a file, in which the last word is finished."""
 LONGEST_ON = 100
-"""Moments that a sound is gone on with at most: 10 s of the 12.8 s that a page of codes holds."""
+"""Moments by which a sound is continued, at most: 10 s of the 12.8 s that a page of codes holds."""
 
 
 def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
@@ -65,8 +65,8 @@ def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
 
 
 class Hearing:
-    """An agent that hears a recording once, as a life hears: by its arcs, its words as they come, and in the end of
-    which kind the sound was.
+    """An agent that hears a recording once, by its arcs, as a life hears: words as they come, and at the end the kind
+    of the sound.
     """
 
     def __init__(self, agent: Agent, moments: list[np.ndarray]) -> None:
@@ -75,7 +75,7 @@ class Hearing:
         self._sounds_like: torch.Tensor | None = None
 
     def words(self) -> Iterator[tuple[float, str]]:
-        """(seconds, words) whenever something new was heard, one Moment after another."""
+        """(seconds, words) for each Moment in which new words were heard."""
         heads = tuple(name for name in (WORDS_ARC, KINDS_ARC) if name in self.agent.heads)
         before = BLANK
         for number, output in enumerate(_lived(self.agent, self._moments, heads=heads)):
@@ -87,8 +87,8 @@ class Hearing:
                 yield (number + 1) / TICK_HZ, " ".join(KNOWN[word] for word in words)
 
     def kind(self) -> tuple[str, float] | None:
-        """Of which kind all that was heard so far is, and with what probability; None before anything was heard, and
-        of an agent that was not taught kinds.
+        """The kind of all that was heard so far, with its probability; None before anything was heard, and for an agent
+        that was not taught kinds.
         """
         if self._sounds_like is None:
             return None
@@ -97,8 +97,8 @@ class Hearing:
 
 
 def repeat(agent: Agent, moments: list[np.ndarray], further: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """What the agent utters at each Moment, and by its trunk at so many `further` ones that nobody spoke (LONGEST_ON at
-    most): codes int64 [T, 4, 2], and how that sounds, float32 [1600 T].
+    """The codes that the agent utters at each Moment, continued by its trunk for `further` Moments that nobody spoke
+    (LONGEST_ON at most): codes int64 [T, 4, 2], and their sound, float32 [1600 T].
     """
     _check(agent, CODEC)
     codes = torch.stack([output.action[UTTER][0] for output in _lived(agent, moments, standing={UTTER: (CODEC,)})])
@@ -110,8 +110,8 @@ def repeat(agent: Agent, moments: list[np.ndarray], further: int = 0) -> tuple[n
 
 
 def _gone_on(agent: Agent, codes: torch.Tensor, further: int) -> torch.Tensor:
-    """Codes int64 [F, 4, 2] by which those of Moments [T, 4, 2] go on: as many of the last as a page has room for tell
-    them.
+    """Codes int64 [F, 4, 2] that continue those of Moments [T, 4, 2], predicted from as many of the last as fit on a
+    page.
     """
     _check(agent, NEXT_CODE)
     page = codes.flatten(0, 1)[-(MOST - TOKENS * further) :]

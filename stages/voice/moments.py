@@ -1,4 +1,4 @@
-"""Sound as Moments, and other rooms and voices made of what was recorded."""
+"""Sound as Moments, and sound varied as by other rooms and voices."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from devmind.moment import SOUND_RATE_HZ, TICK_SAMPLES
 from stages.voice.parts import SOUND
 
 QUIET = 1e-4
-"""Loudness of the faint noise that is under everything: no room is as still as zeros."""
+"""Loudness of the faint noise that is added to everything: no room is as still as zeros."""
 
 
 def in_a_row(waves: Sequence[np.ndarray], before: int = 800, after: int = TICK_SAMPLES) -> tuple[Tensor, Tensor]:
-    """Sounds float32 [S] each, of any lengths, with some silence on either side: [N, T x 1600] and Moments int64 [N].
+    """Sounds float32 [S] of any lengths with silence on either side: [N, T x 1600], and their Moments int64 [N].
 
     Args:
         before, after: samples of silence, `after` at least.
@@ -37,13 +37,13 @@ def as_batch(sound: Tensor) -> dict[str, Any]:
 
 
 def varied(sound: Tensor, generator: torch.Generator, quiet: bool = False) -> Tensor:
-    """Other voices and rooms of sound [N, S]: faster or slower (pitch and formants move along), shifted by up to 50 ms,
-    coloured, often without what is above a telephone's band, noisy, loud or soft; `quiet`: no noise is added.
+    """Sound [N, S] varied as by other voices and rooms: faster or slower (with pitch and formants), shifted by up to
+    50 ms, coloured, often limited to a telephone's band, noisy, louder or softer; `quiet`: without noise.
     """
     n, s = sound.shape
     draw = lambda low, high: low + (high - low) * torch.rand(n, 1, generator=generator)  # noqa: E731
     speed, shift = draw(np.log(0.83), np.log(1.2)).exp(), draw(-0.05, 0.05) * SOUND_RATE_HZ
-    # Slower speech has to fit in: what is behind the end is silence.
+    # Slower speech has to fit in; behind the end is silence.
     at = (torch.arange(s) * speed + shift) * 2 / (s - 1) - 1
     grid = torch.stack((at, torch.zeros_like(at)), -1)[:, None]
     warped = F.grid_sample(sound[:, None, None], grid, align_corners=True)[:, 0, 0]

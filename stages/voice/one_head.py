@@ -1,4 +1,4 @@
-"""Lessons in which one head learns alone: ear, eye and trunk stay as they are, and nothing taught before is lost."""
+"""Lessons in which one head learns alone: ear, eye and trunk are frozen, so nothing taught before is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALONE = "It trains a head of its own, and no other lesson changes what that answ
 
 
 class HeadByMuon(MuonLearner):
-    """The head's matrices by Muon."""
+    """Muon on the head's matrices."""
 
     orthogonal: ClassVar[tuple[str, ...]] = ("heads.",)
 
@@ -34,7 +34,7 @@ def head_lesson(
     learner: Callable[..., GradientLearner] = GradientLearner,
     learns_from: Sequence[str] = (),
 ) -> Lesson:
-    """A lesson that changes `head` and nothing else. Its control is the same lesson on a trunk that lets all through.
+    """A lesson that changes `head` and nothing else. Its control is the same on a trunk that lets all tokens through.
 
     Args:
         make: `(context, update, rows) -> batch`.

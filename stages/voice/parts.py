@@ -1,5 +1,5 @@
-"""What the stage adds to an agent: an ear for speech, layers of the trunk for it, heads that say which words it hears,
-a codec that says it again.
+"""The parts that the stage adds to an agent: an ear for speech, trunk layers for it, heads of words and kinds of
+sounds, a codec, and heads that speak.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from stages.voice.transcript import KNOWN
 
 NAME = "voice"
 SOUND, LISTEN = "sound", "listen"
-"""The sense, and what hears it once more."""
+"""The sense, and its second encoder."""
 SIGHT, TEXT, DETAIL = "sight", "text", "detail"
 WORDS, WORDS_ARC = "heard_words", "heard_words_arc"
-"""What tells words by the trunk's features of speech, and the arc that does by the ear's tokens alone."""
+"""The head of words on the trunk's features of `listen`, and the arc of words on the ear's tokens alone."""
 NOTE = "note"
-"""The effector of that arc: int64 [2] a Moment, the word that was just said or 0, in `transcript.KNOWN`."""
+"""The effector of that arc: int64 [2] a Moment, for each 50 ms the word just said, in `transcript.KNOWN`, or 0."""
 WRITTEN, WRITTEN_ARC = "written_words", "written_words_arc"
-"""What writes the words of an utterance by the trunk's features of speech, and the arc that does by the ear's tokens;
-only where `hearing.words` asks for it.
+"""Heads that write the words of an utterance, on the trunk's features of `listen` and, as an arc, on the ear's tokens;
+only if `hearing.words` is 'seq2seq'.
 """
 TELL = "tell"
-"""Their effector: int64 [4], the words of the last 3.2 s, 0 behind the last."""
+"""Their effector: int64 [4], the words of the last 3.2 s, 0 behind the last word."""
 KINDS_HEAD, KINDS_ARC = "heard_kind", "heard_kind_arc"
-"""What tells kinds of sounds by the trunk's features of the ear, and the arc that does by the ear's log-mel alone."""
+"""The head of kinds of sounds on the trunk's features of `listen`, and the arc of kinds on the ear's log-mel alone."""
 SORT = "sort"
-"""The effector of that arc: int64 a Moment, the kind of all that was heard so far, in `sounds.kinds.KINDS`."""
+"""The effector of that arc: int64 a Moment, the kind of all that was heard in the episode, in `sounds.kinds.KINDS`."""
 GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
-"""By size, the layers that the trunk grows for what the ear hears; no other tokens go through them."""
+"""By size, the layers that the trunk grows for the ear's tokens; no other tokens go through them."""
 CODEC, UTTER = "codec", "utter"
 """The head and its effector: codes int64 [4, 2] a Moment."""
 NAMED, PICK = "heard_name", "pick"
-"""What finds the picture of four that is named aloud, and its effector: int64, which."""
+"""The head that finds which of four pictures is named aloud, and its effector: int64, the picture."""
 SAY, SPEAK = "say", "speak"
-"""What says the word on a page, and its effector: codes int64 [4, 2] a Moment, those of ten Moments at once."""
+"""The head that says the word on a page, and its effector: codes int64 [4, 2] a Moment, of ten Moments at once."""
 REPLIES, REPLY = "replies", "reply"
-"""What answers a spoken question about what is in view, and its effector: codes int64 [4, 2] a Moment, those of ten
+"""The head that answers a spoken question about what is in view, and its effector: codes int64 [4, 2] a Moment, of ten
 Moments at once."""
 CLEANED, CLEAN = "cleaned", "clean"
-"""What tells speech from noise in what is heard, and its effector: float32 [8, 64] a Moment, gains of bands."""
+"""The head that separates speech from noise, and its effector: float32 [8, 64] a Moment, gains of bands."""
 GOES_ON, GO_ON = "goes_on", "go_on"
-"""What tells how a sound goes on, and its effector: codes int64 [2, 4, 2], of the two Moments to come."""
+"""The head that predicts how a sound goes on, and its effector: codes int64 [2, 4, 2] of the next two Moments."""
 
 CODES, NEXT_CODE = "codes", "next_code"
-"""The sense of the codec's codes, a page of them, and the head that tells the next one by the trunk's features."""
+"""The sense of pages of the codec's codes, and the head that predicts the next code from the trunk's features."""
 
 
 def admit(agent: Agent) -> None:
@@ -80,7 +80,7 @@ def admit(agent: Agent) -> None:
     if KINDS_HEAD not in agent.heads:
         agent.add_head(KINDS_HEAD, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options={"classes": len(KINDS)})
     if CODEC not in agent.heads:
-        # It stands by: who repeats all that a microphone hears through a loudspeaker hears himself again.
+        # It stands by: an agent that repeats a microphone through a loudspeaker would hear itself.
         agent.add_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME, standby=True)
     if NAMED not in agent.heads:
         both = (f"trunk:{LISTEN}", f"trunk:{SIGHT}", LISTEN, SIGHT)
@@ -111,20 +111,20 @@ def admit(agent: Agent) -> None:
 
 
 def _hears_by(agent: Agent) -> str:
-    """The kind of the arcs of words; what the agent's config left open is settled in it."""
+    """The body of the arcs of words; fills in what the agent's config left open."""
     chosen = {"encoder": DEFAULT, "features": LOGMEL, "words": "ctc"}
     agent.config.hearing = {**chosen, **agent.config.hearing}
     return str(agent.config.hearing["encoder"])
 
 
 def writes(agent: Agent) -> bool:
-    """Whether the words of an utterance are to be written, by heads of their own."""
+    """Whether the agent has heads that write the words of an utterance."""
     return agent.config.hearing.get("words") == "seq2seq"
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """What the lesson of the trunk changes: the layers that it grew for the ear, and its heads of words; not the ear,
-    and no arc. No earlier stage uses any of it.
+    """Prefixes of the parameters that the lesson `words` trains: the layers that the trunk grew for the ear, and the
+    heads of words on the trunk; not the ear, and no arc. No earlier stage uses any of these.
     """
     told = {f"heads.{head}." for head in (WORDS, WRITTEN)}
     own = (prefix for prefix in owned_parts(agent, NAME) if prefix in told)
@@ -132,5 +132,5 @@ def trained(agent: Agent) -> tuple[str, ...]:
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """The same on a trunk that lets tokens through and does not learn."""
+    """As `trained`, on a trunk that lets tokens through and does not learn."""
     return tuple(prefix for prefix in trained(agent) if not prefix.startswith("trunk."))

@@ -1,7 +1,7 @@
-"""Recognisers that have nothing to do with the agent: time-normalised log-mel and ridge, and nearest neighbours.
+"""Recognisers that are independent of the agent: ridge on time-normalised log-mel, and nearest neighbours.
 
-They are floors of `hear_words`, and one judges `echo`: it knows recordings as they were, never what a codec made of
-them.
+They are baselines of `hear_words`, and ridge judges `echo`, `say` and `speak_answer`. It is fitted on original
+recordings, never on the output of a codec.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from devmind.algorithms.ridge import Ridge, fit_ridge_classifier
 
 NORMAL_FRAMES, MELS = 32, 40
 PENALTY = 3000.0
-"""Ridge's; the best of 300, 3,000 and 10,000 for spoken digits of speakers left out."""
+"""Of ridge: the best of 300, 3,000 and 10,000 for spoken digits of speakers left out."""
 DITHER = 0.005
-"""Noise under everything, 40 dB below the peak. Recordings at 8 kHz hold nothing above 4 kHz: to ridge, which measures
-a feature by its spread, what little a vocoder adds there would be everything."""
+"""Noise that is added to everything, 40 dB below the peak. Recordings at 8 kHz hold nothing above 4 kHz, and ridge
+scales features by their spread, so the little that a vocoder adds there would dominate."""
 LEAST = 160
-"""Samples: 10 ms. What is shorter is filled up."""
+"""Samples: 10 ms. Shorter sound is padded."""
 
 
 def time_normalised(waves: Sequence[np.ndarray]) -> np.ndarray:
-    """Log-mel of sounds float32 [S] each, from begin to end, stretched to 32 frames: [N, 1280]."""
+    """Log-mel of sounds float32 [S], without silence at the ends, stretched to 32 frames: [N, 1280]."""
     return np.stack([_stretched(wave) for wave in waves])
 
 
@@ -73,6 +73,6 @@ class Recogniser:
 
 
 def nearest(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """Which row of `known` [M, D] is nearest to each of `asked` [N, D], int64 [N]."""
+    """The row of `known` [M, D] that is nearest to each row of `asked` [N, D], int64 [N]."""
     squares = (known**2).sum(1)[None] - 2 * asked @ known.T
     return np.asarray(squares.argmin(1))

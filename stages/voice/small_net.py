@@ -1,4 +1,4 @@
-"""A small convolutional network on time-normalised log-mel: a floor that learns, in some seconds."""
+"""A small convolutional network on time-normalised log-mel: a baseline that learns, in some seconds."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from stages.voice.recogniser import MELS, NORMAL_FRAMES, time_normalised
 
 STEPS, ROWS, RATE = 300, 48, 4e-3
 PER_STEP = 5
-"""Sounds that are taught for a step, so that few are not taught for long."""
+"""Taught sounds for each step, so that few sounds get few steps."""
 SHIFT, TILT, HISS = 3, 0.15, 0.1
-"""Other voices and rooms: bins of the axis of tones up or down, a slope of log-mel over it, and noise."""
+"""Variation as by other voices and rooms: bins up or down the frequency axis, a slope of log-mel over it, and noise."""
 
 
 def named_by_small_net(
@@ -28,7 +28,7 @@ def named_by_small_net(
         taught, asked: sounds float32 [S] each at 16 kHz, of any lengths; labels: int64 [M].
     """
     generator = torch.Generator().manual_seed(seed)
-    # An exam runs in inference mode; this is who is compared with the agent, and learns now.
+    # An exam runs in inference mode; this baseline learns now.
     with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         known, wanted = _pictures(taught), torch.from_numpy(np.asarray(labels, dtype=np.int64))
@@ -63,7 +63,7 @@ def _net(classes: int) -> nn.Module:
 
 
 def _disguised(pictures: Tensor, generator: torch.Generator) -> Tensor:
-    """Pictures [N, 1, 32, 40] a few bins higher or lower, tilted, noisy."""
+    """Log-mel [N, 1, 32, 40] a few bins higher or lower, tilted and noisy."""
     n = len(pictures)
     bins = torch.arange(MELS) - torch.randint(-SHIFT, SHIFT + 1, (n, 1), generator=generator)
     moved = pictures.gather(3, bins.clamp(0, MELS - 1)[:, None, None].expand_as(pictures))

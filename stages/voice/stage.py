@@ -71,7 +71,7 @@ SKILLS: Sequence[Skill] = (
 
 
 class VoiceStage:
-    """Voice: to hear words and which kind of sound it is, and to say again what was heard; on the same trunk."""
+    """Voice: to hear words and kinds of sounds, to repeat them, to say words that are read, and to answer aloud."""
 
     name = parts.NAME
     requires = ("language",)
@@ -79,12 +79,12 @@ class VoiceStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add an ear for speech, heads that tell words and kinds of sounds, and a codec."""
+        """Add an ear for speech, trunk layers for it, a codec, and the heads of the stage's skills."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Listen, codec and sounds, which need no trunk; words, which teaches it; kinds, names, say, answers, clean,
-        go_on and tokens, by what it has then.
+        """`listen`, `codec` and `sounds`, which need no trunk; `words`, which trains its layers; `kinds`, `names`,
+        `say`, `answers`, `clean`, `go_on` and `tokens`, which leave it as it is then.
         """
         alone = [listen.lesson(context), echo_lesson.lesson(context), sounds_lesson.arc_lesson(context)]
         trunk = [hear_lesson.lesson(context), sounds_lesson.lesson(context)]

@@ -1,8 +1,8 @@
-"""Sound as a row of words: connectionist temporal classification (Graves et al. 2006, ICML) over whole words.
+"""Words from frames: connectionist temporal classification (Graves et al. 2006, ICML) over whole words.
 
-A head gives 20 frames a second, each a word that is known or nothing; a word that goes on is one, and nothing between
-two makes them two. Words, not letters: English is not written as it is spoken, and a letter a frame took ten times the
-steps to begin to be learned (docs/log.md, 2026-11-25).
+A head gives 20 frames a second, each a known word or nothing. A word that continues counts once; nothing between two
+equal words makes them two. The classes are words and not letters, because English is not written as it is spoken, and
+letters needed ten times the steps to begin to be learned (docs/log.md, 2026-11-25).
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from stages.voice.caregiver.speech import NAMING_WORDS, WORDS
 
 BLANK = 0
 KNOWN = ("", *WORDS, *NAMING_WORDS)
-"""What a frame may be; the first is nothing."""
+"""The classes of a frame; the first is nothing."""
 _NUMBER = {word: number for number, word in enumerate(KNOWN)}
 
 
 def numbered(text: str) -> list[int]:
-    """The numbers of a text's words; KeyError of one that is not known."""
+    """The numbers of a text's words. An unknown word is a KeyError."""
     return [_NUMBER[word] for word in text.split()]
 
 
 def read_off(logits: Tensor, counts: Sequence[int] | Tensor) -> list[str]:
-    """The likeliest word of each frame, one after another, as a text: logits [N, L, W], of which `counts` frames."""
+    """Texts decoded from the likeliest class of each frame: logits [N, L, W], of which `counts` frames are read."""
     best = logits.argmax(-1).cpu().numpy()
     return [" ".join(KNOWN[word] for word in joined(row[: int(n)])) for row, n in zip(best, counts, strict=True)]
 
 
 def joined(frames: np.ndarray, before: int = BLANK) -> list[int]:
-    """Words int64 [L] of frames without those that only go on, and without nothing; `before` is the frame before."""
+    """The words of frames int64 [L], without continuations and without BLANK; `before` is the frame before."""
     kept = (frames != np.concatenate(([before], frames[:-1]))) & (frames != BLANK)
     return [int(word) for word in frames[kept]]
 
 
 def ctc(logits: Tensor, counts: Tensor, texts: Sequence[str]) -> Tensor:
-    """Nats a row [N] by which logits [N, L, W] miss `texts`; 'inf' where there are too few frames for it."""
+    """The CTC loss of each row [N] of logits [N, L, W] for `texts`, in nats; 'inf' if a text needs more frames."""
     words = [numbered(text) for text in texts]
     lengths = torch.tensor([len(one) for one in words])
     target = torch.tensor([word for one in words for word in one])
@@ -50,13 +50,13 @@ def ctc(logits: Tensor, counts: Tensor, texts: Sequence[str]) -> Tensor:
 
 
 def likeliest(logits: Tensor, counts: Tensor, words: Sequence[str]) -> np.ndarray:
-    """Which of `words` logits [N, L, W] fit best, int64 [N]."""
+    """Which of `words` is the likeliest by logits [N, L, W], int64 [N]."""
     losses = torch.stack([ctc(logits, counts, [word] * len(logits)) for word in words])
     return losses.argmin(0).numpy()
 
 
 def errors(said: Sequence[object], meant: Sequence[object]) -> int:
-    """How many of `meant` have to be put in, left out or changed to get `said` (Levenshtein 1966)."""
+    """The edit distance from `meant` to `said` (Levenshtein 1966)."""
     row = list(range(len(said) + 1))
     for i, wanted in enumerate(meant, 1):
         above, row[0] = row[0], i
@@ -66,5 +66,5 @@ def errors(said: Sequence[object], meant: Sequence[object]) -> int:
 
 
 def word_error_rate(said: str, meant: str) -> float:
-    """Errors in words, by the number of words that were meant."""
+    """The edit distance in words, divided by the number of words that were meant."""
     return errors(said.split(), meant.split()) / max(1, len(meant.split()))

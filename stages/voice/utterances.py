@@ -1,6 +1,6 @@
-"""What is listened to in lessons: what the caregiver says, and recorded digits of all speakers but one.
+"""The utterances of lessons: the caregiver's, and recorded digits of all speakers but one.
 
-The one speaker who is kept out of lessons is the same that other stages keep out.
+The held-out speaker is the same that other stages hold out.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from stages.voice.caregiver.speech import DIGITS, TAUGHT_NAMING, TAUGHT_PHRASES,
 
 UTTERANCES = {"tiny": 24}
 UTTERANCES_ELSE = 2400
-"""In the lesson's bank; each is met in another room every time."""
+"""Utterances in the lessons' bank, for other sizes; each is varied anew at every use."""
 ALONE = 0.4
 """The share of single words among them."""
 NAMED = 0.25
-"""As many sentences beside them that name a thing."""
+"""Sentences that name a thing, as a share of these utterances and beside them."""
 CAREGIVERS = 3
-"""So many of the sources are the caregiver's; recordings stand behind them."""
+"""The number of sources that are the caregiver's; recordings stand behind them."""
 Waves = tuple[tuple[np.ndarray, ...], tuple[str, ...]]
-"""Sounds and what is said in each."""
+"""Sounds and their texts."""
 Where = tuple[Path | None, int, str, str | None]
-"""What utterances follow from: the folder of data, the seed, the size and who is held out."""
+"""What determines utterances: the folder of data, the seed, the size and the held-out speaker."""
 
 
 def groups(context: Context) -> tuple[str, ...]:
@@ -38,12 +38,12 @@ def groups(context: Context) -> tuple[str, ...]:
 
 
 def lesson_clips(context: Context) -> Clips | None:
-    """The recorded digits of every speaker but the one held out; None without recordings."""
+    """The recorded digits of every speaker but the held-out one; None without recordings."""
     return _taught_clips(context.data, context.seed, context.config.exam.holdout)
 
 
 def _taught_clips(data: Path | None, seed: int, holdout: str | None) -> Clips | None:
-    """None also where there is nobody but the one who is held out."""
+    """None also if the held-out speaker is the only one."""
     every = clips(data)
     if every is None:
         return None
@@ -52,7 +52,7 @@ def _taught_clips(data: Path | None, seed: int, holdout: str | None) -> Clips | 
 
 
 def utterances(context: Context) -> Bank:
-    """What the caregiver says in lessons."""
+    """The caregiver's words and phrases of lessons."""
     return _taught_bank(context.seed, context.config.size)
 
 
@@ -65,19 +65,19 @@ def _taught_bank(seed: int, size: str) -> Bank:
 
 
 def naming(seed: int, size: str) -> Bank:
-    """What the caregiver says in lessons while she shows something."""
+    """The caregiver's sentences of lessons that name a thing."""
     return bank("naming", seed, round(NAMED * UTTERANCES.get(size, UTTERANCES_ELSE)), TAUGHT_NAMING, False)
 
 
 def where(context: Context) -> Where:
-    """Of a context, what utterances follow from."""
+    """What determines the utterances of a context."""
     return context.data, context.seed, context.config.size, context.config.exam.holdout
 
 
 @lru_cache(maxsize=2)
 def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tuple[Waves, ...]:
-    """What is listened to in lessons, the shortest first: the caregiver's words, her phrases, sentences in which she
-    names a thing, and the recorded digits where there are: (waves, texts) each.
+    """The sources of lessons, each sorted by length: the caregiver's words, her phrases, her sentences that name a
+    thing, and recorded digits, if there are any: (waves, texts) each.
     """
     every, known = _taught_bank(seed, size), _taught_clips(data, seed, holdout)
     single = np.array([" " not in text for text in every.texts])
@@ -94,25 +94,25 @@ def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tup
 
 
 def shares(n: int) -> list[float]:
-    """How often each of `n` sources is drawn: recordings most, where there are."""
+    """How often each of `n` sources is drawn; recordings most, if there are any."""
     return [0.2, 0.25, 0.1, 0.45] if n > CAREGIVERS else [0.35, 0.5, 0.15]
 
 
 def alike(rng: np.random.Generator, n: int, rows: int) -> np.ndarray:
-    """`rows` of 0..n - 1 out of a stretch of a fifth of them: sorted by length, they are about as long."""
+    """`rows` numbers of 0..n - 1 from a stretch of about a fifth; sources are sorted, so these are about as long."""
     width = min(n, max(4 * rows, n // 5))
     start = int(np.clip(rng.integers(-width // 2, n - width // 2), 0, n - width))
     return start + rng.integers(0, width, rows)
 
 
 def spoken(known: Clips, row: int) -> np.ndarray:
-    """The speech of a clip alone, float32 [S]."""
+    """The speech of a clip, without its padding, float32 [S]."""
     start = (known.waves.shape[1] - int(known.lengths[row])) // 2
     return known.waves[row, start : start + int(known.lengths[row])]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Utterances, before they are varied, that lessons show: int64 [about n]."""
+    """Names of utterances of lessons, before they are varied: int64 [about n]."""
     waves = list(utterances(context).waves)
     if (known := lesson_clips(context)) is not None:
         waves += [spoken(known, row) for row in range(len(known.labels))]

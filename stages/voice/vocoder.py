@@ -1,4 +1,4 @@
-"""From log-mel back to sound: the magnitudes that fit, and phases by Griffin and Lim, fast."""
+"""From log-mel back to sound: magnitudes by the pseudo-inverse of the mel filters, phases by fast Griffin-Lim."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _back() -> Tensor:
 
 
 def magnitudes(mel: Tensor) -> Tensor:
-    """Magnitudes [N, 257, F] that fit log-mel [N, F, 64]."""
+    """Magnitudes [N, 257, F] of log-mel [N, F, 64]."""
     power = (10.0 ** (2.0 * mel - 2.0) - 1e-6).clamp_min(0.0)
     return (power @ _back().to(power.device)).clamp_min(0.0).sqrt().mT
 
@@ -32,7 +32,7 @@ def magnitudes(mel: Tensor) -> Tensor:
 def sound_of(mel: Tensor, rounds: int = ROUNDS) -> Tensor:
     """Sound float32 [N, 200 F] at 16 kHz of log-mel [N, F, 64] (Perraudin et al. 2013, WASPAA: fast Griffin-Lim).
 
-    It begins with the same phases at every call, so the same frames sound the same.
+    It begins with the same phases at every call, so equal frames give equal sound.
     """
     mel = F.pad(mel, (0, 0, 0, 1), mode="replicate")
     wanted = magnitudes(mel.float())

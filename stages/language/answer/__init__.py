@@ -1,1 +1,1 @@
-"""To answer: questions about the scene in view."""
+"""The skill `answer`: questions about the scene in view."""

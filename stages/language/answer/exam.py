@@ -1,4 +1,4 @@
-"""The skill `answer`: questions about what is in view, in scenes that no lesson showed and of pairs that none did."""
+"""The skill `answer`: questions about new scenes, of taught pairs of colour and noun and of held-out ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCENES, PAIRS = "answer/scenes", "answer/pairs"
 GATE = Gate([Threshold(SCENES, 0.90), Threshold(PAIRS, 0.80)])
 EPISODES = 1000
 EXAMPLES = 2000
-"""Questions of lessons that the floors are counted on, and of how many of their scenes things are cut out."""
+"""Questions of lessons on which the baselines are counted, and scenes of these from which things are cut out."""
 CUT = 500
 LONGEST = 20
 """Bytes of an answer: the longest, ' a magenta box.', has 15."""
@@ -37,7 +37,7 @@ NOTE = {
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """One value a question: the written answer is the right one, byte by byte."""
+    """One value a question: whether the written answer is right, byte by byte."""
     n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
     full = level == "full"
     rules = Rules(context) if full else None
@@ -76,7 +76,7 @@ def shown_in_lessons(context: Context, n: int) -> np.ndarray:
 
 
 class Rules:
-    """Floors: the commonest answer to a question in lessons, and what follows from things that rules on pixels call."""
+    """Baselines: the commonest answer to a question in lessons, and what follows from names by rules on pixels."""
 
     def __init__(self, context: Context) -> None:
         known = asked(context, lesson_seeds(context.episodes(EXAMPLES), context.seed, "answer", "floors"), TAUGHT)
@@ -87,12 +87,12 @@ class Rules:
         self.cut_outs = CutOuts.of(known.shown.rows(context.episodes(CUT)))
 
     def unseen(self, questions: Asked) -> list[str]:
-        """What is answered most to the same question, else to one of its form."""
+        """The commonest answer to the same question, else to one of its form."""
         heard = [self.common[q] or self.common[_form(q)] for q in questions.questions]
         return [counts.most_common(1)[0][0] if counts else "" for counts in heard]
 
     def seen(self, questions: Asked) -> list[str]:
-        """What would be true if each thing, whose place is told, were what two classifiers call it."""
+        """The answer that would be true if each thing, whose place is told, were what two classifiers call it."""
         crops = questions.shown.crops()
         called = self.cut_outs.called(crops.reshape(-1, crops.shape[-1])).reshape(questions.shown.pairs.shape)
         boxes = questions.shown.boxes
@@ -105,7 +105,7 @@ class Rules:
             scene = Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things))
             told: dict[str, str] = {}
             for ask in ASKED.values():
-                for put, answer in ask(scene):  # of two things that are called alike one may be there
+                for put, answer in ask(scene):  # two things may be called alike
                     told[put] = "yes." if told.get(put) == "yes." else answer
             said.append(" " + told.get(question, "no." if question.startswith("is ") else UNKNOWN))
         return said

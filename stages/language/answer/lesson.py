@@ -1,8 +1,8 @@
-"""Batches of questions: what the caregiver asks about a scene, answered from what is seen.
+"""Batches of questions that the caregiver asks about a scene in view.
 
-Picture and question are one Moment, and the answer is written behind the question. A question can be answered only by
-who looks: nothing was said of the scene before. What something is called is learned as in names, colour and
-noun apart, and how many there are of a kind in light of one colour.
+Picture and question are one Moment, and the answer is written behind the question. The answer is in the picture alone:
+the scene was not described before. Names are learned as in `name/lesson.py`, colour and noun apart, and numbers mostly
+in light of one colour.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ ASKED = {
     "number": grammar.numbers,
     "unknown": grammar.unknowns,
 }
-"""What is asked about what is seen; what is to be done is no question."""
+"""Kinds of questions about a picture; requests are not among them."""
 
 
 IN_ONE_COLOUR = 0.7
-"""Of the questions for a number, the share that is asked in light of one colour."""
+"""Of questions for a number, the share in light of one colour."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Asked:
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` scenes of pairs that are taught, with a question about each."""
+    """`rows` scenes of taught pairs, with a question about each."""
     questions = asked(context, lesson_seeds(rows, context.seed, "answer", update), TAUGHT)
     rng = numpy_rng(context.seed, "answer", update)
     pages = [_page(rng, *each) for each in zip(questions.kinds, questions.questions, questions.answers, strict=True)]
@@ -78,7 +78,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def about(question: str, scene: Scene) -> set[Pair]:
-    """What a question is about: all things that are called as it says; where it names none, those that stand there."""
+    """The pairs that a question is about: all things with its words, or, without a noun, those at its place."""
     words = question.strip("?").split()
     colours = [at for at, colour in enumerate(COLOURS) if colour in words]
     nouns = [at for at, noun in enumerate(NOUNS) if noun in words or grammar.plural(noun) in words]
@@ -92,7 +92,7 @@ def about(question: str, scene: Scene) -> set[Pair]:
 
 
 def _page(rng: np.random.Generator, kind: str, question: str, answer: str) -> Page:
-    """What is learned of a question's answer, and in which light."""
+    """The page of a question: which part of the answer is learned, and in which light."""
     if kind == "name":
         colour, noun = answer.strip(" .").split()[-2:]
         return named_apart(rng, question, COLOURS.index(colour), NOUNS.index(noun))
@@ -100,7 +100,7 @@ def _page(rng: np.random.Generator, kind: str, question: str, answer: str) -> Pa
 
 
 def asked(context: Context, seeds: np.ndarray, of: Sequence[Pair]) -> Asked:
-    """Scenes of two to four things of the pairs `of`, and a question about each: all kinds come as often."""
+    """Scenes of two to four things of the pairs `of`, and a question about each; all kinds are equally frequent."""
     drawn = [_drawn(numpy_rng("answer", seed), of) for seed in seeds.tolist()]
     pairs, cells = (np.stack(each) for each in zip(*drawn, strict=True))
     shown = views(context, seeds, pairs, cells, of=of)
@@ -111,7 +111,7 @@ def asked(context: Context, seeds: np.ndarray, of: Sequence[Pair]) -> Asked:
 
 
 def _drawn(rng: np.random.Generator, of: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
-    """Different pairs int64 [MOST, 2] and the cells they stand in [MOST]; -1 for those that are not there."""
+    """Different pairs int64 [MOST, 2] and their cells [MOST]; -1 for those that are not there."""
     count = int(rng.integers(2, MOST + 1))
     pairs = np.array([of[at] for at in rng.choice(len(of), MOST, replace=False)])
     cells = rng.choice(CELLS, MOST, replace=False)
@@ -119,7 +119,7 @@ def _drawn(rng: np.random.Generator, of: Sequence[Pair]) -> tuple[np.ndarray, np
 
 
 def _question(rng: np.random.Generator, scene: Scene) -> tuple[str, Exchange]:
-    """A kind of question, and one of that kind; where an answer is yes or no, both come as often."""
+    """A kind of question, and one of that kind; all answers that are possible are equally frequent."""
     kinds = [(kind, found) for kind, ask in ASKED.items() if (found := ask(scene))]
     kind, found = kinds[int(rng.integers(len(kinds)))]
     answers = sorted({answer for _, answer in found})

@@ -1,1 +1,1 @@
-"""The caregiver: who speaks to the child, and how."""
+"""The caregiver, a scripted speaker: what she says, and how she takes turns."""

@@ -1,8 +1,8 @@
 """What the caregiver says: the whole grammar, and the exchange about one scene.
 
-An exchange speaks of what is there, one sentence a thing, in any order, and then asks; the child's answers stand behind
-the questions. Everything that is said is true of the scene, so an answer can be told only by who kept in mind what was
-said before: no window of five characters reaches that far.
+An exchange describes a scene, one sentence a thing, in any order, and then asks; the child's answers stand behind the
+questions. Everything is true of the scene, so an answer follows only from the description some lines before: no window
+of five characters reaches that far.
 
     exchange   = show {show} ask {ask} NEWLINE
     show       = SHOW A NAME PLACE "." NEWLINE                look, a red ball on the left.
@@ -23,8 +23,8 @@ said before: no window of five characters reaches that far.
     PLACE      = "on the left" | "in the middle" | "on the right"
     VERB       = look at | touch | take | roll | find
 
-Only things that can be told apart are asked for: no colour of "the ball" where there are two balls. What she says when
-both look at a scene, with turns and pauses, stands in `turns.py`.
+She asks only for things that can be told apart: not for the colour of "the ball" if there are two balls. Conversations
+about a picture that both see, with turns and pauses, are in `turns.py`.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ AT = ("on the left", "in the middle", "on the right")
 VERBS = ("look at", "touch", "take", "roll", "find")
 COUNTS = ("none", "one", "two", "three", "four")
 UNKNOWN = "unknown."
-"""What is answered where what is asked about is not there."""
+"""The answer if the thing asked about is not there."""
 QUESTIONS = (2, 5)
-"""An exchange asks at least and at most so often."""
+"""Questions of an exchange, at least and at most."""
 
 T = TypeVar("T")
 
 
 class Choices:
-    """Draws one of several, all equally likely, and adds up what that costs.
+    """Draws one of several options, all equally likely, and adds up the cost.
 
     Attributes:
-        nats: minus the log of the probability of all that was drawn: what a listener who knows the grammar, and the
-            scene's distribution, needs at most to be told it.
+        nats: minus the log probability of all draws: an upper bound of the cost for a listener who knows the grammar
+            and the distribution of scenes.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -69,7 +69,7 @@ class Choices:
 
 
 def exchange(scene: Scene, choices: Choices) -> str:
-    """What is said about a scene, and the answers, a line each; an empty line ends it."""
+    """The description of a scene, then questions with their answers, a line each; an empty line ends it."""
     order = list(scene.things)
     lines = []
     while order:
@@ -88,7 +88,7 @@ Exchange = tuple[str, str]
 
 
 def colours(scene: Scene) -> Sequence[Exchange]:
-    """The colour of each thing whose noun is its own."""
+    """The colour of each thing that is the only one with its noun."""
     return [(f"what colour is the {NOUNS[t.noun]}?", f"{COLOURS[t.colour]}.") for t in _alone(scene)]
 
 
@@ -98,32 +98,32 @@ def places(scene: Scene) -> Sequence[Exchange]:
 
 
 def names(scene: Scene) -> Sequence[Exchange]:
-    """What is at each place that holds one thing."""
+    """What is at each place that holds exactly one thing."""
     here = [thing.place for thing in scene.things]
     return [(f"what is {AT[t.place]}?", f"{a(t.name)}.") for t in scene.things if here.count(t.place) == 1]
 
 
 def presences(scene: Scene) -> Sequence[Exchange]:
-    """Whether there is each of the things, and each of as many that there are not."""
+    """Whether each of the things is there, and each of as many that are not there."""
     there = {(thing.colour, thing.noun) for thing in scene.things}
     asked = [*sorted(there), *_absent(scene)[: len(there)]]
     return [(f"is there {a(name_of(*pair))}?", "yes." if pair in there else "no.") for pair in asked]
 
 
 def placements(scene: Scene) -> Sequence[Exchange]:
-    """Whether each thing is where it is, and whether it is at the next place."""
+    """Whether each thing is at its place, and whether it is at the next place."""
     right = [(f"is the {thing.name} {AT[thing.place]}?", "yes.") for thing in scene.things]
     return [*right, *((f"is the {t.name} {AT[(t.place + 1) % len(AT)]}?", "no.") for t in scene.things)]
 
 
 def numbers(scene: Scene) -> Sequence[Exchange]:
-    """How many there are of each noun."""
+    """How many things there are of each noun."""
     there = [thing.noun for thing in scene.things]
     return [(f"how many {plural(noun)} are there?", f"{COUNTS[there.count(n)]}.") for n, noun in enumerate(NOUNS)]
 
 
 def unknowns(scene: Scene) -> Sequence[Exchange]:
-    """The colour of each noun that is not there, and where something is that is not."""
+    """The colour of each noun that is not there, and the place of things that are not there."""
     there = {thing.noun for thing in scene.things}
     kinds = [noun for number, noun in enumerate(NOUNS) if number not in there]
     where = [f"where is the {name_of(*pair)}?" for pair in _absent(scene)[:2]]
@@ -131,7 +131,7 @@ def unknowns(scene: Scene) -> Sequence[Exchange]:
 
 
 def requests(scene: Scene) -> Sequence[Exchange]:
-    """What to do with each thing."""
+    """Each request about each thing."""
     return [(f"{verb} the {thing.name}.", "yes.") for verb in VERBS for thing in scene.things]
 
 
@@ -146,7 +146,7 @@ def a(name: str) -> str:
 
 
 def _absent(scene: Scene) -> list[Pair]:
-    """Pairs that are spoken of and not there, those first that share most words with what is."""
+    """Pairs that may be mentioned and are not there; first those that share most words with things that are."""
     there = {(thing.colour, thing.noun) for thing in scene.things}
     colours, nouns = {colour for colour, _ in there}, {noun for _, noun in there}
     absent = [pair for pair in scene.spoken_of if pair not in there]
@@ -164,10 +164,9 @@ def plural(noun: str) -> str:
 
 
 def talk(characters: int, *names: int | str) -> tuple[str, float]:
-    """At least so many characters of exchanges about scenes named by `names`, and what they cost to tell, in nats.
+    """At least so many characters of exchanges about scenes named by `names`, and their cost in nats.
 
-    The cost of the scenes is in it: what is said is all that is known of them. Pairs that are held out are not among
-    what is spoken of.
+    The cost includes the scenes, which are known by their descriptions alone. Held-out pairs are not mentioned.
     """
     said, length, nats, number = [], 0, 0.0, 0
     while length < characters:
@@ -180,7 +179,7 @@ def talk(characters: int, *names: int | str) -> tuple[str, float]:
 
 
 def _nats_of(scene: Scene) -> float:
-    """Of a scene of n things: that n, which n pairs in the order of `things`, and where each is."""
+    """The cost of a scene of n things: n, the n pairs in the order of `things`, and the place of each."""
     n = len(scene.things)
     return log(3) + sum(log(len(TAUGHT) - k) for k in range(n)) - _log_factorial(n) + n * log(len(AT))
 
@@ -203,10 +202,10 @@ VOCABULARY = frozenset(
 
 
 def check_words(said: str) -> None:
-    """Refuse what nobody taught a word for.
+    """Refuse words that are never taught.
 
     Raises:
-        DevmindError: a word is not in VOCABULARY; the sentence names it and the nearest.
+        DevmindError: a word is not in VOCABULARY (the error names it and the nearest one), or there is no word.
     """
     for word in said.lower().replace(",", " ").replace(".", " ").replace("?", " ").replace("!", " ").split():
         if word not in VOCABULARY:

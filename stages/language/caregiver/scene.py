@@ -1,4 +1,4 @@
-"""What can be spoken of: things with a colour, a kind and a place, and which of them the child looks at."""
+"""Scenes that can be described: things with a colour, a kind and a place, seen from where the child looks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NOUNS = ("ball", "box", "can")
 """What the nursery's spheres, boxes and cylinders are called."""
 PLACES = ("left", "middle", "right")
 MIDDLE_DEG = 7.5
-"""So far to either side of the gaze the middle reaches."""
+"""How far the middle reaches to either side of the gaze, in degrees."""
 Pair = tuple[int, int]
 """Indices of a colour and a noun."""
 PAIRS: tuple[Pair, ...] = tuple((colour, noun) for colour in range(len(COLOURS)) for noun in range(len(NOUNS)))
 HELD_OUT = tuple(pair for pair in PAIRS if pair[0] < 6 and pair[1] == pair[0] % len(NOUNS))
-"""Six pairs of a colour and a noun that no lesson shows or speaks of, and that exams of language ask for.
+"""Six pairs of a colour and a noun that no lesson shows or mentions, and that exams of language ask for.
 
-Each colour and each noun is met in lessons, with others.
+Lessons have each of these colours and nouns in other pairs.
 """
 TAUGHT = tuple(pair for pair in PAIRS if pair not in HELD_OUT)
 assert len(NOUNS) == len(SHAPES)
@@ -43,7 +43,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """The things in view, no two of which are alike, from left to right; and the pairs that may be spoken of."""
+    """The things in view, all different, from left to right; and the pairs that may be mentioned."""
 
     things: tuple[Thing, ...]
     spoken_of: Sequence[Pair] = PAIRS
@@ -55,7 +55,7 @@ def name_of(colour: int, noun: int) -> str:
 
 
 def drawn(rng: np.random.Generator, of: Sequence[Pair] = PAIRS) -> Scene:
-    """A scene of two to four things of the pairs `of`, none of them rendered: for whom only sentences are wanted."""
+    """A scene of two to four things of the pairs `of`, not rendered, for sentences alone."""
     pairs = rng.choice(len(of), int(rng.integers(2, 5)), replace=False)
     places = np.sort(rng.integers(0, len(PLACES), len(pairs)))
     things = ((of[pair], int(place)) for pair, place in zip(pairs, places, strict=True))
@@ -63,7 +63,7 @@ def drawn(rng: np.random.Generator, of: Sequence[Pair] = PAIRS) -> Scene:
 
 
 def seen(truth: Mapping[str, np.ndarray], row: int, of: Sequence[Pair] = PAIRS) -> Scene:
-    """What one child of the nursery has in view, by the world's truth; `of` are the pairs that may be spoken of."""
+    """What one child of the nursery has in view, by the world's truth; `of` are the pairs that may be mentioned."""
     here = np.flatnonzero(truth["present"][row] & (truth["visible"][row] > 0))
     left = (truth["object_azimuth_deg"][row, here] - truth["pan_deg"][row] + 180) % 360 - 180
     order = here[np.argsort(-left)]

@@ -1,18 +1,18 @@
-"""How the caregiver takes turns: she is silent for a while, sees where the child looks meanwhile, and goes on from it.
+"""How the caregiver takes turns: she pauses, sees where the child looks meanwhile, and goes on from that.
 
     game     = question reply PAUSE answer
     question = "where is the" NAME "?" | "where is the" NOUN "?" | "where is the" COLOUR "one?"
     reply    = " there." | " which one?"                   what the child writes
-    PAUSE    = one to three Moments without a word, in which who said "there." looks at what it points at, and who
-               asked looks on
-    answer   = left out                                    to who asked
-             | "yes."                                      to who looks at what she means
-             | "no," left out                              to who looks at something else
+    PAUSE    = one to three Moments without a word; a child that said "there." looks at the thing it points at, and a
+               child that asked keeps looking straight ahead
+    answer   = left out                                    if the child asked
+             | "yes."                                      if it looks at the thing she means
+             | "no," left out                              if it looks at another thing
     left out = "the" COLOUR "one." | "the" NOUN "." | "the" NAME "."
 
-Gaps between turns last some 0.2 s, two Moments (Stivers et al., 2009, PNAS 106). That what is said follows the child's
-gaze, so that both attend to one thing, is joint attention (Tomasello and Farrar, 1986, Child Development 57); names are
-taught so too: "this is a zib." is said of what the child looks at.
+Gaps between turns last about 0.2 s, two Moments (Stivers et al., 2009, PNAS 106). Her words follow the child's gaze, so
+that both attend to one thing: joint attention (Tomasello and Farrar, 1986, Child Development 57). Names are taught so
+too: "this is a zib." is said of what the child looks at.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from devmind.moment import SIGHT_SIZE
 LONGEST_PAUSE = 3
 """Moments."""
 GAZE_PX = 4.0
-"""What lies so near to the middle of the picture is looked at; of what stands in view nothing does where the child
-looks straight ahead."""
+"""A thing so near to the centre of the picture is looked at. If the child looks straight ahead, no thing is so near."""
 YES = "yes."
 
 
 def pause(rng: np.random.Generator) -> int:
-    """How many Moments she is silent."""
+    """For how many Moments she is silent."""
     return 1 + int(rng.integers(LONGEST_PAUSE))
 
 
 def looked_at(boxes: np.ndarray) -> np.ndarray:
-    """Which thing the child looks at, int64 [N], -1 for none: the one whose middle is that of the picture.
+    """Which thing the child looks at, int64 [N], -1 for none: the one in the centre of the picture.
 
     Args:
         boxes: of the things in its picture, [N, K, 4] as in `Views`.
@@ -46,12 +45,12 @@ def looked_at(boxes: np.ndarray) -> np.ndarray:
 
 
 def repaired(left_out: str) -> str:
-    """What she says to who looks at another thing: 'no, the red one.'."""
+    """What she says if the child looks at another thing: 'no, the red one.'."""
     return f"no, {left_out}"
 
 
 def answer(asked: bool, looks_at: int, means: int, left_out: str) -> str:
-    """How she goes on behind her pause.
+    """What she says after her pause.
 
     Args:
         asked: the child has asked which one she means.

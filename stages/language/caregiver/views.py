@@ -1,4 +1,4 @@
-"""Scenes that are seen: up to four things in the nursery, near enough that what kind each is can be told."""
+"""Rendered scenes: up to four things in the nursery, near enough to tell the kind of each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from devmind.worlds.nursery.in_cells import COLUMNS, put_in_cells
 from stages.language.caregiver.scene import PAIRS, PLACES, Pair, Scene, seen
 
 LEVEL = "bind"
-"""Of the nursery: a room with things in view, which are put elsewhere here."""
+"""The nursery's level with things in view; this module moves them to cells."""
 MOST = 4
 """Things of a scene."""
 assert len(PLACES) == COLUMNS
 LIGHT = (0.15, 1.8)
-"""How much red, green and blue light of one colour has, by what a picture in plain light has."""
+"""The range of red, green and blue of light of one colour, relative to plain light."""
 CROP = 12
-"""Pixels of a cut-out's side, for rules on pixels."""
+"""Side of a cut-out in pixels, for rules on pixels."""
 
 
 @dataclass
@@ -63,19 +63,19 @@ def views(
     looked_at: np.ndarray | None = None,
     of: Sequence[Pair] = PAIRS,
 ) -> Views:
-    """What children of `seeds` int64 [N] see.
+    """The pictures that children of `seeds` int64 [N] see.
 
     Args:
         pairs: int64 [N, K, 2]; cells: int64 [N, K], where each thing stands, -1 for one that is not there.
         looked_at: which thing the child looks at, int64 [N]; -1, and by default: straight ahead.
-        of: pairs that may be spoken of.
+        of: pairs that may be mentioned.
     """
     world, state = placed(context, seeds, pairs, cells, looked_at)
     return as_views(world, world.restore(state)["sight"], pairs, of)
 
 
 def as_views(world: Any, sight: np.ndarray, pairs: np.ndarray, of: Sequence[Pair] = PAIRS) -> Views:
-    """What is seen now in a world whose things are these pairs, by its picture."""
+    """The `Views` of a world as it is now, whose things are these pairs, with its picture `sight`."""
     truth = world.truth()
     boxes = truth["boxes"][:, : pairs.shape[1]]
     return Views(sight, pairs, boxes, [seen(truth, row, of) for row in range(len(sight))])
@@ -84,7 +84,7 @@ def as_views(world: Any, sight: np.ndarray, pairs: np.ndarray, of: Sequence[Pair
 def placed(
     context: Context, seeds: np.ndarray, pairs: np.ndarray, cells: np.ndarray, looked_at: np.ndarray | None = None
 ) -> tuple[Any, Any]:
-    """The nursery and its state with things put as in `views`, whose arguments these are; nothing is sensed yet."""
+    """The nursery and its state with things placed as in `views`, with the same arguments; nothing is sensed yet."""
     world = context.make_world("nursery", LEVEL, seeds)
     state = put_in_cells(world.state(), seeds, pairs[..., 0], pairs[..., 1], cells)
     world.restore(state)
@@ -97,8 +97,8 @@ def placed(
 
 
 def in_light_of_one_colour(sight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Pictures uint8 [N, H, W, 3], each as if in light of a single wavelength: all of it has the light's colour, and no
-    thing one of its own. Which colours look bright is drawn too.
+    """Pictures uint8 [N, H, W, 3], each as if in light of a single wavelength: everything has the light's colour, and
+    things have none of their own. Which colours look bright is drawn at random.
     """
     bright = rng.dirichlet(np.ones(3), len(sight)).astype(np.float32)
     light = rng.uniform(*LIGHT, (len(sight), 1, 1, 3)).astype(np.float32)

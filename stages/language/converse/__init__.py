@@ -1,1 +1,1 @@
-"""To converse: to ask which one is meant where the words leave it open, and to go by the answer."""
+"""The skill `converse`: asking which thing is meant if the words leave it open, and going by the answer."""

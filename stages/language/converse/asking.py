@@ -1,8 +1,8 @@
-"""The measure `converse/asks`: it asks by itself what it looks at if, and only if, nobody has told it.
+"""The measure `converse/asks`: the agent asks what it looks at if, and only if, it was never told.
 
-The lives are those of `new_words`, an hour after four things were named. In every second one what it looks at now was
-left out then, so that only three were named. Whether it asks is told by the head `recognised`, by the function that a
-life asks when somebody holds something up before it (`devmind.acting.taught_words.ask`).
+The lives are those of `new_words`, an hour after four things were named. In every second life the thing looked at was
+left out, so that only three were named. The head `recognised` decides whether the agent asks, by the function that a
+life calls when somebody holds something up (`devmind.acting.taught_words.ask`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stages.language.new_words.lives import Lives, lives
 ASKS = "converse/asks"
 EPISODES = 400
 TUNED_ON = 400
-"""Lives of lessons on which the floors' thresholds are tuned."""
+"""Lives of lessons on which the baselines' thresholds are tuned."""
 NOTE = (
     "right when it asks 'what is that?' of what it was never told and not of what it was told once, an hour before; "
     "half are of either kind, among pairs of colour and form that no lesson has"
@@ -34,7 +34,7 @@ NOTE = (
 
 
 def measures(agent: Agent, context: Context, level: str) -> list[Measure]:
-    """One value a life. An agent without the heads for words that are taught once is not asked, which the gate says."""
+    """One value a life. An agent without the heads for words taught once is not asked, and the gate says so."""
     if not answers_by_looks(agent):
         return []
     n, full = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5), level == "full"
@@ -60,19 +60,19 @@ def measures(agent: Agent, context: Context, level: str) -> list[Measure]:
 
 
 def drawn(context: Context, seeds: np.ndarray, exam: bool) -> tuple[Lives, np.ndarray]:
-    """Lives of the seeds int64 [N], and in which of them what is looked at was never told, bool [N]."""
+    """Lives of the seeds int64 [N], and in which of them the thing looked at was never named, bool [N]."""
     pairs = (HELD_OUT, PAIRS) if exam else (TAUGHT, TAUGHT)
     return lives(context, seeds, *pairs, np.ones(len(seeds), bool), exam=exam), np.arange(len(seeds)) % 2 == 1
 
 
 def _unnamed(nearest: Sequence[str], of: Lives, strange: np.ndarray) -> np.ndarray:
-    """Whether the likeliest word is not that of what is looked at, bool [N]: what its doubt is the probability of."""
+    """Whether the likeliest word is not that of the thing looked at, bool [N]; `doubt` is its probability."""
     return strange | (np.array(nearest) != of.asked)
 
 
 def _floors(context: Context, of: Lives, strange: np.ndarray) -> dict[str, float]:
-    """Two habits, and the rules of `new_words`, which are told where each thing is: they ask where no look that was
-    named is as like what is looked at as a threshold, the best one in lives of lessons.
+    """Baselines: two habits, and the rules of `new_words`, which are told where each thing is. These ask if no named
+    look is as similar to the thing looked at as a threshold, the best one in lives of lessons.
     """
     n, rules = context.episodes(TUNED_ON), Rules(context)
     lesson, without = drawn(context, lesson_seeds(n, context.seed, ASKS), exam=False)
@@ -88,17 +88,17 @@ def _floors(context: Context, of: Lives, strange: np.ndarray) -> dict[str, float
 
 
 def _best_fit(fits: np.ndarray, target: np.ndarray, strange: np.ndarray) -> np.ndarray:
-    """How well what is looked at fits to the look that is most like it, of those that were named, float64 [N].
+    """How well the thing looked at fits the most similar look that was named, float64 [N].
 
     Args:
-        fits: to each look, [N, THINGS]; target: which of them is its own, int64 [N], named unless it is `strange`.
+        fits: of each look, [N, THINGS]; target: the thing's own look, int64 [N], named unless it is `strange`.
     """
     left_out = strange[:, None] & (np.arange(THINGS) == target[:, None])
     return np.where(left_out, -np.inf, fits).max(1)
 
 
 def threshold(scores: np.ndarray, known: np.ndarray) -> float:
-    """The score from which on most of [N] are rightly called `known`, bool [N]: the first of the best ones."""
+    """The score from which on calling things known agrees best with `known`, bool [N]; the lowest of equals."""
     options = np.unique(scores)
     right = [((scores >= option) == known).mean() for option in options]
     return float(options[int(np.argmax(right))])

@@ -1,7 +1,7 @@
-"""The skill `converse`: games with the caregiver about pairs that no lesson showed.
+"""The skill `converse`: games with the caregiver about held-out pairs.
 
-One is won by pointing at what she means, and by asking when, and only when, her words leave it open. Whether it asks
-what a thing is that nobody ever named stands beside it (`asking.py`).
+A game is won by pointing at the thing she means, and by asking back if, and only if, her words leave it open. A second
+measure asks whether the agent asks what unnamed things are (`asking.py`).
 """
 
 from __future__ import annotations
@@ -44,8 +44,12 @@ NOTE = "right when the thing she means is pointed at, and it asked if, and only 
 
 @dataclass
 class Played:
-    """How N games went: whether it asked, how sure it was that it must, which thing it pointed at by who is told all of
-    its words (who did not ask, behind the first turn), and which one in the end.
+    """How N games went.
+
+    Attributes:
+        asked: whether the agent asked back; sure: its probability of asking.
+        found: the thing it pointed at: after the first turn, or, if it asked, after the second.
+        last: the thing it pointed at in the end.
     """
 
     asked: np.ndarray
@@ -54,12 +58,12 @@ class Played:
     last: np.ndarray
 
     def won(self, shown: Games) -> np.ndarray:
-        """One value a game, float64 [N]."""
+        """1 for each game that is won, else 0, float64 [N]."""
         return ((self.found == shown.target) & (self.asked == ~shown.clear)).astype(float)
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """One value a game; the floors are two rules that are told where each thing is, and play with one habit each."""
+    """One value a game. The baselines are told where each thing is, and play with one habit each."""
     n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
     full = level == "full"
     shown = games(context, exam_seeds(n, context.seed, CONVERSE), HELD_OUT, PAIRS)
@@ -77,7 +81,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def shown_in_lessons(context: Context, n: int) -> np.ndarray:
-    """Pictures and first words of lessons' games, and lives of lessons, int64 [about 2 n]."""
+    """Pictures with first words of lessons' games, and lives of lessons, int64 [about 2 n]."""
     seeds = lesson_seeds(n, context.seed, CONVERSE, "episodes")
     every = [games(context, part, TAUGHT, TAUGHT) for part in np.array_split(seeds, -(-n // 1000))]
     met = [identities({SIGHT: one.sight, TEXT: one.openings}) for one in every]
@@ -85,15 +89,15 @@ def shown_in_lessons(context: Context, n: int) -> np.ndarray:
 
 
 def play(agent: Agent, context: Context, shown: Games, dark: bool = False) -> Played:
-    """Each game by the agent: her first words, what it writes behind them, her pause, and how she goes on from it.
+    """The agent plays each game: her first words, what the agent writes, her pause, and how she goes on.
 
     Args:
-        dark: all that it sees is black.
+        dark: whether all pictures are black.
     """
     if dark:
         shown = replace(shown, sight=np.zeros_like(shown.sight))
     found, order = list[Played](), list[np.ndarray]()
-    for silent in np.unique(shown.silent):  # games that go on after as many Moments are played together
+    for silent in np.unique(shown.silent):  # games with equally long pauses are played together
         same = np.flatnonzero(shown.silent == silent)
         order += [same[part] for part in _parts(len(same))]
     for rows in order:
@@ -125,10 +129,10 @@ def _played(agent: Agent, context: Context, shown: Games, rows: np.ndarray, dark
 def be_silent(
     talk: Conversation, context: Context, shown: Games, rows: np.ndarray, looks_at: np.ndarray, dark: bool = False
 ) -> np.ndarray:
-    """Her pause in these of the games, equally long ones, in which the child turns its gaze to a thing, -1: to none.
+    """Her pause, equally long in all of these games; the child turns its gaze to a thing, or, at -1, to none.
 
     Returns:
-        Which thing she sees it look at, int64 [n], -1: none.
+        The thing that she sees it look at, int64 [n], -1 for none.
     """
     seen = shown.seen_by(context, looks_at, rows)
     sight = np.zeros_like(seen.sight) if dark else seen.sight
@@ -138,22 +142,22 @@ def be_silent(
 
 
 def heard(shown: Games, rows: np.ndarray, words: Sequence[str] | Mapping[int, str], first: bool = False) -> Batch:
-    """A turn of hers in these of the games: the picture, and her words by game."""
+    """Her turn in these games: the picture, and her words by game."""
     return collate_tick({SIGHT: shown.sight[rows], TEXT: [words[row] for row in rows]}, np.full(len(rows), first))
 
 
 def _thing(cell: np.ndarray, shown: Games, rows: np.ndarray) -> np.ndarray:
-    """Which thing lies nearest to the cell pointed at, int64 [n]."""
+    """The thing nearest to the cell pointed at, int64 [n]."""
     return nearest(cell, shown.boxes[rows])
 
 
 def put_right(agent: Agent, context: Context, shown: Games, before: bool = True) -> np.ndarray:
-    """Where her words left it open and it did not ask: whether "no, the red one." makes it find what she means, float64
-    [M] of M such games; all of them are made so, whatever it would have answered, and in her pause it looks at another
-    thing that her words fit.
+    """Whether "no, the red one." makes the agent find the thing she means, if her words left it open and it did not
+    ask: float64 [M] of the M games with such words. Whatever the agent would have answered, its answer here is
+    "there.", and in her pause it looks at another thing that fits her words.
 
     Args:
-        before: False takes the first turn and the pause away, so that nobody can know both words.
+        before: False removes the first turn and the pause, so that both words cannot be known.
     """
     right = list[np.ndarray]()
     opened, others = ~shown.clear, shown.fitting & (np.arange(THINGS) != shown.target[:, None])
@@ -171,7 +175,7 @@ def put_right(agent: Agent, context: Context, shown: Games, before: bool = True)
 
 
 def _rows(agent: Agent, context: Context, shown: Games, played: Played) -> dict[str, float]:
-    """What its score is made of, and what is won by who is shown black pictures."""
+    """Rows: the parts of the score, and games won with black pictures."""
     opened, found = ~shown.clear, played.found == shown.target
     astray = ~played.asked & ~found
     return {
@@ -192,7 +196,7 @@ def _share(right: np.ndarray) -> float:
 
 
 def _floors(context: Context, shown: Games) -> dict[str, float]:
-    """Two classifiers on cut-out pixels, fitted on lessons' scenes apart, say which things her words fit."""
+    """Two classifiers on cut-out pixels, fitted apart on scenes of lessons, say which things her words fit."""
     n = context.episodes(EXAMPLES)
     known = scenes(context, lesson_seeds(n, context.seed, CONVERSE, "floors"), TAUGHT, TAUGHT, np.ones(n, bool))
     crops = shown.crops()

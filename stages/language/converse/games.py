@@ -1,9 +1,8 @@
-"""Games of the caregiver's: she means one of four things, says part of its name, and is asked back or not.
+"""Referential games: the caregiver means one of four things and says all or part of its name; the agent may ask back.
 
-A referential game (Lewis, 1969, "Convention"; Clark and Wilkes-Gibbs, 1986, Cognition 22). "Where is the ball?" tells
-which one is meant where there is one ball, and leaves it open where there are two; so does "where is the red one?". She
-answers who asks with the word that she had left out. How long she is silent and how she follows the child's gaze is in
-`caregiver/turns.py`.
+See Lewis (1969, "Convention") and Clark and Wilkes-Gibbs (1986, Cognition 22). "Where is the ball?" is clear if there
+is one ball, and leaves it open if there are two; so does "where is the red one?". If she is asked, she says the word
+that she left out. Her pauses, and how she follows the child's gaze, are in `caregiver/turns.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from stages.language.caregiver.views import Views, views
 from stages.language.name.scenes import THINGS
 
 COLOUR, NOUN = 0, 1
-"""Words of a pair, as they stand in it."""
+"""Indices of the words of a pair."""
 SAID: Sequence[tuple[tuple[int, ...], bool, float]] = (
     ((COLOUR, NOUN), True, 0.2),
     ((NOUN,), True, 0.2),
@@ -30,7 +29,7 @@ SAID: Sequence[tuple[tuple[int, ...], bool, float]] = (
     ((NOUN,), False, 0.2),
     ((COLOUR,), False, 0.2),
 )
-"""Which words she says at first, whether they tell one thing apart, and how often that is so."""
+"""Which words she says first, whether they single out one thing, and the share of such games."""
 
 
 @dataclass
@@ -38,10 +37,10 @@ class Games(Views):
     """N pictures of four things, of which she means one.
 
     Attributes:
-        target: which she means, int64 [N].
-        kind: which row of SAID each game is of, int64 [N].
-        seeds: of the rooms, int64 [N]; cells: where the things stand in them, int64 [N, 4].
-        silent: how many Moments she is silent between her two turns, int64 [N].
+        target: the thing that she means, int64 [N].
+        kind: the row of SAID of each game, int64 [N].
+        seeds: of the rooms, int64 [N]; cells: where the things stand, int64 [N, 4].
+        silent: Moments of her pause between the two turns, int64 [N].
     """
 
     target: np.ndarray
@@ -51,15 +50,15 @@ class Games(Views):
     silent: np.ndarray
 
     def seen_by(self, context: Context, looks_at: np.ndarray, rows: np.ndarray | None = None) -> Views:
-        """These of the games, by default all, as they are seen by who looks at one of the things, int64 [n]; at -1 by
-        who looks straight ahead, as in her turns.
+        """These of the games, by default all, as the child sees them when it looks at one of the things, int64 [n]; -1:
+        straight ahead, as in her turns.
         """
         rows = np.arange(len(self.target)) if rows is None else rows
         return views(context, self.seeds[rows], self.pairs[rows], self.cells[rows], looks_at)
 
     @property
     def clear(self) -> np.ndarray:
-        """Whether her first words tell which one she means, bool [N]."""
+        """Whether her first words single out the thing that she means, bool [N]."""
         return np.array([clear for _, clear, _ in SAID])[self.kind]
 
     @property
@@ -76,19 +75,19 @@ class Games(Views):
 
     @property
     def completions(self) -> list[str]:
-        """What she answers who asks which one."""
+        """What she says when asked which one."""
         return [completion(self.pairs[row, self.target[row]], SAID[kind][0]) for row, kind in enumerate(self.kind)]
 
 
 def opening(pair: Sequence[int], words: Sequence[int]) -> str:
-    """Where something is, by some of its words."""
+    """Her question where a thing is, by some of its words."""
     if NOUN not in words:
         return f"where is the {COLOURS[pair[COLOUR]]} one?"
     return f"where is the {name_of(*pair) if COLOUR in words else NOUNS[pair[NOUN]]}?"
 
 
 def completion(pair: Sequence[int], words: Sequence[int]) -> str:
-    """The word that was left out: 'the red one.', 'the ball.'; the whole name where none was."""
+    """The word that was left out: 'the red one.', 'the ball.'; the whole name if none was."""
     if len(words) == len(pair):
         return f"the {name_of(*pair)}."
     return f"the {COLOURS[pair[COLOUR]]} one." if COLOUR not in words else f"the {NOUNS[pair[NOUN]]}."
@@ -98,8 +97,8 @@ def games(context: Context, seeds: np.ndarray, meant: Sequence[Pair], others: Se
     """A game for each of seeds int64 [N].
 
     Args:
-        meant: pairs of which one is drawn to be meant; others: those that may stand beside it. Whatever she says first,
-            something beside it has its colour or its noun.
+        meant: pairs from which the meant one is drawn; others: pairs that may stand beside it. Whatever she says first,
+            a thing beside it has its colour or its noun.
     """
     drawn = [_drawn(seed, meant, others) for seed in seeds.tolist()]
     pairs, cells, target, kind = (np.stack(each) for each in zip(*drawn, strict=True))
@@ -111,13 +110,13 @@ def games(context: Context, seeds: np.ndarray, meant: Sequence[Pair], others: Se
 def _drawn(
     seed: int, meant: Sequence[Pair], others: Sequence[Pair]
 ) -> tuple[np.ndarray, np.ndarray, np.int64, np.int64]:
-    """Four different pairs int64 [4, 2], the cells where they stand [4], which is meant, and the row of SAID."""
+    """Four different pairs int64 [4, 2], their cells [4], which one is meant, and the row of SAID."""
     rng = numpy_rng("converse", seed)
     chosen = [meant[int(rng.integers(len(meant)))]]
     kind = int(rng.choice(len(SAID), p=[share for *_, share in SAID]))
     words, clear, _ = SAID[kind]
     left = [pair for pair in others if pair != chosen[0]]
-    if clear and len(words) == 1:  # nothing beside it has the one word that is said
+    if clear and len(words) == 1:  # no other thing has the one word that is said
         left = [pair for pair in left if pair[words[0]] != chosen[0][words[0]]]
     alike = words if not clear else {COLOUR, NOUN} - set(words) or words
     for word in [*alike, *[None] * (THINGS - 1 - len(alike))]:

@@ -1,10 +1,9 @@
-"""Games to learn from: to ask which one is meant where the words leave it open, and to find it by the answer.
+"""Batches of games: asking which thing is meant if the words leave it open, and finding it by the answer.
 
-A row is two turns about one picture, with a pause between them (`caregiver/turns.py`). What is written behind the
-caregiver's first words is " there." or " which one?". Who wrote "there." looks at a thing in the pause, and she goes on
-from where it looks. In the second turn she says the word that she had left out, only who kept the first one in mind
-knows all of it, and what is written is " there.".
-Colour and noun are learned apart, as in names.
+A row has two turns about one picture, with a pause between them (`caregiver/turns.py`). The answer behind the
+caregiver's first words is " there." or " which one?". A child that wrote " there." looks at a thing in the pause, and
+she goes on from where it looks. In the second turn she says the word that she left out, so the first turn has to be
+remembered, and the answer is " there.". Colour and noun are learned apart, as in names.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from stages.language.seeing import Page, batch_of
 
 THERE, WHICH = " there.", " which one?"
 MISUNDERSTOOD = 0.3
-"""Of the games whose first words leave it open, the share in which the child has answered as if they did not."""
+"""Of games whose first words leave it open, the share in which the child answered as if they did not."""
 BY_NOUN = 0.35
-"""The share of games that are played in light of one colour, by the noun alone."""
+"""The share of games in light of one colour, by the noun alone."""
 
 
 class _Row(NamedTuple):
-    """A game: the pages of both turns, which things are to be pointed at in each, bool [2, 4], and at which one the
-    child looks in the pause, -1 for none.
+    """A game: the pages of both turns, the things to be pointed at in each, bool [2, 4], and the thing that the child
+    looks at in the pause, -1 for none.
     """
 
     pages: tuple[Page, Page]
@@ -45,14 +44,14 @@ class _Row(NamedTuple):
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` games of pairs that are taught: a turn, as many Moments of silence as in the first game, and a turn."""
+    """`rows` games of taught pairs: a turn, a pause as long as that of the first game, and a turn."""
     shown = games(context, lesson_seeds(rows, context.seed, "converse", update), TAUGHT, TAUGHT)
     rng = numpy_rng(context.seed, "converse", update)
     played = [_row(rng, shown, row) for row in range(rows)]
     seen = shown.seen_by(context, np.array([row.looks_at for row in played]))
 
     def light() -> np.random.Generator:
-        """That of all Moments of a game is drawn alike."""
+        """The same draws for each Moment, so that the light of a game stays."""
         return numpy_rng(context.seed, "converse light", update)
 
     first, second = (
@@ -85,8 +84,8 @@ def _row(rng: np.random.Generator, shown: Games, row: int) -> _Row:
 
 
 def silent(seen: Views, one_colour: list[bool], rng: np.random.Generator, turn: dict[str, Any]) -> dict[str, Any]:
-    """A Moment of each row without a page, as it is `seen`, in the light of a `turn` (of `batch_of`), whose other parts
-    it has empty.
+    """A Moment of each row without a page, with pictures as `seen` in the light of a `turn` of `batch_of`; its targets
+    are empty.
     """
     lit = in_light_of_one_colour(seen.sight, rng)
     sight = np.where(np.array(one_colour)[:, None, None, None], lit, seen.sight)
@@ -102,7 +101,7 @@ def silent(seen: Views, one_colour: list[bool], rng: np.random.Generator, turn: 
 
 
 def in_turn(first: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
-    """Batches of one Moment a row, about the same things, as one of several; all that is no Moment's is the first's."""
+    """Joins Batches of one Moment a row, about the same things, in time; entries without time come from the first."""
     moments = (first, *others)
     length = max(moment["written"].shape[-1] for moment in moments)
 

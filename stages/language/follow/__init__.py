@@ -1,1 +1,1 @@
-"""To follow an instruction."""
+"""The skill `follow`: carrying out instructions."""

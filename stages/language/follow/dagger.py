@@ -1,8 +1,8 @@
-"""DAgger: the bot says what it would do wherever the agent itself has come to (Ross, Gordon and Bagnell, 2011, "A
-reduction of imitation learning and structured prediction to no-regret online learning").
+"""DAgger: the bot labels the agent's own episodes with what it would do (Ross, Gordon and Bagnell, 2011, "A reduction
+of imitation learning and structured prediction to no-regret online learning").
 
-Who imitates the bot's own episodes never sees where its own mistakes lead; a hand that slips now and then (DART) shows
-some of that, the agent's own steps show just that.
+An agent that imitates the bot's episodes alone never sees where its own mistakes lead. Random slips of the bot (DART)
+show some of that; the agent's own steps show exactly that.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from stages.language.follow.rooms import BOT_LOST, Bot, Demonstration, Instructe
 from stages.language.parts import BOARD, CHOOSE
 
 TICKS = 16
-"""Of an episode of its own: who goes round in circles shows it in fewer."""
+"""Ticks of an episode of the agent; going round in circles shows in fewer."""
 
 
 def relabelled(name: str, seeds: Sequence[int] | np.ndarray, policy: Policy, ticks: int = TICKS) -> list[Demonstration]:
-    """Episodes in which `policy` acts, with what the bot would do at each of their ticks as `choice`.
+    """Episodes in which `policy` acts, with what the bot would do at each tick as `choice`.
 
-    From where the bot loses its way, for it was written for its own steps, an episode is left out; one in which that is
-    at once is not among them.
+    The bot was written for its own steps and may lose its way. The record of an episode ends there; if that is at its
+    first tick, the episode is left out.
     """
     rooms = Instructed([room(name) for _ in seeds], np.asarray(seeds))
     told, earned = _Told(policy, rooms), np.zeros(rooms.num_envs)
@@ -50,11 +50,11 @@ def relabelled(name: str, seeds: Sequence[int] | np.ndarray, policy: Policy, tic
 
 
 class _Told:
-    """`policy`, beside whom a bot says in every row what it would do.
+    """`policy`, with a bot in every row that labels each tick.
 
     Attributes:
-        boards, choices, done: of each row, what was seen, what the bot would have done, and what was done.
-        over: whose episode is over, bool [N].
+        boards, choices, done: of each row, the views, what the bot would have done, and what was done.
+        over: whether the episode of each row is over, bool [N].
     """
 
     def __init__(self, policy: Policy, rooms: Instructed) -> None:
@@ -67,11 +67,11 @@ class _Told:
 
     @property
     def all_over(self) -> bool:
-        """Whether no row has anything more to tell."""
+        """Whether no row has anything more to record."""
         return all(over or bot is None for over, bot in zip(self.over, self.bots, strict=True))
 
     def keep(self, index: np.ndarray) -> None:
-        """Go on with the rows `index`, of those that go on, alone."""
+        """Continue only the rows `index` of those that still go on."""
         self.asked = self.asked[index]
         self.policy.keep(index)  # type: ignore[attr-defined]
 
@@ -87,7 +87,7 @@ class _Told:
         return acted
 
     def _label(self, row: int) -> int | None:
-        """What this row's bot would do now; it is asked no more once it is lost."""
+        """What this row's bot would do now; None, for good, once it has lost its way."""
         bot = self.bots[row]
         try:
             return None if bot is None else bot.choose()
@@ -97,7 +97,7 @@ class _Told:
 
 
 def own_episodes(agent: Agent, context: Context, name: str, update: int, rows: int) -> list[Demonstration]:
-    """Episodes that the agent lives through as it is at this update, told by the bot; in rooms `name` of their own."""
+    """Episodes of the agent as it is at this update, labelled by the bot, in rooms `name` that no other lesson has."""
     seeds = lesson_seeds(rows, context.seed, "follow", "own", name, update)
     was_training = agent.training
     agent.eval()

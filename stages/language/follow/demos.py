@@ -1,4 +1,4 @@
-"""Demonstrations as sessions: what the bot saw, was told and did, recorded for whoever wants to learn from it."""
+"""Demonstrations as sessions: the views, instructions and actions of the bot."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from stages.language.follow.rooms import Demonstration, demonstrate, room_of_bot
 from stages.language.parts import BOARD, CHOOSE, TEXT
 
 MOST_FAILED = 20
-"""So many failures in a row and the bot does not know the room."""
+"""After so many failures in a row recording stops: the bot does not know the room."""
 TOO_LATE = f"Seeds from {EXAM_SEEDS_FROM:,} on are for exams; begin with a smaller --seed."
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one process made: its session, its episodes and ticks, and in how many rooms the bot failed."""
+    """The result of one process: its session, episodes and ticks, and the rooms in which the bot failed."""
 
     session: Path
     made: int
@@ -32,17 +32,17 @@ class Share:
 
 
 def make(room: str, episodes: int, folder: Path, jobs: int = 1, seed: int = 0) -> list[Share]:
-    """Record `episodes` of the bot's episodes in `room`, a session each process, in rooms of seeds from `seed` on.
+    """Record `episodes` episodes of the bot in `room`, with seeds from `seed` on and a session for each process.
 
-    Seeds stay below those of exams. Where the bot fails in a room, the next one is taken. A session without an episode
-    is taken away again, so that it stands in nobody's way.
+    Seeds stay below those of exams. If the bot fails in a room, the next seed is taken. A session without an episode is
+    deleted.
 
     Raises:
         ConfigError: `folder` is a file.
         WorldError: there is no such room of BabyAI's, the bot does not work in it, or there are too few rooms.
         SessionError: a session is there already, or cannot be written.
     """
-    room_of_bot(room)  # complaints come before any file
+    room_of_bot(room)  # errors come before any file
     if seed + episodes > EXAM_SEEDS_FROM:
         raise WorldError(TOO_LATE)
     if folder.exists() and not folder.is_dir():
@@ -81,7 +81,7 @@ def _record(room: str, episodes: int, session: Path, seed: int, step: int) -> Sh
 
 
 def write(recorder: Recorder, shown: Demonstration) -> None:
-    """Append one episode: a tick for each step, and the one that its end led to."""
+    """Append one episode: a tick for each step, and the last one, to which its end led."""
     ticks = len(shown.done)
     for tick in range(ticks + 1):
         last = tick == ticks

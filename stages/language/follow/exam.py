@@ -1,7 +1,8 @@
-"""The skill `follow`: rooms that no lesson had, an instruction, and whether it was done.
+"""The skill `follow`: new rooms with an instruction, and whether the agent carries it out.
 
-In the first kind of rooms the instruction is always the same, so a score there says little of words; in the further
-kinds a thing is told among others, and with its page hidden, or another thing's there, who understands words fails.
+In the first kind of rooms the instruction is always the same, so its score says little about words. In the further
+kinds the instruction names one thing among others; with an empty page, or with another instruction, an agent that goes
+by words fails.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ GATE = Gate([Threshold(NAME, 0.95), Threshold(LOCAL, 0.85, goal=True)])
 EPISODES = 512
 TOGETHER = 128
 FURTHER = {LOCAL: (ROOMS[1], FORWARD), PICK_UP: (ROOMS[2], PICKUP)}
-"""Rooms in which a thing is told by its kind, its colour or its place among others like it, to go to or to pick up; and
-the last of MiniGrid's actions that is any use there, which random steps are drawn from.
+"""Rooms whose instruction names a thing by its kind, its colour or its place, to go to or to pick up; and the last of
+MiniGrid's actions that is of use there, up to which random actions are drawn.
 """
 ELSEWHERE = "go to the grey box"
-"""Another instruction where all rooms say the same."""
+"""The other instruction, if all rooms have the same."""
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share of episodes that end as told, by the agent's likeliest choices.
+    """The share of instructions that are carried out, by the agent's likeliest actions.
 
     Without MiniGrid nothing is measured, and the gate says so.
     """
@@ -64,7 +65,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def further(agent: Agent, context: Context, name: str) -> Measure:
-    """What episodes in further rooms earn, on a scale of random steps (0) and the bot (1) there."""
+    """The return in further rooms, on a scale from random steps (0) to the bot (1)."""
     where, last = FURTHER[name]
     seeds = exam_seeds(context.episodes(EPISODES), context.seed, name)
     some = _some(seeds)
@@ -107,26 +108,26 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
 
 
 def hidden(seeds: np.ndarray, policy: Policy, where: str = ROOM) -> np.ndarray:
-    """What each episode earns where an empty page stands in place of its instruction, float64 [N]."""
+    """The return of each episode with an empty page in place of its instruction, float64 [N]."""
     return earned(seeds, policy, where, [HIDDEN] * len(seeds))
 
 
 def misled(seeds: np.ndarray, policy: Policy, where: str = ROOM) -> np.ndarray:
-    """The same where what another room says stands there, which is never what this one says, float64 [N]."""
+    """The same with another room's instruction, which always differs from the room's own, float64 [N]."""
     said = missions(where, seeds)
     others = [next((one for one in said[at:] + said[:at] if one != mine), ELSEWHERE) for at, mine in enumerate(said)]
     return earned(seeds, policy, where, others)
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Rooms of lessons, of each kind as many, int64 [about n]."""
+    """Rooms of lessons, as many of each kind, int64 [about n]."""
     numbers = range(max(1, n // len(ROOMS)))
     seeds = np.array([pool_seeds(context.seed, number)[0] for number in numbers])
     return np.concatenate([begun(seeds, where) for where in ROOMS])
 
 
 def begun(seeds: np.ndarray, where: str = ROOM) -> np.ndarray:
-    """Which rooms and instructions the seeds begin, int64 [N]."""
+    """Names of the rooms and instructions of the seeds, int64 [N]."""
     world, rooms, told = room(where), [], []
     env: Any = world.env.unwrapped
     for seed in seeds.tolist():
@@ -138,15 +139,15 @@ def begun(seeds: np.ndarray, where: str = ROOM) -> np.ndarray:
 
 
 def played(seeds: np.ndarray, policy: Policy) -> np.ndarray:
-    """Whether each episode ended as told, float64 [N] of 0 and 1."""
+    """Whether each instruction was carried out, float64 [N] of 0 and 1."""
     return (earned(seeds, policy) > 0).astype(np.float64)
 
 
 def earned(seeds: np.ndarray, policy: Policy, where: str = ROOM, said: Sequence[str] | None = None) -> np.ndarray:
-    """What each episode earned, float64 [N]: nothing where it did not end as told, else more the sooner it did.
+    """The return of each episode, float64 [N]: 0 if the instruction was not carried out, else the more the sooner.
 
     Args:
-        said: by episode, what stands there in place of the room's own instruction.
+        said: by episode, a text in place of the room's own instruction.
     """
     groups = np.split(np.arange(len(seeds)), range(TOGETHER, len(seeds), TOGETHER))
     told = [None if said is None else [said[row] for row in group] for group in groups]
@@ -156,12 +157,12 @@ def earned(seeds: np.ndarray, policy: Policy, where: str = ROOM, said: Sequence[
 
 
 def _some(seeds: np.ndarray) -> np.ndarray:
-    """An eighth of the episodes, for rows and floors whose episodes mostly last all of their ticks."""
+    """An eighth of the episodes, for rows and baselines whose episodes mostly last all of their ticks."""
     return seeds[: max(8, len(seeds) // 8)]
 
 
 def _rows(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, float]:
-    """The same rooms with sampled choices, with the page empty, with the board off; and the bot in them."""
+    """Rows: sampled actions, an empty page, another instruction, the board off; and the bot."""
     generator, some = torch_generator(context.seed, NAME, "sampled", device=agent.device), _some(seeds)
     bot = [demonstrate(ROOM, int(seed)) is not None for seed in some]
     return {
@@ -174,7 +175,7 @@ def _rows(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, float]
 
 
 def _floors(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, float]:
-    """Rules that hear nothing, and an agent that was never taught to follow."""
+    """Rules that ignore the instruction, and an untaught agent."""
     rng = numpy_rng(context.seed, NAME, "rules")
     rules = (("random", at_random), ("straight on", straight_on), ("to the red ball, by rule", to_the_red_ball))
     floors = {name: float(played(seeds, rule(rng)).mean()) for name, rule in rules}

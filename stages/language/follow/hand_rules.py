@@ -1,4 +1,4 @@
-"""Rules by hand for rooms with a red ball: floors of the exam, never inside a head. None of them hears what is said."""
+"""Hand-written rules for rooms with a red ball: baselines of the exam, no part of a head. They ignore instructions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stages.language.parts import BOARD, CHOOSE
 EMPTY, BALL, RED = 1, 6, 0
 """Numbers of MiniGrid's kinds of cells and colours."""
 AHEAD = (5, 3)
-"""The cell ahead in a view of 7x7, in which the child stands in the middle of the last row and looks up."""
+"""The cell ahead in a view of 7x7, in which the agent stands in the middle of the last row and looks up."""
 
 
 def at_random(rng: np.random.Generator, last: int = FORWARD) -> Policy:
-    """Turns and steps at random, and what else MiniGrid's actions up to `last` are."""
+    """Random actions from MiniGrid's first one up to `last`; by default turns and steps."""
 
     def act(senses: Senses, first: np.ndarray) -> Actions:
         return {CHOOSE: rng.integers(0, last + 1, len(first))}
@@ -25,7 +25,7 @@ def at_random(rng: np.random.Generator, last: int = FORWARD) -> Policy:
 
 
 def straight_on(rng: np.random.Generator) -> Policy:
-    """On as long as the way is free, else a turn to either side."""
+    """A step while the way is free, else a turn to either side."""
 
     def act(senses: Senses, first: np.ndarray) -> Actions:
         return {CHOOSE: np.where(_free(senses[BOARD]), FORWARD, rng.integers(0, FORWARD, len(first)))}
@@ -34,9 +34,9 @@ def straight_on(rng: np.random.Generator) -> Policy:
 
 
 def to_the_red_ball(rng: np.random.Generator) -> Policy:
-    """On until the red ball lies to one side, then towards it.
+    """Steps until the red ball lies to one side, then towards it.
 
-    Where none is in view or something is in the way, a turn or a step at random.
+    If no red ball is in view, or something is in the way, a random turn or step.
     """
 
     def act(senses: Senses, first: np.ndarray) -> Actions:

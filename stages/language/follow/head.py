@@ -1,10 +1,9 @@
-"""The head that does as it is told: what is said is compared with what is in each cell, and multiplied into it.
+"""The head `follow`: the instruction is compared with each cell of the view, and scales and shifts its features.
 
-Read off the readout alone, an instruction is heard and not bound: what was learned of GoToLocal so was going to things,
-to any of them (docs/log.md, 2026-11-24). Here the trunk's features of the page are asked a few questions. What they
-find says what is looked for, by dot products with what is in each cell; and it scales and shifts what is made of the
-view, cell by cell (Perez et al., 2018, "FiLM"; on these rooms Hui et al., 2020, "BabyAI 1.1"). Without the dot products
-the same head needs twice the steps.
+A head on the readout alone does not bind words to things: in GoToLocal it learned to go to things, to any of them
+(docs/log.md, 2026-11-24). Here learned questions attend to the trunk's features of the page. Their result is compared
+with what is in each cell by dot products, and scales and shifts the features of each cell (Perez et al., 2018, "FiLM";
+in these rooms Hui et al., 2020, "BabyAI 1.1"). Without the dot products the same head needs twice the steps.
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ from stages.language.eye import CELLS, VIEW_TOKENS
 SIDE = 7
 """Cells a side of MiniGrid's view."""
 QUESTIONS, SOUGHT = 8, 8
-"""What is asked of a page, each question of some of its tokens; and what is looked for in the cells, such as a kind."""
+"""Questions that attend to a page's tokens; and vectors that are compared with the cells, such as a kind."""
 COLOURS, STATES = 6, 3
 SQUEEZED, HIDDEN = 16, 256
-"""Numbers of a cell that the action is made of; of the layer that makes it."""
+"""Features of a cell that the action is computed from, and the width of the layer that computes it."""
 
 
 class FollowHead(Head):
     """One of `classes` actions: `Categorical` [..., classes].
 
-    Taps (the sense of `ViewEncoder`, "trunk", "trunk:text"): what is in the cells, the readout, in which is what was
-    seen before, and the page. Without a page nothing is heard, and
-    without a view nothing is seen.
+    Taps (the sense of `ViewEncoder`, "trunk", "trunk:text"): the cells, the readout, which carries what was seen
+    before, and the page. A missing page or view counts as zeros.
     """
 
     def __init__(self, inlet: Inlet, classes: int) -> None:
@@ -57,7 +55,7 @@ class FollowHead(Head):
         )
         told = self.told(self.heard(page, present))
         planes = tapped.maps.get(CELLS)
-        if planes is None:  # no row has a view: nothing of it is seen
+        if planes is None:  # no row has a view
             planes = page.new_zeros(*told.shape[:-1], PLANES, SIDE, SIDE)
         flat, what = told.flatten(0, -2), self.cells(planes.flatten(0, -4))
         sought = self.seeks(flat).unflatten(-1, (SOUGHT, -1)) * what.shape[1] ** -0.5
@@ -70,15 +68,15 @@ class FollowHead(Head):
         return Categorical(self.choose(torch.cat((made, told, readout[..., 0, :] * here), -1)))
 
     def heard(self, page: Tensor, present: Tensor) -> Tensor:
-        """What the questions find in a page's features [..., K, D], present bool [..., K]: [..., QUESTIONS x D]."""
+        """What the questions find in features [..., K, D] of a page, present bool [..., K]: [..., QUESTIONS x D]."""
         fits = (self.asks @ page.mT) * self.inlet.width**-0.5
         here = present[..., None, :]
         looks = fits.masked_fill(~here, torch.finfo(fits.dtype).min).softmax(-1) * here
         return (looks @ page).flatten(-2)
 
     def cells(self, planes: Tensor) -> Tensor:
-        """Planes [N, 13 or more, 7, 7], as `devmind.worlds.minigrid.planes` makes them, as [N, C, 7, 7]: what
-        is in each cell, and not where that is.
+        """Embeds planes [N, 13 or more, 7, 7] of `devmind.worlds.minigrid.planes` as [N, C, 7, 7]: what is in each
+        cell, without its place.
 
         Raises:
             MomentError: the view is of another size.

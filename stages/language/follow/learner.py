@@ -1,9 +1,9 @@
-"""How the head that follows is taught by itself: each batch goes through the trunk once, which stays as it is, and the
-head learns from what came out of this one and of those before it, in small parts.
+"""How the head `follow` is taught by itself: each batch goes through the frozen trunk once, and the head learns from
+the features of this batch and of those before it, in small parts.
 
-A pass of the trunk over whole episodes, pages and all, costs twenty times what the head does on them, and the head
-answers each Moment from what the trunk made of it; so steps are made where they are cheap. That what the agent
-met earlier is kept beside what it meets now is what DAgger asks for (Ross et al., 2011, algorithm 3.1).
+A pass of the trunk over whole episodes with their pages costs twenty times as much as the head, and the head answers
+each Moment from the trunk's features alone. So the head takes many steps for each pass. Keeping earlier episodes beside
+new ones is what DAgger asks for (Ross et al., 2011, algorithm 3.1).
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from stages.language.parts import BOARD, FOLLOW, TEXT, VIEW
 from stages.language.seeing import as_read
 
 TOGETHER = 3
-"""Episodes that go through the trunk side by side: of about as many tokens each, for shorter ones are filled up."""
+"""Episodes that go through the trunk together. They have about as many tokens each, as shorter ones are padded."""
 KEPT = 24
-"""Batches that are learned from, the newest ones."""
+"""The newest batches, which are kept to learn from."""
 STEPS, MOMENTS = 12, 96
 """Steps of the head at each update, and the Moments of each."""
 
 
 class FollowLearner(GradientLearner):
-    """Steps down the cross-entropy of the head alone: `STEPS` at each update, on Moments of the last `KEPT` batches.
+    """Trains the head alone by cross-entropy: `STEPS` steps an update, on Moments of the last `KEPT` batches.
 
-    What is told is of the head before it learned from the new batch: its loss, and how often it would do as the bot.
+    The scalars are those of the head before it learns from the new batch: its loss, and how often it agrees with the
+    bot.
     """
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
@@ -44,11 +45,11 @@ class FollowLearner(GradientLearner):
         self.read: list[tuple[Tapped, Tensor]] = []
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """One batch, and `STEPS` steps; which Moments they are of follows from the step."""
+        """Add one batch and take `STEPS` steps, on Moments drawn by the step."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
-        if len(self.read) < len(self.kept):  # behind a stop: the trunk is the same, so what comes out is too
+        if len(self.read) < len(self.kept):  # after a stop; the trunk is the same, so its features are too
             self.read = [moments_of(self.agent, one) for one in self.kept]
         self.kept, self.read = [*self.kept, batch][-KEPT:], [*self.read, moments_of(self.agent, batch)][-KEPT:]
         head: Any = self.agent.head(FOLLOW)
@@ -63,19 +64,19 @@ class FollowLearner(GradientLearner):
         return told
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's state, and the batches that are kept."""
+        """The optimizer's state and the kept batches."""
         return super().state_dict() | {"kept": list(self.kept)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with those."""
+        """Restore these; their features are computed anew."""
         super().load_state_dict(state)
         self.kept, self.read = list(state["kept"]), []
 
 
 def groups(agent: Agent, batch: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The batch's episodes, TOGETHER at a time, by how many tokens they are: in one Batch most would be padding.
+    """The batch's episodes, TOGETHER at a time, sorted by their number of tokens: in one Batch most would be padding.
 
-    Attention costs by the square of them, and a page's length counts as much as that of the episode.
+    Attention costs the square of that number, to which the page contributes as much as the length of the episode.
     """
     read = as_read(agent, batch)
     ticks = read["valid"].sum(1)
@@ -89,8 +90,8 @@ def groups(agent: Agent, batch: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 @torch.no_grad()
 def moments_of(agent: Agent, batch: Mapping[str, Any], target: str = "choice") -> tuple[Tapped, Tensor]:
-    """What the head reads of each of a batch's M Moments, and what of `target` [B, T, ...] belongs to it, [M, ...]: by
-    default what the bot would do there.
+    """What the head reads of each of a batch's M Moments, and their part of `target` [B, T, ...], [M, ...]: by default
+    what the bot would do.
     """
     tap = agent.tap_of(FOLLOW)
     n_tokens = {sense: agent.tokens_of(sense) for part in tap_parts(tap) if (sense := sense_of(part))}
@@ -104,12 +105,12 @@ def moments_of(agent: Agent, batch: Mapping[str, Any], target: str = "choice") -
 
 
 def only(tapped: Tapped, rows: Tensor) -> Tapped:
-    """Of Moments those that `rows` names, by number or as a mask."""
+    """The Moments `rows`, by number or as a mask."""
     return tapped.map(lambda x: x[rows])
 
 
 def together(parts: Sequence[tuple[Tapped, Tensor]]) -> tuple[Tapped, Tensor]:
-    """Moments of several parts as one; pages, which come last, are filled up to the longest."""
+    """Joins Moments of several parts; pages, which come last, are padded to the longest."""
     longest = max(tapped.tokens.shape[1] for tapped, _ in parts)
     tokens = torch.cat([F.pad(tapped.tokens, (0, 0, 0, longest - tapped.tokens.shape[1])) for tapped, _ in parts])
     present = torch.cat([F.pad(tapped.present, (0, longest - tapped.present.shape[1])) for tapped, _ in parts])
@@ -118,7 +119,7 @@ def together(parts: Sequence[tuple[Tapped, Tensor]]) -> tuple[Tapped, Tensor]:
 
 
 def drawn(parts: Sequence[tuple[Tapped, Tensor]], n: int, order: torch.Generator) -> tuple[Tapped, Tensor]:
-    """`n` Moments of all parts, each as likely as any other and none twice; all of them where there are fewer."""
+    """`n` Moments of all parts, drawn uniformly without replacement; all of them if there are fewer."""
     sizes = [len(choice) for _, choice in parts]
     picked = torch.randperm(sum(sizes), generator=order)[:n].sort().values
     found, start = [], 0

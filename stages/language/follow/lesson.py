@@ -1,7 +1,7 @@
-"""Following, as it is taught: BabyAI's bot is imitated, whole episodes, from its view and from what was said.
+"""Batches and loss of following: whole episodes of BabyAI's bot are imitated from the view and the instruction.
 
-In turns with reading and talking the trunk learns along (`stages/language/lessons.py`); by itself (`lesson`) the head
-alone is taught, by what the bot would do where the agent itself has come to (DAgger), so nothing else changes.
+In turns with reading and talking the grown layers learn too (`stages/language/lessons.py`). In the lesson `follow`
+(`lesson`) the head alone learns, also from the agent's own episodes, labelled by the bot (DAgger).
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from stages.language.parts import BOARD, FOLLOW, TEXT
 
 NAME = "follow"
 ROOMS = ("BabyAI-GoToRedBallGrey-v0", "BabyAI-GoToLocal-v0", "BabyAI-PickupLoc-v0")
-"""In the first one the instruction is always the same; in the others a thing is told by kind and colour, and in the
-last one by where it lay at the beginning too.
+"""In the first one the instruction is always the same. In the others it names a thing by kind and colour, in the last
+one also by its place at the beginning.
 """
 ROOM = ROOMS[0]
 POOL = {"tiny": 64}
 POOL_ELSE = 8_000
-"""Demonstrations of each room that lessons draw from; with episodes of its own it is taught by less than 10,000."""
+"""Demonstrations of each room that lessons draw from; with the agent's own episodes that is less than 10,000."""
 STRAY = 0.1
-"""How often the bot's hand slips."""
+"""The share of the bot's actions that are replaced by random turns or steps."""
 LONGEST = 32
-"""Ticks of an episode that are learned from; the bot takes six on average, 20 at most."""
+"""Ticks of an episode that are learned from, at most; the bot takes six on average, and at most 20."""
 OWN, IMITATES = 0.2, 0.4
-"""The share of rows in which the agent itself acts, and of the lesson before it does."""
+"""The share of rows in which the agent itself acts, and the share of the lesson before that begins."""
 STEPS = {"tiny": 24, "nursery": 300, "child": 1200, "adult": 3000}
 ROWS, LEARNING_RATE, MINUTES = 36, 2e-3, 6.0
 
 
 def lesson(context: Context) -> Lesson:
-    """To follow, by DAgger, in all rooms; what the page and the view are made of stays as earlier lessons left it."""
+    """The lesson as data: following by DAgger in all rooms. Trunk and encoders stay as earlier lessons left them."""
     return gradient_lesson(
         context, NAME, loss, dagger_batch, steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE, minutes=MINUTES,
         trains=trained, control_trains=trained, learner=FollowLearner, skills=(NAME,), rehearsal_every=0,
@@ -58,7 +58,7 @@ def trained(agent: Agent) -> tuple[str, ...]:
 
 
 def lesson_batch(context: Context, update: int, rows: int, rooms: Sequence[str] = ROOMS) -> dict[str, Any]:
-    """`rows` episodes of the rooms' pools, each room in turn, as right as those are (`as_well`), padded to one
+    """`rows` episodes of the rooms' pools, each room in turn, varied by symmetries (`as_well`) and padded to one
     length.
     """
     rng = numpy_rng(context.seed, NAME, "symmetries", update)
@@ -66,7 +66,7 @@ def lesson_batch(context: Context, update: int, rows: int, rooms: Sequence[str] 
 
 
 def dagger_batch(agent: Agent, context: Context, update: int, rows: int, steps: int) -> dict[str, Any]:
-    """A batch of the lesson: once the first of it is over, the agent acts in some of the episodes."""
+    """A batch of the lesson; after the share IMITATES of it the agent acts in some of the episodes."""
     return mixed_batch(agent, context, update, rows, OWN if update >= IMITATES * steps else 0.0)
 
 
@@ -79,12 +79,13 @@ def mixed_batch(
     rooms: Sequence[str] = ROOMS,
     plain: bool = False,
 ) -> dict[str, Any]:
-    """`rows` episodes, of which the share `own` are the agent's, as it is now, with what the bot would have done.
+    """`rows` episodes, of which the share `own` are those of the agent as it is now, labelled by the bot.
 
-    All of the agent's are in one room, so that they go side by side; it is another one in the next batch.
+    The agent's episodes of a batch are all in one kind of room, so that they can be stepped together; the next batch
+    has another kind.
 
     Args:
-        plain: episodes as they were; by default as right ones (`as_well`).
+        plain: whether episodes stay as they are; by default they are varied by symmetries (`as_well`).
     """
     rng = numpy_rng(context.seed, NAME, "symmetries", update)
     acts = round(own * rows)
@@ -101,12 +102,12 @@ def _shown(context: Context, update: int, rows: int, rooms: Sequence[str]) -> li
 
 
 def pool_seeds(seed: int, number: int) -> np.ndarray:
-    """Of which rooms a pool's demonstration of that number is: the first one where the bot does not fail, int64 [8]."""
+    """Seeds of a pool's demonstration of that number, int64 [8]; the first with which the bot succeeds counts."""
     return lesson_seeds(8, seed, NAME, number)
 
 
 def _of_pool(room: str, seed: int, number: int) -> Demonstration:
-    """The pool's demonstration of that number: where the bot fails in a room, that of the next seed."""
+    """The pool's demonstration of that number; if the bot fails in a room, that of the next seed."""
     for room_seed in pool_seeds(seed, number).tolist():
         if found := _kept(room, room_seed):
             return found
@@ -119,7 +120,7 @@ def _kept(room: str, room_seed: int) -> Demonstration | None:
 
 
 def episodes(shown: list[Demonstration], longest: int = LONGEST) -> dict[str, Any]:
-    """Demonstrations as a Batch, with `choice` int64 [B, T]; none has more than the first `longest` ticks."""
+    """Demonstrations as a Batch, with `choice` int64 [B, T]; each is cut to its first `longest` ticks."""
     lengths = torch.tensor([min(longest, len(one.choice)) for one in shown])
     rows, ticks = len(shown), int(lengths.max())
     valid = torch.arange(ticks)[None] < lengths[:, None]
@@ -144,7 +145,7 @@ def episodes(shown: list[Demonstration], longest: int = LONGEST) -> dict[str, An
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy against what the bot would do, and how often that is the likeliest."""
+    """Cross-entropy against what the bot would do, and how often that is the likeliest action."""
     nats, right = [], []
     moments = batch["valid"].sum()
     for part in groups(agent, batch):

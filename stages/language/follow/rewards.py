@@ -1,9 +1,8 @@
-"""Following by reward: what the agent did in an episode of its own becomes likelier where that earned more than its
-other episodes in such rooms did, and less likely where it earned less.
+"""Following by reward: the agent's actions become likelier if its episode earned more than its other episodes in such
+rooms, and less likely if it earned less.
 
-The policy gradient with the mean of a group as its baseline (Williams, 1992, "REINFORCE"; Shao et al., 2024, "GRPO"),
-its steps held to the policy that acted by PPO's clipped ratio. The room's own reward is all that is told; no bot is
-asked. The head that follows learns, on a trunk that stays as it is.
+The policy gradient with a group's mean as its baseline (Williams, 1992, "REINFORCE"; Shao et al., 2024, "GRPO"), with
+PPO's clipped ratio. It uses the room's own reward alone and no bot. The head `follow` learns on a frozen trunk.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from stages.language.parts import BOARD, CHOOSE, FOLLOW
 TICKS = 64
 """After which BabyAI's small rooms end an episode."""
 DISCOUNT = 0.97
-"""Of what is earned, for each tick that it is waited for."""
+"""Discount of the reward for each tick until it comes."""
 PASSES, MOMENTS, CLIP, ENTROPY = 2, 96, 0.2, 0.003
 
 
 def lived(name: str, seeds: np.ndarray, policy: Policy, ticks: int = TICKS) -> list[Demonstration]:
-    """Episodes in which `policy` acts, to their ends: what was done stands as `choice` too, for nobody tells better."""
+    """Whole episodes in which `policy` acts; `choice` is what was done, as there is no teacher."""
     rooms = Instructed([room(name) for _ in seeds], seeds)
     n = rooms.num_envs
     boards, done, earned, over = [rooms.observe()[BOARD]], list[np.ndarray](), np.zeros(n), np.zeros(n, bool)
@@ -55,11 +54,11 @@ def lived(name: str, seeds: np.ndarray, policy: Policy, ticks: int = TICKS) -> l
 
 
 def rewarded_batch(agent: Agent, context: Context, update: int, rows: int, name: str) -> dict[str, Any]:
-    """`rows` episodes that the agent lives through in the room `name` as it is at this update, its choices drawn.
+    """`rows` episodes of the agent as it is at this update, in the room `name`, with sampled actions.
 
     Returns:
-        A Batch as `episodes` makes it, with `lived` float32 [B, T, 2]: what was done, and its advantage; and `earned`
-        float [B, 1].
+        A Batch as `episodes` makes it, with `lived` float32 [B, T, 2], actions and their advantages, and `earned` float
+        [B, 1].
     """
     seeds = lesson_seeds(rows, context.seed, NAME, "rewards", name, update)
     generator = torch_generator(context.seed, NAME, "rewards", name, update, device=agent.device)
@@ -81,8 +80,8 @@ def rewarded_batch(agent: Agent, context: Context, update: int, rows: int, name:
 
 
 class RewardLearner(GradientLearner):
-    """Learns batches of `rewarded_batch` by the clipped policy gradient. Told are the share of episodes that earned
-    anything (`done as told`) and the entropy of the choices.
+    """Learns batches of `rewarded_batch` by the clipped policy gradient. Its scalars have the share of episodes with a
+    reward (`done as told`) and the entropy of the actions.
     """
 
     def update(self, batch: Any, step: int) -> Scalars:

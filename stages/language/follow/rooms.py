@@ -1,7 +1,7 @@
-"""BabyAI's rooms with what is said in them, and their bot as a teacher.
+"""BabyAI's rooms with their instructions, and their bot as a teacher.
 
-An instruction stands before the agent's eyes all the time, a page of text in every tick. The bot sees the whole room
-(Chevalier-Boisvert et al., 2019, section 3.4).
+The instruction is a page of text in every tick. The bot sees the whole room (Chevalier-Boisvert et al., 2019, section
+3.4).
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ BROKEN = (
 )
 """Rooms in which the bot does not work (MiniGrid's own tests leave them out)."""
 BOT_LOST = (AssertionError, ValueError, AttributeError, TypeError, IndexError, KeyError)
-"""What the bot raises where it loses its way: it was written for its own steps."""
+"""What the bot raises when it loses its way, as it was written for its own steps."""
 HIDDEN = " "
-"""A page on which nothing stands."""
+"""An empty page."""
 LONGEST = 240
 """Ticks after which the bot has failed, as in MiniGrid's tests of it."""
 
 
 class Instructed:
-    """N rooms side by side, with what is said as the sense `text`.
+    """N rooms that are stepped together, with their instructions as the sense `text`.
 
     Args:
         worlds: of `devmind.worlds.minigrid.room`; seeds: of their episodes.
-        said: by row, what stands there in place of the room's own instruction, as where an exam hides it.
+        said: by row, a text in place of the room's own instruction, as when an exam hides it.
 
     Raises:
         DevmindError: an instruction has a word that was never taught.
@@ -62,13 +62,13 @@ class Instructed:
         return self.rooms.num_envs
 
     def observe(self) -> dict[str, Any]:
-        """What is seen and heard now."""
+        """The senses now."""
         return {**self.rooms.observe(), TEXT: self.instructions}
 
     def step(
         self, actions: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Act in the rooms whose episodes go on."""
+        """Act in the rooms whose episodes still go on."""
         senses, *rest = self.rooms.step(actions)
         return {**senses, TEXT: self.instructions}, *rest  # type: ignore[return-value]
 
@@ -78,9 +78,9 @@ class Demonstration:
     """One episode of the bot.
 
     Attributes:
-        board: int8 [T + 1, 13, 7, 7], the last one what the end led to; choice: what the bot would do, int64 [T]; done:
-            what was done, int64 [T].
-        instruction: what was said; reward: what the end earned.
+        board: int8 [T + 1, 13, 7, 7], the last one after the end; choice: what the bot would do, int64 [T]; done: what
+            was done, int64 [T].
+        instruction: the room's; reward: of the end.
     """
 
     board: np.ndarray
@@ -95,7 +95,7 @@ def room_of_bot(name: str) -> GymWorld:
     """A room in which this process's bot gives its demonstrations, one after another.
 
     Raises:
-        WorldError: there is no such room, it is none of BabyAI's, or the bot does not work in it.
+        WorldError: there is no such room, it is not one of BabyAI's, or the bot does not work in it.
     """
     if name in BROKEN:
         raise WorldError(f"BabyAI's bot does not work in '{name}' (MiniGrid's own tests say so); choose another room.")
@@ -111,11 +111,11 @@ def room_of_bot(name: str) -> GymWorld:
 
 
 def demonstrate(name: str, seed: int, stray: float = 0.0) -> Demonstration | None:
-    """The bot's episode in the room `name`; None where it does not come to the end.
+    """The bot's episode in the room `name`; None if it does not succeed.
 
     Args:
-        stray: how often its hand slips to a turn or a step, so that whoever imitates it meets what mistakes lead to
-            (DART: Laskey et al., 2017); what it would have done is told all the same.
+        stray: how often its action is replaced by a random turn or step, so that imitators see where mistakes lead
+            (DART: Laskey et al., 2017); `choice` has the bot's intended actions all the same.
 
     Raises:
         WorldError: as `room_of_bot`.
@@ -150,7 +150,7 @@ class Bot:
     """BabyAI's bot in one room, from the episode's beginning on.
 
     Attributes:
-        done: what was done last, where that may be something else than it said; None before the first step.
+        done: the last action, which may differ from what the bot said; None before the first step.
     """
 
     def __init__(self, world: GymWorld) -> None:
@@ -160,18 +160,18 @@ class Bot:
         self.done: int | None = None
 
     def choose(self) -> int:
-        """What to do next."""
+        """The bot's next action."""
         action = self.bot.replan(None if self.done is None else self.bot.mission.unwrapped.actions(self.done))
         return int(action)
 
 
 def following(agent: Agent, **more: Any) -> Actor:
-    """The agent as it does what it is told: a `Policy`. `more` are further arguments of Actor."""
+    """The agent as a `Policy` that follows instructions. `more` are further arguments of Actor."""
     return Actor(agent, effectors=[CHOOSE], standing={CHOOSE: (FOLLOW,)}, **more)
 
 
 def returns(name: str, seeds: np.ndarray, policy: Policy, said: Sequence[str] | None = None) -> np.ndarray:
-    """What each episode earned, float64 [N]: 0 where it did not end as it was told, else more the sooner it did.
+    """The return of each episode, float64 [N]: 0 if the instruction was not carried out, else the more the sooner.
 
     Args:
         said: as for `Instructed`; the room still rewards its own instruction.
@@ -184,12 +184,12 @@ def returns(name: str, seeds: np.ndarray, policy: Policy, said: Sequence[str] | 
 
 
 def succeeded(name: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
-    """Whether each episode ended as it was told, float64 [N] of 0 and 1; an episode ends when the room says so."""
+    """Whether each instruction was carried out, float64 [N] of 0 and 1; the room says when an episode ends."""
     return (returns(name, seeds, policy) > 0).astype(np.float64)
 
 
 def missions(name: str, seeds: np.ndarray) -> list[str]:
-    """What is said in each of the rooms that the seeds begin."""
+    """The instruction of the room of each seed."""
     world, told = room(name), []
     for seed in seeds.tolist():
         world.reset(seed=seed)

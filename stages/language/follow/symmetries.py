@@ -1,8 +1,8 @@
-"""What may be changed in an episode without changing what is right: colours and kinds of things trade places, in the
-view and in what is said alike, and left trades places with right.
+"""Changes of an episode that keep it correct: colours and kinds of things are permuted, in the view and in the
+instruction alike, and left and right are exchanged.
 
-BabyAI's bot knows nothing of colours, and goes to any thing alike, so each of these is an episode that it could have
-given; who imitates them cannot learn by heart which thing is meant in a room, and has to look for what was said.
+BabyAI's bot treats all colours and things alike, so it could have given each of these episodes. An agent that imitates
+them cannot learn by heart which thing is meant in a room, and has to look for what the instruction names.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from stages.language.follow.rooms import Demonstration
 COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 """In the order of MiniGrid's numbers."""
 KINDS = {"key": 5, "ball": 6, "box": 7}
-"""Kinds of things that are carried about, by their words, and MiniGrid's number of each."""
+"""Kinds of things that can be carried, by their words, with MiniGrid's number of each."""
 _SIDES = {"left": "right", "right": "left"}
 
 
 def as_well(shown: Demonstration, rng: np.random.Generator) -> Demonstration:
-    """Another episode that is as right as `shown`: things are recoloured and of other kinds, and half are mirrored."""
+    """An episode as correct as `shown`, with permuted colours and kinds; half of the episodes are mirrored."""
     shown = renamed(shown, rng.permutation(len(COLOURS)), rng.permutation(len(KINDS)))
     return mirrored(shown) if rng.random() < 0.5 else shown
 
 
 def renamed(shown: Demonstration, colours: np.ndarray, kinds: np.ndarray) -> Demonstration:
-    """Things of colour `c` get the colour `colours[c]`, of kind `k` (among KINDS) the kind `kinds[k]`; walls, and what
-    cannot be carried, stay.
+    """Things of colour `c` get the colour `colours[c]`, and of kind `k` (among KINDS) the kind `kinds[k]`; walls and
+    things that cannot be carried stay.
     """
     board, planes = shown.board.copy(), list(KINDS.values())
     things = shown.board[:, planes].any(1)
@@ -41,7 +41,7 @@ def renamed(shown: Demonstration, colours: np.ndarray, kinds: np.ndarray) -> Dem
 
 
 def mirrored(shown: Demonstration) -> Demonstration:
-    """Left is right: in the view, in what is said, in what the bot would do and in what was done."""
+    """Left and right exchanged in the view, the instruction, what the bot would do and what was done."""
     turned = np.arange(max(LEFT, RIGHT, int(shown.choice.max(initial=0)), int(shown.done.max(initial=0))) + 1)
     turned[[LEFT, RIGHT]] = RIGHT, LEFT
     return replace(

@@ -1,1 +1,1 @@
-"""Grammar: what may be said, from what may not."""
+"""The skill `grammar`: telling correct sentences from wrong ones."""

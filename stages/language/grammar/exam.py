@@ -1,4 +1,4 @@
-"""The skill `grammar`: which of two pages is the likelier one, where they differ in one fault of grammar."""
+"""The skill `grammar`: of two pages that differ in one fault of grammar, the right one has to be the likelier."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ EACH = 56
 """Pairs of each kind of fault."""
 TOGETHER = 32
 ORDERS = (5, 9, 13)
-"""Of the floors' grams."""
+"""Lengths of the baselines' n-grams."""
 SAME_NATS = 1e-6
-"""Pages whose costs are no further apart cost the same: who adds them up in another order is no wiser."""
+"""Costs that differ by no more are equal: the order of a sum must not decide."""
 
 Telling = Callable[[list[str]], np.ndarray]
 """Nats float64 [N] of N pages."""
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """One value a pair: 1 where what is right is told with fewer nats, 0.5 where both are told with as many."""
+    """One value a pair: 1 if the right pages cost fewer nats, 0.5 if both cost the same."""
     each = context.episodes(EACH if level != "glimpse" else max(1, EACH // 5))
     asked = pairs(context, each)
     values, full = judged(asked, lambda texts: nats(agent, texts)), level == "full"
@@ -62,18 +62,18 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def pairs(context: Context, each: int) -> list[Pair]:
-    """The exam's minimal pairs, so many of each kind of fault, in turn."""
+    """The exam's minimal pairs, `each` of every kind of fault, in turn."""
     return [pair(kind, EXAM_SEEDS_FROM + context.seed, number) for number in range(each) for kind in KINDS_OF_FAULTS]
 
 
 def texts_of(asked: Sequence[Pair]) -> list[str]:
-    """All pages of each pair, one behind the other."""
+    """All pages of each pair, joined."""
     return ["".join((*one.right, *one.wrong)) for one in asked]
 
 
 def judged(asked: Sequence[Pair], told: Telling) -> np.ndarray:
-    """Of each pair 1 where what is right costs less, 0.5 where both cost the same, float64 [N]; where a pair has two
-    pages of either sort, it is what these cost together.
+    """For each pair 1 if the right pages cost less, 0.5 if both cost the same, else 0, float64 [N]. The pages of each
+    sort are summed.
     """
     begins = np.cumsum([0, *(len(one.right) for one in asked[:-1])])
     right, wrong = (
@@ -84,17 +84,17 @@ def judged(asked: Sequence[Pair], told: Telling) -> np.ndarray:
 
 
 def nats(agent: Agent, texts: list[str]) -> np.ndarray:
-    """What each page costs an agent to be told."""
+    """The cost of each page to an agent, in nats."""
     groups = [of_pages(texts[start : start + TOGETHER]) for start in range(0, len(texts), TOGETHER)]
     return np.concatenate([nats_of(agent, group).double().cpu().numpy() for group in groups])
 
 
 def grams(context: Context, order: int) -> Telling:
-    """What each page costs who counted grams in all that the caregiver says in lessons."""
+    """The cost of each page by n-grams counted in the caregiver's sentences of lessons."""
     model = WittenBell(as_bytes(caregiver(context).taught).astype(np.int64), 256, order)
 
     def told(texts: list[str]) -> np.ndarray:
-        # Exchanges end in an empty line: that stands before each page here, and nothing of another one.
+        # In her sentences an empty line ends each exchange, so one stands before each page here.
         before = "\n\n"
         return np.array([model.nats(as_bytes(before + text).astype(np.int64))[len(before) :].sum() for text in texts])
 
@@ -102,7 +102,7 @@ def grams(context: Context, order: int) -> Telling:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Those of the exam's pairs of which a right page was said in lessons word for word: int64, at best none."""
+    """The exam's pairs of which a right page was read in lessons word for word: int64, at best none."""
     asked = pairs(context, EACH)
     said = caregiver(context).taught
     every = identities({"text": texts_of(asked)})
@@ -116,5 +116,5 @@ def _mistakes(asked: Sequence[Pair], values: np.ndarray) -> tuple[Exhibit, ...]:
 
 
 def _last(pages: Sequence[str]) -> str:
-    """The lines that pages end in."""
+    """The last lines of pages."""
     return " with ".join(f"'{page.splitlines()[-1]}'" for page in pages)

@@ -1,14 +1,14 @@
-"""Grammar, as it is taught beside reading: what she says is told from the same with a thing told twice.
+"""Grammar, as it is taught beside reading: minimal pairs whose wrong pages describe a thing twice.
 
-Of nine kinds of faults her sentences alone teach eight. That no thing is told twice they do not: one of eighteen pairs
-less, each time, is hardly missed. So a few minimal pairs of that kind go along with what is read, about pairs of colour
-and noun that lessons speak of, none of the exam's. Each has two right pages and two wrong ones, in which both names
-trade places, as in the exam: what is learned is that the right ones together are the likelier,
+Reading her sentences teaches eight of nine kinds of faults. It does not teach that no thing is described twice: each
+time one of eighteen pairs less is possible, which hardly shows. So a few minimal pairs of this kind, about taught pairs
+of colour and noun, are added to batches of reading. As in the exam, each has two right and two wrong pages, in which
+both names trade places. The loss makes the right ones together the likelier,
 
     softplus(nats of the right pages - nats of the wrong ones),
 
-the loss of a pair of which one is preferred (Bradley and Terry, 1952), beside the nats of what is right, which is read
-like any other page. What a name costs by itself stands on either side, and is not pushed at.
+as for a preferred one of two (Bradley and Terry, 1952), beside the nats of the right pages, which are read like any
+other page. The cost of a name by itself is on both sides and cancels.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from stages.language.read.corpus import as_bytes
 from stages.language.read.pages import padded, page_batch, telling, telling_pieces
 
 PREFERRING = 0.2
-"""Weight of preferring what is right beside the nats a byte of what is read: its gradient is three to twenty-five times
-as large where nothing of it is learned yet."""
+"""Weight of the preference beside the nats a byte of reading. Its gradient is three to twenty-five times as large
+before anything of it is learned."""
 FILLS = b"\n"
-"""Behind a page's end; as each byte is told from those before it, nothing before changes by it."""
+"""Padding behind a page. Each byte is predicted from those before it, so padding changes nothing before it."""
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` minimal pairs, of four pages each: two that are right, and two that are wrong."""
+    """`rows` minimal pairs of four pages each, two right and two wrong ones."""
     named = ("lesson", context.seed % EXAM_SEEDS_FROM, update)
     return of_pairs([pair(TWICE, *named, row, of=TAUGHT) for row in range(rows)])
 
 
 def of_pairs(asked: list[Pair]) -> dict[str, Any]:
-    """The pages of pairs as a Batch, right ones of a pair before its wrong ones, with `length` int64 [N]: bytes."""
+    """The pages of pairs as a Batch, a pair's right pages before its wrong ones, with `length` int64 [N] in bytes."""
     return of_pages([page for one in asked for page in (*one.right, *one.wrong)])
 
 
 def of_pages(texts: list[str]) -> dict[str, Any]:
-    """Pages of any length as a Batch, filled up to the longest, with `length` int64 [N]: the bytes of each."""
+    """Pages of any length as a Batch, padded to the longest, with `length` int64 [N] in bytes."""
     rows = [as_bytes(text) for text in texts]
     longest = -(-max(map(len, rows)) // 8) * 8
     full = np.stack([np.frombuffer(bytes(row).ljust(longest, FILLS), np.uint8) for row in rows])
@@ -57,7 +57,7 @@ def of_pages(texts: list[str]) -> dict[str, Any]:
 
 
 def nats_of(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
-    """What each page of a Batch of `of_pages` costs to be told, float32 [N]."""
+    """The cost in nats of each page of a Batch of `of_pages`, float32 [N]."""
     encoder, length = reader(agent), batch["length"]
     if encoder.pieces is not None:
         rows = zip(batch["pieces"].flatten(1).tolist(), length.tolist(), strict=True)
@@ -70,7 +70,7 @@ def nats_of(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a byte of right pages, and how far they are from being the likelier ones."""
+    """Nats a byte of the right pages, and the preference loss of right over wrong ones."""
     right, wrong = nats_of(agent, batch).unflatten(0, (-1, 2, 2)).unbind(1)
     told = right.sum() / batch["length"].unflatten(0, (-1, 2, 2))[:, 0].sum()
     behind = (right - wrong).sum(1)

@@ -1,12 +1,12 @@
-"""Minimal pairs of the caregiver's grammar: two pages that differ in one place, of which one could be hers.
+"""Minimal pairs of the caregiver's grammar: two pages that differ in one place, only one of which could be hers.
 
-Both tell the same scene, whose pairs of a colour and a noun were never spoken of, and end in one line more. In the
-first kinds a word of it is wrong by what stands beside it. In the last three it is wrong for what was said before a
-name that nobody ever said, or a line and more before, which no counting of characters reaches.
+Both describe the same scene of held-out pairs of colour and noun and end in one more line. In the first kinds a word of
+it does not fit the words beside it. In the last three it does not fit what stands before a name that nobody ever said,
+or a line and more before, which n-grams do not reach.
 
-Where a thing is told twice the pages end in different names, and what a name costs by itself must not decide. So such
-a pair is two of them, in which both names trade places: each name ends a right page and a wrong one, and each of the
-beginnings stands in both, as where one word is compared behind two prefixes (BLiMP: Warstadt et al., 2020).
+If a thing is described twice, the pages end in different names, and the cost of a name by itself must not decide. So
+such a pair has two right and two wrong pages, in which both names trade places: each name ends a right page and a wrong
+one, behind either beginning, as where one word is compared behind two prefixes (BLiMP: Warstadt et al., 2020).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from stages.language.caregiver.scene import Pair as Words
 
 @dataclass(frozen=True)
 class Pair:
-    """Pages that are right, the same with one fault each, and which kind of fault it is.
+    """Right pages, the same pages with one fault each, and the kind of fault.
 
     Attributes:
-        right, wrong: one page each; where a thing is told twice two each, which are judged by what they cost together.
+        right, wrong: one page each; if a thing is described twice, two each, which are judged by their summed cost.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Pair:
 
 
 Lines = tuple[str, str]
-"""A line that is right, and the same with one fault."""
+"""A right line, and the same with one fault."""
 
 
 def _article(scene: Scene, choices: Choices) -> Lines:
@@ -84,7 +84,7 @@ def _answer_to_whether(scene: Scene, choices: Choices) -> Lines:
 
 
 def _told_twice(scene: Scene, told: list[str], last: str, choices: Choices) -> Pair:
-    """What is told last, and in its place what was told before; and the same with both names in each other's place."""
+    """The last line, and in its place a thing described before; and the same with both names exchanged."""
     others = [a(thing.name) for thing in scene.things if thing.name not in last]
     name = next(a(thing.name) for thing in scene.things if thing.name in last)
     other = choices.of(others)
@@ -93,12 +93,12 @@ def _told_twice(scene: Scene, told: list[str], last: str, choices: Choices) -> P
 
 
 def _traded(page: str, name: str, other: str) -> str:
-    """A page with two names in each other's place."""
+    """A page with two names exchanged."""
     return other.join(part.replace(other, name) for part in page.split(name))
 
 
 def _truth(scene: Scene, choices: Choices) -> Lines:
-    """An answer of the right kind that is not true of the scene."""
+    """A true answer, and one of the same kind that is not true of the scene."""
     question, answer = choices.of(choices.of([ask for ask in ASKED if ask(scene)])(scene))
     others = [one for kind in KINDS if answer in kind for one in kind if one != answer]
     return f"{question} {answer}", f"{question} {choices.of(others)}"
@@ -106,7 +106,7 @@ def _truth(scene: Scene, choices: Choices) -> Lines:
 
 ASKED = (grammar.colours, grammar.places, grammar.presences, grammar.placements, grammar.numbers)
 KINDS = tuple(tuple(f"{one}." for one in each) for each in (COLOURS, AT, ("yes", "no"), COUNTS))
-"""Answers by what is asked for."""
+"""Answers by kind of question."""
 FAULTS: Mapping[str, Callable[[Scene, Choices], Lines]] = {
     "article": _article,
     "word order": _order,
@@ -119,12 +119,12 @@ FAULTS: Mapping[str, Callable[[Scene, Choices], Lines]] = {
 }
 TWICE, TRUTH = "told twice", "answer is true"
 KINDS_OF_FAULTS = (*FAULTS, TWICE)
-"""The faults of grammar; an untrue answer is none of them."""
+"""The faults of grammar. An untrue answer is not among them."""
 
 
 def pair(kind: str, *names: int | str, of: Sequence[Words] = HELD_OUT) -> Pair:
-    """The minimal pair of a kind of fault about a scene named by `names`, of nothing but the colours and nouns `of`: in
-    exams those that are held out.
+    """The minimal pair with a kind of fault about a scene named by `names`, with things of the pairs `of` alone: in
+    exams the held-out ones.
     """
     choices = Choices(numpy_rng("minimal pair", kind, *names))
     scene = drawn(choices.rng, of)
@@ -141,7 +141,7 @@ def _page(lines: list[str]) -> str:
 
 
 def _begun(lines: Lines, choices: Choices) -> Lines:
-    """With the words that show something before them, where they name something to be shown."""
+    """With the words that show a thing in front, if the lines begin with its name."""
     if lines[0].startswith(("a ", "an ")):
         show = choices.of(SHOWS)
         return f"{show} {lines[0]}", f"{show} {lines[1]}"

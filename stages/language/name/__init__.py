@@ -1,1 +1,1 @@
-"""To name: from words to a picture, and back."""
+"""The skill `name`: from words to a picture, and back."""

@@ -1,4 +1,4 @@
-"""The skill `name`: pairs of a colour and a noun that no lesson showed, called by their name and found by it."""
+"""The skill `name`: held-out pairs of a colour and a noun, named in writing and found by their name."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ SAY, FIND = "name/say", "name/find"
 GATE = Gate([Threshold(SAY, 0.90), Threshold(FIND, 0.90)])
 EPISODES = 500
 EXAMPLES = 800
-"""Lesson scenes, of four things each, from which the floors' rules are fitted."""
+"""Lesson scenes of four things each, on which the baselines are fitted."""
 UNNAMED = "where is that?"
-"""What is asked in the row of those who do not hear what is meant."""
+"""The question of the row in which the name is left out."""
 OF_CELL = "calibration error of the cell pointed at"
 LONGEST = 24
 """Bytes of an answer: the longest name has 18."""
@@ -41,7 +41,7 @@ NOTE = "six pairs of colour and noun that no lesson showed, each beside one of i
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Say: what the thing looked at is called, by a written answer. Find: which of four is named, by pointing."""
+    """Say: the name of the thing looked at, in writing. Find: the named one of four things, by pointing."""
     n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
     full = level == "full"
     seeds = exam_seeds(n, context.seed, "name")
@@ -73,13 +73,13 @@ def shown_in_lessons(context: Context, n: int) -> np.ndarray:
 
 
 def says(agent: Agent, sight: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """What the agent writes behind "what is that?", up to a full stop, and how sure it is of it."""
+    """What the agent writes behind "what is that?", up to a full stop, and its confidence, float64 [N]."""
     return sure_answers(agent, {SIGHT: sight, TEXT: [WHAT] * len(sight)}, LONGEST)
 
 
 def finds(agent: Agent, shown: Scenes, questions: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Which thing lies nearest to the cell pointed at when asked where what is meant is, int64 [N], and the probability
-    of that cell, float64 [N].
+    """The thing nearest to the cell pointed at when asked where the meant one is, int64 [N], and the probability of
+    that cell, float64 [N].
     """
     asked = [where(name) for name in shown.names] if questions is None else list(questions)
     actor = Actor(agent, len(asked), effectors=(), heads=(POINT,))
@@ -90,13 +90,13 @@ def finds(agent: Agent, shown: Scenes, questions: Sequence[str] | None = None) -
 
 
 def nearest(cell: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """Which of the things with boxes [N, K, 4] lies with its middle nearest to the middle of a cell int64 [N]."""
+    """Which of the things with boxes [N, K, 4] has its centre nearest to the centre of a cell int64 [N]."""
     point = (np.stack([cell % SIDE, cell // SIDE], 1) + 0.5) * (SIGHT_SIZE / SIDE)
     return np.linalg.norm(centres(boxes) - point[:, None], axis=-1).argmin(1)
 
 
 def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray, unseen: list[str]) -> dict[str, dict[str, float]]:
-    """Each of the two words by itself, and names by who sees nothing; things found by who was not told which."""
+    """Rows: each of the two words, names without a picture, and things found without a name."""
     words = [[*text.strip().rstrip(".").split(), "", "", ""][1:3] for text in said]
     wanted = [name.split() for name in looked_at.names]
     share = lambda at: float(np.mean([one[at] == other[at] for one, other in zip(words, wanted, strict=True)]))  # noqa: E731
@@ -108,10 +108,10 @@ def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray, unseen: list[st
 
 
 def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dict[str, float]]:
-    """Rules on raw pixels, which are told where each thing is.
+    """Baselines on raw pixels, which are told where each thing is.
 
-    A classifier of colours and one of nouns, fitted apart on lessons' scenes; and the name of the nearest picture, or
-    which thing is nearest to one of that colour and one of that noun.
+    A classifier of colours and one of nouns, fitted apart on scenes of lessons; and the name of the nearest picture, or
+    the thing nearest to a known one of that colour and to a known one of that noun.
     """
     n = context.episodes(EXAMPLES)
     known = scenes(context, lesson_seeds(n, context.seed, "name", "floors"), TAUGHT, TAUGHT, np.ones(n, bool))

@@ -1,9 +1,8 @@
-"""Batches of names: "what is that?" of the thing looked at, and "where is the red ball?" among four.
+"""Batches of names: "what is that?" about the thing looked at, and "where is the red ball?" among four things.
 
-Question and picture are one Moment. The first answer is written behind the question by the head that reads and writes;
-the second is given by pointing into the picture, by the cell that fits best to what the readout looks for. What is
-learned in which light is told in `seeing.py`: of a noun that is asked for in light of one colour, with any colour's
-word before it, all things are meant that are called so.
+Question and picture are one Moment. The head `text` writes the first answer behind the question; the head `point` gives
+the second as a cell of the picture. `seeing.py` says which light teaches which word. If a noun is asked for in light of
+one colour, behind the word for any colour, all things with this noun are meant.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from stages.language.seeing import Page, batch_of, named_apart
 COLOUR = "what colour is that?"
 KIND = "is that a ball, a box or a can?"
 APART = 0.5
-"""Of those who are asked what they look at, the share who are asked for the colour or the noun alone."""
+"""Of questions about the thing looked at, the share that ask for the colour or the noun alone."""
 BY_NOUN = 0.5
-"""Of those who are asked where something is, the share who are to go by its noun alone."""
+"""Of questions where a thing is, the share that go by its noun alone."""
 
 
 def answer(name: str) -> str:
@@ -34,7 +33,7 @@ def answer(name: str) -> str:
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` scenes of pairs that are taught: in every second one the child is asked what it looks at, else where."""
+    """`rows` scenes of taught pairs: in every second one the question is what is looked at, else where a thing is."""
     what = np.arange(rows) % 2 == 0
     shown = scenes(context, lesson_seeds(rows, context.seed, "name", update), TAUGHT, TAUGHT, what)
     rng = numpy_rng(context.seed, "name", update)
@@ -53,7 +52,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def _asked_what(rng: np.random.Generator, colour: int, noun: int) -> Page:
-    """What a child is asked about the thing it looks at, and what is written behind it."""
+    """A question about the thing looked at, and the answer behind it."""
     if rng.random() >= APART:
         return named_apart(rng, WHAT, colour, noun)
     if rng.random() < 0.5:

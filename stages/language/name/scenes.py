@@ -1,4 +1,4 @@
-"""Four things in view, drawn so that neither the colour nor the noun alone tells which one is meant."""
+"""Four things in view, such that neither the colour nor the noun alone tells which one is meant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Scenes(Views):
     """N pictures of four things, of which one is meant.
 
     Attributes:
-        target: which is meant, int64 [N]; it is in the middle of the picture where the child looks at it.
+        target: which is meant, int64 [N]; it is in the centre of the picture if the child looks at it.
     """
 
     target: np.ndarray
@@ -43,7 +43,7 @@ def scenes(
     """A scene for each of seeds int64 [N].
 
     Args:
-        meant: pairs of which one is drawn to be meant; others: those that may stand beside it. One beside it has its
+        meant: pairs from which the meant one is drawn; others: pairs that may stand beside it. One of these has its
             colour and one its noun, as far as `others` allow.
         looked_at: bool [N]: the child looks at what is meant, instead of straight ahead.
     """
@@ -54,7 +54,7 @@ def scenes(
 
 
 def _drawn(seed: int, meant: Sequence[Pair], others: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray, np.int64]:
-    """Four different pairs int64 [4, 2], the cells where they stand [4], and which of them is meant, by a seed."""
+    """Four different pairs int64 [4, 2], their cells [4], and which of them is meant, from a seed."""
     rng = numpy_rng("name", seed)
     chosen = [meant[int(rng.integers(len(meant)))]]
     colour, noun = chosen[0]

@@ -1,1 +1,1 @@
-"""Words that were taught once, by one look."""
+"""The skill `new_words`: words that were taught once, with one look."""

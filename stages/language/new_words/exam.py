@@ -1,10 +1,10 @@
-"""The skill `new_words`: a word that was taught once, by one look, is known again among things in view.
+"""The skill `new_words`: a word that was taught once, with one look, is recognised among things in view.
 
-Every life has a memory of its own. Four things are shown, one look each, with a sentence ("this is a zib."), and each
-is kept: the picture, what was said, and the name in it, which is the one that the page of a life would find there.
-Nothing else remains: the question comes to an agent that begins anew. It is asked of all four in view, in another light
-and another place, "what is that?" of the one it looks at, and says the word of the memory it points at; and "where is
-the zib?", and points at a cell.
+Every life has a memory of its own. Four things are shown, one look each, with a sentence ("this is a zib."). The memory
+stores the picture, the sentence, and the name in it, as the page of a life would find it. Nothing else remains: the
+question comes to an agent with a new state. All four things are in view then, in another light and at other places.
+Asked "what is that?" about the one it looks at, the agent says the word of the memory it points at; asked "where is the
+zib?", it points at a cell.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ GATE = Gate([Threshold(SAID, 0.85), Threshold(FOUND, 0.85)])
 EPISODES = 400
 TOGETHER = 50
 EXAMPLES = 500
-"""Lesson scenes, of four things each, from which the floors' classifiers are fitted."""
+"""Lesson scenes of four things each, on which the baselines' classifiers are fitted."""
 LATER_S = 3600.0
-"""How long ago it was taught."""
+"""How long ago the words were taught, in seconds."""
 NOTE = (
     f"{THINGS} words a life, each said once with one look at its thing an hour before; words, and pairs of colour and "
     "form, that no lesson has; another size, texture, light and place"
@@ -47,9 +47,9 @@ NOTE = (
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """One value a life: the word that is said is the thing's own; what lies nearest to the cell pointed at is meant.
+    """One value a life: whether the word is that of the thing; whether the thing nearest to the cell is the one meant.
 
-    An agent that was through this stage before it had the two heads is not asked, which the gate says.
+    An agent without the two heads is not asked, and the gate says so.
     """
     if not answers_by_looks(agent):
         return []
@@ -74,11 +74,11 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 class Asked:
-    """Lives that were taught their words, and are asked.
+    """Lives that were taught their words, to be asked.
 
     Args:
-        memory: whether anything comes to mind.
-        untaught: the thing that is asked for was never shown; of all lives, or of each, bool [N].
+        memory: whether anything is recalled.
+        untaught: whether the thing asked for was never shown, for all lives or for each, bool [N].
     """
 
     def __init__(self, agent: Agent, of: Lives, memory: bool = True, untaught: bool | np.ndarray = False) -> None:
@@ -86,7 +86,7 @@ class Asked:
         self.untaught = np.broadcast_to(untaught, len(of.words))
 
     def said(self) -> np.ndarray:
-        """The word of the memory that each life points at when asked "what is that?", str [N]; "": it fits none."""
+        """The word of the memory that each life points at when asked "what is that?", str [N]; "": no memory fits."""
         return np.array(self.answered([WHAT] * len(self.of.words)).words)
 
     def found(self, questions: Sequence[str] | None = None) -> np.ndarray:
@@ -95,7 +95,7 @@ class Asked:
         return nearest(self.answered(asked).cells, self.of.met.boxes)
 
     def answered(self, questions: Sequence[str]) -> TaughtAnswer:
-        """What each life answers to its question; on the page of a life the same function is asked."""
+        """What each life answers to its question, by the function that the page of a life calls."""
         parts = []
         for rows in np.array_split(np.arange(len(self.of.words)), -(-len(self.of.words) // TOGETHER)):
             recall = self._taught(rows) if self.memory else None
@@ -130,8 +130,8 @@ def joined(parts: Sequence[TaughtAnswer]) -> TaughtAnswer:
 
 
 class Rules:
-    """Floors, which are told where each thing is and which look was which word's: raw pixels that are most alike, and
-    what a classifier of colours and one of forms, fitted apart on lessons' scenes, make of both.
+    """Baselines that are told where each thing is and which look belongs to which word: the most similar raw pixels,
+    and the scores of a classifier of colours and one of forms, fitted apart on scenes of lessons.
     """
 
     def __init__(self, context: Context) -> None:
@@ -140,15 +140,15 @@ class Rules:
         self.cut_outs = CutOuts.of(known)
 
     def said(self, of: Lives) -> dict[str, float]:
-        """The share of lives in which, of the looks, the one that fits best to what is looked at is its own."""
+        """The share of lives in which the look that best fits the thing looked at is its own."""
         return {name: float((fits[:, 0].argmax(1) == of.met.target).mean()) for name, fits in self.fits(of, True)}
 
     def found(self, of: Lives) -> dict[str, float]:
-        """The share of lives in which, of the things in view, the one that fits best to the word's look is meant."""
+        """The share of lives in which the thing in view that best fits the word's look is the one meant."""
         return {name: float((fits[:, 0].argmax(1) == of.met.target).mean()) for name, fits in self.fits(of, False)}
 
     def fits(self, of: Lives, met: bool) -> list[tuple[str, np.ndarray]]:
-        """How well the target's own cut-out (as it is `met`, else as it was taught) fits to each thing's other one."""
+        """How well the target's cut-out (as `met`, else as taught) fits the other cut-out of each thing."""
         rows = np.arange(len(of.words)), of.met.target
         taught, seen = of.looks.crops()[:, 0].reshape(*of.words.shape, -1), of.met.crops()
         one, others = (seen[rows], taught) if met else (taught[rows], seen)
@@ -163,8 +163,8 @@ def _likeness(one: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _said_rows(agent: Agent, of: Lives, sure: np.ndarray, right: np.ndarray) -> dict[str, float]:
-    """What is said when nothing comes to mind, and of what was never shown, of a quarter of the lives; and how far from
-    its shares of right answers it is `sure` of them.
+    """Rows of a quarter of the lives: what is said without memory, and of a thing that was never shown; and the
+    calibration error of all.
     """
     calibration, of = calibration_error(sure, right), of.first(_some(of))
     unknown = Asked(agent, of, untaught=True).said()
@@ -180,7 +180,7 @@ def _some(of: Lives) -> int:
 
 
 def _found_rows(agent: Agent, of: Lives) -> dict[str, float]:
-    """What is found when nothing comes to mind, and without the word; in a quarter of the lives."""
+    """Rows of a quarter of the lives: what is found without memory, and without the word."""
     of = of.first(_some(of))
     share = lambda found: float((found == of.met.target).mean())  # noqa: E731
     return {

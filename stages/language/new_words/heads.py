@@ -1,9 +1,9 @@
-"""Heads that compare what is in view with what memories show: where something is that was shown once, and which memory
-is of the thing that is looked at.
+"""Heads that compare the picture with recalled memories: where a thing is that was shown once, and which memory shows
+the thing looked at.
 
-Both rest on one learned comparison, of what a memory showed (as the trunk has it) with the form and the colour that
-the eye finds in a cell. The readout says which memory is sought, or at which cell it looks; no class of either head
-stands for a word, as with the pointers of Vinyals, Fortunato and Jaitly (2015, "Pointer networks").
+Both learn one comparison, of a memory (as the trunk has it) with the form and the colour that the eye finds in a cell.
+The readout selects the memory that is sought, or the cell that is looked at. No class of either head stands for a word,
+as in pointer networks (Vinyals, Fortunato and Jaitly, 2015).
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from stages.language.eye import COLOUR, FORM, MOST, SIDE, THINGS
 
 
 class Compared(NamedTuple):
-    """Of memories and cells: `fits` [..., R, 64] of each with each; the memories [..., R, D] and which of them are
-    `here`, bool [..., R]; `things` [..., 64], whether each cell holds a thing; the readout [..., 1, D].
+    """The comparison of R memories with 64 cells.
+
+    Attributes:
+        fits: scores [..., R, 64]; memories: [..., R, D]; here: which of them exist, bool [..., R].
+        things: logits [..., 64] of each cell holding a thing; readout: [..., 1, D].
     """
 
     fits: Tensor
@@ -33,7 +36,7 @@ class Compared(NamedTuple):
 
 
 class ComparingHead(Head):
-    """Taps (the sense of `DetailEncoder`, "trunk:recalled", "trunk"). The eye is not taught by it."""
+    """Taps (the sense of `DetailEncoder`, "trunk:recalled", "trunk"). The eye gets no gradient from it."""
 
     def __init__(self, inlet: Inlet) -> None:
         super().__init__(inlet)
@@ -45,7 +48,7 @@ class ComparingHead(Head):
         return torch.cat((tapped.maps[FORM], tapped.maps[COLOUR]), -3).flatten(-2).detach()
 
     def compare(self, tapped: Tapped) -> Compared:
-        """How well each memory fits to each cell."""
+        """How well each memory fits each cell."""
         memories, readout = tapped.tokens[..., MOST:-1, :], tapped.tokens[..., -1:, :]
         codes = self.codes(tapped)
         things = tapped.maps[THINGS].flatten(-3).detach()
@@ -54,8 +57,8 @@ class ComparingHead(Head):
 
 
 class SoughtHead(ComparingHead):
-    """Which cell holds what the memory shows that is sought: `Categorical` [..., 64]. Without any memory it is one of
-    those that hold a thing.
+    """Which cell holds the thing of the memory that is sought: `Categorical` [..., 64]. Without any memory it is one of
+    the cells that hold a thing.
     """
 
     def __init__(self, inlet: Inlet) -> None:
@@ -70,19 +73,19 @@ class SoughtHead(ComparingHead):
 
 
 class RecognisedHead(ComparingHead):
-    """Which of R memories is of what is looked at, or none: `Categorical` [..., R + 1], the last of which is none."""
+    """Which of R memories shows the thing looked at, or none: `Categorical` [..., R + 1], the last of which is none."""
 
     def __init__(self, inlet: Inlet) -> None:
         super().__init__(inlet)
         self.looks, self.none = nn.Linear(inlet.width, SIDE**2), nn.Linear(inlet.width, 1)
-        # Who begins looks at the middle: the gaze is there.
+        # An untaught head looks at the centre, where the gaze is.
         away = torch.arange(SIDE) - (SIDE - 1) / 2
         with torch.no_grad():
             self.looks.bias.copy_(-(away[:, None] ** 2 + away**2).flatten() / 2)
 
     def forward(self, tapped: Tapped) -> Categorical:
         found = self.compare(tapped)
-        # What is looked at lies where the middle cells meet, none of which is as sure as that of another thing may be.
+        # The thing looked at lies where the central cells meet, so another thing's cell may have a higher logit.
         at = (self.looks(found.readout)[..., 0, :] + F.logsigmoid(found.things)).softmax(-1)
         fits = (found.fits * at[..., None, :]).sum(-1)
         fits = fits.masked_fill(~found.here, torch.finfo(fits.dtype).min)

@@ -1,14 +1,14 @@
-"""The lesson `new_words`: to use a memory of one look at a thing, and of the word that was said with it.
+"""The lesson `new_words`: using a memory of one look at a thing, and of the word that was said with it.
 
-What is learned is no word, since in every life the words are others: it is to compare what is looked at with what
-comes to mind, and point at the memory that fits ("what is that?", the head `recognised`: its word is what is said); and
-to look for what was seen when a word was taught, and point at it in the picture ("where is the zib?", the head
-`sought`). Of some that are looked at nothing was taught, and then no memory fits.
+No word is learned, since every life has other words. The head `recognised` learns to compare the thing looked at with
+recalled memories and to point at the one that fits ("what is that?" is answered by its word); if the thing was never
+shown, none fits. The head `sought` learns to find in the picture what was seen when a word was taught ("where is the
+zib?").
 
-What comes to mind is what `devmind.acting.recall` would bring: what a name in the question stands for first, then what
-looks most alike. The two heads learn, and nothing else: what they read of a memory passed through the trunk as it is,
-so a trunk that lets tokens through serves as well. Each batch goes through the trunk once, and the heads take several
-small steps on what came of it and of those before it: a pass of the trunk costs as much as fifty of the heads' steps.
+Memories are recalled in the order of `devmind.acting.recall`: first those of a name in the question, then those that
+look most alike. Only the two heads learn. The trunk passes memories on as they are, so a trunk that lets tokens through
+serves as well. Each batch goes through the trunk once, and the heads take several small steps on its features and those
+of batches before: a pass of the trunk costs as much as fifty such steps.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from stages.language.seeing import Page, as_read, batch_of, cells
 NAME = "new_words"
 STEPS = {"tiny": 8, "nursery": 600, "child": 1200, "adult": 2400}
 ROWS, EXAMPLES = 32, 8
-"""Lives of a batch, and batches of lives on which it begins."""
+"""Lives of a batch, and batches for the regression at the beginning."""
 KEPT, AGAIN = 24, 3
-"""Batches that are learned from, the newest ones; and steps of an update behind the first, each on one of them."""
+"""The newest batches, which are kept to learn from; and further steps of an update, each on one of these."""
 LIKE_UNTIL = 0.5
-"""From this share of the lesson on, what the head `sought` makes of a memory need not be what the eye finds."""
+"""From this share of the lesson on, `sought` need no longer predict from a memory what the eye finds."""
 STRANGE = 0.35
-"""Of those who are asked what they look at, the share to whom it was never shown before."""
+"""Of questions about the thing looked at, the share in which it was never shown."""
 YOUNGEST_S, OLDEST_S = 3.0, 1e6
 _NAMED = 10.0
-"""More than any likeness: what is named comes first."""
+"""Exceeds any similarity, so that memories of a named word come first."""
 
 
 def lesson(context: Context) -> Lesson:
@@ -59,7 +59,7 @@ def lesson(context: Context) -> Lesson:
         rows = context.rows(_rate(context)[0])
         return Batches(lambda update: lesson_batch(context, update, rows), steps, prefetch=True)
 
-    # It trains two heads that nothing else has a part in, so there is nothing to rehearse.
+    # It trains two heads that nothing else uses, so there is nothing to rehearse.
     return Lesson(
         NAME, ComparingLearner, make_batches, STEPS[context.config.size], 2.5, rehearsal_every=0, skills=(NAME,),
         control=ComparingLearner,
@@ -67,12 +67,12 @@ def lesson(context: Context) -> Lesson:
 
 
 class ComparingLearner(GradientLearner):
-    """Begins with a comparison in closed form: `looked` of both heads is the ridge regression, on memories of lessons,
-    of what the eye finds in their pictures on what the trunk makes of them. Found step by step it took longer than all
-    that is learned behind it.
+    """Begins in closed form: the layer `looked` of both heads is a ridge regression, on memories of lessons, from the
+    trunk's features of a memory to what the eye finds in its picture. Learned by gradient steps, this took longer than
+    everything after it.
 
     Attributes:
-        kept: what the heads read of the newest batches (`read`).
+        kept: features of the newest batches (`read`).
     """
 
     def __init__(self, agent: Agent, context: Context) -> None:
@@ -81,15 +81,13 @@ class ComparingLearner(GradientLearner):
         self.kept: list[dict[str, Any]] = []
 
     def begin(self, step: int) -> None:
-        """A lesson that goes on where it was stopped, or in another round, has begun already."""
+        """Fit the regression, unless the lesson resumes or is taught again."""
         if step == 0 and not self.again:
             start_by_regression(self.agent, self.context)
         super().begin(step)
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """A step on a new batch, which is what is told, and AGAIN steps on batches that are kept; which, follows from
-        the step.
-        """
+        """A step on a new batch, which gives the scalars, and AGAIN steps on kept batches, drawn by the step."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
@@ -102,18 +100,18 @@ class ComparingLearner(GradientLearner):
         return {"loss": value.detach(), **scalars}
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's state, and what is kept."""
+        """The optimizer's state and the kept features."""
         return super().state_dict() | {"kept": list(self.kept)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with those."""
+        """Restore these."""
         super().load_state_dict(state)
         self.kept = [to_device(one, self.agent.device) for one in state["kept"]]
 
 
 @torch.no_grad()
 def start_by_regression(agent: Agent, context: Context) -> None:
-    """Fit `looked` of both heads on EXAMPLES batches of lives that no step shows."""
+    """Fit `looked` of both heads on EXAMPLES batches of lives that no update has."""
     made, shown = [], []
     for number in range(1 if context.config.size == "tiny" else EXAMPLES):
         batch = lesson_batch(context, -1 - number, _rate(context)[0])
@@ -131,7 +129,7 @@ def start_by_regression(agent: Agent, context: Context) -> None:
 
 
 def _rate(context: Context) -> tuple[int, float]:
-    """Rows of a batch and learning rate, which the configuration may change."""
+    """Rows of a batch and the learning rate; the configuration may change both."""
     return context.changed(NAME, TINY_ROWS if context.config.size == "tiny" else ROWS, 1e-3)
 
 
@@ -141,16 +139,16 @@ def trained(agent: Agent) -> tuple[str, ...]:
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` lives of pairs that are taught: in every second one the child is asked what it looks at, else where.
+    """`rows` lives of taught pairs: in every second one the question is what is looked at, else where a thing is.
 
     Args:
-        update: of the lesson; below 0 lives that no update shows.
+        update: of the lesson; below 0 lives that no update has.
 
     Returns:
-        As `batch_of`, and `recalled` with all THINGS memories of each life; `shown` int64 [N, THINGS]: the cell in
-        which each memory has its thing; `named` and `unknown` bool [N, THINGS]: which of them the question names, and
-        which was never shown; `copied` int64 [N]: the one that is looked at, RECALLED_BUDGET where none is of it, -1
-        where that is not asked.
+        As `batch_of`, and `recalled` with all THINGS memories of each life; `shown` int64 [N, THINGS]: the cell with
+        the thing in each memory; `named` and `unknown` bool [N, THINGS]: the memory that the question names, and the
+        one that was never shown; `copied` int64 [N]: the memory of the thing looked at, RECALLED_BUDGET if there is
+        none, -1 if that is not asked.
     """
     what = np.arange(rows) % 2 == 0
     part: tuple[int | str, ...] = ("begins", -update) if update < 0 else (update,)
@@ -172,7 +170,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def memories(of: Lives, age_s: np.ndarray) -> dict[str, Any]:
-    """What each life keeps of its things, as what was recalled comes in a Batch: [N, 1, THINGS, ...]."""
+    """What each life stores of its things, as recalled memories of a Batch: [N, 1, THINGS, ...]."""
     rows, things = of.words.shape
     said = [encode_text(teaching(word)) for word in of.words.reshape(-1).tolist()]
     text = np.stack([np.pad(each, (0, max(map(len, said)) - len(each))) for each in said]).reshape(rows, things, -1)
@@ -203,12 +201,12 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 @torch.no_grad()
 def read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
-    """What both heads read of each of N lives, which no lesson of theirs changes, and what is right there.
+    """The features that both heads read of each of N lives, which the lesson does not change, and the targets.
 
     Returns:
         `tokens` [N, K, D], `present` bool [N, K] and `maps` of the heads' tap; `memories` [N, THINGS, D] and which of
         them are `here`, bool [N, THINGS]; `shown` [N, THINGS, C] and `place` int64 [N] of `brought_back`; `asked` bool
-        [N]: whether a memory is to be pointed at; `pointed` [N, 64] as in the batch.
+        [N]: whether to point at a memory; `pointed` [N, 64] as in the batch.
     """
     batch = as_read(agent, batch)
     recalled, place, shown = brought_back(agent, batch)
@@ -222,18 +220,18 @@ def read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
         "memories": seen.of_senses[RECALLED].tokens[:, 0], "here": recalled["valid"][:, 0], "shown": shown,
         "place": place, "asked": batch["copied"] >= 0, "pointed": batch["pointed"][:, 0],
     }  # fmt: skip
-    # As they come back from a checkpoint: products of other strides are rounded otherwise.
+    # Contiguous, as after a checkpoint: products of other strides are rounded differently.
     return map_tensors(found, lambda x: x.contiguous())
 
 
 def loss_of(agent: Agent, lives: Mapping[str, Any], like: float = 1.0) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of the memory that is pointed at, where that is asked, and of the cell, where that is; and how far
-    what the heads make of each memory is from what the eye finds in its picture.
+    """Cross-entropy of the memory or of the cell pointed at, as each life asks; and the distance of `looked` of each
+    memory from what the eye finds in its picture.
 
     Args:
         lives: of `read`.
-        like: how much the last counts for the head `sought`: it may find better by what tells things apart than by
-            what they look like, and is not asked whether it knows them.
+        like: the weight of this distance for the head `sought`, which may find things better by what tells them apart
+            than by what they look like, and never has to say that a thing is unknown.
     """
     sought: Any = agent.head(SOUGHT)
     recognised: Any = agent.head(RECOGNISED)
@@ -260,14 +258,14 @@ def loss_of(agent: Agent, lives: Mapping[str, Any], like: float = 1.0) -> tuple[
 
 
 def _rows(lives: Mapping[str, Any], rows: Tensor) -> Tapped:
-    """What a head reads of those of the lives, bool [N]."""
+    """What a head reads of the lives `rows`, bool [N]."""
     return Tapped(lives["tokens"], lives["present"], lives["maps"]).map(lambda x: x[rows])
 
 
 @torch.no_grad()
 def brought_back(agent: Agent, batch: Mapping[str, Any]) -> tuple[dict[str, Any], Tensor, Tensor]:
-    """The memories of each life in the order in which a memory would bring them back, the place of the one that is to
-    be `copied` among them, int64 [N], and form and colour of what each shows, as the eye has them, [N, THINGS, C].
+    """The memories of each life in the order of recall, the place of the `copied` one among them, int64 [N], and the
+    eye's codes of form and colour of what each shows, [N, THINGS, C].
     """
     recalled, seen = batch["recalled"], batch["senses"][SIGHT]
     ask, kept = (agent.key(agent.encode_senses({SIGHT: x})[SIGHT]) for x in (seen, recalled["senses"][SIGHT][:, 0]))

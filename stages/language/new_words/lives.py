@@ -1,8 +1,8 @@
-"""Lives in which things get invented names: each is shown once with its word, and met again among the others.
+"""Lives in which things get invented names: each is shown once with its word, and later met again among the others.
 
-What a word means is a kind of thing, a colour and a form; the one that is met again has another size and texture, and
-lies elsewhere, in another light. Of each life's four things one has the colour of the one that is asked for and one its
-form, and all four have a word, so neither tells by itself which word it is.
+A word means a colour and a form. The thing that is met again has another size, texture, place and light. Of the other
+three things of a life, one has the colour of the thing asked for and one its form, and all four have a word. So neither
+colour nor form alone tells the word.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from stages.language.name.scenes import THINGS, Scenes, scenes
 
 SYLLABLES = tuple(before + vowel + behind for before in "bdfgjkmnprstvwz" for vowel in "aeiou" for behind in "bdgkmnpt")
 LONGEST_WORD = 2
-"""Syllables of an invented word: one or two."""
+"""Syllables of an invented word, at most."""
 KEPT_WORDS = 4
-"""One of so many invented words is kept for exams: no lesson says it."""
+"""One of so many invented words is kept for exams; no lesson says it."""
 BRIGHT, TINT = (0.7, 1.2), (0.92, 1.08)
-"""How much brighter a picture of another light is, and its red, green and blue by themselves."""
+"""Ranges of the factors of another light: of brightness, and of red, green and blue each."""
 
 
 @dataclass
@@ -36,9 +36,9 @@ class Lives:
     """N lives of four things.
 
     Attributes:
-        looks: one look at each thing, alone; N * THINGS of them, life by life.
-        words: what each is called, str [N, THINGS].
-        met: all of them in view, another time; `met.target` is the one that is asked for.
+        looks: one look at each thing alone; N * THINGS of them, life by life.
+        words: the word of each, str [N, THINGS].
+        met: all of them in view, later; `met.target` is the one that is asked for.
     """
 
     looks: Views
@@ -61,7 +61,7 @@ class Lives:
         return Lives(self.looks.rows(n * self.words.shape[1]), self.words[:n], met)
 
     def episodes(self) -> np.ndarray:
-        """Which lives these are, int64 [N]: by what was seen."""
+        """Names of these lives by what was seen, int64 [N]."""
         return identities({"taught": self.taught, "met": self.met.sight})
 
 
@@ -77,8 +77,8 @@ def lives(
 
     Args:
         meant, others: as in `scenes`.
-        looked_at: bool [N]: the child looks at the thing that is asked for, instead of straight ahead.
-        exam: words of exams, which no lesson says; otherwise words of lessons, which are in no exam.
+        looked_at: bool [N]: whether the child looks at the thing asked for, instead of straight ahead.
+        exam: whether words are those of exams, which no lesson says, or those of lessons, which no exam has.
     """
     met = scenes(context, seeds, meant, others, looked_at)
     rngs = [numpy_rng("taught once", seed) for seed in seeds.tolist()]
@@ -97,7 +97,7 @@ def in_another_light(sight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def invented(rng: np.random.Generator, count: int, exam: bool) -> list[str]:
-    """Different words that are no word of the caregiver's."""
+    """Different words that the caregiver does not have."""
     found: dict[str, None] = {}
     while len(found) < count:
         word = "".join(rng.choice(SYLLABLES, int(rng.integers(1, LONGEST_WORD + 1))))

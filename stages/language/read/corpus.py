@@ -1,8 +1,8 @@
-"""What is read: the caregiver's sentences, or texts; and what of it no lesson shows.
+"""The texts that are read, the caregiver's sentences or given ones, and the held-out part of them.
 
-`--text FILE` (the key `text.files`), else `--data DIR` with files `DIR/text/*.txt`, gives texts (UTF-8): of each, the
-last tenth is held out. Without them the child reads what the caregiver says, and is examined on scenes that no lesson
-had. Beside texts some of what the caregiver says is read too.
+`--text FILE` (the key `text.files`), else `--data DIR` with files `DIR/text/*.txt`, gives texts (UTF-8). The last tenth
+of each is held out, and some pages are still the caregiver's. Without texts the agent reads the caregiver's sentences
+and is examined on new scenes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stages.language.caregiver.grammar import talk
 
 CAREGIVER = "the caregiver's sentences"
 SAID = {"tiny": (20_000, 2_000)}
-"""Characters of the caregiver's sentences, to learn from and held out, where they are not these."""
+"""By size, characters of the caregiver's sentences that are taught and held out; SAID_ELSE for all other sizes."""
 SAID_ELSE = (1_000_000, 50_000)
 LEAST = 2_000
 """Characters below which a text teaches nothing and its held-out tenth says nothing."""
@@ -29,12 +29,12 @@ LEAST = 2_000
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text in two parts, none of which is empty.
+    """A text in two parts, neither of which is empty.
 
     Attributes:
-        source: what it is; sha256: of both parts, with where they are split.
+        source: a name; sha256: of both parts and their split.
         taught, held_out: texts.
-        ceiling: nats a character below which nobody comes, and what that is.
+        ceiling: the best possible nats a character; ceiling_is: whose that is.
     """
 
     source: str
@@ -45,12 +45,12 @@ class Corpus:
 
     @property
     def sha256(self) -> str:
-        """A hash of the split: of both parts and of where one ends."""
+        """A hash of both parts and of the place of the split."""
         return hashlib.sha256(f"{len(self.taught)}\0{self.taught}{self.held_out}".encode()).hexdigest()
 
 
 def corpus(context: Context) -> Corpus:
-    """What this run reads.
+    """The corpus of this run.
 
     Raises:
         ConfigError: a text is not UTF-8, holds the character number zero, or is too short.
@@ -62,13 +62,13 @@ def corpus(context: Context) -> Corpus:
 
 
 def caregiver(context: Context) -> Corpus:
-    """What the caregiver says in this run, beside texts where it was given some."""
+    """The caregiver's sentences of this run, which are read beside given texts too."""
     return of_caregiver(context.seed, *SAID.get(context.config.size, SAID_ELSE))
 
 
 @lru_cache(maxsize=2)
 def of_caregiver(seed: int, characters: int, held_out: int) -> Corpus:
-    """The caregiver's sentences: one stream of scenes for lessons, another for the exam."""
+    """The caregiver's sentences, with different scenes for lessons and for the exam."""
     taught, _ = talk(characters, "lesson", seed % EXAM_SEEDS_FROM)
     said, nats = talk(held_out, "exam", EXAM_SEEDS_FROM + seed)
     return Corpus(CAREGIVER, taught, said, nats / len(said), "who knows the grammar and hears each scene anew")
@@ -76,7 +76,7 @@ def of_caregiver(seed: int, characters: int, held_out: int) -> Corpus:
 
 @lru_cache(maxsize=2)
 def of_files(files: tuple[Path, ...]) -> Corpus:
-    """Texts one behind the other, the last tenth of each held out."""
+    """Texts joined, with the last tenth of each held out."""
     texts = [read(file) for file in files]
     cuts = [int(len(text) * 0.9) for text in texts]
     return Corpus(

@@ -1,4 +1,4 @@
-"""The skill `read`: nats a character over the held-out part of a text, beside what counting characters reaches."""
+"""The skill `read`: nats a character over the held-out part of a text, beside n-gram baselines."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from stages.language.read.readout import ReadOut
 
 NAME = "read"
 ORDER = 5
-"""Of the floor's grams: the best of 4 to 7 on Shakespeare."""
+"""Length of the baseline's n-grams: the best of 4 to 7 on Shakespeare."""
 BLOCK = 512
 """Characters of one value of the measure."""
 TOGETHER = 64
-"""Pages that are read side by side."""
+"""Pages of a batch."""
 SHAKESPEARE = "6d37aeeec9d9967e"
-"""The split of a text that others have figures for begins with this hash, and has a gate of its own."""
+"""The hash of tinyshakespeare's split begins so. Others have published figures for it, and it has a gate of its own."""
 BOUND, REFERENCE = 1.58, "nanoGPT on this split: 1.886 in its recipe for CPUs, 1.470 in that for GPUs"
 
 
 def gate(context: Context) -> Gate:
-    """Better than the 5-gram; and than what is asked on the text that others have read."""
+    """Better than the 5-gram; on tinyshakespeare also at most BOUND."""
     bound = BOUND if corpus(context).sha256.startswith(SHAKESPEARE) else None
     return Gate([Threshold(NAME, bound, beats_floor=True, lower_is_better=True)])
 
@@ -67,20 +67,20 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def blocks(text: str, n: int) -> list[str]:
-    """What the `n` values are of, in so many characters each."""
+    """The `n` blocks of the text, one for each value."""
     return ["".join(part) for part in np.array_split(np.array(list(text)), n)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Those blocks of the held-out part that stand in the taught one word for word, wherever: int64, at best none."""
+    """The blocks of the held-out part that occur word for word anywhere in the taught part: int64, at best none."""
     text = corpus(context)
     every = blocks(text.held_out, max(1, round(len(text.held_out) / BLOCK)))
     return identities({"text": every})[[block in text.taught for block in every]]
 
 
 def floors(text: Corpus) -> dict[str, float]:
-    """Nats a character of the frequencies of characters and of the Witten-Bell 5-gram, counted on the taught part, and
-    of a linear read-out of the bytes before, fitted there in closed form.
+    """Nats a character of character frequencies and of the Witten-Bell 5-gram, counted on the taught part, and of a
+    linear read-out of the bytes before, fitted there in closed form.
     """
     characters = np.frombuffer(f"{text.taught}{text.held_out}".encode("utf-32-le"), np.uint32)
     alphabet, numbers = np.unique(characters, return_inverse=True)
@@ -94,18 +94,18 @@ def floors(text: Corpus) -> dict[str, float]:
 
 
 def nats_of(agent: Agent, text: str, length: int) -> np.ndarray:
-    """Nats of each character of a text, float64 [N]: those of a token stand at the character with which it begins.
+    """Nats of each character of a text, float64 [N]; those of a token are counted at the character where it begins.
 
-    Their sum is what the text costs, whatever the tokens are: by a vocabulary, cut into pieces as it cuts it, which is
-    never less than all ways to cut it would cost together.
+    Their sum is the cost of the text for any tokenizer. With a vocabulary it is the cost of one segmentation, which is
+    never less than that of all segmentations together.
 
     Args:
-        length: bytes of a page; of pieces there are about as many as so many bytes of the text are.
+        length: bytes of a page; a page of pieces has about as many pieces as make up so many bytes of the text.
     """
     encoder, data = reader(agent), as_bytes(text)
     if encoder.pieces is None:
         fits = min(length, len(data) - len(data) % PATCH)
-        begins = (data & 0xC0) != 0x80  # every other byte of UTF-8 goes on with a character
+        begins = (data & 0xC0) != 0x80  # all other bytes of UTF-8 continue a character
         nats = told(data, fits, lambda pages: telling(agent, page_batch(pages)))
         return np.bincount(np.cumsum(begins) - 1, nats)
     pieces, begins = pieces_of(encoder, text)
@@ -115,7 +115,7 @@ def nats_of(agent: Agent, text: str, length: int) -> np.ndarray:
 
 
 def tokens_of(agent: Agent, text: str) -> str:
-    """How many tokens a text is, said where they are pieces of a vocabulary."""
+    """The number of tokens of a text, in words; '' for bytes."""
     encoder = reader(agent)
     if encoder.pieces is None:
         return ""
@@ -123,16 +123,16 @@ def tokens_of(agent: Agent, text: str) -> str:
 
 
 def told(data: np.ndarray, length: int, telling: Callable[[np.ndarray], torch.Tensor]) -> np.ndarray:
-    """Nats of each token of `data` [N], told from half a page of `length` before it or more, float64 [N].
+    """Nats of each token of `data` [N], predicted from half a page of `length` before it or more, float64 [N].
 
-    At the beginning there is less before.
+    At the beginning of the text there is less before.
 
     Args:
         telling: nats [n, length] of the tokens of pages [n, length].
     """
     half = length // 2
     at = np.arange(0, len(data), half)
-    # The page of a step ends half a page behind the step's beginning, as far as that is within the text.
+    # Each page ends half a page behind the beginning of its step, as far as the text goes.
     opens = np.clip(at - half, 0, len(data) - length)
     groups = np.split(opens, range(TOGETHER, len(opens), TOGETHER))
     pages = [telling(data[group[:, None] + np.arange(length)]) for group in groups]
@@ -142,12 +142,12 @@ def told(data: np.ndarray, length: int, telling: Callable[[np.ndarray], torch.Te
 
 
 def by_block(nats: np.ndarray) -> np.ndarray:
-    """Mean nats of each block of about BLOCK characters, those `nats` float64 [N] are of."""
+    """Mean of `nats` float64 [N] over each block of about BLOCK characters."""
     return np.array([block.mean() for block in np.array_split(nats, max(1, round(len(nats) / BLOCK)))])
 
 
 def _check_unseen(agent: Agent, text: Corpus, group: str) -> None:
-    """Refuse a text of which the agent was taught another part than it would be now."""
+    """Refuse a text of the same name with another split than the agent learned from."""
     source = group.rpartition("#")[0] + "#"
     others = [taught for taught in agent.config.trained_on if taught.startswith(source) and taught != group]
     if others and text.source != CAREGIVER:

@@ -1,5 +1,5 @@
-"""Reading, as it is taught: pages from anywhere in the text, each byte told from those before it; where a run was given
-texts, some pages of each step are the caregiver's.
+"""Batches and loss of reading: pages from anywhere in the text, each byte predicted from those before it. If a run was
+given texts, some pages of each step are still the caregiver's.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from stages.language.read.corpus import as_bytes, caregiver, corpus
 from stages.language.read.pages import LENGTHS, padded, page_batch, telling, telling_pieces
 
 CAREGIVERS = 8
-"""One of so many pages is the caregiver's where there is another text."""
+"""One of so many pages is the caregiver's, if there is another text."""
 
 
 def group(context: Context) -> str:
-    """How the text is listed in the agent's `trained_on`: another split of it would be no exam."""
+    """The text's entry in the agent's `trained_on`, by which the exam refuses another split of it."""
     found = corpus(context)
     return f"text:{found.source}#{found.sha256[:16]}"
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` pages from anywhere in the taught part, at least one of them from what the caregiver says."""
+    """`rows` pages from anywhere in the taught part, at least one of them the caregiver's."""
     rng, length = numpy_rng(context.seed, "read", update), LENGTHS[context.config.size]
     read, said = corpus(context), caregiver(context)
     hers = 0 if read is said else -(-rows // CAREGIVERS)
@@ -44,10 +44,10 @@ def pieces(text: np.ndarray, length: int, rng: np.random.Generator, rows: int) -
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a byte; by pieces of a vocabulary those of a page over its bytes."""
+    """Nats a byte; with a vocabulary, the nats of all pieces over the bytes of the pages."""
     encoder = reader(agent)
     if encoder.pieces is not None:
-        # A page may begin and end in the middle of a character; what is left of that is no text.
+        # A page may begin or end in the middle of a character, which is left out.
         texts = [bytes(row).decode(errors="ignore") for row in batch["pieces"].flatten(1).tolist()]
         pieces = padded([encoder.pieces.encode(text, add_special_tokens=False).ids for text in texts])
         nats = telling_pieces(agent, pieces).sum() / sum(len(text.encode()) for text in texts)

@@ -1,4 +1,4 @@
-"""Floors of reading: how well characters are told by their frequency, and by the four before them.
+"""Baselines of reading: characters predicted by their frequency, and by the four before them.
 
 Witten-Bell smoothing (Witten and Bell, 1991; in the form of Chen and Goodman, 1999, section 2.4): of a context h that
 was followed n(h) times by T(h) different characters,
@@ -33,7 +33,7 @@ class WittenBell:
     Args:
         text: characters as numbers below `size`, int64 [N].
         size: V, how many characters there are.
-        order: the longest gram: a 5-gram tells a character by the four before it; 1 is their frequency.
+        order: the longest gram: a 5-gram predicts a character by the four before it; 1 is character frequency.
     """
 
     def __init__(self, text: np.ndarray, size: int, order: int = 5) -> None:
@@ -45,13 +45,13 @@ class WittenBell:
             of = keys // size
             followed = np.bincount(of, seen, minlength=contexts)
             self.tables.append(_Counts(keys, seen, followed, np.bincount(of, minlength=contexts)))
-            # The gram that ends here is the next character's context.
+            # The gram that ends here is the context of the next character.
             context, contexts = which[:-1], len(keys)
 
     def nats(self, text: np.ndarray) -> np.ndarray:
         """Minus the log of the probability of each character of `text` int64 [N], float64 [N].
 
-        The text's first characters are told by as many as there are before them.
+        The first characters of the text are predicted from as many as there are before them.
         """
         probability = np.full(len(text), 1.0 / self.size)
         context = np.zeros(len(text), np.int64)

@@ -1,7 +1,7 @@
-"""Pages: a part of a text as one Moment, each token told from those before it.
+"""Pages: a part of a text as one Moment, each token predicted from those before it.
 
-A page opens with the token "a page begins" and never says that it ends, because the text goes on behind it. By bytes
-and patches a page is a number of bytes; by pieces of a vocabulary it is those pieces that such a number of bytes is.
+A page opens with the token "a page begins" and has no end token, because the text goes on behind it. For bytes and
+patches a page is a number of bytes; for a vocabulary it is the pieces of about so many bytes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from devmind.errors import ExamError
 from stages.language.parts import TEXT, reader
 
 LENGTHS = {"tiny": 64, "nursery": 256, "child": 480, "adult": 480}
-"""Bytes of a page. Positions that no lesson had are read badly, so exams read pages as long as lessons do."""
+"""Bytes of a page. Positions that no lesson had are read badly, so exams have pages as long as lessons have."""
 
 
 def page_batch(pieces: np.ndarray) -> dict[str, Any]:
-    """Bytes uint8 [N, L] as a Batch of one Moment a row, with `pieces` int64 [N, 1, L] to be told."""
+    """Bytes uint8 [N, L] as a Batch of one Moment a row, with `pieces` int64 [N, 1, L] to be predicted."""
     told = torch.from_numpy(pieces.astype(np.int64))[:, None]
     here = torch.ones(len(pieces), 1, dtype=torch.bool)
     return {"senses": {TEXT: told}, "present": {TEXT: here}, "first": here, "valid": here, "pieces": told}
@@ -34,11 +34,11 @@ def pieces_of(encoder: TextEncoder, text: str) -> tuple[np.ndarray, np.ndarray]:
     """The pieces of a text by an encoder's vocabulary, and the character at which each begins: int64 [K] each.
 
     Raises:
-        ExamError: they are not the text, so what they cost would not be what it costs (a vocabulary without capitals).
+        ExamError: the pieces do not give the text back, so their cost is not its cost (a vocabulary without capitals).
     """
     ids: list[int] = []
     begins: list[int] = []
-    # The library merges a part at a time, so a piece never lies across two: that is one of thousands.
+    # The library merges a part at a time, so no piece lies across two parts; that changes one piece of thousands.
     for at in range(0, len(text), PART):
         found = encoder.pieces.encode(text[at : at + PART], add_special_tokens=False)
         ids += found.ids
@@ -56,7 +56,7 @@ def telling_pieces(agent: Agent, pieces: Tensor) -> Tensor:
     encoder = reader(agent)
     pieces = pieces.to(agent.device)
     opening = torch.full_like(pieces[:, :1], -1 if encoder.begin is None else encoder.begin)
-    # One token fewer is read than told, as nothing is told from the last.
+    # One token fewer is read than predicted, as nothing is predicted from the last.
     read = torch.cat((opening, pieces[:, :-1]), 1)
     here = torch.ones(len(pieces), 1, dtype=torch.bool)
     page: dict[str, Any] = {"senses": {TEXT: read[:, None]}, "present": {TEXT: here}, "first": here, "valid": here}

@@ -1,4 +1,4 @@
-"""A floor of reading: what a linear read-out in closed form tells of the next byte by the bytes before it.
+"""A baseline of reading: the next byte by a linear read-out of the bytes before it, fitted in closed form.
 
 Features are one-hot: the last byte, and each of the last two, three and four together, hashed into buckets (Weinberger
 et al., 2009, "Feature hashing for large scale multitask learning"). Ridge regression on which byte comes next is one
@@ -18,9 +18,9 @@ from scipy.sparse import csr_array
 from scipy.special import log_softmax
 
 ORDERS = (2, 3, 4)
-"""Bytes that are hashed together, beside the last one by itself."""
+"""Numbers of last bytes that are hashed together; the last byte stands by itself too."""
 BUCKETS, BYTES_A_BUCKET = 2048, 64
-"""Of each order, at most; a text has one for so many of its bytes."""
+"""Buckets of each order, at most; a text has one for so many of its bytes."""
 MOST = 1_500_000
 """Bytes of the taught part that are used, its last ones."""
 TOGETHER = 50_000

@@ -1,4 +1,4 @@
-"""To go on with a text: drawn byte by byte, a new page behind every full one."""
+"""Continuing a text, byte by byte, with a new page behind every full one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from stages.language.read.pages import LENGTHS
 
 
 def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None = None) -> Iterator[str]:
-    """What the agent writes behind `text`, piece by piece as it comes, about `most` bytes of it.
+    """What the agent writes behind `text`, piece by piece as it comes, about `most` bytes.
 
-    A page as long as those of lessons is filled; then its second half opens the next one. Of a longer text only what
-    fits on half a page is read.
+    When a page as long as those of lessons is full, its second half opens the next one. Of a longer text only the end
+    is read, as much as fits on half a page.
 
     Args:
         generator: draws the bytes; without, each is the likeliest.
@@ -49,7 +49,7 @@ def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None 
                 most -= len(piece.encode())
                 yield piece
             if len(written) == before:
-                return  # it ended the page at once, and would again
+                return  # the agent ended the page at once, and would again
             continue
         for token in Writer(agent, state, percepts, output, max(1, fits // unit), generator):
             said = bytes(number for number in token.flatten().tolist() if 0 <= number < 256)
@@ -59,8 +59,8 @@ def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None 
 
 
 def _pieces(encoder: TextEncoder, writer: Writer, most: int) -> Iterator[str]:
-    """What is written by pieces of a vocabulary until it is `most` bytes or the page ends; a character that two pieces
-    share comes with the second.
+    """The text written by pieces of a vocabulary, until it has `most` bytes or the page ends; a character that two
+    pieces share comes with the second.
     """
     tokens: list[int] = []
     told = ""

@@ -1,1 +1,1 @@
-"""Many senses at once."""
+"""The lesson `senses`: many senses in one step."""

@@ -1,9 +1,9 @@
-"""The lesson `senses`: many senses in one step, of which whole ones are left out.
+"""The lesson `senses`: many senses in one step, some of them left out.
 
-A thing is looked at and sounds; its overtones follow its form, so "is that a ball, a box or a can?" can be answered by
-who sees it and by who hears it. Of each row both senses are there, or sight alone, or hearing alone; its colour is
-asked only of who sees. In the same step pages of text are read. Each of these four has a loss, and on the trunk a
-gradient, of its own (`devmind.learners.joint`): with every step it is told how large each is and how they go together.
+The agent looks at a thing that sounds. The overtones follow the thing's form, so "is that a ball, a box or a can?" can
+be answered by sight and by hearing. Each row has both senses, sight alone, or hearing alone; colour is asked only with
+sight. The same step reads pages of text. Each of these four parts has its own loss, and its own gradient on the trunk
+(`devmind.learners.joint`), whose norm and cosines with the others are reported with every step.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ STEPS = {"tiny": 6, "nursery": 240, "child": 1200, "adult": 4000}
 ROWS = 32
 BOTH = "both"
 THINGS: Mapping[str, tuple[str, ...]] = {SIGHT: (SIGHT,), SOUND: (SOUND,), BOTH: (SIGHT, SOUND)}
-"""What is sensed of a thing, by the part of a step."""
+"""The senses of a thing, by part of a step."""
 WEIGHTS = {SIGHT: 1.0, SOUND: 1.0, BOTH: 1.0, TEXT: 1.0}
-"""Of each part's loss, as measured (`measured.py`): those that balance the gradients, had they taught better."""
+"""Weights of the losses, as measured (`measured.py`): 1 each, as weights that balance the gradients are not better."""
 LOUDNESS = (0.8, 1.4)
 _PAGES = 1_000_000
-"""Pages from here on are not those of the lesson `read`."""
+"""The number of the first page, so that pages differ from those of the lesson `read`."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Sounding:
 
     Attributes:
         shown: pictures with one thing in the middle.
-        sound: what is heard of it meanwhile, float32 [N, 2, 1600].
+        sound: its sound meanwhile, float32 [N, 2, 1600].
     """
 
     shown: Views
@@ -70,7 +70,7 @@ def lesson(context: Context) -> Lesson:
 
 
 def writing_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
-    """Nats a byte of what is written behind the questions."""
+    """Nats a byte of the answers behind the questions."""
     batch = as_read(agent, batch)
     output: Any = agent.forward(batch, [TEXT])[TEXT]
     nats, right = nats_of(output.logits, batch["written"])
@@ -81,8 +81,8 @@ LOSSES = {SIGHT: writing_loss, SOUND: writing_loss, BOTH: writing_loss, TEXT: re
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """A step: of `rows` three quarters are things, each of which is seen, heard or both as it is drawn, and the others
-    pages of text; a Batch for each part.
+    """A step, with a Batch for each part: three quarters of `rows` are things, each seen, heard or both at random, and
+    the others pages of text.
     """
     pages = max(1, rows // 4)
     rng = numpy_rng(context.seed, NAME, update)
@@ -95,7 +95,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def part_batch(context: Context, update: int, rows: int, part: str) -> dict[str, Any]:
-    """A step of one part alone, as `lesson_batch`: what is taught where one sense comes after the other."""
+    """A step of one part alone, as `lesson_batch`: for teaching one sense after the other."""
     if part == TEXT:
         return {TEXT: read_lesson.lesson_batch(context, _PAGES + update, rows)}
     rng = numpy_rng(context.seed, NAME, update, part)
@@ -104,10 +104,9 @@ def part_batch(context: Context, update: int, rows: int, part: str) -> dict[str,
 
 
 def things(context: Context, seeds: np.ndarray, parts: list[str], rng: np.random.Generator) -> dict[str, Any]:
-    """A thing for each of `seeds`, with a question that what is sensed of it in its part can answer: as `batch_of`,
-    with sound.
+    """A thing for each of `seeds`, with a question that the senses of its part can answer: as `batch_of`, with sound.
 
-    Who sees it is asked for its form, in light of one colour, or its colour; who only hears it for its form.
+    With sight the question asks for the form, in light of one colour, or for the colour; with sound alone for the form.
     """
     of = sounding(context, seeds, TAUGHT)
     pages = []
@@ -123,7 +122,7 @@ def things(context: Context, seeds: np.ndarray, parts: list[str], rng: np.random
 
 
 def sounding(context: Context, seeds: np.ndarray, of: tuple[Pair, ...]) -> Sounding:
-    """A thing of one of the pairs `of` for each of seeds int64 [N], looked at; it sounds all the time."""
+    """For each of seeds int64 [N] a thing of one of the pairs `of`, which is looked at and sounds all the time."""
     rng = [numpy_rng("sounding", seed) for seed in seeds.tolist()]
     pairs = np.array([[of[int(one.integers(len(of)))]] for one in rng])
     cells = np.array([[int(one.integers(CELLS))] for one in rng])
@@ -134,7 +133,7 @@ def sounding(context: Context, seeds: np.ndarray, of: tuple[Pair, ...]) -> Sound
 
 
 def _rows(batch: Mapping[str, Any], rows: np.ndarray, senses: tuple[str, ...]) -> dict[str, Any]:
-    """These rows of a batch of things, with no other senses than those and the page."""
+    """These rows of a batch of things, with these senses and the page alone."""
     at = torch.from_numpy(rows)
     kept = {
         about: {name: value[at] for name, value in batch[about].items() if name in (*senses, TEXT)}

@@ -1,7 +1,7 @@
-"""What was measured of many senses in one step against one sense after the other, and what follows from it.
+"""The measured comparison of many senses in one step with one sense after the other, and what follows from it.
 
-`benchmarks/many_senses.py --write` measures and writes `measured.json`; this judges it, in the lesson's weights and in
-a sentence that the report of every run shows.
+`benchmarks/many_senses.py --write` measures and writes `measured.json`. This module derives the lesson's weights from
+it, and the verdict that the report of every run shows.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TOGETHER, BALANCED, IN_TURN = "together", "balanced", "in turn"
 
 @dataclass(frozen=True)
 class Measured:
-    """Agents that were taught in several ways by equal steps, each seed's from one agent.
+    """Agents that were taught in several ways with equal steps, all agents of a seed from one.
 
     Attributes:
-        agent: of which kind they are, in words; steps: of each way; seeds: of each pair.
-        nats: by way and by what was asked of held-out pairs and pages, nats a byte of the right answer for each seed.
+        agent: their kind, in words; steps: of each way; seeds: of each pair.
+        nats: by way and by question about held-out pairs and pages, nats a byte of the right answer for each seed.
         balancing: by part of a step, the weights that make gradients equally large, mean over seeds.
     """
 
@@ -36,14 +36,14 @@ class Measured:
     balancing: Mapping[str, float]
 
     def of(self, way: str) -> np.ndarray:
-        """Nats a byte, mean over all that was asked, float64 [seeds]."""
+        """Nats a byte, mean over all questions, float64 [seeds]."""
         return np.mean([self.nats[way][asked] for asked in sorted(self.nats[way])], 0)
 
     def fewer(self, way: str, than: str, asked: str | None = None) -> tuple[float, float, float]:
-        """How many nats a byte fewer one way needs than another, paired by seed, with its 95 % interval (Student's t).
+        """How many nats a byte one way needs less than another, paired by seed, with the 95 % interval (Student's t).
 
         Args:
-            asked: of this alone; by default of all.
+            asked: one question alone; by default all.
         """
         one, other = (self.of(each) if asked is None else np.array(self.nats[each][asked]) for each in (way, than))
         apart = other - one
@@ -52,7 +52,7 @@ class Measured:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Of each part's loss: those that balance where they are shown to teach better, else 1."""
+        """Weight of each part's loss: the balancing one if these are shown to teach better, else 1."""
         better = self.fewer(BALANCED, TOGETHER)[1] > 0
         return {part: round(weight, 2) if better else 1.0 for part, weight in self.balancing.items()}
 

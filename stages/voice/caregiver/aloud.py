@@ -14,13 +14,13 @@ from stages.voice.caregiver.speech import levelled, resampled
 
 VOICE, WORDS_A_MINUTE, PITCH = "en-us+f4", 165, 75
 FASTER, HIGHER = 25, 15
-"""Words a minute and pitch, more or less, of who speaks as fast and as high as it does."""
+"""Words a minute and pitch by which the fastest and the highest manner differ from the middle one."""
 SMALL_VOICE = formants.Voice(pitch_hz=230.0, tract=1.15, breath=0.02, seed=0)
 """A short vocal tract and a high pitch, as a child has."""
 
 
 def spoken(text: str) -> np.ndarray:
-    """Sound float32 [1, S] at 16 kHz of words said aloud. It takes a second: ask it in a thread.
+    """Sound float32 [1, S] at 16 kHz of words said aloud. It takes a second, so call it in a thread.
 
     Raises:
         DevmindError: espeak-ng could not be run, or is not installed and the small synthesiser lacks a word.
@@ -42,7 +42,7 @@ def spoken_so(utterances: Sequence[tuple[str, float, float]]) -> list[np.ndarray
     """Words in that voice as sounds float32 [S] each at 16 kHz, their peak at 0.5.
 
     Args:
-        utterances: words with how fast and how high they are said, -1 to 1 each.
+        utterances: (words, pace, pitch), the last two -1 to 1.
     """
     if espeak.installed():
         told = [

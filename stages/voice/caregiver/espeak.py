@@ -1,13 +1,13 @@
 """espeak-ng in a process of its own: utterances come in as JSON, speech goes out as 16-bit samples.
 
-The library keeps state from one utterance to the next (the phase of its flutter, its noise), so an utterance alone does
-not say how it sounds; a list of utterances does, in a process that begins with it. It also keeps a library under the
-GPL-3.0, and its crashes, out of the agent's process.
+The library keeps state from one utterance to the next (the phase of its flutter, its noise), so the sound of an
+utterance depends on those before it. A list of utterances in a new process always sounds the same. The process also
+keeps a library under the GPL-3.0, and its crashes, out of the agent's process.
 
     python -m stages.voice.caregiver.espeak < utterances.json > speech
 
-Each utterance is a list [text, voice, words a minute, pitch 0..99]. For each come its number of samples (int64) and
-these, mono int16 at the rate that came first of all (int64, Hz).
+Each utterance is a list [text, voice, words a minute, pitch 0..99]. The output has the rate first (int64, Hz), and then
+for each utterance the number of samples (int64) and the samples, mono int16.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIMIT_S = 600.0
 
 
 def installed() -> bool:
-    """Whether the package that carries the library is there (the extra `voice`)."""
+    """Whether the package that brings the library (the extra `voice`) is installed."""
     return find_spec("espeakng_loader") is not None
 
 
@@ -75,7 +75,7 @@ class _Library:
         if self.rate_hz <= 0:
             raise RuntimeError(f"espeak_Initialize gave {self.rate_hz}")
         hears = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
-        self.callback = hears(self._hear)  # kept: C calls it as long as the library lives
+        self.callback = hears(self._hear)  # kept, because C calls it as long as the library lives
         self.library.espeak_SetSynthCallback(self.callback)
         self.library.espeak_Synth.argtypes = [
             ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_int, ctypes.c_uint, ctypes.c_uint,

@@ -1,7 +1,8 @@
-"""A small formant synthesiser for the caregiver's few words, where espeak-ng is not installed.
+"""A small formant synthesiser for the caregiver's few words, used if espeak-ng is not installed.
 
-A source (pulses of the glottis, or noise) through three resonators in a row (Klatt 1980, JASA 67, the cascade branch,
-much reduced). It is understood, not pretty; and a voice is a few numbers: pitch, length of the vocal tract, breath.
+A source (pulses of the glottis, or noise) passes through three resonators in a row (Klatt 1980, JASA 67, the cascade
+branch, much reduced). It is understood, but not pretty. A voice is a few numbers: pitch, length of the vocal tract,
+breath.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Voice:
 
     @staticmethod
     def drawn(unseen: bool, rng: np.random.Generator) -> Voice:
-        """One of eight voices of exams, or of sixteen of lessons, none of which is among the others."""
+        """One of eight voices of exams, or of sixteen other voices of lessons."""
         number = 2 * int(rng.integers(8)) + 1 if unseen else 2 * int(rng.integers(16))
         share = number / 32
         return Voice(90 + 150 * share, 0.92 + 0.3 * share, 0.01 + 0.02 * (number % 3), int(rng.integers(2**31)))

@@ -1,7 +1,7 @@
-"""What the caregiver says, and in whose voices: lessons have voices, phrases and words that exams do not have.
+"""What the caregiver says, and in which voices: exams have voices, phrases and words that lessons do not have.
 
-espeak-ng speaks where it is installed (the extra `voice`), with its voices, accents, speeds and pitches; else devmind's
-own small synthesiser.
+espeak-ng speaks if it is installed (the extra `voice`), with its voices, accents, speeds and pitches; else a small
+synthesiser of devmind.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TAUGHT_VOICES = (
     "steph", "travis", "zac", "aunty",
 )  # fmt: skip
 UNSEEN_VOICES = ("m4", "m6", "m8", "Andrea", "Annie", "ian", "norbert", "quincy", "shelby", "paul")
-"""espeak-ng's variants. Those with breath in them are left out: their noise is another one at every start."""
+"""espeak-ng's variants. Breathy ones are left out, because their noise differs at every start."""
 ACCENTS = ("en-us", "en", "en-gb-scotland", "en-gb-x-rp")
 
 
@@ -43,7 +43,7 @@ def phrases() -> list[tuple[str, int, str, str]]:
 
 
 def is_held_out(number: int, colour: str, noun: str) -> bool:
-    """Whether a phrase is left for exams: 24 of 120, each word of which stands in others that are taught."""
+    """Whether a phrase is left for exams: 24 of 120, each word of which is in other phrases that are taught."""
     return (number + 2 * COLOURS.index(colour) + 3 * NOUNS.index(noun)) % 5 == 0
 
 
@@ -52,11 +52,11 @@ UNSEEN_PHRASES = tuple(phrase for phrase, n, colour, noun in phrases() if is_hel
 WORDS = (*DIGITS, *COLOURS, *NOUNS, *MANY.values())
 """Every word that is taught by itself and in phrases."""
 NAMES = (*NOUNS, "cup", "key", "book", "dog")
-"""What she names while it is shown."""
+"""Things that she names while she shows them."""
 NAMING = ("this is a {}", "that is a {}", "it is a {}")
 """How she says it."""
 NAMING_WORDS = ("this", "that", "it", "is", "a", "cup", "key", "book", "dog")
-"""Words of such sentences that stand in no phrase."""
+"""Words of such sentences that are in no phrase."""
 
 
 def naming_sentences(held_out: bool) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ SPOKEN = (
     "touch", "take", "roll", "find", "go", "key", "door", "square", "grey", "purple", "pick", "put", "open", "next",
     "here", "see", "what", "where",
 )  # fmt: skip
-"""Fifty words that are said aloud: those, and others of what the caregiver writes."""
+"""Fifty words that are said aloud: WORDS, and others that the caregiver writes."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Bank:
     """Utterances.
 
     Attributes:
-        texts: [N]; voices: [N], whose each is, by name; speaker: who made them all.
+        texts: [N]; voices: [N], their names; speaker: the synthesiser.
         waves: float32 [S] each at 16 kHz, their peak at 0.5.
     """
 
@@ -100,7 +100,7 @@ class Bank:
 
 
 def speaker() -> str:
-    """Who lends the caregiver a voice on this machine."""
+    """The synthesiser of the caregiver's voices on this machine."""
     return "espeak-ng" if espeak.installed() else "devmind's formant synthesiser"
 
 

@@ -1,1 +1,1 @@
-"""The skill echo: to repeat what was heard, by the codec alone."""
+"""The skill `echo`: repeating what was heard, by the codec alone."""

@@ -1,7 +1,7 @@
-"""The exam of echo: words that no lesson spoke, in voices never met, are repeated by the codec alone.
+"""The exam of `echo`: words that no lesson spoke, in new voices, are repeated by the codec alone.
 
-Whether a repetition is understood is said by a recogniser that knows recordings as they were, of the same words and
-other takes; it never heard a codec, and the agent never hears it.
+A recogniser judges whether a repetition is understood. It is fitted on original recordings of the same words in other
+takes, never on a codec's output, and the agent never learns from it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ GATE = Gate([
 ])  # fmt: skip
 WORDS_ASKED, DIGITS_ASKED = 200, 400
 JUDGED_BY = 800
-"""Originals of the new words that the recogniser is fitted on."""
+"""Originals of the new words on which the recogniser is fitted."""
 DB = 20.0
-"""Decibels in one of log-mel as it is here."""
+"""Decibels in one unit of log-mel."""
 ORIGINAL, PHASES = "the originals", "log-mel as it was, and Griffin-Lim"
 HELD, LINEAR = "each Moment's first frame, held", "principal components, as many bits"
 COPIED = "the frame before, again"
@@ -55,16 +55,16 @@ UNIT = "repetitions understood"
 PAUSE_SAMPLES = 3_200
 """Between an original and its echo, in the report."""
 Others = Mapping[str, Callable[[Tensor], Tensor]]
-"""By name, who else repeats: sound [N, T x 1600] to log-mel [N, F, 64]."""
+"""Baselines by name: sound [N, T x 1600] to log-mel [N, F, 64]."""
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """N sounds and what became of them.
+    """N sounds and their repetitions.
 
     Attributes:
         mel: what was heard, [N, F, 64]; frames: how many of the F count, [N].
-        by: by who repeated them, log-mel [N, F, 64].
+        by: log-mel [N, F, 64] of the repetitions, by name of the agent or baseline.
     """
 
     mel: Tensor
@@ -72,21 +72,21 @@ class Repeated:
     by: Mapping[str, Tensor]
 
     def sounds(self, name: str) -> list[np.ndarray]:
-        """Each as sound float32 [S], as `name` repeats it."""
+        """The repetitions by `name`, as sounds float32 [S]."""
         parts = [sound_of(some) for some in self.by[name].split(50)]
         whole = torch.cat(parts).numpy()
         samples = self.frames.numpy() * (TICK_SAMPLES // FRAMES)
         return [wave[:n] for wave, n in zip(whole, samples, strict=True)]
 
     def error_db(self, name: str) -> np.ndarray:
-        """Mean distance of log-mel of each, float64 [N]."""
+        """Mean distance in log-mel of each repetition by `name`, in dB, float64 [N]."""
         far = (self.by[name] - self.mel).abs().mean(-1)
         counts = torch.arange(far.shape[1]) < self.frames[:, None]
         return (DB * (far * counts).sum(1) / self.frames).double().numpy()
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Digits of speakers never met, where there are recordings; the caregiver's new words; how far log-mel is off."""
+    """Digits of speakers never met, if there are recordings; the caregiver's new words; and the error in log-mel."""
     full = level == "full"
     others: dict[str, Callable[[Tensor], Tensor]] = {}
     if full:
@@ -105,19 +105,19 @@ def heard_by(agent: Agent, sound: Tensor) -> Tensor:
 
 
 def repeated(agent: Agent, sound: Tensor) -> tuple[Tensor, Tensor]:
-    """What was heard and what is said again, through the effector's whole numbers: log-mel [N, F, 64] each."""
+    """What was heard and its repetition through the effector's whole numbers: log-mel [N, F, 64] each."""
     output: Any = agent(as_batch(sound), [CODEC])[CODEC]
     return output.mel.flatten(1, 2), decode(agent, levels_of(output.mode())).flatten(1, 2)
 
 
 def held(mel: Tensor) -> Tensor:
-    """The first frame of each Moment for all of it."""
+    """Log-mel with the first frame of each Moment held for the whole Moment."""
     return mel[:, ::FRAMES].repeat_interleave(FRAMES, 1)
 
 
 @dataclass(frozen=True)
 class Linear:
-    """A codec of twenty lines: principal components of pairs of frames, rounded to as many levels as the agent's."""
+    """A linear codec: principal components of pairs of frames, rounded to as many levels as the agent's."""
 
     mean: Tensor
     axes: Tensor
@@ -132,7 +132,7 @@ class Linear:
         return Linear(mean, axes[:SIZE], sizes[:SIZE] / len(pairs) ** 0.5)
 
     def __call__(self, mel: Tensor) -> Tensor:
-        levels = torch.tensor(sorted(LEVELS * (SIZE // len(LEVELS)), reverse=True))  # most for what varies most
+        levels = torch.tensor(sorted(LEVELS * (SIZE // len(LEVELS)), reverse=True))  # most levels for what varies most
         half = (levels - 1) / 2
         step = 2.0 * self.scale / half
         pairs = mel.unflatten(1, (-1, 2)).flatten(2)
@@ -141,7 +141,7 @@ class Linear:
 
 
 def _lesson_mel(context: Context) -> Tensor:
-    """Log-mel [N, F, 64] of up to 300 utterances of lessons, as they were."""
+    """Log-mel [N, F, 64] of up to 300 utterances of lessons, not varied."""
     sound, _ = in_a_row(utterances(context).waves[:300])
     return frames(torch.cat((torch.zeros(len(sound), TICK_SAMPLES), sound), 1))[:, BEFORE:]
 
@@ -160,7 +160,7 @@ def _all_of(agent: Agent, waves: Sequence[np.ndarray], others: Others) -> Repeat
 
 
 def _words(agent: Agent, context: Context, level: str, others: Others) -> list[Measure]:
-    """The caregiver's new words, and how far the log-mel of their repetitions is off."""
+    """The caregiver's new words, and the error of their repetitions in log-mel."""
     whole = bank("echo exam", context.seed, context.episodes(WORDS_ASKED), NEW_WORDS, True)
     asked = whole.take(np.arange(context.episodes(WORDS_ASKED, level)))
     known = bank("echo judge", context.seed, max(32, context.episodes(JUDGED_BY)), NEW_WORDS, True)
@@ -182,7 +182,7 @@ def _words(agent: Agent, context: Context, level: str, others: Others) -> list[M
 
 
 def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[Measure]:
-    """Digits of speakers never met. Each half of them is judged by who knows the other half, and all other speakers."""
+    """Digits of speakers never met. Each half is judged by a recogniser of the other half and all other speakers."""
     every = clips(context.data)
     if every is None:
         return []
@@ -190,7 +190,7 @@ def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[
     rows = np.linspace(0, len(unseen.labels) - 1, min(context.episodes(DIGITS_ASKED), len(unseen.labels))).astype(int)
     asked = unseen.take(rows[::5] if level == "glimpse" else rows)
     waves, known = ([spoken(of, row) for row in range(len(of.labels))] for of in (asked, every))
-    # Halves by content, so that a glimpse's are the full exam's.
+    # Halves by content, so that a glimpse has the same halves as the full exam.
     half, half_of_known = heard(waves) % 2, heard(known) % 2
     strange, words = np.isin(every.speakers, list(set(unseen.speakers))), np.array(DIGITS)
     use = [~strange | (half_of_known != side) for side in (0, 1)]
@@ -214,7 +214,7 @@ def _judged(
     named: Callable[[Sequence[np.ndarray]], np.ndarray],
     others: Others,
 ) -> dict[str, Any]:
-    """Of a Measure values (whether each repetition is named rightly), episodes, groups, floors, rows and exhibits."""
+    """Arguments of a Measure: values (is each repetition understood?), episodes, groups, floors, rows, exhibits."""
     said = told.sounds("agent")
     right = named(said) == words
     share = lambda sounds: float((named(sounds) == words).mean())  # noqa: E731
@@ -235,7 +235,7 @@ def _flat_db(told: Repeated) -> float:
 
 
 def stored(context: Context, name: str, judge: Recogniser) -> str:
-    """Keep the recogniser beside the run, and say which it is."""
+    """Save the recogniser in the run's folder, and describe it."""
     judge.save(context.out / "recognisers" / f"{name}.npz")
     return f"judged by ridge on {judge.n} original recordings, SHA-256 {judge.sha256[:12]}"
 
@@ -243,7 +243,7 @@ def stored(context: Context, name: str, judge: Recogniser) -> str:
 def _exhibits(
     waves: Sequence[np.ndarray], said: Sequence[np.ndarray], captions: Sequence[str], right: np.ndarray
 ) -> tuple[Exhibit, ...]:
-    """Two that were understood and three that were not: to be heard one after the other, and seen side by side."""
+    """Two repetitions that were understood and three that were not, behind their originals and with both spectra."""
     pause, shown = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:3]):
         together = wav(np.concatenate((waves[i], pause, said[i])))
@@ -253,5 +253,5 @@ def _exhibits(
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Utterances that lessons show: int64 [about n]."""
+    """Names of utterances of lessons: int64 [about n]."""
     return lesson_utterances(context, n)

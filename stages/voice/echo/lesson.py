@@ -1,6 +1,6 @@
-"""The lesson `codec`: speech as whole numbers and back, in log-mel, of the voices and words of lessons.
+"""The lesson `codec`: speech of lessons as whole numbers and back, in log-mel.
 
-Like `listen` it learns from log-mel that was made once, and needs no trunk.
+Like `listen` it learns from log-mel that is computed once, and needs no trunk.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def lesson(context: Context) -> Lesson:
 
 
 def batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """About `rows` utterances in other voices and rooms: log-mel of Moments and those before, [N, T, 64, 1, 15]."""
+    """About `rows` varied utterances: log-mel of each Moment with the one before, [N, T, 64, 1, 15]."""
     mels, _ = drawn(context, "codec", update, rows)
     mel, _ = disguised(mels, torch_generator(context.seed, "codec", update), gently=True)
     return {"mel": moments_in(mel)}
@@ -50,7 +50,7 @@ def moments_in(mel: Tensor) -> Tensor:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Mean distance in log-mel of what is decoded from what was heard."""
+    """Mean distance in log-mel of the decoded sound from what was heard."""
     mel = batch["mel"].to(agent.device)
     nothing = mel.new_zeros(*mel.shape[:2], TOKENS, agent.config.width)
     output: Any = agent.head(CODEC)(Tapped(nothing, torch.ones_like(nothing[..., 0], dtype=torch.bool), {MEL: mel}))

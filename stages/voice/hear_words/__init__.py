@@ -1,1 +1,1 @@
-"""The skill hear_words: what was said, as words."""
+"""The skill `hear_words`: which words were said."""

@@ -1,4 +1,4 @@
-"""The exam of hear_words: digits of a speaker never met, and the caregiver in voices and phrases of exams alone."""
+"""The exam of `hear_words`: digits of a speaker never met, and the caregiver's phrases in voices of exams alone."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ GATE = Gate([
 ])  # fmt: skip
 UTTERANCES, SENTENCES = 400, 200
 KNOWN_BY = 400
-"""Sentences of lessons that the floor of naming knows."""
+"""Sentences of lessons that the baseline of naming knows."""
 UNTAUGHT = "untaught agent"
 OFF = "trunk off: the arc"
 FRAMES = "frame by frame (CTC)"
-"""The row of an agent that writes what it heard (`hearing.words`)."""
+"""The row of frames, for an agent that writes utterances (`hearing.words`)."""
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Digits where there are recordings; the caregiver's phrases and her sentences that name a thing always."""
+    """The caregiver's phrases and her sentences that name a thing; digits, if there are recordings."""
     fresh = untaught(agent) if level == "full" else None
     measures = [_caregiver(agent, fresh, context, level), _naming(agent, fresh, context, level)]
     every = clips(context.data)
@@ -52,7 +52,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def frames_of(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
-    """What heads make of sounds of any lengths: logits [N, L, W] by head, and how many of the L frames count [N]."""
+    """By head, logits [N, L, W] for sounds of any lengths; and how many of the L frames count, [N]."""
     sound, counts = in_a_row(waves)
     parts: dict[str, list[Tensor]] = {name: [] for name in heads}
     for some in sound.split(50):
@@ -64,7 +64,7 @@ def frames_of(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -
 
 @dataclass(frozen=True)
 class Transcribed:
-    """What was written of N sounds: texts [N], and which of the words that were asked about is likeliest, int64 [N]."""
+    """What was written for N sounds: texts [N], and the likeliest of the given words, int64 [N]."""
 
     texts: list[str]
     likeliest: np.ndarray
@@ -73,10 +73,10 @@ class Transcribed:
 def writing_of(
     agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str], words: Sequence[str] = ()
 ) -> dict[str, Transcribed]:
-    """By head, what is written of sounds of any lengths; nothing of an agent that is not to write.
+    """By head, what is written for sounds of any lengths; empty for an agent without heads that write.
 
     Args:
-        words: of which the likeliest is wanted, behind which nothing more is said.
+        words: single words, of which the likeliest is wanted.
     """
     if not writes(agent):
         return {}
@@ -93,7 +93,7 @@ def writing_of(
 
 
 def untaught(agent: Agent) -> Agent:
-    """An agent of the same parts that has learned nothing."""
+    """An agent with the same parts that has learned nothing."""
     born = copy.deepcopy(agent.config)
     born.seed = derive_seed("untaught", agent.config.seed)
     return Agent(born).eval().to(agent.device)
@@ -139,7 +139,7 @@ def _share(said: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def _digit_floors(every: Clips, unseen: Clips, waves: Sequence[np.ndarray]) -> dict[str, float]:
-    """Rules that know the other speakers."""
+    """Baselines that are fitted on the other speakers."""
     known = every.take(~np.isin(every.speakers, list(set(unseen.speakers))))
     if not len(known.labels):
         return {}
@@ -153,7 +153,7 @@ def _digit_floors(every: Clips, unseen: Clips, waves: Sequence[np.ndarray]) -> d
 
 
 def _heard_digits(unseen: Clips, waves: Sequence[np.ndarray], chosen: np.ndarray) -> tuple[Exhibit, ...]:
-    """Two that were heard rightly and six that were not, to be seen and heard."""
+    """Two digits that were heard rightly and six that were not, with spectra and sound."""
     right, shown = chosen == unseen.labels, list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:6]):
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"
@@ -195,7 +195,7 @@ def _caregiver(agent: Agent, fresh: Agent | None, context: Context, level: str) 
 
 
 def _naming(agent: Agent, fresh: Agent | None, context: Context, level: str) -> Measure:
-    """Sentences such as "this is a cup", of which a part alone was taught, in voices of no lesson."""
+    """Sentences such as "this is a cup", of which lessons had others alone, in voices of no lesson."""
     whole = bank("naming exam", context.seed, context.episodes(SENTENCES), UNSEEN_NAMING, True)
     asked = whole.take(np.arange(context.episodes(SENTENCES, level)))
     found, counts = frames_of(agent, asked.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
@@ -231,25 +231,25 @@ def _rates(said: Sequence[str], meant: Sequence[str]) -> np.ndarray:
 
 
 def _character_errors(said: Sequence[str], meant: Sequence[str]) -> float:
-    """Errors in characters by the number that were meant, of all texts together."""
+    """Edit distances in characters divided by the characters that were meant, over all texts."""
     return sum(errors(a, b) for a, b in zip(said, meant, strict=True)) / max(1, sum(map(len, meant)))
 
 
 def _caregiver_floors(taught: Bank, asked: Bank) -> dict[str, float]:
-    """Rules on whole phrases, which know how one is built: a word of each of three kinds."""
+    """Baselines on whole phrases, which know how a phrase is built: one word of each of three kinds."""
     rows = [row for row, text in enumerate(taught.texts) if " " in text]
     known, shown, met = taught.take(rows), taught.take(rows).waves, time_normalised(asked.waves)
     features = time_normalised(shown)
     near = [known.texts[int(row)] for row in nearest(features, met)]
     words = np.array([text.split() for text in known.texts])
-    # A thing's name in the singular or plural is a word of its own, as it is for the agent.
+    # Singular and plural are two words, as they are for the agent.
     told = np.stack([_told(features, words[:, place], met) for place in range(3)], 1)
     rated = {"nearest phrase": near, "a ridge for each of three words": [" ".join(row) for row in told]}
     return {name: float(_rates(texts, asked.texts).mean()) for name, texts in rated.items()}
 
 
 def _told(features: np.ndarray, words: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """The word that stands at one place of each phrase, by ridge."""
+    """The word at one place of each phrase, by ridge."""
     if len(set(words)) < 2:
         return np.repeat(words[:1], len(asked))
     return fit_ridge_classifier(features, words, penalty=300.0).predict(asked)

@@ -1,4 +1,4 @@
-"""The lesson `words`: the trunk learns to tell words, from what is said and from the arc, which knows them already."""
+"""The lesson `words`: the trunk learns to hear words, from the texts and from the arc, which was taught before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stages.voice.utterances import alike, groups, shares, sources, where
 
 STEPS = {"tiny": 8, "nursery": 1200, "child": 6000, "adult": 20_000}
 BY_ITSELF = 0.5
-"""What missing the words weighs, beside missing what the arc says of each frame."""
+"""Weight of the CTC loss of the texts, beside the cross-entropy with the arc's frames."""
 
 
 def lesson(context: Context) -> Lesson:
@@ -37,19 +37,19 @@ def lesson(context: Context) -> Lesson:
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """About `rows` utterances of one source that are about as long, as sound, in other rooms and voices."""
+    """About `rows` utterances of one source and of similar length, as sound, varied by voice and room."""
     rng, every = numpy_rng(context.seed, "words", update), sources(*where(context))
     waves, texts = every[int(rng.choice(len(every), p=shares(len(every))))]
     index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
-    # A fifth longer than it is, as it may be played that much slower.
+    # A fifth longer, as it may be played that much slower.
     sound, counts = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index])
     made = as_batch(varied(sound, torch_generator(context.seed, "words", update)))
     return made | {"texts": [texts[i] for i in index], "counts": counts}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a word: of what was said, and of what the arc says of each frame, by the head on the trunk; and of what the
-    head on it that writes misses, where there is one.
+    """Nats a word of the head on the trunk, against the texts and against the arc's frames; and those of the head on
+    the trunk that writes, if there is one.
     """
     writes = [WRITTEN] if WRITTEN in agent.heads else []
     outputs: Any = agent(dict(batch), [HEAD, ARC, *writes])

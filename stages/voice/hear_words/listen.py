@@ -1,9 +1,9 @@
 """The lesson `listen`: the ear and the arcs of words learn together, without the trunk.
 
-They learn from log-mel that is made once and disguised anew every time, forty times as fast as from sound through the
-trunk. Where a word stands in a recording nobody says; connectionist temporal classification finds out, but begins
-slowly. So at first each word of a text is also looked for where it would be if all letters took as long (a flat start,
-as hidden Markov models of speech are begun: Young et al., The HTK Book).
+They learn from log-mel that is computed once and varied anew at every use, forty times as fast as from sound through
+the trunk. The texts do not say where their words are; connectionist temporal classification finds out, but begins
+slowly. So at first each word also has a target where it would be if all letters were equally long (a flat start, as for
+hidden Markov models of speech: Young et al., The HTK Book).
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from stages.voice.utterances import alike, groups, shares, sources, where
 STEPS = {"tiny": 8, "nursery": 1800, "child": 8000, "adult": 20_000}
 ALONE = "It trains an ear and an arc of its own, which no later lesson changes."
 GUIDED = 0.4
-"""The share of the steps in which words are also looked for at equal places, less and less."""
+"""The share of the steps with targets of the flat start, whose weight falls to 0."""
 SLOWEST, FASTEST = 0.8, 1.25
 WARP, BEND = 0.08, 0.03
-"""Of the axis of tones: other lengths of the vocal tract, and other proportions."""
+"""Ranges of variation of the frequency axis: the length of the vocal tract, and its proportions."""
 COLOUR = 0.15
-"""Of a room or a microphone, in log-mel, at seven places of the axis of tones."""
+"""Spread of the colour of a room or a microphone, in log-mel, at seven places of the frequency axis."""
 QUIETEST, FAINT, LOUDEST = -2.2, -1.6, -0.8
-"""Log-mel of noise, and of the loudest that is faint."""
+"""Log-mel of noise: the quietest, the loudest of gentle variation, and the loudest."""
 HISS, HUM = 0.3, 0.3
-"""How much louder noise is at some of four places of the axis of tones, and how often its lowest bands hum."""
+"""Spread of the colour of noise at four places of the frequency axis, and how often its lowest bands hum."""
 SILENCE = -2.0
-"""Log-mel of nothing."""
+"""Log-mel of silence."""
 _BEFORE, _AFTER = FRAMES - 1, 2 * FRAMES
 """Frames that are kept before and behind the speech."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Utterances from one place, the shortest first: log-mel [F, 64] each with a Moment before it and two behind."""
+    """Utterances of one source, sorted by length: log-mel [F, 64] each, with a Moment before it and two behind."""
 
     mels: tuple[Tensor, ...]
     texts: tuple[str, ...]
@@ -72,11 +72,11 @@ def lesson(context: Context) -> Lesson:
 
 
 def batch(context: Context, update: int, rows: int, steps: int) -> dict[str, Any]:
-    """About `rows` utterances of one source that are about as long, disguised.
+    """About `rows` utterances of one source and of similar length, varied.
 
     Returns:
-        mel: [N, 6 + 8 T, 64]; texts; spans: where speech begins and ends in tokens, [N, 2]; guided: how much they are
-        to be looked for at equal places, 1 to 0.
+        mel: [N, 6 + 8 T, 64]; texts; spans: where speech begins and ends in tokens, [N, 2]; guided: the weight of the
+        flat start, 1 to 0.
     """
     mels, texts = drawn(context, "listen", update, rows)
     mel, spans = disguised(mels, torch_generator(context.seed, "listen", update))
@@ -85,7 +85,7 @@ def batch(context: Context, update: int, rows: int, steps: int) -> dict[str, Any
 
 
 def drawn(context: Context, lesson: str, update: int, rows: int) -> tuple[list[Tensor], list[str]]:
-    """Log-mel and texts of about `rows` utterances of one source that are about as long: half as many of phrases."""
+    """Log-mel and texts of about `rows` utterances of one source and of similar length; half as many of phrases."""
     rng, every = numpy_rng(context.seed, lesson, update), heard_once(*where(context))
     source = every[int(rng.choice(len(every), p=shares(len(every))))]
     index = alike(rng, len(source.texts), rows if " " not in source.texts[0] else max(2, rows // 2))
@@ -93,11 +93,11 @@ def drawn(context: Context, lesson: str, update: int, rows: int) -> tuple[list[T
 
 
 def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool = False) -> tuple[Tensor, Tensor]:
-    """Log-mel [N, 6 + 8 T, 64] as by other voices in other rooms, and where speech is in it, in tokens [N, 2].
+    """Log-mel [N, 6 + 8 T, 64] varied as by other voices and rooms, and where speech is in it, in tokens [N, 2].
 
-    Speed, the axis of tones (Jaitly and Hinton 2013), colour, loudness, a telephone's band, bands and moments taken
-    away (Park et al. 2019, SpecAugment), and coloured noise that does not stand still and often hums; `gently`: nothing
-    is taken away, and the noise is faint and hums nowhere.
+    Speed, frequency axis (Jaitly and Hinton 2013), colour, loudness, a telephone's band, bands and times taken away
+    (Park et al. 2019, SpecAugment), and coloured noise that often hums; `gently`: nothing is taken away, and the noise
+    is faint and does not hum.
     """
     n, draw = len(mels), lambda low, high: low + (high - low) * torch.rand(len(mels), 1, generator=generator)
     spoken = torch.tensor([[float(len(mel) - _BEFORE - _AFTER)] for mel in mels])
@@ -133,7 +133,7 @@ def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool =
 
 @lru_cache(maxsize=2)
 def heard_once(data: Path | None, seed: int, size: str, holdout: str | None) -> tuple[Source, ...]:
-    """Every source's log-mel, made once."""
+    """The log-mel of every source, computed once."""
     found = []
     for waves, texts in sources(data, seed, size, holdout):
         found.append(Source(tuple(mels_of(waves)), texts))
@@ -154,8 +154,8 @@ def mels_of(waves: Sequence[np.ndarray]) -> list[Tensor]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a word of what was said by the arc, and of each frame's word at equal places as far as it is guided; and
-    what an arc that writes misses, where there is one.
+    """Nats a word of the arc against the texts, with the flat start's loss as far as the batch is guided; and the same
+    for the arc that writes, if there is one.
     """
     ear = agent.encoder(LISTEN)
     assert isinstance(ear, EarEncoder)
@@ -176,7 +176,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def guided(logits: Tensor, nats: Tensor, batch: Mapping[str, Any]) -> Tensor:
-    """`nats`, and by how much logits [N, L, W] miss each word at equal places, as far as a batch is guided."""
+    """`nats` mixed with the cross-entropy of logits [N, L, W] against the flat start, as far as a batch is guided."""
     share = batch["guided"]
     if not share:
         return nats
@@ -185,9 +185,9 @@ def guided(logits: Tensor, nats: Tensor, batch: Mapping[str, Any]) -> Tensor:
 
 
 def flat_start(texts: Sequence[str], spans: Tensor, n: int, behind: float = 2.0) -> Tensor:
-    """Which word each of `n` tokens would be if all letters took as long, int64 [N, n]; 0 where none has ended.
+    """The word of each of `n` tokens if all letters were equally long, int64 [N, n]; 0 where there is none.
 
-    A word is known when most of it was heard: it stands from 0.6 of it on until it ends, and `behind` tokens longer.
+    A word can be known when most of it was heard: its target begins at 0.6 of it and ends `behind` tokens after it.
     """
     at, wanted = torch.arange(n) + 0.5, torch.zeros(len(texts), n, dtype=torch.int64)
     for row, text in enumerate(texts):

@@ -1,9 +1,9 @@
-"""Words written behind what was heard, one after another: a head from sequence to sequence (Chan et al. 2016, "Listen,
-attend and spell", arXiv 1508.01211), beside the one that tells words as they come.
+"""A sequence-to-sequence head that writes the words of an utterance one after another (Chan et al. 2016, "Listen,
+attend and spell", arXiv 1508.01211), beside the head that tells words frame by frame.
 
-Its body goes over the ear's tokens or over the trunk's features of them. A word is found by looking at the words before
-it and at the last 3.2 s of the body's features, until nothing more is found. So it writes of a whole utterance; words
-of an earlier one are gone when they are further back than that.
+Its body runs over the ear's tokens or over the trunk's features of them. Each word is predicted from the words before
+it and from the last 3.2 s of the body's features, until the end is predicted. So it writes a whole utterance, and
+forgets words that are further back.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ from stages.voice.bodies import DEFAULT, attended, body
 from stages.voice.transcript import BLANK, KNOWN, ctc, numbered
 
 HEARD = 64
-"""Tokens that it looks back at."""
+"""Tokens that it looks back at: 3.2 s."""
 LONGEST = 4
-"""Words, at most. Nothing (`transcript.BLANK`) is both what the first stands behind and what stands behind the last."""
+"""Words, at most. `transcript.BLANK` stands in front of the first word and behind the last."""
 BY_FRAMES = 0.3
-"""Of what its body learns by, the share of a word or nothing for each token, which finds out where words stand
-(Watanabe et al. 2017, "Hybrid CTC/attention architecture", doi 10.1109/JSTSP.2017.2763455)."""
+"""Weight of the CTC loss frame by frame, which finds out where words are (Watanabe et al. 2017, "Hybrid CTC/attention
+architecture", doi 10.1109/JSTSP.2017.2763455)."""
 
 
 @dataclass
 class Written(Output):
-    """What can be written of rows of features `heard` [B, HEARD - 1 + T K, H], of which those `here` [B, ...] are of
-    something heard.
+    """What can be written from features `heard` [B, HEARD - 1 + T K, H], of which those `here` [B, ...] are present.
 
     Attributes:
         moments: T, of a batch; None in a tick.
         frames: logits [B, T K, W] of a word or nothing for each token, by which the body is taught too.
-        body: what it goes on from.
+        body: the state that it carries.
     """
 
     by: WrittenHead
@@ -51,8 +50,8 @@ class Written(Output):
     body: Mapping[str, Tensor]
 
     def window(self, ends: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The last features [B, HEARD, H] in front of token `ends` int64 [B] of each row, by default behind all of
-        them, and which are there, bool [B, HEARD].
+        """The last features [B, HEARD, H] before token `ends` int64 [B] of each row, by default before its end, and
+        which of them are present, bool [B, HEARD].
         """
         if ends is None:
             return self.heard[:, -HEARD:], self.here[:, -HEARD:]
@@ -61,11 +60,11 @@ class Written(Output):
         return self.heard[rows, at], self.here[rows, at]
 
     def words(self, ends: Tensor | None = None) -> Tensor:
-        """The likeliest word behind each likeliest word, int64 [B, LONGEST], BLANK behind the last."""
+        """Greedy decoding: int64 [B, LONGEST], BLANK behind the last word."""
         return self.by.write(*self.window(ends))
 
     def nats(self, texts: Sequence[str], ends: Tensor | None = None) -> Tensor:
-        """By how much each row misses a text and its end, [B]: minus its log-probability."""
+        """Minus the log probability of each row's text and its end, [B]."""
         return self.missed(targets(texts).to(self.heard.device), ends)
 
     def missed(self, wanted: Tensor, ends: Tensor | None = None) -> Tensor:
@@ -75,13 +74,13 @@ class Written(Output):
         return (each * counted(wanted)).sum(1)
 
     def mode(self) -> Tensor:
-        """What is written behind each Moment, int64 [..., LONGEST]."""
+        """What is written at the end of each Moment, int64 [..., LONGEST]."""
         if self.moments is None:
             return self.words()
         return torch.stack([self.words(ends) for ends in self._ends()], 1)
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Mean nats of words `target` [..., LONGEST] behind each Moment; and of the last ones frame by frame."""
+        """Mean nats of words `target` [..., LONGEST] at each Moment's end, and the CTC loss of the last ones."""
         wanted, last = F.pad(target, (1, 1), value=BLANK), target if self.moments is None else target[:, -1]
         if self.moments is None:
             by_writing = masked_mean(self.missed(wanted), mask)
@@ -93,7 +92,7 @@ class Written(Output):
         return (1.0 - BY_FRAMES) * by_writing + BY_FRAMES * by_frames
 
     def _ends(self) -> list[Tensor]:
-        """How many tokens of a row were heard up to each Moment of a batch, int64 [B] each."""
+        """The number of tokens up to the end of each Moment of a batch, int64 [B] each."""
         moments = self.moments or 1
         each = self.frames.shape[1] // moments
         return [torch.full((len(self.heard),), each * (t + 1)) for t in range(moments)]
@@ -107,13 +106,13 @@ class Written(Output):
 
 
 class WrittenHead(Head):
-    """Its body, and a layer of a decoder (Vaswani et al. 2017): attention to the words before, then to what was heard.
+    """A body, and one decoder layer (Vaswani et al. 2017): attention to the words before, then to what was heard.
 
-    What each token is taken for is added to what it was (Nozaki and Komatsu 2021, arXiv 2104.02724): a word that was
-    noticed there need only be copied.
+    The frame-by-frame prediction of each token is added to its feature (Nozaki and Komatsu 2021, arXiv 2104.02724), so
+    the decoder only has to copy a word that was recognised there.
 
     Args:
-        words: that are known, nothing among them; kind: of the body.
+        words: the number of classes, BLANK among them; kind: of the body.
     """
 
     carries: ClassVar[bool] = True
@@ -123,7 +122,7 @@ class WrittenHead(Head):
         hidden = hidden or max(16, inlet.width)
         self.memory, self.frames = body(kind, inlet.width, hidden), nn.Linear(hidden, words)
         self.ages = nn.Parameter(0.1 * torch.randn(HEARD, hidden))
-        """What is told of how long ago a token was heard: the decoder has to find the next word behind the last one."""
+        """Embeddings of how long ago a token was heard: the decoder has to find the next word behind the last."""
         self.shows = nn.Linear(hidden, 2 * hidden)
         self.known, self.places = nn.Embedding(words, hidden), nn.Parameter(0.5 * torch.randn(LONGEST + 1, hidden))
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(3))
@@ -157,7 +156,7 @@ class WrittenHead(Head):
         return self.shows(heard + self.ages)
 
     def write(self, heard: Tensor, here: Tensor) -> Tensor:
-        """`Written.words`: keys and values of what was heard, and of each word, are made once and kept."""
+        """Greedy decoding for `Written.words`; keys and values of what was heard and of words are computed once."""
         shown, cache = self.shown(heard), heard.new_zeros(len(heard), 0, 2 * heard.shape[-1])
         word, found = torch.full((len(heard),), BLANK, device=heard.device), list[Tensor]()
         for place in range(LONGEST):
@@ -177,7 +176,7 @@ class WrittenHead(Head):
 
 
 def targets(texts: Sequence[str]) -> Tensor:
-    """Texts as words int64 [N, 2 + the most of one], BLANK in front and behind; KeyError of a word that is not known.
+    """Texts as words int64 [N, 2 + the longest], BLANK in front and behind; an unknown word is a KeyError.
 
     A text of more than LONGEST words is cut there.
     """
@@ -187,16 +186,14 @@ def targets(texts: Sequence[str]) -> Tensor:
 
 
 def counted(wanted: Tensor) -> Tensor:
-    """Which words behind the first of `targets` count, bool [N, L - 1]: each text's own, and one end, where it has
-    room for it.
-    """
+    """Which words after the first of `targets` count, bool [N, L - 1]: the text's own, and one end if there is room."""
     wanted = wanted[:, 1:]
     ended = (wanted == BLANK).cumsum(1) > 1
     return ~ended & (torch.arange(wanted.shape[1], device=wanted.device) < LONGEST)
 
 
 def missed(written: Written, texts: Sequence[str], counts: Tensor) -> Tensor:
-    """Nats a word by which rows miss what was said in their first `counts` [N] tokens, written and frame by frame."""
+    """Nats a word of `texts` in the first `counts` [N] tokens of each row, written and by CTC."""
     words = torch.tensor([1 + len(text.split()) for text in texts])
     by_writing = (written.nats(texts, counts) / words.to(written.heard.device)).mean()
     by_frames = (ctc(written.frames, counts, texts) / words).clamp_max(50.0).mean().to(written.heard.device)

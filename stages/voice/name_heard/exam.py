@@ -1,4 +1,4 @@
-"""The exam of name_heard: a digit is spoken by a voice never met, and one of four pictures never seen is of it."""
+"""The exam of `name_heard`: a digit is spoken by a new voice, and one of four new pictures shows it."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ GATE = Gate([Threshold(CAREGIVER, 0.85), Threshold(DIGIT, 0.85, when_absent="ski
 ASKED = 400
 CLASSIFIERS = "two separate classifiers"
 SEEN_BY = 1500
-"""Pictures that the floor's classifier is fitted on, at most."""
+"""Pictures on which the baseline's classifier is fitted, at most."""
 TOGETHER = 25
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The caregiver's digits always; recorded ones of speakers never met where there are."""
+    """The caregiver's digits; recorded ones of speakers never met too, if there are any."""
     if NAMED not in agent.heads:
         return []
     full, n = level == "full", context.episodes(ASKED)
@@ -80,7 +80,7 @@ def _measure(
         share = lambda which: float((which == of.which).mean())  # noqa: E731
         floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
         floors[CLASSIFIERS] = share(_classified(context, name, known, waves, unseen.images[of.rows]))
-        # Of all that is asked every fourth, as one speaker's clips come sorted by what they say.
+        # Every fourth question, because the clips of a speaker are sorted by digit.
         some = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
         other = found(agent, [waves[i] for i in says_another(digits)[some].tolist()], sight[some])
         blind = found(agent, [waves[i] for i in some.tolist()], torch.zeros_like(sight[some]))
@@ -102,7 +102,7 @@ def says_another(digits: np.ndarray) -> np.ndarray:
 
 
 def found(agent: Agent, waves: Sequence[np.ndarray], sight: Tensor) -> np.ndarray:
-    """Which picture is found in each of sights [N, 64, 64, 3] while a sound float32 [S] is heard, int64 [N]."""
+    """The picture found in each of sights [N, 64, 64, 3] while a sound float32 [S] is heard, int64 [N]."""
     sound, counts = in_a_row(waves)
     parts = []
     for rows in torch.arange(len(sound)).split(TOGETHER):
@@ -116,8 +116,8 @@ def found(agent: Agent, waves: Sequence[np.ndarray], sight: Tensor) -> np.ndarra
 def _classified(
     context: Context, name: str, known: Pictures, waves: Sequence[np.ndarray], shown: np.ndarray
 ) -> np.ndarray:
-    """The picture that is the likeliest of what is heard, by ridge on log-mel and by ridge on pixels; both know what
-    lessons show, and the second is told where each picture begins.
+    """The likeliest picture by ridge on log-mel and ridge on pixels. Both are fitted on what lessons show, and the
+    second is told where each picture begins.
     """
     every = sources(*where(context))
     taught = every[-1] if name == DIGIT and len(every) > 1 else every[0]
@@ -132,7 +132,7 @@ def _classified(
 
 
 def _exhibits(waves: Sequence[np.ndarray], sight: Tensor, of: Shown, chosen: np.ndarray) -> tuple[Exhibit, ...]:
-    """Two that were found and four that were not: to be heard and seen."""
+    """Two pictures that were found and four that were not, with the sound."""
     right, shown = chosen == of.which, list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:4]):
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"

@@ -1,5 +1,5 @@
-"""The head that finds what is named aloud among four pictures, by what the trunk makes of what is heard and seen, and
-by the encoders' own tokens beside it.
+"""The head that finds which of four pictures is named aloud, from the trunk's features of sound and sight and from the
+encoders' tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stages.voice.ear import TOKENS
 from stages.voice.pooling import since_begun
 
 PICTURES = 4
-"""In a sight: above left, above right, below left, below right."""
+"""Pictures in a view: top left, top right, bottom left, bottom right."""
 SIDE = 4
 """Tokens of sight along each side: a picture has 2 x 2 of them."""
 _MOST_WEIGHT = 6.0
@@ -27,12 +27,12 @@ _MOST_WEIGHT = 6.0
 
 @dataclass
 class Named(Categorical):
-    """Which picture is meant by all that was heard so far, logits [..., 4].
+    """Which picture is named by all that was heard so far, logits [..., 4].
 
     Attributes:
-        pooled: what was heard, summed up: what it goes on from.
-        seen: bool [...], whether there is anything in view;
-        meant: [..., S], what is looked for; shown: [..., 4, S], what each picture is: both of length 1.
+        pooled: what was heard, pooled: the state that it carries.
+        seen: bool [...], whether anything is in view.
+        meant: [..., S], the vector of the sound; shown: [..., 4, S], those of the pictures. All have norm 1.
     """
 
     pooled: Mapping[str, Tensor] = field(kw_only=True)
@@ -41,7 +41,7 @@ class Named(Categorical):
     shown: Tensor = field(kw_only=True)
 
     def fires(self) -> Tensor:
-        """Where something was heard, and pictures are in view."""
+        """Whether something was heard and pictures are in view."""
         return self.seen & (self.pooled["weight"][..., 0] > 0)
 
     def kept(self) -> dict[str, Tensor]:
@@ -49,12 +49,11 @@ class Named(Categorical):
 
 
 class NamedHead(Head):
-    """Taps ("trunk:listen", "trunk:sight", "listen", "sight"): what was heard since the episode began, pooled by
-    learned weights and by the maximum, and each picture's four tokens become vectors of one space; the cosine of the
-    two decides.
+    """Taps ("trunk:listen", "trunk:sight", "listen", "sight"): the sound of the episode so far, pooled by learned
+    weights and by the maximum, and the four tokens of each picture become vectors of one space; their cosine decides.
 
-    All that is pooled is a sum or maximum of numbers that are not negative, so an episode begins with zeros. A row of a
-    batch is one episode. Silence: a Moment in which nothing is heard leaves it as it was.
+    The state consists of sums and maxima of non-negative numbers, so an episode begins with zeros. A row of a batch is
+    one episode. A Moment in which nothing is heard leaves the state as it is.
     """
 
     carries: ClassVar[bool] = True
@@ -68,7 +67,7 @@ class NamedHead(Head):
         self.gain = nn.Parameter(torch.tensor(8.0))
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Named:
-        # What the trunk makes of a token, and the token itself behind it.
+        # The trunk's feature of each token, and the token itself behind it.
         tokens, present = torch.cat(tapped.tokens.chunk(2, -2), -1), tapped.present.chunk(2, -1)[0]
         heard, here = tokens[..., :TOKENS, :], present[..., :TOKENS, None]
         features = F.relu(self.hear(heard)) * here
@@ -85,7 +84,7 @@ class NamedHead(Head):
 
 
 def by_picture(tokens: Tensor) -> Tensor:
-    """Tokens of sight [..., 16, D], row by row, as four pictures' own, [..., 4, 4 D]."""
+    """Tokens of sight [..., 16, D], row by row, grouped by picture, [..., 4, 4 D]."""
     # Half of the rows, row in it, half of the columns, column in it.
     grid = tokens.unflatten(-2, (2, SIDE // 2, 2, SIDE // 2))
     return grid.transpose(-4, -3).flatten(-3).flatten(-3, -2)

@@ -1,4 +1,4 @@
-"""The lesson `names`: what is named aloud is found among pictures. The head alone learns; ear, eye and trunk stay."""
+"""The lesson `names`: finding the picture that is named aloud. The head alone learns; ear, eye and trunk are frozen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stages.voice.utterances import Waves, alike, heard, where
 
 STEPS = {"tiny": 8, "nursery": 600, "child": 2000, "adult": 6000}
 SPOKEN, SPOKEN_ELSE = {"tiny": 24}, 800
-"""Digits that the caregiver says, each met in another room and voice every time."""
+"""Digits that the caregiver says, each varied anew at every use."""
 
 
 def lesson(context: Context) -> Lesson:
@@ -45,7 +45,7 @@ def groups(context: Context) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2)
 def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tuple[Waves, ...]:
-    """Spoken digits of lessons, the shortest first: the caregiver's, and recorded ones where there are."""
+    """Spoken digits of lessons, sorted by length: the caregiver's, and recorded ones, if there are any."""
     said = bank("names", seed, SPOKEN.get(size, SPOKEN_ELSE), DIGITS, False)
     order = np.argsort([len(wave) for wave in said.waves], kind="stable")
     ours = tuple(said.waves[i] for i in order), tuple(said.texts[i] for i in order)
@@ -53,7 +53,7 @@ def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tup
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` digits that are spoken about as long, by one source, each with four pictures of lessons.
+    """`rows` spoken digits of one source and of similar length, each with four pictures of lessons.
 
     Returns:
         Beside the Batch: `counts` int64 [N], Moments of each; `kinds` int64 [N, 4] and `which` int64 [N], as `Shown`
@@ -71,9 +71,9 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats by which the picture is missed among its four, and among all pictures of the batch, in each row's end.
+    """Cross-entropy of the picture among its four, and among all pictures of the batch, at each row's end.
 
-    Among all: whatever shows the digit is right, so a row learns from 64 pictures.
+    Among all, every picture of the digit is right, so a row learns from 64 pictures.
     """
     output: Any = agent(dict(batch), [NAMED])[NAMED]
     rows, end = torch.arange(len(batch["counts"])), batch["counts"] - 1
@@ -90,6 +90,6 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Utterances, before they are varied, that lessons show: int64 [about n]."""
+    """Names of utterances of lessons, before they are varied: int64 [about n]."""
     waves = [wave for known, _ in sources(*where(context)) for wave in known]
     return heard(waves[:n])

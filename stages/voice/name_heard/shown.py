@@ -1,4 +1,4 @@
-"""Four pictures in one view, and a name spoken meanwhile."""
+"""Four pictures in one view, while a name is spoken."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stages.voice.name_heard.head import PICTURES
 from stages.voice.parts import SIGHT, SOUND
 
 HALF = SIGHT_SIZE // 2
-"""Pixels of a picture's side."""
+"""Side of a picture in pixels."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Shown:
     """N views of four pictures of as many kinds.
 
     Attributes:
-        kinds: int64 [N, 4], of each picture; which: int64 [N], the one that is named.
-        rows: int64 [N, 4], which pictures they are.
+        kinds: int64 [N, 4], of each picture; which: int64 [N], the picture that is named.
+        rows: int64 [N, 4], the pictures' rows.
     """
 
     kinds: np.ndarray
@@ -36,7 +36,7 @@ class Shown:
 
 
 def drawn(rng: np.random.Generator, of: Pictures, named: Sequence[int] | np.ndarray) -> Shown:
-    """Views in each of which one picture is of the kind `named`, at any place, and the others are of other kinds."""
+    """Views in which one picture, at a random place, is of the kind `named`, and the others are of other kinds."""
     by_kind = {kind: np.flatnonzero(of.labels == kind) for kind in range(10)}
     kinds = np.stack([rng.permutation([kind for kind in range(10) if kind != one])[:PICTURES] for one in named])
     which = rng.integers(PICTURES, size=len(kinds))
@@ -66,6 +66,6 @@ def views(images: np.ndarray, generator: torch.Generator | None = None) -> Tenso
 
 
 def as_batch(sound: Tensor, sight: Tensor) -> dict[str, Any]:
-    """Sound [N, T x 1600] of one ear and what is seen all the while, [N, 64, 64, 3], as a Batch of T Moments."""
+    """Sound [N, T x 1600] of one ear with a constant view [N, 64, 64, 3], as a Batch of T Moments."""
     heard = sound.unflatten(1, (-1, 1, TICK_SAMPLES))
     return clip({SOUND: heard, SIGHT: sight[:, None].expand(-1, heard.shape[1], -1, -1, -1)})

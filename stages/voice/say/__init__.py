@@ -1,1 +1,1 @@
-"""The skill say: a word that is read is said aloud."""
+"""The skill `say`: saying a word aloud that is read."""

@@ -1,7 +1,7 @@
-"""The exam of say: fifty words that are read are said, each in manners that no lesson had, and have to be understood.
+"""The exam of `say`: fifty words that are read are said in manners that no lesson had, and have to be understood.
 
-By whom is no matter of the agent's: ridge on original recordings, of other voices and of the one that it learned from
-in other takes, which never heard what the agent says.
+The judge is independent of the agent: ridge on original recordings of other voices, and of other takes of the voice
+that the agent learned from. It is never fitted on what the agent says.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from stages.voice.vocoder import sound_of
 WORDS = "say/words"
 GATE = Gate([Threshold(WORDS, 0.90)])
 JUDGED_BY = 3000
-"""Originals that the recogniser is fitted on, half of them in voices of lessons; and of how many more it is asked."""
+"""Originals on which the recogniser is fitted, half of them in voices of lessons; ORIGINALS more are a row."""
 ORIGINALS = 400
 OWN, CODED = "the voice that it learned from", "that voice by the codec alone"
 TOGETHER = 50
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """One value a word in a manner: whether the recogniser understands it."""
+    """One value for each word in a manner: whether the recogniser understands it."""
     if SAY not in agent.heads:
         return []
     own, full = asked(context, level), level == "full"
@@ -67,15 +67,15 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def asked(context: Context, level: str) -> Own:
-    """What is asked: every word in a quarter of the manners, or as many as the configuration says."""
+    """The words of the exam: every word in a quarter of the manners, or as many as the configuration says."""
     own = own_voice(True)
     rows = np.linspace(0, len(own.texts) - 1, context.episodes(len(own.texts), level)).astype(int)
     return Own(tuple(own.texts[i] for i in rows), own.manner[rows], tuple(own.waves[i] for i in rows), own.mel[rows])
 
 
 def the_judge(context: Context) -> Recogniser:
-    """Fitted on original recordings of the fifty words: in the caregiver's voices, and other takes of the voice that
-    the agent learned from. It never heard a codec.
+    """The recogniser, fitted on originals of the fifty words: in the caregiver's voices, and in other takes of the
+    voice that the agent learned from; never on a codec's output.
     """
     n = max(200, context.episodes(JUDGED_BY)) // 2
     every = [_of_others(bank("say judge", context.seed, n, SPOKEN, unseen)) for unseen in (False, True)]
@@ -90,13 +90,13 @@ def _of_others(said: Bank) -> Bank:
 
 
 def _originals(context: Context, judge: Recogniser) -> Mapping[str, float]:
-    """How many other originals the recogniser understands, of voices that it knows."""
+    """The share of other originals that the recogniser understands, in voices that it knows."""
     others = _of_others(bank("say originals", context.seed, context.episodes(ORIGINALS), SPOKEN, True))
     return {"originals of other voices": float((judge.named(others.waves) == np.array(others.texts)).mean())}
 
 
 def said(agent: Agent, own: Own) -> list[np.ndarray]:
-    """Each of these words, read and said by the agent in its manner, as sound float32 [16000]."""
+    """Each of these words as the agent says it in its manner, as sound float32 [16000]."""
     sounds: list[np.ndarray] = []
     for rows in torch.arange(len(own.texts)).split(TOGETHER):
         output: Any = agent(pages([own.texts[i] for i in rows]), [SAY])[SAY]
@@ -106,14 +106,14 @@ def said(agent: Agent, own: Own) -> list[np.ndarray]:
 
 
 def coded(agent: Agent, waves: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Sounds as the codec alone says them again."""
+    """Sounds as the codec alone repeats them."""
     sound, _ = in_a_row(waves)
     mel: list[Tensor] = [repeated(agent, some)[1].cpu() for some in sound.split(TOGETHER)]
     return [wave for some in mel for wave in sound_of(some).numpy()]
 
 
 def _exhibits(own: Own, sounds: Sequence[np.ndarray], right: np.ndarray) -> tuple[Exhibit, ...]:
-    """Two that were understood and four that were not: behind the voice that it learned from, and beside it."""
+    """Two words that were understood and four that were not, behind the voice that the agent learned from."""
     pause, shown = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:4]):
         together = wav(np.concatenate((own.waves[i], pause, sounds[i])))

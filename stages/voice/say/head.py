@@ -1,4 +1,4 @@
-"""The head that says what is read: codes of the codec, all of a word at once, by the trunk's features of its page."""
+"""The head that says a word that is read: all of its codes at once, from the trunk's features of the page."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from devmind.agent.taps import Tapped
 from stages.voice.codec import SIZE, TOKENS, codes_of, quantised
 
 MOMENTS = 10
-"""That a word takes, 1.0 s: what is left of them is silence."""
+"""Moments of a word, 1.0 s; the rest of them is silence."""
 MANNER = 2
-"""How a word is said: how fast and how high, -1 to 1 each."""
+"""Numbers of a manner: pace and pitch, -1 to 1 each."""
 BYTES = 16
-"""Tokens of a page, of which each has a place; those behind share the last."""
+"""Tokens of a page with a place of their own; later ones share the last place."""
 HEADS = 4
 
 
 @dataclass
 class Said(Output):
-    """Words that are said, by the head `by` from tokens [..., K, D] of pages, of which those `here` [..., K] count.
+    """Words to be said by the head `by`, from tokens [..., K, D] of pages, of which those `here` [..., K] are present.
 
-    An answer is codes int64 [..., 10, 4, 2], a row for each Moment to come.
+    An answer is codes int64 [..., 10, 4, 2], a row for each of the next Moments.
     """
 
     by: SayHead
@@ -39,11 +39,11 @@ class Said(Output):
         return self.by.told(self.tokens, self.here, manner)
 
     def mode(self) -> Tensor:
-        """In the middle manner."""
+        """Codes in the middle manner."""
         return codes_of(self.levels(self.tokens.new_zeros(*self.tokens.shape[:-2], MANNER)))
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """In any manner."""
+        """Codes in a random manner."""
         drawn = torch.rand(*self.tokens.shape[:-2], MANNER, generator=generator, device=self.tokens.device)
         return codes_of(self.levels(2 * drawn - 1))
 
@@ -57,11 +57,11 @@ class Said(Output):
 
 
 class SayHead(Head):
-    """Taps ("trunk:text", "trunk"): for each 25 ms it looks over the page (Vaswani et al. 2017) and is told what the
-    whole page is by its readout; convolutions over time make levels of that.
+    """Taps ("trunk:text", "trunk"): for each 25 ms it attends to the page (Vaswani et al. 2017) and gets the page's
+    readout; convolutions over time turn both into levels.
 
-    It answers at once with all Moments of a word, not with one code after another: a voice that is one's own says a
-    word in a manner always alike (Ren et al. 2019, "FastSpeech", do so too).
+    It predicts all Moments of a word at once and not code after code, because one voice says a word in a manner always
+    alike (as in Ren et al. 2019, "FastSpeech").
     """
 
     def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:
@@ -89,7 +89,7 @@ class SayHead(Head):
         place = torch.arange(tokens.shape[1] - 1, device=tokens.device).clamp_max(BYTES - 1)
         keys = self.keys(tokens[:, :-1]) + self.places[place]
         times = self.times + page[:, None]
-        # A row without a page says nothing (`fires`), but may not end in no number.
+        # A row without a page says nothing (`fires`), but must not give NaN.
         read = here[:, :-1] | ~here[:, :-1].any(-1, keepdim=True)
         split = lambda x: x.unflatten(-1, (HEADS, -1)).transpose(1, 2)  # noqa: E731
         seen = F.scaled_dot_product_attention(

@@ -1,7 +1,7 @@
-"""The lesson `say`: fifty words that are read, said in one's own voice. The head alone learns.
+"""The lesson `say`: fifty words that are read, said in the agent's own voice. The head alone learns.
 
-How each sounds is heard from the voice that a life says words with (`caregiver.aloud`), in manners of which some are
-left out of each word for the exam. What is compared is log-mel, behind the codec's decoder.
+The targets are from the voice with which a life says words (`caregiver.aloud`). Some manners of each word are left for
+the exam. Log-mel is compared, behind the codec's decoder.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from stages.voice.utterances import heard
 STEPS = {"tiny": 8, "nursery": 800, "child": 3000, "adult": 8000}
 PACES, PITCHES = (-1.0, -1 / 3, 1 / 3, 1.0), (-1.0, -1 / 3, 1 / 3, 1.0)
 LEFT_OUT = 4
-"""Of so many manners of a word one is left for the exam."""
+"""One of so many manners of a word is left for the exam."""
 SQUARED = 2.0
-"""What squared distances weigh."""
+"""Weight of squared distances."""
 LEAD = TICK_SAMPLES // 4
 """Samples of silence before a word."""
 
 
 @dataclass(frozen=True)
 class Own:
-    """Words in one's own voice: texts [N]; manner float32 [N, 2]; waves float32 [S] each; mel [N, 80, 64] of them."""
+    """Words in the agent's own voice: texts [N]; manner float32 [N, 2]; waves float32 [S]; their mel [N, 80, 64]."""
 
     texts: tuple[str, ...]
     manner: np.ndarray
@@ -60,7 +60,7 @@ def lesson(context: Context) -> Lesson:
 
 
 def manners(left_out: bool) -> list[tuple[str, float, float]]:
-    """(word, pace, pitch) of lessons, or those that are left out: each word in a quarter of the manners."""
+    """(word, pace, pitch) of lessons, or those that are left out: a quarter of the manners of each word."""
     return [
         (word, pace, pitch)
         for number, word in enumerate(SPOKEN)
@@ -72,7 +72,7 @@ def manners(left_out: bool) -> list[tuple[str, float, float]]:
 
 @lru_cache(maxsize=2)
 def own_voice(left_out: bool) -> Own:
-    """What is said in lessons in one's own voice, or in exams."""
+    """The words of lessons, or those of exams, in the agent's own voice."""
     told = manners(left_out)
     waves = spoken_so(told)
     sound = torch.zeros(len(waves), (1 + MOMENTS) * TICK_SAMPLES)
@@ -86,7 +86,7 @@ def own_voice(left_out: bool) -> Own:
 
 
 def pages(words: Sequence[str]) -> dict[str, Any]:
-    """Words as pages that are read, a Batch of one Moment a row."""
+    """Words as pages, a Batch of one Moment a row."""
     longest = max(map(len, words)) + 1
     read = torch.full((len(words), longest), -1)
     for row, word in enumerate(words):
@@ -95,7 +95,7 @@ def pages(words: Sequence[str]) -> dict[str, Any]:
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` words, each in a manner of lessons: pages, `manner` [N, 2] and `mel` [N, 80, 64], how it sounds."""
+    """`rows` words, each in a manner of lessons: pages, `manner` [N, 2], and the target `mel` [N, 80, 64]."""
     own = own_voice(False)
     index = numpy_rng(context.seed, "say", update).integers(len(own.texts), size=rows)
     manner = torch.from_numpy(own.manner[index]).reshape(-1, MANNER)
@@ -103,7 +103,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """How far what is said is off from how one's own voice sounds."""
+    """The distance of what the agent says from its own voice (`how_far_off`)."""
     output: Any = agent(dict(batch), [SAY])[SAY]
     mel = said_mel(agent, output.levels(batch["manner"].to(agent.device)[:, None])[:, 0])
     off, value = how_far_off(mel, batch["mel"].to(agent.device))
@@ -111,8 +111,8 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def how_far_off(mel: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """What is learned by: the mean distance of log-mel [N, F, 64] from another and its square, as a consonant that is
-    missing altogether is far off in few places, and tells one word from another; and the distance alone.
+    """The loss, the mean distance of log-mel [N, F, 64] from another one and its square; and the distance alone. The
+    square counts because a missing consonant is far off in few places, and tells one word from another.
     """
     off = mel - wanted
     value = off.abs().mean()

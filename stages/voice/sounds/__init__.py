@@ -1,1 +1,1 @@
-"""The skill sounds: which kind of sound is heard, or that it is of no kind that was taught."""
+"""The skill `sounds`: which kind of sound is heard, or that it is of no taught kind."""

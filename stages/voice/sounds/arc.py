@@ -1,6 +1,7 @@
-"""The arc that tells kinds of sounds: convolutions over each Moment's log-mel, and what was heard so far pooled.
+"""The arc of kinds of sounds: convolutions over each Moment's log-mel, pooled over all Moments of the episode.
 
-It reads the ear's map, not its tokens, which are the words' own; it learns first, and the trunk learns from it.
+It reads the ear's map of log-mel and not its tokens, which are taught by words. It learns first, and the trunk learns
+from it.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from stages.voice.pooling import since_begun
 
 _MOST_WEIGHT = 4.0
 _LEAST_VARIANCE = 1e-2
-"""Far above what rounding makes of the difference of two squares."""
+"""Far above the rounding error of a difference of squares."""
 
 
 def in_pairs(mel: Tensor) -> Tensor:
-    """Log-mel [..., 15] in frames of 25 ms, [..., 7]: half the work, and as good for what lasts as long as kinds do."""
+    """Log-mel [..., 15] in frames of 25 ms, [..., 7]: half the work, and as good for sounds that last."""
     return mel[..., mel.shape[-1] % 2 :].unflatten(-1, (-1, 2)).mean(-1)
 
 
 @dataclass
 class Sorted(Categorical):
-    """A kind for all that was heard up to each Moment, logits [..., K]; `pooled` is what it goes on from."""
+    """The kind of all that was heard up to each Moment, logits [..., K]; `pooled` is the state that it carries."""
 
     pooled: Mapping[str, Tensor] = field(kw_only=True)
 
@@ -39,11 +40,11 @@ class Sorted(Categorical):
 
 
 class KindsHead(Head):
-    """Weighted mean and spread, and maximum, over all Moments of an episode, of 384 features each:
-    48 at each of eight places of the axis of tones.
+    """Weighted mean and spread, and maximum, over all Moments of an episode, of 384 features each: 48 at each of eight
+    places of the frequency axis.
 
-    The weights are learned (attention pooling, Ilse et al. 2018, ICML), so quiet counts little. All are sums or maxima
-    of numbers that are not negative: an episode begins with zeros. A row of a batch is one episode.
+    The weights are learned (attention pooling, Ilse et al. 2018, ICML), so silence counts little. All results are sums
+    or maxima of non-negative numbers, so an episode begins with zeros. A row of a batch is one episode.
     """
 
     carries: ClassVar[bool] = True
@@ -55,7 +56,7 @@ class KindsHead(Head):
             nn.Conv2d(12, 24, 3, stride=2, padding=1), nn.ReLU(),
             nn.Conv2d(24, 48, 3, stride=2, padding=1), nn.ReLU(),
         )  # fmt: skip
-        # Nothing is normed, as loudness tells a lot; begun so, a network of rectifiers keeps its scale.
+        # No normalisation, as loudness is informative; this initialisation keeps the scale of rectifiers.
         for layer in self.look:
             if isinstance(layer, nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")

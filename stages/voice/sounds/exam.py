@@ -1,8 +1,7 @@
-"""The exam of sounds: recordings of a fold that was left out, all three folds by a read-out, and sounds of no kind that
-was taught.
+"""The exam of `sounds`: recordings of a held-out fold, all three folds by a read-out, and sounds of no taught kind.
 
-One agent is taught on two folds of three, and is asked about the third; `benchmarks/sounds.py` teaches an agent for
-each of the three. Asked is the arc, which sorts sounds in a life (effector `sort`); the head on the trunk is a row.
+An agent is taught on two folds of three and asked about the third; `benchmarks/sounds.py` teaches an agent for each of
+the three. The exam asks the arc, which sorts sounds in a life (effector `sort`); the head on the trunk is a row.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ GATE = Gate([
     Threshold(ESC, 0.65, beats_floor=True, when_absent="skip"), Threshold(NO_KIND, None, beats_floor=True),
     Threshold(ALL_FOLDS, 0.65, beats_floor=True, when_absent="skip", goal=True),
 ])  # fmt: skip
-"""Above 0.65, which a small convolutional network had of all three folds, and above its floors on this one."""
+"""Above 0.65, which a small convolutional network had on all three folds, and above the baselines on this fold."""
 STRANGE, SPOKEN = 120, 120
 ASKED_SECONDS = 2.0
 BY_TRUNK = "by the head on the trunk"
@@ -49,7 +48,7 @@ _AT_ONCE = 10
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of whether it is of a known kind: waves, kinds int64 [N] (UNKNOWN for a stranger), groups [N]."""
+    """Sounds of known and unknown kinds: waves, kinds int64 [N] (UNKNOWN for a stranger), groups [N]."""
 
     waves: tuple[np.ndarray, ...]
     kinds: np.ndarray
@@ -57,7 +56,7 @@ class Asked:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Kinds of recordings where there are some; always, whether strange sounds and speech are told apart."""
+    """Whether strange sounds are told from known ones; kinds of recordings too, if there are any."""
     fresh = untaught(agent) if level == "full" else None
     every = recorded(context.data)
     unseen = None if every is None else unmet(agent, every)
@@ -68,7 +67,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def logits_of(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> dict[str, Tensor]:
-    """What heads make of whole sounds, each float32 [S] of whole Moments, by name logits [N, KINDS]."""
+    """By head, logits [N, KINDS] for whole sounds float32 [S] of whole Moments."""
     found = {name: torch.zeros(len(waves), len(KINDS)) for name in heads}
     lengths = np.array([len(wave) for wave in waves])
     for length in np.unique(lengths):
@@ -128,12 +127,12 @@ def _kinds(agent: Agent, fresh: Agent | None, every: Recorded, unseen: Recorded)
 
 
 def likeliest(logits: Tensor, offered: np.ndarray) -> np.ndarray:
-    """Which of the kinds `offered` fits best, int64 [N]."""
+    """The likeliest of the kinds `offered`, int64 [N]."""
     return np.asarray(offered[logits[:, torch.from_numpy(offered)].argmax(-1).numpy()])
 
 
 def _kind_floors(every: Recorded, asked: Recorded) -> dict[str, float]:
-    """Who knows the other sources of the same recordings."""
+    """Baselines that are fitted on the other sources of the same recordings."""
     known = every.take(~np.isin(every.sources, list(set(asked.sources))) & (every.kinds != UNKNOWN))
     if len(set(known.kinds)) < 2:
         return {}
@@ -145,7 +144,7 @@ def _kind_floors(every: Recorded, asked: Recorded) -> dict[str, float]:
 
 
 def questions(context: Context, unseen: Recorded | None, level: str) -> Asked:
-    """Sirens, bells and organs, which no lesson has, the caregiver in voices of exams, and what is left of recordings.
+    """Sirens, bells and organs, which no lesson has, the caregiver in voices of exams, and held-out recordings.
 
     A recording of a kind that is not in KINDS is a stranger.
     """
@@ -198,7 +197,7 @@ def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context
 
 
 def _stranger_floors(taught: Taught, asked: Asked) -> dict[str, float]:
-    """Ridge that learned the same kinds, unknown among them, from the same sounds."""
+    """Ridge, fitted on the same sounds and kinds, unknown among them."""
     if len(set(taught.kinds)) < 2:
         return {}
     says = fit_ridge_classifier(statistics(taught.waves), taught.kinds).predict(statistics(asked.waves))
@@ -206,7 +205,7 @@ def _stranger_floors(taught: Taught, asked: Asked) -> dict[str, float]:
 
 
 def _exhibits(asked: Recorded, chosen: np.ndarray) -> tuple[Exhibit, ...]:
-    """Two that were named rightly and six that were not, to be seen and heard."""
+    """Two sounds that were named rightly and six that were not, with spectra."""
     right, shown = chosen == asked.kinds, list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:6]):
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"

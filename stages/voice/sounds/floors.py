@@ -1,4 +1,4 @@
-"""Who the skill is compared with: ridge on statistics of log-mel, and a small convolutional network from scratch."""
+"""Baselines of `sounds`: ridge on statistics of log-mel, and a small convolutional network from scratch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from devmind.learners.gradient import schedule
 MELS, HOP, N_FFT = 40, 400, 1024
 STEPS, ROWS, RATE = 250, 24, 3e-3
 STEPS_EACH = 8
-"""Steps for a sound that is taught, at most, so that few are not taught for long."""
+"""Steps for each taught sound, at most, so that few sounds get few steps."""
 FRAMES = 100
-"""Of a piece that the network learns from: 2.5 s."""
+"""Frames of a piece that the network learns from: 2.5 s."""
 
 
 def mels_of(waves: Sequence[np.ndarray]) -> list[Tensor]:
@@ -44,7 +44,7 @@ def named_by_network(
     """
     generator = torch.Generator().manual_seed(seed)
     known, index = np.unique(labels, return_inverse=True)
-    # An exam runs in inference mode; this is who is compared with the agent, and learns now.
+    # An exam runs in inference mode; this baseline learns now.
     with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         mels, wanted = mels_of(taught), torch.from_numpy(index)
@@ -83,7 +83,7 @@ class Net(nn.Module):
 
 
 def _piece(mel: Tensor, generator: torch.Generator) -> Tensor:
-    """2.5 s of log-mel [F, 40] turned round in time by a random shift, louder or softer, with bands taken away."""
+    """2.5 s of log-mel [F, 40], rolled in time by a random shift, louder or softer, with bands taken away."""
     drawn = torch.rand(5, generator=generator)
     while len(mel) < FRAMES:
         mel = torch.cat((mel, mel))

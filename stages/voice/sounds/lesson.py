@@ -1,8 +1,9 @@
-"""The lessons of sounds: `sounds` teaches the arc from log-mel that is made once, `kinds` the head on the trunk from
-sound.
+"""The lessons `sounds`, which teaches the arc from log-mel that is computed once, and `kinds`, which teaches the head
+on the trunk from sound.
 
-Few recordings have to do: each is met turned round in time, played faster or slower, coloured, louder or softer,
-with bands and moments taken away (SpecAugment, Park et al. 2019), and mixed with another (Zhang et al. 2018, mixup).
+There are few recordings, so each is varied: pieces from different places, faster or slower, moved on the frequency
+axis, coloured, louder or softer, with bands and times taken away (SpecAugment, Park et al. 2019), and mixed with
+another (mixup, Zhang et al. 2018).
 """
 
 from __future__ import annotations
@@ -37,23 +38,23 @@ from stages.voice.utterances import heard
 ARC_STEPS = {"tiny": 8, "nursery": 900, "child": 3000, "adult": 8000}
 STEPS = {"tiny": 8, "nursery": 500, "child": 2500, "adult": 8000}
 UNKNOWN_SHARE = 0.35
-"""Of what is listened to. To the arc half of these are taught sounds with the axis of tones turned round."""
+"""The share of sounds of no kind. For the arc half of these are taught sounds with the frequency axis reversed."""
 MADE, SPOKEN = {"tiny": 12}, {"tiny": 12}
 MADE_ELSE = SPOKEN_ELSE = 80
 ARC_MOMENTS, TRUNK_MOMENTS = (20, 36), 20
-"""Moments of a piece: the arc's between these."""
+"""Moments of a piece, for the arc (a range) and for the head on the trunk."""
 SILENCE = -2.0
-"""Log-mel of nothing."""
+"""Log-mel of silence."""
 LOUD_ENOUGH = 0.3
-"""A piece has at least this share of the energy of the loudest of its recording: a dog that is silent is no dog."""
+"""A piece has at least this share of the energy of the loudest piece of its recording: a silent dog is no dog."""
 SMOOTHED = 0.1
 ALONE = "It trains an arc of its own, which no later lesson changes."
 
 
 @dataclass(frozen=True)
 class Taught:
-    """What lessons listen to: waves float32 [S] each, repeated to 5 s at least; kinds int64 [N], in KINDS; sources [N],
-    of recordings whose they are, else "".
+    """The sounds of lessons: waves float32 [S], repeated to at least 5 s; kinds int64 [N], in KINDS; sources [N], of
+    recordings their source, else "".
     """
 
     waves: tuple[np.ndarray, ...]
@@ -61,11 +62,11 @@ class Taught:
     sources: np.ndarray
 
     def of(self, kind: int) -> np.ndarray:
-        """Which rows are of a kind."""
+        """The rows of a kind."""
         return np.flatnonzero(self.kinds == kind)
 
     def without(self, sources: Collection[str]) -> Taught:
-        """What is of none of these sources."""
+        """The sounds of none of these sources."""
         kept = np.flatnonzero(~np.isin(self.sources, list(sources)))
         return Taught(tuple(self.waves[at] for at in kept), self.kinds[kept], self.sources[kept])
 
@@ -82,7 +83,7 @@ def arc_lesson(context: Context) -> Lesson:
 def lesson(context: Context) -> Lesson:
     """The lesson of the head on the trunk as data.
 
-    It leaves the trunk's layers as `words` has taught them: with them it undid words, which rehearsing did not keep
+    The trunk's layers stay as `words` taught them. Training them too undid words, and rehearsals did not prevent that
     (docs/log.md, 2026-11-27).
     """
     return gradient_lesson(
@@ -94,7 +95,7 @@ def lesson(context: Context) -> Lesson:
 
 
 def trains(agent: Agent) -> tuple[str, ...]:
-    """What `kinds` changes: its head."""
+    """The parameters that `kinds` trains: its head."""
     return (f"heads.{HEAD}.",)
 
 
@@ -118,41 +119,41 @@ def _listened_to(data: Path | None, seed: int, size: str) -> Taught:
 
 @lru_cache(maxsize=2)
 def _heard_once(data: Path | None, seed: int, size: str) -> Tensor:
-    """Log-mel [N, F, 64] of all that lessons listen to, made once."""
+    """Log-mel [N, F, 64] of all sounds of lessons, computed once."""
     waves = _listened_to(data, seed, size).waves
     return torch.cat([frames(torch.from_numpy(np.stack(waves[at : at + 50]))) for at in range(0, len(waves), 50)])
 
 
 def long_enough(wave: np.ndarray, seconds: float = SECONDS) -> np.ndarray:
-    """A sound float32 [S] as `seconds`, over and over with a fifth of a second between."""
+    """A sound float32 [S] cut or repeated to `seconds`, with a fifth of a second between repetitions."""
     n = round(seconds * SOUND_RATE_HZ)
     pause = np.zeros(2 * TICK_SAMPLES if len(wave) < n else 0, np.float32)
     return np.resize(np.concatenate((wave, pause)), n)
 
 
 def drawn(rng: np.random.Generator, every: Taught, rows: int, share: float = UNKNOWN_SHARE) -> np.ndarray:
-    """Which rows of `every` are listened to: a `share` of no kind, of the others each kind as often, int64 [rows]."""
+    """Drawn rows of `every`: a `share` of no kind, and all other kinds equally often, int64 [rows]."""
     kinds = [kind for kind in np.unique(every.kinds) if kind != UNKNOWN]
     chosen = [UNKNOWN if rng.random() < share else int(rng.choice(kinds)) for _ in range(rows)]
     return np.array([rng.choice(every.of(kind)) for kind in chosen], dtype=np.int64)
 
 
 def piece(rng: np.random.Generator, energy: np.ndarray, n: int) -> int:
-    """Where a piece of `n` begins in `energy` [F], as loud as LOUD_ENOUGH says."""
+    """Where a piece of `n` begins in `energy` [F]: a random place that is loud enough (LOUD_ENOUGH)."""
     sums = np.convolve(energy, np.ones(n), "valid")
     return int(rng.choice(np.flatnonzero(sums >= LOUD_ENOUGH * sums.max())))
 
 
 def arc_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` pieces in disguise: log-mel [N, 6 + 8 T, 64], and how much each is of each kind, [N, KINDS]."""
+    """`rows` varied pieces: log-mel [N, 6 + 8 T, 64], and the share of each kind in each, [N, KINDS]."""
     where = (context.data, context.seed, context.config.size)
     rng, every, mels = numpy_rng(context.seed, "sounds", update), _listened_to(*where), _heard_once(*where)
     n = LEAD + FRAMES * int(rng.integers(ARC_MOMENTS[0], ARC_MOMENTS[1]))
-    index = drawn(rng, every, rows, UNKNOWN_SHARE / 2)  # as many again are turned round
+    index = drawn(rng, every, rows, UNKNOWN_SHARE / 2)  # `turned_round` makes as many again
     made = []
     for row in index:
         whole = mels[row]
-        # Up to a fifth faster or slower, and the axis of tones up to three bins up or down.
+        # Up to a fifth faster or slower, and up to three bins up or down the frequency axis.
         length = min(len(whole), round(n * float(np.exp(rng.uniform(-0.2, 0.2)))))
         start = piece(rng, 10 ** (2 * whole.numpy()).mean(1), length)
         cut = F.interpolate(whole[start : start + length].T[None], n, mode="linear")[0].T
@@ -163,7 +164,7 @@ def arc_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def disguised(mel: Tensor, generator: torch.Generator) -> Tensor:
-    """Log-mel [N, F, 64] in another room: coloured, louder or softer, bands and moments taken away, noise."""
+    """Log-mel [N, F, 64] varied: coloured, louder or softer, with bands and times taken away, and with noise."""
     n, f = mel.shape[:2]
     draw = lambda low, high: low + (high - low) * torch.rand(n, 1, generator=generator)  # noqa: E731
     colour = F.interpolate(0.15 * torch.randn(n, 1, 7, generator=generator), MELS, mode="linear", align_corners=True)
@@ -177,7 +178,7 @@ def disguised(mel: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def turned_round(mel: Tensor, wanted: Tensor, rng: np.random.Generator) -> dict[str, Any]:
-    """Half of the rows mixed with other rows, and some with their axis of tones turned round, which are of no kind."""
+    """Reverses the frequency axis of some rows, which are of no kind then, and mixes half of the rows with others."""
     rows = len(mel)
     strange_ones = torch.from_numpy(rng.random(rows) < UNKNOWN_SHARE / 2)
     mel = torch.where(strange_ones[:, None, None], mel.flip(-1), mel)
@@ -194,7 +195,7 @@ def turned_round(mel: Tensor, wanted: Tensor, rng: np.random.Generator) -> dict[
 
 
 def arc_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats by which the arc misses the kind, from the sixth Moment on."""
+    """Cross-entropy of the arc against the kinds, from the sixth Moment on."""
     mel = batch["mel"].to(agent.device)
     moments = mel[:, LEAD + FRAMES - BEFORE :].unfold(1, BEFORE + FRAMES, FRAMES)[:, :, :, None]
     nothing = mel.new_zeros(*moments.shape[:2], TOKENS, agent.config.width)
@@ -206,13 +207,13 @@ def arc_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, 
 
 
 def missed(logits: Tensor, wanted: Tensor) -> Tensor:
-    """Cross entropy of logits [..., K] with shares [..., K], smoothed."""
+    """Cross-entropy of logits [..., K] with smoothed shares [..., K]."""
     smooth = (1.0 - SMOOTHED) * wanted + SMOOTHED / wanted.shape[-1]
     return -(smooth * logits.log_softmax(-1)).sum(-1).mean()
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` pieces of 2 s as sound, in other rooms, each of one kind."""
+    """`rows` pieces of 2 s as sound, varied, each of one kind."""
     rng, every = numpy_rng(context.seed, "kinds", update), listened_to(context)
     n, index = TRUNK_MOMENTS * TICK_SAMPLES, drawn(rng, every, rows)
     made = []
@@ -226,8 +227,8 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats by which the head on the trunk misses the kind and what the arc says in the end, of a whole piece."""
-    agent.head(ARC).eval()  # it teaches and does not learn: nothing of it is dropped out
+    """Cross-entropy of the head on the trunk, for a whole piece, against the kind and the arc's last answer."""
+    agent.head(ARC).eval()  # it teaches and does not learn, so without dropout
     outputs = agent(dict(batch), [HEAD, ARC])
     logits = together(outputs[HEAD].numbers())
     wanted = F.one_hot(batch["kinds"].to(agent.device), len(KINDS)).float()
@@ -238,10 +239,10 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def together(logits: Tensor) -> Tensor:
-    """What the trunk's head says of all Moments of a piece, [N, T, K] to [N, K]: the mean of its logits."""
+    """The answer of the head on the trunk for a whole piece, [N, T, K] to [N, K]: the mean of its logits."""
     return logits.mean(1)
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Sounds, before they are varied, that lessons show: int64 [about n]."""
+    """Names of sounds of lessons, before they are varied: int64 [about n]."""
     return heard(list(listened_to(context).waves[-n:]))

@@ -1,9 +1,9 @@
-"""All three folds in one exam: what the agent's ears make of recorded sounds, read out in closed form.
+"""All three folds in one exam: closed-form read-outs of the agent's ears on recorded sounds.
 
-The agent's own heads of kinds are taught on two folds, and asked about the third alone, which are some 20 sounds. Here
-a ridge is fitted on two folds and asked about the third, three times, on features that no lesson has taught by recorded
-sounds: tokens of both ears, and the trunk's features of the older one's, which pass none of the layers that `kinds`
-changes. So each recording is asked about once, by who has met none of its source.
+The agent's own heads of kinds are taught on two folds and asked about the third alone, which has some 20 sounds. Here
+a ridge is fitted on two folds and asked about the third, three times. Its features were not taught by recorded sounds
+in any lesson: the tokens of both ears, and the trunk's features of the older ear, which pass none of the layers that
+this stage grew. So each recording is asked about once, by a read-out that has met none of its source.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _AT_ONCE = 10
 
 
 def features(agent: Agent, waves: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """Of sounds of whole Moments, float32 [S] each: mean and spread of each feature over the Moments, and the mean step
-    from one to the next, float64 [N, F], of EARS and of TRUNK.
+    """For sounds float32 [S] of whole Moments: mean and spread of each feature over the Moments, and the mean absolute
+    step from one to the next, float64 [N, F], for EARS and for TRUNK.
     """
     found: dict[str, list[Tensor]] = {EARS: [], TRUNK: []}
     lengths = np.array([len(wave) for wave in waves])
@@ -58,10 +58,10 @@ def _over_time(tokens: Tensor) -> Tensor:
 def out_of_fold(
     kinds: np.ndarray, fold: np.ndarray, named: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """Which kind each recording is said to be by who has met the other folds alone, int64 [N].
+    """The kind of each recording, predicted from the other folds alone, int64 [N].
 
     Args:
-        named: `(taught, asked)`, which rows are which, to the kinds of those asked.
+        named: `(taught, asked)`, rows to fit on and rows to ask about, to the kinds of the latter.
     """
     said = np.full(len(kinds), UNKNOWN)
     for one in range(FOLDS):
@@ -72,17 +72,17 @@ def out_of_fold(
 
 
 def by_ridge(of: np.ndarray, kinds: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """`out_of_fold` by ridge on features [N, F], its penalty chosen within the folds that it is fitted on."""
+    """`out_of_fold` by ridge on features [N, F]; the penalty is chosen within the folds that it is fitted on."""
     return out_of_fold(
         kinds, fold, lambda taught, asked: fit_ridge_classifier(of[taught], kinds[taught]).predict(of[asked])
     )
 
 
 def measured(agent: Agent, fresh: Agent | None, every: Recorded, untaught: str) -> Measure:
-    """How many of all recordings of known kinds are named rightly.
+    """The measure `sounds/folds`: which of all recordings of known kinds are named rightly.
 
     Args:
-        fresh: an agent of the same parts that has learned nothing, a floor called `untaught`; None for a glimpse.
+        fresh: an untaught agent with the same parts, as the baseline `untaught`; None for a glimpse.
     """
     known = np.flatnonzero(every.kinds != UNKNOWN)
     asked, fold, kinds = every.take(known), folds(every)[known], every.kinds[known]

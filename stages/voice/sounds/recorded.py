@@ -1,7 +1,7 @@
 """Recorded sounds by kinds, `sounds/*/{kind}/*.wav` in a folder of data; folds keep takes of one source together.
 
-A source is one recording of which several clips were cut. ESC-50 (Piczak 2015) names clips `{fold}-{source}-{take}-
-{kind}`; of other names each file is a source of its own.
+A source is one recording from which several clips were cut. ESC-50 (Piczak 2015) names clips `{fold}-{source}-{take}-
+{kind}`; with other names each file is a source of its own.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from stages.voice.sounds.kinds import KINDS, UNKNOWN
 
 FOLDS = 3
 SECONDS = 5.0
-"""So much of a recording is heard, at most."""
+"""Of a recording, at most."""
 SOURCE = "sound:"
-"""How the name of each source that an agent learned from begins."""
+"""Prefix of a source's entry in an agent's `trained_on`."""
 _TAKE_PARTS = 4
 """Parts of an ESC-50 name."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """N recordings: waves float32 [S] each at 16 kHz; kinds int64 [N], in KINDS; sources str [N]; names str [N], what
-    their folders are called (a kind that is not in KINDS counts as UNKNOWN).
+    """N recordings: waves float32 [S] at 16 kHz; kinds int64 [N], in KINDS (others count as UNKNOWN); sources str [N];
+    names str [N] of their folders.
     """
 
     waves: tuple[np.ndarray, ...]
@@ -47,7 +47,7 @@ class Recorded:
 
 @lru_cache(maxsize=2)
 def recorded(data: Path | None) -> Recorded | None:
-    """All recordings of the folder that are a Moment long at least, or None when it has none of a kind in KINDS."""
+    """All recordings of the folder of at least a Moment; None if it has none of a kind in KINDS."""
     files = sorted(data.glob("sounds/*/*/*.wav")) if data else []
     read = [(path, wave) for path in files if len(wave := _read(path)) >= TICK_SAMPLES]
     kinds = np.array([_kind(path.parent.name) for path, _ in read], dtype=np.int64)
@@ -59,7 +59,7 @@ def recorded(data: Path | None) -> Recorded | None:
 
 
 def source_of(path: Path) -> str:
-    """Of which recording a clip is."""
+    """The source of a clip."""
     parts = path.stem.split("-")
     return "-".join(parts[:-2]) if len(parts) >= _TAKE_PARTS else path.stem
 
@@ -75,10 +75,10 @@ def _read(path: Path) -> np.ndarray:
 
 
 def folds(every: Recorded) -> np.ndarray:
-    """In which of FOLDS each recording is, int64 [N]: the same for every seed, kinds as even as their sources let them.
+    """The fold of each recording, int64 [N]: the same for every seed, with kinds as even as their sources allow.
 
-    A source is in one fold with all its takes. Of each kind the source with most takes goes first, into the fold that
-    has fewest of this kind, then fewest of all.
+    All takes of a source are in one fold. Of each kind the source with the most takes goes first, into the fold with
+    the fewest of this kind, then the fewest of all.
     """
     where: dict[str, int] = {}
     total = np.zeros(FOLDS, np.int64)
@@ -94,12 +94,12 @@ def folds(every: Recorded) -> np.ndarray:
 
 
 def source_group(source: str) -> str:
-    """How a source is listed in the agent's `trained_on`."""
+    """A source's entry in the agent's `trained_on`."""
     return f"{SOURCE}{source}"
 
 
 def lesson_recordings(context: Context) -> Recorded | None:
-    """Those of known kinds in two of the folds: the third, by seed, is left for exams. None without recordings."""
+    """Recordings of known kinds in two of the folds; the third, by seed, is held out. None without recordings."""
     return taught_recordings(context.data, context.seed)
 
 

@@ -1,8 +1,8 @@
-"""Sounds of no kind that is taught, made by rule: for lessons tones that move, narrow bands of noise and rows of
-clicks, for exams sirens, bells and organs.
+"""Sounds of no taught kind, made by rule: for lessons moving tones, narrow bands of noise and rows of clicks, for exams
+sirens, bells and organs.
 
-A network that only ever chose among kinds is sure of whatever it hears; it learns to say "unknown" from sounds that are
-none of them (outlier exposure, Hendrycks et al. 2019, ICLR). The exam asks it of others, which no lesson has.
+A network that only chooses among kinds is sure of whatever it hears. It learns to say "unknown" from sounds that are of
+no kind (outlier exposure, Hendrycks et al. 2019, ICLR). The exam asks about others, which no lesson has.
 """
 
 from __future__ import annotations

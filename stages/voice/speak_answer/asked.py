@@ -1,8 +1,8 @@
-"""What is asked aloud about what is in view, and what is true of it.
+"""Spoken questions about scenes in view, and their true answers.
 
-Up to four things of the colours and kinds that words of lessons name stand in the nursery, and the caregiver asks for a
-colour, a place, a number, or whether something is there. Pairs of colour and kind that are HELD_OUT no lesson shows or
-speaks of; they are those that lessons of language lack.
+Up to four things of colours and kinds that lessons have words for stand in the nursery. The caregiver asks for a
+colour, a place, a number, or whether a thing is there. No lesson shows or mentions pairs in HELD_OUT, which lessons of
+language lack too.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from stages.voice.caregiver.speech import (
 )
 
 LEVEL = "bind"
-"""Of the nursery: a room with things in view, which are put elsewhere here."""
+"""The nursery's level with things in view; this module moves them to cells."""
 MOST = 4
 """Things of a scene; two at least."""
 KINDS = ("colour", "place", "presence", "number")
 PLACES = ("left", "middle", "right")
 COUNTS = ("none", "one", "two", "three")
 ANSWERS = (*COLOURS, *PLACES, "yes", "no", *COUNTS)
-"""Every answer, a word each."""
+"""All answers, one word each."""
 UNDERSTOOD = (len(KINDS), len(COLOURS) + 1, len(NOUNS))
-"""What may be understood of a question: its kind, its colour or that it has none, its noun."""
+"""Numbers of classes of a question: its kind, its colour or none, its noun."""
 SIDE = 8
-"""Cells of the picture along each side, as the finer eye has them."""
+"""Cells on each side of the picture, as of the eye `detail`."""
 Pair = tuple[int, int]
 """Indices of a colour and a noun."""
 PAIRS: tuple[Pair, ...] = tuple((colour, noun) for colour in range(len(COLOURS)) for noun in range(len(NOUNS)))
@@ -49,13 +49,13 @@ ALL = -1
 """The colour of a question that names none."""
 TRIES = 100
 VERBS, UNSEEN_VERBS = ("find", "take", "touch"), ("roll", "pick")
-"""Of what is said and asks nothing, in lessons and in exams."""
+"""Verbs of remarks, which ask nothing, in lessons and in exams."""
 assert COLOUR_NAMES[: len(COLOURS)] == COLOURS
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked for: one of KINDS, by index; of a colour, or of ALL, and of a noun."""
+    """A question: one of KINDS, by index; a colour, or ALL; and a noun."""
 
     kind: int
     colour: int
@@ -63,25 +63,25 @@ class Question:
 
     @property
     def text(self) -> str:
-        """As it is said; on a page a question mark stands behind it."""
+        """The spoken words; on a page they have a question mark."""
         noun = NOUNS[self.noun]
         named = f"{COLOURS[self.colour]} {noun}"
         return (f"what colour is the {noun}", f"where is the {named}", f"is there a {named}",
                 f"how many {MANY[noun]} are there")[self.kind]  # fmt: skip
 
     def means(self, pair: Pair) -> bool:
-        """Whether a thing is one that it asks about."""
+        """Whether it asks about a thing of this pair."""
         return pair[1] == self.noun and self.colour in (ALL, pair[0])
 
 
 def questions(of: Sequence[Pair]) -> tuple[Question, ...]:
-    """All that can be asked about these pairs."""
+    """All questions about these pairs."""
     of_one = [Question(kind, ALL, noun) for kind in (0, 3) for noun in range(len(NOUNS))]
     return (*of_one, *(Question(kind, *pair) for kind in (1, 2) for pair in of))
 
 
 def remarks(of: Sequence[Pair], verbs: Sequence[str]) -> tuple[str, ...]:
-    """Sentences about these pairs that ask nothing, of the words of questions and others."""
+    """Sentences about these pairs that ask nothing, with words of questions and others."""
     said = list[str]()
     for colour, noun in of:
         named, many = f"{COLOURS[colour]} {NOUNS[noun]}", f"{COLOURS[colour]} {MANY[NOUNS[noun]]}"
@@ -92,14 +92,14 @@ def remarks(of: Sequence[Pair], verbs: Sequence[str]) -> tuple[str, ...]:
 
 
 NO_QUESTIONS: tuple[str, ...] = (*SPOKEN, *TAUGHT_PHRASES, *remarks(TAUGHT, VERBS))
-"""What lessons say that asks nothing: words, phrases and sentences."""
+"""Utterances of lessons that ask nothing: words, phrases and sentences."""
 STRANGE_REMARKS: tuple[str, ...] = (*NEW_WORDS, *UNSEEN_PHRASES, *remarks(HELD_OUT, UNSEEN_VERBS))
-"""The same of exams: no lesson says any of it."""
+"""Those of exams; no lesson says any of them."""
 
 
 def truth(question: Question, pairs: Sequence[Pair], cells: Sequence[int]) -> str | None:
-    """The answer where things of `pairs` stand in `cells`; None where it cannot be asked there: of the colour of one
-    where there are none or several, of the place of what is not there.
+    """The true answer if things of `pairs` stand in `cells`; None if the question has none: the colour or the place of
+    a thing of which there are none or several, or a number above three.
     """
     meant = [at for at, pair in enumerate(pairs) if question.means(pair)]
     kind = KINDS[question.kind]
@@ -113,7 +113,7 @@ def truth(question: Question, pairs: Sequence[Pair], cells: Sequence[int]) -> st
 
 
 def answers_to(question: Question) -> tuple[str, ...]:
-    """Those that a question may have."""
+    """The possible answers of a question."""
     return (COLOURS, PLACES, ("yes", "no"), COUNTS)[question.kind]
 
 
@@ -124,8 +124,8 @@ class Scenes:
     Attributes:
         questions: [N]; answers: int64 [N], in ANSWERS.
         sight: uint8 [N, 64, 64, 3].
-        meant: bool [N, 64], which cells of the picture hold the middle of a thing that is asked about; of things:
-            bool [N, 64], which hold one.
+        meant: bool [N, 64], cells of the picture that hold the centre of a thing that is asked about; things: bool
+            [N, 64], cells that hold the centre of any thing.
     """
 
     questions: tuple[Question, ...]
@@ -150,8 +150,8 @@ class Scenes:
 
 
 def scenes(context: Context, seeds: np.ndarray, asked: Sequence[Question], of: Sequence[Pair]) -> Scenes:
-    """For each question a room of `seeds` int64 [N] with things of the pairs `of`; each answer comes as often as it can
-    be true.
+    """For each question a room of `seeds` int64 [N] with things of the pairs `of`, such that answers are about equally
+    frequent.
     """
     drawn = [_drawn(numpy_rng("speak_answer", seed), one, of) for seed, one in zip(seeds.tolist(), asked, strict=True)]
     pairs, cells, answers = (np.stack(each) for each in zip(*drawn, strict=True))
@@ -169,9 +169,9 @@ def scenes(context: Context, seeds: np.ndarray, asked: Sequence[Question], of: S
 
 
 def _drawn(rng: np.random.Generator, question: Question, of: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray, np.int64]:
-    """Different pairs int64 [MOST, 2], the cells they stand in [MOST], -1 for those that are not there, and the answer.
+    """Different pairs int64 [MOST, 2], their cells [MOST], -1 for those that are not there, and the answer.
 
-    An answer is drawn and a scene sought in which it is true; one that is not found at once gives way to another.
+    An answer is drawn, and then scenes until it is true; after TRIES scenes another answer is drawn.
     """
     while True:
         wanted = str(rng.choice(answers_to(question)))

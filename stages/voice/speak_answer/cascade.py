@@ -1,7 +1,7 @@
-"""A floor of speak_answer: the cascade of the other skills, each by the head of its own exam.
+"""A baseline of `speak_answer`: the cascade of the other skills, each by the head of its own exam.
 
-`hear_words` says which words were heard, the question that shares most with them is written on a page beside the
-picture, `answer` of language writes what is true, and `say` says the word of it.
+`hear_words` gives the words, the nearest question is written on a page beside the picture, `answer` of language writes
+the answer, and `say` says its word.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_whole(agent: Agent) -> bool:
 
 
 def heard_questions(agent: Agent, waves: Sequence[np.ndarray]) -> list[str]:
-    """The question that is nearest, in words, to those that are heard of each sound float32 [S]."""
+    """The question with the least edit distance, in words, to what is heard in each sound float32 [S]."""
     found, counts = frames_of(agent, waves, [WORDS])
     texts = [question.text for question in questions(PAIRS)]
     known = [text.split() for text in texts]
@@ -45,8 +45,8 @@ def heard_questions(agent: Agent, waves: Sequence[np.ndarray]) -> list[str]:
 
 
 def written_answers(agent: Agent, texts: Sequence[str], sight: np.ndarray) -> list[str]:
-    """The last word that `say` was taught of what is written behind each question beside its picture uint8
-    [N, 64, 64, 3]; '' where there is none.
+    """The written answer to each question about its picture uint8 [N, 64, 64, 3], reduced to its last word that `say`
+    was taught; '' if there is none.
     """
     said = list[str]()
     for rows in np.array_split(np.arange(len(texts)), -(-len(texts) // TOGETHER)):
@@ -69,5 +69,5 @@ def said_aloud(agent: Agent, words: Sequence[str]) -> list[np.ndarray]:
 
 
 def cascade(agent: Agent, waves: Sequence[np.ndarray], sight: np.ndarray) -> list[np.ndarray]:
-    """What it says, as sounds float32 [16000], to questions heard as sounds float32 [S] about pictures."""
+    """The spoken answers, sounds float32 [16000], to questions heard as sounds float32 [S] about pictures."""
     return said_aloud(agent, written_answers(agent, heard_questions(agent, waves), sight))

@@ -1,7 +1,7 @@
-"""The exam of speak_answer: a question is spoken in a voice never met, about a scene never seen, and the answer has to
-be understood when it is said.
+"""The exam of `speak_answer`: a question is spoken in a new voice about a new scene, and the spoken answer has to be
+understood.
 
-Whether it is, says the recogniser that judges `say`: of fifty words it has to name the true one.
+The recogniser that judges `say` decides: of fifty words it has to name the true one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SCENES = "speak_answer/scenes"
 GATE = Gate([Threshold(SCENES, 0.80)])
 QUESTIONS = 400
 COUNTED_BY = 1000
-"""Questions of lessons that the floor is counted on."""
+"""Questions of lessons on which the baseline is counted."""
 CASCADE = "the cascade: hear_words, language's answer, say"
 QUESTION_ALONE = "who hears the question alone, in writing"
 TOLD = "the cascade, told the question in writing"
@@ -64,7 +64,7 @@ MEANWHILE, STRANGE = "in view all the while", "pairs that no lesson has"
 MEANT = "meant rightly, whoever understands it"
 MISTAKEN = "what asks nothing, answered"
 NO_ANSWER = ""
-"""What is meant where nothing is answered."""
+"""The meant word if nothing is answered."""
 TOGETHER = 25
 
 
@@ -84,8 +84,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Reply:
-    """What was answered: sounds float32 [16000] each, and the words that were meant, [N]; silence and NO_ANSWER where
-    it took what it heard for no question.
+    """Answers: sounds float32 [16000] each, and the words that were meant, [N]; silence and NO_ANSWER where the agent
+    heard no question.
     """
 
     sounds: Sequence[np.ndarray]
@@ -126,17 +126,18 @@ def asked(context: Context, name: str, every: Sequence[Question], of: Sequence[P
 
 
 def remarked(context: Context, some: Asked) -> Asked:
-    """What asks nothing, in voices of exams, in place of the first quarter of these questions."""
+    """Utterances that ask nothing, in voices of exams, in place of the first quarter of these questions."""
     few = some.rows(max(8, len(some.waves) // 4))
     said = bank("speak_answer remarks", context.seed, len(few.waves), STRANGE_REMARKS, True)
     return replace(few, waves=said.waves, voices=np.array(said.voices))
 
 
 def replied(agent: Agent, some: Asked, silenced: bool = False, hidden: bool = False, meanwhile: bool = False) -> Reply:
-    """What is answered to each question, by the head that a life asks and in the way in which it asks it.
+    """The agent's answer to each question, by the head and the code that a life uses.
 
     Args:
-        silenced: nobody speaks. hidden: what comes into view is black. meanwhile: it is in view all the while.
+        silenced: whether the sound is silent. hidden: whether the view is black. meanwhile: whether the scene is in
+            view all the while, instead of at the end.
     """
     sound, counts = in_a_row([0.0 * wave for wave in some.waves] if silenced else some.waves)
     sight = torch.from_numpy(np.zeros_like(some.shown.sight) if hidden else some.shown.sight)
@@ -153,8 +154,8 @@ def replied(agent: Agent, some: Asked, silenced: bool = False, hidden: bool = Fa
 
 
 def ended_together(sound: Tensor, counts: Tensor) -> Tensor:
-    """Sounds [N, T x 1600], of which the first `counts` Moments [N] count, moved behind the quiet that followed: a
-    question ends where an answer is wanted.
+    """Sounds [N, T x 1600], of which the first `counts` Moments [N] count, moved to the end, so that each question
+    ends where the answer is wanted.
     """
     ticks = sound.shape[1] // TICK_SAMPLES
     return torch.stack(
@@ -163,8 +164,8 @@ def ended_together(sound: Tensor, counts: Tensor) -> Tensor:
 
 
 def as_batch(sound: Tensor, sight: Tensor, meanwhile: bool = False) -> dict[str, Any]:
-    """Sound [N, T x 1600] of one ear as a Batch of T Moments; in the last one a PAGE asks for an answer, and what is
-    asked about comes into view, [N, 64, 64, 3]; or, `meanwhile`, it is in view all the while.
+    """Sound [N, T x 1600] of one ear as a Batch of T Moments. In the last one a PAGE asks for an answer and the scene
+    [N, 64, 64, 3] comes into view; or, with `meanwhile`, it is in view all the while.
     """
     n, ticks = len(sound), sound.shape[1] // TICK_SAMPLES
     page = torch.tensor([BEGIN, *PAGE.encode()])
@@ -178,12 +179,12 @@ def as_batch(sound: Tensor, sight: Tensor, meanwhile: bool = False) -> dict[str,
 
 
 def understood(judge: Recogniser, sounds: Sequence[np.ndarray], some: Asked) -> np.ndarray:
-    """Of each sound whether it is the true answer's word, 0 or 1, float64 [N]."""
+    """Whether each sound is understood as the true answer, 0 or 1, float64 [N]."""
     return (judge.named(sounds) == some.shown.words).astype(float)
 
 
 def _floors(agent: Agent, context: Context, judge: Recogniser, some: Asked) -> Mapping[str, float]:
-    """Who knows nothing, who goes another way, and who does not look."""
+    """Baselines: an untaught agent, the cascade, and the question alone."""
     share = lambda sounds: float(understood(judge, sounds, some).mean())  # noqa: E731
     floors = {UNTAUGHT: share(replied(untaught(agent), some).sounds)}
     if is_whole(agent):
@@ -194,7 +195,7 @@ def _floors(agent: Agent, context: Context, judge: Recogniser, some: Asked) -> M
 
 
 def _commonest(context: Context) -> Mapping[str, str]:
-    """What is answered most to each question in scenes of lessons."""
+    """The commonest answer to each question in scenes of lessons."""
     every = list(BY_TEXT.values())
     n = -(-context.episodes(COUNTED_BY) // len(every))
     seeds = lesson_seeds(n * len(every), context.seed, "answers", "floors")
@@ -209,7 +210,7 @@ def _commonest(context: Context) -> Mapping[str, str]:
 def _rows(
     agent: Agent, context: Context, judge: Recogniser, some: Asked, right: np.ndarray, reply: Reply
 ) -> Mapping[str, float]:
-    """The same by kind of question, and under changes, which a quarter of the questions are asked under."""
+    """Rows: by kind of question, and a quarter of the questions under changes."""
     kinds = np.array([KINDS[question.kind] for question in some.shown.questions])
     rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in KINDS if (kinds == kind).any()}
     rows[MEANT] = float((reply.meant == some.shown.words).mean())
@@ -233,7 +234,7 @@ def _rows(
 
 
 def _exhibits(some: Asked, reply: Reply, right: np.ndarray) -> tuple[Exhibit, ...]:
-    """Two that were understood and four that were not: question and answer to be heard, and what was in view."""
+    """Two answers that were understood and four that were not: question, answer and view."""
     pause, shown = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(right == 0)[:4]):
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"

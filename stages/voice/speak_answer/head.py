@@ -1,5 +1,5 @@
-"""The head that answers aloud: what was heard by the ear's tokens, what is seen by the finer eye's cells, and what is
-answered as codes of the codec.
+"""The head that answers aloud: it hears by the ear's tokens, sees by the cells of `detail`, and answers in codes of the
+codec.
 """
 
 from __future__ import annotations
@@ -23,25 +23,24 @@ from stages.voice.pooling import since_begun
 from stages.voice.say.head import MANNER, MOMENTS
 
 FORM, COLOUR, THINGS = "form", "colour", "things"
-"""Maps of the finer eye that language brought: what is in each of 8 x 8 cells, and whether it holds a thing."""
+"""Maps of language's eye `detail`: what is in each of 8 x 8 cells, and whether the cell holds a thing."""
 CELLS, PLACE = 64, 16
 GROUPS = 4
-"""Of features, each of which weighs what is heard in its own way."""
+"""Groups of features, each with its own weights over time."""
 _MOST_WEIGHT = 6.0
 
 
 @dataclass
 class Replied(Categorical):
-    """Which answer is meant, logits [..., A], by all that was heard so far and by what is seen now. An answer is codes
-    int64 [..., 10, 4, 2], of the word that is the likeliest (or is drawn), as it sounds.
+    """Which answer is meant, logits [..., A], by all that was heard so far and what is seen now. An answer is codes
+    int64 [..., 10, 4, 2] of the likeliest (or a sampled) word.
 
     Attributes:
-        by: the head, which says it. pooled: what was heard, summed up, and arc: what its body came to: what it goes on
-        from.
+        by: the head. pooled, arc: the state that it carries, what was heard, pooled, and that of its body.
         seen: bool [...], whether anything is seen.
-        looked: logits [..., 64] of looking at each cell; zeros where nothing is seen.
+        looked: logits [..., 64] of looking at each cell; zeros if nothing is seen.
         understood: logits [..., U] of what was asked.
-        asked: logits [...] of whether it is a question that was taught; None of a head that takes all for questions.
+        asked: logits [...] of a taught question having been asked; None for a head that takes everything for questions.
     """
 
     by: ReplyHead = field(kw_only=True)
@@ -62,9 +61,7 @@ class Replied(Categorical):
         return codes_of(self.by.levels(drawn))
 
     def fires(self) -> Tensor:
-        """Where something was heard that it takes for a question, and a page asks for an answer: without one the finer
-        eye sees nothing.
-        """
+        """Whether a question was heard and a page asks for an answer; without a page `detail` sees nothing."""
         heard = self.seen & (self.pooled["weight"].sum(-1) > 0)
         return heard if self.asked is None else heard & (self.asked > 0)
 
@@ -73,27 +70,24 @@ class Replied(Categorical):
 
 
 class ReplyHead(Head):
-    """Taps ("listen", "detail"), an arc: what was heard since the episode began, by a body over the ear's tokens, is
-    pooled by learned weights and by the maximum, and says what is looked for; what is seen in the cells that fit, added
-    up, and what was heard say which answer; and the answer, a word, is told as codes of ten Moments by convolutions
-    over time.
+    """An arc; taps ("listen", "detail"). A body over the ear's tokens gives features of all that was heard in the
+    episode, pooled by learned weights and by the maximum. These say what to look for. The sum over matching cells, and
+    what was heard, give the answer, one of A words. Convolutions over time turn the word into codes of ten Moments.
 
-    What the trunk says of speech is another thing with a picture before it; what the ear says is not.
-
-    Where to look is taught, as the head of pages is taught it (Tomasello and Farrar 1986). Between the answer and its
-    sound stands one word of A, so what is said is one answer and no blend of two. A row of a batch is one episode.
+    Lessons teach where to look, as for the head of pages (Tomasello and Farrar 1986). Between answer and sound stands a
+    single word, so the sound is one answer and no blend of two. A row of a batch is one episode.
 
     Args:
-        answers: how many words A it can answer. asked: numbers U by which the lesson asks what it understood.
+        answers: the number of words A. asked: the number of logits U by which the lesson teaches what was asked.
         ear: the kind of the body over the ear's tokens.
-        refuses: whether it says, too, that what was heard is no question that it was taught, and then answers nothing.
+        refuses: whether it can tell that no taught question was asked, and then gives no answer.
     """
 
     carries: ClassVar[bool] = True
 
     @property
     def refuses(self) -> bool:
-        """Whether it leaves unanswered what it takes for no question."""
+        """Whether it gives no answer if it heard no question."""
         return self.is_asked is not None
 
     def __init__(
@@ -130,7 +124,7 @@ class ReplyHead(Head):
         return self._reply(pooled, arc, tapped)
 
     def at_the_end(self, tapped: Tapped) -> Replied:
-        """What `forward` says of the last of T Moments [B, T, ...], [B, ...], without the others' answers."""
+        """As `forward` for the last of T Moments [B, T, ...] alone, [B, ...]."""
         heard, arc = self._heard(tapped, None)
         pooled = {name: value[:, -1] for name, value in heard.items()}
         return self._reply(pooled, arc, tapped.map(lambda value: value[:, -1]))
@@ -148,7 +142,7 @@ class ReplyHead(Head):
         )
 
     def _heard(self, tapped: Tapped, kept: Mapping[str, Tensor] | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """What was heard so far, summed up, and what the body over the ear's tokens goes on from."""
+        """What was heard so far, pooled, and the state of the body over the ear's tokens."""
         heard, here = tapped.tokens[..., :HEARD, :], tapped.present[..., :HEARD, None]
         row, lead = in_order(Tapped(heard, here[..., 0]))
         features, arc = self.memory.over(row, kept)
@@ -160,7 +154,7 @@ class ReplyHead(Head):
         return since_begun(sums, features.amax(-2), kept, at_once=features.ndim > 3), arc
 
     def _look(self, meant: Tensor, tapped: Tapped) -> tuple[Tensor, Tensor]:
-        """Logits [..., 64] of looking at each cell, and what is seen there, added up, [..., D]; zeros of nothing."""
+        """Logits [..., 64] of looking at each cell, and the sum of what is seen there, [..., D]; zeros if nothing."""
         lead = meant.shape[:-1]
         if FORM not in tapped.maps:
             return meant.new_zeros(*lead, CELLS), self.shows(meant.new_zeros(*lead, self.shows.in_features))

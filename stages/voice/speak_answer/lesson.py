@@ -1,11 +1,11 @@
 """The lesson `answers`: spoken questions about what is in view, answered aloud. One head alone learns.
 
-What it learns of each: which answer is true, at which things the caregiver looks, what she asked, and how the answer
-sounds in one's own voice; the last by log-mel, behind the codec's decoder, whatever it would have answered. And that
-some of what is said asks nothing.
+For each question it learns the true answer, the things at which the caregiver looks, what she asked, and the sound of
+the answer in the agent's own voice. The sound is compared in log-mel, behind the codec's decoder, for the true answer,
+whatever the head would have answered. It also learns that some utterances ask nothing.
 
-It learns from log-mel that is made once and disguised anew every time, as the ear does (`hear_words.listen`), each
-question about another scene: as it needs no trunk, that takes a tenth of the time that perceiving its sound would.
+It learns from log-mel that is computed once and varied anew at every use, as the ear does (`hear_words.listen`), with a
+new scene for each question. As it needs no trunk, this takes a tenth of the time of perceiving sound.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ STEPS = {"tiny": 8, "nursery": 1000, "child": 4000, "adult": 10_000}
 ROWS = 32
 """Utterances of a step."""
 ASK_NOTHING = 8
-"""Of so many one asks nothing."""
+"""One of so many utterances asks nothing."""
 SPOKEN, SPOKEN_ELSE = {"tiny": 44}, 2400
-"""Questions that the caregiver says, each met in another room and voice every time, and about another scene."""
+"""Questions that the caregiver says, each varied anew and with a new scene at every use."""
 SPOKEN_A_QUESTION = 3
-"""So many questions for one utterance that is none."""
+"""Spoken questions for each spoken utterance that asks nothing."""
 SOUNDED = 8
-"""Rows whose answers are sounded: there are only 13 words, and the codec's decoder takes longest."""
+"""Rows whose answers are decoded to log-mel: there are only 13 words, and the codec's decoder takes longest."""
 
 
 def lesson(context: Context) -> Lesson:
@@ -71,14 +71,14 @@ def lesson(context: Context) -> Lesson:
 
 @lru_cache(maxsize=2)
 def spoken(seed: int, size: str) -> Bank:
-    """Questions of lessons in voices of lessons, the shortest first."""
+    """Questions of lessons in voices of lessons, sorted by length."""
     said = bank("answers", seed, SPOKEN.get(size, SPOKEN_ELSE), tuple(BY_TEXT), False)
     return said.take(np.argsort([len(wave) for wave in said.waves], kind="stable"))
 
 
 @lru_cache(maxsize=2)
 def remarked(seed: int, size: str) -> Bank:
-    """What asks nothing, in voices of lessons."""
+    """Utterances that ask nothing, in voices of lessons."""
     return bank("answers to nothing", seed, SPOKEN.get(size, SPOKEN_ELSE) // SPOKEN_A_QUESTION, NO_QUESTIONS, False)
 
 
@@ -88,18 +88,18 @@ BY_TEXT: Mapping[str, Question] = {question.text: question for question in quest
 
 @lru_cache(maxsize=2)
 def heard_once(seed: int, size: str) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Log-mel [F, 64] of each question of lessons and of what asks nothing, with a Moment before it and two behind,
-    made once.
+    """Log-mel [F, 64] of each question of lessons and of each utterance that asks nothing, with a Moment before it and
+    two behind, computed once.
     """
     return tuple(mels_of(spoken(seed, size).waves)), tuple(mels_of(remarked(seed, size).waves))
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` utterances, each with a scene in view: questions that are about as long, and last what asks nothing.
+    """`rows` utterances, each with a scene in view: questions of similar length, then utterances that ask nothing.
 
     Returns:
-        `heard`: log-mel [N, 6 + 8 T, 64]; `sight`: uint8 [N, 64, 64, 3]; `question` bool [N]; and what is learned of
-        the Q questions, as `targets_of` has it.
+        `heard`: log-mel [N, 6 + 8 T, 64]; `sight`: uint8 [N, 64, 64, 3]; `question` bool [N]; and the targets of the Q
+        questions (`targets_of`).
     """
     rng, generator = numpy_rng(context.seed, "answers", update), torch_generator(context.seed, "answers", update)
     every = spoken(context.seed, context.config.size)
@@ -114,11 +114,11 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def targets_of(shown: Scenes, rng: np.random.Generator) -> dict[str, Tensor]:
-    """What is learned of questions about scenes; in which manner each answer is said is drawn.
+    """Targets of questions about scenes; the manner of each answer is drawn at random.
 
     Returns:
-        `answers` int64 [N]; `asked` int64 [N, 3], as UNDERSTOOD has it; `meant` and `things` bool [N, 64], as `Scenes`
-        has them; `manner` [N, 2] and `mel` [N, 80, 64], how the answer sounds.
+        `answers` int64 [N]; `asked` int64 [N, 3], as in UNDERSTOOD; `meant` and `things` bool [N, 64], as in `Scenes`;
+        `manner` [N, 2] and `mel` [N, 80, 64], the sound of the answer.
     """
     own = own_voice(False)
     takes = [int(rng.choice(_takes()[word])) for word in shown.words]
@@ -132,7 +132,7 @@ def targets_of(shown: Scenes, rng: np.random.Generator) -> dict[str, Tensor]:
 
 @lru_cache(maxsize=1)
 def _takes() -> Mapping[str, Sequence[int]]:
-    """By answer the rows of one's own voice that say it."""
+    """By answer, the rows of the agent's own voice that say it."""
     rows = defaultdict[str, list[int]](list)
     for row, text in enumerate(own_voice(False).texts):
         rows[text].append(row)
@@ -140,7 +140,7 @@ def _takes() -> Mapping[str, Sequence[int]]:
 
 
 def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
-    """What the head reads of a batch of the lesson, which nothing learns from."""
+    """What the head reads of a batch of the lesson, without gradients."""
     ear, page = agent.encoder(LISTEN), torch.tensor([BEGIN, *PAGE.encode()])
     assert isinstance(ear, EarEncoder)
     sight = batch["sight"].to(agent.device)
@@ -150,7 +150,7 @@ def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
         seen = read_tap(DETAIL, agent.perceive(looked_at, [DETAIL]), {})
     assert seen is not None
     n, ticks, _, width = heard.shape
-    # What is seen is seen in the last Moment, the only one whose maps are read.
+    # The scene is in view in the last Moment, the only one whose maps are read.
     things = heard.new_zeros(n, ticks, seen.tokens.shape[2], width)
     here = torch.ones(heard.shape[:-1], dtype=torch.bool, device=agent.device)
     views = here.new_zeros(things.shape[:-1])
@@ -159,13 +159,13 @@ def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """`told`, of a whole batch."""
+    """`told` of a whole batch."""
     return told(agent, agent.head(REPLIES).at_the_end(perceived(agent, batch)), batch)  # type: ignore[operator]
 
 
 def told(agent: Agent, output: Any, targets: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats of the answer, of looking at each thing, of what was asked and of whether anything was, and how far off the
-    right answer is as it is said.
+    """Nats of the answer, of looking at each thing, of what was asked and of whether anything was asked; and the error
+    in log-mel of the true answer as the head says it.
 
     Args:
         output: of the last Moment, [N, ...]; targets: as `lesson_batch` gives them.

@@ -1,1 +1,1 @@
-"""Of echo: what was said in noise, without the noise."""
+"""Part of `echo`: speech in noise, without the noise."""

@@ -1,4 +1,4 @@
-"""Of the exam of echo: what is said in noise at 5 dB, by voices and in words of no lesson, is cleaned."""
+"""Part of the exam of `echo`: new words in new voices, in noise at 5 dB, are cleaned."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CLEAN = "echo/cleaned"
 LOUD_DB = 5.0
 ASKED, TOGETHER = 200, 50
 GATED, BEST = "spectral gate", "gains that know what was said"
-"""A floor, and a row: what is possible with gains of the ear's bands."""
+"""A baseline, and a row: the best possible with gains of the ear's bands."""
 NOISE_FRAMES = LEAD // 200 - 4
-"""From which the floor takes what the noise is like: there nobody speaks yet, which it is told."""
+"""Frames from which the baseline estimates the noise; it is told that nobody speaks there yet."""
 GATES = tuple((over, least) for over in (1.0, 2.0, 4.0) for least in (0.05, 0.2))
-"""How far the floor takes the noise off, and what it leaves at least; the best on these very episodes counts."""
+"""Settings of the baseline: how much noise it subtracts, and the least gain. The best on these very episodes counts."""
 
 
 def cleaned(agent: Agent, context: Context, level: str) -> list[Measure]:
@@ -64,7 +64,7 @@ def cleaned(agent: Agent, context: Context, level: str) -> list[Measure]:
 
 
 def by_agent(agent: Agent, noisy: Tensor) -> Tensor:
-    """Sound [N, T x 1600] through the gains that the agent gives."""
+    """Sound [N, T x 1600] through the agent's gains."""
     parts = []
     for some in noisy.split(TOGETHER):
         output: Any = agent(as_batch(some), [CLEANED])[CLEANED]
@@ -73,7 +73,7 @@ def by_agent(agent: Agent, noisy: Tensor) -> Tensor:
 
 
 def gated(noisy: Tensor, over: float, least: float) -> Tensor:
-    """A spectral gate (Boll 1979): of each frequency as much power is taken off as noise has in the beginning."""
+    """A spectral gate (Boll 1979): subtracts from each frequency the power of the noise at the beginning."""
     heard_ = spectrum(noisy)
     power = heard_.abs().square()
     hum = power[..., 2:NOISE_FRAMES].mean(-1, keepdim=True)
@@ -83,7 +83,7 @@ def gated(noisy: Tensor, over: float, least: float) -> Tensor:
 
 
 def best_gains(noisy: Tensor, clean: Tensor) -> Tensor:
-    """Each band with the share of its power that is speech's (the ideal ratio mask), as the ear's bands are."""
+    """The ideal ratio mask on the ear's bands: each band times the share of its power that is speech."""
     said, other = (spectrum(one).abs().square() for one in (clean, noisy - clean))
     weights = in_bins(torch.eye(64)[None])[0].mT  # [64, 257]
     share = (weights @ said) / (weights @ (said + other)).clamp_min(1e-12)
@@ -91,7 +91,7 @@ def best_gains(noisy: Tensor, clean: Tensor) -> Tensor:
 
 
 def _exhibits(texts: Sequence[str], noisy: Tensor, made: Tensor, gain: np.ndarray) -> tuple[Exhibit, ...]:
-    """The two that gained most and the two that gained least, in noise and cleaned."""
+    """The two utterances that gained most and the two that gained least, in noise and cleaned."""
     order, shown = np.argsort(gain, kind="stable"), []
     for i in (*order[::-1][:2], *order[:2]):
         one, two = noisy[i].numpy(), made[i].numpy()

@@ -1,4 +1,4 @@
-"""Sound through gains that change from band to band and frame to frame, on the frames of the ear."""
+"""Sound through gains of the ear's bands and frames."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _window(device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=2)
 def _spread(device: torch.device) -> Tensor:
-    """By band and frequency the share that a band has of it, [64, 257]: each frequency's sum to 1."""
+    """The share of each band in each frequency, [64, 257]; the shares of a frequency sum to 1."""
     with torch.inference_mode(False):
         bank = torch.from_numpy(mel_filterbank(SOUND_RATE_HZ, N_FFT, MELS))
         bank = bank / bank.amax(1, keepdim=True).clamp_min(1e-9)
@@ -62,7 +62,7 @@ def _spread(device: torch.device) -> Tensor:
 
 
 def si_sdr_db(sound: Tensor, wanted: Tensor) -> Tensor:
-    """How far `sound` [N, S] is from a multiple of what is `wanted` (Le Roux et al. 2019, ICASSP), in dB, [N]."""
+    """The SI-SDR of `sound` [N, S] for a `wanted` one (Le Roux et al. 2019, ICASSP), in dB, [N]."""
     sound, wanted = sound - sound.mean(-1, keepdim=True), wanted - wanted.mean(-1, keepdim=True)
     scale = (sound * wanted).sum(-1, keepdim=True) / wanted.square().sum(-1, keepdim=True).clamp_min(1e-9)
     aim = scale * wanted

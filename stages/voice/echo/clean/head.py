@@ -1,4 +1,4 @@
-"""The head that tells speech from noise in what is heard: a gain for each band of each frame."""
+"""The head that separates speech from noise: a gain for each band of each frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stages.voice.ear import FRAMES, MEL, SCALE, SHIFT, TOKENS
 
 @dataclass
 class Cleaned(Regression):
-    """Gains 0 to 1 of the ear's bands, [..., 8, 64]; `hidden` [B, H] is what it goes on from."""
+    """Gains 0 to 1 of the ear's bands, [..., 8, 64]; `hidden` [B, H] is the state that it carries."""
 
     hidden: Tensor = field(kw_only=True)
 
@@ -26,10 +26,10 @@ class Cleaned(Regression):
 
 
 class CleanedHead(Head):
-    """Taps ("trunk:listen", "listen"): the ear's log-mel, frame by frame, beside the trunk's features and the ear's
-    tokens of what is heard, through a gated recurrent unit that learns what the noise is like as it goes on.
+    """Taps ("trunk:listen", "listen"): the ear's log-mel, frame by frame, with the trunk's features and the ear's tokens
+    of the same Moment, through a gated recurrent unit that can follow the noise over time.
 
-    A gain on what was heard keeps its phases, which no codec here does. A row of a batch is one episode.
+    A gain on the sound heard keeps its phases, which the codec here does not. A row of a batch is one episode.
     """
 
     carries: ClassVar[bool] = True

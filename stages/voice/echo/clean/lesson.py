@@ -1,4 +1,4 @@
-"""The lesson `clean`: what is said in noise, without it. The head alone learns, from sound."""
+"""The lesson `clean`: speech in noise, without the noise. The head alone learns, from sound."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from stages.voice.utterances import alike, groups, shares, sources, where
 
 STEPS = {"tiny": 8, "nursery": 1000, "child": 3000, "adult": 8000}
 LOUD_DB = (-2.0, 12.0)
-"""Speech above noise in lessons."""
+"""Range of the level of speech above noise in lessons."""
 LEAD = 2 * TICK_SAMPLES
-"""Samples in which the noise alone is heard."""
+"""Samples of noise alone before the speech."""
 
 
 def lesson(context: Context) -> Lesson:
@@ -36,7 +36,7 @@ def lesson(context: Context) -> Lesson:
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """About `rows` utterances of one source that are about as long, in noise, with `clean` [N, T x 1600] beside."""
+    """About `rows` utterances of one source and of similar length, in noise, with `clean` [N, T x 1600] beside."""
     rng, generator = numpy_rng(context.seed, "clean", update), torch_generator(context.seed, "clean", update)
     every = sources(*where(context))
     waves, texts = every[int(rng.choice(len(every), p=shares(len(every))))]
@@ -48,7 +48,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
 
 
 def noise(clean: Tensor, db: Tensor, generator: torch.Generator) -> Tensor:
-    """Noise of any colour [N, S] that goes up and down a little, `db` [N, 1] below all of the speech in `clean`."""
+    """Noise [N, S] of random colour whose level varies a little, `db` [N, 1] below the speech in `clean`."""
     n, s = clean.shape
     white = torch.fft.rfft(torch.randn(n, s, generator=generator))
     knots = 8.0 * torch.randn(n, 1, 7, generator=generator)
@@ -61,7 +61,7 @@ def noise(clean: Tensor, db: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Minus the dB by which what is left is nearer to what was said than to what was added, in the spectrum."""
+    """The power of the remaining error relative to the clean speech, in the spectrum, in dB."""
     output: Any = agent(dict(batch), [CLEANED])[CLEANED]
     heard = spectrum(batch["senses"]["sound"].flatten(1).to(agent.device))
     wanted = spectrum(batch["clean"].to(agent.device))

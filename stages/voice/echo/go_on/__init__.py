@@ -1,1 +1,1 @@
-"""Of echo: how a sound that breaks off goes on."""
+"""Part of `echo`: how a sound that breaks off goes on."""

@@ -1,4 +1,4 @@
-"""Of the exam of echo: a word that no lesson spoke breaks off in its middle, and how it goes on is told."""
+"""Part of the exam of `echo`: a new word breaks off in its middle, and the agent predicts how it goes on."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from stages.voice.vocoder import sound_of
 CONTINUED = "echo/continued"
 ASKED, TOGETHER = 200, 50
 DB = 20.0
-"""Decibels in one of log-mel as it is here."""
+"""Decibels in one unit of log-mel."""
 COPIED, RIDGE = "the last frame, copied", "ridge on 100 ms of log-mel"
 ALWAYS = "what most often follows, whatever was heard"
 RIDGE_BY = 300
-"""Utterances of lessons that these two are fitted on."""
+"""Utterances of lessons on which the last two are fitted."""
 
 
 def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
-    """One value an utterance: dB by which log-mel of the 200 ms told is off what came."""
+    """One value an utterance: the error in log-mel of the predicted 200 ms, in dB."""
     if GOES_ON not in agent.heads:
         return []
     whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
@@ -73,12 +73,12 @@ def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
 
 
 def broken_off(counts: Tensor) -> Tensor:
-    """The last Moment that is heard of each sound of so many, int64 [N]: in the middle of what is said."""
+    """The last Moment that is heard of sounds of `counts` Moments, int64 [N]: in the middle of the word."""
     return ((counts - 1) // 2 - 1).clamp_min(1)
 
 
 def gone_on(agent: Agent, sound: Tensor, at: Tensor) -> Tensor:
-    """Log-mel [N, 16, 64] by which sounds [N, T x 1600] go on behind Moment `at` [N]; what comes is not heard."""
+    """Log-mel [N, 16, 64] predicted behind Moment `at` [N] of sounds [N, T x 1600]; later sound is not heard."""
     longest = int(at.max()) + 1
     heard_so_far = sound.unflatten(1, (-1, 1600))[:, :longest].clone()
     heard_so_far[torch.arange(longest)[None] > at[:, None]] = 0.0
@@ -89,7 +89,7 @@ def gone_on(agent: Agent, sound: Tensor, at: Tensor) -> Tensor:
 
 
 def _lessons(context: Context) -> tuple[Tensor, Tensor]:
-    """Of utterances of lessons 100 ms of log-mel [M, 8, 64] and the 200 that follow them, [M, 16, 64]."""
+    """From utterances of lessons, 100 ms of log-mel [M, 8, 64] and the 200 ms that follow, [M, 16, 64]."""
     sound, counts = in_a_row(utterances(context).waves[:RIDGE_BY])
     mel = mel_of(sound)
     followed = to_come(mel)
@@ -98,7 +98,7 @@ def _lessons(context: Context) -> tuple[Tensor, Tensor]:
 
 
 def _ridge(known: Tensor, followed: Tensor, last: Tensor) -> Tensor:
-    """What 100 ms of log-mel [N, 8, 64] tell of the 200 that follow, by a linear map fitted on lessons."""
+    """The 200 ms that follow 100 ms of log-mel [N, 8, 64], by a linear map fitted on lessons."""
     rule = fit_ridge(known.flatten(1).numpy(), followed.flatten(1).numpy(), penalty=300.0)
     return torch.from_numpy(rule.predict(last.flatten(1).numpy())).float().unflatten(1, followed.shape[1:])
 
@@ -106,7 +106,7 @@ def _ridge(known: Tensor, followed: Tensor, last: Tensor) -> Tensor:
 def _exhibits(
     waves: Sequence[np.ndarray], texts: Sequence[str], mel: Tensor, at: Tensor, went_on: Tensor
 ) -> tuple[Exhibit, ...]:
-    """Four words as they were said, then as they broke off and were gone on with."""
+    """Four words as they were said, and as they broke off and were continued."""
     shown = []
     for i in range(min(4, len(waves))):
         begun = mel[i, : int(at[i]) + 1].flatten(0, 1)

@@ -1,4 +1,4 @@
-"""The head that tells how a sound goes on: codes of the Moments to come, by what the trunk has of it."""
+"""The head that predicts how a sound goes on: codes of the next Moments, from the trunk's features."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from stages.voice.codec import TOKENS as CODED
 from stages.voice.ear import FRAMES, MEL, SCALE, SHIFT, TOKENS
 
 AHEAD = 2
-"""Moments that are told: 200 ms."""
+"""Moments that are predicted: 200 ms."""
 
 
 @dataclass
 class GoesOn(Output):
-    """Whole levels `rounded` [..., 2, 4, 10] of the Moments to come; an answer is their codes int64 [..., 2, 4, 2]."""
+    """Whole levels `rounded` [..., 2, 4, 10] of the next Moments; an answer is their codes int64 [..., 2, 4, 2]."""
 
     rounded: Tensor
 
@@ -36,8 +36,8 @@ class GoesOn(Output):
 
 
 class GoesOnHead(Head):
-    """Taps ("trunk:listen", "listen"): the trunk's features of the last 100 ms, which know all that its window holds,
-    and log-mel of these 100 ms.
+    """Taps ("trunk:listen", "listen"): the trunk's features of the last 100 ms, which carry its whole window, and the
+    log-mel of these 100 ms.
     """
 
     def __init__(self, inlet: Inlet, hidden: int | None = None) -> None:

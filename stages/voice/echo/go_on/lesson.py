@@ -1,4 +1,4 @@
-"""The lesson `go_on`: what is said breaks off at every Moment, and how it goes on is told. The head alone learns."""
+"""The lesson `go_on`: predicting from every Moment how the sound goes on. The head alone learns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lesson(context: Context) -> Lesson:
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """About `rows` utterances of one source that are about as long, in other voices and rooms, and `mel` of them."""
+    """About `rows` utterances of one source and of similar length, varied, and their `mel`."""
     rng, every = numpy_rng(context.seed, "go on", update), sources(*where(context))
     waves, texts = every[int(rng.choice(len(every), p=shares(len(every))))]
     index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
@@ -49,23 +49,23 @@ def mel_of(sound: Tensor) -> Tensor:
 
 
 def to_come(mel: Tensor) -> Tensor:
-    """Of log-mel [N, T, 8, 64] the two Moments behind each but the last two, [N, T - 2, 16, 64]."""
+    """The two Moments behind each Moment of log-mel [N, T, 8, 64] but the last two, [N, T - 2, 16, 64]."""
     parts = [mel[:, 1 + ahead : mel.shape[1] - AHEAD + 1 + ahead] for ahead in range(AHEAD)]
     return torch.cat(parts, 2)
 
 
 def told(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
-    """How each Moment goes on, by the agent: log-mel [N, T, 16, 64]."""
+    """The agent's prediction behind each Moment: log-mel [N, T, 16, 64]."""
     output: Any = agent(dict(batch), [GOES_ON])[GOES_ON]
     rounded = output.rounded.flatten(0, 1)
     return decode(agent, rounded).flatten(1, 2).unflatten(0, output.rounded.shape[:2])
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Mean distance in log-mel of what was told from what came."""
+    """Mean distance in log-mel of the prediction from what came."""
     wanted = to_come(batch["mel"].to(agent.device))
     far = (told(agent, batch)[:, :-AHEAD] - wanted).abs().mean((-1, -2))
-    # What came has to be the row's own, not what fills it up.
+    # Only what came in the row itself counts, not its padding.
     here = torch.arange(far.shape[1], device=far.device)[None] < batch["counts"].to(far.device)[:, None] - AHEAD
     value = (far * here).sum() / here.sum().clamp_min(1)
     return value, {"go on": value.detach(), "go on db": 20.0 * value.detach()}

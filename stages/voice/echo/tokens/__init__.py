@@ -1,1 +1,1 @@
-"""Of echo: what is heard as a row of the codec's codes, each foretold by those before it."""
+"""Part of `echo`: sound as a row of the codec's codes, each predicted from those before it."""

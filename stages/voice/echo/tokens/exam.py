@@ -1,4 +1,4 @@
-"""Of the exam of echo: how well codes are told by those before them, and a sound that is gone on with code by code."""
+"""Part of the exam of `echo`: codes predicted from those before them, and a sound continued code after code."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ TOLD = "echo/tokens"
 ASKED, TOGETHER = 200, 50
 EACH, BEFORE_IT = "how often each level is", "each level by the one before it"
 KNOWN_BY = 300
-"""Utterances of lessons that the floors are counted on."""
+"""Utterances of lessons on which the baselines are counted."""
 
 
 def told_in_turn(agent: Agent, context: Context, level: str) -> list[Measure]:
-    """One value an utterance: nats a token of codes that the trunk is told one after another."""
+    """One value an utterance: nats a token of its codes, predicted by the trunk one after another."""
     if NEXT_CODE not in agent.heads:
         return []
     whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
@@ -61,13 +61,13 @@ def told_in_turn(agent: Agent, context: Context, level: str) -> list[Measure]:
 
 
 def pages(agent: Agent, sound: Tensor) -> Tensor:
-    """What the codec makes of sound [N, T x 1600] as pages of codes int64 [N, 4 T, 2]."""
+    """The codec's codes of sound [N, T x 1600], as pages int64 [N, 4 T, 2]."""
     parts = [agent(as_batch(some), [CODEC])[CODEC].mode().flatten(1, 2).cpu() for some in sound.split(TOGETHER)]
     return torch.cat(parts)
 
 
 def gone_on_by_tokens(agent: Agent, sound: Tensor, at: Tensor) -> Tensor:
-    """Log-mel [N, 16, 64] by which sounds [N, T x 1600] go on behind Moment `at` [N], code after code; what comes is
+    """Log-mel [N, 16, 64] behind Moment `at` [N] of sounds [N, T x 1600], predicted code after code; later sound is
     not heard.
     """
     page, made = pages(agent, sound), torch.zeros(len(sound), FRAMES * AHEAD, 64)
@@ -81,7 +81,7 @@ def gone_on_by_tokens(agent: Agent, sound: Tensor, at: Tensor) -> Tensor:
 
 
 class Counted:
-    """How often each level was met, and behind which one: tables [10, 7] and [10, 7, 7], begun with one each."""
+    """Counts of each level, and of each level behind another: tables [10, 7] and [10, 7, 7], starting from 1."""
 
     def __init__(self, each: Tensor, behind: Tensor) -> None:
         self.each, self.behind = each / each.sum(-1, keepdim=True), behind / behind.sum(-1, keepdim=True)
@@ -113,7 +113,7 @@ def _mean(missed: Tensor, ends: Tensor) -> Tensor:
 
 
 def beside(agent: Agent, sound: Tensor, at: Tensor, off: Any) -> Mapping[str, float]:
-    """Of the measure of sounds gone on with: the row of codes told one after another, in its dB."""
+    """The row of `echo/continued` for codes predicted one after another, in its dB."""
     if NEXT_CODE not in agent.heads:
         return {}
     return {"its codes one after another, by the trunk": float(off(gone_on_by_tokens(agent, sound, at)).mean())}

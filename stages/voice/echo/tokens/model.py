@@ -1,8 +1,8 @@
-"""Codes of the codec as tokens of the trunk, and the head that tells the next one of them.
+"""The codec's codes as tokens of the trunk, and the head that predicts the next one.
 
 A sound is a page of codes, as a text is a page of bytes: one token for each 25 ms, which sees those before it. So a
-sound is gone on with as a text is written, code after code with the trunk's cache (Borsos et al. 2023, "AudioLM",
-arXiv 2209.03143).
+sound is continued as a text is written, code after code with the trunk's cache (Borsos et al. 2023, "AudioLM", arXiv
+2209.03143).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WIDEST = max(LEVELS)
 
 
 class CodesEncoder(Encoder):
-    """A page of codes int64 [L, 2], -1 behind its end: the levels of each through a small network, one token each."""
+    """A page of codes int64 [L, 2], -1 behind its end: one token for each, its levels through a small network."""
 
     streams = True
     sense_dims: int = 2
@@ -47,8 +47,8 @@ class CodesEncoder(Encoder):
 
 @dataclass
 class NextCode(Output):
-    """The token to come behind each: `logits` [..., 10, 7] of the level of each of its numbers, which are told side by
-    side; those that have five levels have no more. An answer is codes int64 [..., 2].
+    """The next token behind each: `logits` [..., 10, 7] of the levels of its ten numbers, which are predicted
+    independently; numbers with five levels use five of the seven. An answer is codes int64 [..., 2].
     """
 
     logits: Tensor
@@ -91,7 +91,7 @@ class NextCodeHead(Head):
 
 
 def places_of(codes: Tensor) -> Tensor:
-    """Which level each number of codes int64 [..., 2] has, int64 [..., 10], from 0."""
+    """The level of each number of codes int64 [..., 2], int64 [..., 10], from 0."""
     levels = levels_of(codes)
     return (levels + halves(levels)).long()
 

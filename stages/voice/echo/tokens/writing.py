@@ -1,4 +1,4 @@
-"""A sound gone on with code after code, as a text is written: a page, and the trunk's cache."""
+"""Continuing a sound code after code, as a text is written, with the trunk's cache."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from stages.voice.parts import CODES, NEXT_CODE
 
 
 def written_on(agent: Agent, page: Tensor, tokens: int) -> Tensor:
-    """The `tokens` codes by which pages int64 [N, L, 2] go on, the likeliest each time, int64 [N, tokens, 2]: each
-    enters the trunk behind the one before it, with the trunk's cache.
+    """The next `tokens` codes of pages int64 [N, L, 2], the likeliest each time, int64 [N, tokens, 2]. Each enters the
+    trunk behind the one before it, with the trunk's cache.
     """
     state = agent.new_state(len(page))
     percepts = agent.encode(state, one_tick({CODES: page}))
