@@ -93,12 +93,12 @@ class Actor:
             self.state,
             percepts,
             recalled,
-            self.effectors,
-            self.heads,
-            self.generator,
-            self.trunk,
-            self.beliefs,
-            self.standing,
+            effectors=self.effectors,
+            heads=self.heads,
+            generator=self.generator,
+            trunk=self.trunk,
+            beliefs=self.beliefs,
+            standing=self.standing,
         )
         for effector, heads in self.output.answered.items():
             self.answered.setdefault(effector, Counter()).update(heads)

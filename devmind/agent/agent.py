@@ -156,13 +156,13 @@ class Agent(Thinker):
 
         Args:
             recalled: from `encode_recalled`, tokens [B, R, D].
-            standing: by effector the heads that are asked, in order; by default all, arcs first. Where none is left,
-                nothing is done.
-            beliefs: keep up the tracker's beliefs, and give them to the trunk behind what is recalled.
             effectors: which ones to answer for; all by default.
             heads: further heads whose outputs are wanted.
-            generator: actions are sampled with it; without, the most likely one is taken.
+            generator: actions are sampled with it; without it the most likely action is taken.
             trunk: False leaves the window as it is and lets only arcs answer (rollouts and exams of arcs).
+            beliefs: update the tracker's beliefs, and give them to the trunk after the recalled tokens.
+            standing: by effector, the heads that are asked, in order; by default all of them, arcs first. An effector
+                without a head does nothing.
         """
         self._open(state, percepts)
         held = self.tracker.track(self, state, percepts) if beliefs and self.tracker else None
