@@ -38,6 +38,11 @@ class Encoded:
         maps = {name: function(value) for name, value in self.maps.items()}
         return Encoded(function(self.tokens), function(self.present), maps)
 
+    def mean(self) -> Tensor:
+        """The mean of the tokens that exist [..., D]; zeros where none does."""
+        weight = self.present[..., None].to(self.tokens.dtype)
+        return (self.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
+
 
 class Encoder(nn.Module):
     """Base of all encoders: `forward(x, previous, previous_present) -> Encoded`, over any leading dimensions.

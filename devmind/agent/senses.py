@@ -68,9 +68,8 @@ class Perceiver(PartHolder):
         age = self.age(recalled["age_s"][..., None].clamp_min(0).log1p() / AGE_SCALE)
         total, count = torch.zeros_like(age), torch.zeros_like(age[..., :1])
         for encoded in self.encode_senses(recalled["senses"], recalled["present"], names=self.entering).values():
-            weight = encoded.present[..., None].to(encoded.tokens.dtype)
-            total = total + (encoded.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
-            count = count + weight.amax(-2)
+            total = total + encoded.mean()
+            count = count + encoded.present.any(-1, keepdim=True)
         tokens = total / count.clamp_min(1) + age + self.recalled_type + self.recalled_rank[: age.shape[-2]]
         return Encoded(tokens, recalled["valid"] & (count[..., 0] > 0))
 

@@ -132,6 +132,5 @@ class Sensing(nn.Module):
 
         Zeros where the sense is absent.
         """
-        weight = encoded.present[..., None].to(encoded.tokens.dtype)
-        mean = (encoded.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
+        mean = encoded.mean()
         return F.normalize((mean @ self.key_projection.to(mean.dtype)).float(), dim=-1)
