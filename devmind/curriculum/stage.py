@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from devmind.config import RunConfig
+from devmind.curriculum.episodes import MakeWorld
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate
 from devmind.curriculum.prefetch import Prefetch
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from devmind.agent.agent import Agent
 
-MakeWorld = Callable[..., Any]
 Scalars = Mapping[str, "Tensor | float"]
 """What a step reports, by name: it is drawn by `devmind watch` and the report."""
 ROWS_SHARE = 0.25
