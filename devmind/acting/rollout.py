@@ -92,8 +92,8 @@ def rollout(
         first: which rows begin an episode at the first tick, bool [N]; all by default.
         sparing: rows whose episode is over are not asked any more, where the policy can leave rows out (`keep(index)`,
             as an Actor can) and the world starts none anew; their actions are zeros.
-        done: with `sparing`, rows that need not be asked either, bool [N], as nothing that they do counts any more;
-            whoever goes through the ticks marks them in it.
+        done: with `sparing`, bool [N], further rows that need not be asked, as nothing that they do counts any more;
+            the caller marks them between ticks.
     """
     policy = replaced()(policy, world)
     senses, tick = world.observe(), 0

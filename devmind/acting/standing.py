@@ -58,9 +58,9 @@ def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> dict[str
 
 
 def answering(agent: Agent, answers: Standing) -> dict[str, tuple[str, ...]]:
-    """Of what somebody wants to answer, by effector, what this agent has.
+    """Of the heads that are to answer, by effector, those that this agent has.
 
-    An earlier age of an agent may lack heads that it has later; `check_answering` is for the one that is asked.
+    An earlier age of an agent may lack heads that it has later; `check_answering` checks the agent that was named.
     """
     found = {effector: tuple(name for name in heads if name in agent.heads) for effector, heads in answers.items()}
     return {effector: heads for effector, heads in found.items() if heads}

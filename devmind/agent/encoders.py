@@ -58,12 +58,12 @@ class Encoder(nn.Module):
     With an `effector` it reads no sense but what the agent did with that effector in the last Moment.
 
     With `of` it reads another sense once more, in its own way, under a name of its own; with `beside` only in Moments
-    that have that sense too, so that all others stay as they were, bit by bit. What it makes has no key: memory is not
-    asked by it, and keeps nothing by it. Without `enters` its tokens are for heads that tap it; the trunk gets none.
+    that have that sense too, so that all others stay as they were, bit by bit. It has no key: memory is neither asked
+    nor filled by it. Without `enters` its tokens are for heads that tap it; the trunk gets none.
 
-    With `apart` its tokens go through the trunk by themselves: they see those of their own sense alone, in a window of
-    their own, and no other token sees them. So what was learned before it came stays as it was, bit by bit, and what it
-    tells is the same whatever else is sensed. It cannot stream, nor be recalled.
+    With `apart` its tokens go through the trunk by themselves: they see only tokens of their own sense, in a window of
+    their own, and no other token sees them. So what was learned before stays as it was, bit by bit, and its features
+    are the same whatever else is sensed. It cannot stream, nor be recalled.
     """
 
     sense_dims: int = 1

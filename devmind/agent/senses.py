@@ -58,8 +58,9 @@ class Perceiver(PartHolder):
     def encode_recalled(self, recalled: Batch) -> Encoded:
         """What memory gave, one token an entry, with type, rank and age: tokens [..., R, D], presence [..., R].
 
-        The mean of its senses, each of which is the mean of its tokens: one word beside a picture is half of it. Its
-        rank says what a store knows best: which entry is most like what is asked (or, of beliefs, is named just now).
+        A token is the mean over the entry's senses, each the mean of its own tokens: one word beside a picture is half
+        of it. The rank says what a store knows best: which entry is most like what is asked (or, of beliefs, is named
+        just now).
 
         Args:
             recalled: from `collate_recalled`: senses [..., R, *], present and valid bool [..., R], age_s [..., R].
@@ -89,7 +90,7 @@ def _done(batch: Batch, effector: str, last: _Kept | None) -> _Kept | None:
 
 
 def _one_later(values: Tensor, here: Tensor, last: _Kept | None, first: Tensor) -> _Kept:
-    """Each Moment is given what the one before it had, and an episode's first one nothing."""
+    """Each Moment is given what the one before it had; an episode's first Moment is given nothing."""
     value, known = last or (values[:, 0], torch.zeros_like(here[:, 0]))
     # One tick alone may follow one of another picture size; the encoder brings both to its own.
     later = value[:, None] if values.shape[1] == 1 else torch.cat((value[:, None], values[:, :-1]), 1)
