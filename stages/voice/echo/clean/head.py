@@ -26,8 +26,8 @@ class Cleaned(Regression):
 
 
 class CleanedHead(Head):
-    """Taps ("trunk:listen", "listen"): the ear's log-mel, frame by frame, with the trunk's features and the ear's tokens
-    of the same Moment, through a gated recurrent unit that can follow the noise over time.
+    """Taps ("trunk:listen", "listen"): the ear's log-mel, frame by frame, with the trunk's features and the ear's
+    tokens of the same Moment, through a gated recurrent unit that can follow the noise over time.
 
     A gain on the sound heard keeps its phases, which the codec here does not. A row of a batch is one episode.
     """
