@@ -77,6 +77,14 @@ class Head(nn.Module):
         """
         return None
 
+    def sound_through(self, answers: Tensor, heard: Tensor) -> Tensor | None:
+        """How T Moments in a row that were `heard`, float32 [1600 T] at 16 kHz, sound as its answers to them, [T, ...],
+        change them: float32 [1600 T].
+
+        None where they are nothing that changes a sound.
+        """
+        return None
+
     def start_from(self, other: Head) -> None:
         """Take over how `other` reads the same tap, but not what it answers.
 
