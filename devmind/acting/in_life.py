@@ -76,12 +76,11 @@ class InLife:
 @contextmanager
 def noting() -> Iterator[InLife]:
     """What rollouts of this block would be in life; who acts in them stays as it is."""
-    noted = InLife()
+    noted, outer = InLife(), replaced()
 
     def note(policy: Policy, world: Any) -> Policy:
         noted.note(policy, world)
         return outer(policy, world)
 
-    outer = replaced()
     with acting_through(note):
         yield noted

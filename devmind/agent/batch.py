@@ -14,7 +14,7 @@ Lessons add their targets under further names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -264,7 +264,7 @@ def as_tensors(observation: Mapping[str, Any]) -> dict[str, Tensor]:
     return tensors
 
 
-def map_tensors(tree: Any, function: Any) -> Any:
+def map_tensors(tree: Any, function: Callable[[Tensor], Tensor]) -> Any:
     """`function` applied to every tensor of nested dicts."""
     if isinstance(tree, dict):
         return {key: map_tensors(value, function) for key, value in tree.items()}

@@ -20,7 +20,7 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner, Loss
 
-SHARED = ("trunk.",)
+COMPARED_ON = ("trunk.",)
 """Prefixes of the parameters on which gradients are compared."""
 
 
@@ -63,7 +63,7 @@ class JointLearner(GradientLearner):
             return super().update(batch, step)
         self.set_rates(step)
         names, parameters = zip(*self.trained_parameters(), strict=True)
-        shared = [at for at, name in enumerate(names) if name.startswith(SHARED)]
+        shared = [at for at, name in enumerate(names) if name.startswith(COMPARED_ON)]
         total: list[Tensor | None] = [None] * len(parameters)
         value, told, on_shared = torch.zeros(()), dict[str, Any](), dict[str, Tensor]()
         for part, of_part in batch.items():
