@@ -223,7 +223,7 @@ def collate_tick(
 
 def at_tick(batch: Batch, tick: int) -> Batch:
     """One Moment of a Batch [B, T, ...] as a Batch with T = 1, without the senses that no row has in it."""
-    now: Batch = map_tensors({name: value for name, value in batch.items()}, lambda value: value[:, tick : tick + 1])
+    now: Batch = map_tensors(batch, lambda value: value[:, tick : tick + 1])
     there = [name for name, here in now["present"].items() if bool(here.any())]
     return now | {part: {name: now[part][name] for name in there} for part in ("senses", "present")}
 
