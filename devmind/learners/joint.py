@@ -26,7 +26,7 @@ COMPARED_ON = ("trunk.",)
 
 @dataclass(frozen=True)
 class JointLoss:
-    """The weighted sum of the losses of the parts in a batch. Scalars: `PART/loss`, and `PART/NAME` for each loss's own.
+    """The weighted sum of the losses of the parts in a batch. Scalars: `PART/loss`, and `PART/NAME` of each loss's own.
 
     Attributes:
         losses: by part; weights: of each.
