@@ -1,8 +1,8 @@
 """Recall: from what is sensed to keys, from keys to memories, from memories to tokens of the trunk.
 
-There is one way, for the lessons' rollouts, exams, sleep, the live loop and the replay check. A memory that holds an
-example of a taught name comes back with that name as words, so a trunk that has learned to copy a name out of what is
-recalled meets the names that people taught.
+Lessons' rollouts, exams, sleep, the live loop and the replay check all recall in this way. A memory that holds an
+example of a taught name comes back with that name as words, so a trunk that has learned to copy a recalled name can
+copy the names that people taught.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rollouts: a policy acts in a world of N rows, tick by tick. Nothing else steps a world for a lesson or an exam.
 
 A policy is called with what N rows sense and which of them begin an episode, and gives their actions. An `Actor` is
-one; so is a rule of three lines, so is a batched network that is being trained.
+one; so are a rule of three lines and a batched network in training.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Who answers for an effector outside of lessons: the head whose exam row was better; a trunk's only with a passed one.
+"""Which head answers for an effector outside of lessons: the one whose exam row was better; a trunk's only with a
+passed row.
 
-A row of a head is a measure "MEASURE/HEAD" beside the skill's own "MEASURE" in an agent's results: the same exam with
-that head in place of the arcs. A head of the trunk without such a row, or with a failed one, moves nothing: stillness.
+A head's row is a measure "MEASURE/HEAD" beside the skill's own "MEASURE" in an agent's results: the same exam with that
+head in place of the arcs. A head of the trunk without such a row, or with a failed one, moves nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heads: what a tap reads in, an Output out. The standard ones; a stage writes a class only when none fits."""
+"""Heads turn what a tap reads into an Output. The standard ones are here; a stage writes one only when none fits."""
 
 from __future__ import annotations
 

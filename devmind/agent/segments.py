@@ -1,8 +1,9 @@
-"""A Batch through the trunk: with slots segment by segment, the last W Moments' keys and values carried along.
+"""Runs a Batch through the trunk: with slots segment by segment, the keys and values of the last W Moments carried
+along.
 
 Slots that enter at Moment t are made of readouts up to t - H - 1, so a segment may go on until the first Moment whose
-slots would be made of the segment itself: it has H + 1 Moments at least, and W where all rows' episodes start together.
-Gradients flow through the slots and through what is carried, so they are those of one pass over the whole Batch.
+slots would be made of the segment itself: it has at least H + 1 Moments, and W where all rows' episodes start together.
+Gradients flow through the slots and through what is carried, so they equal those of one pass over the whole Batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From Batches and memories to tokens: the layer of Agent that runs its encoders on what comes one after another."""
+"""From Batches and memories to tokens: the layer of Agent that runs its encoders on consecutive Moments."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""From readings to tokens and keys: encoders by name, and nothing else of an agent.
+"""From readings to tokens and keys: encoders by name, and no other part of an agent.
 
-What needs no trunk and no head (giving names to files, asking memory by a picture) gets along with this and with torch:
-transformers, on which the rest of an agent rests, takes seconds to import. Every part draws its first weights from its
-own named seed, so adding one leaves all others bit-equal.
+Code that needs neither trunk nor heads (naming files, asking memory by a picture) needs only this file and torch; the
+rest of an agent needs transformers, which takes seconds to import. Every part draws its first weights from its own
+named seed, so adding one leaves all others bit-equal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a skill measures: one value per episode, with chance, floors and ceiling in the same unit.
 
-Episodes that are the same count once: score and interval are of the different ones, and `distinct` says how many.
+Equal episodes count once: score and interval are of the different ones, and `distinct` is their number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Examining an agent: every skill of some stages, to measures, verdicts and plain dictionaries."""
+"""Examines an agent in the skills of some stages: gives measures, verdicts and plain dictionaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which run a folder holds, and how it ended: read from its journal, without torch, so that it is said at once."""
+"""Which run a folder holds, and how it ended: read from its journal, without torch, so that it comes at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Teaching one lesson: a fresh Lightning Trainer, checkpoints inside the lesson, and an exact way back into it.
+"""Teaching one lesson: a fresh Lightning Trainer, checkpoints inside the lesson, and exact resumption.
 
-This is the only place that knows Lightning: `LessonModule` shows it a Learner of any kind as a module that optimises by
-itself, so precision, devices, loggers and callbacks are the Trainer's.
+Only this file knows Lightning: `LessonModule` wraps a Learner of any kind as a module with manual optimisation, so that
+precision, devices, loggers and callbacks are the Trainer's.
 """
 
 from __future__ import annotations
