@@ -107,6 +107,7 @@ class LessonModule(LightningModule):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Every update has its own named random numbers."""
+        # The class's name is part of the seed: a learner that is renamed draws other numbers.
         name = type(self.learner).__name__
         path = ("rehearsal", self.updates) if isinstance(batch, Rehearsed) else (self.steps,)
         torch.manual_seed(derive_seed(self.learner.seed, name, *path))
