@@ -33,7 +33,7 @@ from devmind.errors import CheckpointError, DevmindError, nearest
 from devmind.moment import Moment
 
 STREAMED = "streamed"
-"""What a state keeps of an open Moment: which sense it may be extended by."""
+"""The entry of `State.carry` that says by which sense an open Moment may be extended."""
 
 
 class Agent(Thinker):
@@ -53,7 +53,7 @@ class Agent(Thinker):
         self.post_init()
 
     def init_weights(self) -> None:
-        """Nothing: every part has drawn its weights from its own named seed already."""
+        """Do nothing: every part has drawn its weights from its own named seed already."""
 
     # -- all at once ---------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Agent(Thinker):
         Args:
             short_term: False switches short-term memory off: a window of one Moment, no slots. Encoders that see
                 change still see it.
-            targets: by head, what those that are taught by it (`Head.takes_targets`) shall answer.
+            targets: by head, the right answers, for heads that are given them in teaching (`Head.takes_targets`).
         """
         names = list(self.heads if heads is None else heads)
         return self.run_heads(names, self.perceive(batch, [self.tap_of(name) for name in names], short_term), targets)
@@ -175,7 +175,7 @@ class Agent(Thinker):
         return state, result
 
     def _with_beliefs(self, recalled: Encoded | None, held: Beliefs | None, percepts: Percepts) -> Encoded | None:
-        """Memories and beliefs side by side: each has its places, as where either comes alone."""
+        """Memories and beliefs as one Encoded, memories first."""
         if held is None or self.tracker is None or SENSE not in self.encoders:
             return recalled
         believed = self.encode_recalled(self.tracker.entries(self, held, percepts))
@@ -211,8 +211,8 @@ class Agent(Thinker):
         heads: Iterable[str] = (),
         began: Percepts | None = None,
     ) -> tuple[State, StepOutput]:
-        """Add to the open Moment's last sense, which must be one that streams; those that stand behind it in the agent
-        may have no token in this Moment.
+        """Add tokens to the open Moment's last sense, which must stream; senses behind it in the agent's order may have
+        no token in this Moment.
 
         Args:
             value: a reading of the sense for each row, [B, ...]; present: bool [B], rows that are extended, by default
@@ -262,7 +262,7 @@ class Agent(Thinker):
         return state, self._act(state, percepts.seen, effectors, heads, generator)
 
     def _open(self, state: State, percepts: Percepts) -> None:
-        """What parts carry over from the last tick becomes what they carry to the next one."""
+        """Check the state, reset rows that begin an episode, and keep readings that the next tick is compared with."""
         batch = percepts.batch
         self._check(state, batch)
         state.reset(batch["first"][:, 0])
@@ -301,7 +301,7 @@ class Agent(Thinker):
     ) -> None:
         """Tell the agent what it did in the Moment just stepped, for encoders that read it in the next one.
 
-        `step` notes what it answered; who then does something else (a teacher, a search, noise) says so here.
+        `step` notes its own answers; call this where something else is done instead (by a teacher, a search, noise).
 
         Args:
             actions: [B, ...] by effector; acted: bool [B] by effector, everywhere by default.
@@ -339,7 +339,7 @@ class Agent(Thinker):
     def _ask(
         self, name: str, seen: Perceived, state: State, result: StepOutput, generator: torch.Generator | None
     ) -> tuple[Tapped, Output] | None:
-        """What a head reads in this tick and its output, once a tick; None where there is nothing to read."""
+        """What a head reads in this tick, and its output, computed once; None where there is nothing to read."""
         tapped = self._read(name, seen)
         if tapped is None:
             return None

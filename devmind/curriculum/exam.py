@@ -165,7 +165,7 @@ class Measure:
         return None if groups is None or (groups == groups[0]).all() else groups
 
     def of(self, name: str, values: np.ndarray, **changed: Any) -> Measure:
-        """The same of somebody else who answered, on the same episodes: no rows and no exhibits unless `changed`."""
+        """The same measure with another player's values on the same episodes: no rows or exhibits unless `changed`."""
         fields: dict[str, Any] = {"rows": {}, "exhibits": (), **changed}
         return replace(self, name=name, values=values, **fields)
 
@@ -176,7 +176,7 @@ class Measure:
 
 def parted(values: np.ndarray, left: np.ndarray, what: str) -> dict[str, float]:
     """Rows of a measure: means of `values` [N] where lessons left something out, `left` bool [N], and of the others,
-    each with its n; none where there are not both.
+    each with its n; no rows unless there are both.
 
     Args:
         what: was left out: "of looks".
