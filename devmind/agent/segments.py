@@ -214,7 +214,7 @@ def _offsets(count: Tensor, opened: Tensor) -> Tensor:
 def _entries(
     slots: Slots, cut: Cut, start: int, stop: int, features: list[Tensor], current: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Slots that enter Moments [start, stop): Moments int64 [B, E] (-1: none), slots [B, E, K, D], and the last ones."""
+    """Slots that enter Moments [start, stop): Moments int64 [B, E] (-1: none), slots [B, E, K, D], and the last one."""
     entering = cut.entering[:, start:stop]
     most = int(entering.sum(1).max())
     number = torch.arange(start, stop, device=entering.device).expand_as(entering)

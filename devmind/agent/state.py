@@ -82,8 +82,8 @@ class State:
         return as_index(index, len(self), self.ring.tick.device)
 
     def check(self, n: int, layers: int, slots: int, window: int, limit: int | None, apart: Sequence[str] = ()) -> None:
-        """Raise DevmindError unless this state fits: `n` agents, their numbers of `layers` and `slots`, their window, and
-        their senses that go through the trunk by themselves.
+        """Raise DevmindError unless this state fits `n` agents with these `layers`, `slots` and window, and with the
+        senses `apart`.
         """
         if n != len(self):
             raise DevmindError(

@@ -26,7 +26,7 @@ from devmind.errors import MomentError
 Tap = str | Sequence[str]
 
 RECALLED = "recalled"
-"""The name of recalled memories in the tap "trunk:recalled". They have at most RECALLED_BUDGET tokens and no encoder."""
+"""The name of recalled memories in the tap "trunk:recalled"; they have RECALLED_BUDGET tokens at most, no encoder."""
 
 
 @dataclass

@@ -98,7 +98,7 @@ class Thinker(Perceiver):
 
     @contextmanager
     def narrowed(self, share: float) -> Iterator[None]:
-        """Shorten the trunk's window in the block to this share (0 to 1) of its Moments, so that slots carry the rest."""
+        """Shorten the trunk's window, in the block, to this share (0 to 1) of its Moments; slots carry the rest."""
         moments, tokens = self.config.window, self.config.window_tokens
         self.set_window(max(1, round(share * moments)), tokens)
         try:

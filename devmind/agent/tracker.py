@@ -176,8 +176,8 @@ def numbers_of(classes: int) -> int:
 def entries(beliefs: Beliefs, classes: int) -> Entries:
     """All confirmed beliefs of each row as entries; none is marked as named yet.
 
-    Things out of sight come first, the last seen ones before others. The trunk sees things in sight anyway, so they come
-    last.
+    Things out of sight come first, the last seen ones before others. Things in sight come last, since the trunk sees
+    them anyway.
     """
     told = beliefs.used & (beliefs.hits > 1)
     price = np.where(told, beliefs.age_s + 1e6 * beliefs.in_sight, np.inf)
