@@ -266,11 +266,11 @@ class Agent(Thinker):
         batch = percepts.batch
         self._check(state, batch)
         state.reset(batch["first"][:, 0])
-        for name in self.sense_order:
-            if self.encoder(name).uses_previous or self.encoder(name).effector is not None:
+        for name, encoder in self.in_order.items():
+            if encoder.uses_previous or encoder.effector is not None:
                 state.carry.pop(f"encoder.{name}", None)
-                if name in percepts.encoded and self.encoder(name).uses_previous:
-                    read = self.encoder(name).of or name
+                if name in percepts.encoded and encoder.uses_previous:
+                    read = encoder.of or name
                     reading, present = batch["senses"][read][:, 0], batch["present"][read][:, 0]
                     state.carry[f"encoder.{name}"] = {"reading": reading, "present": present}
 
@@ -306,8 +306,8 @@ class Agent(Thinker):
         Args:
             actions: [B, ...] by effector; acted: bool [B] by effector, by default true in every row.
         """
-        for name in self.sense_order:
-            effector = self.encoder(name).effector
+        for name, encoder in self.in_order.items():
+            effector = encoder.effector
             if effector is not None and effector in actions:
                 done = torch.as_tensor(actions[effector], device=self.device)
                 here = (acted or {}).get(effector)

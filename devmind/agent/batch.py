@@ -52,7 +52,9 @@ def encode_words(text: str) -> np.ndarray:
 def encode_text(text: str) -> np.ndarray:
     """UTF-8 bytes of `text`, uint8 [L]; MomentError when one of them is zero, which marks a page's end in a batch."""
     if "\0" in text:
-        raise MomentError("Sense 'text' may hold any character but the one with number zero.")
+        raise MomentError(
+            "Sense 'text' may not hold the character with number zero, which marks a page's end; take it out."
+        )
     return np.frombuffer(text.encode(), dtype=np.uint8)
 
 

@@ -86,7 +86,9 @@ class Head(nn.Module):
         Raises:
             ConfigError: this kind of head does not support it, or the two do not fit.
         """
-        raise ConfigError(f"A {type(self).__name__} cannot start from a {type(other).__name__}.")
+        raise ConfigError(
+            f"A {type(self).__name__} cannot start from a {type(other).__name__}; name a head of its own kind."
+        )
 
 
 _ACTIVATIONS = {"gelu": nn.GELU, "tanh": nn.Tanh, "relu": nn.ReLU}
@@ -281,7 +283,9 @@ class DenseHead(Head):
 
     def forward(self, tapped: Tapped) -> Output:
         if not tapped.maps:
-            raise DevmindError("A dense head was asked about Moments none of which has the sense it taps.")
+            raise DevmindError(
+                "A dense head was asked about Moments none of which has the sense it taps; ask it where one has."
+            )
         lead = tapped.tokens.shape[:-2]
         maps = {name: value.flatten(0, len(lead) - 1) for name, value in tapped.maps.items()}
         features: Tensor | None = None

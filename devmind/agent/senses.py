@@ -45,8 +45,8 @@ class Perceiver(PartHolder):
             carried: readings [B, ...] and presence bool [B] of the tick before the batch, by sense.
         """
         previous, senses, present = {}, dict(batch["senses"]), dict(batch["present"])
-        for name in self.sense_order:
-            encoder, last = self.encoder(name), (carried or {}).get(name)
+        for name, encoder in self.in_order.items():
+            last = (carried or {}).get(name)
             if encoder.effector is not None:
                 senses.pop(name, None)
                 done = _done(batch, encoder.effector, last)

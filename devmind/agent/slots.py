@@ -42,7 +42,7 @@ class Slots(nn.Module):
         self.of_slots, self.of_readouts = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query, self.keys_values = nn.Linear(width, width), nn.Linear(width, 2 * width)
         self.attended = nn.Linear(width, width)
-        self.gate = Gate(width)
+        self.gate = GatedUnit(width)
 
     def __len__(self) -> int:
         return len(self.initial)

@@ -91,7 +91,10 @@ class Measure:
                 f" with {int((~np.isfinite(values)).sum())} values that are not finite."
             )
         if self.rate and not np.isin(values, (0.0, 1.0)).all():
-            raise ExamError(f"Measure '{self.name}' is a rate, so every value must be 0 or 1.")
+            raise ExamError(
+                f"Measure '{self.name}' is a rate, so every value must be 0 or 1; got values from {values.min():g} to"
+                f" {values.max():g}."
+            )
         object.__setattr__(self, "values", values)
         for name in ("episodes", "groups"):
             if (given := getattr(self, name)) is not None:

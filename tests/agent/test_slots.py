@@ -14,7 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate
 from devmind.agent.config import SIZES, AgentConfig
 from devmind.agent.ring import Ring
-from devmind.agent.slots import Gate, Slots
+from devmind.agent.slots import GatedUnit, Slots
 from devmind.errors import ConfigError, DevmindError
 from devmind.moment import Moment
 from devmind.raised import FOLDER
@@ -248,7 +248,7 @@ def test_a_head_added_leaves_answers_over_slots_bit_equal(small_agent: Callable[
 def test_the_gate_against_a_plain_gru() -> None:
     """With no news but the candidate's, GTrXL's gate is torch's GRU cell with its update gate turned round."""
     torch.manual_seed(0)
-    gate, cell = Gate(6), torch.nn.GRUCell(6, 6)
+    gate, cell = GatedUnit(6), torch.nn.GRUCell(6, 6)
     with torch.no_grad():
         cell.weight_ih.copy_(gate.news.weight)
         cell.bias_ih.copy_(gate.news.bias)
