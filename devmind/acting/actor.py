@@ -29,7 +29,7 @@ class Actor:
         n: number of rows.
         effectors: those of the agent's effectors to answer for; all by default.
         heads: further heads whose outputs are wanted at every tick.
-        without: senses that are removed, as in exams with a sense off.
+        without: senses that are removed in a rollout, as in exams with a sense off; `encode` and `act` remove none.
         short_term: False switches short-term memory off: a window of one Moment and no slots.
         trunk: False lets only reflex arcs answer; the window does not change.
         recall: gives the recalled tokens of a tick; by default nothing is recalled.

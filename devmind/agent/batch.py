@@ -266,7 +266,7 @@ def as_tensors(observation: Mapping[str, Any]) -> dict[str, Tensor]:
     return tensors
 
 
-def map_tensors(tree: Any, function: Callable[[Tensor], Tensor]) -> Any:
+def map_tensors(tree: Any, function: Callable[..., Tensor]) -> Any:
     """`function` applied to every tensor of nested dicts."""
     if isinstance(tree, dict):
         return {key: map_tensors(value, function) for key, value in tree.items()}

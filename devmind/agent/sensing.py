@@ -80,7 +80,7 @@ class Sensing(nn.Module):
     def in_order(self) -> dict[str, Encoder]:
         """Encoders by sense, in the fixed order within a Moment: standard senses, then own ones as they were added.
 
-        Those that stream stand last: what a Moment is extended by comes after all that it began with.
+        Senses that stream come last, since tokens that extend a Moment follow those that it began with.
         """
         # Every access to a child of a module is a search; every tick asks for the order several times.
         found: dict[str, Any] = dict(self.encoders.items())
@@ -95,7 +95,7 @@ class Sensing(nn.Module):
 
     @property
     def entering(self) -> list[str]:
-        """The senses, in order, whose tokens stand side by side in a Moment in the trunk."""
+        """The senses, in order, whose tokens are in the same Moment of the trunk."""
         return [sense for sense, encoder in self.in_order.items() if encoder.enters and not encoder.apart]
 
     @property

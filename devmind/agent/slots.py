@@ -68,7 +68,7 @@ class Slots(nn.Module):
         return self.write(torch.where(fresh, self.initial.to(slots.dtype), slots), readouts)
 
 
-class Gate(nn.Module):
+class GatedUnit(nn.Module):
     """GTrXL's gated recurrent unit, biased to keep: g(x, y) for a state x and an input y, both [..., D]."""
 
     def __init__(self, width: int) -> None:
