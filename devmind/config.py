@@ -259,7 +259,7 @@ def _read(name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
     except PermissionError as error:
         raise ConfigError(f"Configuration '{path}' may not be read; change its permissions.") from error
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError(f"Configuration '{path}' is not readable YAML: {error}. Mend the file.") from error
+        raise ConfigError(f"Configuration '{path}' is not readable YAML: {error}. Correct the file.") from error
     if not isinstance(values, dict):
         raise ConfigError(f"Configuration '{path}' must hold keys and values; got {type(values).__name__}.")
     parent = values.get("extends")

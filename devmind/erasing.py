@@ -67,23 +67,23 @@ def where_traces_stay(path: Path) -> str:
     kind, options, device = _mount(path)
     if kind in COPYING:
         return (
-            f"'{path}' lies on {COPYING[kind]}, which writes changes to another place: what was overwritten stays "
-            "readable on the bare disk until it is used again, and in snapshots. Only an encrypted disk helps there."
+            f"'{path}' lies on {COPYING[kind]}, which writes changes to another place: overwritten data stays "
+            "readable on the raw disk until it is used again, and in snapshots. Only an encrypted disk helps there."
         )
     if kind in ELSEWHERE or kind.startswith("fuse"):
         return f"'{path}' lies on a file system of another machine or program ({kind}), which may keep old versions."
     if kind == "overlay":
         return f"'{path}' lies in a container's layers (overlay): layers below and the host may keep older versions."
     if kind and kind not in IN_PLACE:
-        return f"'{path}' lies on a file system ({kind}) of which it is not known whether it overwrites in place."
+        return f"'{path}' lies on a file system ({kind}) that may not overwrite in place; devmind does not know it."
     if "data=journal" in options.split(","):
         return f"'{path}' lies on a file system that writes data to its journal, where a copy stays for a while."
     if not kind:
         return f"It is not known on what '{path}' lies: copy-on-write file systems and flash drives keep old versions."
     if device and _levels_its_wear(device):
         return (
-            f"The drive under '{path}' is a flash drive: it writes to other cells than it read, and those keep what "
-            "they held until the drive empties them. Only an encrypted disk helps there."
+            f"The drive under '{path}' is a flash drive: it writes changes to other cells, and the old ones keep their "
+            "data until the drive erases them. Only an encrypted disk helps there."
         )
     return ""
 

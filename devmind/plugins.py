@@ -66,7 +66,7 @@ def _why_broken(plugin: Plugin, error: Exception) -> str:
         if not places or not spec or spec.origin is None:
             where = f" in {places[0]}" if places else ""
             return f"{head}: a folder named '{top}'{where} shadows devmind's own; rename it or run from another folder."
-    return f"{head}: {type(error).__name__}: {error}. Mend or uninstall it ('devmind plugins list' shows all)."
+    return f"{head}: {type(error).__name__}: {error}. Fix or uninstall it ('devmind plugins list' shows all)."
 
 
 @cache

@@ -41,7 +41,7 @@ def read_results(folder: Path) -> dict[str, Any] | None:
             f"The results '{Path(folder) / RESULTS}' cannot be read ({error}); use a backup."
         ) from error
     if not isinstance(results, dict):
-        raise CheckpointError(f"The results '{Path(folder) / RESULTS}' are no JSON object; use a backup.")
+        raise CheckpointError(f"The results '{Path(folder) / RESULTS}' are not a JSON object; use a backup.")
     return results
 
 

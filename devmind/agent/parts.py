@@ -235,12 +235,14 @@ class PartHolder(Sensing, PreTrainedModel):
         raw = [sense for part in parts if (sense := raw_sense(part)) is not None]
         for sense in raw:
             if sense != "body" and self.encoder(sense).sense_dims != 1:
-                raise PluginError(f"Only a vector can be tapped raw; '{sense}' is none.")
+                raise PluginError(f"Only a vector sense can be tapped raw; '{sense}' is not one. Tap its tokens.")
         widest = max((self._numbers_of(sense) for sense in raw), default=BODY_SIZE)
         if raw and len(parts) == 1:
             return Inlet(widest, 1)
         if raw and width < widest:
-            raise PluginError(f"Raw numbers stand beside tokens of {widest} numbers or more; this agent has {width}.")
+            raise PluginError(
+                f"A tap with raw numbers beside tokens needs an agent of width {widest} or more; got {width}."
+            )
         senses = [sense_of(part) for part in parts]
         maps = {name: size for sense in tapped_senses(tap) for name, size in self.encoder(sense).map_channels.items()}
         n_tokens = sum(1 if sense is None else self.tokens_of(sense) for sense in senses)

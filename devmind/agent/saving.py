@@ -130,10 +130,10 @@ def read_sealed(folder: Path, name: str) -> bytes | None:
             return None
         raise CheckpointError(f"There is no whole agent in '{folder}': the file {name} is missing.") from None
     except OSError as error:
-        raise CheckpointError(f"'{path}' cannot be read: {error.strerror or error}; check its rights.") from error
+        raise CheckpointError(f"'{path}' cannot be read: {error.strerror or error}; check its permissions.") from error
     if entry is None and sums:
         raise CheckpointError(
-            f"'{path}' was not saved with its agent: {CHECKSUMS} does not name it. Use a backup, or take it away."
+            f"'{path}' was not saved with its agent: {CHECKSUMS} does not name it. Use a backup, or remove the file."
         )
     if entry is not None and _sha256_in(folder, name, entry) != hashlib.sha256(data).hexdigest():
         raise CheckpointError(f"The file '{path}' is damaged or was edited: its checksum is not the saved one.")
@@ -171,7 +171,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         # Saving always writes None here, so somebody has edited the file.
         raise CheckpointError(
             f"The config.json of '{folder}' asks for a decoder from elsewhere ('{config['pretrained']}'). A saved "
-            "agent holds its whole trunk and asks for nothing: it was edited, and is not loaded."
+            "agent has its whole trunk, so somebody has edited this file, and it is not loaded. Use a backup."
         )
     return config
 

@@ -229,7 +229,10 @@ class TextHead(Head):
             PluginError: it is not an encoder of text, or only one of the two uses patches.
         """
         if not isinstance(encoder, TextEncoder) or encoder.patched != self.patched:
-            raise PluginError("A head that writes text must tap the trunk's features of a sense of text read alike.")
+            raise PluginError(
+                "A head that writes text must tap the trunk's features of a sense of text, and use patches only if the "
+                "sense does; add it with `add_text`."
+            )
         self._encoder = (encoder,)
 
     @property

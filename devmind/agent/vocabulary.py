@@ -36,7 +36,7 @@ def make_vocabulary(text: str, size: int) -> str:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     if size < FEWEST:
-        raise ConfigError(f"A vocabulary has {FEWEST} pieces at least, all bytes among them; got {size}.")
+        raise ConfigError(f"A vocabulary needs at least {FEWEST} pieces, which include all bytes; got {size}.")
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()

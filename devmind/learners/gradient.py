@@ -238,7 +238,7 @@ def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
             learner = make(agent, context)
             if not isinstance(learner, GradientLearner):
                 raise ConfigError(
-                    f"The lesson '{lesson.name}' learns without rates; only a GradientLearner can be slowed."
+                    f"The lesson '{lesson.name}' has no learning rate; only a GradientLearner can be slowed."
                 )
             learner.slowed = slowed
             return learner
