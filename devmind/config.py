@@ -152,7 +152,7 @@ class MemoryConfig(Section):
 
 
 class LiveConfig(Section):
-    """How an agent lives in a room; `devmind live --set`."""
+    """The configuration of a live agent; `devmind live --set`."""
 
     extends: str | None = Field(None, description="another configuration this one starts from")
     hz: float = Field(10.0, ge=1, le=50, description="ticks a second")

@@ -87,7 +87,7 @@ class CheckpointError(DevmindError):
 
 
 class StoreError(DevmindError):
-    """Long-term memory cannot be read or written, or was asked with keys of another encoder."""
+    """Long-term memory cannot be read or written, or was searched with keys of another encoder."""
 
 
 class TracesError(StoreError):

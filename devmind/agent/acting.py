@@ -1,4 +1,4 @@
-"""Who answers for an effector: arcs are asked first, in order; a row is decided by the first head that fires."""
+"""The choice of the head that answers for an effector: arcs are asked first, and the first head that fires decides."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Beliefs:
         return np.asarray(np.sqrt(np.trace(self.covariance, axis1=-2, axis2=-1) / 3))
 
     def take(self, rows: np.ndarray) -> Beliefs:
-        """The rows `rows` alone."""
+        """Only the rows `rows`."""
         return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 

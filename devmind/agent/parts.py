@@ -315,7 +315,7 @@ class PartHolder(Sensing, PreTrainedModel):
 
     @staticmethod
     def _present(entries: Iterable[Mapping[str, Any]], modules: nn.ModuleDict) -> list[Mapping[str, Any]]:
-        known = set(modules)  # asked of the module itself, each name is a call
+        known = set(modules)  # a look-up in the module itself costs a call for each name
         return [entry for entry in entries if entry["name"] in known]
 
 

@@ -82,7 +82,7 @@ class Sensing(nn.Module):
 
         Senses that stream come last, since tokens that extend a Moment follow those that it began with.
         """
-        # Every access to a child of a module is a search; every tick asks for the order several times.
+        # Each access to a child of a module is a search, and every tick needs the order several times.
         found: dict[str, Any] = dict(self.encoders.items())
         order = [sense for sense in STANDARD_SENSES if sense in found]
         order += [sense for sense in found if sense not in STANDARD_SENSES]

@@ -58,9 +58,9 @@ class Thinker(Perceiver):
         return grown | self.part_parameters()
 
     def grow(self, layers: int, stage: str = "newborn", through: Mapping[str, str] | None = None) -> None:
-        """Append `layers` trunk layers of `stage` with zero output projections: every answer stays exactly as it is.
+        """Append `layers` trunk layers of `stage` with zero output projections, so that no answer changes at first.
 
-        States made before have too few layers: make new ones.
+        Older states have too few layers: make new ones.
 
         Args:
             through: which tokens go through the layers: senses or READOUT, each with the sense that has to be present
@@ -87,10 +87,10 @@ class Thinker(Perceiver):
     def set_window(self, moments: int, tokens: int | None = None) -> None:
         """Let the trunk see the last `moments` Moments, and at most `tokens` tokens (by default as many as before).
 
-        No weight changes: slots are written as often as before. States made before do not fit: make new ones.
+        No weights change, and slots are written as often as before. Older states do not fit: make new ones.
 
         Raises:
-            ConfigError: there would be less than one Moment, or less than one token.
+            ConfigError: `moments` or `tokens` is below 1.
         """
         config = AgentConfig(size=self.config.size, window=moments, window_tokens=tokens or self.config.window_tokens)
         self.config.window, self.config.window_tokens = config.window, config.window_tokens

@@ -162,7 +162,7 @@ class Trunk(nn.Module):
         return self._decode(tokens, mask, position, None, (False,) * len({layer.group for layer in grown}))
 
     def grow(self, layers: int, seed: int, group: int = 0) -> None:
-        """Append decoder layers whose output projections are zero: features stay exactly as they are.
+        """Append decoder layers whose output projections are zero, so that features do not change at first.
 
         Args:
             group: as for `deepen`.

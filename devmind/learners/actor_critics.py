@@ -46,7 +46,7 @@ class _HeadAndCritic:
         return self.arc(tapped), self.critic(tapped).mode()
 
     def as_command(self, action: Tensor) -> np.ndarray:
-        """A choice among a table's commands is that command."""
+        """Actions in the effector's form; if the head has a table, a class becomes its command."""
         table: Any = getattr(self.arc, "table", None)
         return np.asarray((action if table is None else table[action]).detach().cpu().numpy())
 
