@@ -75,7 +75,7 @@ def _remarks(results: Results) -> list[str]:
         said.append(results.run.attempt_said)
     said += [f"{name}, against its twin: {one.said}" for name, one in _differences(results)]
     if unasked := [one.name for skill in results.skills for one in skill.measures if one.twin == "not asked"]:
-        said.append(f"whether it is above its twin was not asked: {', '.join(unasked)}")
+        said.append(f"not compared with a twin: {', '.join(unasked)}")
     if results.ablation is None:
         said.append(f"ablation: not run (devmind stage run {results.stage} --ablate)")
     return said

@@ -199,7 +199,7 @@ def test_a_learner_that_takes_no_rehearsals_is_refused_before_a_step(tmp_path, m
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
     monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
     monkeypatch.setattr(GradientLearner, "mixes", False)
-    with pytest.raises(ConfigError, match="'third' is to rehearse 'one', and its learner"):
+    with pytest.raises(ConfigError, match="'third' should rehearse 'one', but its learner"):
         runner.run_stage("later", config(), out=tmp_path / "runs" / "later", agent=raised)
     assert not events(tmp_path / "runs" / "later", "plan", "progress")
 
