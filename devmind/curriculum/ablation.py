@@ -103,8 +103,8 @@ def compared(results: Path) -> dict[str, Any]:
 def differences(
     mine: Mapping[str, Measure], twin: Mapping[str, Measure], resamples: int
 ) -> dict[str, dict[str, float | int | bool]]:
-    """By measure, the agent's score minus its twin's on the same episodes, signed so that above 0 is better, with bounds
-    of a paired bootstrap.
+    """By measure, the agent's score minus its twin's on the same episodes, signed so that above 0 is better, with
+    bounds of a paired bootstrap.
     """
     found = {}
     for name, measure in mine.items():

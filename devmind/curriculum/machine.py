@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from devmind.agent.agent import Agent
 
 PRODUCT = 256
-"""Rows and columns of the multiplied matrices. They fit into a core's cache, and a product takes less time than a turn of
-the scheduler, so the fastest of many was not interrupted.
+"""Rows and columns of the multiplied matrices. They fit into a core's cache, and a product takes less time than a turn
+of the scheduler, so the fastest of many was not interrupted.
 """
 PRODUCTS, PRODUCTS_S = 5, 0.3
 """Least number of products, and least seconds: the first product also warms up and can be slow on a busy machine."""

@@ -346,7 +346,7 @@ def test_there_must_be_something_to_cut(tmp_path, monkeypatch, at):
     if at:
         stop(monkeypatch, folder, at, interrupt if at[0] in SPEED else die)
     before = sorted(folder.rglob("*"))
-    with pytest.raises(ConfigError, match="--cut goes on with the lesson behind the one that was stopped"):
+    with pytest.raises(ConfigError, match="--cut continues with the lesson after the stopped one"):
         runner.run_stage("lamps", config(), out=folder, cut=True)
     assert sorted(folder.rglob("*")) == before
 

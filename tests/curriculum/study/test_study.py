@@ -266,8 +266,8 @@ PRIMARY = FILE["primary"]
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"primary": PRIMARY | {"arms": ["staged", "newbon"]}}, "the arm 'newbon', which there is not"),
-        ({"primary": PRIMARY | {"arms": ["staged", "staged"]}}, "against itself"),
+        ({"primary": PRIMARY | {"arms": ["staged", "newbon"]}}, "the arm 'newbon', but there is none"),
+        ({"primary": PRIMARY | {"arms": ["staged", "staged"]}}, "with itself"),
         ({"primary": {"arms": ["staged", "newborn"]}}, "'primary.outcome': field required"),
         ({"primary": PRIMARY | {"outcome": "latr-lit"}}, "measures the outcome 'latr-lit'"),
         ({"arms": ARMS | {"odd": {"walk": ["lamp"]}}}, "walks 'lamp', which is not under `stages`"),
@@ -290,7 +290,7 @@ def test_a_file_that_does_not_hold_together_is_refused_with_a_sentence(tmp_path,
 
 
 def test_one_seed_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="two seeds at least"):
+    with pytest.raises(ConfigError, match="at least two seeds"):
         study_of(tmp_path, (7,))
     assert not (tmp_path / "out").exists()
 
