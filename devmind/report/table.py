@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from devmind.report.grid import Grid
 
 NAME = 18
-"""A measure's name is wrapped to this, so that 80 columns hold a table whose names are broken at slashes alone."""
+"""The width to which a measure's name is wrapped, so that a table in 80 columns breaks names only at slashes."""
 
 
 def verdict_table(results: Results | Mapping[str, Any]) -> Grid:
-    """One row a measure, the verdict on top, what a reader must know below; printed by `rich`.
+    """A table with one row for each measure, the verdict on top and remarks below; printed by `rich`.
 
     Raises:
         DevmindError: `results` is not what results.json holds.

@@ -335,7 +335,7 @@ def test_a_killed_cut_is_cut_still(tmp_path, monkeypatch):
         interrupt_at(patch, ("glimpse", 0), die)
         with pytest.raises(Killed):
             runner.run_stage("lamps", config(), out=folder, cut=True)
-    with pytest.raises(ConfigError, match="none was stopped in its middle; give the same command without --cut"):
+    with pytest.raises(ConfigError, match="no lesson was stopped in its middle; give the same command without --cut"):
         runner.run_stage("lamps", config(), out=folder, cut=True)
     assert rows(runner.run_stage("lamps", config(), out=folder)) == {"one": ("cut", 5), "two": ("done", 12)}
 
