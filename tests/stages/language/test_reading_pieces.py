@@ -212,7 +212,7 @@ def test_tokenizers_that_cannot_be_had_are_refused(tmp_path: Path) -> None:
         stage.admit(agent)
     vocabulary = make_vocabulary("look, a red ball", 260).replace("<s>", "<q>")
     (tmp_path / "odd.json").write_text(vocabulary)
-    with pytest.raises(ConfigError, match="no token with which a page begins"):
+    with pytest.raises(ConfigError, match="no token that begins a page"):
         give_reading(stage, tiny_agent(), context(tmp_path, f"text.tokenizer={tmp_path / 'odd.json'}"))
 
 
