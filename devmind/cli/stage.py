@@ -192,9 +192,9 @@ def exam(
         typer.Option("--through", metavar="life", help="Hold it with the live loop, in rooms on a virtual clock."),
     ] = None,
 ) -> None:
-    """Examine a saved agent; with --through life, show that what it passes it can do when it lives.
+    """Examine a saved agent; with --through life, show that it also passes in the live loop.
 
-    Exit code 0: passed; 1: a gate was failed; 2: it could not be examined.
+    Exit code 0: passed; 1: a gate failed; 2: the agent could not be examined.
     """
     if through not in (None, "life"):
         raise ConfigError(f"--through knows 'life' only; got '{through}'.")
