@@ -27,39 +27,42 @@ class Section(BaseModel):
 class TrunkConfig(Section):
     """The decoder that all senses share."""
 
-    pretrained: str | None = Field(None, description="a decoder of transformers by name or folder; None: a fresh Llama")
-    window: int | None = Field(None, ge=1, description="Moments a token can see; None: the size's own")
+    pretrained: str | None = Field(
+        None, description="a decoder of transformers, by name or folder; None: a fresh Llama"
+    )
+    window: int | None = Field(None, ge=1, description="number of Moments that a token can see; None: the size's own")
 
 
 class TextConfig(Section):
     """The texts that are read, and their tokenizer."""
 
     files: tuple[str, ...] | None = Field(
-        None, description="texts that are read (UTF-8), the last tenth of each held out; None: --data's, or the stage's"
+        None,
+        description="UTF-8 texts to read; the last tenth of each is held out; None: those of --data, else the stage's",
     )
     tokenizer: str | None = Field(
         None,
-        description="'bytes', 'bpe' (pieces, made of what lessons read), 'own' (a pretrained trunk's), 'patches' of "
-        "eight bytes, or a file tokenizer.json; None: what the agent has, else bytes",
+        description="'bytes', 'bpe' (pieces, made from the texts of the lessons), 'own' (a pretrained trunk's), "
+        "'patches' of eight bytes, or a file tokenizer.json; None: the agent's, else bytes",
     )
-    pieces: int = Field(1024, ge=258, description="of the vocabulary that 'bpe' makes")
+    pieces: int = Field(1024, ge=258, description="size of the vocabulary that 'bpe' makes")
 
 
 class HearingConfig(Section):
     """How words are recognised, in a stage that brings an ear for speech."""
 
     encoder: Literal["gru", "conv", "transformer"] | None = Field(
-        None, description="what goes over the ear's tokens in arcs of words; None: what the agent has, else conv"
+        None, description="network over the ear's tokens in reflex arcs for words; None: the agent's, else conv"
     )
     features: Literal["logmel", "mfcc", "logmel2d"] | None = Field(
         None,
-        description="what the ear for speech convolves: log-mel or its cepstra over time, or log-mel over bands and "
-        "time; None: what the agent has, else logmel2d",
+        description="input of the ear's convolutions: log-mel or its cepstra over time, or log-mel over bands and "
+        "time; None: the agent's, else logmel2d",
     )
     words: Literal["ctc", "seq2seq"] | None = Field(
         None,
-        description="how words are told in exams: frame by frame, or written behind the utterance by heads of their "
-        "own; None: what the agent has, else ctc",
+        description="how exams read words: frame by frame (ctc), or written after the utterance by separate heads "
+        "(seq2seq); None: the agent's, else ctc",
     )
 
 
@@ -67,17 +70,19 @@ class LessonConfig(Section):
     """A run's changes to one lesson."""
 
     steps: int | None = Field(None, ge=1, description="optimizer steps; None: the lesson's own for this size")
-    batch: int | None = Field(None, ge=1, description="examples (or children) a step; None: the lesson's own")
+    batch: int | None = Field(None, ge=1, description="examples (or parallel worlds) a step; None: the lesson's own")
     learning_rate: float | None = Field(None, gt=0, description="peak learning rate; None: the lesson's own")
     options: Mapping[str, bool | int | float | str] = Field(
-        default_factory=dict, description="what else this lesson can be told, by name; its stage's page has them"
+        default_factory=dict, description="further settings of the lesson, by name; the stage's page lists them"
     )
 
 
 class ExamConfig(Section):
     """How skills are examined."""
 
-    holdout: str | None = Field(None, description="speaker kept out of the lessons; None: by hash of seed and name")
+    holdout: str | None = Field(
+        None, description="speaker held out of the lessons; None: chosen by a hash of seed and name"
+    )
     episodes_scale: float = Field(1.0, gt=0, le=10, description="factor on every exam's number of episodes")
     bootstrap: int = Field(2000, ge=100, description="resamples of a bootstrap interval")
 
@@ -86,7 +91,7 @@ class RunConfig(Section):
     """Everything that a run depends on, apart from its input files; stored with the run."""
 
     extends: str | None = Field(None, description="another configuration this one starts from")
-    size: Size = Field("nursery", description="the one dial: width, depth and budgets follow from it")
+    size: Size = Field("nursery", description="size of the agent; width, depth and budgets follow from it")
     seed: int = Field(0, ge=0, description="root of every random number")
     device: str = Field("auto", description="'auto', 'cpu', or a torch device")
     precision: Literal["32-true", "bf16-mixed"] = Field("32-true", description="Lightning's precision")
@@ -94,22 +99,22 @@ class RunConfig(Section):
         None,
         ge=1,
         le=1024,
-        description="intra-op threads while training; None: all cores; kept when a run goes on",
+        description="intra-op threads in training; None: all cores; a run that continues keeps its number",
     )
     minutes: float | None = Field(
         None,
         gt=0,
         allow_inf_nan=False,
-        description="all lessons of a stage are made shorter or longer alike, to about so many minutes on the machine "
-        "that begins the run; None: their own steps",
+        description="about how many minutes all lessons of a stage take together on the machine that begins the run; "
+        "their steps are scaled by one factor; None: their own steps",
     )
     checkpoint_every_s: float = Field(20.0, gt=0, description="seconds between checkpoints inside a lesson")
     loggers: tuple[Literal["csv", "tensorboard", "wandb"], ...] = Field(("csv",), description="Lightning loggers")
     attempts: int = Field(
         1,
         ge=1,
-        description="how often a stage is taught while it fails a gate, at most: again at half its steps, and the "
-        "attempt that reached most is kept; a curriculum has 2, unless this is given",
+        description="how often a stage that fails a gate is taught, at most; repeats have half the steps, and the best "
+        "attempt is kept; a curriculum has 2 unless this is given",
     )
     trunk: TrunkConfig = TrunkConfig()
     text: TextConfig = TextConfig()
@@ -139,16 +144,20 @@ class MemoryConfig(Section):
     importance: float = Field(0.05, ge=0, description="weight of i / (1 + i) for an importance i, 0..1")
     half_life_h: float = Field(138.0, gt=0, description="hours after which recency has halved")
     recalled: int = Field(4, ge=0, le=4, description="entries recalled at each tick; 0: none")
-    use: Literal["trained", "always"] = Field("trained", description="which agents step with them; else: only shown")
+    use: Literal["trained", "always"] = Field(
+        "trained", description="which agents step with recalled entries; others only show them"
+    )
     keep: Literal["recorded", "always", "never"] = Field(
-        "recorded", description="when Moments are kept on disk: while a recording is on, always, or never"
+        "recorded", description="when Moments are kept on disk: while a recording runs, always, or never"
     )
     novelty: float = Field(0.1, gt=0, le=2, description="a Moment is kept when its nearest memory's cosine is 1 - this")
     shortest_s: float = Field(1.0, ge=0.1, description="seconds between two Moments kept, at least")
-    longest_s: float | None = Field(60.0, ge=1, description="after so many seconds one is kept anyway; None: never")
-    entries: int | None = Field(100_000, ge=1, description="budget: how many; None: as many as come")
-    megabytes: float | None = Field(4096.0, gt=0, description="budget: of payloads and keys; None: as many as come")
-    precision: Literal["float32", "int8"] = Field("float32", description="of keys in RAM; the disk has float32")
+    longest_s: float | None = Field(60.0, ge=1, description="seconds after which a Moment is kept anyway; None: never")
+    entries: int | None = Field(100_000, ge=1, description="budget: number of entries; None: no limit")
+    megabytes: float | None = Field(4096.0, gt=0, description="budget: megabytes of payloads and keys; None: no limit")
+    precision: Literal["float32", "int8"] = Field(
+        "float32", description="precision of keys in RAM; the disk has float32"
+    )
 
 
 class LiveConfig(Section):
@@ -156,12 +165,12 @@ class LiveConfig(Section):
 
     extends: str | None = Field(None, description="another configuration this one starts from")
     hz: float = Field(10.0, ge=1, le=50, description="ticks a second")
-    lag_s: float = Field(0.06, gt=0, le=1, description="how long after its tick a Moment is put together")
+    lag_s: float = Field(0.06, gt=0, le=1, description="delay after a tick before its Moment is put together")
     frames: bool = Field(True, description="a recording keeps the camera's whole frames as well, as JPEG")
-    rotate_s: float = Field(600.0, ge=1, description="a recording goes on in a new file after so many seconds")
+    rotate_s: float = Field(600.0, ge=1, description="seconds after which a recording continues in a new file")
     learn_every_s: float = Field(60.0, ge=1, description="pause between two hand-overs of newer weights")
     sure: float = Field(0.7, gt=0, lt=1, description="calibrated confidence from which the page shows what is seen")
-    asks: bool = Field(True, description="it asks on the page what is held up that it does not know")
+    asks: bool = Field(True, description="the agent asks on the page about unknown things that are held up")
     memory: MemoryConfig = MemoryConfig()
 
 

@@ -1,4 +1,4 @@
-"""Which saved agent a command means: a folder, one that comes with devmind, or what was raised last."""
+"""The saved agent that a command means: a folder, a packaged agent, or the newest milestone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RUNS = Path("checkpoints")
 
 
 def named_agent(given: Path | None) -> Path | None:
-    """The folder that `--agent` means; None stays None.
+    """The folder of the agent that `--agent` names; None stays None.
 
     Raises:
         ConfigError: there is no such folder, or no agent in it.
@@ -46,12 +46,12 @@ def named_agent(given: Path | None) -> Path | None:
 
 
 def agent_option(means: str) -> Any:
-    """The option --agent, whose help says what it `means` to a command."""
+    """The option --agent with the help `means`."""
     return typer.Option("--agent", metavar="DIR", callback=named_agent, help=means)
 
 
 def raised_through(stage: str) -> str:
-    """The help of --agent where `taught_agent` looks for an agent that has been through `stage`."""
+    """The help of --agent for a command that calls `taught_agent` with `stage`."""
     return (
         f"Saved agent, or one that comes with devmind; else the newest milestone in ./checkpoints that has been "
         f"through {stage}, else the one that comes with devmind and has."
@@ -68,7 +68,7 @@ AgentOption = Annotated[
 
 
 def agent_folder(given: Path | None) -> Path:
-    """The folder of `--agent`, else of the newest milestone in ./checkpoints, else the newborn, which is said."""
+    """The folder of `--agent`, else of the newest milestone in ./checkpoints, else the newborn, with a note."""
     from devmind.checkpointing.milestones import newest_milestone
     from devmind.raised import FOLDER
 
@@ -79,7 +79,7 @@ def agent_folder(given: Path | None) -> Path:
 
 
 def packed_through(stage: str) -> Path | None:
-    """The agent that comes with devmind and has been through `stage`, which is said; None where none has."""
+    """The packaged agent that has been through `stage`, with a note; None if there is none."""
     from devmind.raised import most_raised
 
     folder = most_raised((stage,))
@@ -92,11 +92,11 @@ def packed_through(stage: str) -> Path | None:
 
 
 def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
-    """The agent of `--agent`, else of the newest milestone in ./checkpoints that has been through `stage`, else the one
-    of those that come with devmind, which is said.
+    """The agent of `--agent`, else the newest milestone in ./checkpoints that has been through `stage`, else a packaged
+    agent, with a note.
 
     Raises:
-        ConfigError: there is none, or it lacks the head by which it would do `what` ("to plan").
+        ConfigError: there is none, or it lacks the head for `what` ("to plan").
     """
     from devmind.checkpointing.milestones import newest_milestone
 
@@ -120,10 +120,10 @@ def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
 
 
 def describer(folder: Path) -> Describer:
-    """The encoders of a saved agent, for a command that steps nothing: one thread, and no package but torch."""
+    """The encoders of a saved agent, for a command without steps: one thread, and no package but torch."""
     import torch
 
     from devmind.agent.describing import Describer
 
-    torch.set_num_threads(1)  # a second one costs more than it brings on one picture
+    torch.set_num_threads(1)  # a second thread costs more than it saves on one picture
     return Describer.from_pretrained(folder)

@@ -1,4 +1,4 @@
-"""The `devmind` command: its groups, and what the process does with signals and with faults."""
+"""The `devmind` command: its groups, and its handling of signals and faults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ try:
     )
     from devmind.cli.house import HouseGroup, Terminated, complain, stay_offline
     from devmind.errors import without_secrets
-except KeyboardInterrupt:  # loading takes a moment, and nothing else would answer Ctrl-C with a sentence then
+except KeyboardInterrupt:  # loading takes a moment, in which nothing else would answer Ctrl-C with a sentence
     print("Interrupted.", file=sys.stderr)
     sys.exit(130)
 
@@ -81,27 +81,29 @@ app.command("new")(new.new)
 
 
 def main() -> NoReturn:
-    """Run the command line and leave the process with its exit code.
+    """Run the command line and end the process with its exit code.
 
-    0: done or passed; 1: a gate was failed, or something is to be mended; 2: an error; 130, 143: asked to stop;
-    141: its output is no longer read.
+    0: done or passed; 1: a gate failed, or something needs repair; 2: an error; 130, 143: asked to stop; 141: the
+    reader closed the output.
     """
     signal.signal(signal.SIGTERM, _terminated)
     # Idle OpenMP threads sleep instead of spinning: beside any other load, spinning slowed training tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     stay_offline()
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal of few letters gets '?' for a table's lines, not a traceback
+        if hasattr(
+            stream, "reconfigure"
+        ):  # a terminal with few characters shows '?' for a table's lines, instead of a traceback
             stream.reconfigure(errors="replace")
     try:
         app()
-    except KeyboardInterrupt:  # before a command had begun
+    except KeyboardInterrupt:  # before a command began
         complain("Interrupted.")
         sys.exit(130)
     except Exception:
         print(without_secrets(traceback.format_exc()), end="", file=sys.stderr)
         print("This is a fault in devmind or in a plugin: please report the lines above.", file=sys.stderr)
-        sys.exit(2)  # 1 would say that a gate was failed
+        sys.exit(2)  # 1 would mean that a gate failed
     sys.exit(0)
 
 

@@ -1,4 +1,4 @@
-"""`devmind session replay --check`: is what was recorded what this agent does?"""
+"""`devmind session replay --check`: does the agent do what was recorded?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_life(session: Path, agent: Path | None, memory: str | None) -> None:
-    """Check all parts of a recording and say what came of it; exits with 1 unless every action was equal."""
+    """Check all parts of a recording and print the result; exits with 1 unless every action was equal."""
     from devmind.live.checking import check_replay
     from devmind.sessions.parts import parts
 
@@ -27,13 +27,13 @@ def check_life(session: Path, agent: Path | None, memory: str | None) -> None:
     checked = f"{check.checked:,} of {show.counted(check.ticks, 'tick')} checked"
     show.line(f"{checked}, {show.counted(check.hand_overs, 'hand-over')} of weights, {_outcome(check)}")
     if check.directed:
-        show.line(f"what procedures moved in {show.counted(check.directed, 'tick')} is taken as it was recorded")
+        show.line(f"movements by procedures in {show.counted(check.directed, 'tick')} are taken from the recording")
     for refused in check.refused:
         complain(f"Refused, {refused}.")
     if check.first_difference:
         complain(f"First difference at {check.first_difference}.")
         complain(
-            "Equal bits need the agent of the time, its versions of torch and devmind, and the same processor kind."
+            "Equal bits need the same agent, the same versions of torch and devmind, and the same kind of processor."
         )
     if not check.passed:
         raise typer.Exit(1)
@@ -46,7 +46,7 @@ def _outcome(check: Check) -> str:
 
 
 def _agents(given: Path | None) -> dict[str, Agent]:
-    """The given agent, else the newest milestone if there is one, and the newborn."""
+    """The given agent, else the newest milestone, if there is one, and the newborn."""
     from devmind.agent.agent import Agent
     from devmind.checkpointing.milestones import newest_milestone
     from devmind.cli.agents import RUNS

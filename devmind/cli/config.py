@@ -1,4 +1,4 @@
-"""`devmind config`: what a run would depend on, and where each value comes from."""
+"""`devmind config`: the configuration of a run, and the origin of each value."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from devmind.cli.settings import SetOption
 if TYPE_CHECKING:
     from devmind.config import RunConfig
 
-app = group("What a run depends on: show.")
+app = group("The configuration of a run: show.")
 
 
 @app.command("show")
 def show_(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="A configuration by name or file.")] = "nursery",
     sets: SetOption = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Every key: value, where it is from, what it means.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Every key with its value, origin and meaning.")] = False,
 ) -> None:
     """Print a configuration with everything it extends, as YAML."""
     import yaml
@@ -39,7 +37,7 @@ def show_(
 
 
 def explained(config: RunConfig, name: str, sets: Sequence[str]) -> list[tuple[str, str, str, str]]:
-    """One row a key: its name, value, origin ('default', a file's name, '--set') and meaning with the default."""
+    """One row for each key: name, value, origin ('default', a file's name, '--set'), and meaning with the default."""
     from devmind.config import known_keys, validate
 
     values, defaults = config.model_dump(mode="json"), validate({}).model_dump(mode="json")
@@ -73,7 +71,7 @@ def _text(value: Any) -> str:
 
 
 def _files(name: str) -> list[tuple[str, Any]]:
-    """What each file says itself, from `name` back through all it extends."""
+    """The content of each file, from `name` back through all that it extends."""
     import yaml
 
     from devmind.config import find

@@ -1,4 +1,4 @@
-"""`devmind curriculum`: several stages one after another, each going on from the milestone of the one before."""
+"""`devmind curriculum`: several stages one after another, each from the milestone of the stage before."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder of a curricu
 def run(
     ctx: typer.Context,
     stages: Annotated[
-        list[str] | None, typer.Argument(metavar="[STAGE]...", help="Stages; without any, all that are installed.")
+        list[str] | None, typer.Argument(metavar="[STAGE]...", help="Stages; all installed ones by default.")
     ] = None,
     agent: AgentOption = None,
     size: SizeOption = None,
@@ -53,15 +53,17 @@ def run(
     data: DataOption = None,
     seed: SeedOption = None,
     out: OutOption = None,
-    ablate: Annotated[bool, typer.Option("--ablate", help="Train each stage's fresh-trunk twin too.")] = False,
+    ablate: Annotated[
+        bool, typer.Option("--ablate", help="Also train a twin beside each stage, for comparison.")
+    ] = False,
     cut: CutOption = False,
 ) -> None:
-    """Raise a whole childhood: walk stages in the order of what they require, to one report.
+    """Raise a whole childhood: run stages in the order of their requirements, and write one report.
 
-    A stage that fails a gate is repeated once, at half its steps; then the walk goes on with it
-    marked failed.
+    A stage that fails a gate is repeated once, with half its steps. Then the curriculum continues,
+    with that stage marked as failed.
 
-    Exit code 0: all passed; 1: a gate was failed; 2: an error; 130 or 143: stopped.
+    Exit code 0: all passed; 1: a gate failed; 2: an error; 130 or 143: stopped.
     """
     settings = run_config(size, minutes, sets, config, seed)
     names = [plugins.find("stages", name).name for name in stages or ()]
@@ -80,7 +82,7 @@ def run(
 
 @app.command()
 def resume(out: Folder, cut: CutOption = False) -> None:
-    """Go on with a curriculum that was stopped, with the settings it was begun with."""
+    """Continue a stopped curriculum with its own settings."""
     existing(out, "OUT")
     from devmind.curriculum.journal import Journal
 
@@ -95,9 +97,9 @@ def resume(out: Folder, cut: CutOption = False) -> None:
 
 @app.command()
 def exam(out: Folder) -> None:
-    """Examine what came of a childhood, in half precision and in all its stages; 'run' does it at its end.
+    """Examine the last agent of a childhood, in half precision and in all stages; 'run' does so at its end.
 
-    Exit code 0: all gates passed; 1: one was failed; 2: it could not be examined.
+    Exit code 0: all gates passed; 1: a gate failed; 2: the agent could not be examined.
     """
     existing(out, "OUT")
     from devmind.curriculum.childhood import end_with_parent
@@ -109,7 +111,7 @@ def exam(out: Folder) -> None:
 
 @app.command()
 def status(out: Folder) -> None:
-    """Show where each stage stands."""
+    """Show the position and verdict of each stage."""
     existing(out, "OUT")
     from devmind.curriculum.runner import status as read_status
 

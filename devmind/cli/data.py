@@ -30,7 +30,7 @@ def get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A set of 'devmind data list'.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The data folder.")] = Path("data"),
 ) -> None:
-    """Fetch a set into a data folder: resumed after a break, verified by checksum."""
+    """Fetch a set into a data folder; resumes after an interruption and verifies checksums."""
     from devmind.datasets import find
     from devmind.datasets import get as fetch
 

@@ -1,4 +1,4 @@
-"""Sensors by what a user writes: a name, or `name=source`; opened, with the reason where one gives nothing."""
+"""Sensors from a user's words, a name or `name=source`; opens them and says why one gives nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_DEVICE = "none"
 
 
 def by_name(every: Iterable[str]) -> dict[str, str]:
-    """What was written for each sensor, by its name (a second one is `name-2`): a source may hold a password."""
+    """The words for each sensor, by its name (a second one is `name-2`); a source may contain a password."""
     named: dict[str, str] = {}
     for words in every:
         name = words.partition("=")[0]
@@ -34,7 +34,7 @@ def by_name(every: Iterable[str]) -> dict[str, str]:
 
 
 def argument(loaded: Any) -> str:
-    """How its first argument is written: `=PATH`, in brackets when it may be left out."""
+    """The notation of its first argument: `=PATH`, in brackets if it is optional."""
     for parameter in signature(loaded).parameters.values():
         text = f"={parameter.name.upper()}"
         return text if parameter.default is parameter.empty else f"[{text}]"
@@ -42,7 +42,7 @@ def argument(loaded: Any) -> str:
 
 
 def make_sensor(words: str) -> Any:
-    """The sensor `name`, or `name=source`: what it reads is its first argument."""
+    """The sensor `name`, or `name=source`, where the source is its first argument."""
     name, _, source = words.partition("=")
     make = plugins.load("sensors", name)
     try:
@@ -72,11 +72,11 @@ SensorOption = Annotated[
 
 @dataclass(frozen=True)
 class Doors:
-    """The sensors that a command was asked for, not opened yet.
+    """The sensors of a command, not opened yet.
 
     Attributes:
-        sensors: by name; each has a sense of its own.
-        details: what was asked for in words, for a recording's metadata, which is written without credentials.
+        sensors: by name; each has its own sense.
+        details: the user's words, for a recording's metadata, which is written without credentials.
     """
 
     sensors: dict[str, Any]
@@ -84,9 +84,9 @@ class Doors:
 
 
 def doors(camera_words: str | None, mic_words: str | None, others: Sequence[str] = ()) -> Doors:
-    """What `--camera`, `--mic` and `--sensor` mean; 'none' leaves one out.
+    """The sensors of `--camera`, `--mic` and `--sensor`; 'none' leaves one out.
 
-    Where nothing is said, it is the first camera and the default microphone, unless another sensor has that sense.
+    By default they are the first camera and the default microphone, unless another sensor has that sense.
 
     Raises:
         ConfigError: two have the same sense, one is no sensor, or there is none at all.
@@ -118,10 +118,10 @@ def doors(camera_words: str | None, mic_words: str | None, others: Sequence[str]
 
 @contextmanager
 def opened(sensors: Mapping[str, Any]) -> Iterator[None]:
-    """Open them all; what is wrong with one is said as soon as it is known, and when it gives something again.
+    """Open all sensors; faults are printed as soon as they are known, and so is a recovery.
 
     Raises:
-        SensorError: what waiting cannot mend, such as a package that is not installed.
+        SensorError: a fault that does not go away by waiting, such as a missing package.
     """
     with ExitStack() as stack:
         for sensor in sensors.values():
@@ -131,9 +131,9 @@ def opened(sensors: Mapping[str, Any]) -> Iterator[None]:
 
 
 class Complaints:
-    """Says why a sensor gives nothing, each reason once, while its `with` block lasts.
+    """Prints why a sensor gives nothing, each reason once, during its `with` block.
 
-    On stdout: a microphone that is being opened silences stderr for the whole process.
+    It prints on stdout, because opening a microphone silences stderr for the whole process.
     """
 
     def __init__(self, sensors: Mapping[str, Any]) -> None:
@@ -157,7 +157,7 @@ class Complaints:
             self.look()
 
     def look(self) -> None:
-        """Say what is new since the last look. A fault beside new captures is a loss, and no reason to complain."""
+        """Print what is new since the last look. A fault with new captures is only a loss and is not printed."""
         for name, health in self.healths.items():
             came = health.captures != self._captures.get(name, 0)
             self._captures[name] = health.captures
@@ -171,7 +171,7 @@ class Complaints:
 
 
 def check_sensed(room: Any) -> None:
-    """Leave with exit code 1 when this machine's sensors gave nothing in a whole life."""
+    """Exit with code 1 if this machine's sensors gave nothing in a whole life."""
     if not was_sensed(room):
         complain("Nothing was ever sensed; 'devmind sensors list' shows what there is here.")
         raise typer.Exit(1)
@@ -180,14 +180,14 @@ def check_sensed(room: Any) -> None:
 def was_sensed(room: Any) -> bool:
     """Whether any sensor ever gave something.
 
-    What comes from a page is not counted: nobody may have opened it.
+    The page's sensors do not count, because nobody may have opened the page.
     """
     from_page = any(hasattr(sensor, "accept") for sensor in room.sensors.values())
     return from_page or any(room.health.missing.get(sense, 0) < room.health.ticks for sense in room.sensors)
 
 
 def camera(words: str) -> Any:
-    """The camera of `--camera`: a sensor by name, else what a webcam takes (an index, a file or an address)."""
+    """The camera of `--camera`: a sensor by name, else the source of a webcam (an index, a file or an address)."""
     return _named(CAMERAS.get(words, words), "webcam")
 
 
@@ -202,7 +202,7 @@ def voice(words: str) -> Any:
 
 
 def _named(words: str, usual: str) -> Any:
-    """A sensor by name (a mistyped one with a source too: the nearest is told), else a source of `usual`."""
+    """A sensor by name, else a source of `usual`; for a mistyped name with a source, the error names the nearest."""
     name, has_source, _ = words.partition("=")
     is_sensor = name in plugins.available("sensors") or (has_source and name.isidentifier())
     return make_sensor(words if is_sensor else f"{usual}={words}")

@@ -1,4 +1,4 @@
-"""`devmind doctor`: what is there and what is missing on this machine, each with the command that mends it."""
+"""`devmind doctor`: what this machine has and lacks, with a command for each repair."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ MARKS = {True: ("ok", "green"), False: ("mend", "bold red"), None: ("info", "dim
 
 
 def doctor(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder that runs will be written to.")] = Path(
-        "checkpoints"
-    ),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for runs.")] = Path("checkpoints"),
 ) -> None:
-    """Look over Python, packages, device, disk, sound and cameras; exit 1 when something is to be mended."""
+    """Check Python, packages, device, disk, sound and cameras; exit 1 if something needs repair."""
     failed = 0
     for check in chain(machine.checks(out), live_checks.checks()):
         mark, style = MARKS[check.ok]

@@ -1,4 +1,4 @@
-"""This machine's cameras and microphones: their names, and what to type for each. Nothing is opened to find them."""
+"""This machine's cameras and microphones: their names, and what to type for each. No device is opened."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Found:
-    """Devices of one kind; `why` is a sentence without a full stop where there are none, `error` its technical part."""
+    """Devices of one kind; if there are none, `why` is a sentence without full stop, and `error` its technical part."""
 
     devices: tuple[Device, ...] = ()
     why: str = ""
@@ -36,9 +36,9 @@ class Found:
 
 
 def cameras() -> Found:
-    """What Linux lists under /dev; other systems tell only when one is opened.
+    """The cameras that Linux lists under /dev; other systems show cameras only when one is opened.
 
-    A camera has several nodes there, of which only the first (index 0) gives pictures.
+    A camera has several nodes there, and only the first one (index 0) gives pictures.
     """
     if not sys.platform.startswith("linux"):
         return Found(why="this system tells only when one is opened: devmind sensors test webcam")
@@ -51,7 +51,7 @@ def cameras() -> Found:
 
 
 def _said(node: Path, what: str) -> str:
-    """What the kernel says of a camera's node; '' where it says nothing, as in a container."""
+    """The kernel's information about a camera's node; '' if there is none, as in a container."""
     try:
         return (CAMERA_CLASS / node.name / what).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -61,7 +61,7 @@ def _said(node: Path, what: str) -> str:
 def microphones() -> Found:
     """The sound inputs that PortAudio lists through PyAudio.
 
-    Asked in a process of its own: ALSA fills stderr with every device it lacks, and a broken driver may hang or crash.
+    They are listed in a new process: ALSA fills stderr with missing devices, and a broken driver may hang or crash.
     """
     try:
         asked = subprocess.run(

@@ -1,4 +1,4 @@
-"""What all commands share: errors as one sentence, nearest names, exit codes, and commands that plugins bring."""
+"""Shared parts of all commands: one-sentence errors, nearest names, exit codes, and commands of plugins."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ REFUSALS = {
     errno.EEXIST: "choose another name, or move away what is there",
     errno.ENOTDIR: "a folder is expected there, choose another",
 }
-"""What a disk may say to any command, and what to do."""
+"""Errors of a disk that any command may meet, and what to do."""
 
 
 EXPECTED = {
     r"Input should be a valid integer.*": "a whole number is expected",
     r"Input should be a valid number.*": "a number is expected",
 }
-"""What the checker of numbers says, in our words."""
+"""Messages of the number parser, in plain words."""
 
 
 DISTRIBUTION = "devmind"
-"""Who brings the stages that come with devmind, with their commands."""
+"""The distribution of the packaged stages and their commands."""
 
 
 HUB = "HF_HUB_OFFLINE"
 _typed = True
-"""Whether the variable is as its user set it."""
+"""Whether the variable is as the user set it."""
 
 
 def stay_offline() -> None:
-    """Before anything heavy loads: the libraries behind us ask Hugging Face's hub for nothing.
+    """Keep libraries from asking Hugging Face's hub; to be called before heavy imports.
 
-    A saved agent from somebody else may name a decoder, and libraries report who uses them. `may_ask_hub` undoes it.
+    A stranger's agent may name a decoder, and libraries report their users. `may_ask_hub` undoes this.
     """
     global _typed
     if not os.environ.get(HUB) and not os.environ.get("TRANSFORMERS_OFFLINE"):
@@ -60,25 +60,27 @@ def stay_offline() -> None:
 
 
 def may_ask_hub(source: str | None) -> None:
-    """The user has typed where a decoder comes from: when that is no folder, the hub may be asked for it."""
+    """Allow the hub if the user has typed a decoder's `source` that is no folder."""
     if source and not _typed and not Path(source).is_dir():
         os.environ[HUB] = "0"
 
 
 class Terminated(BaseException):
-    """SIGTERM came."""
+    """SIGTERM arrived."""
 
 
 def group(help: str) -> typer.Typer:
-    """A command group of the house."""
+    """A command group with devmind's behaviour."""
     return typer.Typer(cls=HouseGroup, help=help, add_completion=False, pretty_exceptions_enable=False)
 
 
 class HouseGroup(TyperGroup):
-    """A group that names the nearest command, shows its help when called alone, and adds the plugins' commands."""
+    """A group that names the nearest command, shows its help without arguments, and adds the plugins' commands."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As Typer does; without arguments, the help. `devmind help COMMAND` and `devmind version` are understood."""
+        """As Typer does, but without arguments show the help; `devmind help COMMAND` works, `devmind version` is
+        explained.
+        """
         if ctx.parent is None and args[:1] == ["help"]:
             args = [*args[1:], "--help"]
         if ctx.parent is None and args[:1] == ["version"]:
@@ -93,7 +95,7 @@ class HouseGroup(TyperGroup):
         return own if ctx.parent else [*own, *(name for name in plugins.available("commands") if name not in own)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command of somebody else's plugin is only announced here: help must not import it."""
+        """A third-party plugin's command is only announced here, because help must not import it."""
         own = super().get_command(ctx, cmd_name)
         found = None if own or ctx.parent else plugins.available("commands").get(cmd_name)
         if found is None:
@@ -101,7 +103,7 @@ class HouseGroup(TyperGroup):
         return of_plugin(found) if found.distribution == DISTRIBUTION else PluginCommand(found)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command to run; DevmindError names the nearest when there is none."""
+        """The command to run; if there is none, DevmindError names the nearest."""
         known = self.list_commands(ctx)
         if args[0] not in known and not args[0].startswith("-"):
             raise DevmindError(f"There is no command '{_after(ctx, args[0])}'{nearest(args[0], known)}")
@@ -109,7 +111,7 @@ class HouseGroup(TyperGroup):
         return name, command.loaded() if isinstance(command, PluginCommand) else command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """As Typer does; Ctrl-C ends with a sentence, a pipe that was closed without one."""
+        """As Typer does; Ctrl-C ends with a sentence, a closed pipe without one."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -129,14 +131,14 @@ class HouseGroup(TyperGroup):
 
 
 def of_plugin(plugin: plugins.Plugin) -> Any:
-    """The command that a plugin brings, imported now."""
+    """The command of a plugin, imported now."""
     command = click_command(plugin.load())
     command.name = plugin.name
     return command
 
 
 class PluginCommand(TyperCommand):
-    """The line in the help for a command that a plugin brings."""
+    """The help line of a plugin's command."""
 
     def __init__(self, plugin: plugins.Plugin) -> None:
         super().__init__(plugin.name, help=f"(from {plugin.distribution} {plugin.version})")
@@ -149,7 +151,7 @@ class PluginCommand(TyperCommand):
 
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    """Turn what ends a command into a sentence on stderr and an exit code; faults pass through with their traceback."""
+    """Turn errors of a command into a sentence on stderr and an exit code; faults keep their traceback."""
     try:
         yield
     except DevmindError as error:
@@ -161,7 +163,9 @@ def exit_codes() -> Iterator[None]:
     except OSError as error:
         if error.errno not in REFUSALS:
             raise
-        what = "the output" if error.filename is None else f"'{error.filename}'"  # a write does not know its file
+        what = (
+            "the output" if error.filename is None else f"'{error.filename}'"
+        )  # a failed write does not name its file
         _leave(f"The system refuses {what}: {error.strerror}; {REFUSALS[error.errno]}.", 2)
 
 
@@ -176,12 +180,12 @@ def _leave(sentence: str, code: int) -> None:
 
 
 def _after(ctx: Any, name: str) -> str:
-    """`name` behind the group it was looked for in: 'stage lst', or 'stge' at the root."""
+    """`name` after the group in which it was looked for: 'stage lst', or 'stge' at the root."""
     return " ".join([*ctx.command_path.split()[1:], name])
 
 
 def _usage_sentence(error: Any) -> str:
-    """What Typer has to say of an option or argument, as one sentence that names the nearest option."""
+    """Typer's message about an option or argument, as one sentence that names the nearest option."""
     context = getattr(error, "ctx", None)
     option = getattr(error, "option_name", None)
     if context and option and hasattr(error, "possibilities"):

@@ -1,4 +1,4 @@
-"""`devmind live` and `devmind hello`: the agent among people, seen and heard by camera and microphone."""
+"""`devmind live` and `devmind hello`: the agent among people, whom it sees and hears by camera and microphone."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 TOLD_EVERY_S = 1.0
 RERUN = "rerun"
 PLAN = "plan"
-"""The ending of files of procedures; a name without one is of those that come with devmind."""
+"""The suffix of plan files; a name without it means a packaged one."""
 WAKING = "waking up: loading takes some seconds"
-"""Said before the heavy imports, which are most of it."""
+"""Printed before the heavy imports, which take most of the time."""
 
 CertOption = Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate (PEM).")]
 KeyOption = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's private key.")]
@@ -64,14 +64,14 @@ OwnMemoryOption = Annotated[
         "--memory",
         metavar="PLACE",
         callback=lambda place: place if place is None else named_place(place),
-        help="Long-term memory; else one place of yours, wherever you start.",
+        help="Long-term memory; by default your own, wherever you start.",
     ),
 ]
 
 
 def hello(
     age: Annotated[
-        int | None, typer.Option("--age", min=0, metavar="N", help="Yours at its N-th age; 0 is the youngest.")
+        int | None, typer.Option("--age", min=0, metavar="N", help="Your agent at its N-th age; 0 is the youngest.")
     ] = None,
     agent: Annotated[
         Path | None, agent_option("Whose ages --age counts; else the newest childhood's in ./checkpoints.")
@@ -83,10 +83,10 @@ def hello(
     open_: OpenOption = True,
     seconds: SecondsOption = None,
 ) -> None:
-    """Meet a newborn: a page whose camera and microphone it sees and hears with. No training, nothing to install.
+    """Meet a newborn on a page; it sees and hears by the page's camera and microphone. It needs no training.
 
-    With --age N one that you have raised, or one that comes with devmind, as it was at that age: 0 is the youngest
-    that was kept, each stage of its childhood one more.
+    With --age N you meet an agent that you have raised, or a packaged one, at that age. Age 0 is the youngest one
+    that was kept; each stage of its childhood adds one.
     """
     folder = _of_age(age, agent)
     asked = doors(camera_, mic)
@@ -107,11 +107,13 @@ def hello(
 
 
 def _of_age(age: int | None, agent: Path | None) -> Path:
-    """The folder of the agent that is met: the newborn's, or that of one's own at an age."""
+    """The folder of the agent to meet: the newborn's, or that of the user's agent at an age."""
     from devmind.raised import FOLDER
 
     if age is None and agent is not None:
-        raise ConfigError(f"--agent {agent} needs --age N, at which it is met; or 'devmind live --agent {agent}'.")
+        raise ConfigError(
+            f"--agent {agent} needs --age N, the age at which you meet it; or use 'devmind live --agent {agent}'."
+        )
     if age is None:
         return FOLDER
     from devmind.checkpointing.milestones import newest_milestone
@@ -129,7 +131,7 @@ def _of_age(age: int | None, agent: Path | None) -> Path:
 
 
 def _own_memory() -> Path:
-    """The memory of whoever says hello; another one that lies in the working folder is named."""
+    """The user's memory; if there is another one in the working folder, a note names it."""
     from devmind.memory.stores.sqlite import FILE
 
     if (Path("memory") / FILE).is_file():
@@ -144,16 +146,14 @@ def live(
     sensor: SensorOption = None,
     speaker: Annotated[
         str,
-        typer.Option("--speaker", metavar="SOURCE", help="What plays what it utters: default, or a device's name."),
+        typer.Option("--speaker", metavar="SOURCE", help="Plays the agent's sound: default, or a device's name."),
     ] = NO_DEVICE,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Record the session; nothing is kept without it.")
     ] = None,
-    learn: Annotated[
-        bool, typer.Option("--learn", help="Learn from the recording meanwhile, in a second process.")
-    ] = False,
+    learn: Annotated[bool, typer.Option("--learn", help="Learn from the recording in a second process.")] = False,
     private: Annotated[
-        bool, typer.Option("--private", help="Nothing reaches a disk: memory stays in RAM, no recording, no learning.")
+        bool, typer.Option("--private", help="Write nothing to a disk: memory in RAM, no recording, no learning.")
     ] = False,
     demo: Annotated[
         Path | None, typer.Option("--demo", metavar="SESSION", help="A recording instead of camera and microphone.")
@@ -170,7 +170,7 @@ def live(
     ] = None,
     procedures: Annotated[
         Path | None,
-        typer.Option("--plans", metavar="FILE", help="Plans that people wrote direct it: a plan file."),
+        typer.Option("--plans", metavar="FILE", help="A plan file of procedures that direct the agent."),
     ] = None,
     memory: MemoryOption = "memory",
     hz: Annotated[float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; 10.")] = None,
@@ -186,9 +186,9 @@ def live(
     open_: OpenOption = True,
     sets: LiveSetOption = None,
 ) -> None:
-    """Live here and now: sense, answer, look around, and be taught names on the page.
+    """Let the agent live here and now: sense, answer, look around, and learn names on the page.
 
-    A sense that is missing is missing; the loop goes on.
+    If a sense is missing, the loop continues without it.
     """
     writable_file(record, "--record")
     director = _director(procedures)
@@ -213,12 +213,12 @@ def live(
 
 
 def _director(file: Path | None) -> Director | None:
-    """Who reads a file of --plans: the plugin named by its ending; None where none is asked for."""
+    """The plugin that reads a file of --plans, chosen by the file's suffix; None without --plans."""
     return None if file is None else plugins.load("procedures", file.suffix.removeprefix(".") or PLAN)(file)
 
 
 def _world(words: str | None, hz: float) -> WorldRoom | None:
-    """The room of --world; None where none is asked for."""
+    """The room of --world; None without it."""
     if words is None:
         return None
     name, _, level = words.partition(":")
@@ -229,7 +229,7 @@ def _world(words: str | None, hz: float) -> WorldRoom | None:
 
 
 def _answers(asked: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """By effector the heads of --answers, in their order."""
+    """The heads of --answers by effector, in their order."""
     found: dict[str, tuple[str, ...]] = {}
     for words in asked:
         effector, is_given, head = words.partition("=")
@@ -285,7 +285,7 @@ def _live(options: LiveOptions, seconds: float | None, open_: bool) -> None:
             life.loop.watchers["telling"] = _Teller(life)
         for effector, heads in life.loop.unanswered().items() if options.room else ():
             complain(
-                f"Note: nothing answers for '{effector}', as this agent carries no exam's scores that say which head "
+                f"Note: no head answers for '{effector}', because this agent has no exam scores that say which head "
                 f"may; name one: --answers {effector}={heads[0]}."
             )
         try:
@@ -305,7 +305,7 @@ FEW_NUMBERS = 4
 
 
 class _Teller:
-    """A line a second: where the gaze is, what came, what it cost, what procedures are about; what is wrong, once."""
+    """Prints a line a second: gaze, senses, time of a tick, what procedures do; and each fault once."""
 
     def __init__(self, life: Life) -> None:
         self.life, self.next_s, self.told = life, 0.0, dict[str, str]()
@@ -326,14 +326,14 @@ class _Teller:
         self._tell("its words are said aloud again.", getattr(self.life.speaker, "fault", ""))
 
     def _tell(self, well: str, fault: str) -> None:
-        """What is wrong, and when it is well again, once."""
+        """Print a fault once, and once that it is over."""
         if fault != self.told.get(well, ""):
             complain(f"Note: {fault or well}")
         self.told[well] = fault
 
 
 def _done(effectors: Mapping[str, Any]) -> str:
-    """What the agent does, but for what it says and utters: " · look +0.10 -0.20"."""
+    """The agent's actions, except words and sound: " · look +0.10 -0.20"."""
     import numpy as np
 
     return "".join(

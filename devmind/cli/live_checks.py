@@ -1,5 +1,6 @@
-"""The doctor's look at what a live room can use: sound, cameras, a browser. Training needs none of it, so nothing here
-is ever marked as to be mended; where something is in the way, the command that removes it stands below.
+"""The doctor's checks of what a live room can use: sound, cameras, a browser.
+
+Training needs none of it, so nothing here is marked for repair. Below an obstacle stands the command that removes it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ APT = "apt install portaudio19-dev (or brew install portaudio), then: "
 
 
 def checks() -> Iterator[Check]:
-    """All of them."""
+    """All checks of this file."""
     yield microphone()
     yield camera()
     yield browser()
@@ -49,7 +50,7 @@ def _sound_mend() -> str:
 
 
 def camera() -> Check:
-    """Which cameras there are, and whether this user may open them."""
+    """The cameras of this machine, and whether this user may open them."""
     if not sys.platform.startswith("linux"):
         mend = "the first use asks for leave; on a Mac: System Settings > Privacy & Security > Camera"
         return Check("camera", None, "this system tells only when one is opened: devmind sensors test webcam", mend)
@@ -68,21 +69,21 @@ def _closed(nodes: Sequence[Path]) -> list[Path]:
 
 
 def _group_mend(nodes: Sequence[Path]) -> str:
-    """How this user gets into the group that the first closed device belongs to; '' when none is closed."""
+    """The command that adds this user to the group of the first closed device; '' if none is closed."""
     closed = _closed(nodes)
     if not closed:
         return ""
     try:
         group = closed[0].group()
-    except (KeyError, OSError):  # a container may have a device whose group it has no name for
+    except (KeyError, OSError):  # in a container, a device's group may have no name
         return f"sudo chmod a+rw {closed[0]}"
-    if group == "root":  # nobody should join it
+    if group == "root":  # no user should join this group
         return f"sudo chmod a+rw {closed[0]}"
     return f"sudo usermod -aG {group} $USER, then log out and in again"
 
 
 def browser() -> Check:
-    """Whether a page can be opened from here; it may as well be opened by hand, and elsewhere."""
+    """Whether a page can be opened from here; a user can also open it by hand, and elsewhere."""
     import webbrowser
 
     brings = "the page of 'devmind hello' brings its own camera and microphone: none of the two above is needed for it"

@@ -1,4 +1,4 @@
-"""The doctor's examinations: each looks at one thing of this machine and knows the command that mends it."""
+"""The doctor's checks: each one checks one part of this machine and names the command that repairs it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FSYNCS, PROBE_MB = 8, 16
 
 @dataclass(frozen=True)
 class Check:
-    """One line: `ok` is None for what only informs; `mend` is a command, or how to get what is optional."""
+    """One line: `ok` is None for mere information; `mend` is a repair command, or how to get an optional part."""
 
     name: str
     ok: bool | None
@@ -37,7 +37,7 @@ class Check:
 
 
 def checks(out: Path) -> Iterator[Check]:
-    """All of them, the cheap ones first."""
+    """All checks, the cheap ones first."""
     yield python()
     yield from packages()
     yield from extras()
@@ -50,14 +50,14 @@ def checks(out: Path) -> Iterator[Check]:
 
 
 def python() -> Check:
-    """The interpreter's version, and whether it is the project's own environment."""
+    """The interpreter's version, and whether it belongs to the project's own environment."""
     said = f"{platform.python_version()} at {sys.executable}"
     mend = "" if sys.version_info >= MIN_PYTHON else "install Python 3.11 or newer, then: make PYTHON=python3.11 reflex"
     return Check("Python", sys.version_info >= MIN_PYTHON, said, mend)
 
 
 def packages() -> Iterator[Check]:
-    """One line when every required package is there in a fitting version, else one for each that is not."""
+    """One line if every required package has a fitting version, else one line for each that has not."""
     missing = list(_missing(""))
     if not missing:
         yield Check("packages", True, f"all {len(_required(''))} that devmind requires are installed")
@@ -67,7 +67,7 @@ def packages() -> Iterator[Check]:
 
 
 def extras() -> Iterator[Check]:
-    """The optional groups of packages: present, or how to get them."""
+    """The optional groups of packages: whether they are installed, and how to install them."""
     for extra in sorted(metadata.metadata("devmind").get_all("Provides-Extra") or ()):
         missing = [requirement for requirement, _ in _missing(extra)]
         said = f"without {', '.join(missing)}" if missing else "installed"
@@ -76,7 +76,7 @@ def extras() -> Iterator[Check]:
 
 
 def _required(extra: str) -> list[tuple[str, str]]:
-    """`(name, requirement)` of what devmind requires: always ('' for `extra`), or for one extra."""
+    """`(name, requirement)` of devmind's requirements: those of an extra, or with '' those of every installation."""
     from packaging.requirements import Requirement
 
     parsed = [Requirement(text) for text in metadata.requires("devmind") or ()]
@@ -105,9 +105,9 @@ def _missing(extra: str) -> Iterator[tuple[str, str | None]]:
 
 
 def installed_plugins(root: Path) -> Iterator[Check]:
-    """Whether what is installed knows every entry point of the checkout in `root`; nothing where there is none.
+    """Whether the installation knows every entry point of the checkout in `root`; no line without a checkout.
 
-    An editable install has the code of today and the entry points of the day it was made.
+    An editable installation has the current code, but the entry points of the day on which it was made.
     """
     project = root / "pyproject.toml"
     if not project.is_file():
@@ -125,7 +125,7 @@ def installed_plugins(root: Path) -> Iterator[Check]:
 
 
 def stages() -> Check:
-    """Whether stages are found, and whether it is their own package that would be imported."""
+    """Whether stages are found, and whether they would be imported from their own package."""
     found = plugins.available("stages")
     if not found:
         return Check(
@@ -147,7 +147,7 @@ def stages() -> Check:
 
 
 def out_folder(out: Path) -> Check:
-    """Whether runs can be written, and whether there is room for them."""
+    """Whether runs can be written, and whether the disk has room for them."""
     place = _existing(out)
     if not place.is_dir():
         said = f"{place} is {'a file' if place.is_file() else 'no folder'}"
@@ -163,7 +163,7 @@ def out_folder(out: Path) -> Check:
 
 
 def disk(out: Path) -> Check:
-    """How long a small write takes until it is really on the disk, and how many megabytes a second get there.
+    """The time until a small write is on the disk, and the write speed in megabytes a second.
 
     Every checkpoint waits for both, and a recording for the first.
     """
@@ -180,7 +180,7 @@ def disk(out: Path) -> Check:
 
 def _synced_s(file: IO[bytes], size: int) -> float:
     """Seconds until so many bytes are on the disk."""
-    data = os.urandom(size)  # a disk that compresses would have zeros too easily
+    data = os.urandom(size)  # a compressing disk would write zeros too fast
     begun_s = time.perf_counter()
     file.write(data)
     os.fsync(file.fileno())
@@ -188,7 +188,7 @@ def _synced_s(file: IO[bytes], size: int) -> float:
 
 
 def compiled_cache() -> Check:
-    """Whether numba can keep the compiled nursery: beside the code, in the user's cache, or where it is told to."""
+    """Whether numba can store the compiled nursery: beside the code, in the user's cache, or in a configured folder."""
     told = os.environ.get("NUMBA_CACHE_DIR")
     places = [Path(told)] if told else [Path(__file__).parent.parent, _user_cache()]
     for place in places:
@@ -215,7 +215,7 @@ def _existing(path: Path) -> Path:
 
 
 def torch_device() -> Check:
-    """Import torch, say which device a run would use, and compute something on it."""
+    """Import torch, name the device of a run, and compute something on it."""
     try:
         import torch
 

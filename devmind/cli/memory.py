@@ -1,4 +1,4 @@
-"""`devmind memory`: look into long-term memory, ask it, forget, carry it elsewhere, and check it."""
+"""`devmind memory`: inspect long-term memory, ask it, forget, export, import and check."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ TRACES = (
     "recording made meanwhile only the ticks that it points to are gone; delete that session file to have all gone."
 )
 NUMBERS = range(1, 2**63)
-"""What a store can number an entry by; it cannot even be asked for another one."""
+"""The numbers that a store can give to entries; it refuses to look up others."""
 
 
 @app.command()
 def stats(memory: MemoryOption = "memory", as_json: Json = False) -> None:
-    """Say how much is remembered, since when, of which senses, and what it costs."""
+    """Show the number of entries, their age and senses, and the memory's size."""
     with opened(memory) as mind:
         from devmind.memory import folder_of
         from devmind.memory.stats import statistics
 
         found = statistics(mind)
-        folder = folder_of(memory)  # asked while it is open: closing it takes its log away
+        folder = folder_of(memory)  # measured while it is open: closing it removes its log
         sizes = [file.stat().st_size for file in memory_files.store_files(folder)] if folder else []
     found["disk_bytes"] = sum(sizes) if sizes else None
     if as_json:
@@ -70,9 +70,9 @@ def recall(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="WORDS", help="Part of a name, or of what was said.")
     ] = None,
-    image: Annotated[Path | None, typer.Option("--image", metavar="FILE", help="A picture to be reminded by.")] = None,
-    sound: Annotated[Path | None, typer.Option("--sound", metavar="FILE", help="A sound to be reminded by.")] = None,
-    count: Annotated[int, typer.Option("--count", "-k", min=1, metavar="N", help="How many, at most.")] = 8,
+    image: Annotated[Path | None, typer.Option("--image", metavar="FILE", help="A picture to search by.")] = None,
+    sound: Annotated[Path | None, typer.Option("--sound", metavar="FILE", help="A sound to search by.")] = None,
+    count: Annotated[int, typer.Option("--count", "-k", min=1, metavar="N", help="Most entries to show.")] = 8,
     agent: AgentOption = None,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make all keys anew when they are another agent's; that one loses them.")
@@ -80,10 +80,10 @@ def recall(
     memory: MemoryOption = "memory",
     as_json: Json = False,
 ) -> None:
-    """Ask memory by words, by a picture, by a sound; with several, what is like the picture and has the words.
+    """Search memory by words, a picture, a sound; with several, for entries like the picture that have the words.
 
-    WORDS are looked for as one phrase. By words alone the newest come first and no agent is needed. What is found
-    counts as recalled once more.
+    WORDS are searched as one phrase. A search by words alone shows the newest entries first and needs no agent. Each
+    entry found counts as recalled once more.
     """
     text = " ".join(words or []).strip()
     if not (text or image or sound):
@@ -112,7 +112,7 @@ def show_entry(
     memory: MemoryOption = "memory",
     as_json: Json = False,
 ) -> None:
-    """Show one entry with everything that is known of it."""
+    """Show one entry with all its data."""
     if out is not None and out.exists():
         existing(out, "--out")
     with opened(memory) as mind:
@@ -140,19 +140,20 @@ def forget(
     numbers: Annotated[list[int] | None, typer.Argument(metavar="ID...", help="Entries by number.")] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="All examples of a name.")] = None,
     words: Annotated[
-        str | None, typer.Option("--words", metavar="TEXT", help="What has this in its name or its words.")
+        str | None, typer.Option("--words", metavar="TEXT", help="Entries with this text in their name or words.")
     ] = None,
     older_than_h: Annotated[
-        float | None, typer.Option("--older-than-h", min=0, metavar="H", help="What is older; examples of names stay.")
+        float | None,
+        typer.Option("--older-than-h", min=0, metavar="H", help="Entries older than this; examples of names stay."),
     ] = None,
     memory: MemoryOption = "memory",
 ) -> None:
-    """Delete entries for good: from the database, its log, its indexes, and from recordings that they point to."""
+    """Delete entries permanently: from the database, its log and indexes, and from recordings that they point to."""
     ways = [numbers or None, name, words, older_than_h]
     if sum(way is not None for way in ways) != 1:
         raise ConfigError("Say what to forget, by one of: ID..., --name NAME, --words TEXT, --older-than-h H.")
     for option, text in (("--name", name), ("--words", words)):
-        if text is not None and not text.strip():  # a blank text is part of every other one
+        if text is not None and not text.strip():  # a blank text is part of every text
             raise ConfigError(f"{option} expects a text; got a blank one, which says nothing of what to forget.")
     from devmind.memory import Filters
 
@@ -166,7 +167,7 @@ def forget(
             ids, missing = _by_text(mind, name and name.strip(), words and words.strip())
         kept, told = erased(
             mind, ids
-        )  # also when nothing was found: it erases what a reader kept from being erased before
+        )  # even if nothing was found: this erases what a reader protected from erasure before
     if missing and not ids:
         raise StoreError(missing)
     for sentence in filter(None, (missing, *told)):
@@ -180,7 +181,7 @@ def forget(
 
 
 def _by_number(mind: Memory, numbers: Sequence[int]) -> tuple[list[int], str]:
-    """Those of the numbers that are there, each once; and a sentence on the others."""
+    """The numbers that exist, each once, and a sentence about the others."""
     there = set(mind.store.facts().ids.tolist())
     asked = dict.fromkeys(numbers)
     missing = ", ".join(str(number) for number in asked if number not in there)
@@ -189,7 +190,7 @@ def _by_number(mind: Memory, numbers: Sequence[int]) -> tuple[list[int], str]:
 
 
 def _by_text(mind: Memory, name: str | None, words: str | None) -> tuple[list[int], str]:
-    """The entries of a name, or with words; and a sentence if there are none."""
+    """The entries of a name, or with words, and a sentence if there are none."""
     from devmind.memory import Filters, Names
 
     ids = mind.store.facts(Filters(name=name, words=words)).ids.tolist()
@@ -201,7 +202,7 @@ def _by_text(mind: Memory, name: str | None, words: str | None) -> tuple[list[in
 
 
 def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | None, rebuild: bool) -> dict[str, Key]:
-    """Keys of the picture and the sound by the agent whose memory it is."""
+    """Keys of the picture and the sound, made by the memory's agent."""
     for file, option in ((image, "--image"), (sound, "--sound")):
         existing(file, option, "file")
     folder = agent_folder(agent)
@@ -238,7 +239,7 @@ def _print(found: Sequence[Entry], as_json: bool) -> None:
         ]
         for one in plain
     ]  # fmt: skip
-    if not any(row[1] for row in rows):  # words give no score, and its room is theirs
+    if not any(row[1] for row in rows):  # words have no score; its column gives them room
         columns, rows = [columns[0], *columns[2:]], [[row[0], *row[2:]] for row in rows]
     show.table(columns, rows, wrapping=("name", "senses"))
 

@@ -1,4 +1,4 @@
-"""`devmind memory export`, `import` and `check`: a memory as a file, and whether it is whole."""
+"""`devmind memory export`, `import` and `check`: a memory as a file, and a check of its integrity."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ IN_A_SERVER = (
 
 
 def named_place(place: str) -> str:
-    """What --memory was given; an empty one would be the current folder, which nobody has named.
+    """The value of --memory; an empty one is refused, as it would silently mean the current folder.
 
     Raises:
         ConfigError: it is empty, or a file.
     """
     if not place.strip():
         raise ConfigError("--memory expects a folder or a database's URL; got nothing. Leave it out for ./memory.")
-    if os.path.exists(place) and not os.path.isdir(place):  # before anything loads; a URL is neither
+    if os.path.exists(place) and not os.path.isdir(place):  # checked before heavy imports; a URL is no file
         raise ConfigError(f"--memory expects a folder or a database's URL, and '{place}' is a file.")
     return place
 
@@ -45,7 +45,7 @@ MemoryOption = Annotated[
         "--memory",
         metavar="PLACE",
         callback=named_place,
-        help="Long-term memory: a folder, made if it is not there and readable by you alone, or a database's URL.",
+        help="Long-term memory: a folder, made if missing and readable only by you, or a database's URL.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
@@ -71,12 +71,12 @@ def import_file(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that 'devmind memory export' wrote.")],
     memory: MemoryOption = "memory",
 ) -> None:
-    """Add what is in an exported file and not yet in the memory, which is made if it is not there."""
+    """Add entries of an exported file that the memory lacks; a missing memory is made."""
     existing(file, "FILE", "file")
     from devmind.memory import open_store
     from devmind.memory.portable import check_export, import_memory
 
-    check_export(file)  # before a memory is made for it
+    check_export(file)  # checked before a memory is made
     with open_store(memory) as store:
         done = import_memory(store, file)
     show.line(f"{show.entries(done.added)} imported; {done.there:,} of the file were there already")
@@ -85,12 +85,12 @@ def import_file(
 
 def check(
     mend: Annotated[
-        bool, typer.Option("--mend", help="Make anew what can be derived, delete what is damaged beyond that.")
+        bool, typer.Option("--mend", help="Rebuild what can be derived, and delete what is damaged beyond repair.")
     ] = False,
     memory: MemoryOption = "memory",
     as_json: Json = False,
 ) -> None:
-    """Read everything and compare it with its checksums; exits with 1 when something is wrong and was not mended."""
+    """Read everything and compare it with its checksums; exits with 1 if a fault was found and not repaired."""
     with opened(memory, mend) as mind:
         told = mind.store.check(mend=mend)
         entries = mind.store.sizes().entries
@@ -106,7 +106,7 @@ def check(
 
 @contextmanager
 def opened(place: str, mend: bool = False) -> Iterator[Memory]:
-    """A memory that is there, with what its pointers lead to."""
+    """Open an existing memory, with the recordings that it points to."""
     refuse_missing(place)
     from devmind.memory import Memory, folder_of, open_store
     from devmind.sessions.pointed import Pointed
@@ -116,19 +116,19 @@ def opened(place: str, mend: bool = False) -> Iterator[Memory]:
 
 
 def refuse_missing(place: str) -> None:
-    """Where a memory has to be there already.
+    """Refuse a place without a memory.
 
     Raises:
-        StoreError: it is not.
+        StoreError: there is no memory in `place`.
     """
     if is_missing(place):
         raise StoreError(f"There is no memory in '{place}'; live or teach first, or give --memory DIR.")
 
 
 def is_missing(place: str) -> bool:
-    """Whether it is a folder without a memory: opening one makes it, which commands that only read must not.
+    """Whether it is a folder without a memory. Opening would make one, which read-only commands must not do.
 
-    A log without its database counts: there was a memory, and one must not be told that there never was.
+    A log without its database counts as a memory, because there was one.
     """
     from devmind.memory import folder_of
 
@@ -137,14 +137,14 @@ def is_missing(place: str) -> bool:
 
 
 def store_files(folder: Path) -> list[Path]:
-    """The files of the store in a folder: the database, and what SQLite keeps beside it; other files are others'."""
+    """The store's files in a folder: the database and SQLite's files beside it, but no other files."""
     from devmind.memory.stores.sqlite import FILE
 
     return [file for beside in ("", "-wal", "-shm") if (file := folder / f"{FILE}{beside}").is_file()]
 
 
 def erased(mind: Memory, ids: Sequence[int]) -> tuple[int, list[str]]:
-    """Erase entries; gives how many stay all the same, and what stays elsewhere or may, as sentences."""
+    """Erase entries; returns how many could not be erased, and sentences on traces that stay elsewhere or may."""
     try:
         return 0, mind.erase(ids)
     except TracesError as error:  # they are deleted all the same
@@ -154,7 +154,7 @@ def erased(mind: Memory, ids: Sequence[int]) -> tuple[int, list[str]]:
 
 
 def told_where_traces_stay(place: str) -> None:
-    """Say what overwriting cannot reach where a memory lies, in one line."""
+    """Print in one line what overwriting cannot reach at a memory's place."""
     from devmind.erasing import where_traces_stay
     from devmind.memory import folder_of
 

@@ -34,9 +34,9 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pictures, 
 def teach(
     name: Name, files: Files, agent: AgentOption = None, memory: MemoryOption = "memory", rebuild: Rebuild = False
 ) -> None:
-    """Give pictures and sounds a name: a few examples are enough, no training.
+    """Teach the agent a name for pictures and sounds by a few examples, without training.
 
-    Each file is an example, a longer sound or video one for every five seconds. What was taught before stays.
+    Each file is an example; a longer sound or video gives one for every five seconds. Earlier names stay.
     """
     from devmind.live.remembering.show_and_tell import proper_name
 
@@ -54,7 +54,7 @@ def teach(
 
 
 def name(files: Files, agent: AgentOption = None, memory: MemoryOption = "memory", rebuild: Rebuild = False) -> None:
-    """Say which taught name a picture or a sound has, or that it is unknown."""
+    """Print which taught name a picture or a sound has, or that it is unknown."""
     _taught(memory)
     examples = [(place, example) for file in existing_files(files, "FILE") for place, example in _read(file)]
     with _child(agent, memory, rebuild) as child:
@@ -72,7 +72,7 @@ def forget(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name that was taught.")],
     memory: MemoryOption = "memory",
 ) -> None:
-    """Undo a name: its examples are deleted and overwritten on the disk."""
+    """Forget a name: its examples are deleted and overwritten on the disk."""
     _taught(memory)
     from devmind.memory import Memory, Names, folder_of, open_store
     from devmind.sessions.pointed import Pointed
@@ -93,10 +93,10 @@ def forget(
 
 @contextmanager
 def _child(agent: Path | None, memory: str, rebuild: bool) -> Iterator[ShowAndTell]:
-    """The agent with its memory open; with `rebuild` its keys are made anew where another agent made them.
+    """The agent with its memory open; with `rebuild`, keys that another agent made are made anew.
 
     Raises:
-        StoreError: another agent made them, and nobody asked for new ones.
+        StoreError: another agent made the keys, and `rebuild` is False.
     """
     folder = agent_folder(agent)
     from devmind.live.remembering.show_and_tell import ShowAndTell
@@ -111,7 +111,7 @@ def _child(agent: Path | None, memory: str, rebuild: bool) -> Iterator[ShowAndTe
 
 
 def _read(file: Path) -> list[tuple[str, Moment]]:
-    """Every example of a file, with where it is: the file, and the seconds when there are several."""
+    """Every example of a file with its place: the file, and the seconds if there are several."""
     from devmind.live.remembering.given import examples_in
     from devmind.live.remembering.show_and_tell import EXAMPLE_TICKS
     from devmind.moment import TICK_HZ

@@ -1,4 +1,4 @@
-"""`devmind new`: a small installable package to start an own stage, sensor or world from."""
+"""`devmind new`: a small installable package as a start for your own stage, sensor or world."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from devmind.cli import show
 
 
 def new(
-    kind: Annotated[str, typer.Argument(metavar="stage|sensor|world", help="What to make.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, as users will type it.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to put the package into.")] = Path("."),
+    kind: Annotated[str, typer.Argument(metavar="stage|sensor|world", help="The kind of package.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, as users type it.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for the package.")] = Path("."),
 ) -> None:
     """Write a small installable package that passes its check."""
     from devmind.scaffold import create

@@ -1,4 +1,4 @@
-"""Paths that a user typed: the nearest existing one is named when there is none."""
+"""Paths that a user typed; if one does not exist, the error names the nearest."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 from devmind.errors import ConfigError, nearest
 
 LISTED = 8
-"""So many names of a folder are listed when none of them is near."""
+"""How many names of a folder are listed if none is similar."""
 
 
 def user_data() -> Path:
-    """devmind's folder for what one user keeps, wherever a command was started: `devmind` in XDG_DATA_HOME (an
-    absolute path, says its standard), or where the system keeps such things. It need not exist."""
+    """devmind's folder for a user's data, independent of the working folder: `devmind` in XDG_DATA_HOME (an absolute
+    path by its standard), or in the system's usual place. It need not exist.
+    """
     given = Path(os.environ.get("XDG_DATA_HOME", ""))
     if given.is_absolute():
         return given / "devmind"
@@ -27,10 +28,10 @@ def user_data() -> Path:
 
 
 def existing(path: Path | None, option: str, kind: str = "folder") -> Path | None:
-    """`path` when it exists and is a folder (or a file); None stays None.
+    """`path` if it exists and is a folder (or a file); None stays None.
 
     Raises:
-        ConfigError: it does not, or is the other kind.
+        ConfigError: it does not exist, or is the other kind.
     """
     if path is None or (path.is_dir() if kind == "folder" else path.is_file()):
         return path
@@ -41,12 +42,12 @@ def existing(path: Path | None, option: str, kind: str = "folder") -> Path | Non
 
 
 def existing_files(paths: Sequence[Path] | None, option: str) -> list[Path]:
-    """Every one of `paths`, all of them files."""
+    """`paths`, after a check that all are files."""
     return [path for path in paths or () if existing(path, option, "file")]
 
 
 def _nearby(path: Path, kind: str) -> str:
-    """The tail of the sentence: the most similar name of this kind in the deepest folder of `path` that exists."""
+    """The end of the sentence: the most similar name of this kind in the deepest existing folder of `path`."""
     parent, missing = path.parent, path.name
     while not parent.is_dir() and parent != parent.parent:
         parent, missing, kind = parent.parent, parent.name, "folder"
@@ -59,10 +60,10 @@ def _nearby(path: Path, kind: str) -> str:
 
 
 def writable_file(path: Path | None, option: str) -> None:
-    """Refuse a file that cannot be written before the work whose result it is to hold.
+    """Refuse a file that cannot be written, before the work whose result it should store.
 
     Raises:
-        ConfigError: it is a folder, its folder does not exist, or may not be written.
+        ConfigError: it is a folder, its folder does not exist, or it may not be written.
     """
     if path is None:
         return

@@ -1,4 +1,4 @@
-"""`devmind plugins`: everything that was found by entry point, devmind's own included."""
+"""`devmind plugins`: everything found by entry point, including devmind's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`devmind session record`: what the sensors give, into a session, without an agent."""
+"""`devmind session record`: records sensors into a session, without an agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TOLD_EVERY_S = 1.0
 DERIVED = ("periphery", "body")
-"""Senses that a room makes of the camera's frame."""
+"""Senses that a room derives from the camera's frame."""
 
 
 def record(
@@ -35,7 +35,7 @@ def record(
     ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Record what is seen and heard here and now, without an agent; a new part every ten minutes."""
+    """Record camera and microphone now, without an agent; a new part begins every ten minutes."""
     asked = doors(camera_, mic, sensor or ())
     if from_page := [name for name, one in asked.sensors.items() if hasattr(one, "accept")]:
         raise ConfigError(f"The browser as {' and '.join(from_page)} needs a page; use 'devmind live --record'.")
@@ -55,13 +55,13 @@ def record(
     for path in recorder.paths:
         if was_sensed(room):
             show.path("session", path)
-        else:  # without a sense it is worth nothing, and would stand in the next try's way
+        else:  # without a sense it is useless, and would block the next try
             path.unlink(missing_ok=True)
     check_sensed(room)
 
 
 def _record(room: Room, recorder: BackgroundRecorder, seconds: float | None, frames: bool) -> None:
-    """Until the time is up or the disk refuses; nobody looks around."""
+    """Record until the time is up or the disk refuses; the gaze does not move."""
     from devmind.moment import Moment
     from devmind.worlds.room import sensor_health
 

@@ -1,4 +1,4 @@
-"""The page of all commands, made from the commands themselves: `python -m devmind.cli.reference > docs/commands.md`."""
+"""The page of all commands, generated from them: `python -m devmind.cli.reference > docs/commands.md`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from devmind.cli.house import DISTRIBUTION, of_plugin
 
 HEAD = """# Commands
 
-Made from the commands by `python -m devmind.cli.reference > docs/commands.md`; a test fails when it is stale.
+Generated from the commands by `python -m devmind.cli.reference > docs/commands.md`; a test fails if it is stale.
 
-Every command ends with exit code 0 (done, or passed), 1 (a gate was failed, or something is to be mended), 2 (an error,
-one sentence on stderr), 130 or 143 (stopped by Ctrl-C or SIGTERM), 141 (who read its output has closed the pipe).
+Every command ends with an exit code: 0 (done, or passed), 1 (a gate failed, or something needs repair), 2 (an error,
+with one sentence on stderr), 130 or 143 (stopped by Ctrl-C or SIGTERM), 141 (the reader of its output closed the pipe).
 """
 
 
 def page() -> str:
-    """The whole page; only plugins that come with devmind are in it, so that it is the same on every machine."""
+    """The whole page; it contains only packaged plugins, so it is the same on every machine."""
     from devmind.cli.app import app
 
     root: Any = get_command(app)
@@ -58,8 +58,8 @@ def _usage(command: Any, path: str) -> str:
 
 
 def _label(parameter: Any) -> str:
-    """`NAME` of an argument, `--name, -n VALUE` of an option, `--yes/--no` of a switch; what may be left out stands in
-    brackets, and what may be given several times has dots.
+    """`NAME` of an argument, `--name, -n VALUE` of an option, `--yes/--no` of a switch; brackets mark optional ones,
+    and dots those that may be repeated.
     """
     value = parameter.metavar or "VALUE"
     if parameter.param_type_name == "argument":

@@ -1,4 +1,4 @@
-"""`devmind report`: the verdict of a run that has ended."""
+"""`devmind report`: the verdict of a finished run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devmind.errors import ConfigError, DevmindError
 if TYPE_CHECKING:
     from devmind.report.results import Results
 
-app = group("What runs have shown: show.")
+app = group("Results of runs: show.")
 
 
 @app.command("show")
@@ -25,7 +25,7 @@ def show_(
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Print the verdict of a run and say where its page is."""
+    """Print the verdict of a run and the path of its page."""
     results = newest_results(existing(run, "RUN") or Path("checkpoints"))
     page = results.with_name("report.html")
     show.verdict(results, page)
@@ -34,7 +34,7 @@ def show_(
 
 
 def newest_of(stage: str, folder: Path = Path("checkpoints")) -> Results | None:
-    """The results of the newest run of a stage below `folder`; None where none has ended, or they cannot be read."""
+    """The results of a stage's newest run below `folder`; None if none has ended, or they cannot be read."""
     from devmind.report.results import load
 
     found = sorted(folder.glob(f"**/reports/{stage}/results.json"), key=lambda path: path.stat().st_mtime)

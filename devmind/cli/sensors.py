@@ -1,4 +1,4 @@
-"""`devmind sensors`: what can sense and act here, and whether it works."""
+"""`devmind sensors`: the sensors and effectors of this machine, and whether they work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PICTURE_ENDINGS = (".png", ".jpg")
 
 @app.command("list")
 def list_() -> None:
-    """Show this machine's cameras and microphones, and every sensor that is installed with what it gives or takes."""
+    """Show this machine's cameras and microphones, and each installed sensor with what it gives or takes."""
     for what, find in (("camera", cameras), ("microphone", microphones)):
         _here(what, find())
     show.line()
@@ -56,9 +56,9 @@ def watch(
         Path | None, typer.Option("--save", metavar="FILE", help="Write the last picture there (.png or .jpg).")
     ] = None,
 ) -> None:
-    """Watch sensors (webcam and microphone if none is named) and tell rate, jitter, losses, level and skew.
+    """Watch sensors (by default webcam and microphone) and print rate, jitter, losses, level and skew.
 
-    Nothing is kept of what they see and hear, unless --save says where. Exit code 1: one of them gave nothing.
+    Nothing that they see and hear is stored, except by --save. Exit code 1: one of them gave nothing.
     """
     if save and save.suffix not in PICTURE_ENDINGS:
         raise ConfigError(f"--save writes {' or '.join(PICTURE_ENDINGS)}; got '{save}'.")
@@ -86,7 +86,7 @@ def watch(
 
 
 def _here(what: str, found: Found) -> None:
-    """One line a device with what to type, or why there is none."""
+    """Print one line for each device with what to type, or why there is none."""
     option = {"camera": "--camera", "microphone": "--mic"}[what]
     for device in found.devices:
         show.line(f"{what}: {device.name}  {option} {shlex.quote(device.source)}")
@@ -95,12 +95,12 @@ def _here(what: str, found: Found) -> None:
 
 
 def _sense(loaded: Any) -> str:
-    """The sense of a class; a sensor whose sense is a setting has none yet."""
+    """The sense of a class; if the sense is a setting, there is none yet."""
     return str(getattr(loaded, "sense", "body or another"))
 
 
 def _heard_from(name: str, effector: Any, seconds: float) -> bool:
-    """Let an effector that makes sound make some, and say whether its device took it."""
+    """Play a tone by a sound effector, and print whether its device accepted it."""
     import time
 
     import numpy as np
@@ -116,7 +116,7 @@ def _heard_from(name: str, effector: Any, seconds: float) -> bool:
 
 
 def _tell(found: dict[str, Probed], senses: dict[str, Any], told: Mapping[str, str]) -> bool:
-    """Print what came; True when something gave nothing."""
+    """Print the results; True if a sensor gave nothing."""
     from devmind.worlds.probe import skew_s
 
     if found:

@@ -1,7 +1,6 @@
-"""Pages that a command serves: the options they share, and one page from its opening to Ctrl-C.
+"""Pages that a command serves: their shared options, and one page from its opening to Ctrl-C.
 
-Commands of stages come through here too: a stage brings what its page is made of and what it can be asked, and knows
-no server.
+Commands of stages use this too: a stage provides its page's files and answers, and does not depend on the server.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ L = TypeVar("L", bound="PageLife")
 
 
 class Publisher(Protocol):
-    """Where views go."""
+    """The receiver of views."""
 
     def publish(self, view: Mapping[str, Any]) -> None:
-        """Give everybody who looks the newest view."""
+        """Send the newest view to every open page."""
 
 
 @contextmanager
 def served(
     make: Callable[[Publisher], L], port: int, open_: bool, files: Mapping[str, bytes] | None = None
 ) -> Iterator[L]:
-    """A page on this machine for as long as the block lasts; Ctrl-C ends the block.
+    """A page on this machine during the block; Ctrl-C ends the block.
 
     Args:
-        make: gives what the page asks and tells, from where its views go.
-        files: of a page of one's own, by name, beside those of the live page and in place of them: `index.html`, its
-            scripts and styles. A page runs no script that is not a file of its own.
+        make: makes the object that answers the page's requests, from the receiver of its views.
+        files: the files of another page by name (`index.html`, scripts, styles), which replace those of the live page
+            or are added to them. A page runs only scripts that are its own files.
     """
     from devmind.live.serving.hub import Hub
     from devmind.live.serving.server import PageServer
@@ -64,14 +63,14 @@ def served(
 
 
 def wait(seconds: float | None) -> None:
-    """Do nothing for so long; None: for ever."""
+    """Wait for so many seconds; None: for ever."""
     until_s = float("inf") if seconds is None else time.monotonic() + seconds
     while (left_s := until_s - time.monotonic()) > 0:
         time.sleep(min(1.0, left_s))
 
 
 def open_browser(address: str, wanted: bool) -> None:
-    """Only where there is a desktop: elsewhere a text browser would take over the terminal."""
+    """Open a browser if there is a desktop; elsewhere a text browser would take over the terminal."""
     desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if wanted and desktop and sys.stdout.isatty():
         import webbrowser

@@ -1,4 +1,4 @@
-"""`devmind session`: recordings of what was sensed and done; import real media, look into a recording, mend it."""
+"""`devmind session`: recordings of senses and actions; import media, inspect and repair recordings."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from devmind.sessions.repair import Lost
 
-app = group("Recordings of what was sensed and done: record, import, info, replay, repair, export.")
+app = group("Recordings of senses and actions: record, import, info, replay, repair, export.")
 app.command()(record)
 
 Recording = Annotated[Path, typer.Argument(metavar="SESSION", help="A recording (.mcap).")]
 MOST_TICKS = 2**40
-"""Three thousand years of ten a second."""
+"""Three thousand years at ten ticks a second."""
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
 
@@ -42,11 +42,11 @@ def import_(
         typer.Option("--out", metavar="FILE", help="The recording; else the first file's name in this folder."),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME", help="Which pictures are seen, where there are several.")
+        str | None, typer.Option("--topic", metavar="NAME", help="Which pictures become sight, if there are several.")
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Make one recording of real media or a robot's: 64x64 sight, 16 kHz sound, ten Moments a second."""
+    """Make one recording from media or a robot's recording: 64x64 sight, 16 kHz sound, ten Moments a second."""
     for file in files:
         if not file.is_dir():
             existing(file, "FILE", "file")
@@ -61,7 +61,7 @@ def import_(
 
 @app.command()
 def info(session: Recording) -> None:
-    """Show what a recording holds."""
+    """Show the content of a recording."""
     existing(session, "SESSION", "file")
     from devmind.sessions import describe
 
@@ -97,22 +97,25 @@ def replay(
         int | None, typer.Option("--count", min=1, max=MOST_TICKS, metavar="N", help="How many ticks; else all.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Step the agent through it again; every action must be the recorded one.")
+        bool, typer.Option("--check", help="Step the agent through it again and compare every action.")
     ] = False,
     agent: Annotated[
         Path | None,
         typer.Option(
-            "--agent", metavar="DIR", callback=named_agent, help="For --check: the agent that lived it, if not kept."
+            "--agent",
+            metavar="DIR",
+            callback=named_agent,
+            help="For --check: the agent, if the recording has not kept it.",
         ),
     ] = None,
     memory: Annotated[
         str | None, typer.Option("--memory", metavar="PLACE", help="For --check: the memory it recalled from.")
     ] = None,
 ) -> None:
-    """Print a recording tick by tick: time, what was sensed, what was done.
+    """Print a recording tick by tick: time, senses, actions.
 
-    With --check nothing is printed but what came of it: exit code 0 when every action of every part is equal to the
-    bit, 1 when one is not or could not be checked.
+    With --check only the result is printed. Exit code 0: every action of every part is equal to the bit; 1: one
+    differs or could not be checked.
     """
     existing(session, "SESSION", "file")
     if check:
@@ -135,12 +138,12 @@ def replay(
 @app.command()
 def repair(
     session: Recording,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The mended copy.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The repaired copy.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Copy what can be read of a cut or damaged recording into a whole one and say what is lost; the original stays.
+    """Copy the readable part of a cut or damaged recording into a complete one, and print what is lost.
 
-    Credentials that older recordings hold are not in the copy.
+    The original stays. Credentials in older recordings are not copied.
     """
     existing(session, "SESSION", "file")
     from devmind.sessions import repair as mend
@@ -194,7 +197,7 @@ def _missing(lost: Lost) -> str:
 
 
 def _named_after(file: Path) -> Path:
-    """The recording's name in this folder; that of an MCAP file differs from its own."""
+    """A name for the recording in this folder; for an MCAP file it differs from the file's own."""
     stem = file.resolve().stem
     return Path(f"{stem}-session.mcap" if file.suffix == ".mcap" else f"{stem}.mcap")
 
@@ -209,7 +212,7 @@ def _values(values: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    """A small array by its numbers, a big one by its shape, a text as it is."""
+    """A small array as its numbers, a big one as its shape, a text unchanged."""
     if isinstance(value, str):
         return repr(value)
     if value.size <= 4:

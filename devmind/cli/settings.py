@@ -1,4 +1,4 @@
-"""The options from which a run's configuration is made, the same for every command that has them."""
+"""The options that make a run's configuration, equal for every command that has them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 SizeOption = Annotated[
     str | None,
-    typer.Option("--size", metavar="nursery|child|adult", help="The one dial: two CPU cores, one GPU, a 64 GB GPU."),
+    typer.Option(
+        "--size", metavar="nursery|child|adult", help="Size of the agent: for two CPU cores, one GPU, a 64 GB GPU."
+    ),
 ]
 MinutesOption = Annotated[
     float | None,
-    typer.Option(
-        "--minutes", metavar="M", help="Shorten or lengthen all lessons of a stage alike, to about M minutes here."
-    ),
+    typer.Option("--minutes", metavar="M", help="Scale all lessons of a stage by one factor, to about M minutes here."),
 ]
 CutOption = Annotated[
-    bool, typer.Option("--cut", help="End the lesson that was stopped where it is, and go on with the next one.")
+    bool, typer.Option("--cut", help="End the stopped lesson where it is, and continue with the next one.")
 ]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one configuration key; repeatable.")
 ]
 ConfigOption = Annotated[
     str | None,
-    typer.Option("--config", metavar="NAME", help="A configuration by name or file; the size's own by default."),
+    typer.Option("--config", metavar="NAME", help="A configuration by name or file; by default the size's."),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, metavar="N", help="Root of every random number.")]
 DataOption = Annotated[
@@ -46,14 +46,12 @@ DataOption = Annotated[
 TextOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--text", metavar="FILE", help="Text to read (UTF-8), in place of what --data or the stage has; repeatable."
+        "--text", metavar="FILE", help="UTF-8 text to read, in place of that of --data or the stage; repeatable."
     ),
 ]
 AgentOption = Annotated[
     Path | None,
-    agent_option(
-        "Saved agent to go on from, or 'newborn'; else the newest that fits, else one that comes with devmind."
-    ),
+    agent_option("Saved agent to begin with, or 'newborn'; else the newest that fits, else a packaged one."),
 ]
 ExperienceOption = Annotated[
     list[Path] | None,
@@ -72,11 +70,11 @@ def run_config(
     seed: int | None = None,
     texts: Sequence[Path] | None = None,
 ) -> RunConfig:
-    """The configuration of a run; without `name`, the one that has the size's name.
+    """The configuration of a run; without `name`, the one with the size's name.
 
     Raises:
-        ConfigError: an unknown size, configuration or key (the nearest is named), a value of the wrong type, or one of
-            `texts` is not there.
+        ConfigError: a size, configuration or key is unknown (the message names the nearest), a value has the wrong
+            type, or one of `texts` does not exist.
     """
     check_minutes(minutes)
     from devmind.config import Size, load
@@ -93,7 +91,7 @@ def run_config(
 
 
 def check_minutes(minutes: float | None) -> None:
-    """Refuse what is no length of time.
+    """Refuse a value that is no duration.
 
     Raises:
         ConfigError: `minutes` is not a number above 0.
@@ -103,19 +101,19 @@ def check_minutes(minutes: float | None) -> None:
 
 
 def run_inputs(data: Path | None, experience: Sequence[Path] | None) -> tuple[Path | None, list[Path]]:
-    """What a run is given besides its configuration and its agent: the folder of `--data`, and the sessions.
+    """The inputs of a run besides its configuration and agent: the folder of `--data`, and the sessions.
 
     Raises:
-        ConfigError: one of them is not there (the nearest is named).
+        ConfigError: one of them does not exist (the message names the nearest).
     """
     return data_folder(data), existing_files(experience, "--experience")
 
 
 def data_folder(data: Path | None) -> Path | None:
-    """The folder of `--data`; one that holds nothing which devmind knows is told of.
+    """The folder of `--data`; prints a note if it contains nothing that devmind knows.
 
     Raises:
-        ConfigError: it is not there (the nearest is named).
+        ConfigError: it does not exist (the message names the nearest).
     """
     found = existing(data, "--data")
     if found is None:
@@ -125,40 +123,40 @@ def data_folder(data: Path | None) -> Path | None:
     if not kinds_in(found):
         known = ", ".join(f"{kind} ({where})" for kind, where in LAYOUT.items())
         complain(
-            f"Note: '{found}' (--data) holds nothing of what the stages that come with devmind look for, which is "
-            f"{known}; they go on as without --data."
+            f"Note: '{found}' (--data) holds nothing that the packaged stages look for, which is {known}; they "
+            "continue as without --data."
         )
     return found
 
 
 def uncut(command: str) -> str:
-    """A command line as it is written down: `--cut` is for one time."""
+    """A command line for the records, without `--cut`, which is for one time only."""
     return shlex.join(word for word in shlex.split(command) if word != "--cut")
 
 
-NEXT_LESSON = "it goes on with the next lesson, and the report says that this one was cut"
+NEXT_LESSON = "it continues with the next lesson, and the report says that this one was cut"
 
 
 @contextmanager
 def resumable(command: str, cut: str = "") -> Iterator[None]:
-    """Say how to go on when the work inside is asked to stop; exit 130 (Ctrl-C) or 143 (SIGTERM).
+    """If the block is asked to stop, print how to continue and exit with 130 (Ctrl-C) or 143 (SIGTERM).
 
     Args:
-        command: what goes on.
-        cut: what `--cut` behind it does.
+        command: the command that continues the work.
+        cut: what `--cut` adds to it.
     """
     try:
         yield
     except (KeyboardInterrupt, Terminated) as stop:
         code = 143 if isinstance(stop, Terminated) else 130
     except Exception as error:
-        number = getattr(error, "signal_number", None)  # the runner's Interrupted, without importing the runner
+        number = getattr(error, "signal_number", None)  # from the runner's Interrupted, without importing the runner
         if number is None:
             raise
         code = 128 + int(number)
     else:
         return
-    complain(f"Stopped; everything so far is saved, and the same command goes on from there: {command}")
+    complain(f"Stopped; everything so far is saved, and the same command continues from there: {command}")
     if cut:
         complain(f"With --cut {cut}.")
     raise typer.Exit(code)

@@ -1,7 +1,7 @@
-"""How the commands print: tables and lines that read well on a terminal, in a pipe, and at 80 columns.
+"""Output of the commands: tables and lines that read well on a terminal, in a pipe, and at 80 columns.
 
-Nothing is printed with credentials but the address of a page, by `door`. What came from strangers cannot steer the
-terminal: see `bounds.printable`.
+Credentials are never printed, except the address of a page by `door`. Text from strangers cannot control the terminal:
+see `bounds.printable`.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from devmind.errors import without_secrets
 from devmind.report.grid import plain_grid
 
 PIPE_CLOSED = 141
-"""The exit code where who reads the output has enough of it, as shells have it: 128 and the number of SIGPIPE."""
+"""The exit code if the reader closes the output, as in shells: 128 plus the number of SIGPIPE."""
 
 
 class PipedConsole(Console):
-    """A console that ends with the exit code of a closed pipe; Rich's own is 1, which says that a gate was failed."""
+    """A console that ends with the exit code of a closed pipe; Rich's own code is 1, which means a failed gate."""
 
     def on_broken_pipe(self) -> None:
-        """What is still to be written goes nowhere; the process ends."""
+        """Discard the rest of the output and end the process."""
         nobody_reads()
         raise SystemExit(PIPE_CLOSED)
 
 
 def nobody_reads() -> None:
-    """Let what is left for stdout go nowhere, so that the interpreter does not complain when it ends."""
+    """Discard what is left for stdout, so that the interpreter does not complain at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def console() -> Console:
-    """A console on the present stdout; made anew because tests and pipes replace it."""
+    """A console on the current stdout; made anew, because tests and pipes replace stdout."""
     return PipedConsole(highlight=False, soft_wrap=False)
 
 
 def line(text: str = "", style: str = "") -> None:
-    """One line, at once, also into a pipe: never wrapped, so that paths and commands can be copied."""
+    """Print one line at once, also into a pipe; never wrapped, so that paths and commands can be copied."""
     _print(without_secrets(text), style)
 
 
 def door(address: str) -> None:
-    """The address of a page, whole: its token is for whoever sits at this terminal."""
+    """Print the whole address of a page, with the token for the user of this terminal."""
     _print(f"open this page: {address}")
 
 
@@ -60,16 +60,16 @@ def _print(text: str, style: str = "") -> None:
 
 
 def lamp(word: str, text: str) -> None:
-    """One line that begins with a red word: something is being kept."""
+    """Print a line that begins with a red word, to show that something is recorded."""
     console().print(f"[bold red]{word}[/] {escape(printable(without_secrets(text)))}", soft_wrap=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Collection[str] = ()) -> None:
-    """A plain table; the last column takes what is left of the width, or stands under its row.
+    """A plain table; the last column takes the remaining width, or is printed under its row.
 
     Args:
-        wrapping: columns that may be wrapped as well when there is no room. All others keep their full width: the rest
-            of a number that is cropped is another number.
+        wrapping: further columns that may be wrapped if there is no room. All others keep their full width, because a
+            cropped number is another number.
     """
     cells = [[printable(without_secrets(str(cell))) for cell in row] for row in rows]
     console().print(plain_grid(columns, cells, wrapping))
@@ -77,18 +77,18 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Co
 
 @contextmanager
 def working(what: str, most: int | None = None) -> Iterator[Callable[[int], None]]:
-    """While something works, a bar on a terminal, which is gone when that is done; elsewhere nothing.
+    """Show a bar during some work on a terminal, and nothing elsewhere; the bar is removed at the end.
 
-    Gives what is called with how much more was done.
+    Yields a function to call with the amount of further work done.
 
     Args:
-        what: what is done.
-        most: how much there is to do, at most; None where nobody knows.
+        what: name of the work.
+        most: largest amount of work; None if unknown.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     out = console()
-    out.soft_wrap = True  # a note that is made meanwhile stands above the bar, and can be copied
+    out.soft_wrap = True  # a note printed meanwhile stands above the bar, and can be copied
     counts = () if most is None else (MofNCompleteColumn(),)
     columns = (TextColumn(what), BarColumn(), *counts, TimeElapsedColumn())
     with Progress(*columns, transient=True, console=out, disable=not out.is_terminal) as progress:
@@ -97,12 +97,12 @@ def working(what: str, most: int | None = None) -> Iterator[Callable[[int], None
 
 
 def megabytes(size: int) -> str:
-    """A size for people."""
+    """A size in readable form."""
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
 def counted(number: int, what: str, many: str | None = None) -> str:
-    """`1 file`, `2,000 files`; `many` where it is not made with an s."""
+    """`1 file`, `2,000 files`; `many` is the plural if it is irregular."""
     return f"{number:,} {what if number == 1 else many or what + 's'}"
 
 
@@ -117,20 +117,20 @@ def memories(number: int) -> str:
 
 
 def when(time_s: float | None) -> str:
-    """A time since 1970 for people, by their clock."""
+    """Seconds since 1970 as local time."""
     try:
         return "never" if time_s is None else f"{datetime.fromtimestamp(time_s):%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError):  # older imports took any number
+    except (ValueError, OverflowError, OSError):  # older imports accepted any number
         return f"{time_s:g} s, which is no time"
 
 
 def path(label: str, place: Path) -> None:
-    """A labelled path, relative to where the user is when it lies below."""
+    """Print a labelled path, relative to the working folder if it lies below."""
     line(f"{label}: {_from_here(place)}")
 
 
 def place(memory: str) -> str:
-    """Where a memory is, for people: a folder like other paths, a URL without credentials."""
+    """The place of a memory in readable form: a folder like other paths, a URL without credentials."""
     from devmind.memory.stores import folder_of
 
     folder = folder_of(memory)

@@ -1,4 +1,4 @@
-"""`devmind memory sleep`: memories are replayed into the weights, and what they know may go."""
+"""`devmind memory sleep`: replays memories into the weights; known memories may then be deleted."""
 
 from __future__ import annotations
 
@@ -30,21 +30,20 @@ def sleep(
     ] = None,
     memory: MemoryOption = "memory",
     minutes: Annotated[
-        float | None, typer.Option("--minutes", metavar="M", help="About how long here; else a fixed number of steps.")
+        float | None,
+        typer.Option("--minutes", metavar="M", help="About how long here; by default a fixed number of steps."),
     ] = None,
     prune: Annotated[
-        bool, typer.Option("--prune/--keep", help="Delete memories that the weights answer alone now; never names.")
+        bool, typer.Option("--prune/--keep", help="Delete memories that the weights know now, but never names.")
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help=f"Where the night and the new agent go; else a new one: {OUT}-N."),
+        typer.Option("--out", metavar="DIR", help=f"Folder for the night and the new agent; by default {OUT}-N."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Root of the night's random numbers.")] = 0,
-    cut: Annotated[
-        bool, typer.Option("--cut", help="End the night that was stopped with what it has learned.")
-    ] = False,
+    cut: Annotated[bool, typer.Option("--cut", help="End the stopped night with what it has learned.")] = False,
 ) -> None:
-    """Replay memories into the weights, so that they are known without the memory. The given agent stays as it is."""
+    """Replay memories into the weights, so that the agent knows them without the memory. The given agent stays."""
     check_minutes(minutes)
     refuse_missing(memory)
     from devmind.curriculum.night import is_over, night, sleeper
@@ -59,7 +58,7 @@ def sleep(
     raised = Agent.from_pretrained(folder)
     heads_to_sleep(raised)  # an agent that cannot sleep is refused before the memory gets keys of its encoders
     with opened(memory) as mind, resumable(uncut(ctx.obj), "the night ends with what it has learned"):
-        candidates(mind, 1, raised.sense_order, ())  # and so is a memory that says nothing
+        candidates(mind, 1, raised.sense_order, ())  # and so is an empty memory
         if rebuilt := ShowAndTell(raised, mind).rebuilt:
             complain(f"Note: this agent has other weights than before; {show.memories(rebuilt)} got new keys.")
         done = night(raised, folder, mind, out, minutes=minutes, cut=cut, prune_known=prune, seed=seed)
@@ -73,7 +72,7 @@ def sleep(
 
 
 def _newest() -> Path:
-    """The newest milestone; else the agent that comes with devmind and can sleep, which the newborn cannot."""
+    """The newest milestone, else the packaged agent that can sleep; the newborn cannot."""
     from devmind.checkpointing.milestones import newest_milestone
 
     return newest_milestone(RUNS, ()) or packed_through("memory") or agent_folder(None)

@@ -42,23 +42,23 @@ if TYPE_CHECKING:
     from devmind.curriculum.stage import Context, Stage
 
 PLANNED_SIZE, PLANNED_ON = "nursery", "2 cores of 100 GFLOP/s (float32)"
-"""Where a lesson takes the minutes that it says: the size, and the machine."""
+"""The size and the machine for which lessons declare their minutes."""
 
-app = group("What an agent can be taught, stage by stage: list, describe, run, exam.")
+app = group("Stages of teaching: list, describe, run, exam.")
 
 StageName = Annotated[str, typer.Argument(metavar="STAGE", help="A stage of 'devmind stage list'.")]
 
 
 @app.command("list")
 def list_() -> None:
-    """Show the installed stages: what each teaches, and the verdict of its newest run in ./checkpoints."""
+    """Show the installed stages: what each one teaches, and the verdict of its newest run in ./checkpoints."""
     every = plugins.available("stages").values()
     rows = [(p.name, _verdict(p.name), f"{p.distribution} {p.version}", p.about) for p in every]
     show.table(("stage", "newest run", "from", "teaches"), rows)
 
 
 def _verdict(stage: str) -> str:
-    """'passed, size nursery', as the report says it; '–' where no run has ended."""
+    """'passed, size nursery', as in the report; '–' if no run has ended."""
     from devmind.cli.report import newest_of
 
     newest = newest_of(stage)
@@ -74,7 +74,7 @@ def describe(
     config: ConfigOption = None,
     sets: SetOption = None,
 ) -> None:
-    """Show what a stage requires, its lessons with their budgets, and its skills with their gates."""
+    """Show a stage's requirements, its lessons with their budgets, and its skills with their gates."""
     settings = run_config(size, None, sets, config)
     plugins.find("stages", stage)
     from devmind.curriculum.stage import check_lessons
@@ -130,14 +130,14 @@ def run(
     text: TextOption = None,
     seed: SeedOption = None,
     out: OutOption = None,
-    ablate: Annotated[bool, typer.Option("--ablate", help="Train the fresh-trunk twin too, for comparison.")] = False,
+    ablate: Annotated[bool, typer.Option("--ablate", help="Also train a twin, for comparison.")] = False,
     cut: CutOption = False,
 ) -> None:
-    """Teach a stage, examine it, and write the report; the same command goes on after a stop.
+    """Teach a stage, examine the agent, and write the report; after a stop the same command continues.
 
-    Lessons have a fixed number of steps, however long those take here: a forecast is given before the first one.
+    Lessons have a fixed number of steps, however long they take; a forecast is printed before the first one.
 
-    Exit code 0: passed; 1: a gate was failed; 2: an error; 130 or 143: stopped.
+    Exit code 0: passed; 1: a gate failed; 2: an error; 130 or 143: stopped.
     """
     settings = run_config(size, minutes, sets, config, seed, text)
     plugins.find("stages", stage)
@@ -169,7 +169,7 @@ def run(
 
 
 def _tell(result: RunResult) -> NoReturn:
-    """The verdict of a run, which is the exit code too."""
+    """Print the verdict of a run, which also is the exit code."""
     show.verdict(result.results, result.report)
     show.path("agent", result.agent)
     raise typer.Exit(0 if result.passed else 1)
@@ -179,10 +179,12 @@ def _tell(result: RunResult) -> NoReturn:
 def exam(
     stage: StageName,
     agent: ExaminedOption = None,
-    skill: Annotated[str | None, typer.Option("--skill", metavar="NAME", help="This skill only.")] = None,
+    skill: Annotated[str | None, typer.Option("--skill", metavar="NAME", help="Only this skill.")] = None,
     data: DataOption = None,
     text: TextOption = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the scores here.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the scores to this file.")
+    ] = None,
     sets: SetOption = None,
     config: ConfigOption = None,
     through: Annotated[
@@ -190,9 +192,9 @@ def exam(
         typer.Option("--through", metavar="life", help="Hold it with the live loop, in rooms on a virtual clock."),
     ] = None,
 ) -> None:
-    """Examine a saved agent; with --through life, show that what it passes it can do when it lives.
+    """Examine a saved agent; with --through life, show that it also passes in the live loop.
 
-    Exit code 0: passed; 1: a gate was failed; 2: it could not be examined.
+    Exit code 0: passed; 1: a gate failed; 2: the agent could not be examined.
     """
     if through not in (None, "life"):
         raise ConfigError(f"--through knows 'life' only; got '{through}'.")
@@ -234,7 +236,7 @@ def _exam_through_life(
 
 
 def _size_of(agent: Path) -> str | None:
-    """The size a saved agent was made at; None when it does not say (loading it will tell what is wrong)."""
+    """The size of a saved agent; None if its config does not say (loading it will name the fault)."""
     try:
         return json.loads((agent / "config.json").read_text(encoding="utf-8")).get("size")
     except (OSError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""`devmind study`: several ways to raise an agent, over several seeds, compared as a file said beforehand."""
+"""`devmind study`: compares ways to raise an agent over several seeds, as a file fixed beforehand."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def study(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A study's YAML file, or one that comes with devmind.")],
     seeds: Annotated[
         str,
-        typer.Option("--seeds", metavar="A-B|A,B", help="Every arm is raised with each; 100 and above are untouched."),
+        typer.Option("--seeds", metavar="A-B|A,B", help="Seeds of every arm; nothing was tuned on 100 and above."),
     ] = "100-109",
-    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="So many seeds at a time.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="How many seeds run at a time.")] = 1,
     out: OutOption = None,
     only: Annotated[
         int | None, typer.Option("--only", min=0, metavar="SEED", help="Make the runs of this seed, and no report.")
     ] = None,
 ) -> None:
-    """Ask whether staging helps: arms with equal steps over several seeds, to one report.
+    """Ask whether staging helps: run arms with equal steps over several seeds, and write one report.
 
-    What the file, the code and the gates are is written down before the first run; with others
-    the study is not gone on with. The same command goes on after a stop.
+    File, code and gates are fixed before the first run; if one of them changes, the study is refused. The same
+    command continues a stopped study.
 
-    Exit code 0: all was run, whatever the answer; 2: an error; 130 or 143: stopped.
+    Exit code 0: all runs finished, whatever the answer; 2: an error; 130 or 143: stopped.
     """
     asked = parse_seeds(seeds)
     from devmind.curriculum.study.file import read
@@ -71,10 +71,10 @@ def study(
 
 
 def parse_seeds(text: str) -> list[int]:
-    """'100-104' or '3,5,8', and both mixed, in the order given.
+    """The seeds of '100-104', '3,5,8' or a mix of both, in the order given.
 
     Raises:
-        ConfigError: something else was given, or a seed twice.
+        ConfigError: the text has another form, or names a seed twice.
     """
     found: list[int] = []
     for part in text.split(","):
@@ -90,7 +90,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def _tell_plan(run: StudyRun, frozen: Mapping[str, Any]) -> None:
-    """What is fixed from here on, before anything is run."""
+    """Print what is fixed from here on, before the first run."""
     file, plan = run.study.file, run.plan
     show.line(file.question, "bold")
     primary, equal = file.primary, plan.equal[0]

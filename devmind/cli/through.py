@@ -1,4 +1,4 @@
-"""`devmind stage exam NAME --through life`: the table, and what could not be asked."""
+"""`devmind stage exam NAME --through life`: its table, and the skills that could not be asked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def exam_through_life(
     name: str, folder: Path, config: RunConfig, skill: str | None, data: Path | None
 ) -> tuple[dict[str, Any], bool]:
-    """Hold the exams of a stage through life and show them: plain data for JSON, and whether all that was asked passed.
+    """Hold a stage's exams through life and show them; returns plain data for JSON, and whether all of them passed.
 
     Raises:
-        ExamError: the agent was not admitted to the stage, or nothing of it can be asked in life.
+        ExamError: the agent was not admitted to the stage, or none of its skills can be asked in life.
     """
     from devmind.agent.agent import Agent
     from devmind.curriculum.examining import pick_skills
@@ -32,7 +32,7 @@ def exam_through_life(
         raise ExamError(f"The agent in {folder} was never admitted to stage '{name}'; run it with --agent {folder}.")
     show.line(f"{EPISODES} episodes a measure: plain, through a lossless mailbox, and pictured by a camera.", "dim")
     held: list[Held] = []
-    # What an exam writes is of its run; this is none, and an agent that comes along lies where devmind is installed.
+    # An exam writes into its run's folder. This is no run, and a packaged agent lies where devmind is installed.
     with tempfile.TemporaryDirectory(prefix="devmind-exam-") as out:
         context = make_context(config, Path(out), data, ())
         for one in pick_skills(stage, skill):
@@ -54,7 +54,7 @@ def exam_through_life(
             same = f"{each.comparison.different:,} differ, first {each.comparison.first}"
         show.line(f"{each.skill}: {each.comparison.ticks:,} ticks compared, {same}.")
     if not sum(one.comparison.ticks for one in asked):
-        raise ExamError("Not one tick of life was compared, so nothing is shown; name a skill in which an agent acts.")
+        raise ExamError("No tick of life was compared, so nothing is shown; name a skill in which the agent acts.")
     return {one.skill: _plain(one) for one in held}, all(one.passed for one in asked)
 
 

@@ -1,9 +1,10 @@
-"""What `--ablate` trains beside a run: a twin that lacks what the run is said to owe its scores to.
+"""The twin that `--ablate` trains beside a run: it lacks what the run's scores are said to come from.
 
-Where lessons of the stage have a `control`, the twin is the finished agent on a trunk that lets all tokens through and
-does not learn. Everything else that those lessons teach is reset to what it was when the run began, and taught as long;
-so where the agent is better, it owes that to the trunk. For any other stage, the twin is the agent that the run began
-with, with a new trunk: where the agent is better, it owes that to the stages before.
+If lessons of the stage have a `control`, the twin is the finished agent on a trunk that passes all tokens through and
+does not learn. Everything else that those lessons teach is reset to its state at the beginning of the run, and taught
+for as many steps. So if the agent is better than its twin, the trunk makes the difference. For any other stage, the
+twin is the agent that the run began with, with a new trunk. So if the agent is better, the stages before make the
+difference.
 """
 
 from __future__ import annotations
@@ -25,39 +26,37 @@ from devmind.seeding import derive_seed
 
 
 class Control:
-    """A stage of the lessons of `stage` that have a control, each taught as its control says; parts and exams are the
-    stage's own.
-    """
+    """The lessons of `stage` that have a control, each taught by its control; parts and exams are those of `stage`."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.name, self.requires, self.skills = stage, stage.name, stage.requires, stage.skills
 
     def admit(self, agent: Agent) -> None:
-        """Nothing is added: the agent was admitted. What its trunk does not change is not computed from now on."""
+        """Add nothing, as the agent was admitted before; from now on, skip layers that change nothing."""
         pass_by(agent.trunk.decoder)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Those with a control, taught by it."""
+        """The lessons with a control, taught by it."""
         return [
             replace(lesson, make_learner=lesson.control) for lesson in self.stage.lessons(context) if lesson.control
         ]
 
 
 def fresh_trunk(start: Path, out: Path) -> Path:
-    """Save the agent in `start` with a newborn's trunk in `out`, which is given back."""
+    """Save the agent of the folder `start` in `out`, with a newborn's trunk; returns `out`."""
     return fresh_parts(start, out, ("trunk",))
 
 
 def fresh_parts(start: Path, out: Path, parts: Sequence[str]) -> Path:
-    """Save the agent in `start` in `out`, which is given back, with `parts` ('trunk', 'encoders') of a newborn."""
+    """Save the agent of the folder `start` in `out`, with a newborn's `parts` ('trunk', 'encoders'); returns `out`."""
     refreshed(Agent.from_pretrained(start), parts).save_pretrained(out)
     return out
 
 
 def refreshed(agent: Agent, parts: Sequence[str]) -> Agent:
-    """`agent`, whose `parts` ('trunk', 'encoders') are a newborn's from now on.
+    """Replace `parts` ('trunk', 'encoders') of `agent` by a newborn's; returns `agent`.
 
-    The newborn has a seed of its own: one of the run's seed would be the very one that the agent began as.
+    The newborn has another seed than the run: with the same seed it would be the one that the agent began as.
     """
     born = copy.deepcopy(agent.config)
     born.seed = derive_seed("twin", agent.config.seed)
@@ -70,8 +69,9 @@ def refreshed(agent: Agent, parts: Sequence[str]) -> Agent:
 
 
 def identity_trunk(agent: Agent, out: Path, start: Agent, stage: Stage, context: Context) -> Path:
-    """Save `agent` with a newborn's trunk that lets all tokens through in `out`, which is given back; what the controls
-    of the stage's lessons teach is as in `start`.
+    """Save `agent` in `out`, with a newborn's trunk that passes all tokens through; returns `out`.
+
+    What the controls of the stage's lessons teach is reset to `start`.
     """
     twin = refreshed(copy.deepcopy(agent), ("trunk",))
     begun, anew = start.state_dict(), taught_by_controls(twin, stage, context)
@@ -83,8 +83,9 @@ def identity_trunk(agent: Agent, out: Path, start: Agent, stage: Stage, context:
 
 
 def taught_by_controls(agent: Agent, stage: Stage, context: Context) -> list[str]:
-    """Names in the agent's `state_dict` of what the controls of the stage's lessons teach, and no lesson without a
-    control: who is taught by those alone could not be brought back to what they had made of it.
+    """Names in the agent's `state_dict` that lessons with a control train by it and lessons without one do not train.
+
+    The twin is not taught the lessons without a control, so a part that they train must not be reset.
     """
     lessons = stage.lessons(context)
     taught = [prefix for one in lessons if one.control for prefix in one.control(agent, context).trains]
@@ -93,7 +94,7 @@ def taught_by_controls(agent: Agent, stage: Stage, context: Context) -> list[str
 
 
 def compared(results: Path) -> dict[str, Any]:
-    """What the report shows of a twin, out of its `results.json`."""
+    """What the report shows of a twin, from its `results.json`."""
     told = json.loads(results.read_text(encoding="utf-8"))
     scores = {measure["name"]: measure["score"] for skill in told["skills"] for measure in skill["measures"]}
     return {"skills": scores, "note": "the same lessons and steps on a fresh trunk of another seed"}
@@ -102,7 +103,9 @@ def compared(results: Path) -> dict[str, Any]:
 def differences(
     mine: Mapping[str, Measure], twin: Mapping[str, Measure], resamples: int
 ) -> dict[str, dict[str, float | int | bool]]:
-    """By measure, how much better the agent is than its twin on the same episodes, with a paired bootstrap's bounds."""
+    """By measure, the agent's score minus its twin's on the same episodes, signed so that above 0 is better, with
+    bounds of a paired bootstrap.
+    """
     found = {}
     for name, measure in mine.items():
         other = twin.get(name)

@@ -1,7 +1,7 @@
-"""Attempts at a stage: one that fails a gate is taught again, and the attempt that reached most is kept.
+"""Attempts at a stage: a stage that fails a gate is taught again, and the best attempt is kept.
 
-A repeat goes over all lessons at half their steps. It mends what was nearly learned, and can cost more than it mends:
-after lessons that change what the agent perceives, its hands and its trunk have only half their steps to follow.
+A repeat teaches all lessons with half their steps. It helps where little was missing, but it can also do harm: after
+lessons that change what the agent perceives, its effectors and its trunk have only half their steps to adapt.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from devmind.curriculum.untouched import Untouched
 
 @dataclass(frozen=True)
 class Outcome:
-    """What exams found: of earlier stages before the lessons, and of all that was examined behind them.
+    """Results of exams: those of earlier stages before the lessons, and all exams after them.
 
     Attributes:
-        untouched: what makes sure that the earlier stages' exams need not be sat again; None where they were.
+        untouched: evidence that earlier stages' exams need not be held again; None if they were held.
         attempt: which attempt at the stage this is; 0 is the first.
     """
 
@@ -31,26 +31,27 @@ class Outcome:
     attempt: int = 0
 
     def reached(self, stage: str) -> tuple[bool, int]:
-        """Whether all gates of `stage` were passed, and how many gates and goals were, of earlier stages too, since a
-        repeat can cost these as well; the larger, the better.
+        """Whether all gates of `stage` were passed, and the number of passed gates and goals; larger is better.
+
+        The number includes earlier stages, because a repeat can harm these as well.
         """
         passed = sum(decision.passed for item in self.examined for decision in item.verdict.decisions)
         return all(item.verdict.passed for item in self.examined if item.stage == stage), passed
 
 
 def put_aside(agent: Agent, out: Path, attempt: int) -> None:
-    """Save the agent as `attempt` left it in the run's folder, before it is taught on."""
+    """Save the agent after `attempt` in the run's folder `out`, before it is taught again."""
     agent.save_pretrained(_folder(out, attempt))
 
 
 def kept(
     agent: Agent, last: Outcome, stage: str, out: Path, device: str, examine: Callable[[Agent, int], Outcome]
 ) -> tuple[Agent, Outcome]:
-    """The agent and the outcome of the attempt that reached most; of equal ones the later.
+    """The agent and the outcome of the best attempt; of equal attempts the later one.
 
     Args:
-        last: what `agent`, as the last attempt left it, was found to be.
-        examine: the outcome of an attempt put aside; this run has examined it, so nothing is sat again.
+        last: the outcome of the last attempt, which made `agent`.
+        examine: gives the outcome of an earlier attempt; this run has examined it, so no exam is held again.
     """
     best = agent, last
     for attempt in reversed(range(last.attempt)):

@@ -1,4 +1,4 @@
-"""How a childhood ends: its last agent in half precision, examined again in a new process, and one report of it all."""
+"""The end of a childhood: its last agent in half precision, examined again in a new process, and one report."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ VERDICT = "verdict.json"
 
 
 def close(out: Path, done: Sequence[RunResult], command: str) -> Path:
-    """Hold the last exams, in a new process, and write `childhood.json` and `childhood.html`; the page is given back.
+    """Hold the last exams in a new process, and write `childhood.json` and `childhood.html`; returns the page's path.
 
-    What was done before a kill is not done again.
+    After a kill, finished exams are not repeated.
 
     Raises:
-        ExamError: the process that examines ended without a verdict.
+        ExamError: the examining process ended without a verdict.
     """
     half = save_half(done[-1].agent, out / HALF)
     if not (half / VERDICT).is_file():
@@ -62,7 +62,7 @@ def close(out: Path, done: Sequence[RunResult], command: str) -> Path:
 
 
 def save_half(agent: Path, folder: Path) -> Path:
-    """Save the agent in `agent` in float16, once; a tensor with numbers that float16 does not hold stays as it is."""
+    """Save the agent of the folder `agent` in float16, once; a tensor that float16 cannot represent stays as it is."""
     if not (folder / "checksums.json").is_file():
         half = Agent.from_pretrained(agent)
         for value in (*half.parameters(), *half.buffers()):
@@ -75,10 +75,9 @@ def save_half(agent: Path, folder: Path) -> Path:
 def examine_last(
     out: Path, stages: Sequence[str], config: RunConfig, data: Path | None, threads: int | None = None
 ) -> list[Examined]:
-    """Hold the whole exams of all stages, but those that later stages do not sit, of the agent in half precision, and
-    write down its verdict.
+    """Examine the agent in half precision in the skills of all stages, except `unretained` ones, and write its verdict.
 
-    A call that was killed goes on with the exams that are left.
+    After a kill, the same call continues with the remaining exams.
     """
     folder = Path(out) / HALF
     agent = Agent.from_pretrained(folder)
@@ -108,7 +107,7 @@ def _megabytes(agent: Path) -> float:
 
 
 def _in_new_process(out: Path) -> None:
-    """`devmind curriculum exam OUT`, which ends when this process does, however it ends."""
+    """Run `devmind curriculum exam OUT`; it ends with this process, however this one ends."""
     command = [sys.executable, "-c", "from devmind.cli import main; main()", "curriculum", "exam", str(out)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, ENDS: "1"}) as process:
         try:
@@ -118,8 +117,8 @@ def _in_new_process(out: Path) -> None:
             raise
     if not (out / HALF / VERDICT).is_file():
         raise ExamError(
-            f"The exams of the last milestone ended with exit code {code} and no verdict; the same command goes on "
-            "with those that are left."
+            f"The exams of the last milestone ended with exit code {code} and no verdict; the same command continues "
+            "with the remaining ones."
         )
 
 
@@ -128,7 +127,7 @@ ENDS = "DEVMIND_ENDS_WITH_STDIN"
 
 
 def end_with_parent() -> None:
-    """Where the process was started so: end when stdin does, a pipe which nobody writes to."""
+    """If the process was started with `ENDS`, end it when stdin ends, a pipe to which nobody writes."""
     if os.environ.get(ENDS):
         threading.Thread(target=_wait_for_the_end, daemon=True).start()
 

@@ -1,7 +1,7 @@
-"""Which episode a value of an exam is of: a hash of the episode's content, which tells repeated episodes from new ones.
+"""The identity of an exam's episode: a hash of its content, by which repeated episodes are found.
 
-Seeds do not tell them apart: two seeds of a small world begin the same episode. So an episode is named by its content,
-without the noise, and not by what an agent makes of it; lessons and exams, taught and untaught agents can be compared.
+A seed does not identify an episode: two seeds of a small world may begin the same one. The content is hashed without
+noise and without the agent's actions, so episodes of lessons and exams, and of different agents, can be compared.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MakeWorld = Callable[..., Any]
 
 
 def identities(content: Mapping[str, Any]) -> np.ndarray:
-    """One number a row, int64 [N]: a hash of the row of every array (or tensor, or list of texts) [N, ...] by name."""
+    """A number for each row, int64 [N]: a hash of that row of all arrays (tensors, lists of texts) [N, ...] by name."""
     columns = [_texts(name, _rows(value)) for name, value in sorted(content.items())]
     digests = (blake2b(b"".join(row), digest_size=8).digest() for row in zip(*columns, strict=True))
     return np.array([int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64)
@@ -54,7 +54,7 @@ def of_lessons(make_world: MakeWorld, n: int, seed: int, world: str, levels: Seq
 
 
 def per_episode(values: np.ndarray, episodes: np.ndarray | None) -> np.ndarray:
-    """Means of the values [n] of each different episode, in the order in which episodes come first."""
+    """The mean of the values [n] of each different episode, in order of first occurrence."""
     if episodes is None:
         return values
     _, which = np.unique(episodes, return_inverse=True)
@@ -63,7 +63,7 @@ def per_episode(values: np.ndarray, episodes: np.ndarray | None) -> np.ndarray:
 
 
 def first_of_each(episodes: np.ndarray) -> np.ndarray:
-    """Where each different episode comes first, int64 [distinct], ascending."""
+    """The index of each different episode's first value, int64 [distinct], ascending."""
     return np.sort(np.unique(episodes, return_index=True)[1])
 
 

@@ -1,6 +1,6 @@
 """What a skill measures: one value per episode, with chance, floors and ceiling in the same unit.
 
-Equal episodes count once: score and interval are of the different ones, and `distinct` is their number.
+Equal episodes count once: score and interval use the different ones, and `distinct` is their number.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LEFT_OUT, SHOWN = "that lessons left out", "that lessons showed"
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A picture or a sound for the report: what happened in one episode.
+    """A picture or a sound of one episode, for the report.
 
     Args:
         kind: 'example' or 'failure'.
         caption: one line for a reader who sees only this.
         png: an encoded picture, or None.
         wav: an encoded sound, or None.
-        labels: of a picture that is several side by side, what each shows, from left to right.
+        labels: of several pictures side by side, what each shows, from left to right.
     """
 
     kind: Literal["example", "failure"]
@@ -51,18 +51,19 @@ class Measure:
         ceiling: the best that can be reached, in the same unit.
         floors: the best trivial methods, name to value, computed in the same run on the same episodes.
         rate: every value is 0 or 1, so the interval is Wilson's; otherwise it is a bootstrap.
-        exhaustive: the values are of every case there is, none was drawn: the mean is exact, and so is its interval.
-        episodes: int64 [n], which episode each value is of (`devmind.curriculum.episodes`): values of one episode count
-            as one. None: it is not known, and every value counts.
-        groups: int64 [n], the life, speaker or room that values share, where they share one: whole groups are drawn
-            for the interval, if there are several.
+        exhaustive: the values are those of every possible case, none was drawn; the mean is exact, and so is its
+            interval.
+        episodes: int64 [n], the episode of each value (`devmind.curriculum.episodes`); values of one episode count as
+            one. None: unknown, and every value counts.
+        groups: int64 [n], the life, speaker or room of each value; the interval resamples whole groups, if there are
+            several.
         higher_is_better: False for errors.
-        reference: what others reach, with its source; '' when there is none.
+        reference: scores of others, with their source; '' when there is none.
         note: what a reader must know (a read-out was fitted, which group was held out).
         exhibits: evidence for the report.
         rows: the same measure under a change ('sight off'), name to value.
         answered: how often each head decided for an effector: {effector: {head: count}}.
-        in_life: whether its exam can be asked in life, else why not (`devmind.acting.in_life`); noted as it is held.
+        in_life: whether the exam can be asked in life, else why not (`devmind.acting.in_life`); noted in the exam.
     """
 
     name: str
@@ -108,12 +109,12 @@ class Measure:
 
     @property
     def n(self) -> int:
-        """Number of episodes that were asked, copies included."""
+        """Number of episodes, copies included."""
         return len(self.values)
 
     @property
     def distinct(self) -> int:
-        """Number of different episodes: what the interval stands on."""
+        """Number of different episodes, on which the interval is based."""
         return self.n if self.episodes is None else len(np.unique(self.episodes))
 
     @property
@@ -123,7 +124,7 @@ class Measure:
 
     @property
     def skill_score(self) -> float:
-        """The score where chance is 0 and the ceiling 1: for the matrix only."""
+        """The score on a scale where chance is 0 and the ceiling 1; only for the matrix."""
         return (self.score - self.chance) / (self.ceiling - self.chance)
 
     @property
@@ -133,9 +134,9 @@ class Measure:
         return best([self.chance, *self.floors.values()])
 
     def beaten_by(self, resamples: int = 2000) -> str | None:
-        """The best floor, by name, where it is better than the score's bound; 'chance' counts as one.
+        """The name of the best floor ('chance' counts as one), if it is better than the bound of the score; else None.
 
-        The agent is not shown to do better than that rule then, though it may.
+        Then the agent may be better than that rule, but the exam does not show it.
         """
         low, high = self.interval(resamples)
         better = self.floor > low if self.higher_is_better else self.floor < high
@@ -145,9 +146,8 @@ class Measure:
     def interval(self, resamples: int = 2000) -> tuple[float, float]:
         """Bounds of the 95 % interval of the mean over different episodes.
 
-        Wilson's for rates, Clopper and Pearson's where all values are equal (`of_equals`), percentile bootstrap
-        otherwise, of whole groups where there are some. Where nothing was drawn there is nothing to bound: both are
-        the mean.
+        Wilson's for rates, Clopper and Pearson's for equal values (`of_equals`), else a percentile bootstrap, of whole
+        groups if there are some. If the measure is exhaustive, both bounds are the mean.
         """
         if self.exhaustive:
             return self.score, self.score
@@ -161,7 +161,7 @@ class Measure:
 
     @property
     def unit_groups(self) -> np.ndarray | None:
-        """The group of each different episode; None where none are told, or all share one."""
+        """The group of each different episode; None if no groups are given, or all values share one."""
         groups = self.groups
         if groups is not None and self.episodes is not None:
             groups = groups[first_of_each(self.episodes)]
@@ -173,16 +173,16 @@ class Measure:
         return replace(self, name=name, values=values, **fields)
 
     def skill_scores(self) -> np.ndarray:
-        """(value - chance) / (ceiling - chance) per episode: for retention only."""
+        """(value - chance) / (ceiling - chance) per episode; only for retention."""
         return (self.values - self.chance) / (self.ceiling - self.chance)
 
 
 def parted(values: np.ndarray, left: np.ndarray, what: str) -> dict[str, float]:
-    """Rows of a measure: means of `values` [N] where lessons left something out, `left` bool [N], and of the others,
-    each with its n; no rows unless there are both.
+    """Rows of a measure: the means of `values` [N] that lessons left out, `left` bool [N], and of the others, each with
+    its n; no rows unless there are both.
 
     Args:
-        what: was left out: "of looks".
+        what: the kind of thing that was left out, for the row's name: "of looks".
     """
     if left.all() or not left.any():
         return {}
@@ -201,10 +201,10 @@ def wilson(successes: int, n: int, z: float = Z95) -> tuple[float, float]:
 
 
 def of_equals(value: float, n: int, chance: float, ceiling: float) -> tuple[float, float]:
-    """Bounds of a mean whose `n` values were all equal, where a bootstrap would know no doubt.
+    """Bounds of a mean of `n` equal values, for which a bootstrap would give an interval of width 0.
 
-    By Clopper and Pearson (1934, Biometrika 26) at most a share p of all episodes has another value, 1 - p being the
-    n-th root of 0.025; the bounds are what the mean is if those are no better than chance, or reach the ceiling.
+    By Clopper and Pearson (1934, Biometrika 26), at most a share p of all episodes has another value, where 1 - p is
+    the n-th root of 0.025. The bounds assume that these episodes are at chance, or at the ceiling.
     """
     share = 1.0 - 0.025 ** (1.0 / n)
     ends = [value + share * (end - value) for end in (chance, ceiling)]
@@ -215,7 +215,7 @@ def bootstrap(values: np.ndarray, resamples: int, name: str, groups: np.ndarray 
     """Percentile bootstrap of the mean (Efron 1979); the resamples are named by `name`, so they repeat.
 
     Args:
-        groups: [n], what values share; whole groups are drawn then, with all their values.
+        groups: [n], the group of each value; whole groups are drawn, with all their values.
     """
     rng = numpy_rng("bootstrap", name)
     sums, sizes = values, np.ones(len(values))
@@ -238,7 +238,7 @@ def _chunks(resamples: int, n: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Retention:
-    """How much of a skill score was kept, on the same exam seeds before and after (DESIGN, law 5.2)."""
+    """The change of a skill score on the same exam seeds, and whether the skill was kept (DESIGN, law 5.2)."""
 
     name: str
     change: float
@@ -247,10 +247,10 @@ class Retention:
 
 
 def retention(before: Measure, after: Measure, resamples: int = 2000) -> Retention:
-    """Paired bootstrap of the change in skill score; kept when the mean is >= -0.02 and the lower bound >= -0.05.
+    """Paired bootstrap of the change in skill score; kept if the mean is >= -0.02 and the lower bound >= -0.05.
 
-    Where nothing was drawn the means are exact, and so is the change: which cases there are may hang on the agent (all
-    the games that its moves allow), so they are not paired.
+    The means of exhaustive measures are exact, and so is their change. Their cases may depend on the agent (all the
+    games that its moves allow), so they are not paired.
     """
     if before.exhaustive and after.exhaustive:
         exact = float(after.skill_scores().mean() - before.skill_scores().mean())

@@ -1,4 +1,4 @@
-"""Examines an agent in the skills of some stages: gives measures, verdicts and plain dictionaries."""
+"""Examines an agent in the skills of stages, and gives measures, verdicts and plain dictionaries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from devmind.errors import ExamError, nearest
 
 @dataclass(frozen=True)
 class Examined:
-    """One skill's measures and what its gate says."""
+    """One skill's measures, and the verdict of its gate."""
 
     stage: str
     skill: Skill
@@ -29,13 +29,13 @@ class Examined:
 
     @property
     def in_life(self) -> str:
-        """Whether its exam can be asked in life, else why not; '' where nothing was measured, or nobody noted it."""
+        """Whether the exam can be asked in life, else why not; '' if nothing was measured, or it was not noted."""
         return next((measure.in_life for measure in self.measures.values()), "")
 
 
 @contextmanager
 def examination(agent: Agent) -> Iterator[None]:
-    """Evaluation mode without gradients; afterwards the agent is in the mode it was in before."""
+    """Evaluation mode without gradients; afterwards the agent returns to its earlier mode."""
     training = agent.training
     agent.eval()
     try:
@@ -61,10 +61,10 @@ def decide(
     whole: bool = True,
     above_twin: Mapping[str, bool] | None = None,
 ) -> Examined:
-    """What was measured, with what the skill's gate says of it.
+    """The measures, with the verdict of the skill's gate.
 
     Args:
-        whole: what the gate wants and the exam did not measure is failed; else it is not asked.
+        whole: a threshold whose measure is missing fails; else it is left out.
         above_twin: as in `Gate.judge`.
     """
     gate = skill.gate_in(context)
@@ -85,7 +85,7 @@ def pick_skills(stage: Stage, name: str | None) -> Sequence[Skill]:
 
 
 def beside_scores(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
-    """For the journal, what a score is read beside: unit, gate, chance and ceiling."""
+    """For the journal: unit, gate, chance and ceiling of each measure."""
     bounds = {threshold.measure: threshold.bound for threshold in item.skill.gate_in(context).thresholds}
     return {
         name: {
@@ -100,7 +100,7 @@ def beside_scores(item: Examined, context: Context) -> dict[str, dict[str, Any]]
 
 
 def decided(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
-    """`beside_scores` of a full exam, and what it decided."""
+    """`beside_scores` of a full exam, and its decisions."""
     beside = beside_scores(item, context)
     for name, measure in item.measures.items():
         decision = _decision(item.verdict, name)

@@ -1,4 +1,4 @@
-"""Which run a folder holds, and how it ended: read from its journal, without torch, so that it comes at once."""
+"""Which run a folder holds and how it ended, read from its journal; without torch, so it is fast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devmind.errors import CheckpointError, ConfigError, without_secrets
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a stage ended and where everything lies."""
+    """How a stage's run ended, and the paths of its files."""
 
     passed: bool
     out: Path
@@ -26,14 +26,14 @@ class RunResult:
 
 
 def run_folder(stage: str, config: RunConfig) -> Path:
-    """Where a stage's run is written when nothing else is said."""
+    """The default folder of a stage's run."""
     return Path("checkpoints") / f"{stage}-{config.size}-seed{config.seed}"
 
 
 def identity(
     stage: str, config: RunConfig, agent: Path | None, data: Path | None, sessions: Sequence[Path], ablate: bool
 ) -> dict[str, Any]:
-    """What decides a run's numbers, as its journal keeps it."""
+    """The settings that decide a run's numbers, as its journal keeps them."""
     text = lambda path: str(path) if path else None  # noqa: E731
     said = {
         "stage": stage,
@@ -47,11 +47,11 @@ def identity(
 
 
 def finished_run(out: Path, mine: Mapping[str, Any]) -> RunResult | None:
-    """How the run `mine` in the folder `out` ended; None when it was not begun or goes on.
+    """How the run `mine` in the folder `out` ended; None if it has not begun or not ended.
 
     Raises:
         ConfigError: the folder holds a run with other settings.
-        CheckpointError: its journal or its results are not what was written.
+        CheckpointError: the journal or the results were damaged or edited.
     """
     journal = Journal(out / "journal.jsonl")
     if start := journal.last("start"):
@@ -69,7 +69,7 @@ def finished_run(out: Path, mine: Mapping[str, Any]) -> RunResult | None:
 
 
 def result(stage: str, out: Path, finished: Mapping[str, Any], already: bool = False) -> RunResult:
-    """Where everything of a run lies, by its journal's last word."""
+    """The result of a finished run, with the paths of its files, from the event `finished` of its journal."""
     reports = out / "reports" / stage
     return RunResult(
         finished["passed"], out, reports / "results.json", reports / "report.html", out / finished["agent"], already
@@ -77,9 +77,9 @@ def result(stage: str, out: Path, finished: Mapping[str, Any], already: bool = F
 
 
 def check_same_run(out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    """Raise ConfigError when the folder holds a run with other settings, naming what differs.
+    """Raise ConfigError if the folder holds a run with other settings; the message names the differences.
 
-    A setting that there was none of when that run began was at its default.
+    A setting that did not exist when that run began counts as its default.
     """
     usual = RunConfig().model_dump(mode="json", include=set(mine["config"]) - set(theirs["config"]))
     theirs = {**theirs, "config": {**usual, **theirs["config"]}}
@@ -95,5 +95,5 @@ def check_same_run(out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]
     ]
     raise ConfigError(
         f"The folder {out} holds a run with other settings: {'; '.join(changed)}; "
-        "give another --out, or the same settings to go on with it."
+        "give another --out, or the same settings to continue it."
     )

@@ -1,7 +1,7 @@
 """A gate is a pure function of measures: it decides on the bound of the 95 % interval, in the measure's own unit.
 
-There are four verdicts: failed, passed, "passed, a rule does better" where the bound stands below the best floor, and
-"no better than its twin" where the bound is reached and the agent is not shown to owe that to its trunk.
+There are four verdicts: failed; passed; "passed, a rule does better" if the bound is worse than the best floor; and
+"no better than its twin" if the bound is reached but the agent is not significantly above its twin (see `ablation`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PASSED, OUTDONE, FAILED = "passed", "passed, a rule does better", "failed"
 NO_BETTER = "no better than its twin"
 GOAL_MISSED, NOT_GATED = "goal missed", "not gated"
 ABOVE, NOT_ABOVE, NOT_ASKED = "above", "not above", "not asked"
-"""Where a gate reads the twin: whether the agent is significantly above it; nobody knows where no twin was raised."""
+"""If a gate reads the twin: whether the agent is significantly above it; NOT_ASKED if no twin was raised."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Threshold:
     Args:
         measure: the measure's name.
         bound: the lower bound must be at least this (the upper at most, where lower is better).
-        beats_floor: additionally (or, with bound None, only) the bound must beat the best floor.
-        lower_is_better: as its measure has it: said here for who has not measured yet.
-        when_absent: 'fail', or 'skip' when the measure needs data that a run may not have been given.
-        goal: it is judged and shown, and decides nothing: what is wanted, and not held by every run yet.
-        beats_twin: where a twin was raised (`--ablate`), the agent has to be significantly above it besides, on the
-            same episodes.
+        beats_floor: the bound must also beat the best floor; with bound None it must beat only the floor.
+        lower_is_better: the negation of the measure's `higher_is_better`, for readers who have no measure yet.
+        when_absent: 'fail', or 'skip' if the measure needs data that a run may lack.
+        goal: the threshold is judged and shown, but decides nothing; for a bound that not every run reaches yet.
+        beats_twin: if a twin was raised (`--ablate`), the agent must also be significantly above it on the same
+            episodes.
     """
 
     measure: str
@@ -44,11 +44,11 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the gate says of one measure.
+    """The gate's decision on one measure.
 
     Attributes:
-        twin: ABOVE, NOT_ABOVE or NOT_ASKED where the gate reads the twin; else None.
-        no_better: the bound is reached, and the twin's is all that is missing.
+        twin: ABOVE, NOT_ABOVE or NOT_ASKED if the gate reads the twin; else None.
+        no_better: the bound is reached, but the agent is not above its twin.
     """
 
     measure: str
@@ -63,7 +63,7 @@ class Decision:
 
     @property
     def verdict(self) -> str:
-        """In words, the same everywhere: PASSED, OUTDONE, NO_BETTER, FAILED or GOAL_MISSED."""
+        """The verdict in words: PASSED, OUTDONE, NO_BETTER, FAILED or GOAL_MISSED."""
         if self.passed:
             return OUTDONE if self.beaten_by else PASSED
         if self.no_better:
@@ -72,21 +72,21 @@ class Decision:
 
     @property
     def told(self) -> bool | None:
-        """Whether it was passed; None of a goal that was missed, which is no failure."""
+        """Whether it was passed; None for a missed goal, which is no failure."""
         return None if self.goal and not self.passed else self.passed
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the gate says of the whole skill or stage."""
+    """The gate's verdict on a whole skill or stage."""
 
     passed: bool
     decisions: tuple[Decision, ...]
 
     @property
     def verdict(self) -> str:
-        """In words: PASSED, or FAILED, or OUTDONE where a rule does better at anything that was passed; NO_BETTER where
-        nothing but the twin stands against it.
+        """The verdict in words: PASSED; OUTDONE if a rule does better at something that was passed; NO_BETTER if being
+        above the twin is all that is missing; else FAILED.
         """
         if not self.passed:
             missed = [decision for decision in self.decisions if not (decision.passed or decision.goal)]
@@ -95,7 +95,7 @@ class Verdict:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """One sentence for each decision; missed goals stand beside their measures only."""
+        """One sentence for each decision except missed goals, which are shown only with their measures."""
         return tuple(decision.reason for decision in self.decisions if decision.told is not None)
 
 
@@ -108,10 +108,10 @@ class Gate:
     def judge(
         self, measures: Mapping[str, Measure], resamples: int = 2000, above_twin: Mapping[str, bool] | None = None
     ) -> Verdict:
-        """Decide every threshold; a measure that is missing fails unless its threshold may be skipped.
+        """Decide every threshold; a missing measure fails unless its threshold may be skipped.
 
         Args:
-            above_twin: by measure, whether the agent is significantly above its twin; None where there is no twin.
+            above_twin: by measure, whether the agent is significantly above its twin; None if there is no twin.
         """
         decisions = []
         for threshold in self.thresholds:
@@ -148,12 +148,12 @@ def _decide(threshold: Threshold, measure: Measure, resamples: int) -> Decision:
 
 
 def _with_twin(decision: Decision, threshold: Threshold, above_twin: Mapping[str, bool]) -> Decision:
-    """The decision, where the gate reads the twin: nothing is held against the agent where no twin was asked."""
+    """The decision, with the twin's result if the threshold reads it; without a twin it stays as it is."""
     if not threshold.beats_twin:
         return decision
     above = above_twin.get(threshold.measure)
     said = {True: ABOVE, False: NOT_ABOVE, None: NOT_ASKED}[above]
-    reason = f"{decision.reason}; whether it is above its twin was not asked"
+    reason = f"{decision.reason}; not compared with a twin"
     if above is not None:
         reason = f"{decision.reason}; {'' if above else 'not '}significantly above its twin"
     missed = above is False

@@ -1,8 +1,8 @@
-"""The run's journal: an append-only file of events, where the curriculum's position lives.
+"""The run's journal: an append-only file of events, which stores the curriculum's position.
 
-Every line ends with a checksum over itself and the checksum before it, so that a flipped bit, a changed number, and a
-line that was removed or added are noticed by the next reader. It guards against accidents and edits, not against
-somebody who computes all checksums anew. A line that a crash cut off has none; the first checksum behind it covers it.
+Every line ends with a checksum over itself and the checksum before it. So the next reader notices a flipped bit, a
+changed number, and a removed or added line. This protects against accidents and edits, not against somebody who
+computes all checksums anew. A line that a crash cut off has none; the next checksum covers it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SUM = re.compile(rb', "sum": "([0-9a-f]{16})"\}$')
 class Journal:
     """`journal.jsonl`: one event a line, flushed and fsynced, never rewritten.
 
-    A line cut off by a crash is the last one and is ignored; the next event starts on a line of its own. One process
-    writes at a time (`devmind.checkpointing.lock`).
+    A line that a crash cut off is ignored; the next event starts on a new line. One process writes at a time
+    (`devmind.checkpointing.lock`).
 
     Raises:
-        CheckpointError: by everything but `after`: a line is not what was written.
+        CheckpointError: by everything but `after`: a line was changed, removed or added.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +37,7 @@ class Journal:
         """Bytes of the file as this object left it, and the sum of its last line."""
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event, without credentials; returns when it is on the disk."""
+        """Append one event, without credentials; returns after it is on the disk."""
         text = json.dumps({"time": round(time.time(), 3), "event": event, **without_secrets(fields)})[:-1]
         try:
             with self.path.open("ab") as file:
@@ -67,9 +67,9 @@ class Journal:
             yield from (e for e in every if not kinds or e.get("event") in kinds)
 
     def after(self, offset: int) -> tuple[list[dict[str, Any]], int]:
-        """The events of whole lines from byte `offset` on, and the offset to go on from: to follow a run that goes on.
+        """The events of complete lines from byte `offset` on, and the next offset: to follow a run in progress.
 
-        A file that has become shorter is another one and is read from its start.
+        A file that has become shorter is a new one and is read from its start.
         """
         if not self.path.is_file():
             return [], 0
@@ -92,10 +92,10 @@ def _sum(before: bytes, line: bytes) -> bytes:
 
 
 def _verified(path: Path, content: bytes) -> tuple[list[dict[str, Any]], bytes]:
-    """The events of a whole journal, and the sum that its next line goes on from.
+    """The events of a whole journal, and the checksum from which its next line continues.
 
     Raises:
-        CheckpointError: a line was changed, taken out or put in.
+        CheckpointError: a line was changed, removed or added.
     """
     events: list[dict[str, Any]] = []
     chain, loose = b"", 0
@@ -105,7 +105,7 @@ def _verified(path: Path, content: bytes) -> tuple[list[dict[str, Any]], bytes]:
             if _sum(chain, line[: found.start()]) != found[1]:
                 raise _damaged(path, loose or number)
             chain, loose = found[1], 0
-        else:  # cut off by a crash: the next sum covers it
+        else:  # cut off by a crash: the next checksum covers it
             chain, loose = _sum(chain, line), loose or number
         events += _parsed(line)
     if loose:
@@ -113,7 +113,7 @@ def _verified(path: Path, content: bytes) -> tuple[list[dict[str, Any]], bytes]:
     if tail:
         found = _SUM.search(tail)
         is_whole = found is not None and _sum(chain, tail[: found.start()]) == found[1]
-        # What a crash leaves is the beginning of a line: one that is there whole, and more or something else, is none.
+        # A crash leaves the beginning of a line. A tail with more than a complete line, or another ending, is an edit.
         beyond = _SUM.search(tail[:-1]) is not None or (found is None and any(_parsed(tail)))
         if (found and not is_whole) or beyond:
             raise _damaged(path, len(whole) + 1)
@@ -130,7 +130,7 @@ def _damaged(path: Path, line: int) -> CheckpointError:
 
 
 def _parsed(lines: bytes) -> Iterator[dict[str, Any]]:
-    """What is an event, without its sum; a line that a crash cut off is none."""
+    """The lines that are events, without their sums; a line that a crash cut off is none."""
     for line in lines.split(b"\n"):
         try:
             event = json.loads(line)

@@ -1,4 +1,4 @@
-"""What this machine can do: one number to compare machines by, and the speed of each lesson, both measured."""
+"""Measures this machine: one number to compare machines by, and the speed of each lesson."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ if TYPE_CHECKING:
     from devmind.agent.agent import Agent
 
 PRODUCT = 256
-"""Rows and columns of the matrices that are multiplied: they fit into a core's cache, and a product takes less than a
-turn of the scheduler, so that the best of many is one that nothing else interrupted.
+"""Rows and columns of the multiplied matrices. They fit into a core's cache, and a product takes less time than a turn
+of the scheduler, so the fastest of many was not interrupted.
 """
 PRODUCTS, PRODUCTS_S = 5, 0.3
-"""So many at least, for so long: the first also warms up, and on a busy machine may last longer than all that."""
+"""Least number of products, and least seconds: the first product also warms up and can be slow on a busy machine."""
 LESSON_S = 5.0
-"""How long the speed of one lesson is measured, about; what it takes to warm up comes on top."""
+"""About how many seconds the speed of one lesson is measured, without its warm-up."""
 MOST_RUNS = 16
 RUN = 4
-"""So many steps behind one another are measured together, all but the first: that one waits for a batch that nobody has
-begun ahead, and for what a lesson makes once for several batches.
+"""Consecutive steps of one measured run. The first is left out: it waits for a batch that no thread has prepared, and
+for what a lesson makes once for several batches.
 """
 GOLDEN = 0.6180339887498949
-"""Multiples of it, less their whole part, fill 0..1 evenly and in step with no lesson's turns."""
+"""The fractional parts of its multiples fill 0..1 evenly, and no lesson's turns have their period."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a run computes on.
+    """The machine of a run.
 
     Args:
-        device: torch's name of it.
-        cores: that this process may use. threads: that training uses.
-        gflops: float32 GFLOP/s of one core, or of the whole device when it is no CPU.
+        device: torch's name of the device.
+        cores: cores that this process may use.
+        threads: threads that training uses.
+        gflops: float32 GFLOP/s of one core, or of the whole device if it is not a CPU.
     """
 
     device: str
@@ -61,7 +62,7 @@ def measured(device: str) -> Machine:
 
 
 def gflops(device: str = "cpu", threads: int = 1) -> float:
-    """GFLOP/s of the best of many float32 matrix products: what else runs here slows some of them, not the best."""
+    """GFLOP/s of the fastest of many float32 matrix products; other work slows some of them, but not the fastest."""
     best_s, size = float("inf"), PRODUCT if torch.device(device).type == "cpu" else 16 * PRODUCT
     a, b = torch.rand(2, size, size, device=device)
     with intra_op_threads(threads):
@@ -75,9 +76,9 @@ def gflops(device: str = "cpu", threads: int = 1) -> float:
 
 
 def step_s(lesson: Lesson, agent: Agent, context: Context, steps: int) -> float:
-    """Seconds of a step of a lesson of `steps` steps, measured on runs of some of them, taken from all over it.
+    """Seconds a step of a lesson of `steps` steps, measured on short runs of steps from all parts of the lesson.
 
-    The agent learns something meanwhile and should be thrown away.
+    The agent learns meanwhile and should be thrown away.
 
     Raises:
         Interrupted: asked to stop.
@@ -92,20 +93,20 @@ def step_s(lesson: Lesson, agent: Agent, context: Context, steps: int) -> float:
 
     of_one_s = measured(0, 2)[-1]
     if of_one_s * steps < LESSON_S:
-        return of_one_s  # of a short lesson one is enough
-    # The same learner goes on: one that first plays games to go over them does so once.
+        return of_one_s  # for a short lesson one step is enough
+    # The same learner continues: a learner that first plays games to learn from does so only once.
     each_s = measured(RUN, RUN * max(1, min(MOST_RUNS, int(LESSON_S / of_one_s / RUN))))
     return sum(each_s) / len(each_s)
 
 
 def _place(update: int, steps: int) -> int:
-    """Where in a lesson the measured step is taken from."""
+    """The lesson's step from which a measured step is taken."""
     run, at = divmod(update, RUN)
     return int(max(0, steps - RUN) * ((0.5 + GOLDEN * run) % 1)) + at
 
 
 def _seconds(learner: Learner, context: Context, batches: Batches, first: int) -> list[float]:
-    """What each batch from the `first` on took, the wait for it included, without the first of each run."""
+    """Seconds of each batch from `first` on, including the wait for it, without the first of each run."""
     clock, module = _Clock(context.device), LessonModule(learner, batches, first)
     fit(module, TimedBatches(batches, Stopwatch()), context, [clock], len(batches) - first, [])
     if clock.stopped_by:
@@ -115,7 +116,7 @@ def _seconds(learner: Learner, context: Context, batches: Batches, first: int) -
 
 
 class _Clock(Stoppable):
-    """When the first step began and each ended."""
+    """The times at which the first step began and each step ended."""
 
     def __init__(self, device: str) -> None:
         super().__init__()

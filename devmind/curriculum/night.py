@@ -1,4 +1,4 @@
-"""A night: an agent sleeps on a memory and is saved as a new milestone; only then may what it knows be deleted."""
+"""A night: an agent sleeps on a memory and is saved as a new milestone; only then may known memories be deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JOURNAL, RESULTS, OVER = "journal.jsonl", "results.json", "over"
 
 @dataclass(frozen=True)
 class Night:
-    """What came of it: how it went, the new agent's folder, and the numbers of the memories that were deleted."""
+    """The result of a night: how it went, the new agent's folder, and the numbers of the deleted memories."""
 
     slept: Slept
     agent: Path
@@ -50,16 +50,16 @@ def night(
     prune_known: bool = False,
     seed: int = 0,
 ) -> Night:
-    """Let `agent` sleep on `memory`; called again with the same `out` after a kill, it goes on where it was.
+    """Let `agent` sleep on `memory`; after a kill, a call with the same `out` continues the night.
 
-    The new agent takes the results along of the milestone that fell asleep: they say what it has passed.
+    The new agent keeps the results of the milestone that fell asleep, which say what it has passed.
 
     Args:
         agent: as it is saved in `folder`; it is changed, the folder is not.
-        memory: its keys are of this agent's encoders.
-        out: gets the journal, checkpoints, and the new agent below `milestones`.
-        minutes: how long to learn, which becomes steps once, at the start; by default the steps of the agent's size.
-        cut: a night that was stopped ends where it is.
+        memory: a memory whose keys come from this agent's encoders.
+        out: folder for the journal, checkpoints, and the new agent below `milestones`.
+        minutes: how long to learn; converted to steps once, at the start. By default the steps of the agent's size.
+        cut: end a stopped night where it is.
 
     Raises:
         StoreError, ConfigError, CheckpointError: see `sleep`.
@@ -104,14 +104,14 @@ def _save(agent: Agent, slept: Slept, folder: Path, new: Path) -> None:
 
 
 def is_over(out: Path) -> bool:
-    """Whether a night in this folder has ended and nothing of it is left to be done."""
+    """Whether a night in this folder has ended completely."""
     journal = Journal(out / JOURNAL)
     slept = journal.last("slept")
     return journal.last(OVER) is not None or (slept is not None and "known" not in slept)  # as older nights ended
 
 
 def sleeper(out: Path) -> Path | None:
-    """The folder of the agent whose night in `out` was begun; None when there is none."""
+    """The folder of the agent whose night was begun in `out`; None if there is none."""
     journal = Journal(out / JOURNAL)
     begun = journal.last("night")
     return Path(begun["agent"]) if begun and journal.last("sleep") else None

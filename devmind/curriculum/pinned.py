@@ -1,8 +1,8 @@
 """What a run depends on besides its settings: threads, versions, device and the content of its files.
 
-This is written with the first line of a run's journal and into every checkpoint, and compared when the run goes on:
-other packages or other recordings would lead to other weights without a warning. Another number of threads is no reason
-to refuse: the recorded number is used, on any number of cores.
+It is written into the first line of a run's journal and into every checkpoint, and compared when the run continues:
+other packages or recordings would silently lead to other weights. Another number of threads is not refused: the
+recorded number is used, on any number of cores.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PACKAGES = (
     "devmind", "torch", "lightning", "transformers", "numpy", "gymnasium", "numba", "scipy", "scikit-learn",
     "opencv-python", "soxr", "minigrid", "espeakng-loader",
 )  # fmt: skip
-"""Of these lessons' batches are made; some are optional, and with another choice of them other lessons are taught."""
+"""Packages on which the content of lessons depends; some are optional, and without them other lessons are taught."""
 GIVEN_BY = {"data": "--data", "sessions": "--experience", "texts": "--text"}
 BEGUN = ("start", "night")
 """The events that begin a stage's run and a night of sleep."""
 
 
 def versions() -> dict[str, str]:
-    """Versions a run's numbers depend on."""
+    """The versions on which a run's numbers depend."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -42,7 +42,7 @@ def versions() -> dict[str, str]:
 
 
 def pins(device: str, data: Path | None, sessions: Sequence[Path], texts: Sequence[str | Path] = ()) -> dict[str, Any]:
-    """What a run that begins now stands on; to be called with its threads set."""
+    """What a run that begins now depends on; to be called after its threads are set."""
     return {
         "threads": torch.get_num_threads(),
         "versions": versions(),
@@ -54,12 +54,12 @@ def pins(device: str, data: Path | None, sessions: Sequence[Path], texts: Sequen
 
 
 def pinned(journal: Journal) -> dict[str, Any] | None:
-    """What the run of this journal began on; None when it has not begun."""
+    """What the run of this journal began with; None if it has not begun."""
     return (journal.last(*BEGUN) or {}).get("pinned")
 
 
 def recorded_threads(journal: Journal) -> int | None:
-    """How many threads the run of this journal began with; None when it has not begun."""
+    """The number of threads with which the run of this journal began; None if it has not begun."""
     return (pinned(journal) or {}).get("threads")
 
 
@@ -71,10 +71,10 @@ def check_pins(
     sessions: Sequence[Path],
     texts: Sequence[str | Path] = (),
 ) -> None:
-    """Compare what a run that goes on finds with what it began on; with the run's threads set.
+    """Compare what a continued run finds with what it began with; to be called after its threads are set.
 
     Raises:
-        CheckpointError: something is another; the sentence says what.
+        CheckpointError: something differs; the message says what.
     """
     was = pinned(journal)
     if was is None:
@@ -83,8 +83,8 @@ def check_pins(
     changed = [f"{name} was {old}, now {new}" for name, old, new in _different(was, now)]
     if changed:
         raise CheckpointError(
-            f"The run in {out} began on something else, and would come to other weights: {'; '.join(changed)}. Go on "
-            "with what it began with, or begin anew with another --out."
+            f"The run in {out} began with something else, so it would end with other weights: {'; '.join(changed)}. "
+            "Continue it with what it began with, or begin anew with another --out."
         )
 
 
@@ -104,12 +104,12 @@ def _different(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str
 
 
 def _short(what: Any) -> str:
-    """A hash as a person compares it."""
+    """The first letters of a hash, enough for a person to compare."""
     return ", ".join(str(one)[:12] for one in what) if isinstance(what, list) else str(what)[:12]
 
 
 def folder_sha256(folder: Path) -> str:
-    """Hexadecimal SHA-256 over the names and contents of all files below a folder, hidden ones left out."""
+    """Hexadecimal SHA-256 over the names and contents of all files below a folder, except hidden ones."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder)
@@ -119,10 +119,10 @@ def folder_sha256(folder: Path) -> str:
 
 
 def own(saved: dict[str, Any] | None, journal: Journal, out: Path) -> dict[str, Any] | None:
-    """A checkpoint, when it is of this journal's run.
+    """The checkpoint `saved`, after a check that it belongs to this journal's run.
 
     Raises:
-        CheckpointError: it is another run's.
+        CheckpointError: it belongs to another run.
     """
     if saved is not None and saved.get("run") != pinned(journal):
         raise CheckpointError(
@@ -133,10 +133,10 @@ def own(saved: dict[str, Any] | None, journal: Journal, out: Path) -> dict[str, 
 
 
 def refuse_leftovers(out: Path) -> None:
-    """Refuse to begin in a folder that has checkpoints or exams and no journal: they are of a run that nobody knows.
+    """Refuse to begin in a folder that has checkpoints or exams of an unknown run, but no journal.
 
     Raises:
-        CheckpointError: it has.
+        CheckpointError: the folder has them.
     """
     for kind in ("checkpoints", "exams"):
         if any((out / kind).glob("*/state.json")):

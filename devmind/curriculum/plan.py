@@ -1,4 +1,4 @@
-"""How many steps each lesson gets and how often it rehearses, decided once; and a forecast of how long that takes."""
+"""The steps of each lesson and how often it rehearses, decided once, and a forecast of the time."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from devmind.errors import ConfigError
 class Plan:
     """The steps of a stage's lessons and how often each rehearses, and the forecast of their time.
 
-    Both are written to the journal before the first step is made; no later measurement changes them, nor does any
-    clock: a run that goes on reads them there. Without `--minutes` neither depends on the machine.
+    Steps and rehearsals are written to the journal before the first step. A run that continues reads them there, and no
+    later measurement or clock changes them. Without `--minutes` they do not depend on the machine.
 
     Args:
-        attempt: 0; above it the stage failed a gate and is taught again, at half its steps.
+        attempt: 0 for the first; later attempts teach a stage that failed a gate again, with half its steps.
 
     Attributes:
-        steps: own ones, by lesson.
-        every: by lesson, of how many updates one is a rehearsal; 0: none.
-        speed: own steps a second by lesson, with the rehearsals among them, as measured when this process began with
-            it; of the lessons left only.
-        pace: how much longer the lessons so far took than was expected of them.
-        kept: batches of earlier stages' lessons that all lessons of this plan rehearse again and again.
+        steps: own steps by lesson.
+        every: by lesson, one of so many updates is a rehearsal; 0: none.
+        speed: own steps a second by lesson, rehearsals included, measured when this process began; only of the lessons
+            that are left.
+        pace: by which factor the lessons so far took longer than forecast.
+        kept: batches of earlier stages' lessons that all lessons of this plan rehearse repeatedly.
     """
 
     def __init__(
@@ -55,18 +55,17 @@ class Plan:
         earlier: Sequence[Stage],
         gates: Callable[[Sequence[Lesson]], Sequence[str]] = lambda lessons: (),
     ) -> None:
-        """Measure the lessons that are left, settle steps and rehearsals unless that was done before, and say how long
-        it will take.
+        """Measure the remaining lessons, settle steps and rehearsals unless they are settled, and print a forecast.
 
         Args:
-            saved: the position to go on from, if there is one.
+            saved: the position to continue from, if there is one.
             copy: makes an agent with all parts of the stage, which is taught a little and thrown away.
             earlier: stages that are rehearsed.
-            gates: the measures that may fail where these lessons are shorter than planned.
+            gates: gives the measures that may fail if some lessons are shorter than planned.
         """
         if not left:
             return
-        say("Measuring how fast this machine teaches: some seconds a lesson.")
+        say("Measuring the speed of this machine: some seconds a lesson.")
         machine, agent = measured(self.context.device), place(copy(), self.context.device)
         if not self.every:
             self._settle(agent, earlier)
@@ -93,20 +92,20 @@ class Plan:
             say(f"This machine ({machine}) needs about {about(left_s)} more for the lessons of '{self.name}'.")
 
     def fix(self, agent: Agent, earlier: Sequence[Stage]) -> None:
-        """Steps as the lessons say, with nothing measured: for an exam, which no clock may decide."""
+        """Use the lessons' own steps without measuring: for an exam, which no clock may influence."""
         if not self.steps:
             self.steps = {lesson.name: self._asked(lesson) for lesson in self.lessons}
             self._settle(agent, earlier)
             self.journal.write("plan", steps=self.steps, rehearsal_every=self.every)
 
     def _settle(self, agent: Agent, earlier: Sequence[Stage]) -> None:
-        """How often each lesson rehearses; a lesson whose learner takes no rehearsals is refused before a step."""
+        """Settle how often each lesson rehearses; refuse a lesson whose learner takes no rehearsals."""
         for at, lesson in enumerate(self.lessons):
             others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context)
             self.every[lesson.name], self._share[lesson.name] = settled(lesson, [other.lesson for other in others])
 
     def taught(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
-        """Correct the forecast by what a lesson took in this process, and say what the lessons in `left` will take."""
+        """Correct the forecast by a lesson's time in this process, and print the forecast for the lessons in `left`."""
         if lesson in self.speed:
             self._expected_s += steps / self.speed[lesson]
             self._taken_s += seconds
@@ -117,7 +116,7 @@ class Plan:
 
     @property
     def pace(self) -> float:
-        """1 until a lesson was taught."""
+        """Measured over forecast time of the lessons so far; 1 before the first."""
         return self._taken_s / self._expected_s if self._expected_s and self._taken_s else 1.0
 
     def _note(self, event: str, left_s: float, **more: Any) -> None:
@@ -131,16 +130,16 @@ class Plan:
         )
 
     def _asked(self, lesson: Lesson, factor: float = 1.0) -> int:
-        """The steps that the configuration names, else `factor` times the lesson's own, at least one."""
+        """The steps that the configuration sets, else `factor` times the lesson's own; at least one."""
         changed = self.context.config.lessons.get(lesson.name)
         return (changed and changed.steps) or max(1, round(factor * lesson.steps))
 
     def _factor(self) -> float:
-        """What lessons' steps are multiplied by, those that the configuration names left out, so that all of them take
-        as many minutes as it says.
+        """The factor for the steps of lessons whose steps the configuration does not set, so that all lessons together
+        take the configuration's minutes.
 
         Raises:
-            ConfigError: the named ones alone take as long.
+            ConfigError: the lessons whose steps are set take that long alone.
         """
         minutes, named = self.context.config.minutes, self.context.config.lessons
         if not minutes or self.steps:
@@ -157,11 +156,11 @@ class Plan:
         return (60 * minutes - fixed_s) / (self._whole_s() - fixed_s)
 
     def _whole_s(self) -> float:
-        """What all lessons take here when no minutes are given."""
+        """Seconds of all lessons on this machine without `--minutes`."""
         return sum(self._asked(lesson) / self.speed[lesson.name] for lesson in self.lessons)
 
     def _told(self, factor: float, planned_s: float, gates: Callable[[Sequence[Lesson]], Sequence[str]]) -> str:
-        """What the lessons need, what a changed length makes of them, and the gates that may fail for it."""
+        """The time that the lessons need, the effect of a changed length, and the gates that may fail because of it."""
         minutes = self.context.config.minutes
         told = f"{about(self._whole_s())} for the lessons of '{self.name}'"
         if minutes:
@@ -176,7 +175,7 @@ class Plan:
 
 
 def steps_in(attempt: int, planned: int) -> int:
-    """The steps of a lesson for which `planned` were planned: a stage that is taught again has half of them."""
+    """The steps of a lesson of `planned` steps: half of them if the stage is taught again."""
     return max(1, planned // 2) if attempt else planned
 
 
@@ -186,9 +185,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def gates_of(stage: Stage, lessons: Sequence[Lesson], context: Context) -> list[str]:
-    """The measures gated in `stage` that `lessons` bear on; a lesson that names no skill bears on all of them.
+    """The gated measures of `stage` that `lessons` affect; a lesson that names no skill affects all of them.
 
-    Those that need recordings are among them when the run was given some.
+    Measures that need recordings are included if the run has some.
     """
     every = any(not lesson.skills for lesson in lessons)
     named = {name for lesson in lessons for name in lesson.skills}

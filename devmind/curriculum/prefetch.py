@@ -1,4 +1,4 @@
-"""Batches made ahead: a thread makes the next batch while the current one is learned."""
+"""Prefetching: a thread makes the next batch while the agent learns from the current one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class Prefetch:
-    """`make(update)`, where asking for one update begins the next: for callers that go through them in order.
+    """`make(update)` that begins the next update in a thread, for callers that ask for updates in order.
 
-    What is given is decided by `make` and `update` alone, also after a jump. What `make` raises comes when the batch it
-    belongs to is asked for, with the traceback of the thread. Half of the caller's threads, at least one, make batches.
+    A result depends on `make` and `update` alone, also after a jump. An exception of `make` is raised when its batch is
+    asked for, with the thread's traceback. The thread uses half of the caller's intra-op threads, at least one.
 
     Args:
-        steps: nothing is begun at or behind this update.
+        steps: the number of updates; no later one is begun.
     """
 
     def __init__(self, make: Callable[[int], Any], steps: int) -> None:
@@ -26,12 +26,12 @@ class Prefetch:
 
     def __call__(self, update: int) -> Any:
         begun = self._begun.pop(update, None) or self._pool.submit(self.make, update)
-        self._begun.clear()  # after a jump nobody will ask for what was begun
+        self._begun.clear()  # after a jump, nobody asks for the batch that was begun
         batch = begun.result()
         if update + 1 < self.steps:
             self._begun[update + 1] = self._pool.submit(self.make, update + 1)
         return batch
 
     def close(self) -> None:
-        """Begin nothing more. A batch that is being made is not waited for; its thread ends with it."""
+        """Begin no more batches. The thread ends after its current batch, for which nobody waits."""
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""What a user sees while a run works: what is being done now, and for a lesson its name, percentage and time left."""
+"""What a user sees during a run: the current step of work, and for a lesson its name, percentage and time left."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from rich.live import Live
 from rich.text import Text
 
 EVERY_S = 10.0
-"""Where there is no terminal (logs, CI), a lesson says where it is once in so many seconds."""
+"""Seconds between two progress lines of a lesson where there is no terminal (logs, CI)."""
 LOG_CELLS = 120
 """Width of a line where there is no terminal."""
 GAP = "  "
 
 
 def say(what: str) -> None:
-    """One line on stderr: what is done now, said before it is begun, so that nobody waits before a silent screen."""
+    """Print on stderr what is about to begin, so that nobody waits before a silent screen."""
     print(what, file=sys.stderr, flush=True)
 
 
 class LessonProgress:
     """A bar on a terminal, a line every ten seconds elsewhere.
 
-    Name, bar, percentage and time left are always there; steps, speed, loss and the scores of the last exams come in
+    Name, bar, percentage and time left are always shown. Steps, speed, loss and the scores of the last exams follow in
     this order, as many as there is room for.
 
     Args:
@@ -68,7 +68,7 @@ class LessonProgress:
             self.live.stop()
 
     def show(self, step: int, loss: float | None) -> None:
-        """Say where the lesson is; cheap enough for every step."""
+        """Show the lesson's position; cheap enough for every step."""
         now = time.monotonic()
         since_step, since_s = self._timed_from or self._begun
         self.step, self.loss = step, loss
@@ -110,7 +110,7 @@ def bar_line(
     Args:
         share: 0..1 of the lesson.
         kept: percentage and time left.
-        details: what comes where there is room, the most important first.
+        details: shown if there is room, the most important first.
     """
     full, rest = ("#", "-") if ascii_only else ("━", "─")
     bar_cells = max(6, min(30, width // 5))

@@ -1,10 +1,10 @@
-"""Rehearsal: a lesson mixes batches of lessons before it into its own, so that what those taught stays.
+"""Rehearsal: a lesson mixes batches of earlier lessons into its own, so that the agent keeps what those taught.
 
-Rehearsed batches come from behind a lesson's end and have a quarter of the rows: the agent has not met them, and they
-are as hard as the lesson's last ones. Batches that are expensive to make are made once in a run and used again
-(`Batches.kept`). Rehearsals stand between a lesson's own steps and are not counted among them. They take about a fifth
-of the time at most: how often they come follows from the minutes that lessons declare (`settled`), not from a clock, so
-the same command teaches the same on every machine. The time that they took is reported.
+Rehearsed batches come after a lesson's last step and have a quarter of the rows: the agent has not met them, and they
+are as hard as the lesson's last ones. Batches that are expensive to make are made once in a run and reused
+(`Batches.kept`). Rehearsals come between a lesson's own steps and do not count as steps. They take about a fifth of the
+time at most. How often they come follows from the minutes that lessons declare (`settled`), not from a clock, so the
+same command teaches the same on every machine. The report shows the time that they took.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from devmind.errors import ConfigError, PluginError
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A lesson to rehearse: the learner that knows its loss, and batches as it was taught with, of fewer rows."""
+    """A lesson to rehearse: the learner that knows its loss, and batches like its own, with fewer rows."""
 
     lesson: Lesson
     learner: Learner
@@ -33,20 +33,20 @@ class Rehearsal:
 
 
 class Mixed(Batches):
-    """The batches of a lesson, and behind every `every - 1` of them one of another lesson, of each of them in turn.
+    """The batches of a lesson, and after every `every - 1` of them one batch of another lesson, of each lesson in turn.
 
-    Each lesson goes on from batch to batch; none is left out for another's. Those that can be made ahead are, each by
-    a thread of its own; those that need the weights are made when their turn comes, and hold up nobody else's.
+    Each lesson's batches come in order and none is skipped. Batches that can be prefetched are, by one thread for each
+    lesson. Batches that need the weights are made in their turn and delay no other lesson's.
 
     Args:
-        own: of which all steps are given.
+        own: the lesson's own batches, all of which are given.
         every: one of so many batches is another lesson's; at least 2.
     """
 
     def __init__(self, own: Batches, others: Sequence[Rehearsal], every: int) -> None:
         super().__init__(self._made, own.steps + own.steps // (every - 1))
         self.own, self.others, self.every = own, list(others), every
-        # A lesson that is named twice goes on from one turn to the other.
+        # A lesson that is named twice continues from one turn to the other.
         self._turns = [
             (
                 sum(one.lesson is other.lesson for other in others[:at]),
@@ -86,10 +86,10 @@ class Mixed(Batches):
 def mixed(
     lesson: Lesson, learner: Learner, context: Context, steps: int, rehearsal: Sequence[Rehearsal], every: int
 ) -> Batches:
-    """The batches of `steps` own steps of a lesson, with `rehearsal` among them.
+    """The batches of `steps` own steps of a lesson, mixed with those of `rehearsal`.
 
     Args:
-        every: one of so many is a rehearsal; 0: none is.
+        every: one of so many batches is a rehearsal; 0: none.
     """
     own = lesson.make_batches(learner.agent, context, steps)
     if not (rehearsal and every):
@@ -105,15 +105,15 @@ def rehearsals(
     context: Context,
     kept: dict[str, Batches] | None = None,
 ) -> list[Rehearsal]:
-    """What `lesson` rehearses: all lessons of earlier stages that do not say why not, where it trains what those use,
-    then what it names of the lessons of its own stage.
+    """The lessons that `lesson` rehearses: those of earlier stages that are not `unrehearsed`, if it may undo them
+    (`undoes_earlier`), then the lessons of its own stage that it names.
 
     Args:
-        before: lessons of its own stage.
-        kept: by lesson of earlier stages, batches that another lesson of this run has rehearsed already.
+        before: the earlier lessons of its own stage.
+        kept: by lesson of earlier stages, the batches that another lesson of this run has rehearsed already.
 
     Raises:
-        ConfigError: it names a lesson that is not among those, or its own learner takes no rehearsals.
+        ConfigError: it names a lesson that is not in `before`, or its learner takes no rehearsals.
     """
     if not lesson.rehearsal_every:
         return []
@@ -128,7 +128,7 @@ def rehearsals(
     others = [*(other for _, other in past), *(own[name] for name in lesson.rehearses)]
     if others and not (learner := lesson.make_learner(agent, context)).mixes:
         raise ConfigError(
-            f"The lesson '{lesson.name}' is to rehearse '{others[0].name}', and its learner "
+            f"The lesson '{lesson.name}' should rehearse '{others[0].name}', but its learner "
             f"({type(learner).__name__}) takes no rehearsals. Let its update take a Rehearsed batch (mixes = True), or "
             "say Lesson(rehearsal_every=0) where it changes nothing that earlier lessons use."
         )
@@ -145,13 +145,13 @@ def rehearsals(
 
 
 def settled(lesson: Lesson, others: Sequence[Lesson]) -> tuple[int, float]:
-    """Of how many updates one is a rehearsal (0: none), and the share of the time that rehearsals take, as planned.
+    """`every`, of which one update is a rehearsal (0: none), and the planned share of the time of rehearsals.
 
-    As often as the lesson says where its `rehearsal_share` allows it, else more seldom. A lesson that tells no minutes
-    rehearses as often as it says.
+    The lesson's `rehearsal_every` applies, or a larger number if rehearsals would take more than `rehearsal_share`. For
+    a lesson without minutes `rehearsal_every` always applies.
 
     Args:
-        others: what it rehearses, each of them in turn.
+        others: the lessons that it rehearses in turn.
     """
     every = lesson.rehearsal_every
     if not (every and others):
@@ -167,7 +167,7 @@ def settled(lesson: Lesson, others: Sequence[Lesson]) -> tuple[int, float]:
 
 
 def stages_of(agent: Agent) -> list[Stage]:
-    """The stages this agent has been through, as far as they are installed."""
+    """The installed ones of the stages that this agent has been through."""
     found: list[Stage] = []
     for name in agent.config.stages:
         try:

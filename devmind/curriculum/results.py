@@ -1,4 +1,4 @@
-"""Puts results.json together, the only source of every report."""
+"""Assembles results.json, the only source of every report."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ OF_A_LESSON = ("rehearsals", "rehearsal_share", "trained", "unrehearsed", "compa
 
 
 def commit() -> str:
-    """Which code this is: the commit of the checkout that devmind is imported from, 40 letters, with `+changes` when
-    its files differ from it; without a checkout (or without git) `devmind VERSION`.
+    """The version of the code: the commit (40 letters) of the checkout from which devmind is imported, with `+changes`
+    if files differ from it; without a checkout or git `devmind VERSION`.
     """
     root = Path(__file__).parent.parent.parent
     asked = (["rev-parse", "HEAD"], ["status", "--porcelain"])
@@ -53,7 +53,7 @@ def commit() -> str:
 
 
 def curves(journal: Journal) -> dict[str, dict[str, list[float]]]:
-    """Every logged scalar against steps and seconds; what was redone after an interruption counts once."""
+    """Every logged scalar against steps and seconds; steps that were repeated after an interruption count once."""
     by_name: dict[str, dict[int, tuple[float, float]]] = {}
     for event in journal.events("progress"):
         for key, value in event["scalars"].items():
@@ -72,12 +72,12 @@ def curves(journal: Journal) -> dict[str, dict[str, list[float]]]:
 
 
 def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
-    """Seconds, peak memory, parameters by part, and where the time went."""
+    """Seconds, peak memory, parameters by part, and shares of the time."""
     taught = list(journal.events("lesson_done"))
     seconds = sum(event["seconds"] for event in taught)
     by_stage: dict[str, float] = {}
     for event in journal.events("exam"):
-        stage = event.get("stage", "")  # older journals did not say
+        stage = event.get("stage", "")  # older journals have no stage here
         by_stage[stage] = by_stage.get(stage, 0.0) + event["seconds"]
     exams = sum(by_stage.values())
     spent_s: dict[str, float] = {}
@@ -100,7 +100,7 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
 
 
 def _shares(event: dict[str, Any]) -> dict[str, float]:
-    """Where a lesson's time went, together 1; journals from before the parts were timed know the batches only."""
+    """Shares of a lesson's time, which sum to 1; older journals have only the share of batches."""
     if "share" not in event:
         return {"data": event["data_share"], "learning": 1 - event["data_share"]}
     return with_rest(event["share"])
@@ -111,7 +111,7 @@ def _iso(time_s: float) -> str:
 
 
 def lessons(journal: Journal) -> list[dict[str, Any]]:
-    """One row a lesson, from the journal, and one more where its stage was repeated."""
+    """One row for each lesson, from the journal, and another for each repeat of its stage."""
     return [
         {
             "name": _label(event),
@@ -128,17 +128,17 @@ def lessons(journal: Journal) -> list[dict[str, Any]]:
 
 
 def lessons_done(journal: Journal) -> list[dict[str, Any]]:
-    """How each lesson of each attempt ended; what was redone counts as it was last."""
+    """How each lesson of each attempt ended; of a repeated lesson the last end counts."""
     return list({(event["lesson"], event.get("attempt", 0)): event for event in journal.events("lesson_done")}.values())
 
 
 def _label(event: dict[str, Any]) -> str:
-    """A lesson's name, and that its stage was being repeated."""
+    """A lesson's name, with a mark if its stage was repeated."""
     return event["lesson"] + (" (again)" if event.get("attempt") else "")
 
 
 def _sat_exams(journal: Journal, attempt: int) -> list[str]:
-    """The weights that sat the exams of `attempt`."""
+    """SHA-256 of the agents that were examined in `attempt`."""
     exams = journal.events("exam")
     return sorted({event["agent"] for event in exams if event["when"] == f"attempt {attempt}" and "agent" in event})
 
@@ -156,12 +156,12 @@ def answered(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:
 
 
 def matrix_row(examined: Sequence[Examined]) -> dict[str, float]:
-    """Mean skill score by stage/measure."""
+    """The skill score of each measure, by `stage/measure`."""
     return {f"{item.stage}/{name}": measure.skill_score for item in examined for name, measure in item.measures.items()}
 
 
 def matrix(stage: str, row: dict[str, float], before: dict[str, Any] | None) -> dict[str, Any]:
-    """The stage x skill matrix: the rows of the stages before, and this one's."""
+    """The stage x skill matrix: the rows of earlier stages, and this stage's."""
     stages = [*(before or {}).get("stages", []), stage]
     skills = list(dict.fromkeys([*(before or {}).get("skills", []), *row]))
     old = (before or {}).get("rows", [])
@@ -185,7 +185,7 @@ def retained(before: Sequence[Examined], after: Sequence[Examined], resamples: i
 
 
 def trunk_moved(before: dict[str, torch.Tensor], agent: Agent) -> float:
-    """Relative distance of the trunk's weights from where the stage found them."""
+    """Relative distance of the trunk's weights from those that the stage began with."""
     after = {name: value for name, value in agent.trunk.state_dict().items() if value.is_floating_point()}
     moved = sum(float((value - before[name]).square().sum()) for name, value in after.items() if name in before)
     size = sum(float(value.square().sum()) for value in before.values() if value.is_floating_point())
@@ -201,7 +201,7 @@ def assemble(
     attempt: int,
     **extra: Any,
 ) -> dict[str, Any]:
-    """results.json of one stage, of the `attempt` that is kept; `extra` are the entries only the runner knows."""
+    """results.json of one stage and its best `attempt`; `extra` contains the entries that only the runner knows."""
     own = [item for item in examined if item.stage == stage.name]
     start, machines = next(journal.events("start")), list(journal.events("machine"))
     return {

@@ -1,4 +1,4 @@
-"""The exams of a run: each is held once and noted in the journal, and a run that goes on does not repeat it."""
+"""The exams of a run: each is held once and noted in the journal, and a run that continues does not repeat it."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def run_exams(
     before: Sequence[Examined] = (),
     own: str = "",
 ) -> list[Examined]:
-    """Examine all skills of `stages`, but those that this agent was examined in before, in this run and at `when`.
+    """Examine the agent in all skills of `stages`, except those that this run examined it in already at `when`.
 
     Args:
-        before: earlier exams of some of the skills. In these the agent alone is asked again, on the same episodes:
-            chance, ceiling and floors, which need no agent, are taken from there.
-        own: the stage that sits all its exams; others sit those that are not `Skill.unretained`.
+        before: earlier exams of some of the skills. In these only the agent is examined again, on the same episodes;
+            chance, ceiling and floors, which need no agent, come from the earlier exam.
+        own: the stage whose exams are all held; of other stages those that are not `Skill.unretained`.
     """
     weights = agent.sha256()
     known = {(item.stage, item.skill.name): item.measures for item in before}
@@ -56,7 +56,7 @@ def run_exams(
 
 
 def held_before(run: Path, agent: Agent, stages: Sequence[Stage], context: Context) -> list[Examined]:
-    """What of the skills of `stages` the run in the folder `run` examined `agent` in, in its last exams."""
+    """The last exams of `agent` in skills of `stages` that the run in the folder `run` has stored."""
     weights, found = agent.sha256(), []
     whens = {event["when"] for event in Journal(run / "journal.jsonl").events("exam")} - {"before"}
     for stage in stages:
@@ -67,7 +67,7 @@ def held_before(run: Path, agent: Agent, stages: Sequence[Stage], context: Conte
 
 
 def keep_exams(examined: Sequence[Examined], agent: Agent, context: Context, when: str) -> None:
-    """Keep what is known of `examined` as this agent's exams at `when`: nothing that they ask has changed."""
+    """Store `examined` as this agent's exams at `when`, because nothing that they measure has changed."""
     weights = agent.sha256()
     for item in examined:
         save(context.out / FOLDER / _name(when, item.stage, item.skill.name), weights, item.measures)
@@ -109,7 +109,7 @@ def _examined(
         skill=skill.name,
         agent=weights,
         seconds=round(time.monotonic() - begun, 2),
-        peak_memory_mb=round(peak_memory_mb(), 1),  # a run that goes on in another process knows this one's too
+        peak_memory_mb=round(peak_memory_mb(), 1),  # so that a run that continues in another process knows it
         passed=item.verdict.passed,
         scores={name: round(measure.score, 4) for name, measure in item.measures.items()},
         measures=decided(item, context),
@@ -118,9 +118,9 @@ def _examined(
 
 
 def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict[str, Measure] | None:
-    """Measures of exams in which the agent alone was asked, with what was known of the same episodes.
+    """Measures of exams that only the agent took, completed by the earlier exams of the same episodes.
 
-    None where they are other episodes: the exam does not know the level, and has to be held whole.
+    None if the episodes differ: then the exam does not know the level 'retention' and must be held in full.
     """
     if any(name not in before or before[name].n != measure.n for name, measure in after.items()):
         return None
@@ -131,12 +131,12 @@ def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict
 
 
 def save(folder: Path, weights: str, measures: Mapping[str, Measure]) -> None:
-    """Keep what an agent of these `weights` (its SHA-256) was measured at."""
+    """Store the measures of the agent whose SHA-256 is `weights`."""
     bundle.save(folder, {"agent": weights, "measures": [_plain(measure) for measure in measures.values()]})
 
 
 def load(folder: Path, weights: str) -> dict[str, Measure] | None:
-    """What `save` kept of an agent of the same weights; None when there is nothing, or it is damaged."""
+    """The measures that `save` stored for an agent of the same weights; None if there are none, or they are damaged."""
     try:
         state = bundle.load(folder)
     except CheckpointError:

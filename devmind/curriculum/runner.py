@@ -1,4 +1,4 @@
-"""What the command line calls: run a stage, a whole curriculum, or examine a saved agent."""
+"""Functions that the command line calls: run a stage or a whole curriculum, or examine a saved agent."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def run_stage(
     cut: bool = False,
     threads: int | None = None,
 ) -> RunResult:
-    """Take one stage from admission to its report, or go on where a killed run stopped.
+    """Run one stage from admission to its report, or continue where a killed run stopped.
 
     Args:
-        cut: go on with the lesson behind the one that was stopped.
-        threads: where neither the configuration nor a run that goes on says how many.
+        cut: continue with the lesson after the stopped one.
+        threads: used if neither the configuration nor a run that continues says how many.
 
     Raises:
         DevmindError: something given does not fit; nothing was half-written.
-        Interrupted: asked to stop; the same call goes on.
+        Interrupted: asked to stop; the same call continues the run.
     """
     out = out or run_folder(name, config)
     command = command or f"devmind stage run {name}"
@@ -55,7 +55,7 @@ def examine(
 ) -> dict[str, Any]:
     """Examine a saved agent: `{"agent_sha256": ..., "passed": ..., "skills": {measure: {...}}}`.
 
-    Nothing is left beside it: one that comes with devmind lies where devmind is installed.
+    No file is left beside the agent, because packaged agents lie where devmind is installed.
 
     Raises:
         ConfigError: the configuration wants a trunk or an ear that the agent does not have.
@@ -84,10 +84,10 @@ def examine(
 
 
 class Curriculum:
-    """Stages one after another in one folder; each goes on from the milestone of the one before.
+    """Stages one after another in one folder; each continues from the milestone of the stage before.
 
-    A stage that fails a gate is repeated once, at half its steps; then the walk goes on with it marked failed. Sizes
-    that only try the machinery repeat nothing, unless `attempts` is given.
+    A stage that fails a gate is repeated once, with half its steps. Then the curriculum continues, with that stage
+    marked as failed. Trial sizes repeat nothing unless `attempts` is given.
     """
 
     def __init__(
@@ -108,10 +108,10 @@ class Curriculum:
         self.journal = Journal(self.out / "curriculum.jsonl")
 
     def run(self, cut: bool = False) -> list[RunResult]:
-        """Walk the stages in the order of what they require; safe to call again after a kill.
+        """Run the stages in the order of their requirements; safe to call again after a kill.
 
         Args:
-            cut: go on with the lesson behind the one that was stopped.
+            cut: continue with the lesson after the stopped one.
         """
         with locked(self.out):
             return self._run(cut)
@@ -153,7 +153,7 @@ class Curriculum:
 
     @classmethod
     def resume(cls, out: Path, cut: bool = False) -> list[RunResult]:
-        """Go on with the curriculum that was begun in `out`, with the settings it was begun with; `cut` as in `run`."""
+        """Continue the curriculum that was begun in `out`, with its own settings; `cut` as in `run`."""
         plan = _known_plan(out)
         path = lambda text: Path(text) if text else None  # noqa: E731
         return cls(
@@ -164,7 +164,7 @@ class Curriculum:
 
 
 def examine_childhood(out: Path) -> bool:
-    """Hold the exams of a childhood's last milestone in half precision; whether every gate was passed."""
+    """Hold the exams of a childhood's last milestone in half precision; returns whether every gate was passed."""
     plan = _known_plan(out)
     data = Path(plan["data"]) if plan["data"] else None
     examined = examine_last(out, plan["stages"], validate(plan["config"]), data, plan.get("threads"))
@@ -181,7 +181,7 @@ def _known_plan(out: Path) -> dict[str, Any]:
 
 
 def status(out: Path) -> dict[str, Any]:
-    """Where a curriculum, or a single stage's run, stands: stage to lesson, step and verdict."""
+    """The position of a curriculum, or of a single stage's run: by stage, its lesson, step and verdict."""
     out = Path(out)
     if (out / "journal.jsonl").is_file():
         return {"stages": {_stage_of(out): _stage_status(out)}}
@@ -211,15 +211,16 @@ def _stage_status(out: Path) -> dict[str, Any]:
 
 
 def repeated_once(config: RunConfig) -> RunConfig:
-    """The configuration of a curriculum's stages, where it says nothing else of `attempts`."""
+    """The configuration of a curriculum's stages: two attempts, unless `attempts` is set."""
     if "attempts" in config.model_fields_set or config.size in TRIAL_SIZES:
         return config
     return config.model_copy(update={"attempts": 2})
 
 
 def every_stage() -> list[str]:
-    """All installed stages in the order of a childhood: those that none requires come by name, each behind what it
-    requires, so that what a stage builds on is learned last before it.
+    """All installed stages in the order of a childhood.
+
+    Stages that no other stage requires come in order of name, each directly after the stages that it requires.
     """
     names = list(plugins.available("stages"))
     required = {name for one in names for name in load_stage(one).requires}
@@ -227,7 +228,7 @@ def every_stage() -> list[str]:
 
 
 def in_order(names: Sequence[str]) -> list[str]:
-    """The named stages with all they require, each after what it requires.
+    """The named stages and all that they require, each after its requirements.
 
     Raises:
         ConfigError: stages require one another in a circle.

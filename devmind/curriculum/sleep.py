@@ -1,9 +1,9 @@
-"""Sleep: memories are replayed into the weights until these answer alone; then the memories that they know may be
+"""Sleep: memories are replayed into the weights until these answer without the memory; then known memories may be
 pruned.
 
-A sleep is a run of one lesson, planned and taught like any other: steps and rehearsals decided once, one Trainer.fit,
-checkpoints, exact resumption. A reservoir of fixed size keeps what was slept on, so that the next nights go over it
-again.
+A sleep is a run of one lesson, planned and taught like any other: steps and rehearsals are decided once, with one
+Trainer.fit, checkpoints and exact resumption. A reservoir of fixed size keeps numbers of memories that were slept on,
+so that later nights repeat them.
 """
 
 from __future__ import annotations
@@ -35,44 +35,46 @@ from devmind.memory.sampling import Reservoir
 LESSON = "sleep"
 STEPS = {"tiny": 40, "nursery": 320, "child": 1336, "adult": 2672}
 MINUTES = 4.0
-"""About what they take at size nursery without rehearsals."""
+"""About the minutes that these steps take at size nursery, without rehearsals."""
 MOMENTS = {"tiny": 16, "nursery": 64, "child": 64, "adult": 64}
-"""Questions in a step, at most: never more than ASKED of each memory, or a night over few would ask the same again and
-again in every step.
+"""Most questions in a step. There are never more than ASKED for each memory, or a night over few memories would repeat
+the same questions in every step.
 """
 ASKED = 2
 LEARNING_RATE = {"tiny": 1e-2, "nursery": 1e-3, "child": 5e-4, "adult": 2e-4}
 REHEARSAL_EVERY = 3
-"""One of so many updates, whatever it takes: at four and twice the rate, a night cost 0.39 of the skill score of the
-short-term tests.
+"""One of so many updates is a rehearsal, however long it takes. With one in four and twice the rate, a night cost 0.39
+of the skill score of the short-term tests.
 """
 FEW = 2
-"""A night whose memories do not fill a step has so many times fewer steps of its own, and as many rehearsals: with all
-of them, twelve memories were each asked 640 times, and three nights of ten unlearned to turn at the end of a corridor.
+"""A night whose memories do not fill a step has its own steps divided by this, and as many rehearsals. With all steps,
+twelve memories were each asked 640 times, and in three nights of ten the agent unlearned the turn at a corridor's end.
 """
 LIMIT = 2048
-"""Memories slept on in one night, at most."""
+"""Most memories of one night."""
 MEASURED = 64
-"""Memories that the speed of a night is measured with."""
+"""Memories with which the speed of a night is measured."""
 CONSOLIDATED = 1024
-"""Memories of earlier nights that are gone over again, at most."""
+"""Most memories of earlier nights that are repeated."""
 VIEWS = 4
-"""Views of a memory, none of them replayed, that must all be answered as the awake agent did for it to be known."""
+"""Views of a memory, none of them replayed. A memory is known if all are answered as the awake agent answered."""
 SURE = 0.5
-"""How certain (1 - entropy / log classes) the awake agent must have been for an answer to be there to know."""
+"""Least certainty (1 - entropy / log classes) of the awake agent for an answer to count."""
 STATE = "sleep.json"
 
 
 @dataclass(frozen=True)
 class Slept:
-    """How a night went.
+    """The result of a sleep.
 
     Args:
-        steps: of the learner. seconds: all of it. status: 'done', or 'cut' by the user.
-        asked: how many memories could be asked and were slept on.
-        before, after: share of them answered alone as the awake agent does, on views that were never replayed.
-        known: numbers of those that are answered so on every view, with what the memory itself says.
-        consolidated: what the next night should go over again.
+        steps: steps of the learner.
+        seconds: whole duration.
+        status: 'done', or 'cut' by the user.
+        asked: number of memories that can be asked and were slept on.
+        before, after: share of them that the agent answers without memory as it does awake, on views never replayed.
+        known: numbers of the memories that are answered so on every view, with what the memory itself says.
+        consolidated: memories that the next night should repeat.
     """
 
     steps: int
@@ -102,18 +104,18 @@ def sleep(
 ) -> Slept:
     """Replay `memory` into the weights of `agent`, which is changed in place; nothing is deleted.
 
-    A killed night goes on exactly where it was when it is called again with the same agent, memory and `context.out`.
+    After a kill, a call with the same agent, memory and `context.out` continues exactly.
 
     Args:
-        context: its `out` gets the journal and checkpoints; its seed and size decide the night.
+        context: its `out` is the folder of journal and checkpoints; its seed and size decide the night.
         earlier: stages whose lessons are rehearsed.
-        heads: which heads answer; by default those that were taught to answer from memory.
-        steps: of the learner; by default those of the size, or as many as take the configuration's minutes.
-        measure: how long it will take here, and the steps where the configuration names minutes; an exam does not.
-        cut: a night that was stopped ends where it is.
-        consolidated: what earlier nights have left.
+        heads: the heads that answer; by default those that were taught to answer from memory.
+        steps: steps of the learner; by default those of the size, or as many as fit the configuration's minutes.
+        measure: whether to measure the duration on this machine, for the forecast and for `minutes`; not in an exam.
+        cut: end a stopped night where it is.
+        consolidated: memories of earlier nights.
         rehearsed: batches of earlier stages' lessons that several nights of the same agent share (`Plan.kept`).
-        save: keeps what came of the night, before it counts as ended: a kill until then loses nothing.
+        save: stores the result before the night counts as ended, so that a kill loses nothing.
 
     Raises:
         StoreError: nothing in the memory can be asked.
@@ -147,7 +149,7 @@ def sleep(
 
 
 def _moments(context: Context, memories: int) -> int:
-    """Questions in a step over so many memories."""
+    """Questions in a step of a night over so many memories."""
     return min(MOMENTS[context.config.size], ASKED * memories)
 
 
@@ -161,7 +163,7 @@ def _measure(
     heads: Sequence[str],
     steps: int | None,
 ) -> None:
-    """Settle the plan on a copy of the agent and a few memories: measuring changes priorities as learning does."""
+    """Settle the plan with a copy of the agent and a few memories, because measuring changes priorities and weights."""
     awake = copy.deepcopy(agent)
     few = candidates(memory, MEASURED, agent.sense_order, (context.seed,))
     replay = Replay(awake, memory, few, heads, seed=context.seed, moments=_moments(context, len(few)))
@@ -171,18 +173,18 @@ def _measure(
 
 
 def _check_or_note(replay: Replay, begun: list[int] | None, agent: Agent, context: Context, journal: Journal) -> None:
-    """Note what a new night sleeps on; of one that was begun, check that it is all there still."""
+    """Note the memories of a new night; for a night in progress, check that they all still exist."""
     ids = replay.ids.tolist()
     if not begun:
         journal.write("sleep", ids=ids, heads=replay.heads, agent=agent.sha256(), seed=context.seed)
     elif begun != ids:
         raise CheckpointError(
-            f"Memories that '{context.out}' had begun to sleep on were forgotten; give another --out."
+            f"Some memories of the night in '{context.out}' were forgotten since it began; give another --out."
         )
 
 
 def _slept(taught: Taught, replay: Replay, before: float, right: np.ndarray, consolidated: Reservoir) -> Slept:
-    """What came of a night, from what is known after it, `right` bool [VIEWS, n]; brings `consolidated` up to date."""
+    """The result of a night, from what is known after it, `right` bool [VIEWS, n]; also updates `consolidated`."""
     ids = replay.ids.tolist()
     consolidated.offer(ids)
     learned = tuple(replay.ids[right.all(0) & replay.told].tolist())
@@ -192,7 +194,7 @@ def _slept(taught: Taught, replay: Replay, before: float, right: np.ndarray, con
 
 
 def _begun(journal: Journal, agent: Agent, heads: Sequence[str], context: Context) -> list[int] | None:
-    """The memories of a night that was begun in this folder and not ended; None when none was."""
+    """The memories of the night that was begun in this folder and has not ended; None if there is none."""
     begun = journal.last("sleep")
     if begun is None:
         return None
@@ -203,23 +205,23 @@ def _begun(journal: Journal, agent: Agent, heads: Sequence[str], context: Contex
     if changed:
         raise CheckpointError(
             f"'{context.out}' holds a night with another {' and '.join(changed)}; give another --out, or the same ones "
-            "to go on with it."
+            "to continue it."
         )
     return [int(number) for number in begun["ids"]]
 
 
 def has_ended(out: Path) -> CheckpointError:
-    """A sentence on a folder whose night is over."""
+    """The error for a folder whose night has ended."""
     return CheckpointError(f"The night in '{out}' has ended; give another --out for the next one.")
 
 
 def nothing_to_cut(out: Path) -> ConfigError:
-    """A sentence on a folder in which no night was stopped."""
+    """The error for `--cut` in a folder in which no night was stopped."""
     return ConfigError(f"--cut ends a night that was stopped, and there is none in '{out}'; leave --cut out.")
 
 
 def slept_in(journal: Journal, saved: Path) -> Slept | None:
-    """How the night of this journal went, whose agent is saved in `saved`; None when it has not ended."""
+    """The result of this journal's night, whose agent is saved in `saved`; None if it has not ended."""
     event, consolidated = journal.last("slept"), load_state(saved)
     if event is None or consolidated is None:
         return None
@@ -228,7 +230,7 @@ def slept_in(journal: Journal, saved: Path) -> Slept | None:
 
 
 def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson:
-    """The night as a lesson, of the size's steps unless told; over few memories of `FEW` times less."""
+    """The night as a lesson, with the size's steps unless `steps` is given; divided by `FEW` over few memories."""
 
     def learner(agent: Agent, context: Context) -> SleepLearner:
         return SleepLearner(agent, replay, seed=context.seed, learning_rate=LEARNING_RATE[context.config.size])
@@ -245,9 +247,9 @@ def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson
 
 
 def known(replay: Replay, agent: Agent) -> np.ndarray:
-    """Whether `agent` alone answers as the awake one did, on views that were never replayed: bool [VIEWS, n].
+    """Whether `agent` answers without memory as it did awake, on views that were never replayed: bool [VIEWS, n].
 
-    Heads count where the awake agent was sure; where none was, there is nothing to know.
+    Only heads of which the awake agent was sure count; if it was sure of none, the memory is not known.
     """
     rows = []
     for view in range(VIEWS):
@@ -263,12 +265,12 @@ def known(replay: Replay, agent: Agent) -> np.ndarray:
 
 
 def prune(memory: Memory, slept: Slept, journal: Journal, *, names: bool = False) -> list[int]:
-    """Delete the memories that the weights answer alone now; gives their numbers.
+    """Delete the memories that the weights know now; returns their numbers.
 
-    They are never found again. It is no forgetting on purpose: recordings they point into stay as they are.
+    This is not forgetting on purpose: recordings that these memories point into do not change.
 
     Args:
-        names: also examples of names, which are kept otherwise: they are what names are fitted on.
+        names: also delete examples of names, on which names are fitted; by default they are kept.
     """
     facts = memory.store.facts()
     of = dict(zip(facts.ids.tolist(), facts.names, strict=True))
@@ -280,18 +282,18 @@ def prune(memory: Memory, slept: Slept, journal: Journal, *, names: bool = False
 
 
 def save_state(folder: Path, consolidated: Reservoir) -> None:
-    """Keep with an agent what it has slept on."""
+    """Store with an agent the memories that it has slept on."""
     seal(folder, STATE, json.dumps(consolidated.state_dict()).encode())
 
 
 def carry_state(source: Path, folder: Path) -> None:
-    """What the agent in `source` has slept on, also for the one it became, in `folder`."""
+    """Copy what the agent in `source` has slept on to the agent that it became, in `folder`."""
     if (consolidated := load_state(source)) is not None:
         save_state(folder, consolidated)
 
 
 def load_state(folder: Path) -> Reservoir | None:
-    """What the agent saved in `folder` has slept on; None when it never slept.
+    """The memories that the agent in `folder` has slept on; None if it never slept.
 
     Raises:
         CheckpointError: the file is damaged.
@@ -303,6 +305,6 @@ def load_state(folder: Path) -> Reservoir | None:
         consolidated.load_state_dict(json.loads((folder / STATE).read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"'{folder / STATE}' is damaged ({error}); delete it, and all nights count anew."
+            f"'{folder / STATE}' is damaged ({error}); delete it, and earlier nights are not repeated."
         ) from error
     return consolidated

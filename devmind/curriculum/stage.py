@@ -1,4 +1,4 @@
-"""Stage, Skill, Lesson, Learner and Context: what a plugin gives, and the only way it reaches the outside."""
+"""Stage, Skill, Lesson and Learner, which a plugin provides, and Context, its only way to reach the outside."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from devmind.agent.agent import Agent
 
 Scalars = Mapping[str, "Tensor | float"]
-"""What a step reports, by name: it is drawn by `devmind watch` and the report."""
+"""The numbers that a step reports, by name; `devmind watch` and the report draw them."""
 ROWS_SHARE = 0.25
-"""Of a lesson's rows, in a rehearsal of it."""
+"""The share of a lesson's rows that its rehearsals have."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Context:
         out: folder of this run.
         data: folder of labelled recordings, or None.
         sessions: recorded sessions given with `--experience`.
-        make_world: `devmind.worlds.make(name, level, seeds)`, or what a live room puts in its place.
-        rows_share: of a batch's rows; below 1 where a lesson is only rehearsed.
+        make_world: `devmind.worlds.make(name, level, seeds)`, or its replacement in a live room.
+        rows_share: the share of a batch's rows; below 1 if a lesson is only rehearsed.
     """
 
     config: RunConfig
@@ -52,19 +52,19 @@ class Context:
     rows_share: float = 1.0
 
     def rows(self, n: int) -> int:
-        """How many rows a batch of `n` has here, at least one: fewer in a rehearsal than in the lesson itself."""
+        """The rows of a batch of `n` rows in this context, at least one; a rehearsal has fewer than the lesson."""
         return max(1, round(n * self.rows_share))
 
     def changed(self, lesson: str, rows: int, learning_rate: float) -> tuple[int, float]:
-        """Rows of a batch and learning rate of a lesson: as the configuration says of it, or as given."""
+        """Rows of a batch and learning rate of a lesson: those of the configuration, else those given."""
         said = self.config.lessons.get(lesson)
         return (said and said.batch) or rows, (said and said.learning_rate) or learning_rate
 
     def options(self, lesson: str, own: Mapping[str, Any]) -> dict[str, Any]:
-        """A lesson's options: its `own` values, replaced where the configuration says so (`Lesson.options`).
+        """A lesson's options: its `own` values, replaced by those of the configuration (`Lesson.options`).
 
         Raises:
-            ConfigError: a value is of another kind than the lesson's own, such as words for a number.
+            ConfigError: a value has another type than the lesson's own, such as text for a number.
         """
         said = self.config.lessons.get(lesson)
         found = dict(own)
@@ -74,28 +74,28 @@ class Context:
             kind = type(own[name])
             if type(value) is not kind and not (kind is float and type(value) is int):
                 raise ConfigError(
-                    f"lessons.{lesson}.options.{name} is {own[name]!r} unless told otherwise, and takes such a value; "
+                    f"lessons.{lesson}.options.{name} is {own[name]!r} by default, and takes a value of that type; "
                     f"got {value!r}."
                 )
             found[name] = kind(value)
         return found
 
     def episodes(self, n: int, level: str = "full") -> int:
-        """How many episodes an exam of `n` runs under this configuration, at least 8: a fifth of them in a glimpse."""
+        """The number of episodes of an exam of `n` in this configuration, at least 8; a glimpse has a fifth of them."""
         whole = max(8, round(n * self.config.exam.episodes_scale))
         return max(8, whole // 5) if level == "glimpse" else whole
 
 
 class Batches:
-    """An endless, exactly resumable stream: batch `update` is `make(update)` and nothing else decides it.
+    """An exactly resumable stream of batches: batch `update` is `make(update)` and depends on nothing else.
 
     Args:
         make: the batch of an update.
-        steps: of the whole lesson.
-        prefetch: a thread makes the next batch while the current one is learned. Only for a `make` that reads nothing
-            which learning changes: not the agent, and no global random numbers.
-        kept: where this lesson is rehearsed, so many batches are made, kept and come again in turn, as making them
-            costs more than learning from them; 0: every rehearsal is new. For a `make` as with `prefetch`.
+        steps: steps of the whole lesson.
+        prefetch: a thread makes the next batch while the agent learns from the current one. Only for a `make` that
+            reads nothing which learning changes: neither the agent nor global random numbers.
+        kept: number of batches that rehearsals of this lesson make once and reuse in turn, for batches that cost more
+            to make than to learn from; 0: every rehearsal is new. `make` must be as for `prefetch`.
     """
 
     def __init__(self, make: Callable[[int], Any], steps: int, prefetch: bool = False, kept: int = 0) -> None:
@@ -103,7 +103,7 @@ class Batches:
         self.kept, self._kept = kept, dict[int, Any]()
 
     def rehearsal(self, number: int, make: Callable[[int], Any] | None = None) -> Any:
-        """Batch `number` from behind the lesson's end: not met while it was taught, and as hard as its last ones."""
+        """Batch `number` after the lesson's end: new to the agent, and as hard as the lesson's last ones."""
         make = make or self.make
         if not self.kept:
             return make(self.steps + number)
@@ -125,43 +125,43 @@ class Batches:
                 maker.close()
 
     def own_steps(self, updates: int) -> int:
-        """How many of the first `updates` batches are the lesson's own: all, unless rehearsals stand among them."""
+        """How many of the first `updates` batches are the lesson's own: all, unless there are rehearsals among them."""
         return updates
 
     def __len__(self) -> int:
-        """Batches of the whole lesson: a known length also keeps Lightning from fetching one batch ahead."""
+        """Batches of the whole lesson; a known length also prevents Lightning from fetching one batch ahead."""
         return self.steps
 
     def state_dict(self) -> dict[str, int]:
-        """The position: how many batches were given."""
+        """The position: the number of batches given so far."""
         return {"update": self.update}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on behind the batches that were given."""
+        """Continue after the batches given so far."""
         self.update = int(state["update"])
 
 
 class Learner(ABC):
-    """What improves an agent by one batch after another: by gradient, by reward, in closed form, in a table.
+    """Improves an agent by one batch after another: by gradient, by reward, in closed form, or in a table.
 
-    The runner calls `begin`, then `update` for each batch, then `end`; it saves `state_dict` together with the agent's
+    The runner calls `begin`, then `update` for each batch, then `end`. It saves `state_dict` together with the agent's
     weights and buffers and the position. **Law**: an update is a function of (batch, step, agent, `state_dict`), so a
-    lesson that was killed goes on bit for bit. Before each update torch's global random numbers are seeded by seed and
-    position. `devmind.testing.check_learner` holds a learner to this.
+    killed lesson resumes bit for bit. Before each update the runner seeds torch's global random numbers by seed and
+    position. `devmind.testing.check_learner` checks this.
 
     Args:
-        agent: the one to improve, on its device.
+        agent: the agent to improve, on its device.
         seed: root of the learner's random numbers.
         trains: prefixes of names in the agent's `state_dict`, parameters and buffers: nothing else may change.
 
     Attributes:
-        steps: of the whole lesson, rehearsals not counted; set by the runner before the first.
-        again: whether this is a later round of a lesson that is taught in rounds, with others between them; set by
-            whoever teaches in rounds. A learner that prepares the agent in `begin` does so in the first round only, as
-            it would undo what was learned. A stage that is taught again because it failed is prepared anew: what its
-            lessons build on has moved.
-        mixes: whether `update` takes a `Rehearsed` batch too. A lesson whose learner does not says
-            `Lesson(rehearsal_every=0)`, or a run that has something to rehearse is refused.
+        steps: steps of the whole lesson, without rehearsals; set by the runner before the first one.
+        again: whether this is a later round of a lesson that is taught in rounds, with others between them; set by the
+            code that teaches in rounds. A learner that prepares the agent in `begin` must do so in the first round
+            only, because it would undo what was learned. If a failed stage is taught again, its learners prepare the
+            agent anew, because the parts that its lessons build on have changed.
+        mixes: whether `update` also takes a `Rehearsed` batch. If not, the lesson needs `Lesson(rehearsal_every=0)`, or
+            a run that has something to rehearse is refused.
     """
 
     mixes: ClassVar[bool] = False
@@ -175,50 +175,52 @@ class Learner(ABC):
         """Learn from one batch.
 
         Args:
-            batch: of the lesson; or a `Rehearsed` one where the learner `mixes`.
+            batch: a batch of the lesson, or a `Rehearsed` one if the learner `mixes`.
             step: number of the lesson's own step, from 0; learning rates are functions of `step / steps`. A rehearsal
                 has the number of the step before it.
         """
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """What besides the agent, the batch and the step the next update depends on.
+        """The state on which the next update depends besides the agent, the batch and the step.
 
-        Tensors, numbers, strings, None, lists, tuples and dicts of these: an optimizer's state, a replay buffer, sums.
+        It consists of tensors, numbers, strings, None, and lists, tuples and dicts of these: an optimizer's state, a
+        replay buffer, sums.
         """
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave, before the first update."""
+        """Restore the result of `state_dict`, before the first update."""
 
     @abstractmethod
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
-        """The loss that holds the agent to what this lesson taught it, with a gradient, and scalars to report.
+        """The loss that holds the agent to what this lesson taught, with a gradient, and scalars to report.
 
-        Asked by another lesson's learner, for batches of this lesson from behind its end. A learner that has no such
-        loss raises, and its lesson says why it is not rehearsed: `Lesson(unrehearsed=...)`.
+        Another lesson's learner calls it with batches of this lesson from after its end. A learner without such a loss
+        raises, and its lesson gives the reason: `Lesson(unrehearsed=...)`.
         """
 
     def remember(self) -> None:  # noqa: B027 - most learners note nothing
-        """Note what the agent does now, where `rehearse` needs it; called once, before a lesson that rehearses this.
+        """Store what the agent does now, if `rehearse` needs it; called once, before a lesson that rehearses this one.
 
-        What is noted belongs into `state_dict`. Nothing by default: batches made anew say enough.
+        The stored answers must be in `state_dict`. Nothing by default: new batches suffice.
         """
 
     def begin(self, step: int) -> None:
-        """Get ready to train, at the lesson's start (step 0; see `again`) or behind a stop: only what `trains` names
-        gets a gradient.
+        """Prepare for training at the lesson's start (step 0; see `again`) or after a stop.
+
+        Only the parameters that `trains` names get a gradient.
         """
         for name, parameter in self.agent.named_parameters():
             parameter.requires_grad_(name.startswith(self.trains))
 
     def end(self) -> None:
-        """Give every parameter its gradient back for the lessons to come."""
+        """Let every parameter have a gradient again, for later lessons."""
         self.agent.requires_grad_(True)
 
 
 class Rehearsed(NamedTuple):
-    """A batch of another lesson than the one that is taught, and the learner whose `rehearse` knows its loss."""
+    """A batch of another lesson than the current one, and the learner whose `rehearse` knows its loss."""
 
     learner: Learner
     batch: Any
@@ -231,28 +233,27 @@ class Lesson:
     Args:
         name: unique within the stage.
         make_learner: `(agent, context) -> Learner` that improves the agent.
-        make_batches: `(agent, context, steps) -> Batches`. Where `context.rows(n)` says how many rows a batch has,
-            later lessons rehearse this one in smaller batches, and can do so more often.
-        steps: its own by default, at the context's size; rehearsals are not counted.
+        make_batches: `(agent, context, steps) -> Batches`. If `context.rows(n)` decides the rows of a batch, later
+            lessons rehearse this one in smaller batches, and can do so more often.
+        steps: its steps by default, at the context's size, without rehearsals.
         minutes: how long those steps take at size nursery on two cores of 100 GFLOP/s each in float32, without
-            rehearsals. `stage describe` shows it; how often the lesson rehearses follows from it, and nothing else
-            does.
-        unrehearsed: why later stages do not rehearse this lesson, as a sentence; "" where they do. The report shows it.
-        compared: what was measured of it beside another way to teach the same, as sentences. The report shows it.
-        rehearses: lessons of its own stage, taught before it, that it mixes in too; one named twice comes twice as
-            often. These and the lessons of earlier stages take turns.
+            rehearsals. `stage describe` shows it, and it decides how often the lesson rehearses, but nothing else.
+        unrehearsed: why later stages do not rehearse this lesson, as a sentence; "" if they do. The report shows it.
+        compared: measurements against another way to teach the same, as sentences. The report shows them.
+        rehearses: earlier lessons of its own stage that it rehearses too; one named twice comes twice as often. These
+            and the lessons of earlier stages take turns.
         rehearsal_every: at most one in so many updates is a rehearsal. 0: none, for a lesson that trains nothing that
-            an earlier lesson uses: nothing can be lost then, and a rehearsal would have no gradient.
+            an earlier lesson uses: then nothing can be lost, and a rehearsal would have no gradient.
         undoes_earlier: whether it trains something that an earlier stage uses. If not, it rehearses lessons of its own
             stage only.
-        rehearsal_share: the largest share of the time that rehearsals may take; they become rarer where they would take
-            more. 1: as often as `rehearsal_every` says, however long they take.
-        rehearsal_cost: how long a rehearsal of this lesson by another takes, as a share of one of its own steps (with a
-            quarter of the rows 0.3 to 0.4, measured over a whole stage at size nursery).
-        skills: names of the skills it should improve (shown while it runs).
-        learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
-        options: names of further settings that a configuration may give it (`Context.options`); others are refused.
-        control: like `make_learner`, for a trunk that lets all tokens through and does not learn: `--ablate` teaches
+        rehearsal_share: largest share of the time for rehearsals; if they would take more, they come less often. 1: as
+            often as `rehearsal_every` says, however long they take.
+        rehearsal_cost: how long another lesson's rehearsal of this one takes, as a share of one of its own steps (with
+            a quarter of the rows 0.3 to 0.4, measured over a whole stage at size nursery).
+        skills: names of the skills that it should improve (shown while it runs).
+        learns_from: groups of files (speakers, sources) that it uses; they are listed in the agent's `trained_on`.
+        options: names of further settings that a configuration may set (`Context.options`); others are refused.
+        control: like `make_learner`, for a trunk that passes all tokens through and does not learn: `--ablate` teaches
             the twin by it. If no lesson of a stage has one, the twin has a fresh trunk and all lessons.
     """
 
@@ -280,14 +281,14 @@ class Skill:
 
     Args:
         name: unique within the stage.
-        examine: `(agent, context, level) -> measures`. Level 'full' is everything; 'retention' asks the agent as it is
-            in the same episodes, with no floors, rows or exhibits; 'glimpse' in a fifth of them.
-        gate: decides on the measures, or a function of the context that gives such a gate.
+        examine: `(agent, context, level) -> measures`. Level 'full' measures everything; 'retention' examines only the
+            agent on the same episodes, without floors, rows or exhibits; 'glimpse' does so on a fifth of them.
+        gate: the gate that decides on the measures, or a function of the context that gives it.
         about: one line for `stage describe` and the report.
         taught: `(context, n) -> int64 [about n]`, episodes that lessons show, named like those of its measures
             (`devmind.curriculum.episodes`). `check_stage` searches them for the exam's episodes, and requires this
             function unless all measures are exhaustive.
-        unretained: why later stages do not sit its exam again, as a sentence; "" where they do.
+        unretained: why later stages do not repeat its exam, as a sentence; "" if they do.
     """
 
     name: str
@@ -298,7 +299,7 @@ class Skill:
     unretained: str = ""
 
     def gate_in(self, context: Context) -> Gate:
-        """The gate; some are stricter when a run was given recordings."""
+        """The gate; some gates are stricter if the run has recordings."""
         return self.gate if isinstance(self.gate, Gate) else self.gate(context)
 
 
@@ -319,10 +320,10 @@ class Stage(Protocol):
 
 
 def check_lessons(stage: Stage, context: Context) -> None:
-    """Refuse a configuration that changes a lesson which the stage does not have, or what that lesson cannot be told.
+    """Refuse a configuration that names a lesson which the stage lacks, or an option which that lesson lacks.
 
     Raises:
-        ConfigError: it does; the nearest lesson or option is named.
+        ConfigError: it names one; the message names the nearest lesson or option.
     """
     known = {lesson.name: lesson for lesson in stage.lessons(context)}
     for name, said in context.config.lessons.items():

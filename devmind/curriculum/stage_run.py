@@ -1,4 +1,4 @@
-"""One stage in one folder: admit, teach, examine, promote or repeat, save, report; the journal knows how far it is."""
+"""One stage in one folder: admit, teach, examine, pass or repeat, save, report; the journal stores the position."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from devmind.report.page import render
 
 
 class StageRun:
-    """Begins, or goes on with, the run of `stage` in the folder `out`.
+    """Begins or continues the run of `stage` in the folder `out`.
 
     Args:
-        cut: the lesson that the run was stopped in ends where it is; the run goes on with the next.
-        threads: where neither the configuration nor a run that goes on says how many; None: one for each core.
+        cut: end the lesson in which the run was stopped, and continue with the next one.
+        threads: used if neither the configuration nor a run that continues says how many; None: one for each core.
 
     Attributes:
-        retains: exams of earlier stages say what the stage kept of them; nobody asks that of a twin.
+        retains: whether exams of earlier stages measure retention; False for a twin.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class StageRun:
         self.scores: dict[str, float] = {}
 
     def run(self) -> RunResult:
-        """All of it; safe to call again on a folder that holds a run of the same settings."""
+        """Do the whole run; safe to call again on a folder that holds a run of the same settings."""
         if done := finished_run(self.out, self._identity()):
             return done
         with locked(self.out):
             return self._run()
 
     def _run(self) -> RunResult:
-        # Asked again: the process that held the folder may have brought the run to its end meanwhile.
+        # Checked again: the process that held the folder may have finished the run meanwhile.
         if done := finished_run(self.out, self._identity()):
             return done
         start = self.journal.last("start")
@@ -97,13 +97,13 @@ class StageRun:
 
     @contextmanager
     def _noting_a_stop(self) -> Iterator[None]:
-        """A run that ends before its time says so in its journal: who watches it reads nothing else."""
+        """Write to the journal if the run ends early, because `devmind watch` reads nothing else."""
         try:
             yield
         except BaseException as error:
             asked = not isinstance(error, Exception) or isinstance(error, Interrupted)
             if self.journal.last("start"):
-                with suppress(CheckpointError):  # the disk that ended the run is full for this line too
+                with suppress(CheckpointError):  # the disk that ended the run may be too full for this line
                     self.journal.write("stopped", fault=None if asked else str(error) or type(error).__name__)
             raise
 
@@ -160,7 +160,7 @@ class StageRun:
         whole = not (saved and plan) or saved["update"] >= steps_in(saved["attempt"], plan["steps"][saved["lesson"]])
         if saved is None or whole or saved["lesson"] in self._done(names, saved):
             raise ConfigError(
-                f"--cut goes on with the lesson behind the one that was stopped, and in {self.out} none was stopped in "
+                f"--cut continues with the lesson after the stopped one, but in {self.out} no lesson was stopped in "
                 "its middle; give the same command without --cut."
             )
 
@@ -170,7 +170,7 @@ class StageRun:
     # -- teaching
 
     def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage]) -> tuple[Agent, Outcome]:
-        """All attempts: the agent of the one that is kept, and what it was found to be."""
+        """Make all attempts; returns the agent of the best one, and its outcome."""
         retained = earlier if self.retains else ()
         outcome, saved = Outcome(), self._position()
         for attempt in range(saved["attempt"] if saved else 0, self.config.attempts):
@@ -187,7 +187,7 @@ class StageRun:
 
         best = kept(agent, outcome, self.stage.name, self.out, self.context.device, examine)
         if best[1] is not outcome:
-            say(f"attempt {best[1].attempt + 1} reached more than the last one, and is kept")
+            say(f"attempt {best[1].attempt + 1} is better than the last one, so it is kept")
         return best
 
     def _teach(self, agent: Agent, earlier: Sequence[Stage], attempt: int, saved: dict[str, Any] | None) -> None:
@@ -215,7 +215,7 @@ class StageRun:
     def _settle(
         self, plan: Plan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]
     ) -> None:
-        """Steps, rehearsals and the forecast of their time, before the first step."""
+        """Settle steps and rehearsals, and print the forecast of their time, before the first step."""
 
         def gates(shorter: Sequence[Lesson]) -> Sequence[str]:
             return gates_of(self.stage, shorter, self.context)
@@ -223,9 +223,9 @@ class StageRun:
         plan.begin(left, saved, lambda: Agent.from_pretrained(self.out / "start"), earlier, gates)
 
     def _done(self, names: Sequence[str], saved: dict[str, Any] | None) -> set[str]:
-        """Lessons whose outcome the saved position holds: those before its own, and its own when it had ended.
+        """The lessons that the saved position contains: those before its own, and its own if that had ended.
 
-        The journal alone cannot say: its last lessons may have been taught into a checkpoint that was damaged since.
+        The journal alone is not enough: the checkpoint after its last lessons may have been damaged since.
         """
         if saved is None:
             return set()
@@ -237,7 +237,7 @@ class StageRun:
         return set(names[: names.index(saved["lesson"]) + ended])
 
     def _glimpse(self, lesson: Lesson, agent: Agent) -> None:
-        """A fifth of the exam after a lesson: shown in the bar, never judged."""
+        """Hold a fifth of the exam after a lesson; it is shown in the bar, but never judged."""
         shown: dict[str, float] = {}
         beside: dict[str, dict[str, Any]] = {}
         for skill in self.stage.skills:
@@ -252,8 +252,8 @@ class StageRun:
     # -- examining and ending
 
     def _examine(self, agent: Agent, earlier: Sequence[Stage], attempt: int) -> Outcome:
-        """The stage's own exams, and those of earlier stages where it has changed anything that they use; where it has
-        not, what is known of those holds.
+        """Hold the stage's own exams, and those of earlier stages if it has changed anything that they use; if not, the
+        earlier results hold.
         """
         when = f"attempt {attempt}"
         before, same = self._inherited(earlier), None
@@ -272,10 +272,10 @@ class StageRun:
         return Outcome(before, examined if same is None else [*before, *examined], same, attempt)
 
     def _before(self, found: list[Examined], earlier: Sequence[Stage], given: Agent) -> list[Examined]:
-        """The exams of earlier stages that retention is measured against, of the agent that was given to this run: as
-        the run that saved it held them (`found`), else held now.
+        """The exams of earlier stages with which retention compares, of the agent that was given to this run.
 
-        What the stage's own parts change by being there counts as the stage's doing, therefore.
+        They come from the run that saved that agent (`found`), else they are held now. So changes that the mere
+        presence of the stage's parts causes count as the stage's doing.
         """
         known = {(item.stage, item.skill.name) for item in found}
         left = [
@@ -286,9 +286,7 @@ class StageRun:
         return [*found, *run_exams(left, given, self.context, self.journal, "before")] if left else found
 
     def _inherited(self, earlier: Sequence[Stage]) -> list[Examined]:
-        """What the run that saved the given agent examined it in; nothing where that run was of other settings, data or
-        code.
-        """
+        """The exams of the given agent in the run that saved it; none if that run had other settings, data or code."""
         start = self.journal.last("start") or {}
         folder = Path(start["agent"]) if start.get("agent") else None
         run = next((path for path in folder.parents if (path / "journal.jsonl").is_file()), None) if folder else None
@@ -331,13 +329,13 @@ class StageRun:
         )
 
     def _ends_in(self, agent: Agent, passed: bool) -> Path:
-        """Where the agent is saved: as a milestone, from which other runs go on, when it has passed."""
+        """Where the agent is saved: if it has passed, as a milestone, from which other runs continue."""
         if not passed:
             return self.out / "agent"
         return self.out / "milestones" / f"{len(agent.config.stages):02d}-{self.stage.name}"
 
     def _compared(self, agent: Agent, examined: Sequence[Examined]) -> dict[str, Any]:
-        """The twin's scores, and by how much the agent is better than it on the same episodes."""
+        """The twin's scores, and how much the agent is better on the same episodes."""
         controlled = any(lesson.control for lesson in self.stage.lessons(self.context))
         begun = self.out / "twin" / "newborn"
         if controlled:
@@ -360,7 +358,7 @@ class StageRun:
         return told | {"differences": differences(mine, theirs, self.config.exam.bootstrap)}
 
     def _beside_twin(self, examined: Sequence[Examined], twin: dict[str, Any]) -> list[Examined]:
-        """What was examined, decided again by gates that read the twin; whether lessons were repeated was not."""
+        """The exams, decided again by gates that read the twin; whether to repeat the stage was decided without it."""
         above = {name: bool(found["significant"]) for name, found in twin["differences"].items()}
         return [
             decide(self.stage, item.skill, item.measures, self.context, above_twin=above)
@@ -370,8 +368,8 @@ class StageRun:
         ]
 
     def _twin(self, stage: Stage, begins: Path) -> RunResult:
-        """The twin, raised once in a folder of its own with the run's steps and rehearsals; of cut lessons as many as
-        were made.
+        """The twin, raised once in its own folder with the run's steps and rehearsals; of cut lessons with the steps
+        that were made.
         """
         taught = {lesson.name for lesson in stage.lessons(self.context)}
         lessons = {name: said for name, said in self.config.lessons.items() if name in taught}

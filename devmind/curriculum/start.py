@@ -1,4 +1,4 @@
-"""How a stage's run begins: which stage, agent and context."""
+"""The start of a stage's run: its stage, agent and context."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from devmind.errors import ConfigError
 from devmind.raised import SIZE, most_raised
 
 TEXT = "text"
-"""The sense that is pages."""
+"""The sense of pages of text."""
 EAR = "listen"
-"""The sense that is an ear for speech."""
+"""The sense of an ear for speech."""
 HEARS_BY = {"encoder": "gru", "features": "logmel"}
-"""How an agent hears that has such an ear and does not say."""
+"""Settings of an agent that has such an ear but does not name them."""
 BEGINS_BY = {"encoder": "conv", "features": "logmel2d"}
-"""How one that is given such an ear begins, where nothing else is set: convolutions learn words in fewer steps, and
-over bands too they are less mistaken about voices never met."""
+"""Default settings of a new ear. Convolutions learn words in fewer steps, and over bands too they err less on new
+voices.
+"""
 
 
 def load_stage(name: str) -> Stage:
@@ -40,7 +41,7 @@ def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tupl
     """The context of a run on simulated worlds.
 
     Raises:
-        ConfigError: the data folder or a session is not there.
+        ConfigError: the data folder or a session does not exist.
     """
     if data is not None and not Path(data).is_dir():
         raise ConfigError(f"--data expects a folder of recordings; '{data}' is no folder.")
@@ -52,10 +53,10 @@ def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tupl
 
 
 def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Path) -> tuple[Agent, Path | None, bool]:
-    """The agent a stage goes on from, its folder, and whether that agent had failed its last gate.
+    """The agent that a stage begins with, its folder, and whether that agent had failed its last gate.
 
-    It is the given one, else the newest milestone under `runs` that has passed what the stage requires, else one that
-    comes with devmind and has been through that, else one that was taught nothing.
+    It is the given agent, else the newest milestone under `runs` that has passed what the stage requires, else a
+    packaged agent that has been through that, else an untaught agent.
 
     Raises:
         ConfigError: a required stage is missing, or the configuration wants a trunk that the agent does not have.
@@ -64,7 +65,7 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
     if folder is None and stage.requires and config.size == SIZE:
         folder = most_raised(stage.requires, without=stage.name)
         if folder is not None:
-            say(f"nothing below {runs} has been through {', '.join(stage.requires)}: going on from '{folder.name}', "
+            say(f"nothing below {runs} has been through {', '.join(stage.requires)}: beginning with '{folder.name}', "
                 "which comes with devmind")  # fmt: skip
     if folder is None:
         born = AgentConfig(
@@ -84,13 +85,13 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
 
 
 def give_reading(stage: Stage, agent: Agent, context: Context) -> None:
-    """Add the encoder of pages by the tokenizer of the configuration, where it is `stage` that brings pages of text.
+    """Add the encoder of pages with the configuration's tokenizer, if it is `stage` that brings pages of text.
 
-    A vocabulary is made of what the stage says that its lessons read, `stage.taught_text(context)`: nothing that an
-    exam holds out has a part in it.
+    A vocabulary is made from the text of the stage's lessons, `stage.taught_text(context)`, which contains nothing that
+    an exam holds out.
 
     Raises:
-        ConfigError: the agent reads otherwise, or the tokenizer cannot be had.
+        ConfigError: the agent has another tokenizer, or the tokenizer is not available.
     """
     wanted = context.config.text.tokenizer
     if wanted is None:
@@ -100,8 +101,8 @@ def give_reading(stage: Stage, agent: Agent, context: Context) -> None:
         reads = OWN if has.get("plain") else has.get("tokenizer", "bytes")
         if wanted != reads and not (reads == "bpe" and _vocabulary_of(wanted) == has["vocabulary"]):
             raise ConfigError(
-                f"text.tokenizer={wanted} cannot be had: the agent reads by '{reads}', and what it learned is of that. "
-                "Leave the setting out, or go on from an agent that has not learned to read."
+                f"text.tokenizer={wanted} cannot be used: the agent has learned to read by '{reads}'. "
+                "Leave the setting out, or begin with an agent that has not learned to read."
             )
         return
     if TEXT not in admitted(stage, agent).encoders:
@@ -110,8 +111,8 @@ def give_reading(stage: Stage, agent: Agent, context: Context) -> None:
         read = getattr(stage, "taught_text", None)
         if read is None:
             raise ConfigError(
-                f"text.tokenizer=bpe makes a vocabulary of what lessons read, and stage '{stage.name}' does not say "
-                "what that is; give a file tokenizer.json."
+                f"text.tokenizer=bpe makes a vocabulary from the text of the lessons, but stage '{stage.name}' has no "
+                "`taught_text` that gives this text; give a file tokenizer.json."
             )
         vocabulary = make_vocabulary(read(context), context.config.text.pieces)
         options = {"tokenizer": "bpe", "limit": PAGE_TOKENS, **options_of(vocabulary)}
@@ -121,8 +122,8 @@ def give_reading(stage: Stage, agent: Agent, context: Context) -> None:
     encoder = agent.encoder(TEXT)
     if isinstance(encoder, TextEncoder) and encoder.begin is None:
         raise ConfigError(
-            f"The vocabulary of text.tokenizer={wanted} has no token with which a page begins, such as <s>, so nothing "
-            "could be written at its beginning; give another one."
+            f"The vocabulary of text.tokenizer={wanted} has no token that begins a page, such as <s>, so the agent "
+            "could not write the first token of a page; give another one."
         )
 
 
@@ -131,11 +132,11 @@ def _vocabulary_of(tokenizer: str) -> str | None:
 
 
 def give_hearing(agent: Agent, config: RunConfig) -> None:
-    """Note in the agent how an ear for speech is to be built, for the stage that brings one; heads that write words can
-    be added to one that has an ear already.
+    """Store the settings of an ear for speech in the agent, for the stage that adds one; an agent that has an ear can
+    still get heads that write words.
 
     Raises:
-        ConfigError: the agent has an ear of another kind, and what it learned is of that.
+        ConfigError: the agent has already learned with an ear of another kind.
     """
     wanted = config.hearing.model_dump(exclude_none=True)
     if EAR not in agent.encoders:
@@ -145,17 +146,17 @@ def give_hearing(agent: Agent, config: RunConfig) -> None:
     for setting, value in wanted.items():
         if setting in HEARS_BY and value != has[setting]:
             raise ConfigError(
-                f"hearing.{setting}={value} cannot be had: the agent hears by '{has[setting]}', and what it learned is "
-                "of that. Leave the setting out, or go on from an agent that has no ear for speech yet."
+                f"hearing.{setting}={value} cannot be used: the agent has learned to hear by '{has[setting]}'. "
+                "Leave the setting out, or begin with an agent that has no ear for speech yet."
             )
     agent.config.hearing = {**agent.config.hearing, **wanted}
 
 
 def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:
-    """The names of what the stage adds and the agent lacks, layers of the trunk too; "" where it lacks nothing.
+    """The names of parts and trunk layers that the stage adds and the agent lacks; "" if it lacks none.
 
     Args:
-        for_exam: of that what an exam needs: no critic, and none of the parts that the stage calls `optional`.
+        for_exam: only those that an exam needs: no critic, and no part that the stage calls `optional`.
     """
     whole = admitted(stage, agent)
     heads, encoders = set(whole.heads), set(whole.encoders)
@@ -167,7 +168,7 @@ def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:
 
 
 def admitted(stage: Stage, agent: Agent) -> Agent:
-    """A copy of the agent with all that the stage adds."""
+    """A copy of the agent with all parts that the stage adds."""
     copied = copy.deepcopy(agent)
     stage.admit(copied)
     return copied
@@ -177,23 +178,23 @@ def gate_passed(folder: Path) -> bool:
     """Whether the agent of a milestone had passed the gate of its last stage.
 
     Raises:
-        CheckpointError: its results are not what was written with it.
+        CheckpointError: its results were damaged or edited.
     """
     verdict = (read_results(folder) or {}).get("verdict")
     return isinstance(verdict, dict) and verdict.get("passed") is True
 
 
 def apply_trunk(config: RunConfig, agent: Agent, folder: Path) -> None:
-    """Give a saved agent the trunk's settings of a run: its window can change, what it was made of cannot.
+    """Apply a run's trunk settings to a saved agent: its window can change, its decoder cannot.
 
     Raises:
-        ConfigError: another decoder is asked for than the agent has.
+        ConfigError: the configuration asks for another decoder than the agent has.
     """
     if config.trunk.window:
         agent.set_window(config.trunk.window)
     wanted, has = config.trunk.pretrained, agent.config.trunk_source
     if wanted is not None and wanted != has:
         raise ConfigError(
-            f"trunk.pretrained={wanted} cannot be had: the agent in {folder} was made with {has}. Leave the setting "
+            f"trunk.pretrained={wanted} cannot be used: the agent in {folder} was made with {has}. Leave the setting "
             "out, or raise a newborn with it (a first stage without --agent)."
         )

@@ -1,4 +1,4 @@
-"""One lesson of a plan, from its beginning to its line in the journal: a stage's run and a night of sleep share it."""
+"""Teaches one lesson of a plan and notes it in the journal; used by a stage's run and by a night of sleep."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def teach_planned(
     scores: Mapping[str, float] | None = None,
     cut: bool = False,
 ) -> Taught:
-    """Teach a lesson as the plan says, and note how it went.
+    """Teach a lesson as planned, and note its result.
 
     Args:
-        earlier: stages that are rehearsed, with the lessons of the plan that the lesson names.
+        earlier: stages that are rehearsed, besides the lessons of the plan that the lesson names.
         resume, scores, cut: see `teach`.
 
     Raises:

@@ -33,11 +33,11 @@ from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
 from devmind.seeding import derive_seed
 
 TELL_EVERY_S = 1.0
-"""How often progress is written to the journal and shown."""
+"""Seconds between two writes of progress to the journal and the bar."""
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
-    """The run was asked to stop and has saved its position; `signal_number` says how it was asked."""
+    """The run was asked to stop, by the signal `signal_number`, and has saved its position."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal.Signals(signal_number).name)
@@ -46,13 +46,14 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
 
 @dataclass
 class Taught:
-    """How a lesson went.
+    """The result of a lesson.
 
     Attributes:
-        steps: of its own, that were made; rehearsals: that stood among them.
-        status: 'done', or 'cut' when the user ended it.
-        share: of the time, by what it was spent in.
-        rehearsal_share: of the time, waiting for their batches included.
+        steps: own steps that were made.
+        rehearsals: rehearsals among them.
+        status: 'done', or 'cut' if the user ended it.
+        share: shares of the time, by part.
+        rehearsal_share: the share of the time that rehearsals took, including the wait for their batches.
         trained: how many numbers of each part of the agent the learner may change.
     """
 
@@ -66,11 +67,10 @@ class Taught:
 
 
 class LessonModule(LightningModule):
-    """A Learner as the Trainer wants it.
+    """A Learner as a module for the Trainer.
 
     Attributes:
-        updates: batches learned from since the lesson began, rehearsals included; the learner's step counts the
-            lesson's own only.
+        updates: batches since the lesson began, rehearsals included; the learner's step counts only the lesson's own.
     """
 
     def __init__(
@@ -78,18 +78,20 @@ class LessonModule(LightningModule):
     ) -> None:
         super().__init__()
         self.automatic_optimization = False
-        # As a part of this module the agent is moved to the device and set to train.
+        # As a part of this module, the agent moves to the device and to training mode.
         self.learner, self.agent = learner, learner.agent
         self.batches, self.updates, self._state = batches, updates, state
 
     @property
     def steps(self) -> int:
-        """The lesson's own steps that were made."""
+        """The number of the lesson's own steps so far."""
         return self.batches.own_steps(self.updates)
 
     def on_fit_start(self) -> None:
-        """The agent is on its device now. It has to learn in training mode: a loaded agent is in eval mode, and
-        Lightning would leave it so; then nothing would be dropped out, and no recurrent layer could learn on a GPU.
+        """Put the agent, which is on its device now, into training mode.
+
+        A loaded agent is in eval mode, and Lightning would leave it there. Then dropout would do nothing, and no
+        recurrent layer could learn on a GPU.
         """
         self._came_training = self.agent.training
         self.agent.train()
@@ -98,32 +100,32 @@ class LessonModule(LightningModule):
             self.learner.load_state_dict(self._state)
 
     def on_fit_end(self) -> None:
-        """The lesson is over, or stopped; the agent goes back to the mode that it came in."""
+        """The lesson has ended or was stopped: the agent returns to its earlier mode."""
         self.learner.end()
         self.agent.train(self._came_training)
 
     def configure_optimizers(self) -> None:
-        """None for Lightning to step: a learner keeps its own optimizer, if it has one."""
+        """No optimizer for Lightning: a learner keeps its own, if it has one."""
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        """Every update has its own named random numbers."""
-        # The class's name is part of the seed: a learner that is renamed draws other numbers.
+        """Seed the random numbers of this update."""
+        # The class's name is part of the seed, so a renamed learner draws other numbers.
         name = type(self.learner).__name__
         path = ("rehearsal", self.updates) if isinstance(batch, Rehearsed) else (self.steps,)
         torch.manual_seed(derive_seed(self.learner.seed, name, *path))
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
-        """One update, and its scalars to the journal and the loggers."""
-        # A rehearsal belongs to the step before it.
+        """Make one update, and log its scalars."""
+        # A rehearsal has the number of the step before it.
         step = self.steps - isinstance(batch, Rehearsed)
         self.log_dict(dict(self.learner.update(batch, step)), on_step=True, on_epoch=False, batch_size=1)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Count it."""
+        """Count the update."""
         self.updates += 1
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        """Move tensors (nested in dicts) to the device; what is no tensor stays."""
+        """Move tensors (nested in dicts) to the device; other values stay."""
         if isinstance(batch, Tensor):
             return batch.to(device)
         if isinstance(batch, Mapping):
@@ -134,7 +136,7 @@ class LessonModule(LightningModule):
 
 
 class Stoppable(Callback):
-    """A fit that SIGTERM or Ctrl-C stops after the step that it is at; `stopped_by` is the signal's number then."""
+    """Lets SIGTERM or Ctrl-C stop a fit after its current step; then `stopped_by` is the signal's number."""
 
     def __init__(self) -> None:
         self.stopped_by: int | None = None
@@ -145,7 +147,7 @@ class Stoppable(Callback):
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
                 self._handlers[number] = signal.signal(number, self._stop)
-            except ValueError:  # not the main thread: whoever runs us there handles signals
+            except ValueError:  # not the main thread: its owner handles signals
                 break
 
     def _stop(self, number: int, frame: Any) -> None:
@@ -164,7 +166,7 @@ class Stoppable(Callback):
 
 
 class LessonRun(Stoppable):
-    """Watches one fit: checkpoints by the clock, and progress. No clock ends it."""
+    """Watches one fit: shows progress and saves checkpoints by the clock. No clock ends the fit."""
 
     def __init__(
         self,
@@ -198,7 +200,7 @@ class LessonRun(Stoppable):
         return self.seconds_before + time.monotonic() - self.since
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Tell and save. Callbacks run before the module's own hook, which counts the update: it is added here."""
+        """Show progress and save. Callbacks run before the module's hook, which counts the update, so add it here."""
         updates, now = self.module.updates + 1, time.monotonic()
         self._count_time(batch)
         done, ends = self.module.batches.own_steps(updates), updates == len(self.module.batches)
@@ -221,12 +223,12 @@ class LessonRun(Stoppable):
         self._ended_s = time.perf_counter()
 
     def _count_time(self, batch: Any) -> None:
-        """What the update took since the one before it ended, its batch included, when it is a rehearsal."""
+        """If the update is a rehearsal, count the time since the last update ended, its batch included."""
         if isinstance(batch, Rehearsed):
             self.rehearsal_s += time.perf_counter() - self._ended_s
 
     def save(self, updates: int, done: int) -> None:
-        """A bundle with all that the next step depends on."""
+        """Save a bundle with everything that the next step depends on."""
         name = f"{self.attempt}-{self.lesson.name}-{updates:08d}"
         learner = self.module.learner
         state = {
@@ -248,7 +250,7 @@ class LessonRun(Stoppable):
 
 
 def position(folder: Path) -> dict[str, Any] | None:
-    """The newest checkpoint that verifies, loaded, or None when there is none."""
+    """The newest checkpoint that verifies, loaded; None if there is none."""
     newest = bundle.newest(folder)
     return bundle.load(newest) if newest else None
 
@@ -267,13 +269,13 @@ def teach(
     scores: Mapping[str, float] | None = None,
     cut: bool = False,
 ) -> Taught:
-    """Run one lesson to its end, however long it takes, or to a request to stop.
+    """Run one lesson to its end, however long it takes, or until a request to stop.
 
     Args:
-        steps: of its own.
+        steps: own steps of the lesson.
         every: one of so many updates is one of `rehearsal`; by default as often as the lesson says.
-        resume: the position in this lesson to go on from.
-        cut: the lesson ends where `resume` is, without another step.
+        resume: the position in this lesson to continue from.
+        cut: end the lesson at `resume`, without another step.
 
     Raises:
         Interrupted: asked to stop; the position is saved.
@@ -312,7 +314,7 @@ def teach(
 def _gone_on_with(
     resume: Mapping[str, Any], learner: Learner, batches: Batches, rehearsal: Sequence[Rehearsal], watch: Stopwatch
 ) -> tuple[LessonModule, dict[str, float]]:
-    """The lesson at the position `resume`, and the seconds that were spent until there."""
+    """Restore the lesson's position `resume`; returns the seconds spent so far."""
     learner.agent.load_state_dict(resume["agent"])
     module = LessonModule(learner, batches, int(resume["updates"]), resume["learner"])
     batches.load_state_dict({"update": module.updates})
@@ -323,7 +325,7 @@ def _gone_on_with(
 
 
 def trained_by(learner: Learner) -> dict[str, int]:
-    """How many numbers a learner may change, by part of the agent ("trunk", "heads.choose"), buffers included."""
+    """How many numbers a learner may change, buffers included, by part of the agent ("trunk", "heads.choose")."""
     parts: dict[str, int] = {}
     for name, value in learner.agent.state_dict().items():
         if name.startswith(learner.trains):
@@ -346,7 +348,7 @@ def fit(
     updates: int,
     loggers: list[Logger],
 ) -> None:
-    """`updates` batches of `data`, learned from by a Trainer of its own."""
+    """Learn from `updates` batches of `data` with a new Trainer."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     device = pick_device(context.device)
     with warnings.catch_warnings():
@@ -368,7 +370,7 @@ def fit(
             trainer.fit(module, train_dataloaders=data)
         finally:
             data.close()
-    place(module.agent, device)  # Lightning brings its module back to the CPU
+    place(module.agent, device)  # Lightning moves its module back to the CPU
 
 
 def _loggers(context: Context, lesson: str) -> list[Logger]:

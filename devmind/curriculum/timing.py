@@ -1,4 +1,4 @@
-"""Where learning time goes: waiting for batches, and the forward passes of encoders, trunk and heads; and memory."""
+"""Measures learning time, as waiting for batches and forward passes of encoders, trunk and heads; and peak memory."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 PARTS = ("data", "encoders", "trunk", "heads")
 REST = "backward and the rest"
-"""The backward pass, the optimizer, and what has no name here: losses, the worlds of rollouts, checkpoints."""
+"""The backward pass, the optimizer, and all that has no other name: losses, the worlds of rollouts, checkpoints."""
 
 
 class Stopwatch:
-    """Wall seconds by part. Parts nest, and the outermost counts: a head that asks a head is one, a batch that an agent
-    acts for is data.
+    """Wall seconds by part. Of nested parts the outermost counts: a head that calls a head is one part, and a batch for
+    which an agent acts is data.
 
-    On an accelerator operations are only begun in a forward pass; the seconds are the host's then, and what the device
-    still has to do is waited for in the rest.
+    On an accelerator a forward pass only launches operations. Then the seconds are the host's, and the wait for the
+    device counts as the rest.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Stopwatch:
         """Count the agent's forward passes within the block, wherever they are called from."""
         parts: dict[str, Iterable[nn.Module]] = {
             "encoders": agent.encoders.values(),
-            "trunk": (agent.trunk, agent.trunk.decoder),  # stepping goes round the trunk's own `forward`
+            "trunk": (agent.trunk, agent.trunk.decoder),  # stepping does not call the trunk's own `forward`
             "heads": agent.heads.values(),
         }
         handles = []
@@ -99,7 +99,7 @@ class TimedBatches:
             yield batch
 
     def close(self) -> None:
-        """No more batches: what makes them ahead may go, even where Lightning still holds on to this."""
+        """End prefetching, even if Lightning still holds this object."""
         if self._stream is not None:
             self._stream.close()
 
@@ -108,15 +108,15 @@ class TimedBatches:
 
 
 def shares(seconds: Mapping[str, float], whole_s: float) -> dict[str, float]:
-    """Each part's share of `whole_s`, to four decimals; what is left to 1 is the rest."""
+    """Each part's share of `whole_s`, to four decimals; the remainder to 1 is the rest."""
     return {part: round(spent / max(whole_s, 1e-9), 4) for part, spent in seconds.items()}
 
 
 def with_rest(share: Mapping[str, float]) -> dict[str, float]:
-    """The shares and the rest; together 1."""
+    """The shares and the rest, which sum to 1."""
     return {**share, REST: max(0.0, round(1 - sum(share.values()), 4))}
 
 
 def peak_memory_mb() -> float:
-    """The most that this process has held in RAM so far."""
+    """The peak RAM of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)

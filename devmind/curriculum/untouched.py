@@ -1,11 +1,13 @@
-"""Whether a stage has left everything that was there before as it was: then nothing that was learned can be lost.
+"""Checks whether a stage left everything that was there before unchanged; then nothing learned can be lost.
 
 A stage that trains only its own parts and layers changes nothing that earlier stages use. Their exams would show that
-episode by episode, at the price of the stage's lessons; equal tensors show it for every episode there is. Compared are
-the agent that was handed to the stage and the one that it made. Every tensor that was there is equal to the bit, and so
-are the settings that all parts share; what is new is the stage's own; no head of the stage answers, without being
-named, for an effector that was there; and every earlier lesson that can be rehearsed gives the same losses to the bit,
-so that nothing the stage added stands in the way of what was there.
+for some episodes, and could take as long as the stage's lessons; equal tensors show it for every episode. The check
+compares the agent that the stage was given with the agent that it made:
+
+- every earlier tensor, and every setting that all parts share, is equal to the bit;
+- every new part belongs to the stage;
+- no head of the stage answers for an earlier effector without being named;
+- every earlier lesson that can be rehearsed gives the same losses, to the bit, so no addition disturbs earlier parts.
 """
 
 from __future__ import annotations
@@ -23,26 +25,27 @@ from devmind.learners.gradient import grown_layers, owned_parts
 from devmind.seeding import derive_seed
 
 SETTINGS = ("window", "window_tokens", "slots", "slots_every", "tracker")
-"""Of an agent's config, what every part's answers hang on."""
+"""The settings of an agent's config on which every part's answers depend."""
 BATCHES = 3
-"""Of each lesson: those whose batches take turns have further parts in the next ones."""
+"""Batches of each lesson: in lessons whose parts take turns, further parts come in the next batches."""
 
 
 @dataclass(frozen=True)
 class Untouched:
-    """What was found equal: tensors that were there, and earlier lessons by their losses."""
+    """What was found equal: earlier tensors, and earlier lessons by their losses."""
 
     tensors: int
     lessons: int
 
     def plain(self) -> dict[str, Any]:
-        """As results.json has it."""
+        """The entry of results.json."""
         return asdict(self)
 
 
 def untouched(given: Agent, agent: Agent, stage: Stage, earlier: Sequence[Stage], context: Context) -> Untouched | None:
-    """What of `agent` is as it was in `given`, the agent that was handed to `stage`; None: something differs, or a loss
-    does not come out the same when it is asked twice.
+    """What is equal in `agent` and in `given`, the agent that `stage` was given.
+
+    None if something differs, or if a loss differs when it is computed twice.
     """
     tensors = _equal_tensors(given, agent, stage.name)
     if not tensors or _answers_too(agent, stage.name):
@@ -54,9 +57,9 @@ def untouched(given: Agent, agent: Agent, stage: Stage, earlier: Sequence[Stage]
 
 
 def _equal_tensors(given: Agent, agent: Agent, stage: str) -> int:
-    """How many tensors there were, where all of them are equal and what is new is the stage's own; else 0.
+    """The number of earlier tensors, if all of them are equal and every new one is the stage's; else 0.
 
-    Of an agent that has been through the stage before, its parts were there too: a later stage may read them.
+    If the agent has been through the stage before, the stage's parts count as earlier: a later stage may read them.
     """
     own = (*grown_layers(agent, {stage}), *owned_parts(agent, stage))
     before, after = given.state_dict(), agent.state_dict()
@@ -66,16 +69,16 @@ def _equal_tensors(given: Agent, agent: Agent, stage: str) -> int:
 
 
 def _answers_too(agent: Agent, stage: str) -> bool:
-    """Whether a head of the stage is asked, without being named, for an effector that an earlier head answers for."""
+    """Whether a head of the stage answers, without being named, for an effector that has an earlier head."""
     of = {entry["name"]: entry["stage"] for entry in agent.config.heads}
     asked = [{of[name] == stage for name in agent.heads_of(effector)} for effector in agent.effectors]
     return any(len(mine) > 1 for mine in asked)
 
 
 def _same(lesson: Lesson, given: Agent, agent: Agent, context: Context) -> bool:
-    """Whether both agents have the same losses of a lesson's first batches behind its end, as rehearsals have them.
+    """Whether both agents have the same losses on the first batches after a lesson's end, as in rehearsals.
 
-    What the lesson's learner notes of an agent is noted of `given`, and held against both.
+    What the lesson's learner stores of an agent comes from `given`, for both.
     """
     fewer = replace(context, rows_share=ROWS_SHARE)
     learners = [lesson.make_learner(one, fewer) for one in (given, agent)]
@@ -87,7 +90,7 @@ def _same(lesson: Lesson, given: Agent, agent: Agent, context: Context) -> bool:
 
 
 def _losses(lesson: Lesson, learner: Learner, context: Context) -> torch.Tensor:
-    """Of BATCHES batches [B], on the CPU."""
+    """The losses of BATCHES batches [B], on the CPU."""
     agent, found = learner.agent, []
     batches, training = lesson.make_batches(agent, context, lesson.steps), agent.training
     agent.eval()

@@ -1,4 +1,4 @@
-"""Public data sets: where each comes from, and how it gets into the folder that `--data` reads.
+"""Public data sets: the source of each, and its download into the folder that `--data` reads.
 
 for item in CATALOGUE:
     print(item.name, item.licence)

@@ -1,4 +1,4 @@
-"""From a set's own files to the layout of a data folder: `speech/`, `images/`, `sounds/`, `video/`, `text/`."""
+"""Converts a set's own files to the layout of a data folder: `speech/`, `images/`, `sounds/`, `video/`, `text/`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Contents = Iterator[tuple[str, bytes]]
 
 
 def into(folder: str) -> Callable[[Files], Contents]:
-    """An arrangement that puts every file as it is into one folder."""
+    """An arrangement that puts every file unchanged into one folder."""
 
     def arrange(files: Files) -> Contents:
         for name, path in files.items():
@@ -62,7 +62,7 @@ def mnist(files: Files) -> Contents:
 
 
 def _members(archive: Path) -> Contents:
-    """Files of a packed repository, without the folder that holds them all; never unpacked by their own paths."""
+    """The files of a packed repository, without its top folder; they are never unpacked to their own paths."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:

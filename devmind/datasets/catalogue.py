@@ -1,7 +1,7 @@
 """The catalogue: each set with its own public source, pinned to a commit, its licence, size and checksums.
 
-Every byte is covered: a file that its source stores carries a sha256; an archive that the source packs anew for every
-request (so that its own checksum may change) is covered by `contents_sha256` over what is taken out of it.
+Checksums cover every byte. A file that its source stores has a sha256. An archive that the source packs anew for every
+request may change its own checksum, so `contents_sha256` covers what is taken from it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from devmind.datasets import arrange
 from devmind.errors import DevmindError, nearest
 
 Contents = Iterator[tuple[str, bytes]]
-"""Path in the data folder, and what belongs there."""
+"""Paths in the data folder, and their contents."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Remote:
 
     Args:
         name: its name among the set's downloads.
-        url: where it lies.
-        size: bytes; about, where `sha256` is None.
-        sha256: its checksum, None for an archive that is packed at request.
+        url: its address.
+        size: bytes; approximate if `sha256` is None.
+        sha256: its checksum; None for an archive that is packed for each request.
     """
 
     name: str
@@ -41,11 +41,11 @@ class DataSet:
     Args:
         name: as typed.
         about: one line.
-        licence: of the data.
+        licence: licence of the data.
         home: the page of its source.
-        files: what is downloaded.
+        files: files to download.
         arrange: downloaded files by name -> contents in the layout of a data folder.
-        contents_sha256: digest of all contents (`devmind.datasets.fetch.digest`), or None where the files' own do.
+        contents_sha256: digest of all contents (`devmind.datasets.fetch.digest`); None if the files have checksums.
     """
 
     name: str
@@ -63,7 +63,7 @@ class DataSet:
 
 
 def find(name: str) -> DataSet:
-    """The set `name`; DevmindError names the nearest when there is none."""
+    """The set `name`; if there is none, DevmindError names the nearest."""
     known = {item.name: item for item in CATALOGUE}
     if name not in known:
         raise DevmindError(f"There is no data set '{name}'{nearest(name, known)}")

@@ -1,4 +1,4 @@
-"""One file over HTTP: resumed where it was cut, checked before it gets its name."""
+"""Downloads one file over HTTP; resumes a cut download, and checks the file before it gets its name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devmind.checkpointing.files import sync_file, take_place
 from devmind.errors import DevmindError
 
 Progress = Callable[[int], None]
-"""Called with the number of bytes that are here, now and then."""
+"""Called now and then with the number of bytes received so far."""
 
 BLOCK = 1 << 16
 
@@ -31,15 +31,15 @@ def download(
     timeout_s: float = 30.0,
     pause_s: float = 1.0,
 ) -> Path:
-    """Fetch `url` to `target` through `target.part`; what came stays there, and the next call goes on behind it.
+    """Fetch `url` to `target` through `target.part`, which keeps received bytes; the next call continues after them.
 
     Args:
-        sha256: the file's checksum; None when the server makes the file anew for every request.
-        attempts: how often in a row the connection may break without a new byte; the pauses between them double.
+        sha256: the file's checksum; None if the server makes the file anew for every request.
+        attempts: how often in a row the connection may break without a new byte; the pauses between attempts double.
 
     Raises:
-        DevmindError: the source refuses, cannot be reached, gives another file than the checksum says, or the disk
-            refuses. `target` then does not exist.
+        DevmindError: the source refuses or cannot be reached, the checksum differs, or the disk refuses. Then `target`
+            does not exist.
     """
     part = target.with_name(f"{target.name}.part")
     started_fresh = not part.exists()
@@ -47,7 +47,7 @@ def download(
         target.parent.mkdir(parents=True, exist_ok=True)
         _fetch(url, part, progress, attempts, timeout_s, pause_s)
         if sha256 and file_sha256(part) != sha256 and not started_fresh:
-            part.unlink()  # the old beginning may be another file's: once more from the first byte
+            part.unlink()  # the old beginning may belong to another file: try once more from the first byte
             _fetch(url, part, progress, attempts, timeout_s, pause_s)
         if sha256 and (found := file_sha256(part)) != sha256:
             part.unlink()
@@ -71,7 +71,7 @@ def file_sha256(path: Path) -> str:
 
 
 class _CutError(Exception):
-    """The connection ended before the file did."""
+    """The connection ended before the file was complete."""
 
 
 def _fetch(url: str, part: Path, progress: Progress | None, attempts: int, timeout_s: float, pause_s: float) -> None:
@@ -85,13 +85,13 @@ def _fetch(url: str, part: Path, progress: Progress | None, attempts: int, timeo
             failures = 1 if came > before else failures + 1
             if failures >= attempts:
                 raise DevmindError(
-                    f"{url} cannot be fetched ({cut}); {came:,} bytes are kept: the same command goes on behind them."
+                    f"{url} cannot be fetched ({cut}); {came:,} bytes are kept: the same command continues after them."
                 ) from cut
         time.sleep(pause_s * 2 ** (failures - 1))
 
 
 def _go_on(url: str, part: Path, offset: int, progress: Progress | None, timeout_s: float) -> None:
-    """One request: append what is missing to `part`, or begin again where the server cannot continue a file."""
+    """Make one request: append what is missing to `part`, or begin again if the server cannot continue a file."""
     request = Request(url, headers={"User-Agent": "devmind", "Accept-Encoding": "identity"})
     if offset:
         request.add_header("Range", f"bytes={offset}-")
@@ -112,11 +112,11 @@ def _go_on(url: str, part: Path, offset: int, progress: Progress | None, timeout
 
 
 def _extent(response: Any, offset: int) -> tuple[int, int | None]:
-    """`(first byte, length of the whole file or None)` of an answer; 200 instead of 206 means from the first byte."""
+    """`(first byte, length of the whole file or None)` of a response; status 200 means from the first byte."""
     if response.status == 206:
         match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
         if match is None or int(match[1]) != offset:
-            raise DevmindError(f"{response.url} answered with another part of the file than was asked for; try again.")
+            raise DevmindError(f"{response.url} answered with a wrong part of the file; try again.")
         return offset, None if match[2] == "*" else int(match[2])
     length = response.headers.get("Content-Length")
     return 0, int(length) if length else None
@@ -136,8 +136,8 @@ def _copy(response: Any, file: IO[bytes], progress: Progress | None) -> None:
 
 
 def _refused(url: str, part: Path, offset: int, error: HTTPError) -> None:
-    """An answer that is an error; returns only when the file was whole already."""
-    if error.code == 416:  # nothing lies behind our last byte: either all is here, or the file became shorter
+    """Handle an error response; returns only if the file was complete already."""
+    if error.code == 416:  # nothing comes after our last byte: either the file is complete, or it became shorter
         if error.headers.get("Content-Range") == f"bytes */{offset}":
             return
         part.unlink()

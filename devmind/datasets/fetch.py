@@ -1,4 +1,4 @@
-"""Fetch a set and put it into a data folder: downloads resume, everything is verified before it is put there."""
+"""Fetches a set into a data folder: downloads resume, and everything is verified before it is put in place."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from devmind.datasets.download import download, file_sha256
 from devmind.errors import DevmindError
 
 Told = Callable[[int], None]
-"""Called with the number of bytes of the whole set that are here."""
+"""Called with the number of bytes of the whole set received so far."""
 
 
 @dataclass(frozen=True)
 class Got:
-    """What a data folder holds now: the paths of the set's files, and whether they were all there before."""
+    """The paths of a set's files in a data folder, and whether all were there before."""
 
     folder: Path
     paths: tuple[str, ...]
@@ -28,12 +28,13 @@ class Got:
 
 
 def get(name: str, out: Path, told: Told | None = None) -> Got:
-    """Fetch the set `name` into the data folder `out`; a set that is there and whole is left alone.
+    """Fetch the set `name` into the data folder `out`; a complete set is left unchanged.
 
-    Files are listed with their checksums in `out/.sets/NAME.json`, which is written last.
+    `out/.sets/NAME.json`, which is written last, lists the files with their checksums.
 
     Raises:
-        DevmindError: no such set, no way to its source, another content than expected, or the disk refuses.
+        DevmindError: there is no such set, its source cannot be reached, the contents differ from those expected, or
+            the disk refuses.
     """
     item, listed = find(name), out / ".sets" / f"{name}.json"
     if (paths := _whole(listed, out)) is not None:
@@ -44,7 +45,7 @@ def get(name: str, out: Path, told: Told | None = None) -> Got:
         contents = dict(item.arrange(files))
         _verify(item, contents)
     except DevmindError:
-        shutil.rmtree(downloads, ignore_errors=True)  # it could not become right by going on
+        shutil.rmtree(downloads, ignore_errors=True)  # continuing could not make it right
         raise
     try:
         _put(contents, out, listed)
@@ -59,7 +60,7 @@ def get(name: str, out: Path, told: Told | None = None) -> Got:
 
 
 def digest(contents: Mapping[str, bytes]) -> str:
-    """One checksum of many files: that of the text which `sha256sum` prints for them in the order of their paths."""
+    """One checksum of many files: that of the output of `sha256sum` for them, in the order of their paths."""
     lines = (f"{hashlib.sha256(contents[path]).hexdigest()}  {path}\n" for path in sorted(contents))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -96,7 +97,7 @@ def _put(contents: Mapping[str, bytes], out: Path, listed: Path) -> None:
 
 
 def _whole(listed: Path, out: Path) -> tuple[str, ...] | None:
-    """The set's paths when every one of them is there and unchanged."""
+    """The set's paths if all files exist unchanged; else None."""
     try:
         checksums = json.loads(listed.read_text())
         same = all(file_sha256(out / path) == sha256 for path, sha256 in checksums.items())

@@ -1,4 +1,4 @@
-"""What a folder of `--data` may hold for the stages that come with devmind; stages of others may look for more."""
+"""The content of a folder of `--data` for the packaged stages; third-party stages may look for more."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LAYOUT = {
     "games": "games/connect4/*.tsv",
     "puzzles": "puzzles/puzzle15.tsv",
 }
-"""Kinds of things, and where each lies; what stands in braces is any name."""
+"""Kinds of data and their paths; braces stand for any name."""
 
 
 def kinds_in(folder: Path) -> list[str]:
-    """The kinds of LAYOUT of which the folder holds a file."""
+    """The kinds of LAYOUT of which the folder contains a file."""
     return [kind for kind, where in LAYOUT.items() if any(folder.glob(re.sub(r"\{\w+\}", "*", where)))]

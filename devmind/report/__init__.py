@@ -1,1 +1,1 @@
-"""results.json and what is made of it: a page to show each other, a table for the terminal."""
+"""results.json and what is made from it: a page, and a table for the terminal."""

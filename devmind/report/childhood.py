@@ -1,4 +1,4 @@
-"""A childhood's report: several stages' results and the exams of what came of them, as one page beside theirs."""
+"""A childhood's report: the results of all stages and the exams of the last agent, on one page beside theirs."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from devmind.report.results import Ablation, Matrix, Part, Results, RetentionRes
 
 SCHEMA = 1
 MOST_MEGABYTES: Mapping[str, float] = {"float32": 32.0, "float16": 16.0}
-"""What the last milestone may take on the disk, at size nursery."""
+"""The largest size on disk of the last milestone, by precision, at size nursery."""
 GATES_WANTED = 0.9
 """Share of all gates that the last milestone should pass, saved and loaded again."""
 EXAMS_WANTED = 1 / 3
-"""Of its lessons' time, what a stage's own exams should take at most."""
+"""The largest share of its lessons' time that a stage's own exams should take."""
 
 
 class Gates(Part):
-    """How many thresholds that decide were asked, and how many were passed."""
+    """The number of thresholds that decide (no goals), and of those that were passed."""
 
     passed: int
     of: int
 
     @property
     def share(self) -> float:
-        """1 where none was asked."""
+        """The share passed; 1 if there are none."""
         return self.passed / self.of if self.of else 1.0
 
 
 class StageReport(Part):
-    """One stage of a childhood, out of its results.json."""
+    """One stage of a childhood, from its results.json."""
 
     stage: str
     about: str = ""
@@ -57,7 +57,7 @@ class StageReport(Part):
 
 
 class Saved(Part):
-    """The last milestone as one precision has it on the disk."""
+    """The last milestone, as saved in one precision."""
 
     precision: Literal["float32", "float16"]
     megabytes: float
@@ -69,7 +69,7 @@ class Saved(Part):
 
 
 class Added(Part):
-    """What a stage added over the stage before, in skill scores (0 is chance, 1 the ceiling)."""
+    """What a stage added to the stage before, in skill scores (0 is chance, 1 the ceiling)."""
 
     stage: str
     new: dict[str, float]
@@ -77,17 +77,17 @@ class Added(Part):
 
     @property
     def mean_new(self) -> float | None:
-        """Of the new skills' scores."""
+        """Mean of the new skills' scores."""
         return sum(self.new.values()) / len(self.new) if self.new else None
 
     @property
     def mean_change(self) -> float | None:
-        """Of the scores that were there before."""
+        """Mean change of the earlier scores."""
         return sum(self.change.values()) / len(self.change) if self.change else None
 
 
 class Childhood(Part):
-    """childhood.json: all that its page shows."""
+    """childhood.json: everything that its page shows."""
 
     schema_version: Literal[1] = Field(alias="schema")
     command: str
@@ -110,32 +110,32 @@ class Childhood(Part):
 
     @property
     def passed(self) -> bool:
-        """Every stage, and what came of them."""
+        """Whether every stage passed, and enough gates in the last exams."""
         examined = [saved.gates.share >= GATES_WANTED for saved in self.saved if saved.gates]
         return all(stage.passed for stage in self.stages) and all(examined)
 
     @property
     def lessons_s(self) -> float:
-        """Of all stages."""
+        """Seconds of the lessons of all stages."""
         return sum(stage.lessons_s for stage in self.stages)
 
     @property
     def exams_s(self) -> float:
-        """Of all stages, retention and the last milestone's included."""
+        """Seconds of the exams of all stages, including retention and the last milestone's."""
         every = sum(stage.exams_s + stage.retention_s for stage in self.stages)
         return every + sum(saved.seconds for saved in self.saved)
 
     @property
     def added(self) -> list[Added]:
-        """By stage, out of the matrix."""
+        """What each stage added, from the matrix."""
         return added(self.matrix) if self.matrix else []
 
 
 def gather(results: Sequence[Results], pages: Sequence[str], saved: Sequence[Saved], command: str) -> Childhood:
-    """A childhood of the results of its stages, in the order in which they were taught.
+    """A childhood's report from the results of its stages, in the order in which they were taught.
 
     Args:
-        pages: of the stages, relative to where the childhood's own is written.
+        pages: paths of the stages' pages, relative to the folder of the childhood's page.
     """
     first, last = results[0].run, results[-1].run
     return Childhood(
@@ -188,7 +188,7 @@ def _stage(results: Results, page: str) -> StageReport:
 
 
 def added(matrix: Matrix) -> list[Added]:
-    """What each row of the matrix has that the row before had not, and how the rest changed."""
+    """The new skills of each row of the matrix, and the changes of the others since the row before."""
     found, before = [], dict[str, float]()
     for stage, row in zip(matrix.stages, matrix.rows, strict=True):
         now = {skill: score for skill, score in zip(matrix.skills, row, strict=True) if score is not None}

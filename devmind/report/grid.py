@@ -1,9 +1,9 @@
-"""Tables for the terminal at any width: the columns beside one another, the last one under its row, or a block a row.
+"""Tables for a terminal of any width, in one of three shapes.
 
-A table that is squeezed breaks its words into syllables and crops its numbers, and the rest of a cropped number is
-another number. So a column of short values is either printed whole or the table changes its shape: columns side by side
-while the long ones keep a readable width, then the last (longest) column on lines of its own under its row, and at last
-each row as a block of `column: value`.
+A squeezed table breaks words and crops numbers, and a cropped number is another number. So columns of short values are
+always printed whole, and the table changes its shape instead. As long as long columns keep a readable width, all
+columns stand side by side. In less room the last (longest) column is printed under its row. In even less room each row
+becomes a block of `column: value`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rich.console import Console, ConsoleOptions
 from rich.text import Text
 
 LONG, SHORT = 24, 12
-"""Widths from which the last column, and another that may be wrapped, can be read; less where they are shorter."""
+"""Least readable widths of the last column and of other columns that may be wrapped; shorter columns need less."""
 GAPS = 3, 2, 1
-"""Blanks between two columns: the usual, and where fewer save the shape."""
+"""Blanks between two columns: the usual number, and smaller ones that may save the shape."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: `least` is the width it may be wrapped to, None if it never is; `right` aligns its values right."""
+    """One column: `least` is the least width for wrapping (None: never wrapped); `right` aligns its values right."""
 
     name: str
     least: int | None = None
@@ -35,8 +35,8 @@ class Column:
 class Grid:
     """What `rich` prints: a title, columns with their rows, and remarks; the shape follows the console's width.
 
-    The first column names the row. The last one is printed under the row where there is no room beside it, if it may be
-    wrapped.
+    The first column names the row. If there is no room for the last column, and it may be wrapped, it is printed under
+    the row.
     """
 
     columns: Sequence[Column]
@@ -67,7 +67,7 @@ class Grid:
             yield from self._block(console, row, width)
 
     def _widths(self, columns: Sequence[Column], width: int, gap: int) -> list[int] | None:
-        """How wide each column is printed; None when `width` is too small for this shape."""
+        """The printed width of each column; None if `width` is too small for this shape."""
         whole = [
             max(map(_width, [Text(column.name), *(row[at] for row in self.rows)])) for at, column in enumerate(columns)
         ]
@@ -76,7 +76,7 @@ class Grid:
         if sum(least) > room:
             return None
         widths = [min(w, room) for w in whole]
-        while sum(widths) > room:  # the widest gives way first
+        while sum(widths) > room:  # the widest column shrinks first
             at = max((i for i in range(len(widths)) if widths[i] > least[i]), key=widths.__getitem__)
             widths[at] -= 1
         return widths
@@ -94,7 +94,7 @@ class Grid:
                 yield from _hung(console, note, edge, "  ", "  ")
 
     def _block(self, console: Console, row: Sequence[Text], width: int) -> Iterator[Text]:
-        """The row's name, and below it its values: short ones as many to a line as there is room for."""
+        """The row's name, and its values below: as many short ones on a line as fit."""
         heading = row[0].copy()
         heading.stylize("bold")
         yield from heading.wrap(console, width)
@@ -146,7 +146,7 @@ def _line(
 
 
 def _folded(console: Console, cell: Text, width: int) -> list[Text]:
-    """Wrapped text; a name that is too wide, such as `orient/motion/look_trunk`, is broken behind its slashes."""
+    """Wrapped text; a name that is too wide, such as `orient/motion/look_trunk`, is broken after its slashes."""
     if not any("/" in word and cell_len(word) > width for word in cell.plain.split()):
         return list(cell.wrap(console, width))
     lines: list[Text] = []
@@ -160,7 +160,7 @@ def _folded(console: Console, cell: Text, width: int) -> list[Text]:
 
 
 def _hung(console: Console, text: Text, width: int, first: str, rest: str) -> Iterator[Text]:
-    """Wrapped text with its first line behind `first` and the others behind `rest`."""
+    """Wrapped text, with `first` before the first line and `rest` before the others."""
     for at, part in enumerate(text.wrap(console, max(width, 1))):
         part.rstrip()
         yield Text(rest if at else first).append_text(part)

@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, made of results.json alone."""
+"""The report: one self-contained HTML file, made from results.json alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 SMALL_PICTURE = 200
-"""Pictures narrower than this many pixels are enlarged without smoothing: in them every pixel is meant."""
+"""Pictures narrower than this number of pixels are enlarged without smoothing, because every pixel matters."""
 
 
 def render(results: Results | Mapping[str, Any]) -> str:
@@ -48,21 +48,21 @@ def render(results: Results | Mapping[str, Any]) -> str:
 
 
 def failures(results: Results) -> list[tuple[str, MeasureResult | None]]:
-    """The verdict's reasons without those of gates that were passed, each with the measure it is about, if any."""
+    """The verdict's reasons, except those of passed gates, each with its measure, if it has one."""
     of = {measure.reason: measure for skill in results.skills for measure in skill.measures}
     every = [(reason, of.get(reason)) for reason in results.verdict.reasons]
     return [(reason, measure) for reason, measure in every if not (measure and measure.passed)]
 
 
 def floor_above_gate(measure: MeasureResult) -> bool:
-    """Whether the best floor does better than the gate asks for."""
+    """Whether the best floor is better than the gate's bound."""
     if measure.gate is None:
         return False
     return measure.floor > measure.gate if measure.higher_is_better else measure.floor < measure.gate
 
 
 def curves_by_lesson(results: Results) -> dict[str, list[tuple[str, str, Curve]]]:
-    """Lesson, in the order they were taught -> `(title, unit, curve)` of what was logged in it, in reading order."""
+    """By lesson, in the order of teaching, `(title, unit, curve)` of what it logged, in reading order."""
     found: dict[str, dict[str, Curve]] = {lesson.name: {} for lesson in results.lessons}
     for name, curve in results.curves.items():
         lesson, _, number = name.partition("/")
@@ -76,7 +76,7 @@ def curves_by_lesson(results: Results) -> dict[str, list[tuple[str, str, Curve]]
 
 @cache
 def environment() -> Environment:
-    """What all pages are made with."""
+    """The Jinja environment of all pages."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     made = Environment(
@@ -109,7 +109,7 @@ def resource(name: str) -> str:
 
 
 def _exhibits(results: Results, kind: str) -> list[tuple[MeasureResult, Exhibit]]:
-    """The evidence of one kind with its measure, pictures before sounds."""
+    """The exhibits of one kind, each with its measure, pictures before sounds."""
     found = [
         (measure, exhibit)
         for skill in results.skills
@@ -121,7 +121,7 @@ def _exhibits(results: Results, kind: str) -> list[tuple[MeasureResult, Exhibit]
 
 
 def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """`(name, amount, share of the whole)`, largest first; what is zero is left out."""
+    """`(name, amount, share of the whole)`, largest first, without zeros."""
     whole = sum(amounts.values())
     ordered = sorted(amounts.items(), key=lambda item: -item[1])
     return [(name, amount, amount / whole) for name, amount in ordered if amount > 0]
@@ -140,7 +140,7 @@ def is_strip(png: str | None) -> bool:
 
 
 def picture_size(png: str) -> tuple[int, int]:
-    """Width and height of a base64 PNG in pixels, read from its header; zeros when it is none."""
+    """Width and height of a base64 PNG in pixels, read from its header; zeros if it is no PNG."""
     try:
         width, height = struct.unpack(">II", base64.b64decode(png[:32])[16:24])
     except (ValueError, struct.error):
@@ -149,7 +149,7 @@ def picture_size(png: str) -> tuple[int, int]:
 
 
 def heat(score: float | None) -> int:
-    """How strongly a matrix cell is tinted, in percent: a skill score of 0 (chance) not at all, 1 (ceiling) fully."""
+    """The tint of a matrix cell in percent: 0 for a skill score of 0 (chance), full for 1 (ceiling)."""
     return 0 if score is None else round(75 * min(max(score, 0.0), 1.0))
 
 
@@ -159,7 +159,7 @@ def worse(measure: MeasureResult, value: float) -> bool:
 
 
 def moment(iso: str) -> str:
-    """'2026-03-01 14:05 UTC' of an ISO 8601 text; a text of another form as it is."""
+    """An ISO 8601 text as '2026-03-01 14:05 UTC'; other text unchanged."""
     from datetime import UTC, datetime
 
     try:

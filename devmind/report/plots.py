@@ -18,7 +18,7 @@ MOST_POINTS = 300
 def interval_bar(measure: MeasureResult) -> Markup:
     """Score and 95 % interval on a line with chance, floor and gate; its good side of the gate is tinted.
 
-    Positions are percentages, so that it stretches with its cell without distorting.
+    Positions are percentages, so the bar stretches with its cell without distortion.
     """
     marks = [measure.score, measure.low, measure.high, measure.chance, measure.floor, measure.ceiling, measure.gate]
     start, end = _domain([mark for mark in marks if mark is not None and isfinite(mark)])
@@ -55,9 +55,9 @@ def _domain(values: Sequence[float]) -> tuple[float, float]:
 
 
 def line_chart(name: str, curve: Curve, axis: str, y_unit: str = "") -> Markup:
-    """A curve against 'step' or 'seconds'; long ones as a thin line with their running mean on top.
+    """A curve against 'step' or 'seconds'; a long one as a thin line with its running mean on top.
 
-    `y_unit` stands above the axis of the values.
+    `y_unit` is printed above the axis of the values.
     """
     pairs = zip(getattr(curve, axis), curve.value, strict=True)
     points = [(x, y) for x, y in pairs if isfinite(x) and isfinite(y)]
@@ -89,7 +89,7 @@ def line_chart(name: str, curve: Curve, axis: str, y_unit: str = "") -> Markup:
 
 
 def _vertical_range(low: float, high: float) -> tuple[float, float]:
-    """The data's range with a little room, from zero on where zero is near; never empty."""
+    """The data's range with a small margin, beginning at zero if zero is near; never empty."""
     if high <= low:
         pad = abs(low) / 2 or 0.5
         return low - pad, high + pad
@@ -138,7 +138,7 @@ def running_mean(points: Sequence[tuple[float, float]]) -> list[tuple[float, flo
 
 
 def thin(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """About `MOST_POINTS`: of each run of points the lowest and the highest stay (no spike is lost), and both ends."""
+    """About `MOST_POINTS` points: both ends, and the lowest and highest of each group, so that no spike is lost."""
     if len(points) <= MOST_POINTS:
         return list(points)
     size = ceil(2 * len(points) / MOST_POINTS)

@@ -1,7 +1,7 @@
-"""What results.json holds: the only source of the report's page and of the terminal's table.
+"""The content of results.json, the only source of the report's page and of the terminal's table.
 
-`results.schema.json` beside this file is made from these classes. A report must never be lost to a key too many, so
-unknown keys are ignored; a missing or mistyped one is an error.
+`results.schema.json` beside this file is made from these classes. Unknown keys are ignored, so that an extra key never
+costs a report; a missing or mistyped key is an error.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Part(BaseModel):
 
 
 class Verdict(Part):
-    """What the gates say of the whole stage."""
+    """The gates' verdict on the whole stage."""
 
     passed: bool
-    reasons: list[str] = Field(description="one sentence a decision, those that passed too")
+    reasons: list[str] = Field(description="one sentence for each decision, passed ones included")
 
 
 class Run(Part):
-    """What the numbers depend on, and how to get them again."""
+    """What the numbers depend on, and how to reproduce them."""
 
     command: str = Field(description="repeats the run")
     seed: int
@@ -42,30 +42,32 @@ class Run(Part):
     started: str = Field(description="ISO 8601")
     finished: str = Field(description="ISO 8601")
     versions: dict[str, str]
-    commit: str | None = Field(None, description="git commit of the code; null where it was no checkout")
+    commit: str | None = Field(None, description="git commit of the code; null if it was no checkout")
     threads: int
     device: str
     cores: int | None = None
     gflops: list[float] = Field(
-        default_factory=list, description="float32 GFLOP/s a core (or of the device, no CPU), at each beginning"
+        default_factory=list, description="float32 GFLOP/s of a core (or of a device that is no CPU), at each start"
     )
     changes: dict[str, tuple[Any, Any]] = Field(description="configuration key: [default, value]")
     agent_sha256: str
-    exam_sha256: list[str] = Field(default_factory=list, description="of the agents that sat the last exams: one")
+    exam_sha256: list[str] = Field(
+        default_factory=list, description="SHA-256 of the agents that took the last exams: one"
+    )
     parameters: int
-    started_from: str | None = Field(description="folder of the agent it went on from; null for a newborn")
+    started_from: str | None = Field(description="folder of the agent that the run began with; null for a newborn")
     predecessor_failed: bool = Field(description="that agent had failed its gate")
     interruptions: int
     attempt: int = Field(0, description="which attempt at the stage this is; 0 is the first")
-    attempts: int = Field(1, description="how often the stage was taught; the attempt that reached most is kept")
+    attempts: int = Field(1, description="how often the stage was taught; the best attempt is kept")
 
     @property
     def attempt_said(self) -> str:
-        """Which of several attempts was kept; '' where there was one."""
+        """Which of several attempts was kept; '' if there was one."""
         if self.attempts == 1:
             return ""
         which = "the first" if self.attempt == 0 else "the last" if self.attempt + 1 == self.attempts else "another"
-        return f"the stage was taught {self.attempts} times; {which} attempt reached most, and is kept"
+        return f"the stage was taught {self.attempts} times; {which} attempt is the best and was kept"
 
     @property
     def is_trial(self) -> bool:
@@ -74,22 +76,22 @@ class Run(Part):
 
 
 class LessonResult(Part):
-    """How one lesson went."""
+    """The result of one lesson."""
 
     name: str
     steps: int = Field(description="steps planned, rehearsals not counted")
     done: int = Field(description="steps made, rehearsals not counted")
     seconds: float
-    status: Literal["done", "cut"] = Field(description="cut: the user went on with the next lesson")
+    status: Literal["done", "cut"] = Field(description="cut: the user continued with the next lesson")
     steps_per_s: float
     share: dict[str, float] = Field(default_factory=dict, description="share of the time by activity")
-    rehearsals: int = Field(0, description="updates on batches of earlier lessons that stood among the steps")
+    rehearsals: int = Field(0, description="updates on batches of earlier lessons, among the steps")
     rehearsal_share: float = Field(0.0, description="of the lesson's time, measured")
     trained: dict[str, int] = Field(
-        default_factory=dict, description="numbers by part of the agent that its learner may change"
+        default_factory=dict, description="how many numbers of each part of the agent its learner may change"
     )
-    unrehearsed: str = Field("", description="why later stages do not rehearse it; empty where they do")
-    compared: str = Field("", description="what was measured of it beside another way to teach the same; else empty")
+    unrehearsed: str = Field("", description="why later stages do not rehearse it; empty if they do")
+    compared: str = Field("", description="measurements against another way to teach the same; else empty")
 
 
 class Exhibit(Part):
@@ -115,17 +117,19 @@ class MeasureResult(Part):
     score: float
     low: float = Field(description="lower bound of the 95 % interval")
     high: float = Field(description="upper bound of the 95 % interval")
-    n: int = Field(description="episodes that were asked")
-    distinct: int | None = Field(None, description="different ones among them, which the interval stands on")
-    exhaustive: bool = Field(False, description="every case there is was asked: no interval")
+    n: int = Field(description="episodes, copies included")
+    distinct: int | None = Field(None, description="different episodes, on which the interval is based")
+    exhaustive: bool = Field(False, description="every possible case was measured: no interval")
     chance: float
     floor: float = Field(description="the best trivial method")
     floors: dict[str, float] = Field(default_factory=dict)
-    beaten_by: str | None = Field(None, description="the floor that is better than the score's bound; null: none is")
+    beaten_by: str | None = Field(
+        None, description="the floor that is better than the score's bound; null if there is none"
+    )
     ceiling: float
     reference: str = ""
-    gate: float | None = Field(description="the bound wanted; null when not gated")
-    goal: bool = Field(False, description="the bound is wanted and decides nothing")
+    gate: float | None = Field(description="the required bound; null if not gated")
+    goal: bool = Field(False, description="the bound is a goal, which decides nothing")
     passed: bool | None
     verdict: VerdictWord | None = Field(None, description="the verdict in words; null: of an older devmind")
     twin: Literal["above", "not above", "not asked"] | None = Field(
@@ -139,7 +143,7 @@ class MeasureResult(Part):
 
     @property
     def said(self) -> str:
-        """The verdict in words, of older results too; the same on the console, in the report and while one watches."""
+        """The verdict in words, also of older results; equal on the console, in the report and in `devmind watch`."""
         if self.verdict is not None:
             return self.verdict
         if self.passed is None:
@@ -148,7 +152,7 @@ class MeasureResult(Part):
 
     @property
     def counted(self) -> str:
-        """How many episodes, and how many different ones where these are fewer: '400 (2 different)'."""
+        """The number of episodes, and of different ones if these are fewer: '400 (2 different)'."""
         if self.exhaustive:
             return f"all {self.n:,}"
         fewer = self.distinct is not None and self.distinct < self.n
@@ -161,7 +165,9 @@ class SkillResult(Part):
     skill: str
     about: str = ""
     stage: str | None = Field(None, description="null: the report's own stage")
-    in_life: str = Field("", description="whether its exam can be asked in life, else why not; '': of an older devmind")
+    in_life: str = Field(
+        "", description="whether its exam can be asked in life, else why not; '' from an older devmind"
+    )
     passed: bool
     verdict: VerdictWord | None = Field(None, description="the verdict in words; null: of an older devmind")
     measures: list[MeasureResult]
@@ -177,17 +183,17 @@ class RetentionResult(Part):
 
 
 class Untouched(Part):
-    """What was found equal to the bit behind a stage that changed nothing which earlier stages use."""
+    """What was found equal to the bit after a stage that changed nothing which earlier stages use."""
 
-    tensors: int = Field(description="all that were there")
-    lessons: int = Field(description="of earlier stages, whose losses on some batches were compared")
+    tensors: int = Field(description="all earlier tensors")
+    lessons: int = Field(description="lessons of earlier stages whose losses on some batches were compared")
 
     @property
     def said(self) -> str:
-        """In a sentence."""
+        """The finding as a sentence."""
         return (
-            f"Nothing that earlier stages use was changed: {self.tensors:,} tensors, all that were there, and the "
-            f"losses of {self.lessons} earlier lessons are equal to the bit. So their exams were not sat again."
+            f"Nothing that earlier stages use was changed: all {self.tensors:,} earlier tensors and the losses of "
+            f"{self.lessons} earlier lessons are equal to the bit. So the earlier exams were not repeated."
         )
 
 
@@ -208,7 +214,7 @@ class Curve(Part):
 
 
 class Difference(Part):
-    """How much better the agent is than its twin, on the same episodes."""
+    """How much the agent is better than its twin, on the same episodes."""
 
     gained: float
     low: float = Field(description="bounds of the 95 % interval, by a paired bootstrap")
@@ -218,7 +224,7 @@ class Difference(Part):
 
     @property
     def said(self) -> str:
-        """In words, with interval and n."""
+        """The difference in words, with interval and n."""
         sure = "significant" if self.significant else "not significant"
         return (
             f"{number(self.gained, True)} [{number(self.low, True)}, {number(self.high, True)}], n = {self.n:,}, {sure}"
@@ -235,14 +241,14 @@ class Ablation(Part):
 
 
 class Cost(Part):
-    """What the stage took."""
+    """The stage's time, memory and parameters."""
 
     seconds: float
     peak_memory_mb: float
     parameters: int
     parts: dict[str, int] = Field(description="parameters by part")
     share: dict[str, float] = Field(description="time by activity, seconds or shares")
-    exams: dict[str, float] = Field(default_factory=dict, description="seconds of exams, by whose skills they were")
+    exams: dict[str, float] = Field(default_factory=dict, description="seconds of exams, by the stage of the skills")
 
 
 class Results(Part):
@@ -256,7 +262,9 @@ class Results(Part):
     lessons: list[LessonResult]
     skills: list[SkillResult]
     retention: list[RetentionResult] = Field(default_factory=list)
-    untouched: Untouched | None = Field(None, description="null: exams of earlier stages were sat again, if any")
+    untouched: Untouched | None = Field(
+        None, description="null: exams of earlier stages were repeated, if there are any"
+    )
     matrix: Matrix | None = None
     curves: dict[str, Curve] = Field(default_factory=dict)
     ablation: Ablation | None = None
@@ -266,10 +274,10 @@ class Results(Part):
 
 
 def validate(values: Results | Mapping[str, Any]) -> Results:
-    """Results of plain values.
+    """Results made of plain values.
 
     Raises:
-        DevmindError: what is missing or wrong, or that a newer devmind wrote them.
+        DevmindError: something is missing or wrong, or a newer devmind wrote them; the message says what.
     """
     if isinstance(values, Mapping):
         version = values.get("schema")
@@ -297,5 +305,5 @@ def load(path: Path) -> Results:
 
 
 def schema_text() -> str:
-    """The JSON schema of results.json, as it is shipped in `results.schema.json`."""
+    """The JSON schema of results.json, as shipped in `results.schema.json`."""
     return json.dumps(Results.model_json_schema(by_alias=True), indent=1) + "\n"

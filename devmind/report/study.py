@@ -1,4 +1,4 @@
-"""A study's report: its arms over seeds, what was compared, and what so few seeds could show; a page, CSV and LaTeX."""
+"""A study's report: its arms over seeds, comparisons and detectable differences, as a page, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devmind.report.words import count, number
 
 SCHEMA = 1
 TUNED_BELOW = 100
-"""Seeds below this one are those that settings were tuned on."""
+"""Settings were tuned on seeds below this one."""
 
 Answer = Literal["better", "worse", "no difference shown"]
 
@@ -59,7 +59,7 @@ class ArmOutcome(Part):
 
     @property
     def bar(self) -> MeasureResult:
-        """As a measure, to be drawn."""
+        """The outcome as a measure, for drawing."""
         return MeasureResult(
             name=self.outcome, unit=self.unit, score=self.iqm, low=self.low, high=self.high, n=len(self.seeds),
             chance=self.chance, floor=self.floor, ceiling=self.ceiling, gate=self.gate, passed=None, reason="",
@@ -68,9 +68,9 @@ class ArmOutcome(Part):
 
     @property
     def room(self) -> str:
-        """Why a difference could hardly show in this arm; '' where the interval lies between chance and ceiling.
+        """Why a difference could hardly show in this arm; '' if the interval lies between chance and ceiling.
 
-        A rule by hand, which the floor is, may do better than all arms and hide nothing.
+        The floor does not matter here: a hand-written rule may do better than all arms and hide no difference.
         """
         worst, best = (self.low, self.high) if self.higher_is_better else (-self.high, -self.low)
         sign = 1 if self.higher_is_better else -1
@@ -97,22 +97,22 @@ class ComparisonReport(Part):
     arms: tuple[str, str]
     outcome: str
     primary: bool
-    equal: str = Field(description="in what the arms' steps are equal")
+    equal: str = Field(description="which steps of the arms are equal")
     n: int
-    difference: float = Field(description="mean over seeds, above 0 where the first does better")
+    difference: float = Field(description="mean over seeds; above 0 if the first arm does better")
     low: float
     high: float
     iqm: float
     iqm_low: float
     iqm_high: float
     p: float = Field(description="of the paired t-test, two-sided")
-    p_holm: float | None = Field(None, description="by Holm's correction over the secondary ones")
+    p_holm: float | None = Field(None, description="with Holm's correction over the secondary comparisons")
     detectable: float | None
     answer: Answer
 
     @property
     def said(self) -> str:
-        """One sentence."""
+        """The comparison as a sentence."""
         one, other = self.arms
         shown = f"{number(self.difference, True)} [{number(self.low, True)}, {number(self.high, True)}]"
         p = f"p = {number(self.p if self.p_holm is None else self.p_holm)}" + (
@@ -125,7 +125,7 @@ class ComparisonReport(Part):
 
 
 class StudyReport(Part):
-    """study.json: all that the page, the CSV and the LaTeX table show."""
+    """study.json: everything that the page, the CSV and the LaTeX table show."""
 
     schema_version: Literal[1] = Field(alias="schema")
     name: str
@@ -152,7 +152,7 @@ class StudyReport(Part):
 
     @property
     def primary(self) -> ComparisonReport:
-        """The comparison that the study was made for."""
+        """The primary comparison."""
         return self.comparisons[0]
 
     @property
@@ -162,14 +162,14 @@ class StudyReport(Part):
 
     @property
     def doubts(self) -> list[str]:
-        """What a reader must know before the verdict is believed."""
+        """What a reader must know before believing the verdict."""
         said = []
         if any(seed < TUNED_BELOW for seed in self.seeds):
             said.append(f"A pilot: settings were tuned on seeds below {TUNED_BELOW}, and some of these are.")
         for arm in self.arms:
             for one in arm.outcomes:
                 if arm.name in self.primary.arms and one.outcome == self.primary.outcome and one.room:
-                    said.append(f"{arm.name} is {one.room} at {one.outcome}: what differs may not show there.")
+                    said.append(f"{arm.name} is {one.room} at {one.outcome}: a difference may not show there.")
         return said
 
 
@@ -180,7 +180,7 @@ def render(study: StudyReport | Mapping[str, Any]) -> str:
 
 
 def as_csv(study: StudyReport) -> str:
-    """A line for every arm, seed and outcome."""
+    """CSV with a line for every arm, seed and outcome."""
     out = io.StringIO()
     rows = csv.DictWriter(out, fieldnames=list(SeedValue.model_fields), lineterminator="\n")
     rows.writeheader()
@@ -189,7 +189,7 @@ def as_csv(study: StudyReport) -> str:
 
 
 def as_latex(study: StudyReport) -> str:
-    """Two `tabular`s, of arms and of comparisons, that need no package."""
+    """LaTeX: two `tabular`s, of arms and of comparisons, which need no package."""
     arms = [
         (arm.name, one.outcome, number(one.iqm), _interval(one.low, one.high), number(one.floor), count(arm.steps))
         for arm in study.arms

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from devmind.report.grid import Grid
 
 NAME = 18
-"""A measure's name is wrapped to this, so that 80 columns hold a table whose names are broken at slashes alone."""
+"""The width to which a measure's name is wrapped, so that a table in 80 columns breaks names only at slashes."""
 
 
 def verdict_table(results: Results | Mapping[str, Any]) -> Grid:
-    """One row a measure, the verdict on top, what a reader must know below; printed by `rich`.
+    """A table with one row for each measure, the verdict on top and remarks below; printed by `rich`.
 
     Raises:
         DevmindError: `results` is not what results.json holds.
@@ -75,7 +75,7 @@ def _remarks(results: Results) -> list[str]:
         said.append(results.run.attempt_said)
     said += [f"{name}, against its twin: {one.said}" for name, one in _differences(results)]
     if unasked := [one.name for skill in results.skills for one in skill.measures if one.twin == "not asked"]:
-        said.append(f"whether it is above its twin was not asked: {', '.join(unasked)}")
+        said.append(f"not compared with a twin: {', '.join(unasked)}")
     if results.ablation is None:
         said.append(f"ablation: not run (devmind stage run {results.stage} --ablate)")
     return said

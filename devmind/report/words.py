@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers in a form that people read."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ TERMS = {
     "reward": ("reward", "reward"),
     "gradient norm": ("norm of the gradient", "norm"),
 }
-"""A logged number that is named by a term of the field -> what a reader calls it, and its unit."""
+"""By name of a logged number that is a term of the field: its title for readers, and its unit."""
 UNITS = {"right": "share right", "accuracy": "share right", "deg": "degrees", "m": "metres", "s": "seconds"}
-"""The last word of a logged number's name -> its unit. What ends in none of these is part of the loss."""
+"""By the last word of a logged number's name: its unit. Numbers with other names are parts of the loss."""
 FIRST = ("loss", "reward")
-"""What a reader looks for first."""
+"""Numbers that come first in a group."""
 
 
 def curve_words(name: str) -> tuple[str, str]:
-    """What a logged number is called, and its unit: 'startle/kl' is ('startle: change of the policy', 'KL, nats')."""
+    """Title and unit of a logged number: 'startle/kl' is ('startle: change of the policy', 'KL, nats')."""
     *of, last = name.split("/")
     word = last.replace("_", " ")
     title, unit = TERMS.get(word) or (word.removesuffix(" deg"), UNITS.get(word.rpartition(" ")[2], "loss"))
@@ -31,7 +31,7 @@ def curve_words(name: str) -> tuple[str, str]:
 
 
 def reading_order(names: Iterable[str]) -> list[str]:
-    """Names of one lesson's numbers: its loss, then what belongs together side by side, rewards first."""
+    """Sorted names of one lesson's numbers: its loss, then groups of numbers, rewards first."""
 
     def place(name: str) -> tuple[bool, str, bool, str]:
         of, _, last = name.rpartition("/")
@@ -41,14 +41,14 @@ def reading_order(names: Iterable[str]) -> list[str]:
 
 
 def number(value: float | None, signed: bool = False) -> str:
-    """Three decimals below ten, then fewer; '–' for nothing, and 'not finite' said rather than hidden."""
+    """Three decimals below ten, then fewer; '–' for None, and 'not finite' for such numbers."""
     if value is None:
         return "–"
     if not isfinite(value):
         return "not finite"
     sign = "+" if signed else ""
     size = abs(value)
-    if size < 1e-12:  # what sums leave where they should be nothing
+    if size < 1e-12:  # rounding errors of sums that should be zero
         value = size = 0.0
     if size and size < 0.001:
         text = f"{value:{sign}.1e}"
@@ -81,7 +81,7 @@ def machine(device: str, cores: int | None, threads: int, gflops: Sequence[float
     """'2 cores of 31 GFLOP/s', '1 of 2 cores of 30 to 110 GFLOP/s', 'cuda of 50,000 GFLOP/s'; '' when not measured.
 
     Args:
-        gflops: float32, of one core or of the whole `device`; several where a run went on on other machines.
+        gflops: float32, of one core or of the whole `device`; several if a run continued on other machines.
     """
     told = {f"{speed:,.0f}" if speed >= 1 else f"{speed:.2g}" for speed in gflops}  # "0 GFLOP/s" would be no speed
     speeds = sorted(told, key=lambda text: float(text.replace(",", "")))
@@ -100,7 +100,7 @@ def memory(megabytes: float) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """'12 %'; '<1 %' for what is there but small."""
+    """'12 %'; '<1 %' for a share that is small but not zero."""
     if not whole or not isfinite(part / whole):
         return "–"
     share = 100 * part / whole
@@ -108,5 +108,5 @@ def percent(part: float, whole: float) -> str:
 
 
 def trial(size: str) -> str:
-    """What is said on top of everything that a run of such a size shows (`Run.is_trial`)."""
+    """The warning on top of everything that a run of a trial size shows (`Run.is_trial`)."""
     return f"Size {size} only tries the machinery: these scores mean nothing."

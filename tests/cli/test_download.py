@@ -40,7 +40,7 @@ def test_a_cut_connection_is_continued_from_the_last_byte(server: Any, tmp_path:
 
 def test_what_came_is_kept_when_the_source_stays_away_and_the_next_call_goes_on(server: Any, tmp_path: Path) -> None:
     server.cuts = [70_000, 0, 0]
-    with pytest.raises(DevmindError, match=r"70,000 bytes are kept: the same command goes on"):
+    with pytest.raises(DevmindError, match=r"70,000 bytes are kept: the same command continues"):
         fetch(server, tmp_path, attempts=3)
     assert (tmp_path / "set.bin.part").read_bytes() == CONTENT[:70_000]
     assert not (tmp_path / "set.bin").exists()

@@ -159,7 +159,7 @@ def test_a_stopped_night_says_how_to_go_on_and_does(night: Any, monkeypatch: pyt
         patch.setattr(Replay, "batch", interrupted)
         stopped = night("--out", "night")
     assert stopped.exit_code == 130
-    assert "the same command goes on from there: devmind memory sleep --agent" in stopped.stderr
+    assert "the same command continues from there: devmind memory sleep --agent" in stopped.stderr
     done = night("--out", "night")
     assert "slept on 7 memories: 4 steps in" in done.stdout, done.output
 

@@ -131,9 +131,9 @@ def test_a_stopped_run_says_how_to_go_on(devmind: Any, calls: Calls, error: Base
         result = devmind("stage", "run", "reflex", "--seed", "3", *more)
         assert result.exit_code == code
         assert result.stderr == (
-            "Stopped; everything so far is saved, and the same command goes on from there: "
+            "Stopped; everything so far is saved, and the same command continues from there: "
             "devmind stage run reflex --seed 3\n"
-            "With --cut it goes on with the next lesson, and the report says that this one was cut.\n"
+            "With --cut it continues with the next lesson, and the report says that this one was cut.\n"
         )
 
 
@@ -186,10 +186,10 @@ def test_a_folder_of_data_without_anything_known_is_told_of(
     for command in commands:
         result = devmind(*command, "--data", "data")
         assert result.stderr == (
-            "Note: 'data' (--data) holds nothing of what the stages that come with devmind look for, which is pictures "
+            "Note: 'data' (--data) holds nothing that the packaged stages look for, which is pictures "
             "(images/*.npz), spoken digits (speech/*/{digit}_{speaker}_{take}.wav), "
             "sounds (sounds/{set}/{class}/*.wav), texts (text/*.txt), games (games/connect4/*.tsv), "
-            "puzzles (puzzles/puzzle15.tsv); they go on as without --data.\n"
+            "puzzles (puzzles/puzzle15.tsv); they continue as without --data.\n"
         ), command
     assert [run["data"] for run in calls.runs] == [Path("data")] * 2, "stages of others may find something there"
     (tmp_path / "data" / "pictures").rename(tmp_path / "data" / "images")

@@ -142,7 +142,7 @@ def test_an_exam_by_itself_leaves_nothing_beside_the_agent(tmp_path, monkeypatch
 def test_a_trunk_that_the_given_agent_does_not_have_cannot_be_had(tmp_path):
     run = runner.run_stage("lamps", config(), out=tmp_path / "run")
     wanted = config(trunk={"pretrained": "x"})
-    with pytest.raises(ConfigError, match=r"trunk.pretrained=x cannot be had: .* was made with None"):
+    with pytest.raises(ConfigError, match=r"trunk.pretrained=x cannot be used: .* was made with None"):
         runner.run_stage("lamps", wanted, out=tmp_path / "again", agent=run.agent)
     with pytest.raises(ConfigError, match=r"trunk\.pretrained=x"):
         runner.examine("lamps", run.agent, wanted)

@@ -199,7 +199,7 @@ def test_a_learner_that_takes_no_rehearsals_is_refused_before_a_step(tmp_path, m
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
     monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
     monkeypatch.setattr(GradientLearner, "mixes", False)
-    with pytest.raises(ConfigError, match="'third' is to rehearse 'one', and its learner"):
+    with pytest.raises(ConfigError, match="'third' should rehearse 'one', but its learner"):
         runner.run_stage("later", config(), out=tmp_path / "runs" / "later", agent=raised)
     assert not events(tmp_path / "runs" / "later", "plan", "progress")
 
@@ -335,7 +335,7 @@ def test_a_killed_cut_is_cut_still(tmp_path, monkeypatch):
         interrupt_at(patch, ("glimpse", 0), die)
         with pytest.raises(Killed):
             runner.run_stage("lamps", config(), out=folder, cut=True)
-    with pytest.raises(ConfigError, match="none was stopped in its middle; give the same command without --cut"):
+    with pytest.raises(ConfigError, match="no lesson was stopped in its middle; give the same command without --cut"):
         runner.run_stage("lamps", config(), out=folder, cut=True)
     assert rows(runner.run_stage("lamps", config(), out=folder)) == {"one": ("cut", 5), "two": ("done", 12)}
 
@@ -346,7 +346,7 @@ def test_there_must_be_something_to_cut(tmp_path, monkeypatch, at):
     if at:
         stop(monkeypatch, folder, at, interrupt if at[0] in SPEED else die)
     before = sorted(folder.rglob("*"))
-    with pytest.raises(ConfigError, match="--cut goes on with the lesson behind the one that was stopped"):
+    with pytest.raises(ConfigError, match="--cut continues with the lesson after the stopped one"):
         runner.run_stage("lamps", config(), out=folder, cut=True)
     assert sorted(folder.rglob("*")) == before
 

@@ -103,7 +103,7 @@ def test_where_nothing_is_to_be_rehearsed_all_batches_are_its_own(told):
 
 def test_a_learner_that_takes_no_rehearsals_is_refused_and_not_taught_without_them(told):
     with pytest.raises(
-        ConfigError, match=r"'talk' is to rehearse 'walk', and its learner \(Table\) takes no rehearsals"
+        ConfigError, match=r"'talk' should rehearse 'walk', but its learner \(Table\) takes no rehearsals"
     ):
         told(a_lesson("talk", 5, kind=Table), (), [Earlier()], 9)
 

@@ -257,7 +257,7 @@ def test_of_two_attempts_the_one_that_reached_more_is_kept(tmp_path):
     first, last = Journal(twice.out / "journal.jsonl").events("exam")
     assert results["skills"][0]["measures"][0]["score"] == pytest.approx(first["scores"]["forgetting-lit"], abs=1e-4)
     assert first["scores"]["forgetting-lit"] > last["scores"]["forgetting-lit"] + 0.3
-    assert "the first attempt reached most" in (twice.out / "reports/forgetting/report.html").read_text()
+    assert "the first attempt is the best" in (twice.out / "reports/forgetting/report.html").read_text()
     kept = json.loads((again.out / "reports/lamps/results.json").read_text())["run"]
     assert (kept["attempt"], kept["attempts"]) == (1, 2), "of equals the later"
 

@@ -91,7 +91,7 @@ def test_the_verdict_comes_first_and_failures_are_said(results: dict[str, Any]) 
 def test_the_machine_stands_beside_every_time(results: dict[str, Any]) -> None:
     words = Page(render(results)).words
     assert re.search(r"\d+ (s|min) .{0,8}on 2 cores of 31 GFLOP/s · seed", words)
-    assert "Times are of 2 cores of 31 GFLOP/s (float32)." in words
+    assert "Times were measured on 2 cores of 31 GFLOP/s (float32)." in words
     assert "against seconds of 2 cores of 31 GFLOP/s" in words
     assert "lessons and exams, on 2 cores of 31 GFLOP/s" in words
     results["run"] |= {"gflops": [], "device": "cpu"}
@@ -102,7 +102,7 @@ def test_the_machine_stands_beside_every_time(results: dict[str, Any]) -> None:
 
 def test_a_cut_says_who_cut(results: dict[str, Any]) -> None:
     words = Page(render(results)).words
-    assert "was cut after 640 of 900 steps, because its user went on with the next lesson." in words
+    assert "was cut after 640 of 900 steps, because the user continued with the next lesson." in words
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_rule_that_does_better_is_named_beside_the_verdict(results: dict[str, 
     assert "in 1 measure a rule does better" in words
     assert "✓ passed a rule does better: chase the brightest place 0.985" in words
     assert words.count("a rule does better") == 2
-    assert "may stand below a floor: there “passed” says learned, not best. Here so: orient/sight." in words
+    assert "may be below a floor; then “passed” means learned, not best. This holds for: orient/sight." in words
     measure = results["skills"][2]["measures"][0]
     measure |= {"floor": 0.35, "beaten_by": None}
     words = Page(render(results)).words
@@ -169,7 +169,7 @@ def test_a_rule_that_does_better_is_named_beside_the_verdict(results: dict[str, 
 
 def test_a_gate_that_reads_the_twin_says_what_was_found(results: dict[str, Any]) -> None:
     measure = results["skills"][0]["measures"][0]
-    for found, said in (("not asked", "above its twin: not asked"), ("above", "above its twin")):
+    for found, said in (("not asked", "not compared with a twin"), ("above", "above its twin")):
         measure["twin"] = found
         assert said in Page(render(results)).words
     measure |= {"twin": "not above", "verdict": "no better than its twin", "passed": False}

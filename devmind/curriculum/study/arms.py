@@ -1,4 +1,4 @@
-"""The arms of a study as runs to make: what several arms share is one run, and compared arms have equal steps."""
+"""The runs of a study's arms: what arms share is one run, and compared arms have equal steps."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from devmind.curriculum.study.file import Arm, Comparison, Study
 from devmind.errors import ConfigError, nearest
 
 UNEQUAL = 0.01
-"""Steps of compared arms may differ by such a share: rounds and factors are rounded to whole steps."""
+"""Steps of compared arms may differ by this share, because rounds and factors are rounded to whole steps."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study runs.
+    """The runs of a study.
 
     Attributes:
-        legs: by name, each behind the one that it goes on with.
+        legs: legs by name, each after the leg that it continues.
         arms: by arm, the names of its legs in order.
         skills: by outcome, the stage's name and the skill that measures it.
-        equal: by comparison, in what the arms' steps are equal.
+        equal: by comparison, which steps of its arms are equal.
     """
 
     legs: Mapping[str, Leg]
@@ -34,15 +34,15 @@ class Plan:
     equal: Sequence[str]
 
     def steps(self, arm: str) -> int:
-        """Of all its legs."""
+        """Steps of all legs of an arm."""
         return sum(self.legs[name].total for name in self.arms[arm])
 
     def steps_in(self, arm: str, stage: str) -> int:
-        """Of the lessons of one stage."""
+        """Steps of an arm in the lessons of one stage."""
         return sum(sum(self.legs[name].steps.get(stage, {}).values()) for name in self.arms[arm])
 
     def walk(self, arm: str) -> str:
-        """In words: 'reflex, then memory with fresh trunk'."""
+        """An arm in words: 'reflex, then memory with fresh trunk'."""
         said = []
         for leg in (self.legs[name] for name in self.arms[arm]):
             words = " and ".join(leg.stages) + (f" in {leg.rounds} rounds" if len(leg.stages) > 1 else "")
@@ -56,7 +56,7 @@ class Plan:
         return [skill for name, skill in by_name.items() if name in leg.skills]
 
     def gates(self, study: Study) -> list[dict[str, Any]]:
-        """The thresholds of the skills that measure outcomes, as they are frozen."""
+        """The thresholds of the skills that measure outcomes, as `frozen.json` stores them."""
         context = context_of(study)
         skills = {skill.name: skill for _, skill in self.skills.values()}
         return [
@@ -70,7 +70,7 @@ def plan(study: Study) -> Plan:
     """The runs of a study.
 
     Raises:
-        ConfigError: a stage, lesson or outcome is not there, or the steps of compared arms are not equal.
+        ConfigError: a stage, lesson or outcome does not exist, or the steps of compared arms are not equal.
     """
     file = study.file
     stages = {name: load_stage(name) for name in file.stages}
@@ -91,7 +91,7 @@ def plan(study: Study) -> Plan:
 
 
 def context_of(study: Study, out: Path = Path()) -> Context:
-    """The context in which lessons and gates of a study are asked for."""
+    """The context of a study's lessons and gates."""
     return make_context(study.config, out, None, ())
 
 
@@ -117,7 +117,7 @@ def _steps(name: str, stage: Stage, study: Study) -> dict[str, int]:
         if lesson not in own:
             raise ConfigError(f"Stage '{name}' has no lesson '{lesson}'{nearest(lesson, own)}")
     if not wanted:
-        raise ConfigError(f"Stage '{name}' is to be taught in no lesson; name one of {', '.join(own)}.")
+        raise ConfigError(f"`lessons` of stage '{name}' names no lesson; name one of {', '.join(own)}.")
     return {
         lesson: wanted[lesson] or max(1, round(taught.steps * steps))
         for lesson, steps in own.items()
@@ -154,7 +154,7 @@ def _walk(arm: Arm, steps: Mapping[str, Mapping[str, int]]) -> list[Leg]:
 
 
 def _stretched(own: Mapping[str, Mapping[str, int]], whole: int) -> dict[str, dict[str, int]]:
-    """Lessons lengthened alike to `whole` steps; what rounding leaves goes to the longest."""
+    """Lessons lengthened by one factor to `whole` steps; the longest gets the remainder of rounding."""
     factor = whole / sum(sum(lessons.values()) for lessons in own.values())
     made = {stage: {name: max(1, round(factor * n)) for name, n in lessons.items()} for stage, lessons in own.items()}
     stage, lesson = max(((s, name) for s in made for name in made[s]), key=lambda at: made[at[0]][at[1]])
@@ -163,7 +163,7 @@ def _stretched(own: Mapping[str, Mapping[str, int]], whole: int) -> dict[str, di
 
 
 def _equal(made: Plan, comparison: Comparison) -> str:
-    """'all steps' where both arms have as many in all, 'steps of memory' where only in the outcome's stage."""
+    """'all steps' if both arms have equally many in all, 'steps of memory' if only in the outcome's stage."""
     one, other = comparison.arms
     stage, _ = made.skills[comparison.outcome]
     if _alike(made.steps(one), made.steps(other)):
@@ -172,8 +172,8 @@ def _equal(made: Plan, comparison: Comparison) -> str:
         return f"steps of {stage}"
     raise ConfigError(
         f"The arms '{one}' ({made.steps(one):,} steps, {made.steps_in(one, stage):,} of {stage}) and '{other}' "
-        f"({made.steps(other):,}, {made.steps_in(other, stage):,}) are compared and have equal steps neither in all "
-        f"nor of {stage}; mend their walks, or say `steps: all`."
+        f"({made.steps(other):,}, {made.steps_in(other, stage):,}) are compared, but have equal steps neither in all "
+        f"nor of {stage}; change their walks, or write `steps: all`."
     )
 
 

@@ -1,4 +1,4 @@
-"""What one run of a study teaches: lessons of one stage, or of several in rounds, and the exams of its outcomes."""
+"""The content of one run of a study: lessons of one stage, or of several in rounds, and the exams of outcomes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from devmind.curriculum.start import load_stage
 
 @dataclass(frozen=True)
 class Leg:
-    """One run of an arm: what is taught, and to whom.
+    """One run of an arm: what it teaches, and which agent.
 
     Attributes:
-        name: says all that the run depends on besides its seed; legs of the same name are one run.
-        stages: taught here, as one where there are several.
+        name: everything on which the run depends besides its seed; legs with equal names are one run.
+        stages: the stages that it teaches; several are taught as one.
         steps: by stage, by lesson.
-        before: the leg whose agent it goes on with; None: a newborn.
-        fresh: parts that are a newborn's again.
-        skills: those that are examined at its end.
+        before: the leg whose agent it continues with; None: a newborn.
+        fresh: parts that are replaced by a newborn's.
+        skills: skills that are examined at its end.
     """
 
     name: str
@@ -40,9 +40,9 @@ class Leg:
 
 
 class Course:
-    """A leg as a stage: it is run, stopped and gone on with as any other.
+    """A leg as a stage, which can be run, stopped and continued like any other.
 
-    Parts of what its stages require are there, as new where that was not taught.
+    The agent has the parts of all required stages; those that were not taught are new.
     """
 
     requires: tuple[str, ...] = ()
@@ -53,14 +53,14 @@ class Course:
         self.stages: list[Stage] = [load_stage(name) for name in leg.stages]
 
     def admit(self, agent: Agent) -> None:
-        """Add the parts of its stages and of all that they require."""
+        """Add the parts of its stages and of all stages that these require."""
         for name in in_order(self.leg.stages):
             if name not in agent.config.stages:
                 load_stage(name).admit(agent)
         agent.config.stages = [*agent.config.stages, *self.leg.stages[:-1]]
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Those of the leg with their steps here; of several stages a share of each in every round."""
+        """The leg's lessons with their steps in this study; of several stages a share of each lesson in every round."""
         if len(self.stages) == 1:
             return self._of(self.stages[0], context)
         every = [
@@ -73,7 +73,7 @@ class Course:
         return [part for part in parts if part.steps]
 
     def _learner(self, number: int, lesson: Lesson) -> Callable[[Agent, Context], Learner]:
-        """What trains the parts that the lesson's own stage may train, though the agent is in others as well."""
+        """A learner of the parts that the lesson's own stage may train, although the agent is in other stages too."""
 
         def make(agent: Agent, context: Context) -> Learner:
             known = agent.config.stages
@@ -102,7 +102,7 @@ class Course:
 
 
 class Unexamined:
-    """A stage that is rehearsed and not examined."""
+    """A stage that is rehearsed but not examined."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.name, self.requires = stage, stage.name, stage.requires
@@ -118,9 +118,9 @@ class Unexamined:
 
 
 def _part(stage: str, lesson: Lesson, number: int, rounds: int) -> Lesson:
-    """The batches of one round of a lesson; they are those that it has in one go, in the same order.
+    """The batches of one round of a lesson; the rounds together have the lesson's batches, in the same order.
 
-    Its learner begins anew with each round, and so does what its learning rate follows.
+    The learner and the schedule of its learning rate begin anew in each round.
     """
     begin, end = (lesson.steps * at // rounds for at in (number, number + 1))
     whole = lesson.steps

@@ -1,4 +1,4 @@
-"""A study as a file: its arms, what is compared and by which outcome, all said before anything is run."""
+"""A study's file: its arms, comparisons and outcomes, all fixed before the first run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Fresh = Literal["trunk", "encoders"]
 
 
 class Taught(Section):
-    """How much of a stage is taught in this study; the same in every arm."""
+    """How much of a stage a study teaches; the same in every arm."""
 
     steps: float = Field(1.0, gt=0, allow_inf_nan=False, description="factor on the steps of its lessons")
     lessons: Mapping[str, int | None] | None = Field(
@@ -34,7 +34,7 @@ class Arm(Section):
     walk: tuple[str | tuple[str, ...], ...] = Field(
         min_length=1, description="stages one after another; a list of several is taught as one, in rounds"
     )
-    fresh: tuple[Fresh, ...] = Field((), description="parts that are a newborn's again before the last stage")
+    fresh: tuple[Fresh, ...] = Field((), description="parts that are replaced by a newborn's before the last stage")
     steps: Literal["own", "all"] = Field(
         "own", description="'all': the last stage has as many steps as all stages of the study together"
     )
@@ -50,16 +50,16 @@ class Comparison(Section):
 
 
 class StudyFile(Section):
-    """All of a study but its seeds."""
+    """Everything that defines a study, except its seeds."""
 
-    question: str = Field(min_length=1, description="what is asked, as a sentence")
-    config: Mapping[str, Any] = Field(default_factory=dict, description="configuration keys of every run, but seeds")
+    question: str = Field(min_length=1, description="the question, as a sentence")
+    config: Mapping[str, Any] = Field(default_factory=dict, description="configuration keys of every run, but the seed")
     stages: Mapping[str, Taught] = Field(min_length=1, description="the stages that arms may walk")
     arms: Mapping[str, Arm] = Field(min_length=2)
     primary: Comparison
     secondary: tuple[Comparison, ...] = ()
-    alpha: float = Field(0.05, gt=0, lt=1, description="error of the first kind that is accepted")
-    power: float = Field(0.8, gt=0, lt=1, description="of the smallest difference that is said to be detectable")
+    alpha: float = Field(0.05, gt=0, lt=1, description="accepted rate of false positives")
+    power: float = Field(0.8, gt=0, lt=1, description="power that defines the smallest detectable difference")
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -69,12 +69,12 @@ class StudyFile(Section):
 
 @dataclass(frozen=True)
 class Study:
-    """A study's file as it was read.
+    """A study's file, read.
 
     Attributes:
-        name: the file's, without its ending.
-        sha256: of the file's bytes.
-        config: of every run, with seed 0.
+        name: the file's name without its suffix.
+        sha256: SHA-256 of the file's bytes.
+        config: the configuration of every run, with seed 0.
     """
 
     name: str
@@ -85,10 +85,10 @@ class Study:
 
 
 def read(path: Path | str) -> Study:
-    """Read the study in a file, or the one of that name that comes with devmind.
+    """Read the study in a file, or the packaged study of that name.
 
     Raises:
-        ConfigError: there is none, it is not readable, or what it says does not hold together.
+        ConfigError: there is none, it is not readable, or it contradicts itself.
     """
     path = find(str(path))
     try:
@@ -106,7 +106,7 @@ def read(path: Path | str) -> Study:
 
 
 def find(name: str) -> Path:
-    """The file `name`, else the study of that name that comes with devmind.
+    """The file `name`, else the packaged study of that name.
 
     Raises:
         ConfigError: there is neither.
@@ -134,14 +134,14 @@ def _check(file: StudyFile) -> None:
         if arm.fresh and len(arm.walk) < 2:
             raise ConfigError(
                 f"The arm '{name}' has fresh {' and '.join(arm.fresh)} before its only stage, where all is fresh; "
-                "leave `fresh` out, or walk a stage before."
+                "leave `fresh` out, or walk another stage before it."
             )
     for comparison in file.comparisons:
         for arm_ in comparison.arms:
             if arm_ not in file.arms:
-                raise ConfigError(f"A comparison names the arm '{arm_}', which there is not{nearest(arm_, file.arms)}")
+                raise ConfigError(f"A comparison names the arm '{arm_}', but there is none{nearest(arm_, file.arms)}")
         if comparison.arms[0] == comparison.arms[1]:
-            raise ConfigError(f"A comparison sets the arm '{comparison.arms[0]}' against itself; name two.")
+            raise ConfigError(f"A comparison compares the arm '{comparison.arms[0]}' with itself; name two arms.")
 
 
 def _near(stage: str, file: StudyFile) -> str:
@@ -151,15 +151,15 @@ def _near(stage: str, file: StudyFile) -> str:
 def _config(file: StudyFile) -> RunConfig:
     for key, instead in {
         "seed": "give --seeds",
-        "minutes": "say `steps` of each stage, which are the same on every machine",
+        "minutes": "give `steps` of each stage, which are the same on every machine",
         "attempts": "every stage is taught once",
-        "extends": "say the keys themselves",
+        "extends": "give the keys themselves",
     }.items():
         if key in file.config:
             raise ConfigError(f"A study's `config` has no '{key}'; {instead}.")
     config = validate({"threads": 1, "loggers": (), **file.config})
     if lesson := next((name for name, changed in config.lessons.items() if changed.steps), None):
         raise ConfigError(
-            f"The steps of the lesson '{lesson}' stand in `config`; say them under `stages`, where they are counted."
+            f"The steps of the lesson '{lesson}' stand in `config`; write them under `stages`, where they are counted."
         )
     return config

@@ -1,4 +1,4 @@
-"""What a finished study shows: outcomes out of its runs' results, and the comparisons that its file asks for."""
+"""The report of a finished study: outcomes from its runs' results, and the comparisons of its file."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Made = Mapping[int, Mapping[str, Results]]
 
 
 def close(run: StudyRun) -> StudyReport:
-    """Gather what all runs of a study measured, and write the page, the CSV, the LaTeX table and `study.json`.
+    """Gather the measures of all runs of a study, and write the page, the CSV, the LaTeX table and `study.json`.
 
-    Runs that are finished are only read; others are made. A study that was gathered is only read.
+    Finished runs are only read, others are made. If the study was gathered before, its report is only read.
     """
     if (run.out / GATHERED).is_file():
         run.freeze()
@@ -55,7 +55,7 @@ def _read(done: Mapping[str, RunResult]) -> dict[str, Results]:
 
 
 def gather(run: StudyRun, made: Made, frozen: Mapping[str, Any]) -> StudyReport:
-    """The report of a study whose runs are all made.
+    """The report of a study whose runs have all finished.
 
     Args:
         made: by seed, by leg.
@@ -152,7 +152,7 @@ def _compared(
     alpha: float,
     power: float,
 ) -> list[ComparisonReport]:
-    """All comparisons, the primary one first and alone, the others by Holm's correction."""
+    """All comparisons: first the primary one, without correction, then the others with Holm's correction."""
     pairs = []
     for one in comparisons:
         first, second = ([values[arm, seed, one.outcome] for seed in seeds] for arm in one.arms)

@@ -1,4 +1,4 @@
-"""Runs a study: every leg of every seed is an ordinary stage run in a folder of its own, so nothing is done twice."""
+"""Runs a study: every leg of every seed is an ordinary stage run in its own folder, so nothing is done twice."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ PAUSE_S = 0.2
 
 
 class LegRun(StageRun):
-    """A leg's run: its steps are the study's, its speed is not measured, earlier stages are not examined, and its agent
-    is no milestone that other runs would find.
+    """The run of a leg. Its steps come from the study, its speed is not measured, earlier stages are not examined, and
+    its agent is no milestone that other runs would find.
     """
 
     leg: Leg
@@ -47,7 +47,7 @@ class LegRun(StageRun):
         return [Unexamined(stage) for stage in super()._earlier(agent)] if self.leg.rehearse else []
 
     def _check_lessons(self) -> None:
-        """Nothing: the study's file was checked against all its stages."""
+        """Do nothing, because the study's file was checked against all its stages."""
 
     def _settle(
         self, plan: LessonPlan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]
@@ -59,18 +59,18 @@ class LegRun(StageRun):
 
 
 class StudyRun:
-    """Begins, or goes on with, a study in the folder `out`.
+    """Begins or continues a study in the folder `out`.
 
     Raises:
-        ConfigError: fewer than two seeds are asked for, or the folder's study began with another file, other code,
-            other gates or other seeds.
+        ConfigError: there are fewer than two seeds, or the folder's study began with another file, other code, other
+            packages, other gates or other seeds.
     """
 
     def __init__(self, study: Study, seeds: Sequence[int], out: Path, command: str = "") -> None:
         self.study, self.seeds, self.out, self.command = study, tuple(seeds), Path(out), command
         if len(set(self.seeds)) < 2:
             raise ConfigError(
-                f"A study needs two seeds at least, as differences are compared with their spread over seeds; got "
+                f"A study needs at least two seeds, because it compares differences with their spread over seeds; got "
                 f"{', '.join(map(str, self.seeds)) or 'none'}. Give --seeds 100-104, for example."
             )
         self.plan: Plan = plan(study)
@@ -78,7 +78,7 @@ class StudyRun:
     # -- what is fixed before the first step
 
     def freeze(self) -> dict[str, Any]:
-        """What the folder's study stands on, written before its first run and never changed."""
+        """What the folder's study depends on, written before its first run and never changed."""
         now = self._stands_on()
         path = self.out / FROZEN
         if not path.is_file():
@@ -92,12 +92,12 @@ class StudyRun:
             ("code_sha256", "The code has changed"),
             ("versions", "The installed packages have changed"),
             ("gates", "The gates have changed"),
-            ("seeds", "Other seeds are asked for"),
+            ("seeds", "The seeds have changed"),
         ):
             if begun[key] != now[key]:
                 raise ConfigError(
                     f"{what} since the study in {self.out} was begun ({_short(begun[key])}, now {_short(now[key])}); "
-                    "what was said beforehand holds for all of its runs. Go on with what it began with, or begin "
+                    "what was fixed beforehand holds for all of its runs. Continue with what it began with, or begin "
                     "another study with another --out."
                 )
         return begun
@@ -118,7 +118,7 @@ class StudyRun:
     # -- the runs
 
     def run(self, jobs: int = 1) -> None:
-        """Make all runs that are not made yet, several seeds beside each other where `jobs` is above 1."""
+        """Make all runs that are missing, for `jobs` seeds at a time."""
         self.freeze()
         if jobs == 1:
             for seed in self.seeds:
@@ -127,7 +127,7 @@ class StudyRun:
         _beside_each_other([self._command(seed) for seed in self.seeds], jobs)
 
     def run_seed(self, seed: int) -> dict[str, RunResult]:
-        """Make the runs of one seed, one after another, and give them by leg."""
+        """Make the runs of one seed, one after another; returns them by leg."""
         self.freeze()
         done: dict[str, RunResult] = {}
         for number, leg in enumerate(self.plan.legs.values(), 1):
@@ -136,7 +136,7 @@ class StudyRun:
         return done
 
     def folder(self, leg: str, seed: int) -> Path:
-        """Where a run lies."""
+        """The folder of a run."""
         return self.out / f"seed{seed}" / leg
 
     def _leg(self, leg: Leg, seed: int, agent: Path | None) -> RunResult:
@@ -155,7 +155,7 @@ class StudyRun:
         return run.run()
 
     def _command(self, seed: int) -> list[str]:
-        """What makes the runs of one seed in a process of its own."""
+        """The command that makes the runs of one seed in a new process."""
         start = "from devmind.cli import main; main()"
         return [
             sys.executable,
@@ -170,7 +170,7 @@ class StudyRun:
 
 
 def code_sha256(stages: Iterable[str]) -> str:
-    """Over the sources of devmind, and of the packages of `stages` with those that they require."""
+    """SHA-256 over the sources of devmind and of the packages of `stages` and of the stages that they require."""
     homes = {Path(__file__).parents[2]}
     for name in in_order(list(stages)):
         homes.add(Path(sys.modules[type(load_stage(name)).__module__].__file__ or "").parent)
@@ -189,10 +189,10 @@ def _short(value: Any) -> str:
 
 
 def _beside_each_other(commands: Sequence[list[str]], jobs: int) -> None:
-    """Run processes, `jobs` at a time; they end when this one does, however it ends.
+    """Run processes, `jobs` at a time; they end with this one, however it ends.
 
     Raises:
-        ExamError: one of them failed; those beside it have come to their end, and no more were begun.
+        ExamError: one of them failed; those that were running have ended, and no more were begun.
     """
     waiting, failed = list(commands), 0
     running: list[subprocess.Popen[bytes]] = []
@@ -210,4 +210,4 @@ def _beside_each_other(commands: Sequence[list[str]], jobs: int) -> None:
         for one in running:
             one.wait()
     if failed:
-        raise ExamError(f"A process of the study ended with exit code {failed}; the same command goes on.")
+        raise ExamError(f"A process of the study ended with exit code {failed}; the same command continues the study.")

@@ -1,4 +1,4 @@
-"""Two arms over the same seeds: differences by seed, their interval, their p, and what so few seeds could show."""
+"""Compares two arms over the same seeds: differences by seed, interval, p, and the smallest detectable difference."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ class Paired:
     """The first arm against the second, by seed.
 
     Attributes:
-        difference: mean over seeds, above 0 where the first does better; low, high: of its 95 % bootstrap interval.
+        difference: mean over seeds; above 0 if the first arm does better.
+        low, high: bounds of the difference's 95 % bootstrap interval.
         iqm, iqm_low, iqm_high: the difference of the arms' interquartile means, and its interval.
         p: two-sided, of the paired t-test.
-        detectable: the smallest difference that this test would find with the power asked for, were the differences
-            spread as these are; None where they do not spread.
+        detectable: the smallest difference that this test finds with the given power, for differences that spread as
+            these do; None if they do not spread.
     """
 
     n: int
@@ -48,10 +49,10 @@ def paired(
     power: float,
     higher_is_better: bool = True,
 ) -> Paired:
-    """Compare two arms of equal seeds, in the same order.
+    """Compare two arms over equal seeds in the same order.
 
     Args:
-        name: names the resamples, which repeat.
+        name: seeds the resamples, so that they repeat.
     """
     a, b = (np.asarray(values, np.float64) for values in (one, other))
     sign = 1.0 if higher_is_better else -1.0
@@ -91,7 +92,7 @@ def iqm_interval(values: Sequence[float], name: str) -> tuple[float, float]:
 def p_value(differences: np.ndarray) -> float:
     """Two-sided p of the paired t-test that the mean is 0.
 
-    Where all are equal the t-test knows no doubt. Then it is that of the signs, 2 of 2^n, and 1 where all are 0.
+    If all differences are equal, the t-test gives p = 0. Then the sign test's p is used, 2 of 2^n, or 1 if all are 0.
     """
     if (differences == differences[0]).all():
         return 1.0 if differences[0] == 0 else 2.0 ** (1 - len(differences))

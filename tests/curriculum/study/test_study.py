@@ -267,8 +267,8 @@ PRIMARY = FILE["primary"]
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"primary": PRIMARY | {"arms": ["staged", "newbon"]}}, "the arm 'newbon', which there is not"),
-        ({"primary": PRIMARY | {"arms": ["staged", "staged"]}}, "against itself"),
+        ({"primary": PRIMARY | {"arms": ["staged", "newbon"]}}, "the arm 'newbon', but there is none"),
+        ({"primary": PRIMARY | {"arms": ["staged", "staged"]}}, "with itself"),
         ({"primary": {"arms": ["staged", "newborn"]}}, "'primary.outcome': field required"),
         ({"primary": PRIMARY | {"outcome": "latr-lit"}}, "measures the outcome 'latr-lit'"),
         ({"arms": ARMS | {"odd": {"walk": ["lamp"]}}}, "walks 'lamp', which is not under `stages`"),
@@ -277,10 +277,10 @@ PRIMARY = FILE["primary"]
         ({"arms": ARMS | {"odd": {"walk": ["lamps"], "fresh": ["head"]}}}, "arms.odd.fresh.0"),
         ({"arms": ARMS | {"odd": {"walks": ["lamps"]}}}, "no configuration key 'arms.odd.walks'"),
         ({"stages": FILE["stages"] | {"later": {"lessons": {"fourth": 2}}}}, "no lesson 'fourth'"),
-        ({"stages": FILE["stages"] | {"later": {"lessons": {}}}}, "taught in no lesson"),
+        ({"stages": FILE["stages"] | {"later": {"lessons": {}}}}, "names no lesson"),
         ({"config": {"seed": 3}}, "no 'seed'; give --seeds"),
         ({"config": {"minutes": 3}}, "no 'minutes'"),
-        ({"config": {"lessons": {"one": {"steps": 2}}}}, "say them under `stages`"),
+        ({"config": {"lessons": {"one": {"steps": 2}}}}, "write them under `stages`"),
         ({"config": {"sice": "tiny"}}, "no configuration key 'sice'; did you mean 'size'"),
         ({"primary": PRIMARY | {"arms": ["joint", "newborn"], "outcome": "lamps-lit"}}, "equal steps neither"),
     ],
@@ -291,7 +291,7 @@ def test_a_file_that_does_not_hold_together_is_refused_with_a_sentence(tmp_path,
 
 
 def test_one_seed_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="two seeds at least"):
+    with pytest.raises(ConfigError, match="at least two seeds"):
         study_of(tmp_path, (7,))
     assert not (tmp_path / "out").exists()
 

@@ -196,9 +196,9 @@ def test_what_an_agent_reads_by_stays(tmp_path: Path) -> None:
     for same in ("text.tokenizer=bpe", "size=tiny"):
         give_reading(stage, agent, context(tmp_path, same))
     assert all(torch.equal(value, before[name]) for name, value in agent.state_dict().items())
-    with pytest.raises(ConfigError, match="the agent reads by 'bpe'"):
+    with pytest.raises(ConfigError, match="the agent has learned to read by 'bpe'"):
         give_reading(stage, agent, context(tmp_path, "text.tokenizer=bytes"))
-    with pytest.raises(ConfigError, match="the agent reads by 'bytes'"):
+    with pytest.raises(ConfigError, match="the agent has learned to read by 'bytes'"):
         give_reading(stage, lessons_reader(), context(tmp_path, "text.tokenizer=bpe"))
 
 
@@ -212,7 +212,7 @@ def test_tokenizers_that_cannot_be_had_are_refused(tmp_path: Path) -> None:
         stage.admit(agent)
     vocabulary = make_vocabulary("look, a red ball", 260).replace("<s>", "<q>")
     (tmp_path / "odd.json").write_text(vocabulary)
-    with pytest.raises(ConfigError, match="no token with which a page begins"):
+    with pytest.raises(ConfigError, match="no token that begins a page"):
         give_reading(stage, tiny_agent(), context(tmp_path, f"text.tokenizer={tmp_path / 'odd.json'}"))
 
 

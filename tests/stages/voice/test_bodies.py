@@ -214,7 +214,7 @@ def test_settings_say_what_is_built_and_what_learned_is_not_rebuilt() -> None:
     assert isinstance(agent.head(parts.WORDS_ARC).memory, bodies.Convolved)  # type: ignore[union-attr]
     assert parts.WRITTEN not in agent.heads
     for setting in ("encoder=gru", "features=logmel"):
-        with pytest.raises(ConfigError, match=rf"hearing.{setting} cannot be had: the agent hears by"):
+        with pytest.raises(ConfigError, match=rf"hearing.{setting} cannot be used: the agent has learned to hear by"):
             give_hearing(agent, tiny_config(f"hearing.{setting}"))
     give_hearing(agent, tiny_config("hearing.words=seq2seq", "hearing.encoder=conv"))
     parts.admit(agent)
@@ -250,7 +250,7 @@ def test_an_exam_of_what_was_never_built_says_so(tmp_path: Path) -> None:
     hearing("gru", "logmel", "ctc").save_pretrained(tmp_path / "agent")
     with pytest.raises(ExamError, match=f"it lacks {parts.WRITTEN}, {parts.WRITTEN_ARC}"):
         runner.examine("voice", tmp_path / "agent", tiny_config("hearing.words=seq2seq"))
-    with pytest.raises(ConfigError, match=r"hearing.features=mfcc cannot be had"):
+    with pytest.raises(ConfigError, match=r"hearing.features=mfcc cannot be used"):
         runner.examine("voice", tmp_path / "agent", tiny_config("hearing.features=mfcc"))
 
 
