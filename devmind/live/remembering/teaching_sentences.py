@@ -1,4 +1,4 @@
-"""Sentences that teach a name: what is typed to it (or heard, by whoever turns speech into text) and the name in it.
+"""Sentences that teach a name: text typed to the agent (or turned into text from speech), and the name in it.
 
     sentence = {opening} (pointing | naming) ["." | "!"]
     opening  = "no," "yes," "look," "well," "hey," "oh," "ok," "and" …
@@ -7,11 +7,11 @@
     naming   = ("this is" | "it is" | "these are" …) ("called" | "named") [article] name
              | ("its" | "his" | "her" | "their" | "the") "name" ["of this" …] "is" [article] name
              | ("I" | "we" | "you" | "people") "call" ("this" | "that" | "it" | "them" …) [article] name
-    article  = "a" "an" "the" "some" "my" "your" "our" "his" "her" "their", which is no part of the name
+    article  = "a" "an" "the" "some" "my" "your" "our" "his" "her" "their", not part of the name
 
-Case does not matter but in a Name: without an article only a capital letter tells "this is Tom" from "this is nice".
+Case matters only in a Name: without an article only a capital letter tells "this is Tom" from "this is nice".
 A name may have several words and stand in quotes. A question is never a teaching sentence, nor is "this is not a cup".
-It is a grammar of forms and understands nothing: "this is a pity" teaches "pity" to who holds something up.
+The grammar only matches forms and understands nothing: "this is a pity" teaches "pity" if something is held up.
 """
 
 from __future__ import annotations
