@@ -29,8 +29,8 @@ _LARGE_PIXELS = 9_000_000
 
 
 WIDE_HALF_DEG, SIGHT_HALF_DEG = 60.0, 30.0
-"""Half the angles of a frame's width and of `sight`: those of the nursery's wide view and sight, from which the encoders
-and the looking arc learned."""
+"""Half the angles of a frame's width and of `sight`: those of the nursery's wide view and sight, from which the
+encoders and the looking arc learned."""
 WIDE_HALF, SIGHT_HALF = math.tan(math.radians(WIDE_HALF_DEG)), math.tan(math.radians(SIGHT_HALF_DEG))
 
 
