@@ -49,7 +49,7 @@ class Device:
             self._stop.set()
             self._thread.join(RELEASE_S)
             if self._thread.is_alive():
-                self.health.fault = f"'{self.name}' did not let go of its device within {RELEASE_S:g} s."
+                self.health.fault = f"'{self.name}' did not release its device within {RELEASE_S:g} s."
         self._stop = self._thread = None
         self._forget()
 
@@ -66,7 +66,7 @@ class Device:
                 finally:
                     self._close(handle)
             except EOFError:
-                self.health.fault = f"'{self.name}' has come to its end."
+                self.health.fault = f"'{self.name}' has ended."
                 return
             except SensorError as error:
                 self.health.fault = str(error)

@@ -60,7 +60,7 @@ class Environment(Device):
         if sense != "body":
             if not self._size:
                 raise SensorError(
-                    f"The sense '{sense}' needs names=[...] or size=K: its space must be known beforehand."
+                    f"The sense '{sense}' needs names=[...] or size=K: its space must be known in advance."
                 )
             self.space = spaces.Box(low, high, (self._size,), np.float32)
         self._range = (low, high)

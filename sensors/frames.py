@@ -108,7 +108,7 @@ class NewestFrame:
         age_s = time.monotonic() - held[1]
         if age_s >= max_age_s:
             raise StaleReading(
-                f"The newest frame of '{self.name}' is {age_s:.2f} s old and may be {max_age_s:g} s old at most. "
+                f"The newest frame of '{self.name}' is {age_s:.2f} s old, and at most {max_age_s:g} s is allowed. "
                 f"{self.health.fault}".rstrip()
             )
         return held

@@ -113,7 +113,7 @@ class MqttLink:
         self._arrived.set()
 
     def _disconnected(self, client: Any, user: Any, flags: Any, reason: Any, properties: Any) -> None:
-        self._gone = self._gone or f"The MQTT broker went away: {reason}."
+        self._gone = self._gone or f"The connection to the MQTT broker was lost: {reason}."
         self._arrived.set()
 
     def read(self, stop: threading.Event) -> str | None:

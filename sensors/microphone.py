@@ -141,7 +141,7 @@ class Microphone(Device):
             handle.blocks.came.wait(0.1)
             handle.blocks.came.clear()
             if time.monotonic() - handle.last_s > SILENT_S:
-                raise OSError(f"The sound input '{self.device}' gives nothing any more.")
+                raise OSError(f"The sound input '{self.device}' gives no more data.")
             return None
         block, made_s, lost = taken
         handle.last_s = time.monotonic()

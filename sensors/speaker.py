@@ -114,7 +114,7 @@ class Speaker(Device):
     def _read(self, handle: SoundStream, stop: threading.Event) -> None:
         stop.wait(0.1)
         if time.monotonic() - self._called_s > SILENT_S:
-            raise OSError(f"The sound output '{self.device}' takes nothing any more.")
+            raise OSError(f"The sound output '{self.device}' takes no more data.")
 
     def _keep(self, capture: None) -> None:
         """Record that this was played."""

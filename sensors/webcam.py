@@ -107,7 +107,7 @@ class Webcam(FrameDevice):
             return cv2.cvtColor(frame, cv2.COLOR_BGR2RGB), at_s
         self._failures += 1
         if self._failures >= FAILURES:
-            raise OSError(f"The camera {self._shown()} gives no frames any more.")
+            raise OSError(f"The camera {self._shown()} gives no more frames.")
         stop.wait(RETRY_S)
         return None
 
@@ -128,7 +128,7 @@ class Webcam(FrameDevice):
         if "://" in str(self.source):
             return f"The camera {self._shown()} gives no video: {_answer(str(self.source), self.open_timeout_s)}."
         if self._is_file():
-            return f"The file {self._shown()} is no video that can be read."
+            return f"The file {self._shown()} is not a readable video."
         return f"The camera {self._shown()} cannot be opened: is it connected, free, and allowed to be used?"
 
     def _shown(self) -> str:
@@ -138,7 +138,7 @@ class Webcam(FrameDevice):
 def _answer(address: str, timeout_s: float) -> str:
     """The fault of an address, as far as plain HTTP shows it; a part of a sentence."""
     if not address.startswith(("http://", "https://")) or without_secrets(address) != address:
-        return "nothing answers there, or what answers is no video stream"
+        return "nothing answers there, or the answer is no video stream"
     try:
         with urllib.request.urlopen(address, timeout=timeout_s) as answer:
             return f"what answers there is {answer.headers.get_content_type()}"

@@ -35,7 +35,7 @@ UNNAMED = "the recording does not say which weights acted"
 POINTED = "pointed"
 """A note, and the name in a `Difference`: the number of the memory that the agent pointed at (-1: none), and its
 probability."""
-UNOPENED = "no episode was opened since the weights were named"
+UNOPENED = "no episode has begun since the weights were named"
 
 Remembered = Callable[[int], Mapping[str, Sense] | None]
 """Gives the payload of a memory (`devmind.acting.recall.payload`) by its id, or None when it is not there."""
@@ -155,7 +155,7 @@ class _Replay:
         Raises:
             SessionError: the note is not one that a life writes.
         """
-        with damage(SessionError, f"A note '{note.kind}' of the recording is not what a life notes ({{}})."):
+        with damage(SessionError, f"A note '{note.kind}' of the recording is not one that a life writes ({{}})."):
             self._take(note.kind, note.data, folder)
 
     def _take(self, kind: str, data: Any, folder: Path) -> None:
@@ -166,7 +166,7 @@ class _Replay:
         elif kind == "lost":
             self._refuse(f"{data.get('ticks', 'some')} ticks before it were lost while recording")
         elif kind == FORGOTTEN:
-            self._refuse("what was sensed in it was forgotten")
+            self._refuse("its senses were forgotten")
         elif kind == "recalled" and "ages_s" in data:
             self._recall(data["ids"], data["ages_s"])
         elif kind == DIRECTED:
@@ -242,7 +242,7 @@ class _Replay:
         self.recalled_ids = ids
         found = [self.remembered(number) for number in ids]
         if any(senses is None for senses in found):
-            self._refuse("a memory was recalled that is not at hand; give --memory")
+            self._refuse("it recalls a memory that is not available; give --memory")
         elif self.agent is not None and found:
             row = [(senses, age_s) for senses, age_s in zip(found, ages_s, strict=True) if senses is not None]
             self.recalled = recalled_tokens(self.agent, [row])

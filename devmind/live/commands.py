@@ -38,7 +38,7 @@ ASKED = "asked"
 PATIENCE_S = 5.0
 """A press that gets no ticks is not waited for longer."""
 LEARNS_NO_MORE = "The recording it learns from has ended, so it learns nothing more; start devmind live again to go on."
-PAUSED = "It is paused, and senses nothing; let it go on first."
+PAUSED = "It is paused and senses nothing; resume it first."
 
 
 class Commands:
@@ -96,7 +96,7 @@ class Commands:
         """As `_pressed`, for what it asked about last."""
         question = self.life.asking.question
         if question is None:
-            raise StoreError("It asks about nothing any more; hold the thing up, then teach.")
+            raise StoreError("It no longer asks about anything; hold the thing up, then teach.")
         since_s = min(question.time_s - STEADY_S, question.shown.seen[0].time_s)
         return since_s, Moment(question.time_s, dict(question.shown.payload())), ""
 
@@ -137,7 +137,7 @@ class Commands:
 
     def _undo(self) -> dict[str, Any]:
         if not self._taught:
-            raise StoreError("Nothing was taught since this began, so there is nothing to undo.")
+            raise StoreError("Nothing has been taught in this life, so there is nothing to undo.")
         entry, notes = self._taught[-1], list[str]()
         with self._telling_traces(notes):
             notes += self.life.memory.erase([entry.id])
@@ -188,7 +188,7 @@ class Commands:
 
     def _age(self, id: str) -> dict[str, Any]:
         if self.life.learner:
-            raise ConfigError("The agent is learning, and has one age only; start it without --learn to go back.")
+            raise ConfigError("A learning agent has only one age; start it without --learn to go back.")
         if id not in self.life.ages:
             raise ConfigError(f"There is no age '{id}'{nearest(id, self.life.ages)}")
         with self._growing:
@@ -211,7 +211,7 @@ class Commands:
     def _answer(self, text: str) -> dict[str, Any]:
         """Answer its question about the instruction: the instruction stands there anew, with the answer in it."""
         page = self._between(lambda: self.life.questions.answer(text))
-        return {"answer": f"So it is told: “{page}”.", "page": page}
+        return {"answer": f"Its instruction is now: “{page}”.", "page": page}
 
     def hear(self, text: str, heard: Sequence[Moment]) -> dict[str, Any]:
         """Handle what was spoken to it: the words as far as it hears them, and their sound.

@@ -93,9 +93,9 @@ class Questions:
             WorldError: the world does not know these words; the page before still stands.
         """
         if self.wanted is None:
-            raise ConfigError("It asks nothing about what it was told any more; tell it anew what to do.")
+            raise ConfigError("It no longer asks about its instruction; give it a new one.")
         if not text.strip():
-            raise ConfigError(f"It asked '{self.wanted.lack.question}'; an answer has words.")
+            raise ConfigError(f"It asked '{self.wanted.lack.question}'; answer it with words.")
         page = self.wanted.lack.restated(text)
         self.life.room.say(page)
         return page

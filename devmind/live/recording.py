@@ -122,5 +122,5 @@ class Recording:
         stem = "live" if self.path is None else self.path.stem
         path = folder / f"{stem}-{datetime.now():%Y%m%d-%H%M%S}.mcap"
         if path.exists():
-            raise SessionError(f"'{path}' was begun in this very second; wait a second, then record again.")
+            raise SessionError(f"'{path}' was started less than a second ago; wait a second, then record again.")
         return path

@@ -83,5 +83,5 @@ def sound_of_codes(agent: Agent, codes: Any) -> Any:
     """
     sound = sounded(agent, codes)
     if sound is None:
-        raise DevmindError("It answered by codes of sound, and no head of this agent says how they sound.")
+        raise DevmindError("It answered by codes of sound, and no head of this agent can turn them into sound.")
     return sound

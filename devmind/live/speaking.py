@@ -22,7 +22,7 @@ from devmind.moment import SOUND_RATE_HZ
 
 WAITING = 4
 """Sentences that wait at most; when more come, the oldest is dropped."""
-NO_VOICE = "No voice is installed, so what it says in words is shown and not heard; install devmind anew, or a voice."
+NO_VOICE = "No voice is installed, so its words are shown and not heard; install devmind again, or a voice."
 
 PIECE_S, AHEAD_S = 4.0, 1.0
 """Length of the pieces in which the speaker gets a long sentence, and how early it gets each."""

@@ -60,7 +60,7 @@ class SpokenTo:
             try:
                 self._waiting.put_nowait((words, heard))
             except queue.Full:
-                self.fault = f"So much was said that “{words or UNSURE}” was not answered; wait for an answer."
+                self.fault = f"“{words or UNSURE}” was not answered, since others were waiting; wait for an answer."
 
     def shown(self) -> dict[str, Any]:
         """For the page: the `text` answered last, its `answer`, its `number`, and `sure` where the sound itself was

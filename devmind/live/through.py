@@ -297,7 +297,7 @@ def examine_through(stage: Stage, skill: Skill, agent: Agent, context: Context, 
             _hold(stage, skill, agent, fifty, way) for way in ("plain", "mailbox", "rendered")
         )
     if not held.measures:
-        raise ExamError(f"Nothing of the skill '{skill.name}' could be measured; give --data where it needs any.")
+        raise ExamError(f"No measure of the skill '{skill.name}' could be taken; give --data if it needs data.")
     return Held(
         skill.name,
         held.measures,

@@ -21,9 +21,9 @@ from devmind.live.viewing.hearing import QUIET_DB, level_db
 UTTER = "utter"
 GATHERED = 10
 """Moments of codes turned into sound at once: a second. Fewer make more seams, more take longer."""
-NO_SPEAKER = "It utters sound, which nothing plays here; start it with --speaker default to hear it."
-NO_SOUND = "It utters by '{}', which does not say how its answers sound, so nothing is played."
-NO_PLAYER = "It utters codes of sound, and this speaker plays ready sound alone (it has no `play`)."
+NO_SPEAKER = "It utters sound, and nothing here plays it; start it with --speaker default to hear it."
+NO_SOUND = "It utters by '{}', which cannot turn its answers into sound, so nothing is played."
+NO_PLAYER = "It utters codes of sound, and this speaker plays only finished sound (it has no `play`)."
 
 
 class Uttering:

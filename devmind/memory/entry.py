@@ -148,10 +148,11 @@ class Filters:
         for what, text in (("words", self.words), ("name", self.name), ("session", self.session)):
             if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
                 raise StoreError(
-                    f"A filter's {what} are text; got {text!r}, with half a letter (a lone surrogate). Write it anew."
+                    f"A filter's {what} are text; got {text!r}, with half a character (a lone surrogate). "
+                    "Type it again."
                 )
         if self.words is not None and not searchable(self.words):
             raise StoreError(
-                f"A filter's words have a letter at least; got {self.words!r}, which every entry has. Leave words out "
-                "to mean all."
+                f"A filter's words need at least one letter; got {self.words!r}, which every entry contains. "
+                "Leave words out to select all."
             )

@@ -126,7 +126,7 @@ class Memory:
                 refuses, or a budget filled by examples of names, which only `forget` deletes.
         """
         if not keys:
-            raise StoreError("An entry needs a key of one sense at least; got none, so nothing could recall it.")
+            raise StoreError("An entry needs a key of at least one sense; got none, so nothing could recall it.")
         if not (np.isfinite(importance) and importance >= 0):
             raise StoreError(f"Importance is a number from 0 on; got {importance}.")
         entry = Entry(self._clock(), float(importance), name, dict(keys), dict(moment.senses), pointer=pointer)
@@ -154,8 +154,8 @@ class Memory:
         count = self.store.delete(gone, erase=False)
         if newest in gone:
             raise StoreError(
-                "Memory is full of examples of names, which never go by themselves, and this one was not kept: forget "
-                "some ('devmind memory forget --name NAME'), or give memory a larger budget."
+                "Memory is full of examples of names, which are never deleted automatically, and this one was not "
+                "kept: forget some ('devmind memory forget --name NAME'), or give memory a larger budget."
             )
         return count
 
@@ -272,7 +272,7 @@ class Memory:
                     by_session.setdefault(entry.pointer.session, {})[number] = entry.pointer
         if by_session and self.pointed is None:
             raise StoreError(
-                "Some of these point into recordings, which are not at hand; forget with 'devmind memory'."
+                "Some of these point into recordings, which are not available here; forget with 'devmind memory'."
             )
         told, refused, kept = list[str](), list[str](), set[int]()
         for places in by_session.values() if self.pointed else ():
@@ -288,7 +288,7 @@ class Memory:
             if not kept:
                 raise TracesError(" ".join(told)) from error
         if kept:
-            raise KeptError(" ".join([*refused, f"So entries stay: {len(kept)} of {len(ids)}.", *told]), len(kept))
+            raise KeptError(" ".join([*refused, f"So {len(kept)} of {len(ids)} entries stay.", *told]), len(kept))
         return told
 
     def rebuild(self, describe: Describe, encoders: Mapping[str, str]) -> int:

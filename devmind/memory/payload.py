@@ -65,7 +65,7 @@ def unfolded(data: bytes, largest: int) -> bytes:
     """A zstandard frame decompressed; ValueError when it has, or declares, more than `largest` bytes."""
     declared = zstandard.frame_content_size(data)
     if declared > largest:
-        raise ValueError(f"it would unfold to {declared:,} bytes, and {largest:,} are the most")
+        raise ValueError(f"it would unfold to {declared:,} bytes, more than the limit of {largest:,}")
     return zstandard.ZstdDecompressor().decompress(data, max_output_size=largest)
 
 

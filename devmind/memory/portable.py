@@ -186,20 +186,20 @@ def _as_entry(parts: Mapping[str, Any]) -> Entry:
     """
     about = json.loads(parts["about"])
     encoders, name, pointer = about["encoders"], about["name"], about["pointer"]
-    _need(isinstance(encoders, dict), "its keys are none")
+    _need(isinstance(encoders, dict), "its keys are invalid")
     _need(all(is_name(text) for pair in encoders.items() for text in pair), "a sense or an encoder has no proper name")
     _need(name is None or is_name(name, MAX_NAME), f"its name is no line of 1 to {MAX_NAME} bytes")
     time_s, importance = _number(about["time_s"], -LATEST_S), _number(about["importance"], 0.0)
     recalled_s = None if about["recalled_s"] is None else _number(about["recalled_s"], -LATEST_S)
     recalled = about["recalled"]
-    _need(type(recalled) is int and 0 <= recalled < MOST, "how often it was recalled is no such number")
+    _need(type(recalled) is int and 0 <= recalled < MOST, "its count of recalls is invalid")
     if pointer is not None:
         place, tick, identity = pointer
-        _need(is_name(place, 4096) and isinstance(identity, str) and identity.isprintable(), "its pointer is no place")
+        _need(is_name(place, 4096) and isinstance(identity, str) and identity.isprintable(), "its pointer is invalid")
         pointer = *pointer, about.get("span", 0)  # older versions wrote none
         _need(
             all(type(number) is int and 0 <= number < MOST for number in (tick, pointer[3])),
-            "its pointer's tick is none",
+            "its pointer's tick is invalid",
         )
     keys = {
         sense: Key(parts[f"key {sense}"], encoder, parts.get(f"features {sense}"))
@@ -220,7 +220,9 @@ def _need(is_right: bool, otherwise: str) -> None:
 
 def _number(value: Any, lowest: float) -> float:
     """A finite number, since times are compared and added with it."""
-    _need(type(value) in (int, float) and lowest <= value <= LATEST_S, f"{value!r:.40} is no time and no importance")
+    _need(
+        type(value) in (int, float) and lowest <= value <= LATEST_S, f"{value!r:.40} is not a valid time or importance"
+    )
     return float(value)
 
 
@@ -271,8 +273,8 @@ def _check_sizes(path: Path, archive: zipfile.ZipFile) -> None:
     sizes = [item.file_size for item in archive.infolist()]
     if max(sizes, default=0) > LARGEST_PART + size or sum(sizes) > MEMORY_TIMES * size + LARGEST_PART:
         raise StoreError(
-            f"'{path}' says that its {size:,} bytes unfold to {sum(sizes):,}; no memory is exported so, and it is "
-            "not read."
+            f"'{path}' says that its {size:,} bytes unfold to {sum(sizes):,}; no exported memory does, so it is not "
+            "read."
         )
 
 

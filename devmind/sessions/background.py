@@ -143,7 +143,7 @@ class BackgroundRecorder:
         wanted = self._put(FLUSH)
         with self._changed:
             if not self._changed.wait_for(lambda: self._flushed >= wanted or self._has_ended, timeout_s):
-                raise SessionError(f"'{self.path}': the disk did not take what waits within {timeout_s:g} s.")
+                raise SessionError(f"'{self.path}': the disk did not write the waiting data within {timeout_s:g} s.")
         self._complain()
 
     def close(self, timeout_s: float = PATIENCE_S) -> None:
@@ -158,7 +158,7 @@ class BackgroundRecorder:
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             raise SessionError(
-                f"'{self.path}': the disk did not take the last {self.backlog} things within {timeout_s:g} s; what is "
+                f"'{self.path}': the disk did not write the last {self.backlog} items within {timeout_s:g} s; what is "
                 f"on it can be read."
             )
         self._complain()
@@ -189,7 +189,7 @@ class BackgroundRecorder:
             wanted = self._order + 1
         with self._changed:
             if not self._changed.wait_for(lambda: self._flushed >= wanted or self._has_ended, PATIENCE_S):
-                raise SessionError(f"'{self.path}': the disk did not take what waits within {PATIENCE_S:g} s.")
+                raise SessionError(f"'{self.path}': the disk did not write the waiting data within {PATIENCE_S:g} s.")
             found = [place for place in self._places if since_s <= place[0] <= until_s]
         return (*found[-1][1:], len(found)) if found else None
 

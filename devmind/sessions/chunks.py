@@ -139,7 +139,7 @@ def check_total(whole: int, size: int) -> None:
     """SessionError when the chunks unfold to too much together."""
     if is_too_much(whole, size):
         raise SessionError(
-            f"It unfolds to over {EXPANDED_TIMES} times its {size:,} bytes; such a file is made to fill a memory."
+            f"It unfolds to over {EXPANDED_TIMES} times its {size:,} bytes; such a file is made to fill the memory."
         )
 
 
@@ -150,7 +150,7 @@ def _unfolded(chunk: Chunk) -> bytes:
     if chunk.compression == "zstd":
         declared = max(declared, zstandard.frame_content_size(chunk.data))
     if declared > largest:
-        raise ValueError(f"it would unfold to {declared:,} bytes, and {largest:,} are the most")
+        raise ValueError(f"it would unfold to {declared:,} bytes, more than the limit of {largest:,}")
     if chunk.compression == "zstd":
         data = zstandard.ZstdDecompressor().decompress(chunk.data, max_output_size=largest)
     elif chunk.compression == "lz4":
@@ -164,7 +164,7 @@ def _unfolded(chunk: Chunk) -> bytes:
     else:
         data = chunk.data
     if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
-        raise ValueError("its checksum is another")
+        raise ValueError("its checksum differs")
     return data
 
 
@@ -199,7 +199,7 @@ def read_metadata(file: IO[bytes], start: int) -> Metadata:
     try:
         metadata = Metadata.read(ReadDataStream(file))
         if SUM_KEY in metadata.metadata and metadata.metadata[SUM_KEY] != metadata_sum(metadata.metadata):
-            raise ValueError("its checksum is another")
+            raise ValueError("its checksum differs")
         return metadata
     except _DAMAGE as error:
         raise SessionError(f"The metadata at byte {start} is damaged ({type(error).__name__}: {error}).") from error

@@ -150,7 +150,8 @@ def why_not_written(path: Path, error: OSError) -> str:
         return f"'{path}' exists already and is not replaced; choose another name, or --overwrite where there is one."
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (
-            f"'{path}' cannot be written on: the disk (or your share of it) is full; free some space, then start anew."
+            f"'{path}' cannot be written any further: the disk (or your share of it) is full; free some "
+            "space, then start again."
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return (

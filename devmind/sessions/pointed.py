@@ -116,7 +116,7 @@ class _Forgetting:
         wanted = {place.identity for place in places}
         files = [file for file, one in self._files.items() if one in wanted]
         if not path.is_file() and not files:
-            self.told.append(f"The recording '{path}' is not there; if it was moved, what it holds was not forgotten.")
+            self.told.append(f"The recording '{path}' is not there; if it was moved, its contents were not forgotten.")
         elif path.is_file() and path not in files:
             self.told.append(f"'{path}' is another recording now; the one that was pointed to was not touched.")
         for file in files:

@@ -117,7 +117,7 @@ class Session:
             record = None
             try:
                 for record in chunks.walk(file, self._end, size):
-                    with damage(SessionError, "What it says is not what a recording says ({})."):
+                    with damage(SessionError, "Its contents are not those of a recording ({})."):
                         self._index(file, record)
                     self._end = record.end
                 if self.truncated and chunks.ends_as_finished(file, size):

@@ -151,7 +151,7 @@ class LiveLearner:
             try:
                 self._hear(json.loads(line))
             except (ValueError, KeyError, OSError) as error:
-                self.fault = f"What the learner said cannot be used: {error}."
+                self.fault = f"A message of the learner cannot be used: {error}."
         code = process.wait()
         if self._process is process and code:
             self.fault = self.fault or f"The learner's process ended with code {code}; life goes on without learning."

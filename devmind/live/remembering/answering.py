@@ -23,7 +23,7 @@ from devmind.errors import MomentError
 from devmind.memory import Named
 from devmind.moment import Moment, Sense
 
-CANNOT = "It cannot talk yet, nor do what it is asked; names are all the words it learns today."
+CANNOT = "It cannot talk or follow instructions yet; it learns only names."
 AHEAD_DEG = 8.0
 LISTED = 6
 LONGEST = 32

@@ -33,7 +33,7 @@ def examples_in(file: Path, warnings: list[str]) -> list[Moment]:
     if not found:
         raise SessionError(f"'{file}' is silent: {level}; give a sound that can be heard.")
     if silent:
-        warnings.append(f"{len(silent)} of {len(every)} examples of '{file}' are silent ({level}); not heard.")
+        warnings.append(f"{len(silent)} of {len(every)} examples of '{file}' are silent ({level}); they are left out.")
     return found
 
 

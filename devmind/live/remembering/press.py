@@ -133,7 +133,7 @@ class Holding:
         """
         pressed = self._pressed or _Pressed(self._now_s)
         if not pressed.frame_count:
-            raise StoreError("There was no picture to give a name to; the camera gives none. Switch it on, then teach.")
+            raise StoreError("The camera gives no picture to name. Switch it on, then teach.")
         if not pressed.moved:
             raise StoreError(
                 "Nothing new is in view: hold the thing up, near and in the middle, until the square is round it, "
@@ -141,7 +141,7 @@ class Holding:
             )
         if len(pressed.seen) < LEAST_SEEN * pressed.frame_count:
             raise StoreError(
-                f"Something moved, but only in {len(pressed.seen)} of {pressed.frame_count} pictures was it held up: "
+                f"Something moved, but it was held up in only {len(pressed.seen)} of {pressed.frame_count} pictures: "
                 "hold it still, near and in the middle, until the square is round it, then press."
             )
         return Showing(pressed.seen, pressed.first, self._empties).payload()

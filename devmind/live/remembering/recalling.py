@@ -182,7 +182,7 @@ class Recalling:
 
     def _ask(self, moment: Moment, generation: int) -> None:
         agent, keys = self.child.agent, self._keys(moment)
-        assert isinstance(agent, Agent), "what is recalled is stepped with, which takes a whole agent"
+        assert isinstance(agent, Agent), "recalled entries are used in a step, which needs a whole agent"
         if not keys:
             return
         memory = self.child.memory

@@ -71,7 +71,7 @@ class RecentBuffer:
             StoreError: the meant sense has nothing.
         """
         if meant not in MEANT:
-            raise StoreError(f"What is named was {', '.join(MEANT)}; got '{meant}'.")
+            raise StoreError(f"A name is given to one of {', '.join(MEANT)}; got '{meant}'.")
         senses = [s for s in MEANT[meant] if not (meant == "auto" and s == "sound" and not self.stands_out())]
         seen = len(self._moments) - self._seen
         shown = [

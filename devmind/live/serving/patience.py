@@ -73,7 +73,7 @@ class PatientProtocol(H11Protocol):
         self._wait_no_more()
         self.connections.discard(self)
         self.transport.abort()
-        refusals.tell(f"a connection was let go, since {why}")
+        refusals.tell(f"a connection was closed, because {why}")
 
 
 class Refusals:
@@ -86,7 +86,7 @@ class Refusals:
         """Log a refusal at once or, within a minute of the last line, count it."""
         self._untold += 1
         if time.monotonic() - self._told_s >= TELL_EVERY_S:
-            log.warning("The page's server: %s (%s refused since it was last said).", what, f"{self._untold:,}")
+            log.warning("The page's server: %s (%s refused since the last line).", what, f"{self._untold:,}")
             self._told_s, self._untold = time.monotonic(), 0
 
 

@@ -62,7 +62,7 @@ def mended(database: sqlite3.Connection, change: int) -> list[str]:
     if left:
         raise StoreError(f"The memory cannot be mended: {left[0].sentence} Take a copy of it from a backup.")
     return [
-        f"{fault.sentence} {'It was deleted.' if fault.entry is not None else 'It was made anew.'}" for fault in found
+        f"{fault.sentence} {'It was deleted.' if fault.entry is not None else 'It was rebuilt.'}" for fault in found
     ]
 
 
@@ -80,17 +80,17 @@ def _entries(database: sqlite3.Connection) -> Iterator[Fault]:
         except StoreError as error:
             yield Fault(str(error).split(". '")[0] + ".", number)
     for number in unfound(database):
-        yield Fault(f"What entry {number} is found by when searched by words is not what it holds.")
+        yield Fault(f"What entry {number} is found by in a search by words differs from its content.")
 
 
 def _lost_keys(database: sqlite3.Connection) -> Iterator[Fault]:
     found = database.execute("SELECT * FROM keys WHERE entry NOT IN (SELECT id FROM entries)")
     for number in sorted({row[0] for row in found}):
-        yield Fault(f"Keys of entry {number} are there, and the entry is not.", number)
+        yield Fault(f"Keys of entry {number} are there, but the entry is missing.", number)
 
 
 def _totals(database: sqlite3.Connection) -> Iterator[Fault]:
     kept = database.execute(f"SELECT {_COUNTED} FROM state").fetchall()
     counted = database.execute(_TOTALS).fetchone()
     if kept != [counted]:
-        yield Fault(f"The store's totals say {kept}; counted were {counted}.")
+        yield Fault(f"The store's totals say {kept}; the count is {counted}.")

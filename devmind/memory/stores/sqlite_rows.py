@@ -51,7 +51,9 @@ def read_entries(database: sqlite3.Connection, condition: str, values: Sequence[
 def keys_of(keys: dict[int, dict[str, Key]], number: int) -> dict[str, Key]:
     """The keys of an entry, to add to; StoreError when there is no such entry."""
     if number not in keys:
-        raise StoreError(f"The memory is damaged: a key of entry {number} is there, and the entry is not. {MENDED_BY}.")
+        raise StoreError(
+            f"The memory is damaged: a key of entry {number} is there, but the entry is missing. {MENDED_BY}."
+        )
     return keys[number]
 
 

@@ -111,15 +111,15 @@ def _compare(database: sqlite3.Connection, column: str) -> None:
     except sqlite3.OperationalError as error:
         if "user-defined function" not in str(error):
             raise
-        raise _damaged(f"a {column} that entries are found by is none any more") from error
+        raise _damaged(f"a {column} that entries are found by is no longer valid") from error
     if wrong is not None:
-        raise _damaged(f"the {column} that entry {wrong} is found by is not as it was written")
+        raise _damaged(f"the {column} that entry {wrong} is found by has changed")
     wanted = database.execute(f"SELECT entries, {column}s_sum FROM state").fetchone()
     if (count, total) != wanted:
-        raise _damaged(f"the {column}s that entries are found by are not all of those that were written")
+        raise _damaged(f"the {column}s that entries are found by are incomplete")
 
 
 def _damaged(what: str) -> StoreError:
     return StoreError(
-        f"The memory is damaged: {what}, so a search could miss entries. 'devmind memory check --mend' makes it anew."
+        f"The memory is damaged: {what}, so a search could miss entries. 'devmind memory check --mend' rebuilds it."
     )

@@ -62,7 +62,7 @@ def import_source(
     Raises:
         SessionError: nothing in it can be used, it is damaged, or `out` cannot be written; nothing is left behind.
     """
-    with damage(SessionError, f"'{source.path}' holds a message that is not what its schema says ({{}})."):
+    with damage(SessionError, f"'{source.path}' holds a message that does not fit its schema ({{}})."):
         return _imported(source, out, tick_hz, topic, overwrite)
 
 

@@ -63,7 +63,7 @@ def sound_of(message: Message, about: Message | None) -> tuple[int, np.ndarray]:
     else:
         raise ValueError("no AudioInfo message says what it is")
     if not fits or not rate_hz or not channels:
-        raise ValueError(f"16-bit PCM is expected, and it is '{coding}'")
+        raise ValueError(f"16-bit PCM is expected, but it is '{coding}'")
     data = message["data"] if "data" in message else message["audio"]["data"]
     samples = np.frombuffer(_bytes(data), "<i2").astype(np.float32) / 32768
     block = samples[: len(samples) // channels * channels].reshape(-1, channels)

@@ -137,7 +137,7 @@ def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
     effectors = {name: kind for name, kinds in done.items() if (kind := _only(name, kinds, warnings, MAX_ACTION))}
     kept, unsure = _known(sessions, senses)
     for name in [name for name, places in kept.items() if not places]:
-        warnings.append(f"'{name}' holds no number that is ever known; left out.")
+        warnings.append(f"'{name}' has no known number; left out.")
         del senses[name], kept[name], unsure[name]
     channels = _sound_channels(sensed.get("sound", set()), fps, warnings)
     told = [name for name in ("sight", "words") if name in sensed] + ["sound"] * bool(channels)

@@ -42,7 +42,7 @@ def import_lerobot(
     with robots_extra("A LeRobotDataset"):
         import pyarrow.parquet  # noqa: F401
     # Missing contents of its tables and texts show only in use, at any place.
-    with damage(SessionError, f"The dataset '{folder}' is damaged or none ({{}}); download it again."):
+    with damage(SessionError, f"The dataset '{folder}' is damaged or not a dataset ({{}}); download it again."):
         return _import(Path(folder), Path(out), tick_hz, topic, overwrite)
 
 

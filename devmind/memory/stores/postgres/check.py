@@ -45,7 +45,7 @@ def mended(connection: Connection, change: int) -> list[str]:
     if gone:
         connection.execute("UPDATE devmind.state SET erase_due = true")
     return [f"{fault.sentence} It was deleted." for fault in damaged] + [
-        f"{fault.sentence} It was made anew." for fault in (*stale, *totals)
+        f"{fault.sentence} It was rebuilt." for fault in (*stale, *totals)
     ]
 
 
@@ -75,11 +75,11 @@ def _read(connection: Connection, numbers: list[int]) -> list[Entry]:
 def _texts(connection: Connection, texts: dict[int, str]) -> Iterator[Fault]:
     for number, text in rows_of(connection, "SELECT id, text FROM devmind.entries ORDER BY id"):
         if texts.get(number, text) != text:
-            yield Fault(f"What entry {number} is found by when searched by words is not what it holds.", number)
+            yield Fault(f"What entry {number} is found by in a search by words differs from its content.", number)
 
 
 def _totals(connection: Connection) -> Iterator[Fault]:
     (kept,) = rows_of(connection, f"SELECT {_COUNTED} FROM devmind.state")
     (counted,) = rows_of(connection, _TOTALS)
     if kept != counted:
-        yield Fault(f"The store's totals say {kept}; counted were {counted}.")
+        yield Fault(f"The store's totals say {kept}; the count is {counted}.")
