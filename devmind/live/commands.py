@@ -137,7 +137,7 @@ class Commands:
 
     def _undo(self) -> dict[str, Any]:
         if not self._taught:
-            raise StoreError("Nothing has been taught in this life, so there is nothing to undo.")
+            raise StoreError("Nothing taught in this life is left to undo.")
         entry, notes = self._taught[-1], list[str]()
         with self._telling_traces(notes):
             notes += self.life.memory.erase([entry.id])
@@ -209,7 +209,7 @@ class Commands:
         return {"on": on}
 
     def _answer(self, text: str) -> dict[str, Any]:
-        """Answer its question about the instruction: the instruction stands there anew, with the answer in it."""
+        """Answer its question about the instruction: it gets the instruction again, with the answer in it."""
         page = self._between(lambda: self.life.questions.answer(text))
         return {"answer": f"Its instruction is now: “{page}”.", "page": page}
 
@@ -307,7 +307,7 @@ class Commands:
 
 
 def is_fit(name: str, value: Any) -> bool:
-    """Whether a command's argument has the right type: `on` true or false, any other text that has a UTF-8 form.
+    """Whether a command's argument has the right type: a bool for `on`, text with a UTF-8 form for every other.
 
     JSON can bring half of a surrogate pair, which would break later code.
     """

@@ -154,7 +154,7 @@ async function startDevices(wanted) {
   }
   at("try-again").wanted = left;
   if (left.includes("video")) noPicture(faults.join(" "), true);
-  else if (faults.length) tell(`${faults.join(" ")} To try again, load this page anew.`, { bad: true, seconds: 0 });
+  else if (faults.length) tell(`${faults.join(" ")} To try again, reload this page.`, { bad: true, seconds: 0 });
 }
 
 function showOwn(stream) {
@@ -175,7 +175,7 @@ function lostCamera() {
 }
 
 function lostMicrophone() {
-  tell("The microphone is gone. Plug it in or allow it, and load this page again.", { bad: true, seconds: 0 });
+  tell("The microphone is gone. Plug it in or allow it, and reload this page.", { bad: true, seconds: 0 });
 }
 
 function noPicture(sentence, canTry = false) {
