@@ -1,4 +1,4 @@
-"""A sound file played as a microphone: its samples come into a ring as their time comes."""
+"""A sound file played as a microphone: its samples enter a ring at their own times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK_S = 0.02
 
 @dataclass
 class _Tape:
-    """An open file: `given` samples at 16 kHz were given since `started_s`."""
+    """An open file: `given` samples at 16 kHz have been given since `started_s`."""
 
     file: Any
     resampler: Any
@@ -34,7 +34,7 @@ class AudioFile(Device):
 
     Args:
         path: the file.
-        loop: begin again at the end.
+        loop: start again at the end.
 
     Raises:
         SensorError: on opening, when there is no such file or it is no sound.
@@ -49,7 +49,7 @@ class AudioFile(Device):
         self._ring = TimedRing(self.name, self.health, self.rate_hz)
 
     def read_window(self, start_s: float, end_s: float) -> np.ndarray:
-        """The samples of [start_s, end_s), float32 [C, S]; StaleReading when not all of them are there."""
+        """The samples of [start_s, end_s), float32 [C, S]; StaleReading unless all of them are there."""
         return self._ring.read_window(start_s, end_s)
 
     def _prepare(self) -> None:
@@ -76,7 +76,7 @@ class AudioFile(Device):
         return _Tape(file, resampler, time.monotonic())
 
     def _read(self, handle: _Tape, stop: threading.Event) -> tuple[np.ndarray, float]:
-        """The next samples [C, n], when they are due, and the time of the last of them."""
+        """The next samples [C, n], the time when they are due, and the time of the last of them."""
         block = handle.file.read(int(BLOCK_S * handle.file.samplerate), dtype="float32", always_2d=True)
         over = not len(block)
         if over and self.loop and handle.file.tell():

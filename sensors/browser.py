@@ -1,10 +1,11 @@
-"""The camera and the microphone of a page: mailboxes into which the page's server puts what the page sends.
+"""The camera and the microphone of a page: mailboxes that the page's server fills.
 
 There is no server here, and nothing waits: `accept(kind, data, device_time_s)` is called from any thread for every
-message, and says whether the message was of its kind. Kinds are `image/jpeg`, `image/png`, `image/webp` (one encoded
+message, and returns whether the message was of its kind. Kinds are `image/jpeg`, `image/png`, `image/webp` (one encoded
 frame) and `audio/s16;rate=48000` (little-endian 16-bit samples of one channel; any rate).
 
-The page's clock is not ours: its time stamps are fitted to the times of arrival. The network's usual delay stays in.
+The page has another clock: its time stamps are fitted to the times of arrival. The network's usual delay remains in
+them.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from sensors.frames import Health, NewestFrame
 from sensors.series import TimedRing
 
 LARGEST_BYTES = 4_000_000
-"""A message above this is refused: nobody's camera frame or block of sound is that large."""
+"""A larger message is refused: no camera frame or block of sound is that large."""
 JUMP_S = 1.0
-"""Page time that runs back, or this far from our clock, is another page's: it was loaded again."""
+"""Page time that runs back, or is this far from our clock, belongs to a reloaded page."""
 HOLE_S = 0.02
 RATES_HZ = (8_000, 384_000)
 IMAGES = ("image/jpeg", "image/png", "image/webp")
 
 
 class _Mailbox:
-    """Open between `with` and its end; only then it takes anything."""
+    """Open during its `with` block; it accepts data only then."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -75,7 +76,7 @@ class BrowserCamera(_Mailbox):
         self._last_device_s = -np.inf
 
     def accept(self, kind: str, data: bytes, device_time_s: float) -> bool:
-        """Take one encoded frame that the page captured at `device_time_s` of its own clock; False for other kinds."""
+        """Take one encoded frame, captured at `device_time_s` of the page's own clock; False for other kinds."""
         if kind not in IMAGES:
             return False
         arrived_s = time.monotonic()
@@ -123,7 +124,7 @@ class BrowserMicrophone(_Mailbox):
         self._due_s = -np.inf
 
     def accept(self, kind: str, data: bytes, device_time_s: float) -> bool:
-        """Take a block of samples, the first made at `device_time_s` of the page's sound clock; False for others."""
+        """Take samples, the first made at `device_time_s` of the page's sound clock; False for other kinds."""
         media, _, parameter = kind.partition(";")
         if media != "audio/s16":
             return False
@@ -157,7 +158,7 @@ class BrowserMicrophone(_Mailbox):
         self._ring.append(ready[None], arrived_s, made=self._heard, gap=gap)
 
     def read_window(self, start_s: float, end_s: float) -> np.ndarray:
-        """The samples of [start_s, end_s), float32 [1, S]; StaleReading when not all of them are there."""
+        """The samples of [start_s, end_s), float32 [1, S]; StaleReading unless all of them are there."""
         return self._ring.read_window(start_s, end_s)
 
     def _forget(self) -> None:

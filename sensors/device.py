@@ -1,4 +1,4 @@
-"""A device read by a thread of its own: opened, read, and asked again after growing pauses when it goes away."""
+"""A device with a thread of its own: opened, read, and opened again after growing pauses when it disappears."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sensors.frames import Health, NewestFrame
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 RELEASE_S = 2.0
-"""Closing waits so long for the thread; a driver that hangs longer is left behind and let go when it returns."""
+"""Closing waits so long for the thread; a driver that hangs longer is left alone and released when it returns."""
 
 
 class Device:
-    """The base of sensors with a device behind them. A subclass says how to open, read and close it.
+    """The base class of sensors with a device. A subclass says how to open, read and close it.
 
     `_prepare` runs in the caller's thread and raises SensorError for what waiting cannot mend. The others run in the
-    sensor's thread: `_open` gives a handle, `_read` one capture of it (it may wait, best by `stop.wait`), `_keep` puts
-    the capture where readers find it, `_close` lets go. OSError from any of them means that the device is gone,
-    EOFError that there is no more and will not be.
+    sensor's thread: `_open` gives a handle, `_read` one capture of it (it may wait, best by `stop.wait`), `_keep`
+    stores the capture for readers, `_close` releases the handle. OSError from any of them means that the device is
+    gone, EOFError that there will be no more data.
     """
 
     def __init__(self, name: str) -> None:
@@ -49,7 +49,7 @@ class Device:
             self._stop.set()
             self._thread.join(RELEASE_S)
             if self._thread.is_alive():
-                self.health.fault = f"'{self.name}' did not let go of its device within {RELEASE_S:g} s."
+                self.health.fault = f"'{self.name}' did not release its device within {RELEASE_S:g} s."
         self._stop = self._thread = None
         self._forget()
 
@@ -66,12 +66,12 @@ class Device:
                 finally:
                     self._close(handle)
             except EOFError:
-                self.health.fault = f"'{self.name}' has come to its end."
+                self.health.fault = f"'{self.name}' has ended."
                 return
             except SensorError as error:
                 self.health.fault = str(error)
                 return
-            except Exception as error:  # a driver's own kind of error must not end the thread
+            except Exception as error:  # a driver's own exception must not end the thread
                 self.health.fault = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}."
             if self.health.captures > captures:
                 pause_s = FIRST_PAUSE_S
@@ -82,7 +82,7 @@ class Device:
     def _read_on(self, handle: Any, stop: threading.Event) -> None:
         while not stop.is_set():
             capture = self._read(handle, stop)
-            if not stop.is_set():  # what a hanging driver gives after closing is nobody's
+            if not stop.is_set():  # ignore what a hanging driver gives after closing
                 self._keep(capture)
 
     def _prepare(self) -> None:
@@ -98,15 +98,15 @@ class Device:
         raise NotImplementedError
 
     def _close(self, handle: Any) -> None:
-        """Let go of the handle."""
+        """Release the handle."""
 
     def _forget(self) -> None:
-        """Nothing may be read after closing."""
+        """Drop the data: nothing may be read after closing."""
         raise NotImplementedError
 
 
 def quiet_opencv() -> None:
-    """Keep OpenCV and its FFmpeg from stderr, in the whole process: `Health.fault` says the same in one sentence.
+    """Keep OpenCV and its FFmpeg from stderr, in the whole process: `Health.fault` has the same in one sentence.
 
     A user's own OPENCV_LOG_LEVEL or OPENCV_FFMPEG_LOGLEVEL is kept.
     """
@@ -118,9 +118,10 @@ def quiet_opencv() -> None:
 
 
 class FrameDevice(Device):
-    """A device of frames: the newest is held for any reader. `_read` gives (frame, captured_at_s), or None for none.
+    """A device of frames: it holds the newest for any reader. `_read` gives (frame, captured_at_s), or None without
+    one.
 
-    `drops` counts frames that could not be read or decoded; `sequence` numbers those that could.
+    `drops` counts frames that could not be read or decoded; `sequence` numbers the others.
     """
 
     sense = "sight"
@@ -139,7 +140,7 @@ class FrameDevice(Device):
 
     @property
     def sequence(self) -> int:
-        """How many frames have come; the number of the newest."""
+        """The number of frames so far; the number of the newest."""
         return self._newest.sequence
 
     def _keep(self, capture: tuple[np.ndarray, float] | None) -> None:

@@ -30,13 +30,12 @@ class Environment(Device):
 
     Args:
         source: where the messages come from, see above.
-        names: which numbers of an object, in this order; dots lead inwards (`inside.temperature`). Without names,
-            objects give all their numbers sorted by name.
-        size: K, where there are no names; without either, the first message decides. Messages of another size are
-            dropped.
+        names: which numbers of an object, in this order; dots select inner values (`inside.temperature`). Without
+            names, objects give all their numbers sorted by name.
+        size: K, without names; without either, the first message decides. Messages of another size are dropped.
         sense: `body`, or a name of its own, which needs `names` or `size`.
         low, high: the range of a sense of its own; numbers outside are dropped.
-        period_s: how often an HTTP address is asked.
+        period_s: seconds between requests to an HTTP address.
 
     Raises:
         SensorError: the address or the settings are wrong; on opening, when the library of a source is missing.
@@ -61,14 +60,14 @@ class Environment(Device):
         if sense != "body":
             if not self._size:
                 raise SensorError(
-                    f"The sense '{sense}' needs names=[...] or size=K: its space must be known beforehand."
+                    f"The sense '{sense}' needs names=[...] or size=K: its space must be known in advance."
                 )
             self.space = spaces.Box(low, high, (self._size,), np.float32)
         self._range = (low, high)
         self._newest = NewestFrame(self.name, self.health)
 
     def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
-        """The newest numbers float32 [K] and when they arrived; StaleReading when they are `max_age_s` old."""
+        """The newest numbers float32 [K] and their time of arrival; StaleReading when they are `max_age_s` old."""
         return self._newest.read_latest(max_age_s)
 
     def _prepare(self) -> None:
@@ -127,7 +126,7 @@ def parse_numbers(message: str, names: Sequence[str] = ()) -> np.ndarray:
     else:
         found = list(value) if isinstance(value, list) else [value]
     try:
-        with np.errstate(over="ignore"):  # what float32 cannot hold is infinity, and refused
+        with np.errstate(over="ignore"):  # too large for float32: it becomes infinite, and is refused
             numbers = np.array(found if all(map(_is_number, found)) else [], np.float64).astype(np.float32)
     except OverflowError:
         numbers = np.full(1, np.inf, np.float32)

@@ -1,4 +1,4 @@
-"""The newest frame of a sensor, and how the sensor is doing. Both are written by one thread and read by any."""
+"""The newest frame of a sensor, and the sensor's state. One thread writes both, any thread reads them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from devmind.errors import StaleReading, without_secrets
 
 REMEMBERED = 256
-"""Captures that the measured rate and jitter rest on."""
+"""Captures for measuring rate and jitter."""
 
 
 class Health:
-    """Counters of one sensor, since it was made.
+    """Counters of one sensor, since it was created.
 
     Attributes:
-        captures: frames (or blocks of samples) that came.
+        captures: frames (or blocks of samples) received.
         drops: frames (for a series: samples) that were lost, damaged or refused.
-        reconnects: times the device was opened again after it had gone.
+        reconnects: how often the device was opened again after it had disappeared.
         fault: why nothing comes now, a sentence without credentials; '' when all is well.
     """
 
@@ -30,19 +30,19 @@ class Health:
         self._times: deque[float] = deque(maxlen=REMEMBERED)
 
     def captured(self, at_s: float) -> None:
-        """A capture came, made at `at_s` (time.monotonic() seconds)."""
+        """Count a capture, made at `at_s` (time.monotonic() seconds)."""
         self.captures += 1
         self.fault = ""
         self._times.append(at_s)
 
     def dropped(self, count: int = 1, why: str = "") -> None:
-        """`count` captures were lost; `why` is a sentence."""
+        """Count `count` lost captures; `why` is a sentence."""
         self.drops += count
         self.fault = why or self.fault
 
     @property
     def fault(self) -> str:
-        """Why nothing comes now; what a library complains of may quote the whole address."""
+        """Why nothing comes now; a library's message may contain the whole address."""
         return self._fault
 
     @fault.setter
@@ -57,17 +57,17 @@ class Health:
 
     @property
     def jitter_s(self) -> float:
-        """How far the pause between captures is from its median in nine cases of ten, seconds; nan before the third."""
+        """How far the pause between captures is from its median in nine of ten cases, seconds; nan before the third."""
         pauses = np.diff(list(self._times))
         return float(np.quantile(np.abs(pauses - np.median(pauses)), 0.9)) if len(pauses) > 1 else float("nan")
 
 
 class NewestFrame:
-    """Holds one frame: a newer one takes its place, so a slow reader never makes a queue.
+    """Holds one frame: a newer one replaces it, so a slow reader never makes a queue.
 
     Args:
         name: the sensor's name in sentences.
-        health: counts what is put here, and says why nothing comes.
+        health: counts the frames put here, and says why nothing comes.
     """
 
     def __init__(self, name: str, health: Health) -> None:
@@ -77,7 +77,9 @@ class NewestFrame:
         self._held: tuple[np.ndarray, float] | None = None
 
     def put(self, frame: np.ndarray, captured_at_s: float) -> None:
-        """The frame made at `captured_at_s`; it must not be written to any more. An older one than held is dropped."""
+        """Store the frame made at `captured_at_s`; it must not be changed any more. A frame older than the stored one
+        is dropped.
+        """
         frame.flags.writeable = False
         with self._lock:
             if self._held and captured_at_s < self._held[1]:
@@ -88,7 +90,7 @@ class NewestFrame:
             self.health.captured(captured_at_s)
 
     def clear(self) -> None:
-        """There is nothing to read any more."""
+        """Drop the frame: there is nothing to read any more."""
         with self._lock:
             self._held = None
 
@@ -106,7 +108,7 @@ class NewestFrame:
         age_s = time.monotonic() - held[1]
         if age_s >= max_age_s:
             raise StaleReading(
-                f"The newest frame of '{self.name}' is {age_s:.2f} s old and may be {max_age_s:g} s old at most. "
+                f"The newest frame of '{self.name}' is {age_s:.2f} s old, and at most {max_age_s:g} s is allowed. "
                 f"{self.health.fault}".rstrip()
             )
         return held

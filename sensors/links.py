@@ -1,6 +1,6 @@
-"""Where the numbers of `environment` come from: an HTTP address, a serial port, an MQTT broker.
+"""The sources of `environment`: an HTTP address, a serial port, an MQTT broker.
 
-Each link is opened by being made; pyserial and paho-mqtt (extra `sensors`) are imported then.
+Creating a link opens it; pyserial and paho-mqtt (extra `sensors`) are imported then.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ LONGEST_MESSAGE = 65_536
 
 
 class Link(Protocol):
-    """An open source: `read` waits a moment for one message and gives None when none came."""
+    """An open source: `read` waits a moment for one message and gives None without one."""
 
     def read(self, stop: threading.Event) -> str | None:
         """One message; OSError when the source is gone."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the source."""
         ...
 
 
 class HttpLink:
-    """A JSON address that is asked every `period_s`."""
+    """A JSON address, requested every `period_s`."""
 
     def __init__(self, address: SplitResult, period_s: float) -> None:
         self.url, self.period_s, self._due_s = address.geturl(), period_s, time.monotonic()
 
     def read(self, stop: threading.Event) -> str | None:
-        """Wait until it is time, then ask; urllib's errors are OSErrors."""
+        """Wait until it is time, then request; urllib's errors are OSErrors."""
         import http.client
         import urllib.request
 
         if stop.wait(max(0.0, self._due_s - time.monotonic())):
             return None
         self._due_s = time.monotonic() + self.period_s
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # sensors live in the local network
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # sensors are in the local network
         try:
             with direct.open(self.url, timeout=TIMEOUT_S) as answer:
                 return answer.read(LONGEST_MESSAGE).decode("utf-8", "replace")
@@ -50,7 +50,7 @@ class HttpLink:
             raise OSError(f"The address did not answer in HTTP: {error!r}.") from error
 
     def close(self) -> None:
-        """Nothing stays open between two questions."""
+        """Nothing stays open between two requests."""
 
 
 class SerialLink:
@@ -64,7 +64,7 @@ class SerialLink:
         self._held = b""
 
     def read(self, stop: threading.Event) -> str | None:
-        """The next whole line; what was read of a line stays for the next time. pyserial's errors are OSErrors."""
+        """The next whole line; an incomplete line is kept for the next call. pyserial's errors are OSErrors."""
         self._held += self._port.read_until(b"\n", LONGEST_MESSAGE)
         if not self._held.endswith(b"\n"):
             self._held = self._held[-LONGEST_MESSAGE:]
@@ -78,7 +78,7 @@ class SerialLink:
 
 
 class MqttLink:
-    """Messages of one topic of an MQTT broker; a broker that goes away is an OSError, and is opened again."""
+    """Messages of one topic of an MQTT broker; a lost broker is an OSError, and is opened again."""
 
     def __init__(self, address: SplitResult) -> None:
         from paho.mqtt.client import CallbackAPIVersion, Client
@@ -113,7 +113,7 @@ class MqttLink:
         self._arrived.set()
 
     def _disconnected(self, client: Any, user: Any, flags: Any, reason: Any, properties: Any) -> None:
-        self._gone = self._gone or f"The MQTT broker went away: {reason}."
+        self._gone = self._gone or f"The connection to the MQTT broker was lost: {reason}."
         self._arrived.set()
 
     def read(self, stop: threading.Event) -> str | None:
@@ -128,7 +128,7 @@ class MqttLink:
         return None
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Disconnect from the broker."""
         self._client.on_disconnect = None
         self._client.disconnect()
         self._client.loop_stop()

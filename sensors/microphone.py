@@ -1,6 +1,6 @@
 """A microphone through PyAudio. The callback only copies a block into preallocated memory; a thread does the rest.
 
-Sound servers lose samples without a word (PortAudio's overflow flag stayed 0 in every run that did), so losses are
+Sound servers lose samples silently (PortAudio's overflow flag stayed 0 in every run that lost some), so losses are
 found by the clock of the ring as well as by the flag.
 """
 
@@ -21,14 +21,14 @@ from sensors.series import TimedRing
 BLOCK_S = 0.02
 BLOCKS = 256
 SILENT_S = 3.0
-"""A stream that calls back no more for so long is gone. The first call may take 2 s where a server wakes up."""
+"""A stream without callbacks for so long is gone. The first call may take 2 s while a server wakes up."""
 CONTINUE = 0
 OVERFLOW = 0x2
 """PortAudio's paContinue and paInputOverflow."""
 
 
 class BlockRing:
-    """Blocks of int16 samples from the callback (one writer) to the thread (one reader), preallocated.
+    """Preallocated blocks of int16 samples from the callback (one writer) to the thread (one reader).
 
     `overruns` counts blocks that found no room: the thread was too slow.
     """
@@ -53,11 +53,11 @@ class BlockRing:
         self._data[slot, :count] = values[:count]
         self._about[slot] = (count, made_s, lost or self._lost)
         self._lost = False
-        self._put += 1  # last: from here on the reader may have it
+        self._put += 1  # last: from here on the reader may take it
         self.came.set()
 
     def take(self) -> tuple[np.ndarray, float, bool] | None:
-        """The oldest block as float32 [n, C], when its last sample was made, and whether some before it were lost."""
+        """The oldest block as float32 [n, C], the time of its last sample, and whether some before it were lost."""
         if self._taken == self._put:
             return None
         slot = self._taken % len(self._about)
@@ -69,7 +69,7 @@ class BlockRing:
 
 @dataclass
 class _Open:
-    """An open stream and what is underway from it."""
+    """An open stream and its state."""
 
     stream: SoundStream
     blocks: BlockRing
@@ -85,7 +85,7 @@ class Microphone(Device):
 
     Args:
         device: `default`, or a part of the name of a sound input.
-        channels: 1 or 2; a device with fewer gives its one channel on all.
+        channels: 1 or 2; a device with only one copies it to both.
 
     Raises:
         SensorError: on opening, when PyAudio is missing.
@@ -101,7 +101,7 @@ class Microphone(Device):
         self._ring = TimedRing(self.name, self.health, self.rate_hz, channels)
 
     def read_window(self, start_s: float, end_s: float) -> np.ndarray:
-        """The samples of [start_s, end_s), float32 [C, S]; StaleReading when not all of them are there."""
+        """The samples of [start_s, end_s), float32 [C, S]; StaleReading unless all of them are there."""
         return self._ring.read_window(start_s, end_s)
 
     @property
@@ -136,12 +136,12 @@ class Microphone(Device):
         return _Open(stream, blocks, resampler, float(self._ring.written), time.monotonic())
 
     def _read(self, handle: _Open, stop: threading.Event) -> tuple[np.ndarray, float, float, bool] | None:
-        """The next block at 16 kHz [C, n], when its end was made, how many samples were made by then, and a gap."""
+        """The next block at 16 kHz [C, n], the time of its end, the samples made by then, and a gap."""
         if (taken := handle.blocks.take()) is None:
             handle.blocks.came.wait(0.1)
             handle.blocks.came.clear()
             if time.monotonic() - handle.last_s > SILENT_S:
-                raise OSError(f"The sound input '{self.device}' gives nothing any more.")
+                raise OSError(f"The sound input '{self.device}' gives no more data.")
             return None
         block, made_s, lost = taken
         handle.last_s = time.monotonic()
@@ -149,7 +149,7 @@ class Microphone(Device):
         if handle.blocks.overruns > handle.overruns:
             self._overrun(handle)
         samples = handle.resampler.resample_chunk(block) if handle.resampler else block
-        gap, handle.first = lost or handle.first, False  # after opening anew, nobody knows what is missing
+        gap, handle.first = lost or handle.first, False  # after reopening, the loss is unknown
         return samples.T, made_s, handle.made, gap
 
     def _overrun(self, handle: _Open) -> None:

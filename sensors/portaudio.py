@@ -1,4 +1,4 @@
-"""How microphone and speaker open a sound device through PyAudio (PortAudio). Nothing is imported before it is used."""
+"""Opens a sound device for microphone and speaker through PyAudio (PortAudio), imported on first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from devmind.errors import SensorError
 
 _ONE_AT_A_TIME = threading.Lock()
-"""PortAudio's initialising and terminating are not safe between threads."""
+"""PortAudio's initialising and terminating are not thread-safe."""
 
 
 def require_pyaudio() -> None:
@@ -28,7 +28,7 @@ def require_pyaudio() -> None:
 
 @dataclass
 class SoundStream:
-    """An open stream of 16-bit samples. latency_s: what PortAudio says between the air and the callback."""
+    """An open stream of 16-bit samples. latency_s: PortAudio's delay between the air and the callback."""
 
     audio: Any
     stream: Any
@@ -37,7 +37,7 @@ class SoundStream:
     latency_s: float
 
     def close(self) -> None:
-        """Stop and let go; PortAudio looks for devices anew at the next opening."""
+        """Stop and close; PortAudio looks for devices anew at the next opening."""
         with _ONE_AT_A_TIME:
             try:
                 self.stream.close()
@@ -48,11 +48,11 @@ class SoundStream:
 def open_stream(
     device: str, rate_hz: int, channels: int, block_s: float, callback: Callable[..., Any], output: bool = False
 ) -> SoundStream:
-    """Open a device by name and start calling `callback` every `block_s` seconds.
+    """Open a device by name and call `callback` every `block_s` seconds.
 
     Args:
         device: `default`, or a part of its name.
-        rate_hz: wanted; when the device cannot do it, its own default rate is taken.
+        rate_hz: wanted; if the device lacks it, its own default rate is used.
         channels: wanted; at most what the device has.
 
     Raises:
@@ -85,9 +85,9 @@ def open_stream(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Nothing on stderr: ALSA and JACK write some hundred lines on every device that they do not find.
+    """Silence stderr: ALSA and JACK write some hundred lines about devices that they do not find.
 
-    What fails is raised, so nothing is lost of it; other threads are silent too meanwhile, some tenths of a second.
+    Failures are raised, so none is lost; other threads are silent too meanwhile, some tenths of a second.
     """
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

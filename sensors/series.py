@@ -1,8 +1,8 @@
-"""A ring of samples in which every sample has a host time: what a microphone writes and `read_window` reads.
+"""A ring of samples in which every sample has a host time: a microphone writes it, and `read_window` reads it.
 
-Samples are counted by the device and asked for by host time; ClockFit says which is which. What has been read stays as
-it was: a newer fit holds only for times after the latest that were read, so a window reads the same twice, and windows
-that follow each other leave nothing out but what drift itself takes (one sample in 10,000 at 100 ppm).
+The device counts samples, and readers ask by host time; ClockFit relates the two. Samples once read stay the same: a
+newer fit holds only for times after the latest that were read. So a window reads the same twice, and consecutive
+windows leave nothing out but the drift itself (one sample in 10,000 at 100 ppm).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from devmind.worlds.clock import ClockFit
 from sensors.frames import Health
 
 GAP_S = 0.1
-"""Samples later than this, all of them for GAP_PATIENCE_S, are not late: others before them were lost."""
+"""If all samples come later than this for GAP_PATIENCE_S, they are not late: earlier ones were lost."""
 GAP_PATIENCE_S = 0.5
 REFIT_S = 1.0
 DRIFT_S = 20.0
@@ -45,8 +45,8 @@ class TimedRing:
 
     Args:
         name: the sensor's name in sentences.
-        health: counts blocks that came and samples that were lost.
-        rate_hz: samples a second, nominal; what is read has this rate.
+        health: counts received blocks and lost samples.
+        rate_hz: samples a second, nominal; windows have this rate.
     """
 
     def __init__(self, name: str, health: Health, rate_hz: int, channels: int = 1, seconds: float = 10.0) -> None:
@@ -56,7 +56,7 @@ class TimedRing:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything, as after opening."""
+        """Drop everything, as after opening."""
         with self._lock:
             self.clock = ClockFit(self.rate_hz)
             self._written = self._next_fit = 0
@@ -71,7 +71,7 @@ class TimedRing:
 
     @property
     def drift_ppm(self) -> float:
-        """How much faster than nominal the device counts; nan in the first DRIFT_S, when nobody can know."""
+        """How much faster than nominal the device counts; nan in the first DRIFT_S, when it cannot be known."""
         with self._lock:
             return self.clock.drift_ppm if self.clock.span_s >= DRIFT_S else float("nan")
 
@@ -79,8 +79,8 @@ class TimedRing:
         """Add a block float32 [C, n]; the device had made `made` samples by host time `made_s`.
 
         Args:
-            made: counts from the first sample appended; by default what is in the ring with this block. It differs
-                where a resampler still holds samples back.
+            made: counted from the first appended sample; by default the samples in the ring including this block. It
+                differs if a resampler still holds samples back.
             gap: an unknown number of samples was lost before this block.
         """
         with self._lock:
@@ -122,7 +122,7 @@ class TimedRing:
 
     def _add_piece(self, from_s: float, index: float, unbroken: int) -> None:
         if self._pieces and self._pieces[-1].from_s == from_s:
-            self._pieces.pop()  # nobody has read by that one: the newer fit takes its place
+            self._pieces.pop()  # nobody has read by that one: the newer fit replaces it
         rate_hz = self.rate_hz * (1 + self.clock.drift_ppm * 1e-6)
         self._pieces.append(_Piece(from_s, index, rate_hz, unbroken))
 
@@ -134,7 +134,7 @@ class TimedRing:
         """The samples of [start_s, end_s), float32 [C, round((end_s - start_s) * rate_hz)].
 
         Raises:
-            StaleReading: they are not all there yet, not there any more, or some between them were lost.
+            StaleReading: some are not there yet, no longer there, or were lost.
         """
         count = round((end_s - start_s) * self.rate_hz)
         with self._lock:

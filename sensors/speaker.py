@@ -1,8 +1,8 @@
-"""A loudspeaker through PyAudio: an effector, and so the one plugin here that takes instead of giving.
+"""A loudspeaker through PyAudio: an effector, the only plugin here that takes data instead of giving it.
 
-The contract of an effector is the smallest that fits: a context manager with `effector` (the name its actions go by),
-`drops`, and `act(value)`, which takes the action's array and returns at once. It is found in the group of sensors,
-because it is a device of the same room, opened and closed by the same hands.
+The contract of an effector is minimal: a context manager with `effector` (the name of its actions), `drops`, and
+`act(value)`, which takes the action's array and returns at once. It belongs to the group of sensors, because it is a
+device of the same room, opened and closed by the same code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONTINUE = 0
 
 
 class Speaker(Device):
-    """Plays float32 [C, S] at 16 kHz, -1..1; what is louder is clipped, channels are mixed to one.
+    """Plays float32 [C, S] at 16 kHz, -1..1; louder samples are clipped, channels are mixed to one.
 
     Sound waits in a queue of at most `queue_s`; when more comes, the oldest is dropped and counted in `drops`
     (samples). Nothing is queued while it is closed.
@@ -49,11 +49,11 @@ class Speaker(Device):
 
     @property
     def pending_s(self) -> float:
-        """Seconds of sound that still wait to be played."""
+        """Seconds of sound that still wait."""
         return self._queued / self.rate_hz
 
     def act(self, value: np.ndarray) -> None:
-        """Play `value` after what is already waiting; returns at once.
+        """Play `value` after the queued sound; returns at once.
 
         Raises:
             SensorError: it is not float32 [C, S].
@@ -72,7 +72,7 @@ class Speaker(Device):
                 self.health.dropped(excess)
 
     def _take(self, count: int) -> np.ndarray:
-        """Up to `count` samples off the front of the queue."""
+        """Up to `count` samples from the front of the queue."""
         parts: list[np.ndarray] = []
         while count > 0 and self._queue:
             part = self._queue.popleft()
@@ -100,7 +100,7 @@ class Speaker(Device):
         return stream
 
     def _block(self, frames: int, rate_hz: int, channels: int) -> bytes:
-        """The next `frames` for the device, silence where nothing waits."""
+        """The next `frames` for the device, silence when the queue is empty."""
         with self._lock:
             samples = self._take(round(frames * self.rate_hz / rate_hz))
         self.health.captured(self._called_s)
@@ -114,10 +114,10 @@ class Speaker(Device):
     def _read(self, handle: SoundStream, stop: threading.Event) -> None:
         stop.wait(0.1)
         if time.monotonic() - self._called_s > SILENT_S:
-            raise OSError(f"The sound output '{self.device}' takes nothing any more.")
+            raise OSError(f"The sound output '{self.device}' takes no more data.")
 
     def _keep(self, capture: None) -> None:
-        """What was played is gone."""
+        """Record that this was played."""
 
     def _close(self, handle: SoundStream) -> None:
         handle.close()

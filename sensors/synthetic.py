@@ -1,7 +1,7 @@
 """A camera and a microphone without devices: a flash and a click at the same known times, once every `period_s`.
 
-Events lie at whole multiples of `period_s` on the clock time.monotonic(), so that a camera and a microphone that were
-opened at different times still flash and click together, and a test knows when without asking either.
+Events are at whole multiples of `period_s` on the clock time.monotonic(). So a camera and a microphone opened at
+different times still flash and click together, and a test knows the times without asking either.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def event_times(start_s: float, end_s: float, period_s: float = 1.0) -> list[flo
 
 
 class _Synthetic:
-    """Opened and closed; what it gives is a function of the time alone."""
+    """Opened and closed; its data are a function of the time alone."""
 
     drops = 0
 
@@ -54,7 +54,7 @@ class SyntheticCamera(_Synthetic):
     Args:
         period_s: seconds between flashes.
         fps: frames a second; frame k is made at k / fps.
-        flash_s: how long a flash lasts.
+        flash_s: duration of a flash.
     """
 
     sense = "sight"
@@ -66,7 +66,7 @@ class SyntheticCamera(_Synthetic):
         self.fps, self.width, self.height, self.flash_s = fps, width, height, flash_s
 
     def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
-        """The frame made last and its time; StaleReading before the first frame, and when it is too old."""
+        """The last frame and its time; StaleReading before the first frame, and when it is too old."""
         now = time.monotonic()
         number = math.floor(now * self.fps)
         at_s = number / self.fps
@@ -94,7 +94,7 @@ class SyntheticMicrophone(_Synthetic):
         super().__init__(period_s)
 
     def read_window(self, start_s: float, end_s: float) -> np.ndarray:
-        """The samples of [start_s, end_s), float32 [1, S]; StaleReading when not all of them are there."""
+        """The samples of [start_s, end_s), float32 [1, S]; StaleReading unless all of them are there."""
         now = time.monotonic()
         count = round((end_s - start_s) * self.rate_hz)
         if self._opened_s is None or start_s < self._opened_s or end_s > now or count < 1 or start_s < now - KEPT_S:

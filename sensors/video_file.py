@@ -1,4 +1,4 @@
-"""A video file played as a camera: each frame is captured when its own time has come."""
+"""A video file played as a camera: each frame is captured at its own time."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from devmind.errors import SensorError
 from sensors.device import FrameDevice
 
 LATE_S = 0.1
-"""Frames that come this late are skipped undecoded and counted as drops, until the file has caught up."""
+"""Frames this late are skipped undecoded and counted as drops, until the file has caught up."""
 
 
 class VideoFile(FrameDevice):
     """`sight` uint8 [H, W, 3] of a file that OpenCV reads, at the file's own speed.
 
-    A frame's time is that of opening plus its own time in the file. At the end there is nothing to read any more.
+    A frame's time is the time of opening plus its own time in the file. After the end there is nothing to read.
 
     Args:
         path: the file.
-        loop: begin again at the end.
+        loop: start again at the end.
 
     Raises:
         SensorError: on opening, when there is no such file or it is no video.
@@ -76,7 +76,7 @@ class VideoFile(FrameDevice):
 
 
 class _Film:
-    """An open file and where it is: `due_s` is the host time of the frame grabbed last."""
+    """An open file and its position: `due_s` is the host time of the frame grabbed last."""
 
     def __init__(self, film: Any, started_s: float) -> None:
         import cv2
@@ -86,7 +86,7 @@ class _Film:
         self.pause_s = 1 / max(1.0, film.get(cv2.CAP_PROP_FPS))
 
     def advance(self) -> None:
-        """A frame was grabbed. Bare streams carry no time stamps; there the frame rate tells."""
+        """Count a grabbed frame. Bare streams have no time stamps; there the frame rate gives the time."""
         import cv2
 
         stamp_s = self.film.get(cv2.CAP_PROP_POS_MSEC) / 1000

@@ -1,7 +1,7 @@
 """A camera that OpenCV opens: by number, device path, file, or address (MJPEG over HTTP, RTSP).
 
-The time of a frame is taken at `grab()`. The decoder of a stream conceals damage where it can, and says nothing of it;
-a frame that it cannot decode at all is counted as a drop.
+The time of a frame is taken at `grab()`. A stream's decoder silently conceals damage where it can; a frame that it
+cannot decode at all is counted as a drop.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from devmind.errors import without_secrets
 from sensors.device import FrameDevice
 
 FAILURES = 10
-"""So many failed reads in a row, and the camera is taken to be gone."""
+"""After so many failed reads in a row the camera counts as gone."""
 RETRY_S = 0.01
 
 
 class Webcam(FrameDevice):
     """`sight` uint8 [H, W, 3], the whole frame in RGB, in a thread of its own.
 
-    A camera that goes away is opened again after growing pauses.
+    A camera that disappears is opened again after growing pauses.
 
     Args:
         source: the number of a camera, its path, a file, or an address with `://`.
-        width, height, fps: asked of a camera, which may give something else.
-        open_timeout_s: an address that does not answer for so long is gone.
-        read_timeout_s: a stream that gives no frame for so long is gone.
+        width, height, fps: requested from a camera, which may give something else.
+        open_timeout_s: an address without an answer for so long is gone.
+        read_timeout_s: a stream without a frame for so long is gone.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class Webcam(FrameDevice):
             return cv2.cvtColor(frame, cv2.COLOR_BGR2RGB), at_s
         self._failures += 1
         if self._failures >= FAILURES:
-            raise OSError(f"The camera {self._shown()} gives no frames any more.")
+            raise OSError(f"The camera {self._shown()} gives no more frames.")
         stop.wait(RETRY_S)
         return None
 
     def _pace(self, handle: Any, stop: threading.Event) -> None:
-        """A file would be read as fast as it can be; cameras and streams give the pace themselves."""
+        """Wait for a file, which could be read too fast; cameras and streams have their own pace."""
         import cv2
 
         if self._is_file():
@@ -128,7 +128,7 @@ class Webcam(FrameDevice):
         if "://" in str(self.source):
             return f"The camera {self._shown()} gives no video: {_answer(str(self.source), self.open_timeout_s)}."
         if self._is_file():
-            return f"The file {self._shown()} is no video that can be read."
+            return f"The file {self._shown()} is not a readable video."
         return f"The camera {self._shown()} cannot be opened: is it connected, free, and allowed to be used?"
 
     def _shown(self) -> str:
@@ -136,9 +136,9 @@ class Webcam(FrameDevice):
 
 
 def _answer(address: str, timeout_s: float) -> str:
-    """What is wrong with an address, as far as plain HTTP tells; a part of a sentence."""
+    """The fault of an address, as far as plain HTTP shows it; a part of a sentence."""
     if not address.startswith(("http://", "https://")) or without_secrets(address) != address:
-        return "nothing answers there, or what answers is no video stream"
+        return "nothing answers there, or the answer is no video stream"
     try:
         with urllib.request.urlopen(address, timeout=timeout_s) as answer:
             return f"what answers there is {answer.headers.get_content_type()}"

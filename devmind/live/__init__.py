@@ -1,1 +1,1 @@
-"""The agent among people: it senses now, answers now, and is taught by showing."""
+"""The live agent: it senses and answers in real time, and people teach it by showing."""

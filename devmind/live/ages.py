@@ -1,4 +1,4 @@
-"""Ages: the agent as it was at each milestone of its run, from before its first lesson to now."""
+"""Ages: the agent at each milestone of its run, from before its first lesson to now."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ UNTAUGHT = "before its first lesson"
 
 @dataclass(frozen=True)
 class Age:
-    """One agent that can be woken.
+    """One saved agent that can be loaded.
 
     Attributes:
-        id: names it among its siblings, for the page; "now" is the one a life began with where that is no milestone.
+        id: names it among its siblings, for the page; "now" is the agent that the life began with, if that is no
+            milestone.
         label: for people, after "as it was" ("as it is" for "now").
         folder: where it is saved.
-        taught: False for the agent of the same parts and seed whose weights no lesson has changed.
+        taught: False for the agent with the same parts and seed whose weights no lesson has changed.
     """
 
     id: str
@@ -36,7 +37,7 @@ class Age:
         """The agent, in eval mode.
 
         Every part draws its weights from its own named seed, so an untaught agent needs no file: building it from the
-        saved config gives the weights that the first lesson found, to the bit.
+        saved config gives, bit for bit, the weights before the first lesson.
 
         Raises:
             CheckpointError: a file is missing or damaged.
@@ -49,10 +50,10 @@ class Age:
 
 
 def ages(agent: Path) -> list[Age]:
-    """The saved agents of the run that `agent` belongs to, the youngest first; of a childhood's run, of all its stages.
+    """The saved agents of the run of `agent`, the youngest first; for a childhood, of all its stages.
 
-    One that comes with devmind has all of these as its ages. When it is of no run, it and, where its config tells how
-    it began, the same agent untaught.
+    An agent that comes with devmind has all of these as its ages. An agent without a run has itself as its only age,
+    and its untaught form where its config tells how it began.
     """
     agent = agent.resolve()
     if agent.parent == HERE.resolve():
@@ -76,7 +77,7 @@ def _with(agent: Path, found: list[Age]) -> list[Age]:
 
 
 def of_childhood(out: Path) -> list[Age]:
-    """Of the childhood in `out`: before its first lesson, and after each stage that has ended, failed ones too."""
+    """The ages of the childhood in `out`: before its first lesson, and after each finished stage, failed or not."""
     stages = (Journal(out / CHILDHOOD_FILE).last("plan") or {"stages": []})["stages"]
     found: list[Age] = []
     for number, name in enumerate(stages, 1):
@@ -89,7 +90,8 @@ def of_childhood(out: Path) -> list[Age]:
 
 
 def _began_untaught(agent: Path) -> bool:
-    """Whether it went through a stage, with a trunk that was not taken from somewhere else: `pretrained` and
-    `trunk_source` name weights that a seed cannot give back."""
+    """Whether the agent went through a stage with a trunk of its own: `pretrained` and `trunk_source` name weights that
+    a seed cannot reproduce.
+    """
     config = json.loads((agent / "config.json").read_text())
     return bool(config.get("stages")) and not (config.get("pretrained") or config.get("trunk_source"))

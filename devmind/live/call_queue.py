@@ -1,4 +1,4 @@
-"""CallQueue: what other threads want done in the loop's thread, where nothing else changes agent, room and memory."""
+"""CallQueue: work from other threads for the loop's thread, the only one that changes agent, room and memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE_S = 5.0
 
 
 class CallQueue:
-    """A queue that one thread works through, between two ticks, and any other thread puts work into."""
+    """A queue that one thread works through between two ticks, and that any other thread adds work to."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
@@ -23,10 +23,10 @@ class CallQueue:
         self._open = True
 
     def ask(self, do: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
-        """Have `do()` called by the loop, and give what it gives; what it raises is raised here.
+        """Let the loop call `do()` and return its result; an exception of `do` is raised here.
 
         Raises:
-            DevmindError: the loop has ended, or does not come to it within `patience_s`.
+            DevmindError: the loop has ended, or does not call it within `patience_s`.
         """
         done: Future[T] = Future()
         with self._lock:
@@ -43,7 +43,7 @@ class CallQueue:
             return done.result()
 
     def run(self) -> int:
-        """Do what is waiting now, and give how much it was. Whoever asked gets the answer or the error."""
+        """Call everything that waits now, and return how many calls that was. Each caller gets its result or error."""
         count = 0
         while True:
             try:
@@ -60,7 +60,7 @@ class CallQueue:
                         raise
 
     def close(self) -> None:
-        """Do what is still waiting; nothing more is taken."""
+        """Call everything that still waits; nothing more is accepted."""
         with self._lock:
             self._open = False
         self.run()

@@ -1,9 +1,10 @@
-"""Is a recorded life what this agent does? The recording is stepped again, and every action compared bit by bit.
+"""Checks whether this agent reproduces a recorded life: it steps through the recording again and compares every action
+bit by bit.
 
-What the live loop did between ticks is in the recording's notes: which weights acted, what was recalled, what was lost.
-A stretch that cannot be replayed (weights that were not kept, ticks that were lost) is refused and named, never passed.
+The recording's notes hold what the live loop did between ticks: which weights acted, what was recalled, what was lost.
+A stretch that cannot be replayed (missing weights, lost ticks) is refused and named, never passed.
 
-Equal bits need the machine's arithmetic to be the same: one thread, the same versions, the same kind of processor.
+Equal bits need equal arithmetic: one thread, the same versions, the same kind of processor.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ from devmind.sessions.reader import Note, Session
 
 UNNAMED = "the recording does not say which weights acted"
 POINTED = "pointed"
-"""A note, and in a `Difference`: the number of the memory that was pointed at (-1: none of them), and how surely."""
-UNOPENED = "no episode was opened since the weights were named"
+"""A note, and the name in a `Difference`: the number of the memory that the agent pointed at (-1: none), and its
+probability."""
+UNOPENED = "no episode has begun since the weights were named"
 
 Remembered = Callable[[int], Mapping[str, Sense] | None]
-"""What a memory brings back (`devmind.acting.recall.payload`) by its id, or None when it is not there (any more)."""
+"""Gives the payload of a memory (`devmind.acting.recall.payload`) by its id, or None when it is not there."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first action that is not as recorded; None where there was none, or none came."""
+    """The first action that differs from the recording; None where there was none, or none came."""
 
     tick: int
     effector: str
@@ -55,7 +57,7 @@ class Difference:
 
 @dataclass
 class Refused:
-    """The ticks [start, stop) could not be replayed, and why."""
+    """The ticks [start, stop) that could not be replayed, and why."""
 
     start: int
     stop: int
@@ -67,11 +69,11 @@ class Refused:
 
 @dataclass
 class Check:
-    """What came of a check.
+    """The result of a check.
 
     Attributes:
-        ticks: recorded; checked: stepped again and compared; different: of these, how many were not equal.
-        directed: ticks in which a director moved something; what it moved is taken as it was recorded.
+        ticks: number of recorded ticks; checked: of these, stepped again and compared; different: of these, not equal.
+        directed: ticks in which a director moved something; what it moved is taken from the recording.
         hand_overs: how often other weights took over.
         refused: stretches that could not be replayed, in order.
     """
@@ -96,8 +98,8 @@ def check_replay(
     """Step through a recording (its parts in order) and compare every effector's action, tick by tick.
 
     Args:
-        agents: agents at hand by the hash of their weights; weights kept beside the recording are found by its notes.
-        remembered: gives what was recalled; without, a stretch that begins with a recall is refused.
+        agents: available agents by the hash of their weights; the notes lead to weights kept beside the recording.
+        remembered: gives recalled payloads; without it, a stretch that begins with a recall is refused.
 
     Raises:
         SessionError: a part cannot be read.
@@ -113,14 +115,16 @@ def check_replay(
                 while notes and notes[0].tick <= tick:
                     replay.take_note(notes.pop(0), path.parent)
                 replay.take_tick(moment, action)
-            for note in notes:  # behind its last tick, and before the next part's first
+            for note in notes:  # behind its last tick, before the next part's first
                 replay.take_note(note, path.parent)
             before = path
     return replay.check
 
 
 class _Replay:
-    """Where a replay stands: which agent, its state, and while something is missing, why nothing can be checked."""
+    """The state of a replay: the agent, its state, and while something is missing, the reason why nothing can be
+    checked.
+    """
 
     def __init__(self, agents: dict[str, Agent], remembered: Remembered) -> None:
         self.check = Check()
@@ -134,11 +138,11 @@ class _Replay:
         self.effectors: list[str] = []
         self.directed: list[str] = []
         self.refused_here = False
-        self.standing: Standing | None = None  # a recording that names no heads is of a time when all might act
+        self.standing: Standing | None = None  # without names of heads, all may act: an older recording
         self.why = UNNAMED
 
     def open_part(self, session: Session, before: Path | None) -> None:
-        """A part goes on where the one before ended, unless that one is missing."""
+        """Go on from the part before, unless that one is missing."""
         listed = session.metadata.get("effectors", "")
         self.effectors = [name for name in listed.split(",") if name] or sorted(session.effectors)
         follows = session.metadata.get("continues", "")
@@ -146,12 +150,12 @@ class _Replay:
             self._refuse(f"'{session.path.name}' continues '{follows}', which is missing; give all parts")
 
     def take_note(self, note: Note, folder: Path) -> None:
-        """What happened between two ticks.
+        """Apply what happened between two ticks.
 
         Raises:
-            SessionError: it is not what a life notes.
+            SessionError: the note is not one that a life writes.
         """
-        with damage(SessionError, f"A note '{note.kind}' of the recording is not what a life notes ({{}})."):
+        with damage(SessionError, f"A note '{note.kind}' of the recording is not one that a life writes ({{}})."):
             self._take(note.kind, note.data, folder)
 
     def _take(self, kind: str, data: Any, folder: Path) -> None:
@@ -162,7 +166,7 @@ class _Replay:
         elif kind == "lost":
             self._refuse(f"{data.get('ticks', 'some')} ticks before it were lost while recording")
         elif kind == FORGOTTEN:
-            self._refuse("what was sensed in it was forgotten")
+            self._refuse("its senses were forgotten")
         elif kind == "recalled" and "ages_s" in data:
             self._recall(data["ids"], data["ages_s"])
         elif kind == DIRECTED:
@@ -172,7 +176,7 @@ class _Replay:
 
     def take_tick(self, moment: Moment, action: Action | None) -> None:
         """Step and compare, or count the tick as refused."""
-        # What was said of this very tick holds, though an episode begins with it.
+        # A note about this tick holds, even if an episode begins with it.
         if moment.first and self.agent is not None and not self.refused_here:
             self.actor, self.why = Actor(self.agent), ""
         self.refused_here = False
@@ -200,7 +204,7 @@ class _Replay:
         self.check.ticks += 1
 
     def _pointed(self, seen: Perceived) -> dict[str, np.ndarray]:
-        """What the agent points at in this tick; nothing where it has no head for it."""
+        """What the agent points at in this tick; empty where it has no head for it."""
         assert self.agent is not None
         head = pointer_of(self.agent)
         if head is None:
@@ -220,7 +224,7 @@ class _Replay:
             check.first_difference = Difference(check.ticks, name, was.get(name), now.get(name))
 
     def _change_weights(self, sha256: str, kept: Any, folder: Path) -> None:
-        """Other weights act from here on; the state goes on, as it did when it was lived."""
+        """Let other weights act from here on; the state goes on, as in the recorded life."""
         if sha256 == self.sha256 and self.agent is not None:
             return
         first = not self.sha256
@@ -238,13 +242,13 @@ class _Replay:
         self.recalled_ids = ids
         found = [self.remembered(number) for number in ids]
         if any(senses is None for senses in found):
-            self._refuse("a memory was recalled that is not at hand; give --memory")
+            self._refuse("it recalls a memory that is not available; give --memory")
         elif self.agent is not None and found:
             row = [(senses, age_s) for senses, age_s in zip(found, ages_s, strict=True) if senses is not None]
             self.recalled = recalled_tokens(self.agent, [row])
 
     def _refuse(self, reason: str) -> None:
-        """Nothing can be checked from here until an episode begins: the state is not the one that was lived with."""
+        """Check nothing from here until an episode begins, because the state is not that of the recorded life."""
         self.why, self.actor, self.refused_here = reason, None, True
 
     def _count_refused(self) -> None:
@@ -256,7 +260,9 @@ class _Replay:
 
 
 def _kept(folder: Path, kept: str, sha256: str) -> tuple[Agent | None, str]:
-    """The agent kept beside the recording, or why there is none. A recording names folders below its own only."""
+    """The agent kept beside the recording, or the reason why there is none. A recording names only folders below its
+    own.
+    """
     path = PurePosixPath(kept)
     if path.is_absolute() or ".." in path.parts:
         return None, f"its weights are said to be in '{kept}', which is not beside the recording"
@@ -270,10 +276,10 @@ def _kept(folder: Path, kept: str, sha256: str) -> tuple[Agent | None, str]:
 
 
 def _numbered(number: Any, share: Any) -> np.ndarray:
-    """A note's, or a replay's, memory and share as an array, so that it is compared as actions are."""
+    """The memory and probability of a note, or of a replay, as an array, to be compared like an action."""
     return np.array([-1 if number is None else number, np.nan if share is None else share], np.float64)
 
 
 def _numbers(value: np.ndarray | None) -> str:
-    """All digits: two actions that differ in the last bit must not look alike."""
+    """The numbers with all digits: two actions that differ in the last bit must not look alike."""
     return "nothing" if value is None else f"{value.dtype} {value.tolist()}"

@@ -1,7 +1,7 @@
 """Commands: what a page or a program asks of a life.
 
-What may take long (memory's disk, loading an agent, the last of a recording) is done in the thread that asks; what
-changes the life itself is sent into the loop's thread, between two ticks.
+Slow work (memory's disk, loading an agent, finishing a recording) runs in the thread that asks. Changes of the life
+itself run in the loop's thread, between two ticks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ASKED = "asked"
 PATIENCE_S = 5.0
 """A press that gets no ticks is not waited for longer."""
 LEARNS_NO_MORE = "The recording it learns from has ended, so it learns nothing more; start devmind live again to go on."
-PAUSED = "It is paused, and senses nothing; let it go on first."
+PAUSED = "It is paused and senses nothing; resume it first."
 
 
 class Commands:
@@ -65,7 +65,7 @@ class Commands:
             return call()
 
     def _between(self, do: Callable[[], T]) -> T:
-        """Have it done in the loop's thread, between two ticks."""
+        """Run it in the loop's thread, between two ticks."""
         return self.life.loop.calls.ask(do)
 
     def _press(self, on: bool) -> dict[str, Any]:
@@ -73,14 +73,14 @@ class Commands:
         return {"on": on}
 
     def _teach(self, name: str, of: str = "auto") -> dict[str, Any]:
-        """Keep what the press has seen since it began; one that was not begun begins now, and lasts a second.
+        """Keep what the press has seen since it began; without a press, one begins now and lasts a second.
 
-        `of` "asked" is what it asked about last. `unseen` of the answer is why it kept only a sound, where a picture
-        could have been meant, or ''.
+        `of` "asked" teaches what it asked about last. `unseen` in the answer says why only a sound was kept, where a
+        picture could have been meant, or is ''.
         """
         name = name_in_reply(name, self.life.child.names.known()) if of == ASKED else proper_name(name)
         since_s, shown, unseen = self._asked() if of == ASKED else self._pressed(of)
-        if LOOKED in shown.senses:  # a press of the button says what the sentence does
+        if LOOKED in shown.senses:  # a press of the button is handled like the sentence
             shown = replace(shown, senses={**shown.senses, PAGE: teaching(name)})
         entry = self.life.child.teach(name, shown, self.life.recorded(since_s, shown.time_s))
         self._taught.append(entry)
@@ -93,15 +93,15 @@ class Commands:
         return {**as_shown(entry), "frames": frames, "unseen": unseen, "examples": examples, "answer": answer}
 
     def _asked(self) -> tuple[float, Moment, str]:
-        """As `_pressed`, of what it asked about last."""
+        """As `_pressed`, for what it asked about last."""
         question = self.life.asking.question
         if question is None:
-            raise StoreError("It asks about nothing any more; hold the thing up, then teach.")
+            raise StoreError("It no longer asks about anything; hold the thing up, then teach.")
         since_s = min(question.time_s - STEADY_S, question.shown.seen[0].time_s)
         return since_s, Moment(question.time_s, dict(question.shown.payload())), ""
 
     def _pressed(self, of: str) -> tuple[float, Moment, str]:
-        """Since when something was shown, what is shown in a press, and why there is only a sound."""
+        """The start of the showing, what a press has shown, and why there is only a sound."""
         holding = self.life.holding
         try:
             if of != "heard":
@@ -114,11 +114,11 @@ class Commands:
             self._between(holding.end)
 
     def _since_s(self) -> float:
-        """When the first began of what an example may be made of, on the room's clock."""
+        """The earliest time, on the room's clock, of anything that an example may be made of."""
         return min(self.life.holding.begun_s, self.life.recent.since_s)
 
     def _shown(self, of: str) -> tuple[Moment, str]:
-        """What a name is given to: what is held up, and the sound that is meant; and why there is only a sound."""
+        """What a name is given to: the thing held up, and the sound that is meant; and why there is only a sound."""
         recent = self.life.recent
         if of == "heard":
             return recent.example(of), ""
@@ -137,11 +137,11 @@ class Commands:
 
     def _undo(self) -> dict[str, Any]:
         if not self._taught:
-            raise StoreError("Nothing was taught since this began, so there is nothing to undo.")
+            raise StoreError("Nothing taught in this life is left to undo.")
         entry, notes = self._taught[-1], list[str]()
         with self._telling_traces(notes):
             notes += self.life.memory.erase([entry.id])
-        self._taught.pop()  # not before it is gone: another undo takes the one before
+        self._taught.pop()  # only once it is deleted: another undo takes the one before
         self._has_learned("name_undone", {"id": entry.id})
         return {"name": entry.name, "examples": self.life.child.names.known(), "notes": notes}
 
@@ -157,14 +157,14 @@ class Commands:
     @staticmethod
     @contextmanager
     def _telling_traces(notes: list[str]) -> Iterator[None]:
-        """Traces that stay are told: what was asked for is deleted all the same."""
+        """Report remaining traces: the entries are deleted all the same."""
         try:
             yield
         except TracesError as error:
             notes.append(str(error))
 
     def _has_learned(self, kind: str, what: Mapping[str, Any]) -> None:
-        """Tell who names, and the recording: by numbers, as a name would outlive there what memory forgets."""
+        """Tell the naming thread and the recording: by number, because a recorded name would survive forgetting."""
         self.life.naming.changed()
         self._between(lambda: self.life.note(kind, what))
 
@@ -188,7 +188,7 @@ class Commands:
 
     def _age(self, id: str) -> dict[str, Any]:
         if self.life.learner:
-            raise ConfigError("The agent is learning, and has one age only; start it without --learn to go back.")
+            raise ConfigError("A learning agent has only one age; start it without --learn to go back.")
         if id not in self.life.ages:
             raise ConfigError(f"There is no age '{id}'{nearest(id, self.life.ages)}")
         with self._growing:
@@ -209,14 +209,15 @@ class Commands:
         return {"on": on}
 
     def _answer(self, text: str) -> dict[str, Any]:
-        """What it asked about its instruction: the instruction stands there anew, with the answer in it."""
+        """Answer its question about the instruction: it gets the instruction again, with the answer in it."""
         page = self._between(lambda: self.life.questions.answer(text))
-        return {"answer": f"So it is told: “{page}”.", "page": page}
+        return {"answer": f"Its instruction is now: “{page}”.", "page": page}
 
     def hear(self, text: str, heard: Sequence[Moment]) -> dict[str, Any]:
-        """What was spoken to it, in words as far as it hears them, and how that sounded: what it takes for a question
-        that it was taught to hear is answered aloud by that head (`sure` of the answer), all else as `_say` has it, and
-        sound of which no word is sure not at all.
+        """Handle what was spoken to it: the words as far as it hears them, and their sound.
+
+        A request to do something with what it heard comes first (`_echoed`). A question that a head was taught to hear
+        is answered aloud by that head (`sure` of the answer). Everything else goes to `_say` if any word is sure.
         """
         if heard and not self.life.loop.paused:
             with stepping_threads():
@@ -234,13 +235,13 @@ class Commands:
         return {"answer": replied.word, "sure": told["sure"]}
 
     def _say(self, text: str) -> dict[str, Any]:
-        """Words for it, typed or turned into text by a voice: a sentence that gives a name teaches that name.
+        """Handle words for it, typed or turned into text by a voice: a sentence that gives a name teaches that name.
 
-        `answer` is a sentence; `taught` is the answer of `teach`, where it was taught; `own` is what it writes itself,
-        where it can write, and `learned` what it answers by words that were taught: `OwnWords` each. A word that was
-        taught is found by what was shown with it, and then it writes nothing besides. With a voice its own words are
-        said aloud, or else the sentence; that nothing is sensed in a pause is only shown. What is asked to be done
-        with what it heard sounds by itself, and `answer` says what that is.
+        `answer` is a sentence; `taught` is the answer of `teach`, where something was taught. `own` is what the agent
+        writes itself, if it can write, and `learned` what it answers by taught words, both `OwnWords`. A taught word is
+        found by what was shown with it, and then the agent writes nothing else. With a voice the agent says its own
+        words aloud, or else the sentence; the message that nothing is sensed in a pause is only shown. A request to do
+        something with what it heard plays its own sound, and `answer` says what that is.
         """
         life, known = self.life, self.life.child.names.known()
         if life.loop.paused:
@@ -253,7 +254,7 @@ class Commands:
             name = name_in_reply(text, known)
         if name is not None:
             self._between(lambda: life.room.say(text))
-            # What it asked about may have been put down to type the answer.
+            # The thing asked about may have been put down to type the answer.
             taught = self._teach(name, ASKED if is_asked and life.holding.square is None else "auto")
             life.say_aloud(taught["answer"])
             return {"answer": taught["answer"], "taught": taught}
@@ -272,8 +273,8 @@ class Commands:
         return {"answer": sentence, **told}
 
     def _echoed(self, text: str, before_s: float = float("inf")) -> dict[str, Any]:
-        """`_say` of a request to do something with what it heard before a time of the room's clock; empty where that is
-        not asked, or the agent has no heads for any such thing.
+        """`_say` of a request to do something with what it heard before a time of the room's clock; empty for any other
+        sentence, or when the agent has no heads for such requests.
         """
         life, request = self.life, requested(text)
         agent = life.loop.agent
@@ -293,7 +294,7 @@ class Commands:
         return {"answer": echoed.text}
 
     def _in_own_words(self, text: str) -> dict[str, OwnWords]:
-        """`own` and `learned` of `_say`, as far as there are any."""
+        """`own` and `learned` of `_say`, where there are any."""
         life, found = self.life, dict[str, OwnWords]()
         agent, held = life.loop.agent, life.holding.looked
         sight = held if held is not None and is_about_one(text) else life.sees
@@ -306,9 +307,9 @@ class Commands:
 
 
 def is_fit(name: str, value: Any) -> bool:
-    """Whether a command's argument is of its kind: `on` true or false, anything else text that has a UTF-8 form.
+    """Whether a command's argument has the right type: a bool for `on`, text with a UTF-8 form for every other.
 
-    JSON can bring half of a surrogate pair, which would break whatever meets it later.
+    JSON can bring half of a surrogate pair, which would break later code.
     """
     if name == "on":
         return isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""A recorded session as a camera and a microphone, played at its own speed, over and over: a room without devices."""
+"""A recorded session as a camera and a microphone, played at its own speed in a loop: a room without devices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tape:
         now: the clock.
 
     Raises:
-        SessionError: there is nothing to see or hear in it.
+        SessionError: it has neither pictures nor sound.
     """
 
     def __init__(self, path: Path, now: Callable[[], float] = time.monotonic) -> None:
@@ -44,7 +44,7 @@ class Tape:
 
 
 class _Player:
-    """Something that plays a tape while it is open."""
+    """A sensor that plays a tape while it is open."""
 
     drops = 0
 
@@ -60,7 +60,7 @@ class _Player:
 
 
 class TapeCamera(_Player):
-    """`sight`: the pictures that were in the session's Moments."""
+    """`sight`: the pictures of the session's Moments."""
 
     sense = "sight"
 
@@ -69,7 +69,7 @@ class TapeCamera(_Player):
         self._held: tuple[int, Any] = (-1, None)
 
     def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
-        """The newest picture uint8 [H, W, 3] and when it was played; StaleReading when there is none that new."""
+        """The newest picture uint8 [H, W, 3] and the time it was played; StaleReading when there is none that new."""
         now_s = self.tape.now()
         rounds, into_s = self.tape.at(now_s)
         tick = bisect_right(self.tape.times_s, into_s + ROUNDING_S) - 1
@@ -80,7 +80,7 @@ class TapeCamera(_Player):
         return picture, min(at_s, now_s)
 
     def _picture(self, tick: int) -> Any:
-        """A room asks many times in a tick, and a chunk of the file has to be unpacked for each."""
+        """A picture of the tape, kept: a room asks many times in a tick, and each would unpack a chunk of the file."""
         if self._held[0] != tick:
             self._held = tick, self.tape.session[tick][0].senses.get("sight")
         return self._held[1]
@@ -99,7 +99,7 @@ class TapeMicrophone(_Player):
         for time_s, (moment, _) in zip(tape.times_s, tape.session, strict=True):
             sound = moment.senses.get("sound")
             if isinstance(sound, np.ndarray):
-                # What was heard before the first picture is heard at the end of a round, before the first of the next.
+                # Sound before the first picture is heard at the end of a round, before the next round's first picture.
                 at = (round(time_s * self.rate_hz) + np.arange(-sound.shape[1], 0)) % samples
                 self._track[at] = np.clip(32768 * sound.mean(0), -32768, 32767)
                 self._there[at] = True

@@ -1,4 +1,4 @@
-"""A director in a life: it is told what the agent believes and what memory knows, and the recording who moved what."""
+"""A director in a life: it gets the agent's beliefs and memory's answers, and the recording gets what it moved."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from devmind.sessions.pictures import direction_at
 
 
 class Directing:
-    """Has a director act in the ticks of a life.
+    """Lets a director act in the ticks of a life.
 
     Args:
-        note: tells the recording what happened, if there is one.
+        note: writes a note to the recording, if there is one.
     """
 
     def __init__(self, director: Director, note: Callable[[str, Mapping[str, Any]], None]) -> None:
@@ -34,29 +34,29 @@ class Directing:
 
     @property
     def fault(self) -> str:
-        """Why it says nothing any more, a sentence; '' when all is well."""
+        """Why the director has stopped, a sentence; '' when all is well."""
         return self.director.fault
 
     def act(
         self, agent: Agent, moment: Moment, output: StepOutput, named: Mapping[str, tuple[float, float]]
     ) -> dict[str, np.ndarray]:
-        """What is done in this tick in place of what the heads answer."""
+        """The actions of this tick that replace the heads' answers."""
         labels: Sequence[str] = agent.labels_of(agent.tracker.detects) if agent.tracker else ()
         read = partial(said_by, agent, moment)
         orders = dict(self.director.direct(Told(moment, labels, output.beliefs, named, read)))
         moved = sorted(orders)
-        if moved != self._moved:  # the note says it of this tick and those behind it
+        if moved != self._moved:  # the note holds for this tick and those behind it
             self._moved = moved
             self._note(DIRECTED, {"effectors": moved})
         return orders
 
     def begin_recording(self) -> None:
-        """A recording that begins knows of nothing that was moved."""
+        """Forget what was moved: a new recording knows nothing of it."""
         self._moved = []
 
 
 def said_by(agent: Agent, moment: Moment, head: str) -> Output | None:
-    """What a head says of a Moment by itself, [1, ...]; None where there is none, or nothing that it reads."""
+    """What a head answers to a Moment alone, [1, ...]; None without the head, or where it has nothing to read."""
     if head not in agent.heads:
         return None
     senses = {
@@ -68,7 +68,7 @@ def said_by(agent: Agent, moment: Moment, head: str) -> Output | None:
 
 
 def placed(named: Named | None, square: Square | None, frame: np.ndarray | None) -> dict[str, tuple[float, float]]:
-    """What is held up, by the name that memory gives it, with its place in degrees left and up; nothing without one."""
+    """The thing held up, by the name that memory gives it, with its place in degrees left and up; empty without one."""
     if named is None or named.name is None or square is None or frame is None:
         return {}
     return {named.name: direction_at(square.x, square.y, *frame.shape[:2])}

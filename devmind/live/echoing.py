@@ -1,7 +1,8 @@
-"""Echoing: on request a life says again what it heard last, cleans it, or goes on with it, by the heads of an exam.
+"""Echoing: on request a life says again what it heard last, cleans it, or continues it, by the heads of an exam.
 
-What is asked goes by the form of the sentence, by hand. What it heard is kept in RAM for some seconds and put to the
-heads by `devmind.acting.heard_again`; what comes of it is played by who plays all that it says, so it does not hear it.
+The form of the sentence decides by hand-written rules what is asked. The last seconds of sound are kept in RAM and
+given to the heads by `devmind.acting.heard_again`. The same speaker plays the result as everything that the agent says,
+so the agent does not hear it.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from devmind.live.viewing.hearing import QUIET_DB, level_db
 from devmind.moment import TICK_HZ, TICK_SAMPLES, Moment
 
 KEPT_S, LONGEST_S = 20.0, 8.0
-"""So long what was heard is kept, and so much of it is put to heads at most."""
+"""How long sound is kept, and how much of it the heads get at most."""
 BELOW_DB = 20.0
-"""What is softer than the loudest of what is kept by more than this is a pause."""
+"""Sound softer than the loudest kept sound by more than this is a pause."""
 PAUSE_S, GAP_S, LEAD_S = 0.8, 0.3, 0.2
-"""So long a pause, and a sound is over; so long without any sound, and it is another one; so long before its first loud
-Moment it is heard, as in the lesson of cleaning."""
+"""A sound is over after a pause of PAUSE_S, and a gap of GAP_S without any sound begins another one. It starts LEAD_S
+before its first loud Moment, as in the lesson of cleaning."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What may be asked.
+    """A kind of request.
 
     Attributes:
-        effector: whose heads do it.
-        verb: what is done with what it heard; done: the same of how many seconds, behind "It".
-        exams: how the names of measures begin that say what these heads are worth.
-        form: of a sentence that asks for it.
+        effector: the effector whose heads answer.
+        verb: what is done with what it heard; done: the same with its seconds, after "It".
+        exams: prefixes of the measures that say what these heads are worth.
+        form: of a sentence that makes the request.
     """
 
     effector: str
@@ -79,23 +80,23 @@ UNEXAMINED, BADLY = " No exam tells how well it does that.", " Its exam says tha
 
 
 def requested(text: str) -> Request | None:
-    """What a sentence asks to be done with what was heard; None where it asks nothing of the kind."""
+    """The request in a sentence; None when there is none."""
     return next((one for one in REQUESTS if one.form.fullmatch(text)), None)
 
 
 class Echoed(NamedTuple):
-    """A sentence that answers a request; and for the recording what is played, None where nothing is."""
+    """A sentence that answers a request, and for the recording what is played, None where nothing is."""
 
     text: str
     note: dict[str, Any] | None = None
 
 
 class Echoing:
-    """Does for one life what is asked about the last sound that it heard.
+    """Handles the requests of one life about the last sound that it heard.
 
     Args:
         speaker: plays what `play` is given; None, or one without `play`: nothing is played.
-        answers: by effector the heads that may act, whatever exams say.
+        answers: by effector the heads that may act, whatever the exams say.
     """
 
     def __init__(self, speaker: Any, answers: Standing) -> None:
@@ -104,20 +105,20 @@ class Echoing:
 
     @staticmethod
     def can(agent: Agent) -> bool:
-        """Whether an agent has heads for any of this: of another one nothing is kept, and a request is talk."""
+        """Whether an agent has heads for any request: otherwise nothing is kept, and a request is talk."""
         return any(sounding(agent, one.effector) for one in REQUESTS)
 
     def take(self, agent: Agent, moment: Moment) -> None:
-        """A tick has passed; while it speaks itself, its Moment has no sound."""
+        """Take a passed tick; while the agent speaks, its Moment has no sound."""
         sound = moment.senses.get("sound")
         if isinstance(sound, np.ndarray) and sound.shape[-1] == TICK_SAMPLES and self.can(agent):
             self._kept.append(Moment(moment.time_s, {"sound": sound}))
 
     def heard(self, now_s: float, before_s: float = float("inf")) -> tuple[Moment, ...]:
-        """The last sound that was heard, up to where it broke off: Moments in a row, none where all was quiet.
+        """The last sound up to its end: Moments in a row, empty where all was quiet.
 
         Args:
-            now_s, before_s: on the room's clock; what was heard from `before_s` on is left out.
+            now_s, before_s: on the room's clock; sound from `before_s` on is left out.
         """
         kept = [one for one in self._kept if now_s - one.time_s < KEPT_S and one.time_s < before_s]
         levels = [level_db(np.asarray(one.senses["sound"])) for one in kept]
@@ -139,7 +140,7 @@ class Echoing:
     def answer(
         self, agent: Agent, results: Mapping[str, Any] | None, request: Request, heard: Sequence[Moment]
     ) -> Echoed:
-        """Do what is asked with what was heard, aloud, and say so; or say why not.
+        """Carry out a request, aloud, and say so; or say why not.
 
         Args:
             results: of the agent's exams.
@@ -167,7 +168,7 @@ class Echoing:
         return Echoed(f"It {request.done.format(*seconds)}{worth}", note)
 
     def _heads(self, agent: Agent, effector: str) -> list[str]:
-        """Who may be asked, the one that is named first."""
+        """The heads that may be asked, the named one first."""
         every, named = sounding(agent, effector), answering(agent, self._answers).get(effector, ())
         return [name for name in named if name in every] or every
 

@@ -1,7 +1,7 @@
-"""Life: one agent in one room with its memory, its recording and whoever watches. What page and commands talk to.
+"""Life: one agent in one room with its memory, its recording and its viewers. The page and commands talk to it.
 
-Everything that changes agent, room or recording happens in the loop's thread between two ticks, so no lock is needed,
-and a recorded session says between which ticks it happened. It is asked for by `commands.py`.
+Every change of agent, room or recording happens in the loop's thread between two ticks. So no lock is needed, and a
+recorded session says between which ticks it happened. `commands.py` holds the commands.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ class Life:
     """One life; a context manager whose end closes the recording.
 
     Args:
-        agent, room, memory: who lives, where, and what it remembers.
+        agent, room, memory: the agent, its room and its memory.
         folder: where the agent was loaded from.
         recording: None where nothing may be recorded.
-        record: begin to record at once.
-        hub: whoever watches; None without a page.
-        speaker: plays what the agent utters; one that has a voice (`say(text)`, as `Speaking`) speaks what it says and
-            answers, to what is spoken, too (`Commands.hear`); while it sounds (`is_heard`) the agent is deaf.
-        results: of the agent's exams: which of its heads may act (`devmind.acting.standing`).
-        learner: learns from the recording in a process of its own; somebody else starts and ends it.
+        record: start recording at once.
+        hub: receives the views; None without a page.
+        speaker: plays what the agent utters. One with a voice (`say(text)`, as `Speaking`) speaks the agent's words and
+            answers, also to speech (`Commands.hear`); while it sounds (`is_heard`) the agent is deaf.
+        results: of the agent's exams: they decide which heads may act (`devmind.acting.standing`).
+        learner: learns from the recording in a separate process; the caller starts and ends it.
         sure: calibrated confidence from which the page shows what is seen.
         remembering: what is recalled and what is kept, and when.
-        command: starts such a life; the page says it when this one has ended.
-        asks: whether it may ask by itself what something is; the page can change it.
-        answers: by effector the heads that may act, whatever its exams say.
-        director: says what is done in place of what the heads answer; None: nobody does.
+        command: the command that starts such a life; the page shows it after this life has ended.
+        asks: whether the agent may ask on its own what something is; the page can change it.
+        answers: by effector the heads that may act, whatever the exams say.
+        director: gives actions in place of the heads' answers; None: no director.
     """
 
     def __init__(
@@ -155,14 +155,14 @@ class Life:
 
     @property
     def mailboxes(self) -> list[Any]:
-        """Sensors whose data comes from the page."""
+        """Sensors that get their data from the page."""
         return [sensor for sensor in self.room.sensors.values() if hasattr(sensor, "accept")]
 
     def welcome(self) -> dict[str, Any]:
-        """What a page is told first."""
+        """The first message to a page."""
         try:
             examples = self.child.names.known()
-        except StoreError:  # a memory that cannot be read: naming says so, in every view
+        except StoreError:  # an unreadable memory: naming reports it in every view
             examples = {}
         return {
             "type": "welcome", "mode": "live", "camera": self._origin("sight"), "microphone": self._origin("sound"),
@@ -177,14 +177,14 @@ class Life:
 
         Raises:
             ConfigError: there is no such command, or its arguments do not fit.
-            DevmindError: what the command itself has to say, as a sentence.
+            DevmindError: the command failed; the message says why.
         """
         return self._commands.do(command, arguments)
 
     # -- every tick ----------------------------------------------------------------------------------------------
 
     def keeps(self) -> bool:
-        """Whether Moments may be kept now: on the disk only when somebody asked for it, in RAM always."""
+        """Whether Moments may be kept now: on the disk only on request, in RAM always."""
         keep = self.recalling.config.keep
         recorder = self.recording.recorder if self.recording else None
         recorded = self.recording is None or (recorder is not None and not recorder.failed)
@@ -205,7 +205,7 @@ class Life:
             self.recording.tick(tick, self.room)
 
     def say_aloud(self, text: str) -> None:
-        """Have words said by the speaker, where it has a voice; at once, from any thread."""
+        """Let the speaker say words, where it has a voice; returns at once, from any thread."""
         if self._has_voice:
             self.speaker.say(text)
 
@@ -214,7 +214,7 @@ class Life:
         return hasattr(self.speaker, "say")
 
     def _hears_itself(self) -> bool:
-        """Whether its own voice is what the ear would hear; the recording is told when that begins and ends."""
+        """Whether the ear would hear the agent's own voice; the recording gets a note at its start and end."""
         speaks = bool(getattr(self.speaker, "is_heard", False))
         if speaks != self._speaks:
             self.note("own_voice", {"on": speaks})
@@ -222,7 +222,7 @@ class Life:
         return speaks
 
     def _point(self, tick: Tick) -> None:
-        """At which of the memories it was stepped with it points; the recording is told, for checks of it."""
+        """The memory that the agent points at, of those it was stepped with; the recording gets a note for checks."""
         self._pointed, found = None, self._recalled
         head = pointer_of(self.loop.agent) if found and found.tokens is not None else None
         if found is not None and head is not None:
@@ -232,7 +232,7 @@ class Life:
     def _remember(self, tick: Tick) -> None:
         self.sees = tick.moment.senses.get("sight")
         self.holding.see(self.room.frame if "sight" in tick.moment.senses else None, tick.moment.time_s)
-        # What a name is for is what is held up, wherever the agent looks.
+        # A name is for the thing held up, wherever the agent looks.
         held = {sense: value for sense, value in tick.moment.senses.items() if sense != "sight"}
         held |= {} if self.holding.crop is None else {"sight": self.holding.crop}
         self.recent.add(replace(tick.moment, senses=held))
@@ -241,23 +241,25 @@ class Life:
         self.recalling.offer(tick.moment)
 
     def _recall(self, moment: Moment) -> Encoded | None:
-        """What is stepped with besides, told to the recording first, so that a check can do it again."""
+        """The recalled entries that the agent is stepped with, first noted in the recording, so that a check can repeat
+        it.
+        """
         self._recalled = found = self.recalling.take(moment.time_s)
         if found is None or found.tokens is None:
             return None
-        if found.by is not self.loop.agent:  # while it becomes another age: the next one's tokens are not this one's
+        if found.by is not self.loop.agent:  # while another age takes over: its own tokens differ
             return None
         self.note("recalled", found.note())
         return found.tokens
 
     def _names(self) -> Mapping[str, Named]:
-        """What "this" is by what was sensed up to the last tick, asked once."""
+        """The answers to what "this" is, from what was sensed up to the last tick; asked once a tick."""
         if self._named is None:
             self._named = self.naming.of(self.recent, self.holding.above)
         return self._named
 
     def _direct(self, moment: Moment, output: StepOutput) -> Mapping[str, np.ndarray]:
-        """What the director has done; what is held up it knows by the name that memory gave it a tick before."""
+        """The director's actions; it knows the thing held up by the name that memory gave it a tick before."""
         assert self.directing is not None
         named = placed(self._names().get("sight"), self.holding.square, self.room.frame)
         return self.directing.act(self.loop.agent, moment, output, named)
@@ -278,7 +280,7 @@ class Life:
         self.hub.publish(view, jpeg, frame)
 
     def _surprise(self, tick: Tick) -> dict[str, float]:
-        """How wrong the tick before had predicted this one; nothing in the first tick that somebody watches."""
+        """The error of the last tick's prediction of this one; empty in the first tick that somebody watches."""
         agent, predicted = self.loop.agent, self._predicted
         heads = predicting(agent, tick.moment.senses)
         self._predicted = (tick.moment, agent.run_heads(heads, tick.percepts.seen))
@@ -289,7 +291,7 @@ class Life:
         recorder = self.recording.recorder if self.recording else None
         reminds, speaks = (self.naming, self.recalling, self.wondering), (self.speaker, self.uttering, self.spoken_to)
         parts = (recorder, *reminds, self.learner, self.directing, *speaks, self.room)
-        faults = dict.fromkeys(getattr(part, "fault", "") for part in parts)  # memory's is met by several of them
+        faults = dict.fromkeys(getattr(part, "fault", "") for part in parts)  # memory's fault reaches several parts
         extra: dict[str, Any] = {
             "writing": (recorder is not None and not recorder.failed) or (self.recording is not None and self.keeps()),
             "recording": recorder is not None,
@@ -328,7 +330,7 @@ class Life:
             self._act_with(self.learner.note(newer.sha256))
 
     def _act_with(self, weights: Mapping[str, Any]) -> None:
-        """These weights act from the next tick on."""
+        """Let these weights act from the next tick on."""
         self._weights, self._weights_since_s = dict(weights) | {"heads": self._standing()}, time.monotonic()
         self.recalling.changed()
         self.note("weights", self._weights)
@@ -344,7 +346,7 @@ class Life:
             self.loop.afresh = True
 
     def set_paused(self, on: bool) -> None:
-        """Neither sense nor act from here on, or do again."""
+        """Stop or resume sensing and acting."""
         if on != self.loop.paused:
             self.loop.paused = on
             self.asking.question = None
@@ -354,7 +356,7 @@ class Life:
             self.hub.publish({"type": "tick", "paused": True}, None)
 
     def grow_to(self, age: str, agent: Agent, sha256: str) -> None:
-        """Another agent lives on from here, with a first Moment."""
+        """Let another agent live on from here, with a first Moment."""
         if self.view:
             self.view = View(agent, self.sure, self.view)
         self.age, self.loop.afresh, self.loop.agent = age, True, agent
@@ -365,16 +367,16 @@ class Life:
         self._act_with({"agent_sha256": sha256, "kept": None})
 
     def _listen(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
-        """Have the head of words asked from here on, where somebody can see what it hears, or is answered."""
+        """Ask the head of words from here on, if somebody can see what it hears, or speech is answered."""
         self.heard: HeardWords | None = HeardWords(agent, results) if self.hub or self._has_voice else None
         self.loop.heads = self.heard.heads if self.heard else ()
 
     def _standing(self) -> dict[str, list[str]]:
-        """Which heads may act, for the recording: a check must ask the same ones."""
+        """The heads that may act, noted in the recording: a check must ask the same ones."""
         return {effector: list(heads) for effector, heads in self.loop.standing.items()}
 
     def note(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Tell the recording, if there is one, what happened."""
+        """Write a note to the recording, if there is one."""
         if self.recording:
             self.recording.note(kind, data)
 

@@ -1,8 +1,7 @@
 """The live loop: the room's Moment, the agent's step, the Action back to the room, both to the session. One fixed tick.
 
-The room decides when a tick is; the loop only works and measures. What it does besides stepping must be quick or give
-up: watchers get a `Tick` and must not keep the loop waiting. Other threads have things changed between two ticks, by
-`calls`.
+The room decides when a tick is; the loop only works and measures. Everything else in the loop must be quick or give up:
+watchers get a `Tick` and must not delay the loop. Other threads make changes between two ticks, by `calls`.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ from devmind.moment import Action, Moment, Sense
 from devmind.worlds.room import Room
 
 DIRECTED = "directed"
-"""Who answered for an effector that a director moved, in place of a head's name."""
+"""In place of a head's name: a director moved this effector."""
 MEASURED_TICKS = 36_000
-"""An hour of ten a second: a life of weeks must not fill the memory with its own measurements."""
+"""An hour at ten ticks a second: a life of weeks must not fill the RAM with its own measurements."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """One tick as it went.
+    """The record of one tick.
 
     Attributes:
         moment, action: what was sensed and done.
-        percepts, output: how the agent took it.
+        percepts, output: the agent's encoding of it, and its output.
         state: the agent's, after the step; the next step changes it.
-        skipped: ticks the loop came too late for before this one.
-        work_s: seconds that encoding and stepping took.
+        skipped: ticks missed just before this one because the loop was late.
+        work_s: seconds for encoding and stepping.
     """
 
     moment: Moment
@@ -59,14 +58,15 @@ class Tick:
 
 @dataclass
 class LiveSummary:
-    """What a stretch of life was like.
+    """Statistics of a stretch of life.
 
     Attributes:
-        ticks: Moments lived; skipped: ticks the loop came too late for; missing: by sensor's sense, Moments without it.
-        late: by what the loop did for too long ("agent", "calls" or a watcher's name), the ticks skipped for it;
-            "elsewhere" is what was not the loop: a busy machine.
-        work_s: seconds of encoding and stepping in each of the last hour's ticks; busy_s: of all of the loop's work.
-        answered: by effector and head, how many ticks it decided.
+        ticks: Moments lived; skipped: ticks missed because the loop was late; missing: by sensor's sense, Moments
+            without it.
+        late: skipped ticks by what took too long ("agent", "calls" or a watcher's name); "elsewhere" is outside the
+            loop: a busy machine.
+        work_s: seconds for encoding and stepping in each of the last hour's ticks; busy_s: for all work of the loop.
+        answered: by effector and head, the number of ticks that it decided.
     """
 
     ticks: int = 0
@@ -86,19 +86,18 @@ class LiveLoop:
     """One agent in one room. `agent`, `standing`, `paused` and `afresh` may be changed between ticks, by calls.
 
     Args:
-        effectors: which the agent answers for, of those it has; by default EFFECTORS and those of the room.
-        recalled: what is stepped with besides, of `Agent.encode_recalled`; must be quick.
-        directed: what is done in place of what the heads answer, by effector; must be quick.
-        hears_itself: whether what its ears hear now is its own voice: such a Moment has no sound.
-        results: of the agent's exams (`results.json`): they say which of its heads may act here.
+        effectors: those that the agent answers for, if it has them; by default EFFECTORS and those of the room.
+        recalled: gives recalled tokens for the step, from `Agent.encode_recalled`; must be quick.
+        directed: gives actions that replace the heads' answers, by effector; must be quick.
+        hears_itself: whether the ears now hear the agent's own voice: such a Moment has no sound.
+        results: of the agent's exams (`results.json`): they decide which heads may act here.
         answers: by effector the heads that may act here all the same, in order (`answering`).
-        watchers: called with every tick, in order; what one raises ends the loop. Their names are those of `late`.
+        watchers: called with every tick, in order; an exception of one ends the loop. Their names are those of `late`.
 
     Attributes:
         paused: the room goes on, but the agent neither senses nor acts.
         afresh: the next Moment is a first one, as after another agent has taken over.
-        heads: further heads whose outputs are wanted, of those the agent has, in ticks in which they have anything to
-            read.
+        heads: further heads of the agent whose outputs are wanted, in ticks in which they have something to read.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class LiveLoop:
 
     @property
     def effectors(self) -> list[str]:
-        """What the present agent answers for."""
+        """The effectors that the present agent answers for."""
         return [name for name in self.wanted if name in self.agent.effectors]
 
     def unanswered(self) -> dict[str, list[str]]:
@@ -147,7 +146,7 @@ class LiveLoop:
         return self.summary
 
     def ticks(self, seconds: float | None = None, stop: Callable[[], bool] = lambda: False) -> Iterator[Tick | None]:
-        """Live tick by tick, for who drives the room's clock; None is a tick that was paused. `run` is this."""
+        """Live tick by tick, for a caller that drives the room's clock; None is a paused tick. `run` is this."""
         senses, info = self.room.reset()
         actor = Actor(self.agent)
         spent: dict[str, float] = {}
@@ -181,24 +180,24 @@ class LiveLoop:
             self.afresh = self.afresh or info.get("first", False)
 
     def _asked(self, percepts: Percepts) -> tuple[str, ...]:
-        """Of `heads`, those that have anything to read in this tick."""
+        """Of `heads`, those that have something to read in this tick."""
         there = [name for name in self.heads if name in self.agent.heads]
         return tuple(name for name in there if can_read(self.agent.tap_of(name), percepts.encoded))
 
     def _others(self, senses: Mapping[str, Sense]) -> dict[str, Sense]:
-        """What was sensed, without its own voice: what is heard beside it cannot be told apart, so nothing is heard."""
+        """The senses without the agent's own voice: other sound cannot be told apart from it, so nothing is heard."""
         deaf = self.hears_itself()
         return {name: value for name, value in senses.items() if not (deaf and name == "sound")}
 
     def _done(self, moment: Moment, output: StepOutput) -> Action:
-        """What the heads answer, with what a director says in its place."""
+        """The heads' answers, with the director's actions in their place."""
         done = output.to_action()
         orders = self.directed(moment, output) if self.directed else {}
         output.answered |= {effector: {DIRECTED: 1} for effector in orders}
         return Action({**done.effectors, **orders}) if orders else done
 
     def warm_up(self) -> None:
-        """A step nobody sees: what is loaded and allocated at the first one would cost the first seconds."""
+        """Take an unseen step: loading and allocating in the first real one would cost the first seconds."""
         space = self.room.observation_space
         assert isinstance(space, spaces.Dict)
         arrays = {name: np.zeros(part.shape, part.dtype) for name, part in space.items() if part.shape is not None}
@@ -218,7 +217,7 @@ class LiveLoop:
             watch.lap(name)
 
     def _late(self, ticks: int, spent: Mapping[str, float]) -> None:
-        """Count skipped ticks under what took longest, unless all of it together left the tick time enough."""
+        """Count skipped ticks for whatever took longest, unless all of the loop's work fits the tick."""
         slow = sum(spent.values()) > self.room.dt_s - self.room.lag_s
         self.summary.late[max(spent, key=lambda name: spent[name]) if slow else "elsewhere"] += ticks
 
@@ -229,7 +228,7 @@ class _StopWatch:
         self._since_s = time.perf_counter()
 
     def lap(self, name: str) -> float:
-        """Seconds since the last lap, kept under `name`."""
+        """Seconds since the last lap, stored under `name`."""
         now_s = time.perf_counter()
         self.laps[name] = now_s - self._since_s
         self._since_s = now_s

@@ -1,4 +1,4 @@
-"""Home: everything one life needs, opened in order and closed in reverse: agent, memory, learner, page."""
+"""Home: everything that one life needs, opened in order and closed in reverse: agent, memory, learner, page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
     """A life that can be run with the sensors that were opened for it, and its page.
 
     Raises:
-        ConfigError: options that exclude each other.
+        ConfigError: options exclude each other.
     """
     options.check()
     config, private = options.config, options.private

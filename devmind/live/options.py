@@ -1,4 +1,4 @@
-"""What somebody wants of a life, and whether it can be had: checked before anything heavy is imported."""
+"""The options of a life, checked before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LiveOptions:
-    """What somebody wants of a life.
+    """The options of a life.
 
     Attributes:
         agent: folder of the saved agent.
-        sensors: by name, opened by the caller: what is wrong with one is known before the agent is loaded.
+        sensors: by name, opened by the caller, so that a fault of one is known before the agent is loaded.
         speaker: not opened yet.
         memory: long-term memory: a folder, or the URL of a database.
         record: file to record to from the first tick on.
         private: memory stays in RAM, and nothing can be recorded or learned.
-        learn: newer weights come from a process that learns from the recording.
+        learn: a process learns from the recording and gives newer weights.
         page: serve the page on `host` and `port` (0: any free one), with `tls` (certificate, key) off this machine.
         details: kept in a recording's metadata.
         viewer: shows the life beside the page, or without one.
-        command: what the page says to start such a life again.
+        command: the command that starts such a life, for the page.
         room: a simulated one, in place of `sensors`.
         answers: by effector the heads that may act, whatever the agent's exams say.
-        director: says what is done in place of what heads answer (`devmind.acting.directing`).
+        director: gives actions in place of the heads' answers (`devmind.acting.directing`).
     """
 
     agent: Path
@@ -58,7 +58,7 @@ class LiveOptions:
     director: Director | None = None
 
     def check(self) -> None:
-        """Raise ConfigError for options that exclude each other, and for a host or a port that cannot be had."""
+        """Raise ConfigError for options that exclude each other, and for an unusable host or port."""
         if not self.sensors and self.room is None:
             raise ConfigError("With neither camera nor microphone there is nothing to sense; give --camera or --mic.")
         if self.private and (self.record or self.learn):

@@ -1,8 +1,9 @@
-"""Questions of a life's own: what is held up, and what a head would have to be told to do as it was told.
+"""Questions of a life's own: what is held up, and what a head lacks to follow its instruction.
 
-The first is asked once for one thing (`remembering/asking.py`), when somebody watches. The second is a head's: it knows
-what it lacks, and how its page stands once that is answered (`devmind.agent.plans.Lack`). Such a question is open as
-long as the head lacks just that: who is shown the thing, is answered, or told to do something else, asks no more.
+The first is asked once for each thing (`remembering/asking.py`), while somebody watches. The second belongs to a head,
+which knows what it lacks and how its page reads once that is answered (`devmind.agent.plans.Lack`). Such a question
+stays open as long as the head lacks just that: it closes when the agent is shown the thing, is answered, or gets
+another instruction.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a head that acts asked, and what it lacks; number counts such questions of one life from 1."""
+    """A question of an acting head, and what it lacks; number counts such questions of one life from 1."""
 
     number: int
     lack: Lack
@@ -40,7 +41,7 @@ class Questions:
     """Asks for one life, in its loop's thread.
 
     Attributes:
-        wanted: what a head asked, as long as it lacks that; None: nothing.
+        wanted: the question of a head, as long as it lacks the answer; None: no question.
     """
 
     def __init__(self, life: Life) -> None:
@@ -50,7 +51,7 @@ class Questions:
         self._inquiry, self._count = Inquiry(), 0
 
     def about_held(self, time_s: float, named: Mapping[str, Named]) -> None:
-        """Ask what is held up, when it does not know it; somebody watches this tick."""
+        """Ask about an unknown thing that is held up; somebody watches this tick."""
         life = self.life
         holding, asking, agent = life.holding, life.asking, life.loop.agent
         by_look, doubt = answers_by_looks(agent), None
@@ -71,8 +72,7 @@ class Questions:
             life.note("asked", question.note())
 
     def about_told(self, tick: Tick) -> None:
-        """Ask what the head that decided in this tick lacks, when it has looked for it in vain; once, aloud where there
-        is a voice."""
+        """Ask what the head that decided in this tick lacks after searching in vain; once, aloud with a voice."""
         page = tick.moment.senses.get(PAGE)
         told = page if isinstance(page, str) else ""
         lack = lacking(tick.output, told) if self.life.asking.on else None
@@ -86,21 +86,21 @@ class Questions:
             self.life.say_aloud(lack.question)
 
     def answer(self, text: str) -> str:
-        """The page that stands there from the next Moment on, as what a head asked about it is answered so.
+        """The page from the next Moment on, with this answer to the head's question in it.
 
         Raises:
             ConfigError: nothing is asked about it, or nothing is answered.
-            WorldError: the world does not know these words; what stood there before still does.
+            WorldError: the world does not know these words; the page before still stands.
         """
         if self.wanted is None:
-            raise ConfigError("It asks nothing about what it was told any more; tell it anew what to do.")
+            raise ConfigError("It no longer asks about its instruction; give it a new one.")
         if not text.strip():
-            raise ConfigError(f"It asked '{self.wanted.lack.question}'; an answer has words.")
+            raise ConfigError(f"It asked '{self.wanted.lack.question}'; answer it with words.")
         page = self.wanted.lack.restated(text)
         self.life.room.say(page)
         return page
 
     def shown(self) -> dict[str, Any]:
-        """What is asked now, for the page: `asks` of what is held up, `wants` of what it was told."""
+        """The open questions, for the page: `asks` about the thing held up, `wants` about the instruction."""
         held = {"asks": self._held} if self.life.asking.question is not None else {}
         return held | ({"wants": self.wanted.note()} if self.wanted else {})

@@ -1,4 +1,4 @@
-"""Recording of a life: turned on and off between ticks, written by a thread of its own, for its owner only."""
+"""Recording of a life: turned on and off between ticks, written by a separate thread, readable by its owner only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER = Path("sessions")
 
 
 class Recording:
-    """Where a life is recorded, when it is: `begin` and `end` open and close a session file each time.
+    """The recording of a life: `begin` and `end` open and close a session file each time.
 
     Args:
         path: the first file; None is a new one in ./sessions, named by the time.
@@ -29,7 +29,7 @@ class Recording:
 
     Attributes:
         recorder: the open one, else None.
-        files: what was written in this life, in order.
+        files: the files of this life, in order.
     """
 
     def __init__(self, path: Path | None, details: Mapping[str, object], config: LiveConfig) -> None:
@@ -46,8 +46,8 @@ class Recording:
         """Open the next file; its first note says which weights act.
 
         Args:
-            names: what the room's numbers are called.
-            effectors: those that any agent of this life answers for, where it has them.
+            names: names of the room's numbers.
+            effectors: those that agents of this life answer for, if they have them.
 
         Raises:
             SessionError: it exists already, or cannot be written.
@@ -65,13 +65,13 @@ class Recording:
         return path
 
     def stop(self) -> None:
-        """Give nothing more to the open file, if there is one; at once. `finish` closes it."""
+        """Write nothing more to the open file, if there is one; returns at once. `finish` closes it."""
         recorder, self.recorder = self.recorder, None
         if recorder is not None:
             self._stopped.append(recorder)
 
     def finish(self) -> None:
-        """Close what was stopped: all that was given is on the disk then. It waits for the disk; from any thread.
+        """Close what was stopped, with everything on the disk. It waits for the disk; from any thread.
 
         Raises:
             SessionError: the disk refused.
@@ -85,9 +85,10 @@ class Recording:
         self.finish()
 
     def pointer(self, since_s: float, until_s: float) -> Pointer | None:
-        """To the ticks of Moments from `since_s` to `until_s`, once they are on the disk; None where none was recorded.
+        """A pointer to the ticks of Moments from `since_s` to `until_s`, once they are on the disk; None if none was
+        recorded.
 
-        It waits for the disk; from any thread. Where one recording ended and another began between, the newer counts.
+        It waits for the disk; from any thread. If one recording ended and another began between them, the newer counts.
 
         Raises:
             SessionError: the disk takes too long.
@@ -99,12 +100,12 @@ class Recording:
         return None
 
     def note(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Tell the session what happened besides Moments."""
+        """Write a note to the session."""
         if self.recorder is not None:
             self.recorder.note(kind, dict(data))
 
     def tick(self, tick: Tick, room: Room) -> None:
-        """Keep a tick, the camera's frame of it, and once a second how the sensors are."""
+        """Keep a tick, the camera's frame of it, and once a second the state of the sensors."""
         if self.recorder is None:
             return
         self.recorder.write(tick.moment, tick.action)
@@ -121,5 +122,5 @@ class Recording:
         stem = "live" if self.path is None else self.path.stem
         path = folder / f"{stem}-{datetime.now():%Y%m%d-%H%M%S}.mcap"
         if path.exists():
-            raise SessionError(f"'{path}' was begun in this very second; wait a second, then record again.")
+            raise SessionError(f"'{path}' was started less than a second ago; wait a second, then record again.")
         return path

@@ -1,7 +1,7 @@
-"""Replying: a question that was spoken is answered aloud by the head that an exam asks, in its own voice and no words.
+"""Replying: a head that an exam asks answers a spoken question aloud, as sound in its own voice, not as words.
 
-What was heard is put to it as an episode of its own (`devmind.acting.asked_aloud`), in the thread of who is spoken to.
-What it takes for no question that it was taught, it leaves to who answers words.
+The head gets what was heard as a separate episode (`devmind.acting.asked_aloud`), in the caller's thread. Speech that
+it does not take for a taught question is left to the code that answers words.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from devmind.live.viewing.heard_words import has_passed
 from devmind.moment import Moment, Sense
 
 EXAM = "speak_answer/"
-"""How the names of measures begin that say what a head of REPLY is worth."""
+"""Prefix of the measures that say what a head of REPLY is worth."""
 
 
 class Replied(NamedTuple):
-    """What was answered aloud: the word that is meant, the head's share of it, and the head."""
+    """A spoken answer: the intended word, the head's probability for it, and the head."""
 
     word: str
     sure: float
@@ -30,19 +30,19 @@ class Replied(NamedTuple):
 
 
 class Replying:
-    """Answers for one life what is asked aloud.
+    """Answers spoken questions for one life.
 
     Args:
-        speaker: plays what `play` is given; None, or one without `play`: nothing is answered so.
-        answers: by effector the heads that may act, whatever exams say.
+        speaker: plays what `play` is given; None, or one without `play`: no answers.
+        answers: by effector the heads that may act, whatever the exams say.
     """
 
     def __init__(self, speaker: Any, answers: Standing) -> None:
         self._speaker, self._answers = speaker, answers
 
     def heads(self, agent: Agent, results: Mapping[str, Any] | None) -> tuple[str, ...]:
-        """Who is asked: heads that were named for it, else those of the agent that can tell what is no question
-        (`refuses`) and failed no exam.
+        """The heads to ask: those named for it, else those of the agent that can recognise other speech (`refuses`) and
+        failed no exam.
         """
         if REPLY not in agent.effectors or not hasattr(self._speaker, "play"):
             return ()
@@ -55,7 +55,7 @@ class Replying:
     def reply(
         self, agent: Agent, results: Mapping[str, Any] | None, heard: Sequence[Moment], sight: Sense | None
     ) -> Replied | None:
-        """Answer aloud, and say what; None where that is no question of its own, or nothing is seen or heard.
+        """Answer aloud, and return the answer; None if it is no question for these heads, or nothing is seen or heard.
 
         Args:
             results: of the agent's exams.
@@ -76,12 +76,12 @@ class Replying:
 
 
 def sound_of_codes(agent: Agent, codes: Any) -> Any:
-    """How codes sound, float32 [1, S].
+    """The sound of codes, float32 [1, S].
 
     Raises:
-        DevmindError: nobody can tell.
+        DevmindError: no part can decode them.
     """
     sound = sounded(agent, codes)
     if sound is None:
-        raise DevmindError("It answered by codes of sound, and no head of this agent says how they sound.")
+        raise DevmindError("It answered by codes of sound, and no head of this agent can turn them into sound.")
     return sound

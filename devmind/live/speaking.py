@@ -1,8 +1,8 @@
-"""Speaking: what the agent says in words is made sound by an installed voice and played, never in the loop's thread.
+"""Speaking: an installed voice turns the agent's words into sound and plays it, never in the loop's thread.
 
-While anything of it sounds, and a little longer, the ear is deaf (`is_heard`): what a microphone hears then is its own
-voice, and whoever speaks at the same time is not heard either. To subtract the voice would need the way from speaker to
-microphone, which nobody measures here.
+While its voice sounds, and a little longer, the ear is deaf (`is_heard`): a microphone then hears the agent's own
+voice, so it does not hear people who speak at the same time. Subtracting the voice would need the acoustic path from
+speaker to microphone, which is not measured here.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from devmind.errors import DevmindError
 from devmind.moment import SOUND_RATE_HZ
 
 WAITING = 4
-"""So many sayings wait at most; when more come, the oldest is not said."""
-NO_VOICE = "No voice is installed, so what it says in words is shown and not heard; install devmind anew, or a voice."
+"""Sentences that wait at most; when more come, the oldest is dropped."""
+NO_VOICE = "No voice is installed, so its words are shown and not heard; install devmind again, or a voice."
 
 PIECE_S, AHEAD_S = 4.0, 1.0
-"""Of a long saying so much is handed to the speaker at once, and so long before its time."""
+"""Length of the pieces in which the speaker gets a long sentence, and how early it gets each."""
 ECHO_S = 0.5
-"""How long behind the last sample its voice may still be heard: what a device holds back, the room's echo, and the tick
-that is put together when it has passed."""
+"""How long after the last sample the voice may still be heard: the device's delay, the room's echo, and the tick that
+is put together after them."""
 
 Voice = Callable[[str], np.ndarray]
 """Words to sound, float32 [C, S] at 16 kHz; a plugin of the group `devmind.voices`."""
 Maker = Callable[[], np.ndarray]
-"""Makes sound float32 [C, S] at 16 kHz; asked in the thread that speaks."""
+"""Makes sound float32 [C, S] at 16 kHz; called in the thread that speaks."""
 
 
 def installed_voice() -> Voice:
@@ -52,12 +52,12 @@ def installed_voice() -> Voice:
 class Speaking:
     """A speaker with a voice; a context manager.
 
-    One voice is heard at a time: sayings follow one another, one that is repeated while it is said is said once, and
-    sound that the agent utters at once meanwhile is not played.
+    Only one voice sounds at a time: sentences follow one another, a sentence repeated while it is being said is said
+    once, and sound that the agent utters itself meanwhile is not played.
 
     Args:
-        speaker: opened by the caller; plays float32 [C, S] at 16 kHz by `act`, and may say how many seconds of it still
-            wait (`pending_s`).
+        speaker: opened by the caller; plays float32 [C, S] at 16 kHz by `act`, and may have `pending_s`, the seconds of
+            sound still waiting.
         find: gives the voice, when it is first needed.
 
     Attributes:
@@ -72,7 +72,7 @@ class Speaking:
         self._waiting: deque[str | Maker] = deque(maxlen=WAITING)
         self._saying: str | Maker = ""
         self._heard_until_s = float("-inf")
-        # No daemon: it must not be inside numpy when the interpreter goes away.
+        # No daemon: it must not be inside numpy when the interpreter exits.
         self._thread = threading.Thread(target=self._run, name="speaking")
 
     def __enter__(self) -> Self:
@@ -86,28 +86,28 @@ class Speaking:
         self._thread.join()
 
     def act(self, value: np.ndarray) -> None:
-        """Play what the agent utters, unless words are being said; at once."""
+        """Play what the agent utters, unless words are being said; returns at once."""
         if not self._saying:
             self._sound(value)
 
     def say(self, text: str) -> None:
-        """Say words after those that wait; at once."""
+        """Say words after those that wait; returns at once."""
         with self._changed:
             if text.strip() and text != (self._waiting[-1] if self._waiting else self._saying):
                 self._waiting.append(text)
                 self._changed.notify()
 
     def play(self, make: Maker) -> None:
-        """Play what `make` gives after what waits; at once. None of it is played where it gives no samples."""
+        """Play the sound of `make` after what waits; returns at once. Without samples nothing is played."""
         with self._changed:
             self._waiting.append(make)
             self._changed.notify()
 
     @property
     def is_heard(self) -> bool:
-        """Whether what a microphone hears now may be this voice."""
+        """Whether a microphone may now hear this voice."""
         now_s = time.monotonic()
-        if getattr(self.speaker, "pending_s", 0.0) > 0:  # a busy machine plays later than it should
+        if getattr(self.speaker, "pending_s", 0.0) > 0:  # a busy machine plays late
             self._heard_until_s = max(self._heard_until_s, now_s)
         return now_s < self._heard_until_s + ECHO_S
 
@@ -123,14 +123,14 @@ class Speaking:
                 sound = self._made()
                 begun_s = time.monotonic()
                 self._give(sound)
-            except Exception as error:  # whatever it is: a thread that died would never say so
-                self.fault = self.fault or _sentence(error)  # the first stays: one note, whatever it says next
+            except Exception as error:  # catch everything: a dead thread could not report it
+                self.fault = self.fault or _sentence(error)  # keep the first: one note, whatever fails next
                 continue
             self.fault = ""
             self._wait_until(begun_s + sound.shape[1] / SOUND_RATE_HZ)
 
     def _give(self, sound: np.ndarray) -> None:
-        """Hand sound [C, S] on in pieces, each a little before the one before is over: a speaker keeps some seconds."""
+        """Pass sound [C, S] on in pieces, each just before the one before ends: a speaker keeps only some seconds."""
         size, begun_s = round(PIECE_S * SOUND_RATE_HZ), time.monotonic()
         for start in range(0, sound.shape[1], size):
             self._wait_until(begun_s + start / SOUND_RATE_HZ - AHEAD_S)
@@ -139,7 +139,7 @@ class Speaking:
             self._sound(sound[:, start : start + size])
 
     def _made(self) -> np.ndarray:
-        """Sound of what is to be said now."""
+        """The sound of the current sentence."""
         if not isinstance(self._saying, str):
             return self._saying()
         if self._voice is None:
@@ -147,7 +147,7 @@ class Speaking:
         return self._voice(self._saying)
 
     def _next(self) -> bool:
-        """Take what waits longest; False at the end of the life."""
+        """Take the oldest waiting sentence; False at the end of the life."""
         with self._changed:
             self._saying = ""
             while not self._waiting and not self._ended and threading.main_thread().is_alive():

@@ -1,7 +1,7 @@
-"""What is spoken to it, sentence by sentence, put to whoever answers it.
+"""Speech to the agent, passed sentence by sentence to the code that answers.
 
-A command of a life may take seconds (a name is taught by what is held up meanwhile) and asks for the loop's thread
-between two ticks, so words that were heard are put to it in a thread of their own, one sentence after another.
+A command of a life may take seconds (a name is taught by the thing held up meanwhile) and needs the loop's thread
+between two ticks. So heard words are handled in a separate thread, one sentence after another.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from devmind.errors import DevmindError, StoreError
 from devmind.moment import Moment
 
 Say = Callable[[str, Sequence[Moment]], Mapping[str, Any]]
-"""What is done with words and with how they sounded, and its answer, as `Commands.hear` has it; empty for none."""
+"""Handles words and their sound, and gives the answer, as `Commands.hear`; empty for none."""
 UNSURE = "…"
-"""What is shown of a sentence of which no word is sure."""
+"""Shown for a sentence without any sure word."""
 WAITING = 2
-"""Sentences that wait at most: who is answered late has gone on by then."""
+"""Sentences that wait at most: a late answer would no longer fit."""
 
 
 class SpokenTo:
-    """A context manager; from its begin to its end sentences are answered.
+    """A context manager that answers sentences while it is open.
 
     Args:
-        say: what is done with each, in this object's thread.
-        aloud: says a sentence that is no answer: why a name was not taught.
+        say: handles each sentence, in this object's thread.
+        aloud: speaks a sentence that is no answer: why a name was not taught.
 
     Attributes:
         fault: why the last sentence was not answered; '' where it was.
@@ -40,7 +40,7 @@ class SpokenTo:
         self._waiting: queue.Queue[tuple[str, Sequence[Moment]] | None] = queue.Queue(WAITING)
         self._last: dict[str, Any] = {}
         self._count = 0
-        # No daemon: it must not be inside torch when the interpreter goes away.
+        # No daemon: it must not be inside torch when the interpreter exits.
         self._thread = threading.Thread(target=self._run, name="spoken to")
 
     def __enter__(self) -> Self:
@@ -53,18 +53,18 @@ class SpokenTo:
             self._thread.join()
 
     def take(self, words: str, heard: Sequence[Moment] = ()) -> None:
-        """A sentence was heard, '' for none that it is sure of, and sounded so; at once. It is left out where others
-        wait already, or nobody answers.
+        """A sentence was heard ('' without any sure word), with its sound; returns at once. It is dropped if others
+        already wait, or nobody answers.
         """
         if (words or heard) and self._thread.is_alive():
             try:
                 self._waiting.put_nowait((words, heard))
             except queue.Full:
-                self.fault = f"So much was said that “{words or UNSURE}” was not answered; wait for an answer."
+                self.fault = f"“{words or UNSURE}” was not answered, since others were waiting; wait for an answer."
 
     def shown(self) -> dict[str, Any]:
-        """For the page: the `text` that was answered last, its `answer`, how `sure` it was where the sound itself was
-        answered and not the words, and its `number`; empty before the first.
+        """For the page: the `text` answered last, its `answer`, its `number`, and `sure` where the sound itself was
+        answered and not the words; empty before the first.
         """
         return {**self._last, "number": self._count} if self._last else {}
 
@@ -73,7 +73,7 @@ class SpokenTo:
             words, heard = sentence
             try:
                 answer = self._say(words, heard)
-            except StoreError as error:  # what was said is no name, or nothing is there to be named: that is an answer
+            except StoreError as error:  # a name that does not fit, or nothing to name: that is an answer
                 self._aloud(str(error))
                 answer = {"answer": str(error)}
             except DevmindError as error:

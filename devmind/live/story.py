@@ -1,6 +1,6 @@
-"""What the journal of a stage's run tells, as the page that watches it shows it: every lesson, every score, its state.
+"""The journal of a stage's run, prepared for the page that watches it: every lesson, every score, its state.
 
-The journal alone is read: it holds the numbers of the log files too, by lesson, and is written while the run goes on.
+Only the journal is read: it also has the numbers of the log files, by lesson, and is written while the run goes on.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from devmind.curriculum.journal import Journal
 from devmind.report.words import curve_words, duration, reading_order
 
 POINTS = 240
-"""Of a curve; when there are more, every second one goes, and so it is with those to come."""
+"""Points of a curve; when there are more, every second one is dropped, now and in future."""
 QUIET_S = 180.0
-"""A run that writes nothing for so long may be in a long exam, or have been killed: it cannot say which."""
+"""A run that writes nothing for so long may be in a long exam, or killed: the journal cannot tell which."""
 
 
 class LessonCurves:
-    """One lesson's numbers against its steps."""
+    """One lesson's numbers by step."""
 
     def __init__(self) -> None:
         self.step, self.status = 0, "now"
@@ -28,8 +28,8 @@ class LessonCurves:
         self._told, self._every = 0, 1
 
     def take(self, step: int, scalars: Mapping[str, float]) -> None:
-        """One progress event; a step that was told before begins a new way from there."""
-        if step <= self.step:  # a stopped run goes on from its last checkpoint, or a lesson is repeated
+        """Take one progress event; an earlier step replaces the points from there on."""
+        if step <= self.step:  # a stopped run resumes from its last checkpoint, or a lesson is repeated
             for name, curve in self._kept.items():
                 self._kept[name] = [point for point in curve if point[0] < step]
             self._newest = {name: point for name, point in self._newest.items() if point[0] < step}
@@ -47,7 +47,7 @@ class LessonCurves:
             self._every *= 2
 
     def curves(self) -> list[dict[str, Any]]:
-        """`{"name", "unit", "points": [[step, value], ...]}` in reading order; the newest number is always there."""
+        """`{"name", "unit", "points": [[step, value], ...]}` in reading order; always with the newest number."""
         return [
             dict(zip(("name", "unit"), curve_words(name), strict=True)) | {"points": self._points(name)}
             for name in reading_order(self._newest)
@@ -59,7 +59,7 @@ class LessonCurves:
 
 
 class Story:
-    """What one stage's journal has told so far."""
+    """The content of one stage's journal so far."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal, self._read_to = journal, 0
@@ -72,7 +72,7 @@ class Story:
         self.told_s = time.time()
 
     def read_on(self) -> None:
-        """Take in what was written since the last time."""
+        """Take in what was written since the last call."""
         events, self._read_to = self.journal.after(self._read_to)
         for event in events:
             self.told_s = event.get("time", self.told_s)
@@ -81,7 +81,7 @@ class Story:
                 take(event)
 
     def view(self) -> dict[str, Any]:
-        """`stage`, `state` and what the header `says`, `lessons` with their curves, `scores` beside their gates.
+        """`stage`, `state` and the header's text `says`, `lessons` with their curves, `scores` beside their gates.
 
         States: begun, teaching, examining, passed, failed (a gate was), stopped, broken (by a fault), quiet.
         """
@@ -142,7 +142,7 @@ class Story:
         self._take_scores(event, "in its exam")
 
     def _take_scores(self, event: Mapping[str, Any], when: str) -> None:
-        """`measures` tells of gates; journals from before it was written know the scores alone."""
+        """`measures` has the gates; journals from before that event have only the scores."""
         measures = event.get("measures", {})
         for name, score in event["scores"].items():
             self.scores[name] = {"name": name, "score": score, "when": when, "passed": None, **measures.get(name, {})}

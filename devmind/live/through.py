@@ -1,14 +1,14 @@
-"""Exams through life: the exam's own code, in which live loops on a virtual clock act in place of its Actors.
+"""Exams through life: the exam's own code, with live loops on a virtual clock in place of its Actors.
 
-Every episode is a room with a loop of its own, whose sensors are filled from the level's Rules:
+Every episode is a room with a loop of its own. The level's Rules fill its sensors in one of two ways:
 
-    mailbox     each sense as it is. Every Moment must be the world's, and every action the one that the exam's own
-                Actor gives beside it, within 1e-5: what the loop, the room and its clock do on the way changes nothing.
-    rendered    a camera of 640 x 480 pixels on the torso, looked at by the room's fovea, and sound in 16 bits; the
+    mailbox     each sense unchanged. Every Moment must equal the world's, and every action the one that the exam's own
+                Actor gives, within 1e-5: the loop, the room and its clock must change nothing.
+    rendered    a camera of 640 x 480 pixels on the torso, seen through the room's fovea, and sound in 16 bits; the
                 score must lie within the plain exam's 95 % interval.
 
-A mailbox holds any sense and hands on any action. A camera's room moves a gaze and starts away: what needs a hand, legs
-or a cart is asked through the mailbox alone. What an exam does not ask of an acting agent cannot be asked in life at
+A mailbox takes any sense and any action. A room with a camera can only move the gaze and withdraw, so skills that need
+a hand, legs or a cart are examined through the mailbox alone. An exam without an acting agent cannot be held in life at
 all. `Held.in_life` says what was left out, and why (`devmind.acting.in_life`).
 """
 
@@ -45,11 +45,11 @@ FULL_SCALE = 32_767
 
 @dataclass
 class Comparison:
-    """What the mailbox was held to.
+    """The comparison of the mailbox run with the exam.
 
     Attributes:
         ticks: Moments compared, each with its actions; worst: the largest difference of any number in them.
-        different: how many ticks were not equal; first: of the first one, what was.
+        different: number of unequal ticks; first: the difference in the first of them.
     """
 
     ticks: int = 0
@@ -58,7 +58,7 @@ class Comparison:
     first: str = ""
 
     def compare(self, where: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-        """Hold what went through life (`one`) to what the world and the exam's Actor gave."""
+        """Compare what went through life (`one`) with what the world and the exam's Actor gave."""
         self.ticks += 1
         fault = "" if one.keys() == other.keys() else f"{sorted(one)} instead of {sorted(other)}"
         for name in one.keys() & other.keys():
@@ -72,7 +72,7 @@ class Comparison:
 
 
 def _difference(one: Any, other: Any) -> float:
-    """The largest difference of two readings; infinite where they are not of one kind."""
+    """The largest difference of two readings; infinite where their kinds differ."""
     if isinstance(one, str) or isinstance(other, str):
         return 0.0 if one == other else float("inf")
     a, b = np.asarray(one), np.asarray(other)
@@ -87,9 +87,10 @@ def _difference(one: Any, other: Any) -> float:
 
 
 class _Singly:
-    """An exam's Actor whose rows are stepped one at a time: the same answers as side by side, but for the last bits.
+    """An exam's Actor that steps its rows one at a time: the same answers as in a batch, except for the last bits.
 
-    A picture that differs in one bit is another picture a second later, so life, which has one row, is held to this.
+    A picture that differs in one bit is another picture a second later, so life, which has one row, is compared with
+    this.
     """
 
     def __init__(self, actor: Actor) -> None:
@@ -111,7 +112,7 @@ class _Singly:
 
 
 def _like(actor: Actor) -> Actor:
-    """The same for one row."""
+    """One row in the same form."""
     return Actor(
         actor.agent,
         effectors=actor.effectors,
@@ -148,7 +149,7 @@ class _Lives:
                     self.actor.answered.setdefault(effector, Counter()).update(heads)
             return actions
         plain = self.plain(senses, first)
-        # An effector that nobody moves is left out in life, and zero among rows.
+        # An effector that nobody moves is missing in life, and zero in a batch.
         actions = {name: np.zeros_like(value) for name, value in plain.items()} | actions
         for i, (tick, row) in enumerate(zip(ticks, rows, strict=True)):
             done, meant = ({name: value[i] for name, value in each.items()} for each in (actions, plain))
@@ -156,9 +157,9 @@ class _Lives:
         return actions
 
     def _mount(self) -> None:
-        """The camera looks the way the head does at first, since a room's fovea begins ahead; and it was on before.
+        """Let the camera look where the head looks at first, because a room's fovea begins straight ahead.
 
-        Change in view is there in an exam's first Moment too, so the room has had the frame before it.
+        An exam's first Moment also has the change in view, so the room gets the frame before it.
         """
         state = self.world.state()
         self.mounted = np.stack((state.pan, state.tilt), 1)
@@ -184,7 +185,7 @@ class _Lives:
         return given
 
     def _actions(self, ticks: list[Tick]) -> dict[str, np.ndarray]:
-        """Arrays [N, ...] by effector; a row that did nothing is zero."""
+        """Arrays [N, ...] by effector; zero for a row without an action."""
         actions: dict[str, np.ndarray] = {}
         for i, tick in enumerate(ticks):
             for name, value in tick.action.effectors.items():
@@ -195,11 +196,11 @@ class _Lives:
 
 @dataclass
 class _Through:
-    """Puts live loops in the place of an exam's Actors, where a room can hold what they do.
+    """Replaces an exam's Actors by live loops, where a room has all that they use.
 
     Attributes:
-        way: "plain" steps the Actor's rows one at a time; "mailbox" and "rendered" are of life.
-        lives: what acted, rollout by rollout.
+        way: "plain" steps the Actor's rows one at a time; "mailbox" and "rendered" are live loops.
+        lives: the acting policies, rollout by rollout.
     """
 
     way: str
@@ -218,10 +219,10 @@ class _Through:
 
 
 class _Fifty(Context):
-    """The context of an exam of EPISODES episodes, whatever number it has at full length."""
+    """The context of an exam with EPISODES episodes, whatever its full number."""
 
     def episodes(self, n: int, level: str = "full") -> int:
-        """So many that a glimpse, which is a fifth, has EPISODES."""
+        """The number of which a glimpse, a fifth, has EPISODES."""
         return EPISODES if level == "glimpse" else 5 * EPISODES
 
 
@@ -229,14 +230,14 @@ class _Fifty(Context):
 class Held:
     """One skill's exam, plain and through life.
 
-    A gaze that a fixed camera's frame stopped cannot show where it would have looked: with targets all around, most
-    episodes of some measures are such. They are counted, and where there are any the rendered score is judged, and
-    held to the plain one, on the others.
+    When the edge of a fixed camera's frame stops the gaze, the exam cannot show where it would have looked. With
+    targets all around, most episodes of some measures are of this kind. They are counted, and where there are any, the
+    rendered score is judged on the other episodes only, against the plain score on the same ones.
 
     Attributes:
-        plain, mailbox, rendered: measures by name; the latter two are empty where the skill cannot be asked so.
-        comparison: of the mailbox; in_life: what could be asked so, and why something could not.
-        judged: by measure, how its rendered score stands to the plain one.
+        plain, mailbox, rendered: measures by name; the latter two are empty where the skill cannot be asked this way.
+        comparison: of the mailbox; in_life: what could be asked in life, and why something could not.
+        judged: by measure, the rendered score beside the plain one.
     """
 
     skill: str
@@ -254,7 +255,7 @@ class Held:
 
     @property
     def passed(self) -> bool:
-        """Something was compared, all of it was equal, and every rendered score lies within."""
+        """Something was compared, all of it was equal, and every rendered score lies within the plain interval."""
         same = all(np.array_equal(self.mailbox[name].values, self.plain[name].values) for name in self.mailbox)
         comparison = self.comparison
         return (
@@ -264,10 +265,11 @@ class Held:
 
 @dataclass(frozen=True)
 class Judged:
-    """A rendered score beside the plain exam's on the same episodes, `n` of them, whose gaze no frame's edge stopped.
+    """A rendered score beside the plain exam's, on the same `n` episodes, whose gaze no frame's edge stopped.
 
     Attributes:
-        stopped: how many were; plain, low, high: the plain exam's score with its 95 % interval.
+        stopped: number of episodes with a stopped gaze; plain, low, high: the plain exam's score with its 95 %
+            interval.
     """
 
     score: float
@@ -284,7 +286,7 @@ class Judged:
 
 
 def examine_through(stage: Stage, skill: Skill, agent: Agent, context: Context, bootstrap: int) -> Held:
-    """Hold one skill's exam plainly, through a lossless mailbox and rendered, each with the same EPISODES episodes.
+    """Hold one skill's exam plainly, through a lossless mailbox, and rendered, each with the same EPISODES episodes.
 
     Raises:
         ExamError: the exam could not be held at all.
@@ -295,7 +297,7 @@ def examine_through(stage: Stage, skill: Skill, agent: Agent, context: Context, 
             _hold(stage, skill, agent, fifty, way) for way in ("plain", "mailbox", "rendered")
         )
     if not held.measures:
-        raise ExamError(f"Nothing of the skill '{skill.name}' could be measured; give --data where it needs any.")
+        raise ExamError(f"No measure of the skill '{skill.name}' could be taken; give --data if it needs data.")
     return Held(
         skill.name,
         held.measures,
@@ -310,7 +312,7 @@ def examine_through(stage: Stage, skill: Skill, agent: Agent, context: Context, 
 def _judged(
     plain: Mapping[str, Measure], rendered: Mapping[str, Measure], lives: Sequence[_Lives], bootstrap: int
 ) -> dict[str, Judged]:
-    """Every measure's rendered score beside the plain one. Rollouts and measures are told together by their order."""
+    """Every measure's rendered score beside the plain one. Rollouts and measures are matched by their order."""
     found = {}
     for number, (name, measure) in enumerate(rendered.items()):
         stopped = np.zeros(measure.n, bool)

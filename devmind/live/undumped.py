@@ -1,4 +1,4 @@
-"""A private life leaves nothing on a disk when it crashes: no core dump holds what was seen and said."""
+"""A crash of a private life leaves nothing on a disk: no core dump holds what was seen and said."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _PR_SET_DUMPABLE = 4
 
 
 def forbid_core_dumps() -> None:
-    """From here on the system writes no memory of this process to a disk, and no other program of the user reads it.
+    """From here on the system writes no memory of this process to a disk, and no other program of the user can read it.
 
-    The limit is inherited by processes that are started; the flag of Linux also covers dumps that go to a program.
+    Started processes inherit the limit; Linux's flag also covers dumps that go to a program.
     """
     with suppress(ImportError, ValueError, OSError):
         import resource

@@ -1,8 +1,8 @@
-"""Uttering: sound that the agent makes itself is played; codes of sound are gathered first, a second at a time.
+"""Uttering: plays the sound that the agent makes itself; codes of sound are first gathered, a second at a time.
 
-A head that answers `utter` by codes knows how a row of them sounds (`Head.as_sound`). Sound is made of them in the
-thread that speaks. While it is played the ear is deaf (`Speaking.is_heard`), so who repeats what it hears repeats a
-second, does not hear for as long, and does not hear itself.
+A head that answers `utter` by codes can turn a row of them into sound (`Head.as_sound`). This happens in the thread
+that speaks. The ear is deaf meanwhile (`Speaking.is_heard`). So an agent that repeats what it hears repeats a second,
+is deaf for as long, and does not hear itself.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from devmind.live.viewing.hearing import QUIET_DB, level_db
 
 UTTER = "utter"
 GATHERED = 10
-"""Moments of codes that are made sound at once: a second. Less has more seams, more is longer waited for."""
-NO_SPEAKER = "It utters sound, which nothing plays here; start it with --speaker default to hear it."
-NO_SOUND = "It utters by '{}', which does not say how its answers sound, so nothing is played."
-NO_PLAYER = "It utters codes of sound, and this speaker plays ready sound alone (it has no `play`)."
+"""Moments of codes turned into sound at once: a second. Fewer make more seams, more take longer."""
+NO_SPEAKER = "It utters sound, and nothing here plays it; start it with --speaker default to hear it."
+NO_SOUND = "It utters by '{}', which cannot turn its answers into sound, so nothing is played."
+NO_PLAYER = "It utters codes of sound, and this speaker plays only finished sound (it has no `play`)."
 
 
 class Uttering:
-    """What the agent utters, on its way to a speaker.
+    """The path of the agent's sound to a speaker.
 
     Args:
-        speaker: plays float32 [C, S] at 16 kHz by `act`, and what takes a while to be made by `play`, as `Speaking`;
-            None where there is none.
+        speaker: plays float32 [C, S] at 16 kHz by `act`, and by `play` sound that takes a while to make, as `Speaking`;
+            None without one.
 
     Attributes:
-        fault: why nothing is heard of what it utters, a sentence; '' when all is well.
+        fault: why its sound is not heard, a sentence; '' when all is well.
     """
 
     def __init__(self, speaker: Any) -> None:
@@ -43,10 +43,10 @@ class Uttering:
         self._by = ""
 
     def take(self, agent: Agent, value: np.ndarray | None, by: Sequence[str]) -> None:
-        """What a tick uttered, at once.
+        """Take the sound of a tick; returns at once.
 
         Args:
-            value: sound float32 [C, S], codes [...] of a Moment, or None where nothing was uttered.
+            value: sound float32 [C, S], codes [...] of a Moment, or None for silence.
             by: the heads that answered.
         """
         if value is None:
@@ -71,14 +71,14 @@ class Uttering:
             self._flush(agent)
 
     def _flush(self, agent: Agent) -> None:
-        """Have what was gathered played."""
+        """Play the gathered codes."""
         codes, self._codes = self._codes, []
         if codes and self._by in agent.heads:
             self.speaker.play(partial(_sound, agent, self._by, np.stack(codes)))
 
 
 def _sound(agent: Agent, head: str, codes: np.ndarray) -> np.ndarray:
-    """How codes [T, ...] sound, float32 [1, S]; no samples where that is next to silence."""
+    """The sound of codes [T, ...], float32 [1, S]; no samples where it is next to silence."""
     with torch.inference_mode():
         made = agent.head(head).as_sound(torch.from_numpy(codes).to(agent.device))
     assert made is not None

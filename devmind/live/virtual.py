@@ -1,4 +1,4 @@
-"""A life on a virtual clock: one live loop in a room whose sensors somebody fills tick by tick, as fast as they can."""
+"""A life on a virtual clock: one live loop in a room whose sensors the caller fills tick by tick, at any speed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from devmind.worlds.fovea import MAX_TURN_DEG, Fovea
 from devmind.worlds.room import Room
 
 EDGE = 0.01
-"""A look that the frame's edge shortens by more than this (of 25 degrees) was stopped by it."""
+"""A look is stopped by the frame's edge if it is shortened by more than this (of 25 degrees)."""
 
 
 class VirtualClock:
@@ -27,7 +27,7 @@ class VirtualClock:
         self.now_s = 0.0
 
     def now(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since it was created."""
         return self.now_s
 
     def sleep(self, seconds: float) -> None:
@@ -36,7 +36,7 @@ class VirtualClock:
 
 
 class Mailbox:
-    """A sensor that holds what was posted for the coming tick, and gives it once.
+    """A sensor that holds data posted for the coming tick, and gives it once.
 
     Args:
         looks_itself: pictures are those of a head that moves (see `Room`).
@@ -48,11 +48,11 @@ class Mailbox:
         self._at_s: float | None = None
 
     def post(self, value: np.ndarray) -> None:
-        """What the next tick will sense."""
+        """Set what the next tick will sense."""
         self._value, self._at_s = value, None
 
     def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
-        """What was posted, captured when it is first asked for."""
+        """The posted data, captured when it is first asked for."""
         if self._value is None or (self._at_s is not None and self.clock.now() - self._at_s > max_age_s):
             raise StaleReading(f"Nothing was posted for '{self.sense}'.")
         if self._at_s is None:
@@ -61,7 +61,7 @@ class Mailbox:
 
 
 class SoundMailbox:
-    """A microphone: the samples of the tick just past, of whatever was posted for it."""
+    """A microphone that gives posted samples for the tick just past."""
 
     sense = "sound"
 
@@ -69,11 +69,11 @@ class SoundMailbox:
         self._value: np.ndarray | None = None
 
     def post(self, value: np.ndarray) -> None:
-        """Float32 [C, S] of the next tick."""
+        """Set the sound float32 [C, S] of the next tick."""
         self._value = value
 
     def read_window(self, start_s: float, end_s: float) -> np.ndarray:
-        """What was posted; it is given once."""
+        """The posted sound, once."""
         value, self._value = self._value, None
         if value is None:
             raise StaleReading("Nothing was played.")
@@ -84,7 +84,7 @@ class VirtualLife:
     """One live loop in one room, for one row of a rollout.
 
     Args:
-        senses: which it will have; where they are `rendered`, its room makes the rest of a camera's frames.
+        senses: the senses it will have; where they are `rendered`, its room makes the others from a camera's frames.
 
     Attributes:
         stopped: whether the frame's edge ever stopped the gaze.
@@ -102,7 +102,7 @@ class VirtualLife:
         self.room = Room(sensors, TICK_HZ, now=clock.now, sleep=clock.sleep)
         self.stopped = False
         self.loop = LiveLoop(actor.agent, self.room, effectors=actor.effectors or EFFECTORS)
-        # An exam may ask other heads than those that a life without passed rows lets answer: those on the trunk.
+        # An exam may ask heads that a life without passed measures would not let answer: those on the trunk.
         if actor.standing is not None:
             self.loop.standing = actor.standing
         elif actor.trunk:
@@ -117,7 +117,7 @@ class VirtualLife:
         self.loop.paused = False
 
     def tick(self, senses: Mapping[str, Any], first: bool) -> Tick:
-        """Live through one tick in which this is there to be sensed."""
+        """Live through one tick with this to be sensed."""
         self._post(senses)
         self.loop.afresh = self.loop.afresh or first
         tick = next(self._ticks)
@@ -132,7 +132,7 @@ class VirtualLife:
                 (self.sound if name == "sound" else self.boxes[name]).post(value)
 
     def turned(self, look: np.ndarray) -> np.ndarray:
-        """The command [2] that moves the world's head as this look moves the fovea, which the frame's edge stops."""
+        """The command [2] that moves the world's head as this look moves the fovea, limited by the frame's edge."""
         fovea: Fovea = copy.copy(self.room.fovea)
         fovea.turn(look)
         moved = (fovea.pan_deg - self.room.fovea.pan_deg, fovea.tilt_deg - self.room.fovea.tilt_deg)

@@ -1,6 +1,7 @@
-"""A training run on the page of a life: what its journal tells, once a second, for as long as somebody watches.
+"""A training run on the page of a life: the contents of its journal, once a second, as long as somebody watches.
 
-Nothing is written here, so any number may watch, from another process or a machine that shares the folder.
+Nothing is written here, so any number of pages may watch, also from another process or a machine that shares the
+folder.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ PERIOD_S = 1.0
 
 
 class Publisher(Protocol):
-    """Where views go: a `Hub`."""
+    """Receives views: a `Hub`."""
 
     def publish(self, view: Mapping[str, Any]) -> None:
-        """Give everybody who watches the newest view."""
+        """Give every viewer the newest view."""
 
 
 class Watching:
-    """Stands where a `Life` stands for the page's server, but there is nobody to talk to.
+    """Takes the place of a `Life` for the page's server, but there is nobody to talk to.
 
     Args:
         run: folder of a stage's run, or of a curriculum, whose newest stage is shown.
@@ -43,7 +44,7 @@ class Watching:
         self.story = Story(self._newest())
 
     def _newest(self) -> Journal:
-        """The journal written last: the folder's own, or that of one of its stages."""
+        """The journal written last: the folder's own, or one of its stages'."""
         found = [*self.folder.glob("journal.jsonl"), *self.folder.glob("*/journal.jsonl")]
         if not found:
             raise ConfigError(
@@ -53,7 +54,7 @@ class Watching:
         return Journal(max(found, key=lambda path: path.stat().st_mtime))
 
     def welcome(self) -> dict[str, Any]:
-        """What a page is told first: there is something to watch, and nothing to do."""
+        """The first message to a page: there is something to watch, and nothing to do."""
         return {
             "type": "welcome", "mode": "watch", "camera": "none", "microphone": "none", "hz": 1 / PERIOD_S,
             "private": False, "ages": [], "age": "", "examples": {}, "can_record": False,
@@ -69,9 +70,9 @@ class Watching:
         raise DevmindError(f"Nobody is awake here to '{command}': this page watches a run. Meet one by 'devmind live'.")
 
     def view(self) -> dict[str, Any]:
-        """What there is to show now."""
+        """The current view."""
         newest = self._newest()
-        if newest.path != self.story.journal.path:  # a curriculum went on to its next stage
+        if newest.path != self.story.journal.path:  # a curriculum has started its next stage
             self.story = Story(newest)
         self.story.read_on()
         saved_s = self.story.saved_s
@@ -86,7 +87,7 @@ class Watching:
     ) -> None:
         """Publish a view each second for so long (for ever by default) or until `stop()`.
 
-        It goes on after the run has finished, so that who opens the page then sees the end.
+        It goes on after the run has finished, so that a page opened later still shows the end.
         """
         until_s = time.monotonic() + (float("inf") if seconds is None else seconds)
         while True:

@@ -1,6 +1,6 @@
-"""Long-term memory: what was lived or shown, kept on disk, and found again by keys.
+"""Long-term memory: experience and taught examples, kept on disk and found again by keys.
 
-Keys go in and entries come out; what makes the keys (an agent) is never imported here.
+It takes keys and gives entries; the agent that makes the keys is never imported here.
 
 >>> memory = Memory(open_store("memory"))
 >>> memory.write(moment, keys, importance=1.0)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 _ROOM = 1.25
-"""How much longer an array is made than it must be, when it has to be made longer."""
+"""Factor of spare room when an array is made longer."""
 
 
 class Column:
-    """An array [n, ...] whose rows are added at the end. What was seen by `rows` is never changed afterwards."""
+    """An array [n, ...] that gets new rows at its end. Rows once returned by `rows` never change."""
 
     def __init__(self, rows: np.ndarray) -> None:
         self._all, self._n = rows, len(rows)
@@ -35,7 +35,7 @@ class Column:
         self._n = n
 
     def keep(self, which: np.ndarray) -> None:
-        """Leave out all rows but those of a mask bool [n]; in a new array, for readers have the old one."""
+        """Keep only the rows of a mask bool [n], in a new array, because readers have the old one."""
         self._all = self.rows[which]
         self._n = len(self._all)
 
@@ -44,10 +44,10 @@ _GROUPS = 512
 
 
 def _reached_by(scores: np.ndarray, k: int) -> float:
-    """A score that k at least of `scores` reach, and few more.
+    """A score that at least k of `scores` reach, and few more.
 
-    Of many it is the k-th of the best of 512 groups, which are k different ones: found in a twentieth of the time that
-    parting all of them takes.
+    For many scores it is the k-th of the best of 512 groups, which are k different ones: this takes a twentieth of the
+    time of partitioning all of them.
     """
     best = scores
     if len(scores) >= 8 * _GROUPS and k < _GROUPS // 8:
@@ -56,7 +56,7 @@ def _reached_by(scores: np.ndarray, k: int) -> float:
 
 
 def top(scores: np.ndarray, ids: np.ndarray, k: int) -> np.ndarray:
-    """Places of the k highest scores [n], the highest first; of equal ones the higher id. -inf is never among them."""
+    """Places of the k highest scores [n], the highest first; of equal ones the higher id. -inf is never included."""
     k = min(k, len(scores))
     if k <= 0:
         return np.zeros(0, np.int64)

@@ -1,12 +1,12 @@
-"""How probable it is that the nearest name is right: logistic in what speaks for it, calibrated on made-up kinds.
+"""The probability that the nearest name is right: logistic in the evidence for it, calibrated on made-up kinds.
 
-Distances are 1 - cosine, and what speaks for a name is a log ratio of two of them, as in Lowe 2004's ratio test: it
-means the same where all things look alike (digits) and where they do not (a cup and a dog), to the eye and to the ear.
+Distances are 1 - cosine. The evidence for a name is a log ratio of two distances, as in Lowe 2004's ratio test. It
+means the same where all things look alike (digits) and where they do not (a cup and a dog), for sight and for sound.
 
-`benchmarks/fit_names.py` makes the numbers: it teaches one to five names, by one to five examples each, of kinds that
-are no built-in strangers (made-up sounds, things of the nursery, the digits that come with scikit-learn), asks for
-things of those names and for others, half and half, and fits the logistic (Platt 1999) on whether the nearest name was
-right.
+`benchmarks/fit_names.py` computes the weights. It teaches one to five names, by one to five examples each, of kinds
+that are no built-in strangers (made-up sounds, things of the nursery, the digits that come with scikit-learn). Then it
+asks for things of those names and for others, half and half, and fits the logistic (Platt 1999) on whether the nearest
+name was right.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 NAMED_FROM = 0.5
-"""A thing has the nearest name when that is more probably right than not."""
+"""A thing gets its nearest name when the name is more probably right than not."""
 USUAL_OWN, USUAL_OTHER = -1.5, -0.2
-"""Log distance of an example to the rest of its name and to the next one, where none was taught."""
+"""Default log distance of an example to the rest of its name, and to the next name, where none was taught."""
 PRIOR_EXAMPLES = 0.3
-"""What is usual counts as much as so many taught examples. It, and what is usual, gave the least log loss on spoken
-digits of even takes and the first 600 MNIST pictures among some ten settings, with weights from made-up kinds."""
+"""Weight of these defaults, in taught examples. The weight and the defaults gave the least log loss on spoken digits of
+even takes and the first 600 MNIST pictures among some ten settings, with weights from made-up kinds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What speaks for the nearest names of q things, each float64 [q]: log(other distance / distance to the name).
+    """The evidence for the nearest names of q things, each float64 [q]: log(other distance / distance to the name).
 
     Args:
-        strangers: beside the distance to the most alike strangers.
-        second: beside the distance to the next name; to strangers where there is none.
-        other: beside the usual distance of taught examples to the next name.
-        own: beside the usual distance of taught examples to the rest of their name.
+        strangers: the other distance is to the most similar strangers.
+        second: to the next name; to strangers where there is none.
+        other: the usual one of taught examples to the next name.
+        own: the usual one of taught examples to the rest of their name.
         alone: 1 where there is no other name, and nothing that was shown as no name.
     """
 
@@ -53,15 +53,17 @@ WEIGHTS = {
     "sound": np.array([-1.38, 0.73, 1.23, 1.59, 0.07, 1.02]),
     "press": np.array([-2.38, 3.06, 3.68, 5.37, -0.67, 0.00]),
 }
-"""Of a one and of the fields of `Evidence`: by the sense of a name's examples, and for a name that was taught by a
-press, of many crops and turns, and for the scene before it."""
+"""Weights of a one and of the fields of `Evidence`: by the sense of a name's examples, and for a name taught by a
+press, with many crops and turns, and for the scene before it."""
 
 
 def log_odds(evidence: Evidence, weights: np.ndarray) -> np.ndarray:
-    """That the nearest name is right [q], where half of what is asked is of a name, by weights [q, 6]; in -30..30."""
+    """Log odds [q] that the nearest name is right, if half of the questions are about a named thing, by weights [q, 6];
+    in -30..30.
+    """
     return np.clip((evidence.rows() * weights).sum(1), -30, 30)
 
 
 def usual(log_distances: np.ndarray, prior: float) -> float:
-    """The mean of what was seen, drawn towards what is usual."""
+    """The mean of the observed values, shrunk towards the default."""
     return float((log_distances.sum() + PRIOR_EXAMPLES * prior) / (len(log_distances) + PRIOR_EXAMPLES))

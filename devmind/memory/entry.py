@@ -1,4 +1,4 @@
-"""What memory holds: entries with keys; and what they can be filtered by."""
+"""The contents of memory: entries with keys, and filters for them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from devmind.moment import Sense
 KEY_SIZE = 64
 VIEWS, BEFORE = "views", "before"
 """Parts of a payload beside the senses, uint8 [n, H, W, 3]: an example seen over a press of the button, and the scene
-before it, whose key has the features of all its crops one after the other.
-"""
+before it, whose key has the features of all its crops in a row."""
 LOOKED = "looked"
-"""A part beside them too, uint8 [H, W, 3]: the thing as it is seen by who looks at it, with what is round it. It comes
-back as `sight`, and the vector of that key is of it.
-"""
+"""Another part beside the senses, uint8 [H, W, 3]: the thing with its surroundings, as the agent sees it when it looks
+there. It is recalled as `sight`, and the vector of that key describes it."""
 _LENGTH_TOLERANCE = 1e-3
 
 
@@ -28,8 +26,8 @@ class Key:
 
     Args:
         vector: float32 [64] of length 1.
-        encoder: names what made it; only keys of one encoder can be compared.
-        features: float32 [F], finer than the key, kept with examples that names are fitted on; None without a name.
+        encoder: names its encoder; only keys of one encoder can be compared.
+        features: float32 [F], more detailed than the key, kept with examples for fitting names; None without a name.
 
     Raises:
         StoreError: another shape or dtype, a length that is not 1, or a number that is not finite.
@@ -54,15 +52,16 @@ class Key:
 
 @dataclass(frozen=True)
 class Pointer:
-    """Where in a recorded session an entry lies: its payload that was not copied, or the ticks that recorded the same.
+    """The place of an entry in a recorded session: of its payload that was not copied, or of the ticks that recorded
+    the same.
 
     Args:
         session: the file, absolute or relative to the folder of the store.
-        tick: which Moment of it, from 0 on.
-        identity: which recording the file is, so that another one of the same name is not taken for it.
-        span: 0: what the entry does not hold itself lies at `tick`. n: the entry is whole, and the n ticks up to and
-            with `tick` recorded what it was made of, so that they are forgotten with it; those that are more than the
-            part has lie at the end of the part before.
+        tick: the number of its Moment, from 0 on.
+        identity: of the recording, so that another file of the same name is not taken for it.
+        span: 0: the parts that the entry itself lacks are at `tick`. n: the entry is whole, and the n ticks up to and
+            including `tick` recorded its content, so that forgetting deletes them too; if the part has fewer ticks, the
+            others are at the end of the part before.
 
     Raises:
         StoreError: a negative tick or span, or no session.
@@ -87,15 +86,15 @@ class Entry:
 
     Args:
         time_s: when it was written, seconds since 1970.
-        importance: what the writer thought of it, 0 or more.
-        name: what it is an example of, or None.
+        importance: given by the writer, 0 or more.
+        name: the name of which it is an example, or None.
         keys: by sense.
-        senses: the payload: what was sensed, equal to what was written. Empty where it was not asked for.
+        senses: the payload, equal to what was written. Empty if it was not requested.
         id: the store's number, never used again; 0 before it is stored.
-        score: how well it answers a recall; None otherwise.
-        pointer: where the rest of the payload lies, or None: `senses` is all there is.
-        recalled: how often it was recalled.
-        recalled_s: when last, seconds since 1970; None when never.
+        score: of a recall; None otherwise.
+        pointer: place of the rest of the payload, or None: `senses` is complete.
+        recalled: number of recalls.
+        recalled_s: time of the last recall, seconds since 1970; None for never.
     """
 
     time_s: float
@@ -111,27 +110,27 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """What a search by words looks through: name and words, whatever their case."""
+        """The text for a search by words: name and words, in any case."""
         words = self.senses.get("words")
         return searchable(f"{self.name or ''}\n{words if isinstance(words, str) else ''}")
 
 
 def searchable(text: str) -> str:
-    """Text as it is searched: without case, and without what no database can keep (lone surrogates, NUL)."""
+    """Text as it is searched: without case, and without characters that no database can keep (lone surrogates, NUL)."""
     return text.casefold().encode("utf-8", "replace").decode().replace("\0", " ").strip()
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Which entries are meant; all of them by default.
+    """A selection of entries; all of them by default.
 
     Args:
         name: examples of this name only.
-        named: True for examples of any name, False for what has none.
+        named: True for examples of any name, False for entries without a name.
         since_s, until_s: written in [since_s, until_s), seconds since 1970.
-        words: these are part of its name or of what it heard and read, whatever the case.
-        session: what it points to lies in the recording of this identity.
-        says: True for what has a name or words, False for what has neither.
+        words: part of the name or of the words heard and read, in any case.
+        session: the entry points into the recording of this identity.
+        says: True for entries with a name or words, False for those with neither.
 
     Raises:
         StoreError: blank words, which are part of every text, or a text that no database can keep as it is.
@@ -149,10 +148,11 @@ class Filters:
         for what, text in (("words", self.words), ("name", self.name), ("session", self.session)):
             if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
                 raise StoreError(
-                    f"A filter's {what} are text; got {text!r}, with half a letter (a lone surrogate). Write it anew."
+                    f"A filter's {what} are text; got {text!r}, with half a character (a lone surrogate). "
+                    "Type it again."
                 )
         if self.words is not None and not searchable(self.words):
             raise StoreError(
-                f"A filter's words have a letter at least; got {self.words!r}, which every entry has. Leave words out "
-                "to mean all."
+                f"A filter's words need at least one letter; got {self.words!r}, which every entry contains. "
+                "Leave words out to select all."
             )

@@ -1,8 +1,8 @@
-"""Long-term memory over a store: write what was lived, recall what is like it.
+"""Long-term memory over a store: write experience, recall similar entries.
 
 Recall is exact: the cosine of the asked key with every key of that sense, from an index that follows the store's
-changes (`index.py`). Beyond a million keys an approximate index proposes what to compare, where the extra `ann` is
-installed (`approximate`).
+changes (`index.py`). Beyond a million keys an approximate index proposes candidates, if the extra `ann` is installed
+(`approximate`).
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from devmind.memory.stores import Store
 from devmind.moment import Moment, Sense
 
 ASKED_OF_THE_STORE = 8
-"""So many questions a store that searches itself answers, before an index is made here: that reads all its keys."""
+"""Questions that a store with its own search answers before this process builds an index, which reads all keys."""
 COUNTED_AT_ONCE = 256
-"""So many recalls are counted before they are written down: each writing waits for the disk."""
+"""Recalls counted before they are written: each write waits for the disk."""
 
 
 Describe = Callable[[Mapping[str, Sense]], Mapping[str, Key]]
 """Keys of a payload."""
 LOOKED_AT, DESCRIBED = 64, 4
-"""So many entries are looked at for a sense that no key is of, and so many of those that hold it are described."""
+"""Entries sampled to find a sense without any key, and entries with that sense that are then described."""
 
 
 def gained(
     table: Table, get: Callable[[Iterable[int]], Iterable[Entry]], describe: Describe, encoders: Mapping[str, str]
 ) -> bool:
-    """Whether entries hold senses that are described today and have no keys yet.
+    """Whether entries hold senses that are now described and have no keys yet.
 
     To be cheap at every opening it looks at a sample, spread evenly: a sense that hardly any entry holds may be missed.
     """
@@ -56,9 +56,9 @@ def gained(
 
 
 def described(entry: Entry, describe: Describe, encoders: Mapping[str, str]) -> dict[str, Key]:
-    """New keys of an entry; features are kept for examples of names only.
+    """New keys of an entry; only examples of names keep features.
 
-    An old key that cannot be made anew, since what it was made of is gone, goes as well: it compares with nothing.
+    An old key is dropped when its source is gone, because a key of an old encoder compares with nothing.
     """
     strange = {sense: key for sense, key in entry.keys.items() if sense not in encoders}
     new = {
@@ -68,14 +68,14 @@ def described(entry: Entry, describe: Describe, encoders: Mapping[str, str]) -> 
 
 
 class Pointed(Protocol):
-    """Where pointers lead to; `devmind.sessions.pointed.Pointed` reads recordings."""
+    """Reads and deletes what pointers lead to; `devmind.sessions.pointed.Pointed` does it for recordings."""
 
     def fetch(self, place: Pointer) -> Mapping[str, Sense] | None:
-        """What a pointer points to, or None when it is not there (any more)."""
+        """The senses at a pointer, or None when they are not there (any more)."""
         ...
 
     def forget(self, places: Iterable[Pointer]) -> list[str]:
-        """Delete what is pointed to; a sentence for each place where that cannot be."""
+        """Delete what is pointed to; a sentence for each place where that cannot be done."""
         ...
 
 
@@ -83,11 +83,11 @@ class Memory:
     """Entries of one store.
 
     Args:
-        store: where they are kept.
-        clock: gives the time an entry is written at, seconds since 1970.
+        store: the store of the entries.
+        clock: gives the time of writing an entry, seconds since 1970.
         precision: of the index's keys; see `Index`.
-        pointed: where pointers lead to; without, such entries come with what they hold themselves.
-        budget: what is over goes when something is written, the least valuable first (`forgetting.py`).
+        pointed: reads what pointers lead to; without it, such entries come with only their own senses.
+        budget: an entry over it is deleted on writing, the least valuable first (`forgetting.py`).
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Memory:
 
     @property
     def now_s(self) -> float:
-        """The time that something written now would have."""
+        """The time of an entry that would be written now."""
         return self._clock()
 
     def write(
@@ -118,15 +118,15 @@ class Memory:
     ) -> Entry:
         """Keep a Moment's senses under its keys; with a name it is an example of that name.
 
-        When it returns, the entry survives a kill. With a pointer, `moment` holds what is to be kept besides. What
-        the budget takes for it is older.
+        When it returns, the entry survives a kill. With a pointer, `moment` holds the senses to keep besides. The
+        budget may delete older entries.
 
         Raises:
             StoreError: no key at all, a negative importance, keys of another encoder than the store's, a disk that
-                refuses, or a budget that is filled by examples of names, which only `forget` takes.
+                refuses, or a budget filled by examples of names, which only `forget` deletes.
         """
         if not keys:
-            raise StoreError("An entry needs a key of one sense at least; got none, so nothing could recall it.")
+            raise StoreError("An entry needs a key of at least one sense; got none, so nothing could recall it.")
         if not (np.isfinite(importance) and importance >= 0):
             raise StoreError(f"Importance is a number from 0 on; got {importance}.")
         entry = Entry(self._clock(), float(importance), name, dict(keys), dict(moment.senses), pointer=pointer)
@@ -135,13 +135,13 @@ class Memory:
         return entry
 
     def keep_to_budget(self, newest: int | None = None) -> int:
-        """Let go of what is over the budget; gives how many went.
+        """Delete the entries over the budget; returns their number.
 
-        They are never found again. Their bytes are gone from the database, and may stay in its log until something is
-        forgotten on purpose.
+        They are never found again. Their bytes are deleted from the database, and may stay in its log until something
+        is forgotten on request.
 
         Args:
-            newest: the number of what was just written: it goes last, and not in silence.
+            newest: the number of the entry just written: it goes last, and not silently.
 
         Raises:
             StoreError: there was no room for `newest`.
@@ -154,8 +154,8 @@ class Memory:
         count = self.store.delete(gone, erase=False)
         if newest in gone:
             raise StoreError(
-                "Memory is full of examples of names, which never go by themselves, and this one was not kept: forget "
-                "some ('devmind memory forget --name NAME'), or give memory a larger budget."
+                "Memory is full of examples of names, which are never deleted automatically, and this one was not "
+                "kept: forget some ('devmind memory forget --name NAME'), or give memory a larger budget."
             )
         return count
 
@@ -166,10 +166,10 @@ class Memory:
         filters: Filters = Filters(),  # noqa: B008 - it is frozen
         weights: Weights = Weights(),  # noqa: B008
     ) -> list[Entry]:
-        """The k entries most like what is asked, the highest score first; of equal ones the newer first.
+        """The k entries most similar to the keys, the highest score first; of equal ones the newer first.
 
         An entry's `score` is the mean cosine over the asked senses that it has a key of, unless `weights` add more.
-        Recalls are counted (`Entry.recalled`), and written down by `flush` or a little later.
+        Recalls are counted (`Entry.recalled`), and written by `flush` or a little later.
 
         Raises:
             StoreError: a key of another encoder than the store's, or a store that cannot be read.
@@ -205,7 +205,7 @@ class Memory:
         return dict(zip(table.ids[places].tolist(), total[places].tolist(), strict=True))
 
     def _found_by_store(self, keys: Mapping[str, Key], k: int, filters: Filters) -> dict[int, float] | None:
-        """The same by cosine alone, found where the keys are; None when this process has an index, or must have one."""
+        """The same by cosine alone, searched by the store; None when this process has an index, or must have one."""
         search = getattr(self.store, "nearest", None)
         if search is None or self.index.table.revision or self._asked_of_store >= ASKED_OF_THE_STORE:
             return None
@@ -214,11 +214,11 @@ class Memory:
         return None if found is None else dict(found)
 
     def get(self, ids: Iterable[int]) -> list[Entry]:
-        """Entries by their numbers, in this order, with what they point to; those that are gone are left out."""
+        """Entries by their numbers, in this order, with the senses that they point to; deleted ones are left out."""
         return [self._whole(entry) for entry in self.store.get(ids)]
 
     def count(self, ids: Iterable[int]) -> None:
-        """These were recalled once more."""
+        """Count one more recall of these."""
         with self._lock:
             self._recalled.update(ids)
             full = self._recalled.total() >= COUNTED_AT_ONCE
@@ -226,23 +226,23 @@ class Memory:
             self.flush()
 
     def flush(self) -> None:
-        """Write down how often entries were recalled."""
+        """Write the counts of recalls to the store."""
         with self._lock:
             recalled, self._recalled = self._recalled, Counter()
         if recalled:
             self.store.mark_recalled(recalled, self._clock())
 
     def _whole(self, entry: Entry) -> Entry:
-        """With what it points to; what it holds itself is kept."""
+        """With the senses that it points to; its own senses are kept."""
         leads = self.pointed and entry.pointer and not entry.pointer.span  # with a span it is whole
         pointed = self.pointed.fetch(entry.pointer) if leads else None  # type: ignore[union-attr, arg-type]
         return replace(entry, senses={**pointed, **entry.senses}) if pointed else entry
 
     def forget(self, filters: Filters, tell: Callable[[str], object] = str) -> int:
-        """Delete the entries that pass, so that nothing of them stays on the disk; gives how many. See `erase`.
+        """Delete the entries that pass, leaving nothing of them on the disk; returns their number. See `erase`.
 
         Args:
-            tell: is given each of the sentences about what was not found or changed.
+            tell: gets each sentence about what was not found or changed.
         """
         ids = self.store.facts(filters).ids.tolist()
         for sentence in self.erase(ids):
@@ -250,18 +250,18 @@ class Memory:
         return len(ids)
 
     def erase(self, ids: Iterable[int]) -> list[str]:
-        """Delete entries with what they point to, so that nothing of them stays in any file.
+        """Delete entries with the ticks that they point to, leaving nothing of them in any file.
 
-        What weights have learned from them stays in the weights. An entry whose recording cannot be rewritten stays as
-        well, since its number is the only way to what was recorded; the others are deleted all the same.
+        What weights have learned from them stays in the weights. An entry whose recording cannot be rewritten is kept,
+        because its number is the only way to the recorded ticks; the others are deleted all the same.
 
         Returns:
-            a sentence for each recording that is not there (any more); their entries are gone all the same.
+            a sentence for each recording that is not there (any more); its entries are deleted all the same.
 
         Raises:
-            StoreError: an entry points somewhere and this memory was not told how to get there; or the store cannot be
-                written. Nothing is deleted then.
-            KeptError: recordings of some entries cannot be rewritten; these stay, and the others are gone.
+            StoreError: an entry points somewhere and this memory has no `pointed`; or the store cannot be written.
+                Nothing is deleted then.
+            KeptError: recordings of some entries cannot be rewritten; these entries stay, and the others are deleted.
             TracesError: all are deleted, and traces may stay in the store's files.
         """
         ids = list(ids)
@@ -272,7 +272,7 @@ class Memory:
                     by_session.setdefault(entry.pointer.session, {})[number] = entry.pointer
         if by_session and self.pointed is None:
             raise StoreError(
-                "Some of these point into recordings, which are not at hand; forget with 'devmind memory'."
+                "Some of these point into recordings, which are not available here; forget with 'devmind memory'."
             )
         told, refused, kept = list[str](), list[str](), set[int]()
         for places in by_session.values() if self.pointed else ():
@@ -288,26 +288,26 @@ class Memory:
             if not kept:
                 raise TracesError(" ".join(told)) from error
         if kept:
-            raise KeptError(" ".join([*refused, f"So entries stay: {len(kept)} of {len(ids)}.", *told]), len(kept))
+            raise KeptError(" ".join([*refused, f"So {len(kept)} of {len(ids)} entries stay.", *told]), len(kept))
         return told
 
     def rebuild(self, describe: Describe, encoders: Mapping[str, str]) -> int:
-        """Make the keys of all entries anew from their payloads, unless they are of today's encoders already.
+        """Make new keys for all entries from their payloads, unless the keys are already of today's encoders.
 
-        It takes as long as describing every entry does; from any thread.
+        It takes as long as describing every entry; from any thread.
 
         Args:
-            describe: keys of a payload.
-            encoders: today's encoder by sense; keys of senses that are not in it stay as they are.
+            describe: makes the keys of a payload.
+            encoders: today's encoder by sense; keys of other senses stay as they are.
 
         Returns:
-            how many entries got new keys.
+            number of entries with new keys.
         """
         table = self.index.update()
         used = {(sense, held.encoder) for sense, held in table.senses.items() if sense in encoders}
         if used <= set(encoders.items()) and not gained(table, self.get, describe, encoders):
             return 0
-        # One by one, since the payloads of all of them may not fit into memory together.
+        # One by one: all payloads together may not fit into RAM.
         old = table.ids[table.alive].tolist()
         new = {entry.id: described(entry, describe, encoders) for number in old for entry in self.get([number])}
         self.store.replace_keys(new)

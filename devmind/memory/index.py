@@ -1,9 +1,9 @@
-"""The index of a memory: all keys and facts of a store in RAM, searched exactly, brought up to date by its changes.
+"""The index of a memory: all keys and facts of a store in RAM, searched exactly and updated by the store's changes.
 
-It is a cache and never the truth. Whatever changed comes as `Changes`, whose sum of checksums says whether the copy is
-still right; when it is not, the copy is made anew. Search is one product of a matrix and a vector, which reads all keys
-at the speed of the memory bus: 25.6 MB for 10^5 keys in float32, a quarter of it in int8 (each number of a key rounded
-to 1/127 of its largest).
+It is a cache and never the truth. Changes come as `Changes`, whose sum of checksums tells whether the copy is still
+right; if not, the copy is rebuilt. Search is one product of a matrix and a vector, which reads all keys at the speed of
+the memory bus: 25.6 MB for 10^5 keys in float32, a quarter of it in int8 (each number of a key rounded to 1/127 of its
+largest).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from devmind.memory.tables import Changes, Facts, KeyRows
 
 Precision = Literal["float32", "int8"]
 _DEAD = 0.25
-"""From this share of deleted rows on the rest is packed together."""
+"""Above this share of deleted rows the rest is packed together."""
 
 
 class SenseKeys(NamedTuple):
@@ -41,15 +41,15 @@ class SenseKeys(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What the index knew at one revision; nobody changes it.
+    """The content of the index at one revision; it never changes.
 
     Args:
         ids, time_s, importance, changed: [n] of each row, as in `Facts`.
         names: int32 [n], the name's number in `known`, -1 for none.
         known: names by their numbers.
-        alive: bool [n], False for what is deleted.
+        alive: bool [n], False for deleted rows.
         senses: keys by sense.
-        epoch: another one means that rows have other places than before; else rows were only added at the end.
+        epoch: a new one means that rows have moved; otherwise rows were only added at the end.
     """
 
     revision: str
@@ -65,11 +65,11 @@ class Table:
 
     @cached_property
     def all_alive(self) -> bool:
-        """Whether no row is of a deleted entry."""
+        """Whether no row belongs to a deleted entry."""
         return bool(self.alive.all())
 
     def relevance(self, keys: Mapping[str, Key]) -> np.ndarray:
-        """The mean cosine of each row [n] over the asked senses that it has a key of; -inf where it has none.
+        """The mean cosine of each row [n] over the asked senses that it has a key of; -inf without any.
 
         Raises:
             StoreError: a key of another encoder than the memory's.
@@ -95,7 +95,7 @@ class Table:
         return np.where(count > 0, total / np.maximum(count, 1), np.float32(-np.inf))
 
     def compared(self, keys: Mapping[str, Key]) -> list[tuple[SenseKeys, Key]]:
-        """What each asked key is compared with; StoreError for one of another encoder."""
+        """The keys to compare each asked key with; StoreError for one of another encoder."""
         found = []
         for sense, key in keys.items():
             held = self.senses.get(sense)
@@ -124,7 +124,7 @@ class Index:
 
     Args:
         store: the truth.
-        precision: in which keys are kept here; the store always keeps float32.
+        precision: of the keys here; the store always keeps float32.
     """
 
     def __init__(self, store: Store, precision: Precision = "float32") -> None:
@@ -134,7 +134,7 @@ class Index:
         self.table = self._snapshot("")
 
     def update(self) -> Table:
-        """Bring the table up to date and give it. `table` is always the last one, without waiting.
+        """Update the table and return it. `table` is always the last one, without waiting.
 
         Raises:
             StoreError: the store cannot be read, or its keys are not those that were written.
@@ -171,7 +171,7 @@ class Index:
         self._keys = self._sum = 0
 
     def _drop(self, ids: np.ndarray) -> None:
-        """Rows of these entries are no longer there. Readers keep the old mask."""
+        """Mark the rows of these entries as deleted. Readers keep the old mask."""
         if not len(ids) or not len(self._ids):
             return
         gone = np.isin(self._ids.rows, ids) & self._alive
@@ -185,7 +185,7 @@ class Index:
             self._sum -= int(held.sums.rows[mine].sum())
             held.living -= count
             if not held.living:
-                del self._senses[sense]  # the next keys may be another encoder's
+                del self._senses[sense]  # the next keys may be of another encoder
 
     def _append(self, changes: Changes) -> None:
         facts, first = changes.facts, len(self._ids)
@@ -242,15 +242,15 @@ class Index:
 
 _FULL_SCALE = 127
 _BLOCK = 8192
-"""Rows of int8 that become float32 at once, so that they stay in the processor's cache."""
+"""Rows of int8 converted to float32 at a time, so that they stay in the processor's cache."""
 
 
 def cosines(vectors: np.ndarray, vector: np.ndarray, scales: np.ndarray) -> np.ndarray:
     """Cosines float32 [m] of keys [m, 64] (float32, or int8 in units of `scales` [m]) with one key float32 [64]."""
     if vectors.dtype == np.float32:
-        import torch  # here, since who asks by keys has it for the agent that made them, and others need not load it
+        import torch  # here, because a caller with keys has loaded it for its agent, and others need not load it
 
-        # Numpy's product of a matrix by rows takes half as long again.
+        # Numpy's product of a matrix by rows takes one and a half times as long.
         return np.asarray(torch.mv(torch.from_numpy(vectors), torch.from_numpy(np.array(vector, np.float32))))
     found = np.empty(len(vectors), np.float32)
     for start in range(0, len(vectors), _BLOCK):
@@ -259,6 +259,6 @@ def cosines(vectors: np.ndarray, vector: np.ndarray, scales: np.ndarray) -> np.n
 
 
 def quantised(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Keys float32 [m, 64] as int8 [m, 64] and their units float32 [m]: a 127th of each key's largest number."""
+    """Keys float32 [m, 64] as int8 [m, 64] and their units float32 [m]: 1/127 of each key's largest number."""
     scales = np.abs(vectors).max(1, initial=1e-12).astype(np.float32) / np.float32(_FULL_SCALE)
     return np.round(vectors / scales[:, None]).astype(np.int8), scales

@@ -1,10 +1,10 @@
-"""How alike things are to taught examples: a cosine that counts most what tells kinds apart.
+"""The similarity of things to taught examples: a cosine weighted by how well each direction separates kinds.
 
-Features are standardised and whitened by what made-up strangers, of which there are several examples a kind, say of the
-covariance within kinds, and then weighted by how much of each direction is between kinds (linear discriminant analysis
-with the weights of a two-covariance model: Ioffe 2006, "Probabilistic linear discriminant analysis"). Both covariances
-are shrunk towards multiples of the identity (Friedman 1989, "Regularized discriminant analysis", eq. 18), since what
-was made up is not all there is. So one example is enough to begin with: what does not matter was learned before.
+Features are standardised and whitened by the covariance within kinds of made-up strangers, which have several examples
+a kind. Then each direction is weighted by its variance between kinds (linear discriminant analysis with the weights of
+a two-covariance model: Ioffe 2006, "Probabilistic linear discriminant analysis"). Both covariances are shrunk towards
+multiples of the identity (Friedman 1989, "Regularized discriminant analysis", eq. 18), because the made-up things do
+not cover everything. So one example is enough at first: the irrelevant directions are already known.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 
 WITHIN_SHRINKAGE, BETWEEN_SHRINKAGE = 0.4, 0.05
 SHARES_WEIGHT = 0.6
-"""Of the cosine of shares beside that of the other features, where they count."""
+"""Weight of the cosine of shares relative to that of the other features, where shares count."""
 _LEAST_VARIANCE = 1e-3
-"""Of the mean variance: a feature that hardly varies among strangers must not be blown up."""
+"""Least variance, relative to the mean: a feature that hardly varies among strangers must not be amplified."""
 
 
 @dataclass(frozen=True, eq=False)
 class Strangers:
-    """Things of one sense that nobody taught, described by the encoder of the examples they are compared with.
+    """Untaught things of one sense, described by the encoder of the examples that they are compared with.
 
     Args:
         features: float32 [m, F].
-        kinds: int64 [m]: what is of one kind differs only in what does not matter. By default all differ.
-        shares: how many of the last features are square roots of shares, which are compared as they are.
+        kinds: int64 [m]: things of one kind differ only in irrelevant ways. By default all kinds differ.
+        shares: number of last features that are square roots of shares, which are compared as they are.
     """
 
     features: np.ndarray
@@ -46,10 +46,10 @@ class Strangers:
 
 
 class Likeness:
-    """Makes rows of features whose inner products are cosines: of shares, if there are any, apart from the others.
+    """Makes rows from features, whose inner products are cosines; shares, if any, have a cosine of their own.
 
     Args:
-        size: F, how many features there are.
+        size: F, the number of features.
         strangers: without any, features are neither centred nor whitened: the plain cosine.
     """
 
@@ -65,15 +65,15 @@ class Likeness:
             self._mean, self._scale = known.mean(0), np.sqrt(variance + _LEAST_VARIANCE * variance.mean())
         standard = (known - self._mean) / self._scale
         if strangers.kinds is None or len(np.unique(strangers.kinds)) == len(strangers):
-            return  # nothing is known of how things of one kind differ
-        # There are fewer strangers than features: all that they say is in the space that they span.
+            return  # the differences within one kind are unknown
+        # There are fewer strangers than features: all their information is in the space that they span.
         values, turned = np.linalg.eigh(standard @ standard.T)
         kept = values > 1e-9 * values[-1]
         self._span = standard.T @ turned[:, kept] / np.sqrt(values[kept])
         self._discriminate(standard @ self._span, strangers.kinds)
 
     def _discriminate(self, rows: np.ndarray, kinds: np.ndarray) -> None:
-        """Choose how directions count: of strangers' rows [m, S] in the space they span, and of what is outside."""
+        """Choose the weights of directions: of strangers' rows [m, S] in the space they span, and outside of it."""
         _, kind = np.unique(kinds, return_inverse=True)
         counts = np.bincount(kind)
         means = sums_of(rows, kind, len(counts)) / counts[:, None]
@@ -91,12 +91,12 @@ class Likeness:
         whitener = (axes / np.sqrt(values)) @ axes.T
         ratios, turned = np.linalg.eigh(whitener @ between @ whitener)
         weights = np.sqrt(np.maximum(ratios, 0) / (1 + np.maximum(ratios, 0)))
-        # Turned back, so that what lies in the space and what lies outside are parts of one row.
+        # Rotated back, so that the parts inside and outside the space form one row.
         self._map = (whitener @ turned) * weights @ turned.T
         self._rest = float(np.sqrt(BETWEEN_SHRINKAGE / (floor + BETWEEN_SHRINKAGE) / floor))
 
     def rows(self, features: np.ndarray) -> np.ndarray:
-        """Features [n, F] as float64 [n, F]: shares of length 1, and the others of length 1; zeros stay zeros."""
+        """Features [n, F] as float64 [n, F]: shares normalised to length 1, and the others too; zeros stay zeros."""
         features = np.asarray(features, np.float64)
         standard = (features[:, : self._size] - self._mean) / self._scale
         inside = standard @ self._span
@@ -105,7 +105,7 @@ class Likeness:
 
 
 def unit(rows: np.ndarray, shares: int = 0) -> np.ndarray:
-    """Rows [..., F] at length 1, the last `shares` of them apart from the others; zeros stay zeros."""
+    """Rows [..., F] normalised to length 1, the last `shares` of them separately; zeros stay zeros."""
     if shares:
         return np.concatenate((unit(rows[..., :-shares]), unit(rows[..., -shares:])), axis=-1)
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12))

@@ -1,9 +1,9 @@
-"""Names taught by a few examples, fitted in closed form, with "unknown" as a real answer.
+"""Names taught by a few examples, fitted in closed form, with "unknown" as a possible answer.
 
-A name's model is the mean of its examples' rows (`likeness.py`), and the nearest name is the one of the highest cosine.
-How sure that is comes from `confidence.py`: a probability, calibrated on made-up kinds, from how alike the thing is to
-the name, to the other names and to built-in strangers, and from how alike the taught examples are among themselves. Why
-these and not others: docs/decisions.md.
+A name's model is the mean of its examples' rows (`likeness.py`), and the nearest name has the highest cosine.
+`confidence.py` gives its probability, calibrated on made-up kinds, from the similarity of the thing to the name, to the
+other names and to built-in strangers, and from the similarity of the taught examples to each other. The reasons for
+this choice: docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from devmind.memory.episodic import Memory
 from devmind.memory.likeness import SHARES_WEIGHT, Likeness, Strangers, sums_of, unit
 
 NEAREST_STRANGERS = 5
-"""A thing's likeness to strangers is the mean over so many of the most alike kinds: one may be so by chance."""
+"""The similarity to strangers is the mean over so many of the most similar kinds: a single one may be similar by
+chance."""
 _LEAST_DISTANCE = 0.05
-"""Nearer is not told apart: what was taught twice over does not make a name narrow."""
+"""Smaller distances count as this one: an example taught twice does not make a name narrow."""
 
 
 class Rows(Protocol):
-    """Makes rows of length 1 of features, as `Likeness` does."""
+    """Makes rows of length 1 from features, as `Likeness` does."""
 
     def rows(self, features: np.ndarray) -> np.ndarray:
         """[n, D] of [n, F]."""
@@ -41,11 +42,11 @@ class Named:
 
     Args:
         name: the name, or None for unknown.
-        nearest: the name it would have, were it known.
-        confidence: the probability, 0..1, that `nearest` is right, where half of what is asked has a name. `name` is
-            given from `NAMED_FROM` on.
-        likeness: to the nearest name, a cosine, -1..1.
-        shares: the probability of every name, `confidence` that of the nearest; what is left to 1 is unknown's.
+        nearest: the name it would have if it were known.
+        confidence: the probability, 0..1, that `nearest` is right, if half of the questions are about a named thing.
+            `name` is given from `NAMED_FROM` on.
+        likeness: cosine to the nearest name, -1..1.
+        shares: the probability of every name, `confidence` for the nearest; the rest to 1 is unknown's.
     """
 
     name: str | None
@@ -55,7 +56,7 @@ class Named:
     shares: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
-        """As it is told: "cup (71 %)", "unknown (most like cup, 22 %)"."""
+        """For messages: "cup (71 %)", "unknown (most like cup, 22 %)"."""
         percent = f"{round(100 * self.confidence)} %"
         return f"unknown (most like {self.nearest}, {percent})" if self.name is None else f"{self.name} ({percent})"
 
@@ -65,15 +66,15 @@ class Fitted:
 
     Args:
         features: float32 [n, F].
-        names: n of them, None for what was shown as no name: it is told apart as a name is, and never given. One name
-            at least is none of these.
+        names: n of them, None for things shown as no name: such a model is fitted like a name's, and never given as an
+            answer. At least one must be a name.
         groups: int [n]: examples of one group come from one thing shown once, and count as one; by default each is a
             group of its own.
-        strangers: things that no name is for. Without any, what does not matter in features is not known either.
-        likeness: what makes rows of features; by default what these strangers teach.
-        sense: whose weights (`WEIGHTS`) are meant.
-        pressed: names that were taught by a press. Shares (colours) count for these and for what is no name, which was
-            seen in one light and with them, and weights are a press's.
+        strangers: things without a name. Without any, the irrelevant directions of features are unknown too.
+        likeness: makes rows of features; by default fitted on these strangers.
+        sense: selects the weights (`WEIGHTS`).
+        pressed: names that were taught by a press. Shares (colours) count for these and for the scenes shown as no
+            name, which were seen in the same light, and both use the weights of a press.
 
     Attributes:
         names: the K names in sorted order.
@@ -94,14 +95,14 @@ class Fitted:
         self.names = np.array(sorted({name for name in names if name is not None}))
         self._likeness = likeness or Likeness(features.shape[1], strangers)
         rows = self._likeness.rows(features)
-        # Each name is a model, and so is each group of no name: two scenes need not be alike.
+        # One model for each name, and one for each group of no name, because two scenes may differ.
         models = {name: place for place, name in enumerate(self.names.tolist())}
         for name, group in zip(names, shown, strict=True):
             models.setdefault(name if name is not None else ("no name", group), len(models))
         every = [
             models[name if name is not None else ("no name", group)] for name, group in zip(names, shown, strict=True)
         ]
-        # One row for all that was shown at once, however many crops of it were kept.
+        # One row for everything shown at once, however many crops of it were kept.
         once = sorted(set(zip(every, shown, strict=True)))
         place = {pair: number for number, pair in enumerate(once)}
         belongs = np.array([place[pair] for pair in zip(every, shown, strict=True)])
@@ -117,7 +118,7 @@ class Fitted:
         self._own, self._other = self._usual(means[named], owner[named], sums)
 
     def _scaled(self, rows: np.ndarray) -> np.ndarray:
-        """One row [F] for each model, its shares and the others by how much they count for that model."""
+        """One row [F] for each model, its shares and its other features weighted for that model."""
         if not self._share_count:
             return rows
         share = SHARES_WEIGHT * self._shared[:, None]
@@ -132,7 +133,7 @@ class Fitted:
         return unit(sums_of(self._likeness.rows(strangers.features), kind, int(kind.max()) + 1), strangers.shares)
 
     def _usual(self, means: np.ndarray, owner: np.ndarray, sums: np.ndarray) -> tuple[float, float]:
-        """Usual log distances of what was taught [g, F] to the rest of its name, and to the next name or scene."""
+        """Usual log distances of taught examples [g, F] to the rest of their name, and to the next name or scene."""
         rest = unit(sums[owner] - means, self._share_count)
         several = np.linalg.norm(rest, axis=1) > 0
         share = SHARES_WEIGHT * self._shared[owner]
@@ -146,7 +147,7 @@ class Fitted:
         return usual(own, USUAL_OWN), usual(other, USUAL_OTHER)
 
     def cosines(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """To every model [q, K + no names], and to the strangers that are most alike as it compares [the same]."""
+        """Cosines to every model [q, K + no names], and to the strangers most similar in its comparison [the same]."""
         rows = self._likeness.rows(features)
         cosines = rows @ self._models.T
         if not len(self._strangers):
@@ -159,7 +160,7 @@ class Fitted:
         return cosines, strange
 
     def speaks_for(self, cosines: np.ndarray, strange: np.ndarray, model: np.ndarray) -> Evidence:
-        """What speaks for one model each, int64 [q]."""
+        """The evidence for one model each, int64 [q]."""
         places = np.arange(len(cosines))
         distance, strangers = _log_distance(cosines[places, model]), _log_distance(strange[places, model])
         rest = cosines.copy()
@@ -175,14 +176,13 @@ class Fitted:
         )
 
     def log_odds(self, cosines: np.ndarray, strange: np.ndarray, model: np.ndarray) -> np.ndarray:
-        """That one model each is right, int64 [q] to float64 [q]."""
+        """Log odds that one model each is right, int64 [q] to float64 [q]."""
         return log_odds(self.speaks_for(cosines, strange, model), self._weights[model])
 
     def answers(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of features [q, F]: places of the nearest names in `names` int64 [q], their cosines [q] and confidences [q].
 
-        The nearest name, what is most alike among what was shown as no name, and nothing of all that compete by their
-        odds.
+        The nearest name, the most similar thing shown as no name, and "nothing of all" compete by their odds.
         """
         return self._answers(*self.cosines(features))
 
@@ -204,7 +204,7 @@ class Fitted:
         return Named(nearest if confidence >= NAMED_FROM else None, nearest, float(confidence), float(cosine), shares)
 
     def _shares(self, cosines: np.ndarray, strange: np.ndarray, nearest: int, confidence: float) -> dict[str, float]:
-        """The probability of every name for one thing; the others share at most what the nearest leaves."""
+        """The probability of every name for one thing; the other names share at most what the nearest leaves."""
         every = np.arange(len(self.names))
         cosines, strange = cosines.repeat(len(every), 0), strange.repeat(len(every), 0)
         odds = np.exp(self.log_odds(cosines, strange, every))
@@ -216,7 +216,7 @@ class Fitted:
 
 
 def _most(cosines: np.ndarray) -> np.ndarray:
-    """The mean over the most alike kinds [q] of [q, kinds]."""
+    """The mean over the most similar kinds [q] of [q, kinds]."""
     return np.asarray(np.sort(cosines, axis=1)[:, -NEAREST_STRANGERS:].mean(1))
 
 
@@ -225,11 +225,11 @@ def _log_distance(cosines: np.ndarray) -> np.ndarray:
 
 
 StrangersOf = Callable[[str, str], Strangers | None]
-"""Strangers of a sense as an encoder (by its name) describes them; None where there are none."""
+"""Strangers of a sense, described by an encoder (by its name); None where there are none."""
 
 
 class Row(NamedTuple):
-    """One row that a name is fitted on: `name` None for what is no name; rows of one `group` were shown at once."""
+    """One row for fitting a name: `name` None for no name; rows of one `group` were shown at once."""
 
     features: np.ndarray
     name: str | None
@@ -237,7 +237,7 @@ class Row(NamedTuple):
 
 
 class _Fits(NamedTuple):
-    """All names at one state of the examples: by sense, what was fitted and whose keys it was."""
+    """All names at one state of the examples: by sense, the fit and the encoder of its keys."""
 
     examples: bytes
     fitted: Mapping[str, Fitted]
@@ -245,13 +245,13 @@ class _Fits(NamedTuple):
 
 
 class Names:
-    """The names of a memory, fitted anew whenever it has changed.
+    """The names of a memory, refitted whenever it has changed.
 
-    A fit may take a second, and the first one asks for strangers. Who must not wait calls `fit` in another thread, and
-    asks with `refit=False` meanwhile.
+    A fit may take a second, and the first one asks for strangers. A caller that must not wait calls `fit` in another
+    thread, and asks with `refit=False` meanwhile.
 
     Args:
-        strangers: what "unknown" is calibrated against, by sense and encoder; none by default.
+        strangers: things for calibrating "unknown", by sense and encoder; none by default.
     """
 
     def __init__(self, memory: Memory, strangers: StrangersOf | None = None) -> None:
@@ -260,30 +260,30 @@ class Names:
 
     @property
     def encoders(self) -> dict[str, str]:
-        """By sense in which names were taught, whose keys they were fitted on; as of the last fit."""
+        """By sense with a taught name, the encoder of the keys of the last fit."""
         return dict(self._fits.encoders)
 
     def known(self) -> dict[str, int]:
-        """How many examples there are of each name, by name."""
+        """Number of examples by name."""
         names = self.memory.store.facts(Filters(named=True)).names
         return dict(sorted(Counter(str(name) for name in names).items()))
 
     def forget(self, name: str, tell: Callable[[str], object] = str) -> int:
-        """Undo every example of a name and delete it from the disk; gives how many there were. `tell`: see
+        """Delete every example of a name from the memory and the disk; returns their number. `tell`: see
         `Memory.forget`.
 
         Raises:
-            StoreError: there is no such name (the nearest is named), or another process keeps it from being erased.
+            StoreError: there is no such name (the nearest is named), or another process prevents erasing.
         """
         known = self.known()
-        # Even for a name that is gone: it erases what another reader may have kept from being erased before.
+        # Also for a deleted name: it erases what another reader may have kept from being erased before.
         gone = self.memory.forget(Filters(name=name), tell)
         if not gone:
             raise StoreError(f"No name '{name}' was taught{nearest(name, known)}")
         return gone
 
     def ask(self, keys: Mapping[str, Key], refit: bool = True) -> dict[str, Named]:
-        """Answers by sense, for the senses in which a name was taught; nothing where none was.
+        """Answers by sense, for the senses with a taught name; empty without any.
 
         Args:
             refit: `fit` first; else the answers are of the last fit, and the store is not touched.
@@ -306,7 +306,7 @@ class Names:
         return answers
 
     def fit(self) -> None:
-        """Fit anew if the examples have changed; from any thread, beside `ask`."""
+        """Refit if the examples have changed; from any thread, beside `ask`."""
         table = self.memory.index.update()
         named = table.alive & (table.names >= 0)
         state = np.stack((table.ids[named], table.changed[named])).tobytes()
@@ -323,7 +323,7 @@ class Names:
         self._fits = _Fits(state, fitted, encoders)
 
     def _rows(self, sense: str, entries: Sequence[Entry]) -> list[Row]:
-        """What names of a sense are fitted on: the one place where examples become rows."""
+        """The rows for fitting the names of a sense: the one place where examples become rows."""
         keys = [(entry, entry.keys[sense].features) for entry in entries if sense in entry.keys]
         rows = [Row(features, entry.name, entry.id) for entry, features in keys if features is not None]
         if sense == "sight" and rows:  # the scene before a press is no example, and each place of it a thing of its own

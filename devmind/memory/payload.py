@@ -1,7 +1,8 @@
 """The senses of an entry as bytes and back, compressed, without pickle and without loss.
 
 Layout: one zstandard frame with a checksum, of a JSON header's length (4 bytes), the header, and the arrays' bytes.
-Sound whose samples are 16-bit numbers divided by 32,768 is kept as these: half the bytes before compression.
+Sound with samples that are 16-bit numbers divided by 32,768 is stored as these numbers: half the bytes before
+compression.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from devmind.moment import Sense
 _HEAD = struct.Struct("<I")
 _FULL_SCALE = np.float32(32768)
 _MAX_BYTES = 64 << 20
-"""A payload may unfold to so much, and ten times what it has besides: a picture, some seconds of sound, some views."""
+"""A payload may unfold to this size plus ten times its own: a picture, some seconds of sound, some views."""
 
 
 def pack(senses: Mapping[str, Sense]) -> bytes:
@@ -41,7 +42,7 @@ def pack(senses: Mapping[str, Sense]) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, Sense]:
-    """What `pack` was given: the same bits, dtypes and shapes, in arrays of their own.
+    """The senses given to `pack`: the same bits, dtypes and shapes, in arrays of their own.
 
     Raises:
         StoreError: the bytes are damaged.
@@ -55,16 +56,16 @@ def unpack(data: bytes) -> dict[str, Sense]:
                 raise ValueError("a part's size does not fit")
             senses[name] = _from_bytes(kind, shape, raw[start : start + size])
             start += size
-    except Exception as error:  # what damage raises depends on where it is
+    except Exception as error:  # the exception depends on the place of the damage
         raise StoreError(f"A remembered payload is damaged ({type(error).__name__}: {error}).") from error
     return senses
 
 
 def unfolded(data: bytes, largest: int) -> bytes:
-    """A zstandard frame decompressed; ValueError when it has, or says that it has, more than `largest` bytes."""
+    """A zstandard frame decompressed; ValueError when it has, or declares, more than `largest` bytes."""
     declared = zstandard.frame_content_size(data)
     if declared > largest:
-        raise ValueError(f"it would unfold to {declared:,} bytes, and {largest:,} are the most")
+        raise ValueError(f"it would unfold to {declared:,} bytes, more than the limit of {largest:,}")
     return zstandard.ZstdDecompressor().decompress(data, max_output_size=largest)
 
 

@@ -1,4 +1,5 @@
-"""A memory as one file, for another machine, another store or a shelf; it comes back entry by entry, bit by bit.
+"""A memory as one file, for another machine, another store or an archive; an import restores it entry by entry, bit by
+bit.
 
 The file is a ZIP. `memory.json` says {"format": "devmind.memory/1", "entries": n}. Each entry is `entries/NUMBER.zst`:
 a frame of `payload.pack` with a checksum, holding `about` (JSON: time_s, importance, name, recalled, recalled_s,
@@ -33,24 +34,24 @@ FORMAT = "devmind.memory/1"
 AT_ONCE = 200
 MAX_NAME = 64
 LATEST_S = 2.5e11
-"""A time beyond is none: no calendar shows it, and what is added to it vanishes."""
+"""Later times are invalid: no calendar shows them, and additions to them vanish in rounding."""
 MOST = 2**53
 LARGEST_PART = 64 << 20
 
 
 class Imported(NamedTuple):
-    """How many entries came in, and how many were there already."""
+    """Number of imported entries, and of those that were already there."""
 
     added: int
     there: int
 
 
 def export_memory(store: Store, path: Path, folder: Path) -> int:
-    """Write every entry of a store into a new file that only its owner can read; gives how many.
+    """Write every entry of a store into a new file that only its owner can read; returns their number.
 
     Args:
-        path: replaced in one step when all is written.
-        folder: what the store's pointers are relative to.
+        path: replaced in one step when everything is written.
+        folder: base of the store's relative pointers.
 
     Raises:
         StoreError: an entry is damaged, or the file cannot be written.
@@ -79,7 +80,7 @@ def export_memory(store: Store, path: Path, folder: Path) -> int:
 
 
 def check_export(path: Path) -> dict[str, str]:
-    """Read a whole file that `export_memory` wrote; gives the encoder of its keys by sense. Nothing is changed.
+    """Read a whole file of `export_memory`; returns the encoder of its keys by sense. Nothing is changed.
 
     Raises:
         StoreError: it is no such file, damaged, of a newer format, or has keys of two encoders.
@@ -93,16 +94,18 @@ def check_export(path: Path) -> dict[str, str]:
 
 
 def import_memory(store: Store, path: Path) -> Imported:
-    """Add every entry of a file that is not in the store yet: an equal one is there when all but its counts is equal.
+    """Add every entry of a file that is not in the store yet. Entries are equal when everything but their counts is
+    equal.
 
-    All or nothing: what was added goes again when the rest is refused. Only a kill may leave some of it, and importing
-    once more adds the rest. Of what two imports add at once, the later one takes its own away again.
+    All or nothing: if one entry is refused, the entries added before are deleted again. Only a kill may leave some of
+    them, and importing again adds the rest. If two imports add the same entry at once, the later one deletes its own
+    again.
 
     Raises:
         StoreError: it is no such file, damaged, or of a newer format, or its keys are of another encoder than the
             store's; nothing of it is added then. Or the store cannot be written.
     """
-    encoders = check_export(path)  # all of it is read before any of it is written
+    encoders = check_export(path)  # reads everything before writing anything
     there = _There(store)
     for sense, encoder in encoders.items():
         if there.encoders.get(sense, encoder) != encoder:
@@ -122,14 +125,14 @@ def import_memory(store: Store, path: Path) -> Imported:
                 mine = [number for number in mine if number not in twice]
             known += len(part) - len(ids) + len(twice)
     except DevmindError:
-        with suppress(DevmindError):  # the disk that refused may refuse this as well
+        with suppress(DevmindError):  # the disk that refused may refuse this too
             store.delete(mine, erase=False)
         raise
     return Imported(len(mine), known)
 
 
 class _There:
-    """What is in a store besides what this import adds (a file may hold two equal entries, and both come in).
+    """The content of a store without what this import adds (a file may hold two equal entries, and both are imported).
 
     Attributes:
         encoders: of the store's keys by sense, when the import began.
@@ -143,7 +146,7 @@ class _There:
         self.encoders = self.update()
 
     def update(self, mine: Iterable[int] = ()) -> dict[str, str]:
-        """Hear of what was written since; gives the encoders of the keys among it."""
+        """Take in what was written since; returns the encoders of the new keys."""
         self._mine.update(mine)
         changes = self._store.changes(self._revision)
         self._revision = changes.revision
@@ -153,7 +156,7 @@ class _There:
         return {sense: rows.encoder for sense, rows in changes.keys.items()}
 
     def has(self, entry: Entry, before: int | None = None) -> bool:
-        """Whether an equal entry is there; with `before`, one of a lower number."""
+        """Whether an equal entry is there; with `before`, one with a lower number."""
         numbers = sorted(self._by_time.get(entry.time_s, ()))
         found = self._store.get(number for number in numbers if before is None or number < before)
         return any(_equal(entry, other) for other in found)
@@ -176,27 +179,27 @@ def _as_bytes(entry: Entry, folder: Path) -> bytes:
 
 
 def _as_entry(parts: Mapping[str, Any]) -> Entry:
-    """An entry whose every field is what the law of `Entry` says and what a terminal can show.
+    """An entry in which every field obeys the contract of `Entry` and can be shown in a terminal.
 
     Raises:
-        ValueError: one is not. Also what a parser raises on what is no entry at all.
+        ValueError: a field does not. Parsers may raise other errors on invalid entries.
     """
     about = json.loads(parts["about"])
     encoders, name, pointer = about["encoders"], about["name"], about["pointer"]
-    _need(isinstance(encoders, dict), "its keys are none")
+    _need(isinstance(encoders, dict), "its keys are invalid")
     _need(all(is_name(text) for pair in encoders.items() for text in pair), "a sense or an encoder has no proper name")
     _need(name is None or is_name(name, MAX_NAME), f"its name is no line of 1 to {MAX_NAME} bytes")
     time_s, importance = _number(about["time_s"], -LATEST_S), _number(about["importance"], 0.0)
     recalled_s = None if about["recalled_s"] is None else _number(about["recalled_s"], -LATEST_S)
     recalled = about["recalled"]
-    _need(type(recalled) is int and 0 <= recalled < MOST, "how often it was recalled is no such number")
+    _need(type(recalled) is int and 0 <= recalled < MOST, "its count of recalls is invalid")
     if pointer is not None:
         place, tick, identity = pointer
-        _need(is_name(place, 4096) and isinstance(identity, str) and identity.isprintable(), "its pointer is no place")
-        pointer = *pointer, about.get("span", 0)  # an older devmind wrote none
+        _need(is_name(place, 4096) and isinstance(identity, str) and identity.isprintable(), "its pointer is invalid")
+        pointer = *pointer, about.get("span", 0)  # older versions wrote none
         _need(
             all(type(number) is int and 0 <= number < MOST for number in (tick, pointer[3])),
-            "its pointer's tick is none",
+            "its pointer's tick is invalid",
         )
     keys = {
         sense: Key(parts[f"key {sense}"], encoder, parts.get(f"features {sense}"))
@@ -216,8 +219,10 @@ def _need(is_right: bool, otherwise: str) -> None:
 
 
 def _number(value: Any, lowest: float) -> float:
-    """A finite number that times are compared and added with."""
-    _need(type(value) in (int, float) and lowest <= value <= LATEST_S, f"{value!r:.40} is no time and no importance")
+    """A finite number, since times are compared and added with it."""
+    _need(
+        type(value) in (int, float) and lowest <= value <= LATEST_S, f"{value!r:.40} is not a valid time or importance"
+    )
     return float(value)
 
 
@@ -258,7 +263,8 @@ def _kind(path: Path) -> int:
 
 
 def _check_sizes(path: Path, archive: zipfile.ZipFile) -> None:
-    """Refuse a bomb before anything of it is unfolded: ours are stored, so what they hold is no larger than they are.
+    """Refuse a bomb before anything of it is unfolded: our entries are stored, so their content is no larger than they
+    are.
 
     Raises:
         StoreError: one part, or all of them, would unfold to too much.
@@ -267,8 +273,8 @@ def _check_sizes(path: Path, archive: zipfile.ZipFile) -> None:
     sizes = [item.file_size for item in archive.infolist()]
     if max(sizes, default=0) > LARGEST_PART + size or sum(sizes) > MEMORY_TIMES * size + LARGEST_PART:
         raise StoreError(
-            f"'{path}' says that its {size:,} bytes unfold to {sum(sizes):,}; no memory is exported so, and it is "
-            "not read."
+            f"'{path}' says that its {size:,} bytes unfold to {sum(sizes):,}; no exported memory does, so it is not "
+            "read."
         )
 
 
@@ -278,5 +284,5 @@ def _equal(one: Entry, other: Entry) -> bool:
 
 
 def _place(entry: Entry) -> tuple[str, int, int] | None:
-    """Where it points to; a file's path may be written in two ways, the recording's identity in one."""
+    """The place it points to; a file's path may be written in two ways, the recording's identity in one."""
     return None if entry.pointer is None else (entry.pointer.identity, entry.pointer.tick, entry.pointer.span)

@@ -1,7 +1,7 @@
-"""Which memories are replayed: a reservoir of all that ever came by, and draws by priority. Both resume exactly.
+"""Which memories are replayed: a reservoir of all offered ones, and draws by priority. Both resume exactly.
 
-Random numbers are functions of (seed, position), never of a hidden generator, so a state is a few plain numbers and a
-resumed sampler goes on as if it had never stopped.
+Random numbers are functions of (seed, position), never of a hidden generator. So a state is a few plain numbers, and a
+resumed sampler continues as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from devmind.seeding import derive_seed, numpy_rng
 
 
 class Reservoir:
-    """A uniform sample of fixed size from a stream of unknown length, in which a number may come by again and again.
+    """A uniform sample of fixed size from a stream of unknown length, in which a number may occur repeatedly.
 
     Every number has a random rank, and the lowest are held (a bottom-k sample: Cohen and Kaplan 2007, "Summarizing data
     using bottom-k sketches"): after n different ones each of them is held with probability capacity / n, whatever their
-    order and however often they came. Vitter's algorithm R (1985) would take a number that comes again for another one.
+    order and frequency. Vitter's algorithm R (1985) would count a repeated number as a new one.
 
     Args:
-        capacity: how many numbers are held at most.
+        capacity: largest number of held numbers.
         seed: path of the random numbers.
 
     Attributes:
-        items: the numbers held, in the order in which they came.
-        seen: how many were offered so far, also again.
+        items: the held numbers, in the order in which they came.
+        seen: count of offered numbers so far, repetitions included.
 
     Raises:
         StoreError: a capacity below 1.
@@ -47,7 +47,7 @@ class Reservoir:
         return len(self.items)
 
     def offer(self, items: Iterable[int]) -> None:
-        """Let numbers (of entries, for instance) come by."""
+        """Offer numbers (of entries, for instance)."""
         highest = [(-self._rank(item), item) for item in self.items]
         heapify(highest)
         held = dict.fromkeys(self.items)
@@ -69,16 +69,16 @@ class Reservoir:
         return derive_seed(self.seed, item)
 
     def discard(self, items: Iterable[int]) -> None:
-        """Let go of numbers that are no more (forgotten entries); the next ones offered fill the gaps."""
+        """Drop numbers that no longer exist (forgotten entries); the next offered ones fill the gaps."""
         gone = set(items)
         self.items = [item for item in self.items if item not in gone]
 
     def state_dict(self) -> dict[str, Any]:
-        """All it depends on, as JSON."""
+        """The whole state, as JSON."""
         return {"capacity": self.capacity, "seed": self.seed, "seen": self.seen, "items": list(self.items)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Continue from the state of `state_dict`."""
         self.capacity, self.seed = int(state["capacity"]), int(state["seed"])
         self.seen, self.items = int(state["seen"]), [int(item) for item in state["items"]]
 
@@ -87,9 +87,9 @@ class Prioritised:
     """Draws numbers with probability p^alpha / sum p^alpha (Schaul et al. 2016, arXiv 1511.05952, eq. 1).
 
     Args:
-        ids: what is drawn from; a fixed set, so nothing grows.
+        ids: the numbers to draw from; a fixed set, so nothing grows.
         alpha: 0 draws uniformly, 1 in proportion to the priority.
-        floor: added to every priority, so that nothing is never drawn (the paper's epsilon).
+        floor: added to every priority, so that every number can be drawn (the paper's epsilon).
         seed: path of the random numbers.
 
     Raises:
@@ -122,10 +122,10 @@ class Prioritised:
         return self._tree.values / self._tree.total
 
     def update(self, ids: Sequence[int], priorities: np.ndarray) -> None:
-        """New priorities float [n], 0 or more.
+        """Set priorities float [n], 0 or more.
 
         Raises:
-            StoreError: a number that is not among those drawn from, or a priority that is negative or not finite.
+            StoreError: a number outside `ids`, or a priority that is negative or not finite.
         """
         priorities = np.asarray(priorities, np.float64)
         if not (np.isfinite(priorities).all() and (priorities >= 0).all()):
@@ -141,7 +141,7 @@ class Prioritised:
         """`n` numbers, one from each n-th of the total (the paper's appendix B.2.1), and their importance weights.
 
         Args:
-            beta: 1 makes up for the priorities wholly, 0 not at all (eq. in section 3.4).
+            beta: 1 corrects fully for the priorities, 0 not at all (eq. in section 3.4).
 
         Returns:
             numbers int64 [n] and weights float64 [n], (N P(i))^-beta divided by their largest possible value, so that
@@ -155,7 +155,7 @@ class Prioritised:
         return self.ids[places], (probabilities[places] / least) ** -beta
 
     def state_dict(self) -> dict[str, Any]:
-        """All it depends on, as JSON; floats come back bit by bit."""
+        """The whole state, as JSON; floats are restored bit by bit."""
         return {
             "ids": self.ids.tolist(),
             "priorities": self._priorities.tolist(),
@@ -166,7 +166,7 @@ class Prioritised:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Continue from the state of `state_dict`."""
         self.__init__(state["ids"], alpha=state["alpha"], floor=state["floor"])  # type: ignore[misc]
         self.seed, self.draws = int(state["seed"]), int(state["draws"])
         self._priorities = np.asarray(state["priorities"], np.float64)

@@ -1,10 +1,10 @@
-"""What a recalled entry's score is made of, and which rows of a table are meant.
+"""The score of a recalled entry, and the selection of rows of a table.
 
 score = relevance x cosine + recency x 0.5^(age / half-life) + importance x i / (1 + i)
 
-after Park et al. 2023, "Generative Agents", arXiv 2304.03442, section 4.1, with two differences. They stretch each part
-to 0..1 over all that is stored, so that one strange entry changes the order of all others; here each part has a range
-of its own. They count recency from the last recall, which brings what was just recalled back again and again; here it
+after Park et al. 2023, "Generative Agents", arXiv 2304.03442, section 4.1, with two differences. They rescale each part
+to 0..1 over all stored entries, so that one strange entry changes the order of all others; here each part has a range
+of its own. They count recency from the last recall, which brings just recalled entries back again and again; here it
 counts from the writing. Their decay of 0.995 an hour is a half-life of 138 hours.
 """
 
@@ -22,7 +22,7 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Weights:
-    """How much each part of a score counts; the default is the cosine alone.
+    """Weights of the parts of a score; the default is the cosine alone.
 
     Args:
         relevance: of the cosine, -1..1.
@@ -38,17 +38,17 @@ class Weights:
 
 
 def recency(time_s: np.ndarray, now_s: float, half_life_h: float) -> np.ndarray:
-    """0.5^(age / half-life) [n]; what seems to come from the future is new."""
+    """0.5^(age / half-life) [n]; a time in the future counts as now."""
     return np.exp2(-np.maximum(now_s - time_s, 0) / (HOUR_S * half_life_h))
 
 
 def weight_of(importance: np.ndarray) -> np.ndarray:
-    """i / (1 + i) [n], 0..1: grows with importance, and no single one can outweigh everything."""
+    """i / (1 + i) [n], 0..1: grows with importance, and no single entry can outweigh everything."""
     return importance / (1 + importance)
 
 
 def scores(table: Table, relevance: np.ndarray, weights: Weights, now_s: float) -> np.ndarray:
-    """Scores [n] of a table's rows by their relevance [n]; -inf stays -inf, which times 0 would be NaN."""
+    """Scores [n] of a table's rows from their relevance [n]; -inf stays -inf, because times 0 it would be NaN."""
     total = relevance
     if weights.relevance != 1:
         total = np.multiply(relevance, weights.relevance, out=relevance.copy(), where=relevance > -np.inf)
@@ -60,7 +60,7 @@ def scores(table: Table, relevance: np.ndarray, weights: Weights, now_s: float) 
 
 
 def passing(table: Table, filters: Filters) -> np.ndarray:
-    """Rows bool [n] that are there and pass; `words`, `session` and `says` only the store can tell."""
+    """Rows bool [n] that exist and pass; only the store can check `words`, `session` and `says`."""
     mask = table.alive
     if filters.name is not None:
         mask = mask & (table.names == table.known.get(filters.name, -2))

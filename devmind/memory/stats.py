@@ -1,4 +1,4 @@
-"""What memory holds, as plain data for people and programs."""
+"""The contents of memory, as plain data for people and programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def statistics(memory: Memory) -> dict[str, Any]:
 
 
 def as_plain(entry: Entry) -> dict[str, Any]:
-    """One entry without its arrays: senses are told by their kind and shape."""
+    """One entry without its arrays: senses as their kind and shape."""
     words = entry.senses.get("words")
     pointer = entry.pointer
     return {
@@ -65,7 +65,7 @@ def _ticks(pointer: Pointer) -> str:
 
 
 def write_senses(entry: Entry, folder: Path) -> list[Path]:
-    """Write an entry's picture as PNG and its sound as WAV, for its owner only; gives the files, [] without either.
+    """Write an entry's picture as PNG and its sound as WAV, for its owner only; returns the files, [] without either.
 
     Raises:
         StoreError: they cannot be written there.
@@ -79,7 +79,7 @@ def write_senses(entry: Entry, folder: Path) -> list[Path]:
 
 
 def why_nothing(entry: Entry) -> str:
-    """Why `write_senses` wrote no file, a sentence."""
+    """The reason why `write_senses` wrote no file, a sentence."""
     if entry.pointer is None:
         return "nothing was written, since it has neither a picture nor a sound."
     return (

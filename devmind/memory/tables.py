@@ -1,4 +1,4 @@
-"""Many entries at once, as columns: what an index, a budget and statistics are made of."""
+"""Many entries as columns, for the index, the budget and statistics."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is known of n entries besides keys and payloads, in ascending order of their numbers.
+    """Facts of n entries besides keys and payloads, in ascending order of their numbers.
 
     Args:
         ids: int64 [n].
-        time_s: float64 [n], when they were written, seconds since 1970.
+        time_s: float64 [n], time of writing, seconds since 1970.
         importance: float64 [n].
-        names: n names, None for what has none.
-        recalled: int64 [n], how often each was recalled.
-        recalled_s: float64 [n], when last; NaN when never.
+        names: n names, None for entries without one.
+        recalled: int64 [n], number of recalls.
+        recalled_s: float64 [n], time of the last recall; NaN for never.
         payload_bytes: int64 [n], of the stored payload.
-        changed: int64 [n], grows with every change of an entry or its keys; marking as recalled is none.
+        changed: int64 [n], grows with every change of an entry or its keys, except for counts of recalls.
     """
 
     ids: np.ndarray
@@ -44,7 +44,7 @@ class KeyRows:
         ids: int64 [n].
         vectors: float32 [n, 64].
         checksums: int64 [n], of number, sense, encoder and vector (`stores.checksums.key_checksum`).
-        encoder: what made all of them.
+        encoder: the encoder of all of them.
     """
 
     ids: np.ndarray
@@ -55,15 +55,16 @@ class KeyRows:
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """What brings a copy of facts and keys from one revision to another, read in one moment.
+    """The update of a copy of facts and keys from one revision to another, read at one moment.
 
     Args:
         revision: of the store at this moment.
-        anew: the copy is of no use: `facts` and `keys` are all there are. Else they are of the new and changed entries.
-        facts, keys: of these entries, keys by sense. A changed entry has no keys but those given here.
-        deleted: int64 [m], numbers of entries that are gone.
-        keys_total, keys_sum: how many keys the whole store has now, and the sum of their checksums: a copy that does
-            not come to the same is wrong and must be made anew.
+        anew: the copy must be replaced: `facts` and `keys` are complete. Otherwise they are of the new and changed
+            entries.
+        facts, keys: of these entries, keys by sense. A changed entry has no other keys.
+        deleted: int64 [m], numbers of deleted entries.
+        keys_total, keys_sum: number of keys in the whole store now, and the sum of their checksums: a copy with other
+            values is wrong and must be rebuilt.
     """
 
     revision: str
@@ -77,7 +78,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a store is, known without reading it: entries, and bytes of payloads and of keys with features."""
+    """The size of a store, known without reading it: entries, and bytes of payloads and of keys with features."""
 
     entries: int
     payload_bytes: int
@@ -85,5 +86,5 @@ class Sizes:
 
     @property
     def bytes(self) -> int:
-        """All of them, without what the database needs besides."""
+        """All of them, without the database's overhead."""
         return self.payload_bytes + self.key_bytes

@@ -1,8 +1,8 @@
-"""Other views of what was remembered: the same thing a little aside, nearer, darker, louder, amid other noise.
+"""Other views of a memory: the same thing shifted, nearer, darker, louder, in other noise.
 
-A memory holds one look at a thing. Who learns it by heart from that look alone knows the pixels, not the thing; so what
-is replayed is varied as looks vary (data augmentation: Simard et al. 2003, "Best practices for convolutional neural
-networks", section 2). Senses other than sight and sound stay as they are.
+A memory holds one look at a thing. Learning by heart from that look alone would learn the pixels, not the thing; so
+replayed memories are varied as looks vary (data augmentation: Simard et al. 2003, "Best practices for convolutional
+neural networks", section 2). Senses other than sight and sound stay as they are.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import numpy as np
 from devmind.moment import Sense
 
 SHIFT = 0.12
-"""How far a picture moves at most, as a share of its side."""
+"""Largest shift of a picture, as a share of its side."""
 ZOOM = 0.25
 BRIGHTNESS = 0.2
 GRAIN = 3.0
 """Standard deviation of a picture's noise, of 255."""
 LOUDNESS_DB = 3.0
 ASIDE_DB = 2.0
-"""How much louder one ear hears a sound at most than it did, beside the other."""
+"""Largest change of the level of one ear relative to the other."""
 FADE = 1 / 8
-"""Part of a sound on each side of the seam over which it fades: a click there says more than the sound."""
+"""Part of a sound on each side of the seam that is faded: a click there would be stronger than the sound."""
 HISS_DB = -36.0
-"""Power of the added noise beside the sound's own."""
+"""Power of the added noise relative to the sound."""
 
 
 def other_view(senses: Mapping[str, Sense], rng: np.random.Generator) -> dict[str, Sense]:
-    """A payload as it might have been sensed at another look: equal names, dtypes and shapes."""
+    """A payload as another look might have sensed it: equal names, dtypes and shapes."""
     varied = dict(senses)
     sight, sound = senses.get("sight"), senses.get("sound")
     if isinstance(sight, np.ndarray):
@@ -40,7 +40,7 @@ def other_view(senses: Mapping[str, Sense], rng: np.random.Generator) -> dict[st
 
 
 def _picture(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """uint8 [H, W, 3], moved and zoomed to the nearest pixel; what comes in from outside repeats the edge."""
+    """uint8 [H, W, 3], moved and zoomed to the nearest pixel; the edge is repeated outside."""
     height, width = picture.shape[:2]
     zoom = 1 + rng.uniform(-ZOOM, ZOOM)
     rows, columns = (
@@ -55,7 +55,7 @@ def _picture(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _sound(sound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """float32 [C, S], another loudness, side and beginning (it goes round), with noise; within -1..1."""
+    """float32 [C, S], with another loudness, side and start (it wraps around), with noise; within -1..1."""
     channels, samples = sound.shape
     aside = rng.uniform(-ASIDE_DB, ASIDE_DB) * np.linspace(-0.5, 0.5, channels)
     gain = 10 ** ((rng.uniform(-LOUDNESS_DB, LOUDNESS_DB) + aside[:, None]) / 20)

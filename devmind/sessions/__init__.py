@@ -1,4 +1,4 @@
-"""Sessions: recordings of (Moment, Action) as MCAP files, and real media made into them.
+"""Sessions: recordings of (Moment, Action) as MCAP files, and sessions made from real media.
 
 >>> with Recorder("walk.mcap", source="room") as recorder:
 ...     recorder.write(moment, action)

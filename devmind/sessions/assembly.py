@@ -1,4 +1,4 @@
-"""Puts the messages of a session together again: ticks as they were committed, notes, frames, health."""
+"""Reassembles the messages of a session: ticks as they were committed, notes, frames, health."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from devmind.sessions.steps import ACTION_TOPIC, MOMENT_TOPIC, TICK_TOPIC, Step,
 
 @dataclass(frozen=True)
 class Tick:
-    """A committed tick, decoded when asked for.
+    """A committed tick, decoded on request.
 
     Attributes:
         at_ns: since the session's first tick.
@@ -52,10 +52,10 @@ class Assembler:
     """Takes the records of chunks in order; a sense counts when its tick's mark comes.
 
     Args:
-        channels: topic and schema by channel number, as far as known before.
+        channels: topic and schema by channel number, as far as already known.
 
     Attributes:
-        started_ns: the log time of the session's first tick: that of the wall clock; 0 in older recordings.
+        started_ns: the log time of the session's first tick: wall-clock time; 0 in older recordings.
     """
 
     def __init__(self, channels: Mapping[int, tuple[str, str]] | None = None, started_ns: int = 0) -> None:
@@ -64,7 +64,7 @@ class Assembler:
         self._parts: dict[str, tuple[str, bytes]] = {}
 
     def again(self) -> Assembler:
-        """One that knows as much and has seen nothing."""
+        """A new assembler with the same channels that has seen no tick."""
         return Assembler(self.channels, self.started_ns)
 
     @property
@@ -73,11 +73,11 @@ class Assembler:
         return bool(self._parts)
 
     def forget_open_tick(self) -> None:
-        """To be called where records are missing: what came before does not belong to the next mark."""
+        """Call this where records are missing: earlier messages do not belong to the next mark."""
         self._parts = {}
 
     def feed(self, record: Any) -> Item | None:
-        """What `record` completes, if anything.
+        """The object that `record` completes, if any.
 
         Raises:
             SessionError: a note, a frame or health is damaged.
@@ -85,7 +85,7 @@ class Assembler:
         if isinstance(record, Schema):
             self._schemas[record.id] = record.name
         elif isinstance(record, Channel):
-            known = self.channels.get(record.id, ("", ""))[1]  # its schema may stand in a chunk that is not read
+            known = self.channels.get(record.id, ("", ""))[1]  # its schema may be in a chunk that is not read
             self.channels[record.id] = (record.topic, self._schemas.get(record.schema_id, known))
         elif isinstance(record, Message):
             return self._message(record)

@@ -1,8 +1,8 @@
-"""BackgroundRecorder: a recorder that never keeps its caller waiting, however slow or full the disk is.
+"""BackgroundRecorder: a recorder that never makes its caller wait, however slow or full the disk is.
 
-A thread does the work: JPEGs, compression, writing, and a flush every half second also when nothing comes. What waits
-for it is bounded: frames are given up first, then ticks, the oldest first; each is counted, and a note `lost` says
-where ticks are missing.
+A thread does the work: JPEGs, compression, writing, and a flush every half second even without new data. The queue is
+bounded: frames are dropped first, then ticks, the oldest first. Each drop is counted, and a note `lost` says where
+ticks are missing.
 """
 
 from __future__ import annotations
@@ -26,33 +26,35 @@ from devmind.sessions.recorder import FLUSH_S
 from devmind.sessions.rotating import ROTATE_S, RotatingRecorder
 
 BACKLOG_MAX = 300
-"""Things waiting: half a minute of ticks, some MB."""
+"""Waiting items: half a minute of ticks, some MB."""
 FRAMES_MAX = 16
-"""Frames waiting: they may be megabytes each."""
+"""Waiting frames: each may have megabytes."""
 PATIENCE_S = 30.0
 PLACES_S = 300.0
-"""So long it is known where a tick was written: a question stays open for less."""
+"""How long the place of a written tick is remembered; requests come sooner."""
 
 FRAME, HEALTH, TICK, NOTE, FLUSH, LOOK = "frame", "health", "write", "note", "flush", "look"
 GIVEN_UP_FIRST = (FRAME, HEALTH, TICK, NOTE)
 
 
 class BackgroundRecorder:
-    """The doors of a `Recorder`, from any thread; each returns at once. Arrays must not be written to afterwards.
+    """The methods of a `Recorder`, from any thread; they return at once, except `flush`, `close` and `place`. Arrays
+    must not be changed afterwards.
 
-    Its files are for their owner only (0600): it is what rooms with people in them are recorded with.
+    Only the owner can read its files (0600): it records rooms with people in them.
 
     Args:
         backlog_max, frames_max: how much may wait for the disk.
         path, source, tick_hz, details, names, overwrite, rotate_s: as `RotatingRecorder` takes them.
 
     Attributes:
-        fault: what went wrong, a sentence; '' when all is well.
+        fault: the error, a sentence; '' when all is well.
         failed: the disk has refused. That ends the recording, not the caller.
-        dropped: by door (`frame`, `health`, `write`, `note`), how many were given up.
+        dropped: number of dropped items by method (`frame`, `health`, `write`, `note`).
 
     Raises:
-        SessionError: when made, as `RotatingRecorder`; later by `flush`, `close` and for what no recorder would take.
+        SessionError: when created, as `RotatingRecorder`; later by `flush`, `close` and for data that no recorder would
+            take.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class BackgroundRecorder:
     ) -> None:
         options: dict[str, Any] = {"tick_hz": tick_hz, "details": details, "overwrite": overwrite, "rotate_s": rotate_s}
         options |= {"names": names, "mode": 0o600}  # people are in view
-        # Its clock stands still, so that only the thread's decides when to flush.
+        # Its clock stands still, so that only this thread decides when to flush.
         self._recorder = RotatingRecorder(path, source=source, clock=lambda: 0.0, **options)
         self.path, self.fault, self.dropped = self._recorder.path, "", Counter[str]()
         self._backlog_max, self._frames_max = backlog_max, frames_max
@@ -105,15 +107,15 @@ class BackgroundRecorder:
 
     @property
     def backlog(self) -> int:
-        """Things waiting for the disk."""
+        """Items waiting for the disk."""
         return sum(map(len, self._waiting.values()))
 
     def write(self, moment: Moment, action: Action | None = None) -> None:
-        """One tick, in its turn."""
+        """Queue one tick."""
         self._put(TICK, moment, action)
 
     def note(self, kind: str, data: Any) -> None:
-        """A note before the next tick, as the data are now.
+        """Queue a note before the next tick, with a copy of the data.
 
         Raises:
             SessionError: `data` cannot be written as JSON.
@@ -121,11 +123,11 @@ class BackgroundRecorder:
         self._put(NOTE, kind, decode_note(encode_note(Note(0, kind, data))).data)
 
     def frame(self, frame: bytes | np.ndarray, captured_s: float) -> None:
-        """A frame of the camera; a picture becomes a JPEG in the thread."""
+        """Queue a frame of the camera; the thread turns a picture into a JPEG."""
         self._put(FRAME, frame, captured_s)
 
     def health(self, data: Mapping[str, Any]) -> None:
-        """How the devices are doing, as it is now.
+        """Queue the state of the devices, with a copy of the data.
 
         Raises:
             SessionError: `data` cannot be written as JSON.
@@ -133,7 +135,7 @@ class BackgroundRecorder:
         self._put(HEALTH, decode_note(encode_note(Note(0, HEALTH, data))).data)
 
     def flush(self, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until everything given so far is on the disk.
+        """Wait until everything queued so far is on the disk.
 
         Raises:
             SessionError: the disk refused, or took longer than `timeout_s`.
@@ -141,14 +143,14 @@ class BackgroundRecorder:
         wanted = self._put(FLUSH)
         with self._changed:
             if not self._changed.wait_for(lambda: self._flushed >= wanted or self._has_ended, timeout_s):
-                raise SessionError(f"'{self.path}': the disk did not take what waits within {timeout_s:g} s.")
+                raise SessionError(f"'{self.path}': the disk did not write the waiting data within {timeout_s:g} s.")
         self._complain()
 
     def close(self, timeout_s: float = PATIENCE_S) -> None:
         """Write what waits and finish the file; harmless when called again.
 
         Raises:
-            SessionError: the disk refused, or took longer than `timeout_s`; what is on it can be read.
+            SessionError: the disk refused, or took longer than `timeout_s`; the part on the disk can be read.
         """
         with self._changed:
             self._is_closing = True
@@ -156,7 +158,7 @@ class BackgroundRecorder:
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             raise SessionError(
-                f"'{self.path}': the disk did not take the last {self.backlog} things within {timeout_s:g} s; what is "
+                f"'{self.path}': the disk did not write the last {self.backlog} items within {timeout_s:g} s; what is "
                 f"on it can be read."
             )
         self._complain()
@@ -168,26 +170,26 @@ class BackgroundRecorder:
         try:
             self.close()
         except SessionError:
-            if error is None:  # what ended the block says more
+            if error is None:  # the error that ended the block says more
                 raise
 
     def place(self, since_s: float, until_s: float) -> tuple[Path, str, int, int] | None:
-        """Where the ticks of Moments from `since_s` to `until_s` (their `time_s`) are, once they are on the disk.
+        """The place of the ticks of Moments from `since_s` to `until_s` (their `time_s`), once they are on the disk.
 
         Returns:
-            of the newest of them: its part's file and identity, and its number there; and how many they are. None when
-            none of them was written, or that was more than some minutes ago.
+            for the newest of them: its part's file and identity, and its number there; and how many they are. None when
+                none of them was written, or that was more than some minutes ago.
 
         Raises:
-            SessionError: the disk takes longer than patience has; they may still be written.
+            SessionError: the disk takes longer than PATIENCE_S; they may still be written.
         """
         try:
             wanted = self._put(FLUSH)
-        except SessionError:  # it is being closed, which writes all that waits
+        except SessionError:  # `close` is running, which writes everything that waits
             wanted = self._order + 1
         with self._changed:
             if not self._changed.wait_for(lambda: self._flushed >= wanted or self._has_ended, PATIENCE_S):
-                raise SessionError(f"'{self.path}': the disk did not take what waits within {PATIENCE_S:g} s.")
+                raise SessionError(f"'{self.path}': the disk did not write the waiting data within {PATIENCE_S:g} s.")
             found = [place for place in self._places if since_s <= place[0] <= until_s]
         return (*found[-1][1:], len(found)) if found else None
 
@@ -196,7 +198,7 @@ class BackgroundRecorder:
             raise SessionError(self.fault)
 
     def _put(self, kind: str, *what: Any) -> int:
-        """Its turn."""
+        """Queue an item; returns its position."""
         with self._changed:
             if self._is_closing:
                 raise SessionError(f"The recording '{self.path}' is closed; begin a new one.")
@@ -223,7 +225,7 @@ class BackgroundRecorder:
                 self._hand_over(*taken)
             self._tell_lost()
             self._recorder.close()
-        except Exception as error:  # this thread is the disk's; whatever it meets must not end in silence
+        except Exception as error:  # any error: this thread serves the disk and must not end silently
             self.fault, self.failed = str(error) or type(error).__name__, True
         with self._changed:
             self._has_ended = True
@@ -233,7 +235,7 @@ class BackgroundRecorder:
             self._changed.notify_all()
 
     def _take(self) -> tuple[int, str, tuple[Any, ...]] | None:
-        """The next thing to do, by its turn; None at the end."""
+        """The next item by its position; None at the end."""
         with self._changed:
             while True:
                 left_s = self._flush_due_s - time.monotonic() if self._is_unflushed else FLUSH_S

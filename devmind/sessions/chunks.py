@@ -1,7 +1,7 @@
 """Walks the records of an MCAP file that may be cut anywhere, still be growing, or be damaged.
 
-The stock readers want the index at the file's end and show nothing of a file that lacks it; this one goes from the
-front and stops where the last whole record ends.
+The stock readers need the index at the file's end and show nothing of a file without it. This one reads from the front
+and stops where the last whole record ends.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from devmind.sessions.mcap_file import SUM_KEY, metadata_sum
 
 _HEAD = struct.Struct("<BQ")
 _MESSAGE = struct.Struct("<HIQQ")
-"""Channel, sequence, time of logging and of publishing stand before a message's data."""
+"""Channel, sequence, time of logging and of publishing precede a message's data."""
 _INSIDE: dict[int, Any] = {Opcode.SCHEMA: Schema, Opcode.CHANNEL: Channel, Opcode.MESSAGE: Message}
 _DAMAGE = (McapError, ZstdError, ValueError, OverflowError, EOFError, struct.error, MemoryError, RuntimeError)
 CHUNK_BYTES, CHUNK_TIMES = 32 << 20, 3
-"""A chunk may unfold to so many bytes, and so many times its size besides: ours hold half a second."""
+"""A chunk may unfold to this size plus so many times its own: ours hold half a second."""
 RECORDS = 250_000
-"""So many records a chunk may hold: each costs some 300 bytes, and ours hold a hundred."""
+"""Largest number of records in a chunk: each costs some 300 bytes, and ours hold a hundred."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """One whole record: its kind, where it starts and ends in the file."""
+    """One whole record: its kind, and its start and end in the file."""
 
     opcode: int
     start: int
@@ -50,7 +50,7 @@ class Found:
 
 
 def open_file(path: Path) -> IO[bytes]:
-    """A file for reading; a pipe or a device is refused, where opening it would wait for ever.
+    """A file for reading; a pipe or a device, where opening would wait for ever, is refused.
 
     Raises:
         OSError: it cannot be opened, or is no file.
@@ -75,12 +75,12 @@ def has_magic(file: IO[bytes]) -> bool:
 
 
 def walk(file: IO[bytes], start: int, size: int) -> Iterator[Found]:
-    """The whole records in bytes `start` to `size`, up to the footer or the first broken length."""
+    """The whole records in bytes `start` to `size`, up to the footer or the first invalid length."""
     while start + _HEAD.size <= size:
         file.seek(start)
         opcode, length = _HEAD.unpack(file.read(_HEAD.size))
         end = start + _HEAD.size + length
-        if opcode == 0 or end > size:  # a lost power supply can leave zeros at the end
+        if opcode == 0 or end > size:  # a power cut can leave zeros at the end
             return
         yield Found(opcode, start, end)
         if opcode == Opcode.FOOTER:
@@ -108,7 +108,7 @@ def read_chunk(file: IO[bytes], start: int) -> list[Any]:
 
 
 def check_expansion(file: IO[bytes]) -> None:
-    """Refuse a file of others whose chunks would unfold to too much, before a stock reader unfolds them.
+    """Refuse a foreign file whose chunks would unfold to too much, before a stock reader unfolds them.
 
     Raises:
         SessionError: one of them would, or all together.
@@ -126,31 +126,31 @@ def check_expansion(file: IO[bytes]) -> None:
 
 
 def unfolded_bytes(records: Iterable[Any]) -> int:
-    """What the messages of a chunk take."""
+    """The bytes of a chunk's messages."""
     return sum(len(one.data) + _HEAD.size + _MESSAGE.size for one in records if isinstance(one, Message))
 
 
 def is_too_much(whole: int, size: int) -> bool:
-    """True when so many bytes are more than the chunks of a file of `size` bytes may unfold to together."""
+    """True when the chunks of a file of `size` bytes may not unfold to so many bytes together."""
     return whole > EXPANDED_TIMES * size + CHUNK_BYTES
 
 
 def check_total(whole: int, size: int) -> None:
-    """SessionError when that is too much."""
+    """SessionError when the chunks unfold to too much together."""
     if is_too_much(whole, size):
         raise SessionError(
-            f"It unfolds to over {EXPANDED_TIMES} times its {size:,} bytes; such a file is made to fill a memory."
+            f"It unfolds to over {EXPANDED_TIMES} times its {size:,} bytes; such a file is made to fill the memory."
         )
 
 
 def _unfolded(chunk: Chunk) -> bytes:
-    """What is in a chunk; its checksum verified where it has one. ValueError when it unfolds to too much."""
+    """The content of a chunk; its checksum is verified if it has one. ValueError when it unfolds to too much."""
     largest = CHUNK_BYTES + CHUNK_TIMES * len(chunk.data)
     declared = chunk.uncompressed_size
     if chunk.compression == "zstd":
         declared = max(declared, zstandard.frame_content_size(chunk.data))
     if declared > largest:
-        raise ValueError(f"it would unfold to {declared:,} bytes, and {largest:,} are the most")
+        raise ValueError(f"it would unfold to {declared:,} bytes, more than the limit of {largest:,}")
     if chunk.compression == "zstd":
         data = zstandard.ZstdDecompressor().decompress(chunk.data, max_output_size=largest)
     elif chunk.compression == "lz4":
@@ -164,7 +164,7 @@ def _unfolded(chunk: Chunk) -> bytes:
     else:
         data = chunk.data
     if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
-        raise ValueError("its checksum is another")
+        raise ValueError("its checksum differs")
     return data
 
 
@@ -190,7 +190,7 @@ def _records(data: bytes) -> list[Any]:
 
 
 def read_metadata(file: IO[bytes], start: int) -> Metadata:
-    """The metadata record at byte `start`, its checksum verified where it has one.
+    """The metadata record at byte `start`; its checksum is verified if it has one.
 
     Raises:
         SessionError: it is damaged.
@@ -199,17 +199,17 @@ def read_metadata(file: IO[bytes], start: int) -> Metadata:
     try:
         metadata = Metadata.read(ReadDataStream(file))
         if SUM_KEY in metadata.metadata and metadata.metadata[SUM_KEY] != metadata_sum(metadata.metadata):
-            raise ValueError("its checksum is another")
+            raise ValueError("its checksum differs")
         return metadata
     except _DAMAGE as error:
         raise SessionError(f"The metadata at byte {start} is damaged ({type(error).__name__}: {error}).") from error
 
 
 def check_count(file: IO[bytes], start: int, found: int) -> None:
-    """Compare how many chunks were found with what the statistics at byte `start`, near a file's end, say.
+    """Compare the number of chunks found with the statistics at byte `start`, near a file's end.
 
     Raises:
-        SessionError: they do not agree; a chunk that no longer says that it is one would be missed otherwise.
+        SessionError: they differ; otherwise a chunk whose opcode was damaged would be missed.
     """
     file.seek(start + _HEAD.size)
     try:

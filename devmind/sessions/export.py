@@ -1,4 +1,4 @@
-"""Recordings in the formats of others; each is one function of the parts and the place to write to."""
+"""Recordings in other formats; each is one function of the parts and the target path."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from devmind.sessions.parts import parts
 Exporter = Callable[[Sequence[Path], Path], list[str]]
 
 EXPORTERS: Mapping[str, Exporter] = {"lerobot": export_lerobot, "mkv": export_mkv, "wav": export_files}
-"""By what follows `--to`. An exporter writes to a path where nothing is, and gives sentences on what it left out."""
+"""By the value of `--to`. An exporter writes to a path where nothing exists, and returns sentences on what it left out.
+"""
 
 SUFFIXES = {"mkv": ".mkv"}
-"""Of formats that are one file; the others are folders."""
+"""For formats that are one file; the others are folders."""
 
 
 def default_out(path: Path, to: str) -> Path:
-    """Where an export goes when nothing is said: into the current folder, named after the recording."""
+    """The default target of an export: in the current folder, named after the recording."""
     return Path(f"{path.stem}{SUFFIXES.get(to, f'-{to}')}")
 
 
 def export(
     path: str | Path, to: str, out: str | Path | None = None, *, overwrite: bool = False
 ) -> tuple[Path, list[str]]:
-    """Write a recording with all its parts as `to`; where it went, and sentences on what is not in it.
+    """Write a recording with all its parts as `to`; returns the path, and sentences on what is missing.
 
-    It appears under its name only when it is whole, and only who may read the recording may read it.
+    It appears under its name only when it is whole, and only those who may read the recording may read it.
 
     Raises:
         SessionError: there is no such format, a part cannot be read, `out` exists or cannot be written.
@@ -58,7 +59,7 @@ def export(
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _remove(private)
-        private.mkdir(mode=0o700)  # nobody else gets into it, whatever the exporter's files are
+        private.mkdir(mode=0o700)  # nobody else can enter it, whatever the exporter's files are
         told = EXPORTERS[to](whole, partial)
         _only_for(mode, partial)
         take_place(partial, out)
@@ -71,7 +72,7 @@ def export(
 
 
 def _only_for(mode: int, path: Path) -> None:
-    """Files with no more rights than the recording's `mode` and those that they have; folders can be entered too."""
+    """Limit the rights of files to the recording's `mode`; folders can be entered too."""
     for one in [path, *path.rglob("*")] if path.is_dir() else [path]:
         enter = (mode & 0o444) >> 2 if one.is_dir() else 0
         with suppress(OSError):  # a file system without rights

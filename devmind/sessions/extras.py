@@ -1,4 +1,4 @@
-"""What a session holds beside ticks: notes, the camera's frames, the devices' health. None of it commits a tick."""
+"""The contents of a session beside ticks: notes, camera frames, the state of devices. None of them commits a tick."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JSON_SCHEMAS = {
 
 @dataclass(frozen=True)
 class Note:
-    """Something recorded besides Moments, as plain JSON data; it happened before tick `tick`."""
+    """An event besides Moments, as plain JSON data; it happened before tick `tick`."""
 
     tick: int
     kind: str
@@ -33,7 +33,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame of the camera as it was kept: a JPEG, taken `time_s` seconds after the session's first tick."""
+    """A kept frame of the camera: a JPEG, taken `time_s` seconds after the session's first tick."""
 
     time_s: float
     jpeg: bytes
@@ -49,7 +49,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Health:
-    """How the devices were doing, as plain JSON data, `time_s` seconds after the session's first tick."""
+    """The state of the devices, as plain JSON data, `time_s` seconds after the session's first tick."""
 
     time_s: float
     data: Any
@@ -65,7 +65,7 @@ def encode_note(note: Note) -> bytes:
 
 
 def decode_note(data: bytes) -> Note:
-    """The note that `encode_note` was given.
+    """The note from the bytes of `encode_note`.
 
     Raises:
         SessionError: it is damaged.
@@ -89,7 +89,7 @@ def encode_health(data: Any) -> bytes:
 
 
 def decode_health(data: bytes, at_ns: int) -> Health:
-    """The health that `encode_health` was given.
+    """The health from the bytes of `encode_health`.
 
     Raises:
         SessionError: it is damaged.
@@ -112,7 +112,7 @@ def encode_frame(jpeg: bytes, log_time_ns: int) -> bytes:
 
 
 def decode_frame(data: bytes, at_ns: int) -> Frame:
-    """The frame that `encode_frame` was given.
+    """The frame from the bytes of `encode_frame`.
 
     Raises:
         SessionError: it is damaged.

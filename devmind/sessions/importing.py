@@ -1,7 +1,7 @@
-"""What every import shares: events of someone's clock become Moments at the agent's tick, and one whole session.
+"""The common part of all imports: events on another clock become Moments at the agent's tick, in one whole session.
 
-Tick k covers the seconds [k, k + 1) / tick_hz. Of several pictures or numbers in a tick the last counts, words are put
-one after the other, rewards are added up. A sense without anything new in a tick is absent from it.
+Tick k covers the seconds [k, k + 1) / tick_hz. Of several pictures or numbers in a tick the last counts, words are
+joined, rewards are added. A sense without new data in a tick is absent from it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from devmind.sessions.steps import Step
 
 PRIVATE = 0o600
 MAX_GAP_S = 3600.0
-"""A longer hole in a file's time stamps is taken for damage, not for an hour without anything."""
+"""A longer hole in a file's time stamps counts as damage, not as an hour of nothing."""
 
 Picture = Callable[[], np.ndarray | None]
 """Decodes a picture RGB uint8 [H, W, 3] when it is needed; None: it is damaged, and the warnings say so."""
 
 
 class Event(NamedTuple):
-    """Something that a file holds for one tick.
+    """The content of a file for one tick.
 
-    Of kind "sense" and "effector" the value is one; "picture" has a Picture, which gives `sight` and `periphery`;
-    "reward" a number that the tick's Moment receives; "acted" and "terminal" only have to be there.
+    For kind "sense" and "effector" the value is one; "picture" has a Picture, which gives `sight` and `periphery`;
+    "reward" has the number that the tick's Moment receives; "acted" and "terminal" need no value.
     """
 
     tick: int
@@ -48,7 +48,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import made: the session's path, its ticks, and a sentence for everything that was left out."""
+    """The result of an import: the session's path, its ticks, and a sentence for everything that was left out."""
 
     path: Path
     ticks: int
@@ -61,7 +61,8 @@ def tick_of(time_s: float, tick_hz: int) -> int:
 
 
 def episode_steps(events: Iterable[Event], tick_hz: int, name: str, empty: str) -> Iterator[Step]:
-    """The (Moment, Action or None) of one episode, the first and the last marked, from its events in order of ticks.
+    """The (Moment, Action or None) of one episode, with the first and the last marked, from its events in order of
+    ticks.
 
     Ticks between events come without senses, so that the clock stays even.
 
@@ -98,11 +99,10 @@ def write_session(
     names: Mapping[str, list[str]] | None = None,
     overwrite: bool = False,
 ) -> Imported:
-    """Write (what the episode's first note says, its steps) to the new session `out`.
+    """Write (the first note of the episode, its steps) to the new session `out`.
 
-    The session appears under its name only when it is whole, for its owner only.
-    `warnings` and `names` (the numbers of a sense or an effector by name) may grow while the episodes are read; they
-    become notes at its end.
+    The session appears under its name only when it is whole, for its owner only. `warnings` and `names` (the numbers of
+    a sense or an effector by name) may grow while the episodes are read; they become notes at its end.
 
     Raises:
         SessionError: `out` exists or cannot be written, or an episode cannot be read; nothing is left behind.
@@ -146,7 +146,7 @@ def robots_extra(what: str) -> Iterator[None]:
 
 
 def _step(time_s: float, events: list[Event], previous: np.ndarray | None) -> tuple[Step, np.ndarray | None]:
-    """One tick's Moment and Action, and the picture that the next one's change is measured from."""
+    """One tick's Moment and Action, and the picture for measuring the next one's change."""
     senses: dict[str, Sense] = {}
     effectors: dict[str, np.ndarray] = {}
     words = " ".join(event.value for event in events if event.kind == "sense" and event.name == "words")

@@ -1,4 +1,4 @@
-"""Finds out by content what a file or folder is, and makes a session of it."""
+"""Recognises a file or folder by its content, and makes a session of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devmind.sessions.lerobot import INFO, import_lerobot
 from devmind.sessions.media import import_media
 
 IMPORTS = {"lerobot": import_lerobot, "bag": import_bag, "mcap": import_mcap}
-"""What is imported one at a time; everything else is media."""
+"""Kinds that are imported one at a time; everything else is media."""
 
 _MAGIC = {b"#ROSBAG": "bag", MCAP0_MAGIC: "mcap", b"SQLite format 3\0": "bag"}
 
@@ -30,7 +30,7 @@ def import_any(
 ) -> Imported:
     """Write media, or one LeRobotDataset, ROS bag or MCAP file, to the new session `out`.
 
-    `topic` names the pictures that are seen, where there are several.
+    `topic` names the source of the pictures, if there are several.
 
     Raises:
         SessionError: something cannot be read, or `out` cannot be written; nothing is left behind.
@@ -50,7 +50,7 @@ def import_any(
 
 
 def kind_of(path: Path) -> tuple[str, Path]:
-    """ "lerobot", "bag", "mcap" or "media", and where it is: a file of a bag's folder stands for the folder.
+    """ "lerobot", "bag", "mcap" or "media", and its path: a file of a bag's folder stands for the folder.
 
     Raises:
         SessionError: it is the database of a ROS 2 bag without the bag's metadata.yaml.
@@ -63,7 +63,7 @@ def kind_of(path: Path) -> tuple[str, Path]:
         with path.open("rb") as file:
             start = file.read(16)
     except OSError:
-        return "media", path  # whose import says what is wrong
+        return "media", path  # the import of media reports what is wrong
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "media")
     if path.name == "metadata.yaml":
         return "bag", path.parent

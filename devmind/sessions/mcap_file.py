@@ -1,9 +1,9 @@
-"""One MCAP file being written: chunks ended by hand, what it says of itself has a checksum, and the disk may refuse.
+"""One MCAP file being written: chunks ended by hand, metadata with a checksum, and sentences for disk errors.
 
 The open file is locked, so that nobody rewrites it meanwhile (`turning.py`).
 
-Schemas and channels stand in the chunk that needs them first. So that the chunks after a damaged one can still be read,
-the table of channels is told again in the metadata whenever it has grown.
+Schemas and channels are in the chunk that first needs them. So that the chunks after a damaged one can still be read,
+the table of channels is repeated in the metadata whenever it has grown.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class McapFile:
     """Messages on topics, in chunks.
 
     Args:
-        about: the session's metadata, text by name; credentials are taken out of it.
+        about: the session's metadata, text by name; credentials are removed from it.
         overwrite: replace an existing file instead of refusing.
         mode: of the new file, as for chmod, from its first byte on.
 
     Attributes:
-        pending_bytes: of messages in the chunk that is not ended.
+        pending_bytes: of messages in the open chunk.
         failure: why nothing more is written, a sentence; '' when all is well.
 
     Raises:
@@ -61,7 +61,7 @@ class McapFile:
         with self._guarded():
             self._file = create(path, overwrite, mode)
             hold(self._file)
-            # The writer's own limit is out of reach: chunks are ended between ticks.
+            # The writer's own limit cannot be reached: chunks are ended between ticks.
             self._writer = Writer(self._file, chunk_size=2**62, compression=CompressionType.ZSTD)
             self._writer.start(profile="devmind")
             self._tell()
@@ -73,12 +73,12 @@ class McapFile:
         return self._file.closed
 
     def check(self) -> None:
-        """Raise SessionError when the disk has refused before."""
+        """Raise SessionError if the disk has refused before."""
         with self._guarded():
             pass
 
     def add(self, topic: str, schema: str, at_ns: int, data: bytes, sequence: int) -> None:
-        """A message into the chunk in memory."""
+        """Add a message to the chunk in memory."""
         self._writer.add_message(self._channel(topic, schema), at_ns, data, at_ns, sequence=sequence % 2**32)
         self.pending_bytes += len(data)
 
@@ -91,7 +91,7 @@ class McapFile:
             self.pending_bytes, self._safe_ticks = 0, ticks
 
     def sync(self) -> None:
-        """Put what was written on the disk itself."""
+        """Flush to the disk itself (fsync)."""
         with self._guarded():
             os.fsync(self._file.fileno())
 
@@ -124,7 +124,7 @@ class McapFile:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Turn a failing disk into one sentence, and write nothing more after it."""
+        """Turn a disk error into one sentence, and write nothing more after it."""
         if self.failure:
             raise SessionError(self.failure)
         try:
@@ -133,24 +133,25 @@ class McapFile:
             self.failure = why_not_written(self.path, error)
             if hasattr(self, "_file"):
                 self.failure += f" The recording's first {self._safe_ticks} ticks are safe and can be read."
-                with suppress(OSError):  # closing flushes once more, which fails as it just did
+                with suppress(OSError):  # closing flushes once more, and fails in the same way
                     self._file.close()
             raise WriteError(self.failure, error) from error
 
 
 def metadata_sum(about: Mapping[str, str]) -> str:
-    """The check sum of a session's metadata: MCAP has one for chunks only."""
+    """The checksum of a session's metadata: MCAP has one for chunks only."""
     text = json.dumps({name: value for name, value in about.items() if name != SUM_KEY}, sort_keys=True)
     return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x}"
 
 
 def why_not_written(path: Path, error: OSError) -> str:
-    """One sentence for the OSError that writing `path` met."""
+    """One sentence for an OSError of writing `path`."""
     if isinstance(error, FileExistsError):
         return f"'{path}' exists already and is not replaced; choose another name, or --overwrite where there is one."
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (
-            f"'{path}' cannot be written on: the disk (or your share of it) is full; free some space, then start anew."
+            f"'{path}' cannot be written any further: the disk (or your share of it) is full; free some "
+            "space, then start again."
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return (
@@ -160,7 +161,7 @@ def why_not_written(path: Path, error: OSError) -> str:
 
 
 def create(path: Path, overwrite: bool, mode: int | None = None) -> IO[bytes]:
-    """The new file, its folder made if missing; nobody but whom `mode` names can open it at any time."""
+    """The new file, its folder made if missing; nobody outside `mode` can open it at any time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -171,7 +172,7 @@ def create(path: Path, overwrite: bool, mode: int | None = None) -> IO[bytes]:
         with suppress(OSError):  # a file system without rights
             path.chmod(mode)
     try:
-        sync_folder(path.parent)  # a file that is on the disk and has no name there is lost in a power cut
+        sync_folder(path.parent)  # a power cut loses a file on the disk without a name there
     except OSError:
         file.close()
         raise

@@ -60,8 +60,8 @@ def media_moments(
     """Moments of videos, sound files, pictures and folders of pictures; `time_s` is each file's own clock.
 
     Tick k covers the seconds [k, k + 1) / tick_hz: `sight` uint8 [64, 64, 3] is the last picture in it, `periphery`
-    float32 [1, 16, 16] the whole picture's change since the picture before, `sound` float32 [C, S] its samples at
-    16 kHz. A sense without anything new in a tick is absent from it. Sentences on what was left out go to `warnings`.
+    float32 [1, 16, 16] the whole picture's change since the picture before, `sound` float32 [C, S] its samples at 16
+    kHz. A sense without new data in a tick is absent from it. Sentences on what was left out go to `warnings`.
     """
     warnings = [] if warnings is None else warnings
     for episode in _episodes(paths, warnings):
@@ -82,13 +82,13 @@ def _steps(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Ste
 
 
 def _events(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Event]:
-    """What the episode's files hold, in order of ticks."""
+    """The contents of the episode's files, in order of ticks."""
     path, samples = episode.files[0], SOUND_RATE_HZ // tick_hz
     if episode.kind == "sound":
         return _heard(sounds.file_ticks(path, samples, warnings.append))
     if episode.kind == "pictures":
         shown = (pictures.read_picture(file) for file in episode.files)
-        if len(episode.files) == 1:  # a photograph of a thing, no camera's frame
+        if len(episode.files) == 1:  # a photograph of a thing, not a camera's frame
             shown = (pictures.central_square(picture) for picture in shown)
         return _seen(enumerate(shown))
     seen = _seen(pictures.video_ticks(path, tick_hz, warnings.append))
@@ -108,7 +108,7 @@ def _heard(samples: Timed) -> Iterator[Event]:
 
 
 def _episodes(paths: str | Path | Iterable[str | Path], warnings: list[str]) -> list[_Episode]:
-    """What each path holds; pictures given one after the other are one episode."""
+    """The contents of each path; consecutive pictures are one episode."""
     given = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     found: list[_Episode] = []
     for kind, group in groupby(given, key=_kind):
@@ -140,7 +140,7 @@ def _in_counting_order(path: Path) -> list[tuple[int, str]]:
 
 
 def _kind(path: Path) -> str:
-    """What a path is, by its content and not by its name."""
+    """The kind of a path, by its content and not by its name."""
     if path.is_dir():
         return "folder"
     try:

@@ -1,8 +1,8 @@
-"""How one sense or effector becomes one protobuf message, and comes back without loss.
+"""One sense or effector as one protobuf message, and back without loss.
 
-Foxglove's schemas are used where one fits, so that viewers show the pictures, play the sound and list the words. A
-few numbers have a schema with a field for each, so that viewers plot them; everything else is a `devmind.Array {dtype,
-shape, data}`. What is read back is always `data`, to the bit.
+Foxglove's schemas are used where one fits, so that viewers show the pictures, play the sound and list the words. A few
+numbers have a schema with a field for each, so that viewers plot them; everything else is a `devmind.Array {dtype,
+shape, data}`. Reading always uses `data`, bit by bit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def encode(name: str, value: Sense, log_time_ns: int, names: Sequence[str] = ())
     """
     if isinstance(value, str):
         return _encode_text(name, value, log_time_ns)
-    if isinstance(value, np.generic):  # what arithmetic makes of an array without dimensions
+    if isinstance(value, np.generic):  # the result of arithmetic on an array without dimensions
         value = np.asarray(value)
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":
         kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
@@ -60,7 +60,7 @@ def encode(name: str, value: Sense, log_time_ns: int, names: Sequence[str] = ())
 
 
 def decode(schema: str, data: bytes) -> Sense:
-    """The value that `encode` was given: the same bits, dtype and shape, in an array of its own.
+    """The value given to `encode`: the same bits, dtype and shape, in an array of its own.
 
     Raises:
         SessionError: the message is damaged or of a schema this version does not know.
@@ -68,7 +68,7 @@ def decode(schema: str, data: bytes) -> Sense:
     from google.protobuf.message import DecodeError
 
     try:
-        if schema.startswith(NUMBERS):  # the fields for viewers say nothing that `data` does not
+        if schema.startswith(NUMBERS):  # `data` holds everything that the fields for viewers say
             schema = ARRAY
         if schema not in (IMAGE, AUDIO, LOG, ARRAY):
             raise ValueError("the schema is unknown to this version")
@@ -91,7 +91,7 @@ def encode_camera(jpeg: bytes, log_time_ns: int) -> bytes:
 
 
 def as_s16(sound: np.ndarray) -> np.ndarray | None:
-    """Sound float32 [C, S] as int16 of the same shape where that loses no bit, else None."""
+    """Sound float32 [C, S] as int16 of the same shape if that loses no bit, else None."""
     if sound.dtype != np.float32 or sound.ndim != 2 or not sound.size or not (np.abs(sound) <= 1).all():
         return None
     samples = np.minimum(sound * _FULL_SCALE, 32767).astype(_S16)

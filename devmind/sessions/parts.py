@@ -1,4 +1,4 @@
-"""A long recording is several whole files, FILE.mcap, FILE-0002.mcap and so on: which they are, and all as one."""
+"""A long recording is several whole files, FILE.mcap, FILE-0002.mcap and so on: finds them, and reads all as one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from devmind.sessions.salvage import Gap, pieces
 from devmind.sessions.steps import Step
 
 PART, CONTINUES, RECORDING = "part", "continues", "recording"
-"""Metadata of a part: its number, the name of the file before it, and what all parts of one recording share."""
+"""Metadata of a part: its number, the name of the file before it, and the identity that all parts of a recording share.
+"""
 
 
 def part_path(path: Path, part: int) -> Path:
@@ -30,10 +31,10 @@ def part_path(path: Path, part: int) -> Path:
 
 
 def parts(path: str | Path, empty: bool = False) -> list[Path]:
-    """All files of the recording whose first part is `path`, in order; of any other recording, `path` alone.
+    """All files of the recording whose first part is `path`, in order; for any other recording, `path` alone.
 
-    A file with a part's name belongs to it when it says so, or when one of the two is too damaged to say. The last one
-    is left out when nothing is in it, unless `empty` is set: a power cut leaves the newest file without a byte.
+    A file with a part's name belongs to it when its metadata say so, or when one of the two is too damaged to tell. An
+    empty last part is left out, unless `empty` is set: a power cut leaves the newest file without a byte.
     """
     path = Path(path)
     first = _recording(path)
@@ -58,13 +59,13 @@ def open_parts(path: str | Path) -> list[Session]:
 
 
 def replay(path: str | Path) -> Iterator[Step]:
-    """The (Moment, Action or None) pairs of a recording with all its parts, in order, as fast as they are taken."""
+    """The (Moment, Action or None) pairs of a recording with all its parts, in order, without pauses."""
     for part in parts(path):
         yield from Session(part)
 
 
 def describe(path: str | Path) -> dict[str, Any]:
-    """What `devmind session info` prints: counts, shapes, rate, notes, whether it was cut; all parts as one."""
+    """The output of `devmind session info`: counts, shapes, rate, notes, whether it was cut; all parts as one."""
     sessions = open_parts(path)
     infos = [session.info() for session in sessions]
     whole = dict(infos[0])
@@ -88,13 +89,13 @@ def empty_parts(path: str | Path) -> list[Path]:
 
 
 def missing_parts(found: Sequence[Path]) -> list[int]:
-    """The numbers between the first and the last part for which there is no file."""
+    """The missing numbers between the first and the last part."""
     numbers = {number for number, other in _numbered(found[0]) if other in found}
     return sorted(set(range(2, max(numbers, default=1))) - numbers)
 
 
 def refuse_leftovers(path: Path) -> None:
-    """Refuse to begin a recording whose later parts would meet files that are there already.
+    """Refuse to start a recording if files with the names of its later parts exist.
 
     Raises:
         SessionError: there is one.
@@ -115,7 +116,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, Path]]:
 
 
 def about_part(path: Path) -> dict[str, str] | None:
-    """The metadata at a recording's head; None when it has none or is too damaged to say."""
+    """The metadata at a recording's head; None without any, or if it is too damaged to tell."""
     with suppress(OSError, SessionError), chunks.open_file(path) as file:
         if not chunks.has_magic(file):
             return None
@@ -128,13 +129,15 @@ def about_part(path: Path) -> dict[str, str] | None:
 
 
 def _recording(path: Path) -> str | None:
-    """What the parts of a recording share; '' when the file has no parts, None when it is too damaged to say."""
+    """The identity that the parts of a recording share; '' when the file has no parts, None when it is too damaged to
+    tell.
+    """
     about = about_part(path)
     return None if about is None else about.get(RECORDING, "")
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether a part whose head is missing has no whole chunk either."""
+    """Whether a part without a head has no whole chunk either."""
     try:
         return all(isinstance(piece, Gap) for piece in pieces(path))
     except (OSError, ValueError):
@@ -142,7 +145,7 @@ def _is_empty(path: Path) -> bool:
 
 
 def _duration_s(sessions: Sequence[Session]) -> float:
-    """From the first tick's beginning to the last one's end; parts that share no clock are added up."""
+    """From the first tick's start to the last one's end; parts that share no clock are added up."""
     told = [session for session in sessions if len(session)]
     if not told:
         return 0.0

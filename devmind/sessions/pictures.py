@@ -1,4 +1,4 @@
-"""Pictures and video frames, RGB, and what the agent gets of them: the fovea's picture and the change in view."""
+"""Pictures and video frames, RGB, and the agent's senses made from them: the fovea's picture and the change in view."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE, WIDE_SIZE
 JPEG_QUALITY = 85
 LARGEST_PIXELS = 64_000_000
 _BYTES_PER_PIXEL = {"JPEG": 7, "MPO": 7}
-"""What a picture costs while it is read, with the one before it; 14 for what may have 16 bits or transparency."""
+"""RAM for reading a picture, including the one before it; 14 for pictures with 16 bits or transparency."""
 SMALLEST_SIDE = 8
 _CUT_SHARE = 0.95
 _STRIP_NUMBERS = 1_000_000
 _LARGE_PIXELS = 9_000_000
-"""More than a frame of 4K."""
+"""More than a 4K frame."""
 
 
 WIDE_HALF_DEG, SIGHT_HALF_DEG = 60.0, 30.0
-"""Half the angles that a frame's width and `sight` stand for: those of the nursery's wide view and sight, by which the
-encoders and the looking arc were taught."""
+"""Half the angles of a frame's width and of `sight`: those of the nursery's wide view and sight, from which the
+encoders and the looking arc learned."""
 WIDE_HALF, SIGHT_HALF = math.tan(math.radians(WIDE_HALF_DEG)), math.tan(math.radians(SIGHT_HALF_DEG))
 
 
 def fovea_box(height: int, width: int, pan_deg: float = 0.0, tilt_deg: float = 0.0) -> tuple[int, int, int]:
-    """(top, left, side) in pixels of the part of a frame that is looked at, kept inside it: a third of its width.
+    """(top, left, side) in pixels of the looked-at part of a frame, kept inside it: a third of its width.
 
     The frame's width stands for 120 degrees and the part for 60, whatever lens the camera has. Live rooms, imported
-    videos and exams through life all look by this.
+    videos and exams through life all use this.
     """
     side = max(1, min(height, round(width * SIGHT_HALF / WIDE_HALF)))
     per_slope = width / 2 / WIDE_HALF
@@ -56,22 +56,22 @@ def direction_at(x: float, y: float, height: int, width: int) -> tuple[float, fl
 
 
 def fovea(frame: np.ndarray, pan_deg: float = 0.0, tilt_deg: float = 0.0) -> np.ndarray:
-    """`sight` uint8 [64, 64, 3] of a camera's frame uint8 [H, W, 3]: what a gaze in it sees, by default ahead."""
+    """`sight` uint8 [64, 64, 3] of a camera's frame uint8 [H, W, 3] for a gaze in it, by default straight ahead."""
     height, width = frame.shape[:2]
     top, left, side = fovea_box(height, width, pan_deg, tilt_deg)
     return shrunk(frame[top : top + side, left : left + side])
 
 
 def sight_of(picture: np.ndarray) -> np.ndarray:
-    """`sight` of a recorded picture: of a camera's frame what a gaze straight ahead sees.
+    """`sight` of a recorded picture: for a camera's frame, the view of a gaze straight ahead.
 
-    A square picture is no camera's frame and is taken whole: an exported sight, a drawing, what a robot's policy sees.
+    A square picture is no camera's frame and is taken whole: an exported sight, a drawing, the view of a robot policy.
     """
     return shrunk(picture) if picture.shape[0] == picture.shape[1] else fovea(picture)
 
 
 def central_square(picture: np.ndarray) -> np.ndarray:
-    """The largest square [S, S, 3] in the middle of a picture uint8 [H, W, 3]: of a photograph, what it is of."""
+    """The largest square [S, S, 3] in the middle of a picture uint8 [H, W, 3]: the subject of a photograph."""
     height, width = picture.shape[:2]
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
@@ -87,11 +87,11 @@ def shrunk(square: np.ndarray) -> np.ndarray:
 
 
 def change_in_view(frame: np.ndarray, previous: np.ndarray) -> np.ndarray:
-    """The sense `periphery`: float32 [1, 16, 16] in 0..1, how much the brightness of each part of the view changed.
+    """The sense `periphery`: float32 [1, 16, 16] in 0..1, the change of brightness of each part of the view.
 
     Frames are uint8 [H, W, 3] RGB of any size, also of two sizes. As in the nursery, the change is taken in each of the
-    wide view's 48 x 48 cells and averaged over a part's nine: averaged before, something that moves within a part, or
-    is smaller than one, would be two to five times fainter than what the looking arc was taught by.
+    wide view's 48 x 48 cells and averaged over a part's nine. If brightness were averaged first, something smaller than
+    a part, or moving within one, would be two to five times fainter than in the lessons of the looking arc.
     """
     return change(brightness(frame), brightness(previous))
 
@@ -116,7 +116,7 @@ def read_picture(path: Path) -> np.ndarray:
 
 
 def decode_picture(data: bytes, name: str) -> np.ndarray:
-    """The same of a picture file's bytes; `name` is for the error.
+    """The same for a picture file's bytes; `name` is for the error.
 
     Raises:
         SessionError: it cannot be read, for example because it is cut; its header promises more than 64 megapixels,
@@ -130,7 +130,7 @@ def decode_picture(data: bytes, name: str) -> np.ndarray:
             coded = np.frombuffer(data, np.uint8)
             picture = None if _is_jpeg(data) else cv2.imdecode(coded, cv2.IMREAD_UNCHANGED)
             if picture is None or (picture.ndim == 2 or picture.shape[2] != 4):
-                # Decoded again, because only this way the camera's orientation (EXIF) is applied.
+                # Decoded again, because only this way applies the camera's orientation (EXIF).
                 picture = None
                 picture = cv2.imdecode(coded, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
         except cv2.error as error:
@@ -159,7 +159,7 @@ def _check_size(data: bytes, name: str) -> None:
         raise SessionError(
             f"The picture '{name}' is damaged, cut, or of a kind that does not say how large it is; convert it to PNG."
         ) from None
-    except Exception as error:  # what a damaged header raises depends on where it is
+    except Exception as error:  # the exception depends on the place of the damage in the header
         raise SessionError(f"The picture '{name}' is damaged or cut ({type(error).__name__}); replace it.") from error
     costs = width * height * _BYTES_PER_PIXEL.get(kind, 14)
     if width * height <= LARGEST_PIXELS and costs > memory_bytes(len(data)):
@@ -222,7 +222,7 @@ def is_picture(path: Path) -> bool:
 def video_ticks(path: Path, tick_hz: int, warn: Callable[[str], None]) -> Iterator[tuple[int, np.ndarray]]:
     """(tick, the last frame in it, RGB uint8 [H, W, 3]) by the frames' own time stamps.
 
-    Frames that cannot be read are told to `warn`; a file without any gives nothing.
+    Unreadable frames are reported to `warn`; a file without any readable one gives nothing.
     """
     import cv2
 
@@ -251,7 +251,7 @@ def video_ticks(path: Path, tick_hz: int, warn: Callable[[str], None]) -> Iterat
 
 
 def _stamp_s(video: Any, index: int) -> float:
-    """When the frame just read is shown; bare streams carry no stamps, there the frame rate tells."""
+    """Display time of the frame just read; for bare streams without stamps, by the frame rate."""
     import cv2
 
     stamp_s = video.get(cv2.CAP_PROP_POS_MSEC) / 1000
@@ -259,10 +259,11 @@ def _stamp_s(video: Any, index: int) -> float:
 
 
 def brightness(frame: np.ndarray) -> np.ndarray:
-    """Of each cell of the wide view, float32 [48, 48] in 0..1, of a frame uint8 [H, W, 3]. A 4K frame takes 20 ms.
+    """Brightness of each cell of the wide view, float32 [48, 48] in 0..1, of a frame uint8 [H, W, 3]. A 4K frame takes
+    20 ms.
 
     The wide view is a square as wide as the frame: above and below a frame of 4:3 it is empty, 6 rows each, so that a
-    row stands for the same direction as in the nursery. Of a frame higher than wide the middle counts.
+    row stands for the same direction as in the nursery. For a frame higher than wide, the middle counts.
     """
     import cv2
 
@@ -286,7 +287,7 @@ def _rgb8(picture: np.ndarray) -> np.ndarray:
 
     if picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3:
         return cv2.cvtColor(picture, cv2.COLOR_BGR2RGB, dst=picture)
-    if picture.size > _STRIP_NUMBERS:  # by strips, since numbers in between are four times as large
+    if picture.size > _STRIP_NUMBERS:  # in strips, because intermediate numbers are four times as large
         rows = max(1, _STRIP_NUMBERS * len(picture) // picture.size)
         made = np.empty((*picture.shape[:2], 3), np.uint8)
         for start in range(0, len(picture), rows):
@@ -305,7 +306,7 @@ def _rgb8(picture: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """OpenCV and its FFmpeg print what the caller is told in one sentence anyway."""
+    """Silence OpenCV and its FFmpeg: the caller gets their messages as one sentence."""
     from cv2.utils import logging
 
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")

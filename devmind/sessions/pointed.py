@@ -1,4 +1,4 @@
-"""What memory points to inside recordings: read it, and blank it when it is forgotten."""
+"""Reads what memory points to inside recordings, and blanks it when it is forgotten."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from devmind.sessions.recorder import Recorder
 from devmind.sessions.turning import held
 
 IDENTITY, FORGOTTEN = "identity", "forgotten"
-"""A copy keeps the identity of what it was copied from; a note before each tick that was blanked."""
+"""A copy keeps the identity of its original; a note before each blanked tick."""
 NEAR = 1.01
-"""Frames of the camera within so many ticks of one that is blanked go as well, and those between two in a row."""
+"""Frames of the camera within so many ticks of a blanked one are removed too, and those between two in a row."""
 _OPEN = 4
 
 
@@ -43,7 +43,7 @@ class Place(Protocol):
 
 
 def identity(session: Session) -> str:
-    """Which recording a file is, whatever its name; copies made by `blank` and mended ones keep it."""
+    """The identity of a recording, independent of its name; copies made by `blank` and repaired ones keep it."""
     return _identity(session.metadata)
 
 
@@ -53,10 +53,10 @@ def _identity(about: Mapping[str, str]) -> str:
 
 
 class Pointed:
-    """Reads and blanks what is pointed to.
+    """Reads and blanks the ticks of pointers.
 
     Args:
-        folder: what relative pointers are relative to, the memory's.
+        folder: base of relative pointers, the memory's.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -64,7 +64,7 @@ class Pointed:
         self._sessions: dict[Path, tuple[Session, float]] = {}
 
     def fetch(self, place: Place) -> dict[str, Sense] | None:
-        """The senses of one tick; None when the recording is not there, is another one, or has no such tick."""
+        """The senses of one tick; None when the recording is missing, is another one, or has no such tick."""
         try:
             session = self._session(self.folder / place.session)
             if identity(session) != place.identity:
@@ -75,10 +75,10 @@ class Pointed:
             return None
 
     def forget(self, places: Iterable[Place]) -> list[str]:
-        """Blank what is pointed to; a sentence for each recording where that cannot be, [] when all is gone.
+        """Blank the ticks; returns a sentence for each recording where that cannot be done, [] when all are blanked.
 
-        A part that is being written is ended first, and its writer goes on in a next one. What lies in the same folder
-        and has the identity that is pointed to, whatever its name, is blanked as well: mended copies, renamed files.
+        A part that is being written is ended first, and its writer continues in a new one. Files in the same folder
+        with the same identity, whatever their names, are blanked as well: repaired copies, renamed files.
 
         Raises:
             SessionError: a recording cannot be rewritten; nothing of it is changed then.
@@ -102,10 +102,10 @@ class Pointed:
 
 
 class _Forgetting:
-    """Places of one file: in which files they are, its copies and the parts beside it among these, and all of it gone.
+    """Places in one file: the files that hold them, including its copies and the neighbouring parts, all to be blanked.
 
     Args:
-        path: the file they name, there or not.
+        path: the named file, existing or not.
     """
 
     def __init__(self, path: Path, places: Sequence[Place]) -> None:
@@ -116,7 +116,7 @@ class _Forgetting:
         wanted = {place.identity for place in places}
         files = [file for file, one in self._files.items() if one in wanted]
         if not path.is_file() and not files:
-            self.told.append(f"The recording '{path}' is not there; if it was moved, what it holds was not forgotten.")
+            self.told.append(f"The recording '{path}' is not there; if it was moved, its contents were not forgotten.")
         elif path.is_file() and path not in files:
             self.told.append(f"'{path}' is another recording now; the one that was pointed to was not touched.")
         for file in files:
@@ -140,7 +140,7 @@ class _Forgetting:
 
     @contextmanager
     def _told_of_copies(self, file: Path) -> Iterator[None]:
-        """A copy or the next part that cannot be rewritten is told of; the file that is pointed to is refused."""
+        """Report a copy or the next part that cannot be rewritten; raise for the file that is pointed to."""
         try:
             yield
         except SessionError as error:
@@ -179,7 +179,9 @@ class _Forgetting:
             self._find(other, [(last + 1 - more, last)])
 
     def _next_with_ticks(self, file: Path, by: int) -> list[Path]:
-        """The files of the part before (by = -1) or after (1) this one, and of more where that has frames alone."""
+        """The files of the part before (by = -1) or after (1) this one, and of further parts if that one has only
+        frames.
+        """
         found = list[Path]()
         while others := self._beside(file, by):
             found += others
@@ -189,7 +191,7 @@ class _Forgetting:
         return found
 
     def _beside(self, file: Path, by: int) -> list[Path]:
-        """The files of the part so many after this one."""
+        """The files of the part at this distance from this one."""
         recording, _, part = self._files[file].rpartition("/")
         wanted = f"{recording}/{int(part) + by}" if part.isdecimal() else ""
         self._files |= {path: one for path, one in _files_beside(self.path).items() if path not in self._files}
@@ -197,7 +199,7 @@ class _Forgetting:
 
 
 def _files_beside(path: Path) -> dict[Path, str]:
-    """The recordings in the folder of a file by identity as their heads say it, itself first; a hard link only once."""
+    """The recordings in a file's folder by identity in their heads, itself first; a hard link only once."""
     found: dict[Path, str] = {}
     known: set[tuple[int, int]] = set()
     for file in [path, *sorted(path.parent.glob("*.mcap"))]:
@@ -210,15 +212,15 @@ def _files_beside(path: Path) -> dict[Path, str]:
 
 
 def blank(path: Path, ticks: Sequence[int], frames_at_s: Sequence[float] = ()) -> bool:
-    """Rewrite a recording so that these ticks have no senses, and no camera's frame was taken within one of them, or
-    between two that followed one another: a busy life skips ticks, and its camera goes on.
+    """Rewrite a recording so that these ticks have no senses, and without camera frames taken within one of them, or
+    between two consecutive ones: a busy life skips ticks while its camera goes on.
 
-    All else stays as it was: times, actions, notes, other ticks. A note says that it was done. The new file takes the
-    old one's place in one step, and the old bytes are overwritten, unless they have another name (a hard link): what
-    that one leads to is somebody's copy. A symbolic link stays one.
+    Everything else stays as it was: times, actions, notes, other ticks. A note says that it was done. The new file
+    replaces the old one in one step, and the old bytes are overwritten, unless they have another name (a hard link),
+    which is somebody's copy. A symbolic link stays one.
 
     Args:
-        frames_at_s: times near which frames go as well, of ticks in the part before or after.
+        frames_at_s: times near which frames are removed as well, of ticks in the part before or after.
 
     Returns:
         whether there was anything to blank.
@@ -252,9 +254,7 @@ def blank(path: Path, ticks: Sequence[int], frames_at_s: Sequence[float] = ()) -
             raise SessionError(f"'{path}' cannot be rewritten: {error.strerror}; nothing of it was changed.") from error
         finally:
             with suppress(OSError):
-                unlink_overwritten(
-                    part
-                )  # of a rewriting that failed: it holds what stays, which may be forgotten later
+                unlink_overwritten(part)  # left by a failed rewriting: its content may be forgotten later
     return True
 
 

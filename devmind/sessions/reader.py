@@ -1,6 +1,6 @@
-"""Session: reads a recording back as the (Moment, Action) pairs that were written, equal to the bit.
+"""Session: reads a recording back as the (Moment, Action) pairs that were written, bit by bit.
 
-Works on finished files, on files whose writer was killed, and on files that are still being written.
+It reads finished files, files whose writer was killed, and files that are still being written.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from devmind.sessions.steps import Step
 __all__ = ["Frame", "Health", "Note", "Recorded", "Session", "Step", "open_session"]
 
 LOST, REPAIRED = "lost", "repaired"
-"""Kinds of notes: ticks are missing here; this is a mended copy."""
+"""Kinds of notes: ticks are missing here; this is a repaired copy."""
 
 
 @dataclass
 class Recorded:
-    """What was recorded of one sense or effector.
+    """Statistics of one recorded sense or effector.
 
     Attributes:
-        count: in how many ticks.
+        count: number of ticks with it.
         kinds: its dtypes and shapes; text is ("str", ()).
         letters, longest: of text, the characters that occur, and the length of the longest.
     """
@@ -67,15 +67,15 @@ class Recorded:
 class Session:
     """A recording, indexed when opened: every checksum is verified then, so a lesson does not meet damage midway.
 
-    Iterating gives (Moment, Action or None); `session[i]` and `session.window(start, count)` read from anywhere.
-    Arrays are fresh copies. Holds an index of some bytes a tick, no file handle, so it can be pickled to workers.
+    Iterating gives (Moment, Action or None); `session[i]` and `session.window(start, count)` read from anywhere. Arrays
+    are fresh copies. It holds an index of some bytes a tick and no file handle, so it can be pickled to workers.
 
     Attributes:
         metadata: text by name: source, tick_hz, format, versions, the source's details.
-        notes: what was noted besides Moments, in order.
+        notes: the notes, in order.
         truncated: the file has no end: it is still being written, or its writer was killed.
-        senses, effectors: what was recorded, by name.
-        health: how the devices were doing, in order.
+        senses, effectors: the recorded ones, by name.
+        health: states of the devices, in order.
         frame_count, frame_bytes: the camera's frames, which `frames` gives.
 
     Raises:
@@ -117,13 +117,13 @@ class Session:
             record = None
             try:
                 for record in chunks.walk(file, self._end, size):
-                    with damage(SessionError, "What it says is not what a recording says ({})."):
+                    with damage(SessionError, "Its contents are not those of a recording ({})."):
                         self._index(file, record)
                     self._end = record.end
                 if self.truncated and chunks.ends_as_finished(file, size):
                     raise SessionError(f"The record at byte {self._end} is damaged.")
             except SessionError as error:
-                # A lost power supply can leave a last chunk of the right length with unwritten pages in it.
+                # A power cut can leave a last chunk of the right length with unwritten pages in it.
                 is_tail = record is not None and next(chunks.walk(file, record.end, size), None) is None
                 if not is_tail or chunks.ends_as_finished(file, size):
                     raise SessionError(
@@ -158,28 +158,28 @@ class Session:
 
     @property
     def tick_hz(self) -> float:
-        """Ticks per second, as the source said."""
+        """Ticks per second, as given by the source."""
         return float(self.metadata["tick_hz"])
 
     @property
     def duration_s(self) -> float:
-        """From the first tick's beginning to the last one's end."""
+        """From the first tick's start to the last one's end."""
         return (self._times_ns[-1] - self._times_ns[0]) / 1e9 + 1 / self.tick_hz if len(self) else 0.0
 
     def elapsed_s(self, tick: int) -> float:
-        """Seconds of a tick since the session's first; goes on where the source's clock starts anew, and over parts."""
+        """Seconds of a tick since the session's first; it continues if the source's clock restarts, and over parts."""
         return self._times_ns[tick] / 1e9
 
     def number(self, tick: int) -> int:
-        """The number by which the tick at place `tick` is known in this recording and in all copies of it.
+        """The number of the tick at place `tick`, the same in this recording and in all copies of it.
 
-        It is the place that the tick had when it was recorded: where ticks were lost and the rest was mended, those
-        behind keep theirs.
+        It is the place at which the tick was recorded: where ticks were lost and the rest was repaired, later ticks
+        keep their numbers.
         """
         return self._numbers[tick]
 
     def tick_of(self, number: int) -> int | None:
-        """The place of the tick that is known by this number; None when it is not here (any more)."""
+        """The place of the tick with this number; None when it is not here (any more)."""
         place = bisect_left(self._numbers, number)
         return place if number >= 0 and place < len(self) and self._numbers[place] == number else None
 
@@ -194,7 +194,7 @@ class Session:
                         yield item
 
     def names(self) -> dict[str, list[str]]:
-        """What the numbers of a sense or effector are called, where the source said it."""
+        """Names of the numbers of a sense or effector, if the source gave them."""
         told = [names_in(self.metadata), *(note.data for note in self.notes if note.kind == NAMES)]
         known = [one for one in told if isinstance(one, Mapping)]
         return {
@@ -250,7 +250,7 @@ class Session:
             metadata = chunks.read_metadata(file, record.start)
             if metadata.name == METADATA_NAME:
                 known = metadata.metadata.items()
-                # Older recordings hold what was typed, passwords and all.
+                # Older recordings hold addresses as typed, including passwords.
                 self.metadata = {n: without_secrets(text) for n, text in known if n not in (CHANNELS_KEY, SUM_KEY)}
                 self._assembler.started_ns = started_ns(self.metadata)
         elif record.opcode == Opcode.CHUNK:
@@ -287,7 +287,7 @@ class Session:
         expected = self._numbers[-1] + 1 if self._numbers else 0
         if tick.sequence > expected and self._is_lost_before:
             expected = tick.sequence
-        if tick.sequence not in (0, expected):  # other tools may number nothing
+        if tick.sequence not in (0, expected):  # other tools may not number
             raise SessionError(f"Tick {expected} is missing, {tick.sequence} comes instead.")
         moment, action = tick.step()
         for known, values in ((self.senses, moment.senses), (self.effectors, action.effectors if action else {})):

@@ -1,9 +1,9 @@
 """Recorder: writes a session, an MCAP file of (Moment, Action), so that a killed process loses at most a second.
 
-Every sense is a message on `/moment/<sense>`, every effector one on `/action/<effector>`; a small `/tick` message comes
-last and commits them: what has no tick mark never happened. Chunks end between ticks and are flushed and fsynced every
-half second. Messages stand on the wall clock, as viewers show it: its time at the beginning is in the metadata, and the
-ticks' own clock goes on from there.
+Every sense is a message on `/moment/<sense>`, every effector one on `/action/<effector>`. A small `/tick` message comes
+last and commits them: messages without a tick mark are ignored. Chunks end between ticks and are flushed and fsynced
+every half second. Messages have wall-clock times for viewers: the start is in the metadata, and the ticks' own clock
+continues from there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["FORMAT", "Recorder", "WriteError", "why_not_written"]
 
 FORMAT = "devmind.session/2"
 OLDER = ("devmind.session/1",)
-"""Formats that are read as well. In /1 log times count from the first tick, and numbers are bytes only."""
+"""Older formats that are still read. In /1 log times count from the first tick, and numbers are bytes only."""
 STARTED, CREATED, NAMES = "started_ns", "created", "names"
 """Metadata: the wall clock at the session's first tick, the same for people, and the names of numbers as JSON."""
 FLUSH_S = 0.5
@@ -56,19 +56,19 @@ class Recorder:
 
     Args:
         path: the new file; its folder is made if missing.
-        source: what gives the Moments, for example "nursery", "room" or "media".
+        source: the source of the Moments, for example "nursery", "room" or "media".
         tick_hz: ticks per second of the source.
         details: more about the source (world, level, device names, seed), kept as text without credentials.
-        names: what the numbers of a sense or effector are called; it may grow while recording.
+        names: names of the numbers of a sense or effector; it may grow while recording.
         overwrite: replace an existing file instead of refusing.
         clock: seconds, never falling; decides when half a second has passed.
-        follows: the recorder of the part before this one, whose clock goes on.
-        copied: the metadata of the recording that is copied: when and with what it was made holds for the copy.
-        mode: who may read the file, as for chmod, from its first byte on; by default as the system makes files.
+        follows: the recorder of the part before this one, whose clock continues.
+        copied: the metadata of the copied recording: its time and versions hold for the copy.
+        mode: who may read the file, as for chmod, from its first byte on; by default the system's.
 
     Raises:
-        SessionError: the file exists, the folder cannot be written, the disk is full; what was flushed before stays
-            readable, and the message says how many ticks that is.
+        SessionError: the file exists, the folder cannot be written, the disk is full; flushed data stays readable, and
+            the message says how many ticks that is.
 
     The flush happens inside `write`, on no thread: a loop that pauses calls `flush` first.
     """
@@ -104,24 +104,24 @@ class Recorder:
 
     @property
     def number(self) -> int:
-        """That of the tick written last; -1 before the first."""
+        """Number of the tick written last; -1 before the first."""
         return self._number - 1
 
     @property
     def span_s(self) -> float:
-        """From the first tick's beginning to the last one's end."""
+        """From the first tick's start to the last one's end."""
         return (self._last_ns - self._first_ns + self._tick_ns) / 1e9 if self.ticks else 0.0
 
     def write(self, moment: Moment, action: Action | None = None) -> None:
-        """Append one tick. All of it is encoded before any of it is written, so a refused tick leaves no trace."""
+        """Append one tick. It is encoded wholly before anything is written, so a refused tick leaves no trace."""
         self.write_at(moment, action, self._log_time_ns(moment))
 
     def write_at(self, moment: Moment, action: Action | None, at_ns: int, number: int | None = None) -> None:
-        """Append one tick, so many nanoseconds after the session's first: for copying what was recorded.
+        """Append one tick, so many nanoseconds after the session's first: for copying recordings.
 
         Args:
-            number: which the tick had there, so that it keeps its identity where others before it are missing. One that
-                does not go on from the last is taken for the next.
+            number: of the tick in the original, so that it keeps its identity where earlier ticks are missing. A number
+                not above the last one is replaced by the next.
         """
         step = encode_step(moment, action, self._started_ns + at_ns, self._names)
         self._file.check()
@@ -135,7 +135,7 @@ class Recorder:
         self._flush_when_due()
 
     def note(self, kind: str, data: Any) -> None:
-        """Append something that happened besides Moments (a weight hash, a name taught, what was recalled) as JSON.
+        """Append an event (a weight hash, a taught name, a recall) as JSON.
 
         It belongs before the next tick to be written.
 
@@ -147,7 +147,7 @@ class Recorder:
         self._add(NOTE_TOPIC, NOTE_SCHEMA, self._last_ns, note)
 
     def frame(self, frame: bytes | np.ndarray, captured_s: float) -> None:
-        """Append a whole frame of the camera, a lossy extra: a JPEG as it is, or RGB uint8 [H, W, 3] made into one.
+        """Append a whole frame of the camera, with loss: a JPEG unchanged, or RGB uint8 [H, W, 3] as a new JPEG.
 
         `captured_s` is on the clock of the Moments' `time_s`; a frame from before the first tick is given that tick's
         time.
@@ -169,7 +169,7 @@ class Recorder:
         self._flush_when_due()
 
     def health(self, data: Mapping[str, Any]) -> None:
-        """Append how the devices are doing, as JSON; once a second is plenty.
+        """Append the state of the devices, as JSON; once a second is plenty.
 
         Raises:
             SessionError: `data` cannot be written as JSON.
@@ -179,7 +179,7 @@ class Recorder:
         self._add(HEALTH_TOPIC, HEALTH_SCHEMA, self._last_ns, encoded)
 
     def flush(self) -> None:
-        """Put everything written so far on the disk itself (fsync)."""
+        """Flush everything written so far to the disk itself (fsync)."""
         self._file.end_chunk(self.ticks)
         self._file.sync()
         self._flushed_at_s = self._clock()
@@ -206,7 +206,7 @@ class Recorder:
             self._file.end_chunk(self.ticks)
 
     def _log_time_ns(self, moment: Moment) -> int:
-        """Nanoseconds since the session's first tick; a source clock that starts again goes on one tick later."""
+        """Nanoseconds since the session's first tick; a source clock that restarts continues one tick later."""
         if not math.isfinite(moment.time_s) or abs(moment.time_s) > 2**33:
             raise SessionError(f"A Moment's time_s must be a number of seconds below 2**33; got {moment.time_s}.")
         if self._origin_s is None:
@@ -219,19 +219,19 @@ class Recorder:
 
 
 def started_ns(about: Mapping[str, str]) -> int:
-    """The log time of a session's first tick, by its metadata."""
+    """The log time of a session's first tick, from its metadata."""
     return int(about.get(STARTED, 0))
 
 
 def _wall_ns(copied: Mapping[str, str]) -> int:
-    """Nanoseconds since 1970 when a recording began: by the metadata it is a copy of, else now."""
+    """Nanoseconds since 1970 at the recording's start: from the metadata of its original, else now."""
     with suppress(KeyError, ValueError):
         return started_ns(copied) or round(datetime.fromisoformat(copied[CREATED]).timestamp() * 1e9)
     return time.time_ns()
 
 
 def names_in(about: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-    """What the numbers of a sense or effector are called, by a session's metadata."""
+    """Names of the numbers of a sense or effector, from a session's metadata."""
     with suppress(ValueError):
         found = json.loads(about.get(NAMES, "{}"))
         return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Repair: copies what can be read of a recording into finished files that every MCAP tool opens."""
+"""Repair: copies the readable parts of a recording into finished files that every MCAP tool opens."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from devmind.sessions.recorder import STARTED, Recorder, WriteError, why_not_wri
 
 @dataclass(frozen=True)
 class Lost:
-    """A place where something is missing.
+    """A place with missing data.
 
     Attributes:
-        bytes: how many could not be read.
-        ticks: how many are missing; None when nothing tells (at a cut end).
+        bytes: number of unreadable bytes.
+        ticks: number of missing ticks; None when unknown (at a cut end).
         from_s, to_s: of the last tick before and the first one behind, in seconds since the session's first; None at an
             end.
     """
@@ -44,7 +44,7 @@ class Repaired:
     """What a repair kept, and what is lost.
 
     Attributes:
-        secrets: which metadata and notes held credentials; the copy has them without.
+        secrets: metadata and notes that held credentials; the copy has them without.
     """
 
     ticks: int = 0
@@ -55,11 +55,11 @@ class Repaired:
 
 
 def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Repaired:
-    """Write everything whole in `path`, and in its later parts, to new files; the originals are left as they are.
+    """Write everything whole in `path`, and in its later parts, to new files; the originals stay unchanged.
 
-    What lies behind damage is kept as well, and credentials that older recordings hold are not. A note `lost` says
-    where ticks are missing, so that nobody takes what follows for the next tick; those behind keep their numbers, by
-    which memory points to them. The copies appear when all of them are whole, for those who may read the originals.
+    Data behind damage is kept as well, and credentials in older recordings are removed. A note `lost` marks missing
+    ticks, so that the tick behind does not count as the next one; later ticks keep their numbers, which memory's
+    pointers use. The copies appear when all of them are whole, for those who may read the originals.
 
     Raises:
         SessionError: there is nothing of a session in it, or `out` cannot be written.
@@ -113,7 +113,7 @@ def _mend(
     begun: int,
     done: Repaired,
 ) -> None:
-    """Copy one part to `partial`, which is to become `target`; who may read it may read the copy, and nobody else."""
+    """Copy one part to `partial`, later renamed to `target`; only those who may read it may read the copy."""
     copied = {**about, **({STARTED: str(begun)} if begun else {})}
     done.secrets.update(name for name, text in about.items() if without_secrets(text) != text)
     source, tick_hz = copied.pop("source", "unknown"), _tick_hz(copied.pop("tick_hz", ""))
@@ -129,7 +129,7 @@ def _mend(
 
 
 class _Copy:
-    """One part on its way into a recorder, with what is missing told."""
+    """One part on its way into a recorder, with its missing data reported."""
 
     def __init__(self, part: Path, recorder: Recorder, done: Repaired) -> None:
         self._part, self._recorder, self._done = part, recorder, done
@@ -139,7 +139,7 @@ class _Copy:
         self._last_s: float | None = None
 
     def take(self, found: Iterable[Item | salvage.Gap]) -> None:
-        """Copy things in order; a gap waits for the tick behind it, which says how many are missing."""
+        """Copy things in order; a gap waits for the tick behind it, which gives the number of missing ticks."""
         for item in found:
             if isinstance(item, salvage.Gap):
                 lost = self._gap or Lost(self._part, 0, from_s=self._last_s)
@@ -158,7 +158,7 @@ class _Copy:
                 self._recorder.health(item.data)
 
     def end(self) -> None:
-        """What is missing at the end has nothing behind it that would tell how much."""
+        """At the end there is no tick behind the gap to give its size."""
         if self._gap:
             self._done.lost.append(self._gap)
 
@@ -168,9 +168,9 @@ class _Copy:
 
     def _tick(self, tick: Tick) -> None:
         missing = tick.sequence - self._next
-        if self._gap or (missing and not self._is_told):  # what an earlier repair told of is no new loss
+        if self._gap or (missing and not self._is_told):  # losses that an earlier repair reported are not new
             lost = self._gap or Lost(self._part, 0, from_s=self._last_s)
-            # A foreign tool may have numbered the messages anew; then nothing tells.
+            # If a foreign tool has renumbered the messages, the number is unknown.
             lost = replace(lost, ticks=missing if missing >= 0 else None, to_s=tick.at_ns / 1e9)
             self._recorder.note(LOST, {"ticks": lost.ticks, "bytes": lost.bytes})
             self._done.lost.append(lost)
@@ -185,4 +185,4 @@ def _tick_hz(text: str) -> float:
     with suppress(ValueError):
         if 0 < float(text) < math.inf:
             return float(text)
-    return TICK_HZ  # older recordings have no checksum on what they say of themselves
+    return TICK_HZ  # older recordings have no checksum on their metadata

@@ -20,11 +20,11 @@ from devmind.sessions.turning import asked
 
 ROTATE_S = 600.0
 CARRIED = ("weights", "age")
-"""Notes whose last one holds until the next: a part begins with them, so that it can be read alone."""
+"""Notes that hold until the next of their kind: each part begins with them, so that it can be read alone."""
 
 
 class RotatingRecorder:
-    """The doors of a `Recorder`, over as many files as it takes: `path`, `path`-0002 and so on.
+    """The methods of a `Recorder`, over several files: `path`, `path`-0002 and so on.
 
     Args:
         rotate_s: seconds of Moments in a part.
@@ -34,7 +34,7 @@ class RotatingRecorder:
         paths: the files so far.
 
     Raises:
-        SessionError: as `Recorder`; also when a file with the name of a later part is there and not to be overwritten.
+        SessionError: as `Recorder`; also when a file with the name of a later part exists and may not be overwritten.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class RotatingRecorder:
 
     @property
     def place(self) -> tuple[Path, str, int]:
-        """Of the tick written last: its part's file and identity (as `pointed.identity`), and its number there."""
+        """For the tick written last: its part's file and identity (as `pointed.identity`), and its number there."""
         return self._recorder.path, f"{self._about[RECORDING]}/{len(self.paths)}", self._recorder.number
 
     def write(self, moment: Moment, action: Action | None = None) -> None:
@@ -135,7 +135,7 @@ class RotatingRecorder:
         number = len(self.paths) + 1
         about = {**self._about, PART: number} | ({CONTINUES: full.path.name} if full else {})
         options = dict(self._options)
-        if full:  # whoever may not read the part before may not read this one either, from its first byte on
+        if full:  # a reader refused by the part before is refused by this one too, from its first byte on
             with suppress(OSError):
                 options["mode"] = full.path.stat().st_mode & 0o777
         recorder = Recorder(part_path(self.path, number), **options, details=about, follows=full)

@@ -1,7 +1,7 @@
-"""Finds what is whole in a recording that is damaged anywhere: chunks carry their length and a checksum.
+"""Finds whole chunks in a recording that is damaged anywhere: chunks have their length and a checksum.
 
-Nothing is believed but that checksum. Behind damage the next chunk is searched for by its shape (opcode, lengths that
-agree), and what claims to be one counts only when its checksum does.
+Only the checksum is trusted. Behind damage, the next chunk is searched for by its shape (opcode, consistent lengths),
+and a candidate counts only if its checksum is right.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from devmind.sessions.mcap_file import CHANNELS_KEY, METADATA_NAME, SUM_KEY
 from devmind.sessions.recorder import started_ns
 
 _CHUNK_HEAD = struct.Struct("<BQQQQII")
-"""Opcode, length, first and last time, size and checksum of what is in it, length of the compression's name."""
+"""Opcode, length, first and last time, size and checksum of the content, length of the compression's name."""
 _CHUNK = re.compile(rb"\x06.{5}\0\0\0", re.DOTALL)
 _NAME = struct.pack("<I", len(METADATA_NAME)) + METADATA_NAME.encode()
 _WALL_CLOCK_NS = 10**17
@@ -35,7 +35,7 @@ _BETWEEN = {Opcode.HEADER, Opcode.MESSAGE_INDEX, Opcode.METADATA, Opcode.ATTACHM
 
 @dataclass(frozen=True)
 class Gap:
-    """Bytes that nothing could be read from."""
+    """Bytes in which nothing could be read."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Whole:
 
 
 def about(path: Path) -> tuple[dict[str, str], dict[int, tuple[str, str]]]:
-    """The session's metadata and its channels (number to topic and schema), of any copy in the file that is whole.
+    """The session's metadata and its channels (number to topic and schema), from any whole copy in the file.
 
     Both are empty when there is none.
     """
@@ -58,7 +58,7 @@ def about(path: Path) -> tuple[dict[str, str], dict[int, tuple[str, str]]]:
     with path.open("rb") as file, _mapped(file) as data:
         name_at = 0
         while (name_at := data.find(_NAME, name_at) + 1) > 0:
-            start = name_at - 1 - 9  # opcode and length stand before the name
+            start = name_at - 1 - 9  # opcode and length precede the name
             if start < 0 or data[start] != Opcode.METADATA:
                 continue
             try:
@@ -74,7 +74,7 @@ def about(path: Path) -> tuple[dict[str, str], dict[int, tuple[str, str]]]:
 
 
 def begun_ns(path: Path, metadata: dict[str, str]) -> int:
-    """The log time of the first tick: as the metadata say, else (they are lost) that of the first whole message."""
+    """The log time of the first tick: from the metadata, or if they are lost, from the first whole message."""
     if "format" in metadata:
         return started_ns(metadata)
     records = (record for piece in pieces(path) if isinstance(piece, Whole) for record in piece.records)
@@ -85,7 +85,8 @@ def begun_ns(path: Path, metadata: dict[str, str]) -> int:
 def items(path: Path, channels: dict[int, tuple[str, str]], begun: int) -> Iterator[Item | Gap]:
     """Everything whole in the file, in order, and a Gap where something is missing.
 
-    A tick of which a message is missing is left out; the next one's `sequence` tells. `begun` is what `begun_ns` gives.
+    A tick with a missing message is left out, which the next one's `sequence` shows. `begun` is the result of
+    `begun_ns`.
     """
     assembler = Assembler(channels, begun)
     for piece in pieces(path):
@@ -105,7 +106,9 @@ def items(path: Path, channels: dict[int, tuple[str, str]], begun: int) -> Itera
 
 
 def pieces(path: Path) -> Iterator[Whole | Gap]:
-    """The whole chunks of the file, and the gaps between them; none once they unfold to more than such a file may."""
+    """The whole chunks of the file, and the gaps between them; nothing more after they unfold to more than such a file
+    may.
+    """
     unfolded = 0
     with path.open("rb") as file, _mapped(file) as data:
         at = len(chunks.MCAP0_MAGIC) if chunks.has_magic(file) else 0
@@ -128,7 +131,7 @@ def pieces(path: Path) -> Iterator[Whole | Gap]:
 
 
 def _next_candidate(data: Any, at: int) -> int | None:
-    """Where, from `at` on, a chunk could begin: its lengths agree, and it ends before the file does."""
+    """The next place, from `at` on, where a chunk could begin: its lengths agree, and it ends before the file does."""
     while (match := _CHUNK.search(data, at)) is not None:
         start = match.start()
         if start + _CHUNK_HEAD.size + 8 > len(data):
@@ -148,7 +151,7 @@ def _record_size(data: Any, at: int) -> int:
 
 
 def _gaps(file: IO[bytes], start: int, stop: int | None, size: int) -> Iterator[Gap]:
-    """The bytes up to `stop` (None: the file's end), unless the records that may stand there fill them."""
+    """The bytes up to `stop` (None: the file's end) as a gap, unless valid records fill them."""
     at = start
     for record in chunks.walk(file, start, size if stop is None else stop):
         if record.opcode == Opcode.FOOTER or (stop is None and record.opcode == Opcode.DATA_END):

@@ -1,8 +1,8 @@
-"""The protobuf classes behind a session's messages: Foxglove's where one fits, else our own.
+"""The protobuf classes of a session's messages: Foxglove's where one fits, else our own.
 
-The descriptors of our own messages are built here, in Python: they are small, and a generated file would pin one
-protobuf release. Numbers of up to 64 get a schema with a field for each, since viewers plot fields, not bytes: beside
-those of `devmind.Array` it has one double a number, called by the names that the source gives.
+The descriptors of our own messages are built here, in Python: they are small, and a generated file would require one
+protobuf release. Up to 64 numbers get a schema with a field for each, because viewers plot fields, not bytes: beside
+the fields of `devmind.Array` it has one double for each number, with the source's names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IMAGE, AUDIO, LOG = "foxglove.RawImage", "foxglove.RawAudio", "foxglove.Log"
 CAMERA = "foxglove.CompressedImage"
 ARRAY, TICK = "devmind.Array", "devmind.Tick"
 NUMBERS = "devmind.Numbers_"
-"""What the schemas of few numbers begin with; the rest tells their fields apart."""
+"""Prefix of the schemas of few numbers; the rest distinguishes their fields."""
 MAX_FIELDS = 64
 
 _Field = tuple[str, str, bool]
@@ -37,16 +37,16 @@ _fields_by_schema: dict[str, tuple[str, ...]] = {}
 
 
 def fields_of(shape: Sequence[int], size: int, names: Sequence[str]) -> tuple[str, ...]:
-    """What the `size` numbers of an array are called in its schema: `names` as protobuf can have them, else n0, n1, …
+    """Field names of an array's `size` numbers in its schema: `names` in a form that protobuf allows, else n0, n1, …
 
-    A single number without dimensions is called `value`. Empty when there are too many to name, or none.
+    A single number without dimensions is called `value`. Empty for too many numbers, or none.
     """
     if not 1 <= size <= MAX_FIELDS:
         return ()
     if len(names) == size:
         fitting = tuple(_identifier(name) for name in names)
         taken = {field for field, _, _ in _ARRAY_FIELDS}
-        if len({name.replace("_", "").lower() for name in fitting} - taken) == size:  # protobuf tells apart no finer
+        if len({name.replace("_", "").lower() for name in fitting} - taken) == size:  # protobuf distinguishes no finer
             return fitting
     return tuple(f"n{k}" for k in range(size)) if shape else ("value",)
 
@@ -60,7 +60,7 @@ def numbers_schema(fields: tuple[str, ...]) -> str:
 
 @cache
 def message_class(schema: str) -> Callable[..., Any]:
-    """The protobuf class of a schema; of numbers, with the fields that `numbers_schema` was given in this process."""
+    """The protobuf class of a schema; for numbers, with the fields given to `numbers_schema` in this process."""
     from google.protobuf import descriptor_pool, message_factory
 
     package, name = schema.split(".")

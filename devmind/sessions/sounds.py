@@ -14,10 +14,10 @@ from devmind.sessions.messages import from_s16
 
 Warn = Callable[[str], None]
 Part = tuple[float | None, int, np.ndarray]
-"""When it starts in seconds (None: where the last one ended), its rate in Hz, float32 [n, C]."""
+"""Its start in seconds (None: at the end of the last one), its rate in Hz, float32 [n, C]."""
 
 _BLOCK = 4096
-"""Samples read at a time; of a damaged file at most so many before the damage are lost."""
+"""Samples read at a time; a damaged file loses at most so many before the damage."""
 
 LOWEST_RATE_HZ, HIGHEST_RATE_HZ = 2_000, 768_000
 """Below, a small file would become hours of sound; above there are no microphones."""
@@ -26,13 +26,13 @@ NO_NUMBERS = "no numbers (NaN or infinite); save it anew as 16-bit WAV"
 """Of samples, as a file of float32 may hold."""
 
 _GAP_S = 0.005
-"""Containers round their time stamps to a millisecond or so; more than this is a gap."""
+"""Containers round their time stamps to about a millisecond; more than this is a gap."""
 
 
 def file_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int, np.ndarray]]:
-    """(tick, float32 [C, tick_samples]) of a sound file libsndfile reads; a last part of a tick is dropped.
+    """(tick, float32 [C, tick_samples]) of a sound file that libsndfile reads; an incomplete last tick is dropped.
 
-    One or two channels stay, more are mixed to one. What is missing of a cut file is told to `warn`.
+    One or two channels stay, more are mixed to one. Missing parts of a cut file are reported to `warn`.
 
     Raises:
         SessionError: nothing of it can be read, or a sample is no finite number.
@@ -58,7 +58,7 @@ def mono_wave(path: Path, seconds: float | None = None) -> np.ndarray:
     """A labelled recording, or its first `seconds`, float32 [S] at 16 kHz, channels mixed.
 
     Raises:
-        ExamError: it cannot be read, its rate is none of sound, or a sample is no finite number.
+        ExamError: it cannot be read, its rate is not one of sound, or a sample is no finite number.
     """
     import soundfile
     import soxr
@@ -93,7 +93,7 @@ def is_sound(path: Path) -> bool:
 def container_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int, np.ndarray]]:
     """The same for the sound in a video's container, through PyAV, on the clock of its pictures.
 
-    A tick in which the sound has a gap is left out. Without PyAV nothing is given, and `warn` is told.
+    A tick with a gap in its sound is left out. Without PyAV there is no sound, and `warn` gets a sentence.
     """
     try:
         import av
@@ -130,7 +130,7 @@ def _stream_ticks(container, tick_samples: int) -> Iterator[tuple[int, np.ndarra
 def timed_ticks(parts: Iterator[Part], tick_samples: int, gap_s: float) -> Iterator[tuple[int, np.ndarray]]:
     """(tick, float32 [C, tick_samples]) of the parts of one series; a tick with a gap over `gap_s` is left out.
 
-    Their own length tells the time within a series: the stamps of messages jitter by more than their samples last.
+    Time within a series follows from the parts' lengths: the stamps of messages jitter by more than their samples last.
     """
     cutter, heard_s, kind = None, 0.0, (0, 0)
     for start_s, rate_hz, block in parts:
@@ -147,14 +147,16 @@ def timed_ticks(parts: Iterator[Part], tick_samples: int, gap_s: float) -> Itera
 
 
 def _pictures_start_s(container) -> float:  # type: ignore[no-untyped-def]
-    """OpenCV counts picture times from the first picture stream's own start; sound must use the same zero."""
+    """Start of the pictures: OpenCV counts times from the first picture stream's own start, and sound must use the same
+    zero.
+    """
     for stream in container.streams.video:
         return float((stream.start_time or 0) * stream.time_base)
     return float((container.streams.audio[0].start_time or 0) * container.streams.audio[0].time_base)
 
 
 class _TickCutter:
-    """Resamples an unbroken series to 16 kHz and cuts it where the ticks of the source's clock begin."""
+    """Resamples an unbroken series to 16 kHz and cuts it at the ticks of the source's clock."""
 
     def __init__(self, start_s: float, rate_hz: int, channels: int, tick_samples: int) -> None:
         import soxr
@@ -187,7 +189,7 @@ class _TickCutter:
         self._held = held
 
     def finish(self) -> Iterator[tuple[int, np.ndarray]]:
-        """The ticks still in the resampler; what does not fill a tick is dropped, since padding would be invented."""
+        """The ticks still in the resampler; an incomplete one is dropped, because padding would be invented sound."""
         yield from self.feed(self._held[:0], last=True)
 
 
@@ -199,13 +201,13 @@ def _no_rate(rate_hz: int) -> str:
 
 
 def _quantised(samples: np.ndarray) -> np.ndarray:
-    """float32 [n, C] as [C, n] on the 16-bit grid, so that it is stored as plain PCM and comes back equal."""
+    """float32 [n, C] as [C, n] on the 16-bit grid, so that it is stored as plain PCM without loss."""
     steps = np.clip(np.rint(samples.T * 32768), -32768, 32767)
     return np.ascontiguousarray(from_s16(steps.astype(np.int16)))
 
 
 def _declared_bytes(path: Path) -> int:
-    """The file size a WAV or AIFF header promises; 0 when it promises none (libsndfile hides that a file is cut)."""
+    """The file size in a WAV or AIFF header; 0 without one (libsndfile hides that a file is cut)."""
     with path.open("rb") as file:
         head = file.read(8)
     order = {b"RIFF": "little", b"FORM": "big"}.get(head[:4])

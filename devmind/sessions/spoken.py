@@ -1,6 +1,6 @@
 """Labelled recordings of spoken digits, by speakers: `speech/*/{digit}_{speaker}_{take}.wav` in a folder of data.
 
-Stages that listen share them: one speaker is held out of lessons, the same one for all of them.
+Stages that listen share them: one speaker is held out of the lessons, the same one for all stages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Clips:
         return Clips(self.waves[index], self.lengths[index], self.labels[index], self.speakers[index])
 
     def unmet(self, trained_on: Sequence[str]) -> Clips:
-        """The clips of speakers that an agent never learned from, whose `trained_on` this is.
+        """The clips of speakers that an agent with this `trained_on` never learned from.
 
         Raises:
             ExamError: it learned from all of them.
@@ -77,10 +77,10 @@ def _centred(mono: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def held_out_speaker(speakers: Sequence[str], seed: int, named: str | None) -> str:
-    """The speaker kept out of the lessons: the one named, else by hash of seed and name.
+    """The speaker held out of the lessons: the named one, else by hash of seed and name.
 
     Raises:
-        ExamError: the named one does not speak here.
+        ExamError: the named speaker is not in the data.
     """
     known = sorted(set(speakers))
     if named is not None and named in known:
@@ -91,5 +91,5 @@ def held_out_speaker(speakers: Sequence[str], seed: int, named: str | None) -> s
 
 
 def speaker_group(name: str) -> str:
-    """How a speaker is listed in the agent's `trained_on`."""
+    """The entry of a speaker in the agent's `trained_on`."""
     return f"speaker:{name}"

@@ -19,10 +19,11 @@ Step = tuple[Moment, Action | None]
 def encode_step(
     moment: Moment, action: Action | None, log_time_ns: int, names: Mapping[str, Sequence[str]]
 ) -> list[tuple[str, str, bytes]]:
-    """(topic, schema, message) of every sense and effector; last the tick's mark, without which they do not count.
+    """(topic, schema, message) of every sense and effector; the tick's mark comes last, and without it they do not
+    count.
 
     Args:
-        names: what the numbers of a sense or effector are called, where the source says it.
+        names: names of the numbers of a sense or effector, if the source gives them.
 
     Raises:
         SessionError: a value is neither a numeric array nor a str.
@@ -47,7 +48,7 @@ def encode_step(
 
 
 def decode_step(mark: bytes, parts: Mapping[str, tuple[str, bytes]]) -> Step:
-    """The pair that `encode_step` was given, from its mark and topic -> (schema, message).
+    """The pair given to `encode_step`, from its mark and topic -> (schema, message).
 
     Raises:
         SessionError: a message is missing or damaged.

@@ -1,8 +1,8 @@
-"""Whose a recording is while it is written, and how another process has its writer end the part it is at.
+"""The lock on a recording being written, and a request by another process that its writer ends the current part.
 
-A writer holds a lock of the system on its open file, which goes when the process does, however it ends. Who wants to
-rewrite a part that is held puts an empty file beside it, NAME.turn; the writer sees it at its next tick, or within half
-a second where there are none, ends the part, takes the file away, and goes on in the next part.
+A writer holds a system lock on its open file, which ends with the process, however that ends. A process that wants to
+rewrite a locked part puts an empty file beside it, NAME.turn. The writer sees it at its next tick, or within half a
+second without ticks, ends the part, removes the file, and continues in the next part.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import IO
 from devmind.errors import SessionError
 
 PATIENCE_S = 5.0
-"""A writer that does not answer for longer does not turn: it was made by `Recorder` alone, or is stopped."""
+"""A writer without an answer for longer does not turn: it is a plain `Recorder`, or is stopped."""
 QUIET_S = 10.0
-"""Where the system has no locks, a recording that was written to so recently is taken for one that is being written."""
+"""Without system locks, a recording written to so recently counts as being written."""
 _LOOK_S = 0.05
 _HELD = (errno.EAGAIN, errno.EACCES)
 
@@ -31,7 +31,7 @@ def asked(path: Path) -> Path:
 
 
 def hold(file: IO[bytes]) -> bool | None:
-    """Lock an open file until it is closed; False when somebody else holds it, None where the system has no locks."""
+    """Lock an open file until it is closed; False when another process holds it, None without system locks."""
     try:
         import fcntl
 
@@ -45,7 +45,7 @@ def hold(file: IO[bytes]) -> bool | None:
 
 @contextmanager
 def held(path: Path, patience_s: float = PATIENCE_S) -> Iterator[IO[bytes]]:
-    """A recording that nobody writes, opened for reading and writing; its writer is asked to end it.
+    """A recording without a writer, opened for reading and writing; its writer is asked to end it.
 
     Raises:
         SessionError: it is still being written after `patience_s`, or cannot be opened.
@@ -68,7 +68,7 @@ def _opened(path: Path, give_up_s: float) -> IO[bytes]:
             is_mine = hold(file)
             if is_mine is None:
                 is_mine = time.time() - os.fstat(file.fileno()).st_mtime >= QUIET_S or _has_end(file)
-            with suppress(OSError):  # who held it before may have put another file in its place
+            with suppress(OSError):  # the last holder may have replaced the file
                 if is_mine and os.path.samestat(os.fstat(file.fileno()), path.stat()):
                     return file
             file.close()
@@ -83,7 +83,7 @@ def _opened(path: Path, give_up_s: float) -> IO[bytes]:
 
 
 def _has_end(file: IO[bytes]) -> bool:
-    """Whether the last bytes are those that an MCAP file ends with."""
+    """Whether the last bytes are those of a finished MCAP file."""
     file.seek(0, os.SEEK_END)
     file.seek(-min(8, file.tell()), os.SEEK_CUR)
     return file.read(8) == b"\x89MCAP0\r\n"

@@ -81,9 +81,10 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_pictures(every: Pictures, seed: int) -> tuple[Pictures, Pictures]:
-    """(for lessons, held out). scikit-learn's last 600 are held out together: its rows come writer by writer.
+    """(for lessons, held out). The last 600 of scikit-learn's are held out together, because its rows are ordered by
+    writer.
 
-    Other sets have no groups: a fifth is held out, drawn by the seed.
+    Other sets have no groups: a random fifth is held out, by the seed.
     """
     n = len(every.labels)
     if every.source == SKLEARN:
@@ -94,15 +95,15 @@ def split_pictures(every: Pictures, seed: int) -> tuple[Pictures, Pictures]:
 
 
 def source_group(every: Pictures, seed: int) -> str:
-    """How a set of pictures, split by a seed, is listed in the agent's `trained_on`."""
+    """The entry of a set of pictures, split by a seed, in the agent's `trained_on`."""
     return f"pictures:{every.source}#{seed}"
 
 
 def unmet_pictures(every: Pictures, trained_on: Sequence[str], seed: int) -> tuple[Pictures, Pictures]:
-    """(for lessons, held out) as the agent was taught, whose `trained_on` this is; by `seed` where it was taught none.
+    """(for lessons, held out) as for the agent with this `trained_on`; by `seed` if it was taught none.
 
     Raises:
-        ExamError: it was taught under several seeds, so nothing unseen is surely left.
+        ExamError: it was taught under several seeds, so no picture is certainly unseen.
     """
     prefix = source_group(every, 0).rpartition("#")[0] + "#"
     seeds = [int(group.removeprefix(prefix)) for group in trained_on if group.startswith(prefix)]

@@ -100,7 +100,8 @@ class FakeLife:
         if command == "say":
             return {"answer": f"It does not know “{arguments['text']}”; show it one and teach it."} | self.own
         if command == "answer":
-            return {"answer": f"So it is told: “{arguments['text']} a key”.", "page": f"{arguments['text']} a key"}
+            page = f"{arguments['text']} a key"
+            return {"answer": f"Its instruction is now: “{page}”.", "page": page}
         if command == "break":
             raise RuntimeError("This is a fault of the program, and no sentence for a user.")
         raise DevmindError(f"'{command}' is nothing that can be done here.")

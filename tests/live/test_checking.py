@@ -194,7 +194,7 @@ def test_an_episode_whose_first_tick_was_forgotten_is_refused(agent: Agent, tmp_
             life.live(moment)
     check = check_replay([tmp_path / "s.mcap"], {agent.sha256(): agent})
     assert [(refused.start, refused.stop) for refused in check.refused] == [(0, 15)]
-    assert "was forgotten" in check.refused[0].reason
+    assert "were forgotten" in check.refused[0].reason
     assert (check.checked, check.different) == (TICKS - 15, 0)
 
 
@@ -251,5 +251,5 @@ def test_a_recording_in_which_nobody_acted_cannot_be_checked(agent: Agent, tmp_p
 def test_notes_that_no_life_wrote_are_a_sentence(kind: str, data: Any, tmp_path: Path) -> None:
     replay = checking._Replay({}, lambda ids: [])
     replay.agent = tiny_agent()
-    with pytest.raises(SessionError, match="is not what a life notes"):
+    with pytest.raises(SessionError, match="is not one that a life writes"):
         replay.take_note(Note(0, kind, data), tmp_path)

@@ -245,7 +245,7 @@ def test_a_key_without_its_entry_is_a_sentence(tmp_path: Path, monkeypatch: pyte
         store.add([example(1), example(2)])
         monkeypatch.setattr("devmind.memory.stores.sqlite_rows.COLUMNS", f"7 * {COLUMNS}")
         for read in (store.find, lambda: store.get([1])):
-            with pytest.raises(StoreError, match=r"a key of entry 1 is there, and the entry is not.*check --mend"):
+            with pytest.raises(StoreError, match=r"a key of entry 1 is there, but the entry is missing.*check --mend"):
                 read()
 
 

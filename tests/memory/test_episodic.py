@@ -143,7 +143,7 @@ def test_relevance_that_counts_nothing_leaves_out_what_is_gone(memory: Memory) -
 @pytest.mark.parametrize("words", ["", "  ", "\0", "\u3000\n"])
 def test_blank_words_mean_nothing_and_not_everything(memory: Memory, words: str) -> None:
     memory.write(moment(0), {"sight": key(0)})
-    with pytest.raises(StoreError, match="a letter at least"):
+    with pytest.raises(StoreError, match="at least one letter"):
         memory.forget(Filters(words=words))
     assert len(memory.store.find()) == 1
 

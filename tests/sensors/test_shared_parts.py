@@ -137,7 +137,7 @@ def test_a_newer_frame_takes_the_place_of_the_older_and_an_older_one_is_dropped(
 def test_an_old_frame_is_stale_and_says_how_old():
     slot = NewestFrame("eye", Health())
     slot.put(np.zeros((1, 1, 3), np.uint8), time.monotonic() - 3)
-    with pytest.raises(StaleReading, match=r"3\.\d+ s old and may be 0.5 s"):
+    with pytest.raises(StaleReading, match=r"3\.\d+ s old, and at most 0.5 s is allowed"):
         slot.read_latest(0.5)
 
 
@@ -210,7 +210,7 @@ def test_closing_does_not_wait_for_a_device_that_hangs(monkeypatch):
     lamp = Lamp(hangs=threading.Event())
     with lamp:
         time.sleep(0.02)
-    assert "did not let go" in lamp.health.fault
+    assert "did not release" in lamp.health.fault
     assert lamp.closed == 0
     lamp.hangs.set()
     for _ in range(500):

@@ -166,7 +166,7 @@ def test_what_is_no_video_says_what_it_is(tmp_path):
         for source, said in (
             (f"{address}/page", f"'{address}/page' gives no video: what answers there is text/html."),
             (f"{address}/gone", f"'{address}/gone' gives no video: the answer there is 404 Not Found."),
-            (str(tmp_path / "text.py"), "is no video that can be read."),
+            (str(tmp_path / "text.py"), "is not a readable video."),
         ):
             with Webcam(source) as webcam:
                 until(lambda webcam=webcam: webcam.health.fault)

@@ -171,7 +171,7 @@ def test_a_policy_gets_no_nan_and_an_import_gets_all_of_them_back(tmp_path: Path
             look = Action({"look": np.full(2, k / 8, np.float32)})
             recorder.write(Moment(k / 10, senses, first=k in (0, 7), last=k in (6, 11)), look)
     told = export_lerobot([tmp_path / "a.mcap"], tmp_path / "dataset")
-    assert told == ["'sonar' holds no number that is ever known; left out."]
+    assert told == ["'sonar' has no known number; left out."]
     info = json.loads((tmp_path / "dataset/meta/info.json").read_text())["features"]
     assert (info["observation.state"]["names"], info["observation.state"]["shape"]) == (["pan_sin", "tilt"], [2])
     assert info["action"]["names"] == ["look.pan", "look.tilt"]

@@ -363,7 +363,7 @@ def test_a_full_disk_leaves_nothing_and_names_the_session(tmp_path: Path, monkey
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SessionError, match=r"a\.mcap' cannot be written on: the disk .* is full") as raised:
+    with pytest.raises(SessionError, match=r"a\.mcap' cannot be written any further: the disk .* is full") as raised:
         import_media(tmp_path / "a.wav", tmp_path / "a.mcap")
     assert "safe" not in str(raised.value)
     assert [path.name for path in tmp_path.iterdir()] == ["a.wav"]

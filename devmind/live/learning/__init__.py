@@ -1,1 +1,1 @@
-"""Learning while living: a process of its own learns from the recording, and newer weights come between ticks."""
+"""Learning while living: a separate process learns from the recording, and newer weights arrive between ticks."""

@@ -1,4 +1,4 @@
-"""A recording that is still being written, all its parts as one row of Moments."""
+"""A recording that is still being written, with all its parts as one row of Moments."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from devmind.sessions.reader import Session
 
 
 class Following:
-    """Reads on as others write: `refresh` now and then, `moments` from anywhere before `len()`.
+    """Reads while others write: call `refresh` now and then; `moments` reads anywhere before `len()`.
 
     Attributes:
-        fault: why a part cannot be read (any further); what was read before stays.
+        fault: why a part cannot be read (any further); earlier Moments stay readable.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,9 +26,9 @@ class Following:
         return sum(len(session) for session in self._sessions)
 
     def refresh(self) -> int:
-        """Take in what was written since; gives how many Moments are new.
+        """Take in what was written since; returns the number of new Moments.
 
-        A file whose head is not on the disk yet is waited for.
+        It waits for a file whose head is not on the disk yet.
         """
         before, self.fault = len(self), ""
         try:
@@ -45,7 +45,7 @@ class Following:
         return len(self) - before
 
     def moments(self, start: int, ticks: int) -> list[Moment]:
-        """`ticks` consecutive Moments from `start` on, over the parts' borders; fewer at the end."""
+        """`ticks` consecutive Moments from `start` on, across parts; fewer at the end."""
         try:
             return self._moments(start, ticks)
         except SessionError:
@@ -54,7 +54,9 @@ class Following:
             return self._moments(start, ticks)
 
     def _open_again(self) -> bool:
-        """Open anew the parts that were rewritten, since something of them was forgotten; their ticks are as many."""
+        """Open parts again that were rewritten because something in them was forgotten; their ticks are as many as
+        before.
+        """
         anew = [at for at, one in enumerate(self._sessions) if one.path.stat().st_ino != self._inodes[at]]
         for at in anew:
             path = self._sessions[at].path

@@ -1,9 +1,9 @@
-"""The learner: learns to predict what is being recorded, and offers newer weights when they are better.
+"""The learner: it learns to predict what is being recorded, and offers newer weights when they are better.
 
-It trains the trunk and the heads that predict, and nothing else: encoders, arcs and names' keys stay what they are, bit
-by bit. Heads that also read the trunk are held to their old answers (distillation: Hinton et al., 2015; against
-forgetting: Li and Hoiem, "Learning without Forgetting", 2016). New Moments are predicted before they are learned from
-(prequential evaluation: Dawid, 1984), by the new weights and by those that live; only better ones are handed over.
+It trains only the trunk and the heads that predict: encoders, arcs and keys of names stay the same, bit for bit. Other
+heads that read the trunk are held to their old answers (distillation: Hinton et al., 2015; against forgetting: Li and
+Hoiem, "Learning without Forgetting", 2016). The new and the live weights both predict new Moments before anything is
+learned from them (prequential evaluation: Dawid, 1984); only better weights are handed over.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from devmind.moment import TICK_HZ, Moment
 from devmind.seeding import numpy_rng
 
 TRAINED = ("trunk.", "readout", "heads.next_")
-"""Prefixes of the parameters that are learned while living."""
+"""Prefixes of the parameters that are trained while living."""
 LEARNING_RATES = {"trunk": 3e-4, "heads": 3e-3}
-"""The heads that predict serve nothing else, so they may learn faster than the trunk, which others read as well."""
+"""The heads that predict serve nothing else, so they may learn faster than the trunk, which other heads read too."""
 WARM_UP = 20
 MOMENTS = 128
-"""Moments in a batch: rows of the trunk's whole window, as many as fit."""
+"""Moments in a batch: as many rows of the trunk's whole window as fit."""
 RECENT_TICKS = 120 * TICK_HZ
-"""Half of the rows are from the last two minutes, half from the whole recording, each tick alike."""
+"""Half of the rows are from the last two minutes, half from the whole recording, each tick equally likely."""
 FIRST_TICKS = 10 * TICK_HZ
 JUDGED_ROWS = 16
 MAX_DRIFT = 0.05
-"""Newer weights may move another head's answers by this share of their variance, no more."""
+"""Newer weights may change another head's answers by at most this share of their variance."""
 WORTH_IT = 0.002
-"""Weights whose error is not smaller by this share are not worth a folder on the disk."""
+"""Weights are saved to disk only if their error is smaller by at least this share."""
 
 
 @dataclass
 class Judged:
-    """How well Moments were predicted that nothing had been learned from: errors relative to expecting no change."""
+    """Prediction errors on Moments not yet learned from, relative to predicting no change."""
 
     live: dict[str, float] = field(default_factory=dict)
     newer: dict[str, float] = field(default_factory=dict)
@@ -52,9 +52,9 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """`handed_over`, `taken_back` (they foretell worse), or `undecided`: hardly better, or another head drifted.
+        """`handed_over`, `taken_back` (they predict worse), or `undecided`: hardly better, or another head drifted.
 
-        A drift is no reason to begin again, since the guard pulls the head back as learning goes on.
+        A drift is no reason to start again, because distillation pulls the head back as learning goes on.
         """
         newer, live = sum(self.newer.values()), sum(self.live.values())
         if not newer <= live:
@@ -69,7 +69,7 @@ class Improver:
     Attributes:
         agent: the newer weights; live: those handed over last; reference: those at the start, which guarded heads are
             held to.
-        step: training steps taken.
+        step: number of training steps.
     """
 
     def __init__(self, agent: Agent, recording: Following, seed: int) -> None:
@@ -100,7 +100,7 @@ class Improver:
         self._trained, self._warm = list(trained.values()), 0
 
     def learn(self, until: int) -> None:
-        """One step on rows drawn from the Moments before `until`."""
+        """Take one training step on rows drawn from the Moments before `until`."""
         batch = self._drawn(until)
         outputs = self.agent(batch, self._heads(batch))
         loss = sum((each.ratio() for each in residuals(outputs, batch).values()), start=torch.zeros(()))
@@ -119,7 +119,7 @@ class Improver:
 
     @torch.no_grad()
     def judge(self, start: int, stop: int) -> Judged:
-        """Foretell the Moments [start, stop), the newest ones of them if there are many."""
+        """Predict the Moments [start, stop), only the newest if there are many."""
         start = max(start, stop - JUDGED_ROWS * self.ticks)
         rows = [self.recording.moments(at, min(self.ticks, stop - at)) for at in range(start, stop - 1, self.ticks)]
         batch = self._collated(rows)
@@ -129,11 +129,11 @@ class Improver:
         return Judged(_ratios(residuals(before, batch)), _ratios(residuals(outputs, batch)), drift)
 
     def hand_over(self) -> None:
-        """The newer weights are the live ones now."""
+        """Make the newer weights the live ones."""
         self.live.load_state_dict(self.agent.state_dict())
 
     def take_back(self) -> None:
-        """Begin again from the live weights."""
+        """Start again from the live weights."""
         self.agent.load_state_dict(self.live.state_dict())
         self._begin()
 
@@ -141,7 +141,7 @@ class Improver:
         return predicting(self.agent, batch["senses"]) + self._guarded(batch)
 
     def _guarded(self, batch: Batch) -> list[str]:
-        """Those that have something to read: a sense that is off leaves some without."""
+        """The guarded heads that have something to read: without a sense, some have nothing."""
         return [name for name in self.guarded if can_read(self.agent.tap_of(name), batch["senses"])]
 
     def _drawn(self, until: int) -> Batch:
@@ -152,7 +152,7 @@ class Improver:
         return self._collated([self.recording.moments(int(at), self.ticks) for at in (*recent, *anywhere)])
 
     def _collated(self, rows: Sequence[Sequence[Moment]]) -> Batch:
-        """Rows of what the agent has senses for; each is an episode of its own."""
+        """Collate rows of the senses that the agent has; each row is an episode of its own."""
         mine = [
             [Moment(m.time_s, {k: v for k, v in m.senses.items() if k in self.senses}, first=m.first) for m in row]
             for row in rows
@@ -165,7 +165,7 @@ def _ratios(errors: Mapping[str, Residual]) -> dict[str, float]:
 
 
 def keep(agent: Agent, folder: Path) -> tuple[Path, str]:
-    """Save an agent whole below `folder`, under its own hash; gives where, and the hash."""
+    """Save a whole agent below `folder`, under its own hash; returns its folder and the hash."""
     sha256 = agent.sha256()
     place, partial = folder / sha256[:16], folder / f".{sha256[:16]}.partial"
     if not place.is_dir():

@@ -1,7 +1,7 @@
-"""Learning while living: a second process learns from what is being recorded, and newer weights come between ticks.
+"""Learning while living: a second process learns from the recording, and newer weights arrive between ticks.
 
-The loop's thread only asks `poll()` and, when there is a hand-over, calls `swap_into(agent)`, which points the trained
-parameters at tensors that are loaded already. All waiting, reading and loading is done by a thread of its own.
+The loop's thread only calls `poll()` and, for a hand-over, `swap_into(agent)`, which points the trained parameters at
+tensors that are already loaded. A separate thread waits, reads and loads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _START = (
     "from devmind.live.learning.process import main\n"
     "main(*sys.argv[1:])"
 )
-"""Nice, and deaf to the Ctrl-C that is meant for the parent, before the heavy imports: they take a core for seconds."""
+"""Lowers the priority and ignores the parent's Ctrl-C, before the heavy imports, which use a core for seconds."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Handover:
 
     Attributes:
         folder: where the whole agent is kept, beside the recording.
-        sha256: of all weights of the agent once they are swapped in.
+        sha256: hash of all weights of the agent after the swap.
         step: training steps of the learner by then.
-        tensors: the parameters that changed, by name.
+        tensors: the changed parameters, by name.
     """
 
     folder: Path
@@ -57,7 +57,7 @@ class Handover:
     tensors: dict[str, Tensor]
 
     def swap_into(self, agent: Agent) -> None:
-        """Let the agent go on with these weights; its state stays. Only between two ticks, in the loop's thread."""
+        """Give the agent these weights and keep its state. Only between two ticks, in the loop's thread."""
         parameters = dict(agent.named_parameters())
         for name, tensor in self.tensors.items():
             if name in parameters:
@@ -68,15 +68,15 @@ class LiveLearner:
     """The learner's process beside a live agent; a context manager.
 
     Args:
-        agent: as it lives now; it is saved, and not changed before a hand-over.
+        agent: the live agent; it is saved, and not changed before a hand-over.
         session: the recording that is being written (its first part). Weights are kept in STEM.weights beside it, the
-            first ones too, so that the recording can be checked; each folder has the size of the agent.
-        every_s: seconds between hand-overs, at least.
+            first ones included, so that the recording can be checked; each folder has the size of the agent.
+        every_s: least seconds between hand-overs.
 
     Attributes:
         kept, sha256: where the agent was saved, and the hash of its weights.
-        handed_over, taken_back: how many newer weights were better, and how many were worse and dropped.
-        fault: a sentence when the learner cannot go on; life does.
+        handed_over, taken_back: number of weights that were better, and of those that were worse and dropped.
+        fault: a sentence when the learner cannot go on; the life goes on.
 
     Raises:
         DevmindError: the agent has no head that predicts, or cannot be saved.
@@ -100,7 +100,7 @@ class LiveLearner:
 
     def __enter__(self) -> Self:
         arguments = [str(path.absolute()) for path in (self.kept, self.session, self.folder)]
-        # -P: a folder of the user's that is called like a package must not be imported.
+        # -P: a user's folder with a package's name must not be imported.
         command = [sys.executable, "-P", "-c", _START, *arguments, str(self._every_s), str(self._seed)]
         threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
         self._process = subprocess.Popen(
@@ -114,7 +114,7 @@ class LiveLearner:
         self.close()
 
     def close(self) -> None:
-        """End the process, within two seconds by asking it and at once then; harmless when called again."""
+        """End the process: ask it for up to two seconds, then kill it; harmless when called again."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -130,28 +130,28 @@ class LiveLearner:
             shutil.rmtree(partial, ignore_errors=True)
 
     def poll(self) -> Handover | None:
-        """The newest weights that wait to be swapped in, once; never waits."""
+        """The newest weights that wait for their swap, once; never waits."""
         return self._ready.popleft() if self._ready else None
 
     def note(self, sha256: str) -> dict[str, str]:
-        """The recording's note "weights" for weights kept here: their hash, and where they are beside the recording."""
+        """The recording's note "weights" for weights kept here: their hash, and their place beside the recording."""
         return {"agent_sha256": sha256, "kept": f"{self.folder.name}/{sha256[:16]}"}
 
     def view(self) -> dict[str, Any]:
-        """How learning goes, for the page: curves of errors relative to expecting no change, and counts."""
+        """The state of learning, for the page: curves of errors relative to predicting no change, and counts."""
         curves = {name: [list(point) for point in tuple(points)] for name, points in tuple(self._curves.items())}
         view = {"lesson": "live", "step": self.step, "curves": curves}
         view |= {"handed_over": self.handed_over, "taken_back": self.taken_back}
         return view | ({"fault": self.fault} if self.fault else {})
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
-        """Runs in a thread of its own until the process has ended."""
+        """Read the process's messages in a separate thread until it has ended."""
         assert process.stdout is not None
         for line in process.stdout:
             try:
                 self._hear(json.loads(line))
             except (ValueError, KeyError, OSError) as error:
-                self.fault = f"What the learner said cannot be used: {error}."
+                self.fault = f"A message of the learner cannot be used: {error}."
         code = process.wait()
         if self._process is process and code:
             self.fault = self.fault or f"The learner's process ended with code {code}; life goes on without learning."
@@ -176,5 +176,5 @@ class LiveLearner:
         from safetensors.torch import load_file
 
         tensors = load_file(folder / WEIGHTS)
-        # Cloned: pages of a mapped file would be read in the tick that first touches them.
+        # Cloned: otherwise a tick would read the mapped file's pages from the disk.
         return {name: value.clone().to(self.device) for name, value in tensors.items() if name.startswith(TRAINED)}

@@ -1,7 +1,7 @@
-"""The learner's process: what `learner.LiveLearner` starts, and what it tells.
+"""The learner's process: `learner.LiveLearner` starts it and reads its messages.
 
-One JSON object a line on stdout: `ready`, `progress`, `fault` and the verdicts of `improving.Judged`. It ends when its
-stdin does, so it never outlives the one that started it.
+It writes one JSON object a line to stdout: `ready`, `progress`, `fault` and the verdicts of `improving.Judged`. It ends
+when its stdin ends, so it never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from devmind.live.learning.improving import FIRST_TICKS, Improver, keep
 
 IDLE_S = 0.2
 PATIENCE = 3
-"""After so many intervals without enough new Moments to judge by, nothing more is learned from the old ones."""
+"""After so many intervals with too few new Moments to judge by, it stops learning from the old ones."""
 PROGRESS_S = 2.0
 
 
 def run(improver: Improver, kept: Path, every_s: float, say: IO[str]) -> None:
-    """Learn until the process ends; what it says goes to `say`."""
+    """Learn until the process ends; messages go to `say`."""
 
     def tell(kind: str, **what: Any) -> None:
         print(json.dumps({"type": kind, "step": improver.step, **what}), file=say, flush=True)
@@ -67,15 +67,15 @@ def _offer(improver: Improver, start: int, stop: int, kept: Path, tell: Any) -> 
 
 
 def _end_with_the_parent() -> None:
-    """stdin is a pipe nobody writes to: it ends when the parent closes it or dies, however it dies."""
+    """Wait for the end of stdin, a pipe that nobody writes to: it ends when the parent closes it or dies in any way."""
     sys.stdin.buffer.read()
     os._exit(0)
 
 
 def main(agent: str, session: str, kept: str, every_s: str, seed: str) -> None:
-    """What `learner.LiveLearner` starts."""
+    """Entry point for `learner.LiveLearner`."""
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    say, sys.stdout = sys.stdout, sys.stderr  # nobody's print may get between the lines
+    say, sys.stdout = sys.stdout, sys.stderr  # prints of other code must not get between the messages
     with intra_op_threads(1):
         try:
             improver = Improver(Agent.from_pretrained(Path(agent)), Following(Path(session)), int(seed))

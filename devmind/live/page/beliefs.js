@@ -1,9 +1,9 @@
-// Where it thinks things are, also out of sight: a small ring each on the picture, and a line of words.
+// Its beliefs about where things are, also out of sight: a small ring for each on the picture, and a line of words.
 
 import { at, make, write } from "./dom.js";
 import { fromLeft } from "./picture.js";
 
-/** Show one tick's beliefs; an agent that keeps none up has no such line. */
+/** Show one tick's beliefs; an agent without beliefs has no such line. */
 export function showBeliefs(beliefs) {
   at("beliefs").hidden = at("believes").hidden = !beliefs;
   if (!beliefs) return;
@@ -28,10 +28,10 @@ function words(beliefs) {
   const seen = beliefs.filter((one) => one.in_sight);
   const parts = [
     lost.length && `It has lost ${named(lost)}: it looked there, and found nothing.`,
-    hidden.length && `Out of sight it still thinks of ${hidden.map((one) => `${one.name} (seen ${ago(one)})`).join(" and ")}.`,
+    hidden.length && `Out of sight, it still has in mind ${hidden.map((one) => `${one.name} (seen ${ago(one)})`).join(" and ")}.`,
     seen.length && `It sees ${named(seen)}.`,
   ].filter(Boolean);
-  return parts.join(" ") || "It thinks of no thing just now.";
+  return parts.join(" ") || "It has no thing in mind now.";
 }
 
 const ago = ({ age_s: age }) => (age < 10 ? `${age.toFixed(1)} s ago` : `${Math.round(age)} s ago`);

@@ -17,7 +17,7 @@ export function sendFrames(stream, video, link, { isTaken, ended }) {
   };
 
   const frame = (timeS) => {
-    // 6 ms early is still the next frame of a camera at 30 a second, whose frames come unevenly.
+    // A camera's 30 frames a second come unevenly: one that is 6 ms early still counts as the next.
     const isDue = timeS - lastS >= 1 / LARGEST_HZ - 0.006 || timeS < lastS;
     if (!isDue || isEncoding || !isTaken() || !link.isFree() || !video.videoWidth) return;
     lastS = timeS;

@@ -1,4 +1,4 @@
-// Record, pause, age and the large view; the red lamp says when anything is written.
+// Record, pause, age and the large view; the red lamp is on while anything is written.
 
 import { at, tell, write } from "./dom.js";
 
@@ -21,7 +21,7 @@ export function startControls(link) {
 
 let ages = [];
 
-/** What of all this there is in this life. */
+/** Show the controls that this life has. */
 export function setControls({ mode, can_record: canRecord, ages: given = [], age, paused }) {
   at("record").hidden = !canRecord;
   document.body.classList.toggle("watch", mode === "watch");
@@ -32,7 +32,7 @@ export function setControls({ mode, can_record: canRecord, ages: given = [], age
   showPaused(paused);
 }
 
-/** Show what a tick says of recording, pausing and age. */
+/** Show a tick's state of recording, pausing and age. */
 export function showControls(view) {
   press(at("record"), view.recording, view.recording ? "Stop recording" : "Record");
   showPaused(view.paused);

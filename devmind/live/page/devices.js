@@ -1,13 +1,13 @@
-// Asking the browser for the camera and the microphone, and saying how to mend it when it refuses.
+// Asks the browser for the camera and the microphone, and says what to do when it refuses.
 
 const WANTED = {
   video: { width: { ideal: 640 }, height: { ideal: 480 }, frameRate: { ideal: 30 } },
-  // It shall hear what there is: calls would cut everything away that is not speech.
+  // The settings of calls are off: they would remove every sound that is not speech.
   audio: { echoCancellation: false, noiseSuppression: false, autoGainControl: false, channelCount: 1 },
 };
 const NAMES = { video: "camera", audio: "microphone" };
 
-/** Streams of what was wanted and given, and a sentence for each that was not: {video, audio, faults}. */
+/** The streams that the browser gave, and a sentence for each that it refused: {video, audio, faults}. */
 export async function askFor(kinds) {
   const given = { faults: [] };
   if (!kinds.length) return given;

@@ -1,4 +1,4 @@
-// The dialogue: what is typed, what it answers, writes, says and asks, with how sure it is of it; the last lines stay.
+// The dialogue: typed text, its answers, words and questions, each with its probability; the last lines stay.
 
 import { at, make, percent, tell } from "./dom.js";
 import { PERHAPS, showTaught, undo } from "./naming.js";
@@ -27,7 +27,7 @@ export function startDialogue(link, changed) {
   });
 }
 
-/** Say what was typed in a form by a command, and show its answer. */
+/** Send the text typed in a form as a command, and show the answer. */
 async function converse(link, changed, form, text, command, words) {
   form.classList.add("busy");
   add("you", text);
@@ -61,7 +61,7 @@ function add(who, ...words) {
   return line;
 }
 
-/** How sure it is of its own words, and where it points with them: -1 to 1 from its left to its right, from top to bottom. */
+/** The probability of its own words, and the place they point to: -1 to 1 from its left to its right, from top to bottom. */
 function aside({ sure: share, points }) {
   const said = `${percent(share)} sure`;
   if (!points) return said;
@@ -78,7 +78,7 @@ function undoButton(link, changed) {
   return button;
 }
 
-/** Show a question of its own while it is open, with the picture it means; and whether it may ask. */
+/** Show its open question with the picture that it is about; and whether it may ask. */
 export function showAsked(link, { asks, may_ask: mayAsk }, changed) {
   if (mayAsk !== undefined) at("may-ask").hidden = false;
   if (mayAsk !== undefined && document.activeElement !== at("may-ask").firstElementChild) {
@@ -96,14 +96,14 @@ export function showAsked(link, { asks, may_ask: mayAsk }, changed) {
   add("it", make("img", { src: asks.picture, alt: "What it asks about" }), words, question).classList.add("asks");
 }
 
-/** Show what it asks about its instruction, while it lacks that: a word, or where a thing is. */
+/** Show its question about its instruction as long as it lacks the answer: a word, or where a thing is. */
 export function showWanted(link, wants, changed) {
   if (wants?.number === wanted) return;
   wanted = wants?.number;
   wanting = gone(wanting);
   if (!wants) return;
   const told = ["answer", (text) => ({ text })];
-  wanting = answerForm(link, changed, "What it would have to know", "a ball, or: open the red door", 200, ...told);
+  wanting = answerForm(link, changed, "What it needs to know", "a ball, or: open the red door", 200, ...told);
   add("it", make("span", {}, wants.text), wanting).classList.add("asks");
 }
 
@@ -119,19 +119,19 @@ function answerForm(link, changed, label, example, maxLength, command, words) {
   return form;
 }
 
-/** It was answered, or is asked no more. */
+/** The question was answered, or is no longer asked. */
 function endQuestion() {
   question = gone(question);
 }
 
-/** Take a form away without losing where one types. */
+/** Remove a form without losing the focus of the keyboard. */
 function gone(form) {
   if (form?.contains(document.activeElement)) at("words").focus({ preventScroll: true });
   form?.remove();
   return undefined;
 }
 
-/** Show one tick's words, and speak them unless its own speaker does; none leave what was said last standing. */
+/** Show one tick's words, and speak them unless its own speaker does; without words the last ones stay. */
 export function showSaid(text, isAloud) {
   if (!text || at("talk").lastChild?.lastChild.textContent === text) return;
   add("it", text);
@@ -146,7 +146,7 @@ export function showSpoken(spoken) {
   add("it", spoken.answer, ...(spoken.sure === undefined ? [] : [sure(` (by ear, ${percent(spoken.sure)} sure)`)]));
 }
 
-/** Voices that are not of this machine send what they speak away, so they are never used. */
+/** Only voices of this machine: others send the text to a server. */
 function speak(text) {
   const voice = globalThis.speechSynthesis?.getVoices().find((one) => one.localService);
   if (!voice) return;

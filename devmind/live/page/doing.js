@@ -1,4 +1,4 @@
-// What it does by itself lights up when it does it; where it looks; and, for engineers, which part of it decided.
+// Its own actions, which light up when they happen; where it looks; and, for engineers, which part of it decided.
 
 import { at, make, write } from "./dom.js";
 
@@ -43,5 +43,5 @@ function gazeWords({ pan_deg: pan, tilt_deg: tilt }) {
 
 const PLAIN = { look_arc: "looks there", move_arc: "startles" };
 
-/** What people call it; what has no such name goes by its own. */
+/** Names for people; other parts keep their own names. */
 const plain = (name) => PLAIN[name] ?? name.replaceAll("_", " ");

@@ -22,7 +22,7 @@ export const percent = (part) => `${Math.round(100 * part)} %`;
 
 export const times = (count) => (count === 1 ? "once" : `${count} times`);
 
-/** When something was, from unix seconds: the time today, else the day with it. */
+/** A time from unix seconds: for today the time, otherwise also the day. */
 export function when(timeS) {
   const then = new Date(1000 * timeS);
   const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });

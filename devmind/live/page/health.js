@@ -1,4 +1,4 @@
-// For engineers: how each device does, what a moment costs, and what was left out for want of time.
+// For engineers: the state of each device, the time that a moment takes, and what was left out for lack of time.
 
 import { at, make, percent, times, write } from "./dom.js";
 
@@ -45,7 +45,7 @@ function rateWords(rateHz) {
   return isSeries(rateHz) ? `${(rateHz / 1000).toFixed(1)} kHz` : `${rateHz.toFixed(1)}/s`;
 }
 
-/** Frames are counted; samples mean something as the time they would have lasted. */
+/** Frames as their number; samples as the time that they would have lasted. */
 const lostWords = (drops, rateHz) => (isSeries(rateHz) ? `${(drops / rateHz).toFixed(1)} s` : String(drops));
 
 /** "1029 of 8000 (13 %)": a number alone says nothing after an hour. */

@@ -12,7 +12,7 @@ const COLOURS = Array.from({ length: 256 }, (_, index) => colour(index / 255));
 context.fillStyle = `rgb(${STOPS[0]})`;
 context.fillRect(0, 0, canvas.width, canvas.height);
 
-/** Show one tick's sound; without any the picture stands still. */
+/** Show one tick's sound; without any the picture does not move. */
 export function showSound(sound) {
   if (!sound) return;
   if (sound.mel?.length) scroll(sound.mel);
@@ -25,12 +25,12 @@ export function showSound(sound) {
   point(sound.direction_deg);
 }
 
-/** The words it heard last, each with how sure it is; they stand until others come. */
+/** The words it heard last, each with its probability; they stay until others come. */
 export function showHeard(heard) {
   if (!heard) return;
   at("words-heard").hidden = false;
   const words = heard.words.map(([word, share]) => `${word} (${percent(share)})`);
-  write(at("words-heard"), `It heard: ${words.join(" ")}${heard.examined ? "" : "; no exam says whether it hears rightly"}.`);
+  write(at("words-heard"), `It heard: ${words.join(" ")}${heard.examined ? "" : "; no exam has tested its hearing"}.`);
 }
 
 const loudness = (db) => LOUDNESS.find(([below]) => db < below)[1];

@@ -1,4 +1,4 @@
-// What a person has chosen on this page. In cookies, since other storage is by port, and devmind takes a new port each time.
+// A person's choices on this page. In cookies, because other storage depends on the port, and devmind takes a new port each time.
 
 const YEAR_S = 31_536_000;
 
@@ -7,7 +7,7 @@ export function keep(name, value) {
   document.cookie = `devmind-page-${name}=${encodeURIComponent(value)}; path=/; max-age=${YEAR_S}; samesite=strict`;
 }
 
-/** What was kept under a name, or "". */
+/** The word kept under a name, or "". */
 export function kept(name) {
   const start = `devmind-page-${name}=`;
   const found = document.cookie.split("; ").find((cookie) => cookie.startsWith(start));

@@ -1,4 +1,4 @@
-// The key that opens the WebSocket: it comes behind the # of the first address and stays in this tab, and in its sisters.
+// The key that opens the WebSocket: it comes behind the # of the first address and stays in this tab and other tabs of the page.
 
 const KEPT = "devmind-key";
 const PATIENCE_MS = 400; // so long other tabs of this page may take to hand it over

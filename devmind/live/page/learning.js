@@ -1,4 +1,4 @@
-// Surprise over the last minute, and what a lesson that runs beside tells: curves, progress and scores.
+// Surprise over the last minute, and the state of a lesson that runs beside the life: curves, progress and scores.
 
 import { at, make, times, write } from "./dom.js";
 import { drawLines } from "./lines.js";
@@ -9,7 +9,7 @@ const SENSES = { sight: "what it sees", sound: "what it hears" };
 const history = {};
 const charts = new Map();
 
-/** Add one tick's surprise, by sense; 1 is as wrong as expecting no change. Shown of one that learns. */
+/** Add one tick's surprise, by sense; 1 is the error of expecting no change. Shown only for an agent that learns. */
 export function showSurprise(surprise, learning) {
   if (!surprise) return;
   for (const [sense, value] of Object.entries(surprise)) {
@@ -24,10 +24,10 @@ export function showSurprise(surprise, learning) {
   drawLines(at("surprise"), lines, { left: 0, right: KEPT, low: 0, high: 1.5, dashed: 1 });
   const now = Object.entries(surprise).filter(([, value]) => value !== null);
   const words = now.map(([sense, value]) => `${SENSES[sense] ?? sense} ${value.toFixed(2)}`).join(", ");
-  write(at("surprise-says"), `${words}. Lower is better; the dashed line is 1, as wrong as expecting that nothing changes.`);
+  write(at("surprise-says"), `${words}. Lower is better; the dashed line at 1 is the error of expecting no change.`);
 }
 
-/** Show how the lesson beside goes. */
+/** Show the state of the lesson that runs beside the life. */
 export function showLearning(learning) {
   if (!learning) return;
   at("learning").hidden = false;

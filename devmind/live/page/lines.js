@@ -1,7 +1,7 @@
 // Lines on a canvas.
 
 /**
- * Draw lines [{points: [[x, y]], colour}] in the range given; what is left out of it is taken from the points.
+ * Draw lines [{points: [[x, y]], colour}] in the given range; missing limits come from the points.
  * A y that is null leaves a hole. `dashed` draws a level.
  */
 export function drawLines(canvas, lines, { left, right, low, high, dashed } = {}) {

@@ -8,7 +8,7 @@ const NO_KEY = 4403; // and by this one that this tab has no key, or that of an 
 const SILENT_AFTER = 4; // tries nobody answered, about eight seconds
 const FULL_BYTES = 300_000; // what waits in the socket above this is old already
 
-/** on: {welcome, tick, told, wide, state}, called with what came; states: lost, silent, ended, stranger, keyless. */
+/** on: {welcome, tick, told, wide, state}, called with the message; states: lost, silent, ended, stranger, keyless. */
 export class Link {
   #on;
   #socket = null;
@@ -36,7 +36,7 @@ export class Link {
     return new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
   }
 
-  /** Send data of a device, made at `timeS` of the device's clock; false when it was left out. */
+  /** Send data of a device, made at `timeS` of the device's clock; false when it was dropped. */
   give(kind, timeS, data) {
     if (!this.isFree()) return false;
     const name = new TextEncoder().encode(kind);
@@ -94,7 +94,7 @@ export class Link {
     this.#waiting.clear();
     this.#hasEnded ||= isEnd;
     this.#on.state(this.#hasEnded ? "ended" : "lost");
-    // A WebSocket does not say why it was refused; a request does.
+    // A refused WebSocket gives no reason; a request does.
     for (let status = 0; status === 0; ) {
       await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_WAIT_MS, 500 * 2 ** this.#failures++)));
       status = await fetch("/", { method: "HEAD" }).then((answer) => answer.status, () => 0);

@@ -1,4 +1,4 @@
-// The page as a whole: what comes through the link goes to the part that shows it.
+// The whole page: each message of the link goes to the part that shows it.
 
 import { showBeliefs } from "./beliefs.js";
 import { sendFrames } from "./camera.js";
@@ -58,23 +58,23 @@ function welcome(words) {
   if (wanted.length && !areDevicesAsked) startDevices(wanted);
 }
 
-/** What is wrong stands there until it is mended. */
+/** Faults stay on the page until they are mended. */
 function showFaults(sentences) {
   if (!sentences) return;
   write(at("faults"), sentences.join(" "));
   at("faults").hidden = !sentences.length;
 }
 
-/** A page that stands before it, such as an instruction; a world without one has no such line. */
+/** The text that the world shows it, such as an instruction; a world without one has no such line. */
 function showInstruction(page) {
   at("instruction").hidden = !page;
-  if (page) write(at("instruction"), `It is told: “${page}”.`);
+  if (page) write(at("instruction"), `Its instruction: “${page}”.`);
 }
 
-/** What procedures are about; who has none has no such line. */
+/** The goals of its procedures; without procedures there is no such line. */
 function showDoings(doing) {
   at("intends").hidden = !doing;
-  if (doing) write(at("intends"), doing.length ? `It intends ${doing.join("; ")}.` : "It has procedures, and intends nothing now.");
+  if (doing) write(at("intends"), doing.length ? `It intends ${doing.join("; ")}.` : "It has procedures, but intends nothing now.");
 }
 
 function tick(view) {
@@ -113,11 +113,11 @@ function told({ about, sentence }) {
   }
 }
 
-/** The reason why a device of the machine itself gives nothing stands where its picture or its sound would be. */
+/** If a device of the machine gives nothing, the reason stands in place of its picture or sound. */
 function showDeviceFaults({ health = {}, sound, own_voice: isSpeaking }) {
   const faultOf = (wanted) => Object.values(health).find(({ sense }) => sense === wanted)?.fault;
   if (camera === "here" && !isSeeing(GONE_MS) && faultOf("sight")) noPicture(faultOf("sight"));
-  if (!sound && isSpeaking) write(at("level-says"), "It speaks, and does not listen meanwhile.");
+  if (!sound && isSpeaking) write(at("level-says"), "It is speaking and does not listen meanwhile.");
   else if (!sound && faultOf("sound")) write(at("level-says"), faultOf("sound"));
 }
 
@@ -130,7 +130,7 @@ function showState(state) {
   at("paused").hidden = true;
 }
 
-/** Nobody is there to see or hear: camera and microphone are off, and their lights too. */
+/** No agent is there to see or hear: camera and microphone are off, and their lights too. */
 function endDevices() {
   for (const end of letGo.splice(0)) end();
   at("own").hidden = at("fovea").hidden = true;
@@ -154,7 +154,7 @@ async function startDevices(wanted) {
   }
   at("try-again").wanted = left;
   if (left.includes("video")) noPicture(faults.join(" "), true);
-  else if (faults.length) tell(`${faults.join(" ")} To try again, load this page anew.`, { bad: true, seconds: 0 });
+  else if (faults.length) tell(`${faults.join(" ")} To try again, reload this page.`, { bad: true, seconds: 0 });
 }
 
 function showOwn(stream) {
@@ -162,7 +162,7 @@ function showOwn(stream) {
   own.onresize = () => shape(own.videoWidth, own.videoHeight);
   own.hidden = false;
   at("no-picture").hidden = true;
-  // A phone's other camera looks away from who holds it: nobody expects a mirror there.
+  // A phone's rear camera points away from its user: a mirror would surprise there.
   mirror(stream.getVideoTracks()[0].getSettings().facingMode !== "environment");
   letGo.push(() => stop(stream));
   sendFrames(stream, own, link, { isTaken: () => isTaken, ended: lostCamera });
@@ -175,7 +175,7 @@ function lostCamera() {
 }
 
 function lostMicrophone() {
-  tell("The microphone is gone. Plug it in or allow it, and load this page again.", { bad: true, seconds: 0 });
+  tell("The microphone is gone. Plug it in or allow it, and reload this page.", { bad: true, seconds: 0 });
 }
 
 function noPicture(sentence, canTry = false) {

@@ -1,4 +1,4 @@
-// What it remembers, newest first, with the picture and when; what it is reminded of is lit and stands before the rest.
+// Its memories, newest first, with picture and time; those it is reminded of are highlighted and come before the rest.
 
 import { at, make, percent, when, write } from "./dom.js";
 
@@ -14,7 +14,7 @@ strip.addEventListener("scroll", showEnds);
 new ResizeObserver(showEnds).observe(strip);
 at("earlier").addEventListener("click", () => strip.scrollBy({ left: 0.8 * strip.clientWidth, behavior: "smooth" }));
 
-/** Ask for the memories, list them and give them; [] where that cannot be had. */
+/** Ask for the memories, list and return them; [] if they are not available. */
 export async function refresh(link) {
   asked = performance.now();
   try {
@@ -26,7 +26,7 @@ export async function refresh(link) {
   }
 }
 
-/** At which of these memories it points itself: its own answer beside the names that are looked up. */
+/** The memory that it points at: its own answer beside the names that are looked up. */
 export function showPointed(points) {
   if (performance.now() - told < CALM_MS) return;
   told = performance.now();
@@ -37,7 +37,7 @@ export function showPointed(points) {
   write(at("points"), `It points ${what}, ${percent(points.share)} sure.`);
 }
 
-/** Light what this tick reminded it of; ask again when that is not in the list. */
+/** Highlight the memories of this tick; ask again when one is not in the list. */
 export function showRecalled(link, recalled = []) {
   if (performance.now() - lit < CALM_MS) return;
   lit = performance.now();
@@ -56,7 +56,7 @@ function list(memories) {
   showEnds();
 }
 
-/** An edge behind which there is more fades out, and a button goes on. */
+/** An edge with more behind it fades out, and a button scrolls on. */
 function showEnds() {
   const left = strip.scrollWidth - strip.clientWidth - strip.scrollLeft;
   strip.classList.toggle("more-before", strip.scrollLeft > 4);

@@ -1,6 +1,6 @@
 // Sound of the page's microphone: blocks of 20 ms of 16-bit samples, each with the time of its first sample.
 
-/** Give a stream's sound to `link`. Browsers may keep it silent until the page was touched: `silent(true)` is called. Resolves to what ends it. */
+/** Give a stream's sound to `link`. Browsers may keep it silent until the page is touched: then `silent(true)` is called. Resolves to a function that ends it. */
 export async function sendSound(stream, link, { isTaken, silent, ended }) {
   const context = new AudioContext({ latencyHint: "interactive" });
   await context.audioWorklet.addModule("worklet.js");

@@ -1,9 +1,9 @@
-// Names: what it takes the thing and the sound for, teaching one by a press of the button, and forgetting.
+// Names: its names for the thing and the sound, teaching a name by a press of the button, and forgetting.
 
 import { at, make, percent, tell, write } from "./dom.js";
 
 const STEADY_MS = 400; // what changes faster cannot be read
-const NOTHING = "Nothing is held up. Bring a thing near, into the middle, until the square is round it.";
+const NOTHING = "Nothing is held up. Hold a thing near, in the middle, until the square is around it.";
 const KEPT_S = 20; // so long what was kept can be undone here
 let shownMs = -Infinity;
 let isPressed = false;
@@ -17,7 +17,7 @@ export function showNames(names = {}) {
   showBars(Object.values(names).filter((named) => named?.shares).map(({ shares }) => shares));
 }
 
-/** A name that is less probable is no guess worth telling. */
+/** A less probable name is not shown as a guess. */
 export const PERHAPS = 0.1;
 
 function showName(place, named) {
@@ -35,7 +35,7 @@ function showName(place, named) {
   }
 }
 
-/** A name's bar is the probability that this is it, by the sense that is surer; what is left is unknown's. */
+/** A name's bar is its probability by the surer sense; the rest is the bar of unknown. */
 function showBars(senses) {
   for (const item of at("known").children) {
     fill(item.querySelector("i"), Math.max(0, ...senses.map((shares) => shares[item.dataset.name] ?? 0)));
@@ -53,7 +53,7 @@ function fill(bar, share) {
 
 const meter = (label) => make("i", { className: "bar", role: "meter", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100 });
 
-/** Show what is held up: a square round it in the picture, and the crop that a press would keep. */
+/** Show the thing held up: a square around it in the picture, and the crop that a press would keep. */
 export function showHeld(held) {
   at("holding").hidden = !held;
   if (!held) return;
@@ -85,7 +85,7 @@ export function startNaming(link, changed) {
   const button = form.querySelector("button[type=submit]");
   button.addEventListener("pointerdown", () => press(link));
   button.addEventListener("keydown", ({ key, repeat }) => key === " " && !repeat && press(link));
-  // Let go elsewhere: nobody means to teach.
+  // Released elsewhere: that does not teach.
   addEventListener("pointerup", ({ target }) => isPressed && !button.contains(target) && release(link));
   for (const kind of ["pointercancel", "blur", "pagehide"]) addEventListener(kind, () => isPressed && release(link));
   button.addEventListener("contextmenu", (event) => event.preventDefault()); // a long touch is a press
@@ -96,7 +96,7 @@ export function startNaming(link, changed) {
   at("undo").addEventListener("click", () => undo(link, changed));
 }
 
-/** The button is down: it looks at what is held up for as long as it is. */
+/** The button is down: meanwhile the agent looks at the thing held up. */
 function press(link) {
   if (isPressed || at("meant").value === "heard" || !at("name").value.trim()) return;
   isPressed = true;
@@ -135,13 +135,13 @@ export function showTaught(link, { name, picture, examples }, changed) {
   changed();
 }
 
-/** What was taught before can be undone no more. */
+/** Earlier examples can no longer be undone. */
 function hideUndo() {
   at("kept").hidden = true;
   for (const button of document.querySelectorAll(".undo")) button.remove();
 }
 
-/** What was kept of the last press, with the button that undoes it. */
+/** The picture kept from the last press, with the button that undoes it. */
 function showKept(name, picture) {
   clearTimeout(showKept.timer);
   at("kept").hidden = false;
@@ -151,13 +151,13 @@ function showKept(name, picture) {
   showKept.timer = setTimeout(() => (at("kept").hidden = true), 1000 * KEPT_S);
 }
 
-/** Take back what was taught last. */
+/** Undo the last example. */
 export async function undo(link, changed) {
   hideUndo();
   try {
     const { name, examples, notes } = await link.do("undo");
     showExamples(link, examples, changed);
-    tell([`What was kept last as “${name}” is gone again.`, ...notes].join(" "), { bad: notes.length > 0 });
+    tell([`The last example of “${name}” is deleted.`, ...notes].join(" "), { bad: notes.length > 0 });
     changed();
   } catch (error) {
     tell(error.message, { bad: true });
@@ -177,14 +177,14 @@ function row(link, name, count, changed) {
   const button = make("button", { type: "button", textContent: "forget", "aria-label": `forget ${name}` });
   button.addEventListener("click", () => forget(link, button, name, changed));
   const label = make("b", { textContent: name, title: name });
-  const item = make("li", {}, label, make("small", { textContent: `×${count}` }), meter(`how probably this is ${name}`), button);
+  const item = make("li", {}, label, make("small", { textContent: `×${count}` }), meter(`probability that this is ${name}`), button);
   item.dataset.name = name;
   return item;
 }
 
 async function forget(link, button, name, changed) {
   if (!button.dataset.asked) {
-    // The second press does it: a name costs work to teach, and a dialogue would hide the picture.
+    // The second press deletes: a name costs work to teach, and a dialogue would hide the picture.
     button.dataset.asked = "yes";
     button.textContent = "really?";
     setTimeout(() => {

@@ -1,4 +1,4 @@
-// The picture with the fovea, and in the fovea what perception finds, each only where it is sure of it.
+// The picture with the fovea, and in the fovea the overlays of perception, each only where it is sure.
 
 import { at, make, percent, write } from "./dom.js";
 
@@ -34,7 +34,7 @@ export const isSeeing = (ms) => performance.now() - seenMs < ms;
 
 export const fromLeft = (left, width) => `${100 * (isMirrored ? 1 - left - width : left)}%`;
 
-/** Draw the wide view of the machine's own camera; a frame that comes while one is decoded is left out. */
+/** Draw the wide view of the machine's own camera; a frame that comes during decoding is dropped. */
 export async function drawWide(jpeg) {
   if (isDrawing) return;
   isDrawing = true;
@@ -54,7 +54,7 @@ export async function drawWide(jpeg) {
   }
 }
 
-/** Mark for a while where it points in what it looks at: -1 to 1 from its left to its right, from top to bottom. */
+/** Mark for a while the place it points to in its view: -1 to 1 from its left to its right, from top to bottom. */
 export function point([across, down]) {
   const mark = at("pointing") ?? make("div", { id: "pointing" });
   mark.style.setProperty("--across", `${50 * (1 + across)}%`);
@@ -83,7 +83,7 @@ export function showPicture(view) {
   }
 }
 
-/** Whether an overlay is shown: there, sure and switched on. What has never been sure has no switch. */
+/** Whether an overlay is shown: present, sure and switched on. One that was never sure has no switch. */
 function allowed(name, overlay) {
   const chip = chips[name];
   if (overlay?.sure) offer(chip);
@@ -94,7 +94,7 @@ function allowed(name, overlay) {
   return isShown;
 }
 
-/** A switch is shown once there was something to switch. */
+/** A switch appears once there is something to switch. */
 function offer(chip) {
   chip.hidden = at("overlays").hidden = false;
 }

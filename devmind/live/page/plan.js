@@ -1,4 +1,4 @@
-// The plan that it follows: the way as a line with its key points on the picture, and its words under it.
+// Its plan: the way as a line with its key points on the picture, and its words below.
 
 import { at, make, percent, write } from "./dom.js";
 import { fromLeft, isMirroring } from "./picture.js";
@@ -6,7 +6,7 @@ import { fromLeft, isMirroring } from "./picture.js";
 const SVG = "http://www.w3.org/2000/svg";
 let drawn = ""; // what stands there: a plan is the same for many ticks
 
-/** Show one tick's plan; who follows none has no such line. */
+/** Show one tick's plan; without a plan there is no such line. */
 export function showPlan(plan) {
   at("plan").hidden = at("plans").hidden = !plan;
   const now = plan ? JSON.stringify([plan, isMirroring()]) : "";

@@ -7,7 +7,7 @@ const STATUS = { now: "", done: "done", cut: "cut short" };
 const lessons = new Map(); // name -> what shows it
 const rows = new Map(); // measure -> its row, and what it shows
 
-/** Show what the journal of a run tells so far. */
+/** Show the contents of a run's journal so far. */
 export function showRun(run) {
   if (!run) return;
   at("run").hidden = false;

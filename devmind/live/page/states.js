@@ -1,4 +1,4 @@
-// What stands in the head about the connection and whoever is behind it.
+// The header's texts about the connection and the program behind it.
 
 const RESTART = (command) => `start it again with “${command}”`;
 
@@ -12,5 +12,5 @@ export const STATES = {
   keyless: () => "this tab was not opened by the address devmind printed: go to the tab that was",
 };
 
-/** States in which nothing more comes. */
+/** States that end the connection. */
 export const OVER = ["silent", "ended", "stranger", "keyless"];

@@ -1,4 +1,4 @@
-// Three things to try at first: move, clap, teach. Each is ticked when it has happened, and then they get out of the way.
+// Three things to try at first: move, clap, teach. Each is ticked when it has happened; then they disappear.
 
 import { at } from "./dom.js";
 import { keep, kept } from "./kept.js";
@@ -18,7 +18,7 @@ export function startSteps() {
   at("steps-back").addEventListener("click", () => show(at("steps").hidden));
 }
 
-/** What of them can be done with the senses there are, from the page's welcome. */
+/** The steps that are possible with the available senses, from the page's welcome. */
 export function offerSteps({ mode, camera, microphone }) {
   possible = STEPS.filter((step) => !(step === "move" && camera === "none") && !(step === "clap" && microphone === "none"));
   for (const step of STEPS) at(`step-${step}`).hidden = !possible.includes(step);
@@ -27,7 +27,7 @@ export function offerSteps({ mode, camera, microphone }) {
   if (kept("steps-away") !== "yes" && !isAll()) show(true);
 }
 
-/** What a tick shows of them. */
+/** Tick the steps that happened in a tick. */
 export function showSteps({ follows, arcs = [], sound }) {
   if (follows !== undefined) {
     looks.push(follows);
@@ -37,7 +37,7 @@ export function showSteps({ follows, arcs = [], sound }) {
   if (arcs.includes("move_arc") && sound?.level_db > LOUD_DB) tick("clap");
 }
 
-/** It was taught what it remembers by name. */
+/** It has been taught the names that it remembers. */
 export function taughtStep(memories) {
   if (memories.some(({ name }) => name)) tick("teach");
 }

@@ -1,1 +1,1 @@
-"""Memory while living: names taught by showing, what this Moment reminds of, and what is worth keeping."""
+"""Memory while living: names taught by showing, recall for each Moment, and the choice of Moments to keep."""

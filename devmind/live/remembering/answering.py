@@ -1,7 +1,7 @@
-"""What is answered to words: the names in them that it knows, what it sees and hears just now, and what it cannot do.
+"""Answers to words: the known names in them, what the agent now sees and hears, and what it cannot do.
 
-An agent that was taught to write answers in its own words about what is in view, by the head that exams ask, and says
-how sure it is. All else is put together here, of nothing but what memory and recognition say; it claims no
+An agent that was taught to write answers in its own words about what is in view, by the head that the exams ask, and
+says how sure it is. Everything else is built here from the results of memory and recognition alone; it claims no
 understanding.
 """
 
@@ -23,7 +23,7 @@ from devmind.errors import MomentError
 from devmind.memory import Named
 from devmind.moment import Moment, Sense
 
-CANNOT = "It cannot talk yet, nor do what it is asked; names are all the words it learns today."
+CANNOT = "It cannot talk or follow instructions yet; it learns only names."
 AHEAD_DEG = 8.0
 LISTED = 6
 LONGEST = 32
@@ -47,26 +47,26 @@ def answer(
     gaze_deg: tuple[float, float] | None,
     writes: bool = False,
 ) -> str:
-    """Sentences for whoever said `text`.
+    """Sentences that answer `text`.
 
     Args:
         known: names taught, with their numbers of examples.
-        named: what is recognised just now, by sense.
-        gaze_deg: pan (positive to its left) and tilt (positive upwards) of what it looks at; None when it sees nothing.
-        writes: whether it has answered in its own words besides.
+        named: what is recognised now, by sense.
+        gaze_deg: pan (positive to its left) and tilt (positive upwards) of its gaze; None when it sees nothing.
+        writes: whether it has also answered in its own words.
     """
     sensed, words = [seen(named.get("sight"), gaze_deg), heard(named.get("sound"))], about_words(text, known)
     is_about_names = (len(text.split()) <= FEW_WORDS and not is_question(text)) or names_in(text, known)
-    sentences = [words, *sensed] if is_about_names else [*sensed, words]  # "what do you see?" is about no name
+    sentences = [words, *sensed] if is_about_names else [*sensed, words]  # "what do you see?" asks about no name
     return " ".join(sentence for sentence in [*sentences, "" if writes else CANNOT] if sentence)
 
 
 def learned(name: str, frames: int, examples: int, unseen: str = "") -> str:
-    """What was learned of a name that was just taught.
+    """What was learned about a name that was just taught.
 
     Args:
-        frames: pictures of it that were kept.
-        examples: how often it was taught by now.
+        frames: number of pictures that were kept.
+        examples: how often it has been taught so far.
         unseen: why only a sound was kept, where a picture could have been meant; else ''.
     """
     if unseen:
@@ -76,8 +76,9 @@ def learned(name: str, frames: int, examples: int, unseen: str = "") -> str:
 
 
 class OwnWords(NamedTuple):
-    """What it writes itself, how sure it is of it, and where it points, -1 to 1 from left to right and from top to
-    bottom of what it looks at; None where its words do not say that it points."""
+    """What it writes itself, how sure it is of it, and where it points: -1 to 1 from left to right and from top to
+    bottom of its view; None where its words do not say that it points.
+    """
 
     text: str
     sure: float
@@ -85,20 +86,20 @@ class OwnWords(NamedTuple):
 
 
 class Dialogue:
-    """What an agent answers in its own words about what it sees, each time going on from what was said before."""
+    """The agent's answers in its own words about what it sees, each turn continuing from the turns before."""
 
     def __init__(self) -> None:
         self._talk: Conversation | None = None
         self._said_s = 0.0
-        self._speaking = threading.Lock()  # pages speak in threads of their own
+        self._speaking = threading.Lock()  # each page speaks in a thread of its own
 
     def reply(self, agent: Agent, text: str, sight: Sense | None, now_s: float) -> OwnWords | None:
         """Its next turn.
 
-        None where it was never taught to write or writes nothing, and where nothing, or more than a page, was said.
+        None if it was never taught to write or writes nothing, or if the text is empty or longer than a page.
 
         Args:
-            now_s: by a clock that only runs on; behind LAPSE_S of silence, and with another agent, it begins anew.
+            now_s: on a monotonic clock; after LAPSE_S of silence, and with another agent, the dialogue starts again.
         """
         if PAGE not in agent.encoders or PAGE not in agent.heads or not text.strip():
             return None
@@ -108,10 +109,10 @@ class Dialogue:
     def _reply(self, agent: Agent, text: str, sight: Sense | None, now_s: float) -> OwnWords | None:
         anew = self._talk is None or self._talk.agent is not agent or now_s - self._said_s > LAPSE_S
         talk = Conversation(agent, sense=PAGE) if anew or self._talk is None else self._talk
-        # There is nothing to point at in the dark.
+        # In the dark there is nothing to point at.
         heads = [POINT] if POINT in agent.heads and sight is not None else []
         seen = {} if sight is None else {"sight": sight}
-        if seen and not anew:  # between two turns there is a pause, as in the lessons
+        if seen and not anew:  # a pause between two turns, as in the lessons
             talk.listen(collate([[Moment(now_s, seen)]]))
         try:
             turn = talk.turn(
@@ -128,21 +129,20 @@ class Dialogue:
 
 
 def _place(pointed: Output) -> tuple[float, float]:
-    """The middle of the likeliest cell of a square of them."""
+    """The middle of the likeliest cell of a square grid."""
     return middle_of(int(pointed.mode().flatten()[0]), math.isqrt(pointed.numbers().shape[-1]))
 
 
 def middle_of(cell: int, side: int = 8) -> tuple[float, float]:
-    """The middle of a cell, counted row by row of `side` by `side`: -1 to 1, from left to right and top to bottom."""
+    """The middle of a cell, counted row by row, `side` in a row: -1 to 1, left to right and top to bottom."""
     row, column = divmod(cell, side)
     return (2 * column + 1) / side - 1, (2 * row + 1) / side - 1
 
 
 def as_in_lessons(text: str) -> str:
-    """What was typed as the caregiver writes: small letters, single blanks, a mark at the end.
+    """The typed text in the caregiver's style: small letters, single blanks, a mark at the end.
 
-    A capital letter at the beginning, which a telephone writes by itself, and a mark that was left out are no other
-    question.
+    A capital letter at the beginning, which a phone writes on its own, or a missing mark does not change the question.
     """
     plain = " ".join(text.lower().split())
     if not plain or plain[-1] in ".?!":
@@ -157,7 +157,7 @@ def is_question(text: str) -> bool:
 
 
 def about_words(text: str, known: Mapping[str, int]) -> str:
-    """What it knows of the names in the text; of a longer text without one, which names it knows."""
+    """What it knows about the names in the text; for a longer text without a name, the names it knows."""
     said = names_in(text, known)
     if said:
         examples = (f"“{name}” ({counted(known[name], 'example')})" for name in said[:LISTED])
@@ -176,7 +176,7 @@ def about_words(text: str, known: Mapping[str, int]) -> str:
 
 
 def seen(named: Named | None, gaze_deg: tuple[float, float] | None) -> str:
-    """What it sees and where, from its own side."""
+    """What it sees and where, from its own point of view."""
     if gaze_deg is None:
         return "It sees nothing just now."
     if named is not None and named.name:
@@ -186,7 +186,7 @@ def seen(named: Named | None, gaze_deg: tuple[float, float] | None) -> str:
 
 
 def heard(named: Named | None) -> str:
-    """What it hears; nothing where no sound has a name."""
+    """What it hears; empty where no sound has a name."""
     return f"It hears “{named.name}” ({percent(named.confidence)})." if named is not None and named.name else ""
 
 

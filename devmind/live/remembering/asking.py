@@ -1,10 +1,10 @@
-"""When it may ask by itself "What is that?" about what is held up: when somebody is there and there is time for it.
+"""When the agent may ask on its own "What is that?" about a thing held up: when somebody is there and has time.
 
-That is when one thing was held up for two seconds, and nobody is teaching; once for one thing, and not again within
-twenty seconds. Whether it knows the thing is not told here: by the head that the exam of conversing asks
-(`wondering.py`), or, of an agent without that head, by naming, which has to say "unknown" for all of these two seconds.
-A question keeps the pictures that it means, so that the answer names what it asked about, also when that was put down
-to type.
+The conditions: one thing was held up for two seconds, and nobody is teaching. It asks once for each thing, and not
+again within twenty seconds. Other code decides whether it knows the thing: the head that the exam of conversing asks
+(`wondering.py`), or for an agent without that head, naming, which has to say "unknown" throughout these two seconds. A
+question keeps the pictures that it is about, so that the answer names the right thing even if that was put down to
+type.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ OPEN_S = 120.0
 
 
 class Doubt(NamedTuple):
-    """What it makes of one look at a thing.
+    """What the agent makes of one look at a thing.
 
     Attributes:
         asks: whether it asks what that is.
         share: the probability that it has no right word for it.
-        nearest: the word that is likeliest, '' where none came to mind.
+        nearest: the likeliest word, '' where none came to mind.
     """
 
     asks: bool
@@ -45,14 +45,14 @@ class Doubt(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """What it asked.
+    """A question of the agent.
 
     Attributes:
         number: counts the questions of one life from 1.
-        time_s: when, on the clock that `Asking.see` gets.
-        shown: the pictures it means.
+        time_s: when it was asked, on the clock that `Asking.see` gets.
+        shown: the pictures that it is about.
         named: the answer of naming, with the nearest name; None where no name was taught.
-        doubt: what the head made of it that exams ask, where the agent has it; then that stands for naming.
+        doubt: the answer of the head that the exams ask, if the agent has it; then it replaces naming.
     """
 
     number: int
@@ -67,9 +67,9 @@ class Question:
         return self.doubt.nearest if self.doubt else self.named.nearest if self.named else ""
 
     def note(self) -> dict[str, Any]:
-        """For the recording; without the nearest name, which would outlive there what memory forgets.
+        """A note for the recording; without the nearest name, which would outlive there what memory forgets.
 
-        `confidence` is the probability of that name, `doubt` that it has no right one, of an agent that can tell.
+        `confidence` is the probability of that name, `doubt` that it has no right one, for an agent that can tell.
         """
         confidence = 1 - self.doubt.share if self.doubt else self.named.confidence if self.named else 0.0
         told = {"number": self.number, "text": WHAT, "confidence": round(confidence, 3)}
@@ -77,11 +77,11 @@ class Question:
 
 
 class Asking:
-    """Says when to ask; the loop tells every tick that somebody watches.
+    """Decides when to ask; the loop reports every watched tick.
 
     Attributes:
         on: whether it may ask.
-        question: what it asked and nobody answered yet.
+        question: its open question.
     """
 
     def __init__(self, on: bool = True) -> None:
@@ -92,13 +92,13 @@ class Asking:
         self._is_settled = False
 
     def see(self, time_s: float, square: Square | None, unsure: bool, busy: bool = False) -> bool:
-        """A tick has passed that somebody watched; gives whether to ask now. Ticks that nobody watched are left out.
+        """Take a tick that somebody watched; returns whether to ask now. Unwatched ticks are left out.
 
         Args:
-            time_s: when it was, on any clock.
-            square: round what is held up; None when nothing is.
+            time_s: time of the tick, on any clock.
+            square: the square around the thing held up; None when nothing is.
             unsure: whether it may have no name.
-            busy: a name is just being taught.
+            busy: whether a name is being taught.
         """
         if self.question and time_s - self.question.time_s > OPEN_S:
             self.question = None
@@ -113,22 +113,24 @@ class Asking:
         return is_free and time_s - self._since_s >= STEADY_S
 
     def ask(self, shown: Showing, named: Named | None = None, doubt: Doubt | None = None) -> Question:
-        """It asks, about these pictures of what was held up last."""
+        """Ask about these pictures of the thing held up last."""
         self._count += 1
         self._asked_s, self._is_settled = self._seen_s, True
         self.question = Question(self._count, self._seen_s, shown, named, doubt)
         return self.question
 
     def know(self) -> None:
-        """A look has told what is held up: it looks again when the thing was held up for as long once more."""
+        """A look has told the agent what is held up: it looks again after the thing was held up for the same time once
+        more.
+        """
         self._since_s = self._seen_s
 
     def settle(self) -> None:
-        """What is held up was given a name: there is nothing to ask about it any more."""
+        """The thing held up was given a name: there is nothing more to ask about it."""
         self.question, self._is_settled = None, True
 
     def allow(self, on: bool) -> None:
-        """Whether it may ask from here on; if not, what it asked is dropped too."""
+        """Set whether it may ask from here on; if not, its open question is dropped too."""
         self.on = on
         if not on:
             self.question = None

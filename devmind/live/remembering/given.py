@@ -1,4 +1,4 @@
-"""Files that are given to be taught, named or recalled by: read, looked over, and cut into examples."""
+"""Files for teaching, naming or recall: read, checked, and cut into examples."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SILENCE = 1e-3
 
 
 def examples_in(file: Path, warnings: list[str]) -> list[Moment]:
-    """The examples of one file (see `cut_examples`), without sounds that are silent; sentences go to `warnings`.
+    """The examples of one file (see `cut_examples`), without silent sounds; sentences go to `warnings`.
 
     Raises:
-        SessionError: the file cannot be read, or nothing of it can be seen or heard.
+        SessionError: the file cannot be read, or has neither pictures nor sound.
     """
     try:
         every = cut_examples(media_moments(file, warnings=warnings))
@@ -33,7 +33,7 @@ def examples_in(file: Path, warnings: list[str]) -> list[Moment]:
     if not found:
         raise SessionError(f"'{file}' is silent: {level}; give a sound that can be heard.")
     if silent:
-        warnings.append(f"{len(silent)} of {len(every)} examples of '{file}' are silent ({level}); not heard.")
+        warnings.append(f"{len(silent)} of {len(every)} examples of '{file}' are silent ({level}); they are left out.")
     return found
 
 

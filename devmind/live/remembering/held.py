@@ -1,13 +1,13 @@
-"""What is held up in front of the camera: found by what differs from the scene as it was before.
+"""Finds what is held up in front of the camera, by its difference from the scene before.
 
-The scene is kept per pixel as samples of the last seconds, and what is unlike all of them is foreground (Barnich and
-Van Droogenbroeck 2011, "ViBe", with samples taken in turn instead of at random): a tree in the wind or a head that nods
-is part of the scene. Foreground is not sampled, so that a thing held still for a minute stays found. A camera that
-moves or a lamp that is switched on changes nearly all of the picture at once, and begins a new scene.
+The scene is stored per pixel as samples of the last seconds. A pixel unlike all of its samples is foreground (Barnich
+and Van Droogenbroeck 2011, "ViBe", with samples taken in turn instead of at random). So a tree in the wind or a nodding
+head is part of the scene. Foreground is not sampled, so a thing held still for a minute stays found. A camera that
+moves or a lamp that is switched on changes nearly the whole picture at once, and starts a new scene.
 
-What is meant is the square that is filled best: a thing that is held up is wider than the arm, and more of one piece
-than the edges of a person who moved. Of two the one nearer to the middle is meant, and rather above it than below.
-Teaching and asking find by this same code.
+The result is the square with the most foreground in it: a thing held up is wider than the arm, and more compact than
+the edges of a person who moved. Of two squares, the one nearer to the middle wins, and a higher one before a lower one.
+Teaching and asking both use this code.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ STEADY = 3
 
 
 class Square(NamedTuple):
-    """Of a picture, in fractions of its width and height: the middle, and the side as a fraction of the width."""
+    """In fractions of a picture's width and height: the middle, and the side as a fraction of the width."""
 
     x: float
     y: float
     side: float
 
     def overlap(self, other: Square) -> float:
-        """Intersection over union, of squares in a picture as wide as high."""
+        """Intersection over union of two squares, in a picture as wide as high."""
         reach, least = (self.side + other.side) / 2, min(self.side, other.side)
         both = 1.0
         for apart in (abs(self.x - other.x), abs(self.y - other.y)):
@@ -78,27 +78,27 @@ class Square(NamedTuple):
         return both / (self.side**2 + other.side**2 - both)
 
     def nearer(self, other: Square, distance: float) -> Square:
-        """With its middle nearer to that of another one by so much, or there."""
+        """The square with its middle moved towards another one's by so much, or onto it."""
         apart = np.array([other.x - self.x, other.y - self.y])
         x, y = (self.x, self.y) + apart * min(1.0, distance / max(float(np.linalg.norm(apart)), 1e-9))
         return Square(float(x), float(y), self.side)
 
     def towards(self, other: Square, share: float) -> Square:
-        """So much of the way to another one."""
+        """The square moved and resized by this share of the way to another one."""
         return Square(*((1 - share) * np.array(self) + share * np.array(other)).tolist())
 
     def above(self, height: int, width: int) -> Square:
-        """The square over this one in a picture of this size: there a thing is of which only the arm was found, as it
-        has the colours of the scene behind it.
+        """The square above this one in a picture of this size. The thing is there when only the arm was found, because
+        the thing has the colours of the scene behind it.
         """
         return self._replace(y=max(0.1, self.y - ABOVE * self.side * width / height))
 
     def looked_at(self, height: int, width: int) -> Square:
-        """The square that is seen by who looks at what is in this one, in a picture of this size."""
+        """The agent's view of the thing in this square, as a square, in a picture of this size."""
         return self._replace(side=max(self.side, min(LOOK * self.side, height / width, 1.0)))
 
     def within(self, height: int, width: int) -> tuple[int, int, int, int]:
-        """(top, bottom, left, right) in pixels of a picture of this size, as far as it lies in it."""
+        """(top, bottom, left, right) in pixels of a picture of this size, cut at its edges."""
         side = self.side * width / 2
         ends = (self.y * height - side, self.y * height + side, self.x * width - side, self.x * width + side)
         return tuple(
@@ -106,7 +106,7 @@ class Square(NamedTuple):
         )  # type: ignore[return-value]
 
     def crop(self, frame: np.ndarray) -> np.ndarray:
-        """What is in it of a frame uint8 [H, W, 3], as `sight` is: uint8 [64, 64, 3]; mirrored beyond the edge."""
+        """A frame uint8 [H, W, 3] inside the square, as `sight`: uint8 [64, 64, 3]; mirrored beyond the edge."""
         import cv2
 
         height, width = frame.shape[:2]
@@ -114,7 +114,7 @@ class Square(NamedTuple):
         left, top = self.x * width - side * SIGHT_SIZE / 2, self.y * height - side * SIGHT_SIZE / 2
         place = np.array([[side, 0, left], [0, side, top]], np.float32)
         kind = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-        if side > 1:  # a warp takes single pixels: smooth what it would leave out
+        if side > 1:  # a warp samples single pixels, so smooth first
             frame = cv2.blur(frame, (max(1, round(side)),) * 2)
         return cv2.warpAffine(frame, place, (SIGHT_SIZE, SIGHT_SIZE), flags=kind, borderMode=cv2.BORDER_REFLECT_101)
 
@@ -123,7 +123,7 @@ class HeldFinder:
     """Looks at every frame of one camera.
 
     Attributes:
-        square: round what is held up just now; None when nothing is.
+        square: around the thing now held up; None when nothing is.
         moved: whether anything large enough is in view that was not before, steady or not.
     """
 
@@ -135,11 +135,11 @@ class HeldFinder:
         self._steady, self._now_s = 0, 0.0
 
     def see(self, frame: np.ndarray | None, time_s: float) -> Square | None:
-        """A tick has passed; gives `square`. A frame that is missing here and there changes nothing.
+        """Take a tick; returns `square`. A missing frame now and then changes nothing.
 
         Args:
             frame: uint8 [H, W, 3], or None.
-            time_s: when it was, on any clock.
+            time_s: time of the tick, on any clock.
         """
         import cv2
 
@@ -164,11 +164,11 @@ class HeldFinder:
         if self._samples is None or self._samples.shape[1:] != small.shape:
             self._begin(small)
         assert self._samples is not None
-        # A camera sets its exposure by what it sees: half of the picture is as it was.
+        # A camera adapts its exposure: the median change is light, since half of the picture stays as it was.
         light = np.median((small - self._samples[self._newest])[::4, ::4].reshape(-1, 3), axis=0).astype(np.int16)
         mask = np.abs((small - light)[None] - self._samples).max(3).min(0) > DIFFERENCE
         changed = float(mask.mean())
-        # What is held up may come so near that it fills the picture; a camera turns all at once.
+        # A thing may come so near that it fills the picture, while a camera turns all at once.
         if changed <= NEW_SCENE or (self.square and self.square.side > FILLS):
             self._usual_s = self._now_s
             return mask
@@ -183,7 +183,7 @@ class HeldFinder:
         self.square, self.moved, self._steady = None, False, 0
 
     def _follow(self, small: np.ndarray, mask: np.ndarray) -> None:
-        """The scene takes in what is no foreground, or has been for long; a new one all that it shows at first."""
+        """Take in what is no foreground, or has been foreground for long; a new scene takes in everything at first."""
         assert self._samples is not None
         self._since_s = np.where(mask, self._since_s + self._passed_s, 0)
         patience_s = np.full(mask.shape, MOVED_S)
@@ -201,7 +201,7 @@ class HeldFinder:
             self._samples[self._newest][~mask] = small[~mask]
 
     def _found(self, mask: np.ndarray) -> Square | None:
-        """The best square of a foreground bool [h, w]; None where no square is filled."""
+        """The best square of a foreground bool [h, w]; None where none has enough foreground."""
         import cv2
 
         height, width = mask.shape

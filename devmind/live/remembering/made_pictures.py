@@ -1,7 +1,7 @@
-"""Pictures of things nobody taught: what stands in the nursery and made-up surfaces, each in many examples.
+"""Pictures of untaught things: things of the nursery and made-up surfaces, each in many examples.
 
-The pictures lie in `pictures.jpg` beside this file, as a sheet of tiles, since drawing the nursery compiles its
-renderer first. `python -m devmind.live.remembering.made_pictures` makes the sheet anew, bit for bit on one machine.
+The pictures are tiles of the sheet `pictures.jpg` beside this file, because drawing the nursery first compiles its
+renderer. `python -m devmind.live.remembering.made_pictures` makes the sheet again, bit for bit on one machine.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def nursery_things(looks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     state.shape[:, 0], state.colour[:, 0], state.texture[:, 0] = looks.T
     state.size[:, 0] = rng.uniform(0.14, 0.2, n)
     put(state, 0, in_view(state, rng.uniform(-4, 4, n), rng.uniform(-4, 4, n), rng.uniform(0.8, 1.3, n)))
-    # The tile is wider than a fovea, so its field of view is, too.
+    # The tile is wider than a fovea, and so is its field of view.
     rgb, _, _ = draw(
         state, scene(state, state.position), state.pan, state.tilt, SIGHT_FOV_DEG * TILE / SIGHT_SIZE, TILE
     )
@@ -68,7 +68,7 @@ def nursery_things(looks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def make_sheet(path: Path = SHEET) -> int:
-    """Draw the tiles and write them; gives the bytes of the file."""
+    """Draw the tiles and write them; returns the bytes of the file."""
     import cv2
 
     from devmind.worlds.nursery.pictures import bank
@@ -77,7 +77,7 @@ def make_sheet(path: Path = SHEET) -> int:
     rng = np.random.default_rng(2611)
     kinds = rng.permutation(len(SHAPES) * len(COLOURS) * len(TEXTURES))[:THINGS]
     looks = np.stack(np.unravel_index(kinds, (len(SHAPES), len(COLOURS), len(TEXTURES))), 1)
-    surfaces = np.flatnonzero(np.arange(len(bank())) % 3)  # the others are pieces of photographs, which are not ours
+    surfaces = np.flatnonzero(np.arange(len(bank())) % 3)  # the others are parts of photographs that are not ours
     chosen = bank()[rng.permutation(surfaces)[: ROWS * COLUMNS - THINGS]]
     every = np.concatenate([nursery_things(looks, rng), chosen])
     sheet = every.reshape(ROWS, COLUMNS, TILE, TILE, 3).swapaxes(1, 2).reshape(ROWS * TILE, COLUMNS * TILE, 3)

@@ -1,8 +1,8 @@
 """Sounds that nobody recorded: coloured noises, voices, tones and chirps, clicks and crackles, each in many examples.
 
-A kind is a source, resonances and how its loudness goes on (steady, swelling, in events or in strikes that die away),
-or two of these at once; an example of it is another event of that kind, in another room, by another microphone. Source
-and resonances are Fant's (1960); the variation stands for what differs between two recordings of one thing.
+A kind has a source, resonances and a course of loudness (steady, swelling, in events or in strikes that die away), or
+is two of these at once. An example is another event of that kind, in another room, by another microphone. Source and
+resonances follow Fant (1960); the variation stands for the differences between two recordings of one thing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class SoundKind:
     """One kind of sound.
 
     Args:
-        source: of SOURCES.
-        course: of COURSES, how the loudness goes on.
-        slope: how fast power falls with frequency: amplitude as frequency to the minus this.
+        source: one of SOURCES.
+        course: one of COURSES, the course of the loudness.
+        slope: how fast the level falls with frequency: amplitude as frequency to the minus this.
         pitch_hz: of a voice or tone; `glide` and `bow` are how many octaves it rises and bends within an event.
         breath: noise in a voice or tone, as a share of it.
         peaks_hz: resonances, `width` wide (in log frequency) and `peak_db` high.
-        clicks_hz: clicks a second, `regular` or by chance, each ringing for `ring_s`.
+        clicks_hz: clicks a second, `regular` or random, each ringing for `ring_s`.
         beat_hz: events or swells a second; an event fills `duty` of a beat, and `attack` of that is its rise.
     """
 
@@ -52,7 +52,7 @@ class SoundKind:
 
 
 def sound_kind(rng: np.random.Generator) -> SoundKind:
-    """Any kind."""
+    """A random kind."""
     log = lambda low, high: float(np.exp(rng.uniform(np.log(low), np.log(high))))  # noqa: E731
     source = str(rng.choice(SOURCES))
     return SoundKind(
@@ -81,11 +81,11 @@ class Mixture:
 
     Args:
         layers: by loudness.
-        levels_db: of each beside the first.
-        strikes_s: in which each of its strikes dies away; 0 where it goes on as its kind does.
-        beat_hz: strikes a second, as irregular (0..1) as `irregular` says.
-        variation: how much two examples differ, in all.
-        spread: and in pitch and resonances, in octaves.
+        levels_db: of each, relative to the first.
+        strikes_s: decay time of each one's strikes; 0 where it goes on as its kind does.
+        beat_hz: strikes a second, with irregularity `irregular` (0..1).
+        variation: the overall difference between two examples.
+        spread: their difference in pitch and resonances, in octaves.
     """
 
     layers: tuple[SoundKind, ...]
@@ -98,7 +98,7 @@ class Mixture:
 
 
 def mixture(rng: np.random.Generator) -> Mixture:
-    """Any one."""
+    """A random mixture."""
     log = lambda low, high: float(np.exp(rng.uniform(np.log(low), np.log(high))))  # noqa: E731
     layers = tuple(sound_kind(rng) for _ in range(1 if rng.random() < 0.55 else 2))
     return Mixture(
@@ -143,7 +143,7 @@ def mixture_example(kind: Mixture, rng: np.random.Generator, seconds: float) -> 
 
 
 def _strikes(kind: Mixture, dies_s: float, rng: np.random.Generator, n: int) -> np.ndarray:
-    """Loudness [n] of strikes that die away, the first within half a sound."""
+    """Loudness [n] of decaying strikes, the first within half a sound."""
     decay, loudness = np.exp(-np.arange(n) / SOUND_RATE_HZ / dies_s), np.zeros(n)
     between = SOUND_RATE_HZ / (kind.beat_hz * float(np.exp2(0.4 * kind.variation * rng.normal())))
     at = rng.uniform(0, min(between, 0.6 * n))
@@ -155,7 +155,7 @@ def _strikes(kind: Mixture, dies_s: float, rng: np.random.Generator, n: int) -> 
 
 
 def _in_room(wave: np.ndarray, decay_s: float, level_db: float, rng: np.random.Generator) -> np.ndarray:
-    """With an echo that falls by 60 dB in `decay_s`, of noise as in Schroeder 1979."""
+    """Add an echo that falls by 60 dB in `decay_s`, made of noise as in Schroeder 1979."""
     length = round(decay_s * SOUND_RATE_HZ)
     echo = rng.normal(size=length) * 10 ** (-3 * np.arange(length) / length)
     echo[0] = 0
@@ -166,7 +166,7 @@ def _in_room(wave: np.ndarray, decay_s: float, level_db: float, rng: np.random.G
 
 
 def sibling(kind: SoundKind, rng: np.random.Generator) -> SoundKind:
-    """A kind much like another one: the same source, with pitch, resonances and course a little different."""
+    """A kind much like another one: the same source, with slightly different pitch, resonances and course."""
     other = sound_kind(rng)
     turn = lambda octaves: float(np.exp2(rng.normal(0, octaves)))  # noqa: E731
     return replace(
@@ -184,7 +184,7 @@ def sibling(kind: SoundKind, rng: np.random.Generator) -> SoundKind:
 
 
 def sound_example(kind: SoundKind, rng: np.random.Generator, seconds: float, variation: float = 1.0) -> np.ndarray:
-    """One ear's sound float32 [1, S] of a kind; `variation` is how much it differs from the kind's others."""
+    """One ear's sound float32 [1, S] of a kind; `variation` is its difference from other examples of the kind."""
     n = round(seconds * SOUND_RATE_HZ)
     turn = lambda octaves: float(np.exp2(variation * rng.normal(0, octaves)))  # noqa: E731
     loudness, within = _course(kind, rng, n, variation)
@@ -214,7 +214,9 @@ def sound_example(kind: SoundKind, rng: np.random.Generator, seconds: float, var
 
 
 def as_recorded(sound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A sound somewhere in a file up to three times as long, between digital silence or faint noise; or as it is."""
+    """The sound at a random place of a file up to three times as long, between digital silence or faint noise; or
+    unchanged.
+    """
     n = sound.shape[1]
     length, at = int(rng.uniform(1, 3) * n), rng.random()
     if rng.random() < 0.4:
@@ -226,7 +228,7 @@ def as_recorded(sound: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _course(kind: SoundKind, rng: np.random.Generator, n: int, variation: float) -> tuple[np.ndarray, np.ndarray]:
-    """Loudness [n], and how far an event has come, 0..1 [n]."""
+    """Loudness [n], and the progress of the event, 0..1 [n]."""
     if kind.course == "steady":
         return np.ones(n), np.linspace(0, 1, n)
     hurry = np.interp(np.arange(n), np.linspace(0, n, 8), rng.normal(size=8))
@@ -236,7 +238,7 @@ def _course(kind: SoundKind, rng: np.random.Generator, n: int, variation: float)
         return 0.25 + 0.75 * (0.5 - 0.5 * np.cos(2 * np.pi * within)), within
     within = within / np.clip(kind.duty * np.exp2(0.2 * variation * rng.normal()), 0.05, 0.95)
     loudness = np.minimum(within / kind.attack, (1 - within) / (1 - kind.attack))
-    # An event somewhere in it at least: a beat may be longer than the sound.
+    # At least one event starts in it: a beat may be longer than the sound.
     loudness = np.maximum(loudness, 0.0) if (within < 1).any() else np.linspace(1, 0, n)
     return loudness, np.clip(within, 0, 1)
 
@@ -263,5 +265,5 @@ def _noise(n: int, slope: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def _level(wave: np.ndarray) -> np.ndarray:
-    """Of mean square 1, or silence."""
+    """Scaled to mean square 1, or silence."""
     return wave / max(float(np.sqrt(np.mean(np.square(wave)))), 1e-9)

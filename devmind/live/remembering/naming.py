@@ -1,7 +1,7 @@
-"""Naming while living: what "this" is, asked in every tick that somebody watches, without ever waiting for the disk.
+"""Naming while living: what "this" is, asked in every watched tick, without ever waiting for the disk.
 
-A thread of its own looks whether memory has changed (by whatever thread or process; some stores tell at once) and fits
-the names anew, which takes seconds for a thousand examples. The loop asks by the last fit.
+A separate thread looks for changes of memory (by any thread or process; some stores report them at once) and refits the
+names, which takes seconds for a thousand examples. The loop asks the last fit.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Naming:
 
     Attributes:
         fault: why nothing is named, a sentence; '' when all is well.
-        is_fitted: whether what was taught so far has been looked at once.
+        is_fitted: whether there was a first fit of the taught names.
     """
 
     def __init__(self, child: ShowAndTell) -> None:
         self.child, self.fault, self.is_fitted = child, "", False
         self._changed, self._ended = threading.Event(), False
         self._watch = ExitStack()
-        # No daemon: it must not be inside numpy when the interpreter goes away.
+        # No daemon: it must not be inside numpy when the interpreter exits.
         self._thread = threading.Thread(target=self._fit, name="naming")
 
     def __enter__(self) -> Self:
@@ -52,11 +52,11 @@ class Naming:
         self._thread.join()
 
     def changed(self) -> None:
-        """Memory has changed: do not wait until the next look."""
+        """Memory has changed: look at once."""
         self._changed.set()
 
     def of(self, recent: RecentBuffer, above: np.ndarray | None = None) -> dict[str, Named]:
-        """By sense, what was sensed lately; nothing where no name was taught, or nothing was sensed.
+        """The answers for what was sensed lately, by sense; empty where no name was taught, or nothing was sensed.
 
         `above`: see `ShowAndTell.ask`.
         """
@@ -64,16 +64,16 @@ class Naming:
             return {}
         try:
             return self.child.ask(recent.example(), refit=False, above=above)
-        except StoreError:  # nothing was sensed lately, or another agent took over in this very moment
+        except StoreError:  # nothing was sensed lately, or another agent took over at this moment
             return {}
 
     @property
     def is_telling(self) -> bool:
-        """Whether what was taught is known here, and by keys of this agent."""
+        """Whether the taught names are known here, with keys of this agent."""
         return self.is_fitted and not self.fault
 
     def is_unsure(self, named: Mapping[str, Named]) -> bool:
-        """Whether what is seen has no name by these answers of `of`: unknown, or no name was taught at all."""
+        """Whether the thing in view has no name by these answers of `of`: unknown, or no name was taught at all."""
         if not self.is_telling:
             return False
         seen = named.get("sight")
@@ -87,6 +87,6 @@ class Naming:
                     self.child.names.fit()
                     self.is_fitted = True
                     self.fault = STRANGE if self.child.strange_names() else ""
-                except Exception as error:  # whatever it is: a thread that died would never say so
+                except Exception as error:  # catch everything: a dead thread could not report it
                     self.fault = str(error) or type(error).__name__
                 self._changed.wait(LOOK_S)

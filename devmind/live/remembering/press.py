@@ -1,10 +1,9 @@
-"""One press of the button that teaches: what is held up meanwhile, in one entry of memory with the scene before it.
+"""One press of the teaching button: the thing held up meanwhile, in one entry of memory with the scene before it.
 
-An entry of a press holds, besides `sight` (the crop that was shown), `looked` (the thing as it is seen by who looks at
-it), `views` (crops over the press) and `before` (crops of the scene without the thing, which are no examples of its
-name). All of them go with the entry: into an export, into
-new keys when weights have changed, and away when the name is forgotten. What is made of them for fitting names
-(`turns`) is not stored.
+The entry of a press holds, besides `sight` (the crop that was shown), `looked` (the thing as the agent sees it when it
+looks there), `views` (crops over the press) and `before` (crops of the scene without the thing, which are no examples
+of its name). They stay with the entry: they are exported with it, get new keys when weights have changed, and are
+deleted when the name is forgotten. Pictures made from them for fitting names (`turns`) are not stored.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from devmind.live.remembering.held import HeldFinder, Square
 from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 
 PRESS_S, LONGEST_S = 1.0, 10.0
-"""A press lasts at least, and is looked at for at most, so long."""
+"""Least duration of a press, and the longest time that it is looked at."""
 LEAST_SEEN = 0.4
-"""Share of a press's pictures in which something has to be held up."""
+"""Least share of a press's pictures in which something has to be held up."""
 KEPT_VIEWS = 8
 EMPTY_S, EMPTIES = 1.0, 2
-"""Of the scene before so many pictures are kept, this far apart."""
+"""Seconds between kept pictures of the scene before, and their number."""
 RECENT = 20
-"""Pictures of what is held up that are there without a press."""
+"""Number of pictures of the thing held up that are kept without a press."""
 AROUND = ((0.2, 0.25), (0.8, 0.25), (0.2, 0.7), (0.8, 0.7))
 """Middles of squares beside the thing's own that show the scene, in fractions of the picture."""
 TURNS_DEG, ZOOMS, LIGHTS = (-16.0, 16.0), (0.82, 1.2), (0.85, 1.15)
 
 
 class Seen(NamedTuple):
-    """One picture of what is held up, at `time_s`: the square, the crop in it and the look at it, uint8 [64, 64, 3]
+    """One picture of the thing held up, at `time_s`: the square, the crop in it and the look at it, uint8 [64, 64, 3]
     each.
     """
 
@@ -45,11 +44,11 @@ class Seen(NamedTuple):
 
 
 class Holding:
-    """What is held up now, and what one press has seen of it; the loop tells every tick.
+    """The thing now held up, and what one press has seen of it; the loop reports every tick.
 
     Attributes:
-        square, crop: round what is held up, and what is in it, uint8 [64, 64, 3]; None while nothing is.
-        above: what is in the square above it; looked: what is seen by who looks at it; uint8 [64, 64, 3] each.
+        square, crop: around the thing, and the picture in it, uint8 [64, 64, 3]; None while nothing is held up.
+        above: the picture in the square above it; looked: the agent's view of it; uint8 [64, 64, 3] each.
     """
 
     def __init__(self) -> None:
@@ -65,7 +64,7 @@ class Holding:
         self.looked: np.ndarray | None = None
 
     def see(self, frame: np.ndarray | None, time_s: float) -> None:
-        """A tick has passed at `time_s`, with the camera's frame uint8 [H, W, 3] or without one."""
+        """Take a tick at `time_s`, with the camera's frame uint8 [H, W, 3] or without one."""
         self._now_s = time_s
         self.square = self._finder.see(frame, time_s)
         self.crop = self.above = self.looked = None
@@ -82,7 +81,7 @@ class Holding:
             self._pressed.add(frame, seen, self._finder.moved)
 
     def _remember_empty(self, frame: np.ndarray | None) -> None:
-        """A picture is of the empty scene when nothing comes up within a second after it either."""
+        """A picture counts as empty scene if nothing comes up within a second after it either."""
         if frame is None:
             return
         if self._finder.moved:
@@ -95,7 +94,7 @@ class Holding:
 
     @property
     def preview(self) -> np.ndarray | None:
-        """The crop that would be kept as the picture of it: of this press, or before one of what is held up now."""
+        """The crop that would be kept as its picture: of this press, or without one, of the thing now held up."""
         return (
             self.crop
             if self._pressed is None or not self._pressed.seen
@@ -104,26 +103,26 @@ class Holding:
 
     @property
     def frames(self) -> int | None:
-        """In how many pictures of the present press something was held up; None between presses."""
+        """Number of pictures of the present press with something held up; None between presses."""
         return None if self._pressed is None else len(self._pressed.seen)
 
     @property
     def left_s(self) -> float:
-        """How long the present press has to go on at least, in seconds."""
+        """Least remaining seconds of the present press."""
         return PRESS_S if self._pressed is None else max(0.0, self._pressed.begun_s + PRESS_S - self._now_s)
 
     @property
     def begun_s(self) -> float:
-        """When the present press began, on the room's clock; now between presses."""
+        """The start of the present press, on the room's clock; between presses, now."""
         return self._now_s if self._pressed is None else self._pressed.begun_s
 
     def begin(self) -> None:
-        """The button is pressed; nothing when it is already."""
+        """The button is pressed; does nothing during a press."""
         if self._pressed is None:
             self._pressed = _Pressed(self._now_s)
 
     def end(self) -> None:
-        """The button is let go, and nothing is kept."""
+        """The button is released, and nothing is kept."""
         self._pressed = None
 
     def take(self) -> dict[str, np.ndarray]:
@@ -134,7 +133,7 @@ class Holding:
         """
         pressed = self._pressed or _Pressed(self._now_s)
         if not pressed.frame_count:
-            raise StoreError("There was no picture to give a name to; the camera gives none. Switch it on, then teach.")
+            raise StoreError("The camera gives no picture to name. Switch it on, then teach.")
         if not pressed.moved:
             raise StoreError(
                 "Nothing new is in view: hold the thing up, near and in the middle, until the square is round it, "
@@ -142,13 +141,13 @@ class Holding:
             )
         if len(pressed.seen) < LEAST_SEEN * pressed.frame_count:
             raise StoreError(
-                f"Something moved, but only in {len(pressed.seen)} of {pressed.frame_count} pictures was it held up: "
+                f"Something moved, but it was held up in only {len(pressed.seen)} of {pressed.frame_count} pictures: "
                 "hold it still, near and in the middle, until the square is round it, then press."
             )
         return Showing(pressed.seen, pressed.first, self._empties).payload()
 
     def recent(self, frame: np.ndarray | None) -> Showing | None:
-        """What is held up as if a press had lasted for the last pictures of it; None while nothing is.
+        """The thing held up, as if a press had lasted for its last pictures; None while nothing is.
 
         `frame`: the camera's newest, uint8 [H, W, 3].
         """
@@ -159,8 +158,8 @@ class Showing(NamedTuple):
     """What was seen of one thing that was held up.
 
     Attributes:
-        seen: pictures of it, one at least.
-        first: a whole frame with it in it, uint8 [H, W, 3], or None.
+        seen: pictures of it, at least one.
+        first: a whole frame with the thing, uint8 [H, W, 3], or None.
         empties: frames of the scene before it came.
     """
 
@@ -169,7 +168,7 @@ class Showing(NamedTuple):
     empties: Sequence[np.ndarray]
 
     def payload(self) -> dict[str, np.ndarray]:
-        """As an entry's payload (see above); takes some milliseconds."""
+        """An entry's payload (see above); takes some milliseconds."""
         every = np.linspace(0, len(self.seen) - 1, min(KEPT_VIEWS, len(self.seen))).round().astype(int)
         before = list(self._before())
         usual = self._usual()
@@ -178,7 +177,7 @@ class Showing(NamedTuple):
         return payload | ({BEFORE: np.stack(before)} if before else {})
 
     def picture(self) -> np.ndarray:
-        """The crop whose square is the most usual one, uint8 [64, 64, 3]; `sight` of the payload."""
+        """The crop with the most typical square, uint8 [64, 64, 3]; `sight` of the payload."""
         return self._usual().crop
 
     def _usual(self) -> Seen:
@@ -187,7 +186,7 @@ class Showing(NamedTuple):
         return self.seen[int(apart.argmin())]
 
     def _before(self) -> Iterator[np.ndarray]:
-        """Crops of the scene: at the thing's own place and round it, from before it came; and round it as it is now."""
+        """Crops of the scene: at the thing's place and around it, from before it came; and around it as it is now."""
         own = self.seen[len(self.seen) // 2].square
         around = [Square(x, y, own.side) for x, y in AROUND]
         for frame in self.empties:
@@ -216,7 +215,7 @@ class _Pressed:
 
 
 def turns(views: np.ndarray) -> list[np.ndarray]:
-    """Crops uint8 [n, 64, 64, 3] with each a little turned, nearer, farther, darker and brighter: 7 n pictures."""
+    """Crops uint8 [n, 64, 64, 3] plus each a little turned, nearer, farther, darker and brighter: 7 n pictures."""
     import cv2
 
     height, width = views.shape[1:3]

@@ -1,11 +1,11 @@
-"""Recalling while living: what this Moment reminds of, and which Moments are worth keeping. Never in the loop's thread.
+"""Recalling while living: memories like this Moment, and the choice of Moments to keep. Never in the loop's thread.
 
-The loop hands over each Moment and takes what was found last, in about a tick's time; a Moment that comes while the
-last one is still being asked for takes the place of the one that waits. What is found is encoded here too, so the
-loop only passes tokens on. Other weights make other tokens: `changed` throws away what was encoded before.
+The loop hands over each Moment and takes the latest result, about a tick later. A Moment that comes during a recall
+replaces the one that waits. Results are encoded here too, so the loop only passes tokens on. Other weights make other
+tokens: `changed` drops everything encoded before.
 
 A Moment is kept when nothing like it is remembered (its nearest memory's cosine is below 1 - novelty), and its
-importance is that novelty; and one is kept after a while whatever it is, so that a quiet hour leaves traces too.
+importance is that novelty. After a while a Moment is kept anyway, so that a quiet hour leaves traces too.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from devmind.memory.scoring import passing
 from devmind.moment import Moment
 
 KEPT = ("sight", "sound", "words", "body")
-"""What is kept of a Moment; what changed in the wide view says little later."""
+"""The senses of a Moment that are kept; change in the wide view means little later."""
 STAGE = "memory"
-"""Agents that were admitted to this stage have learned to use what is recalled."""
+"""Agents that have been admitted to this stage have learned to use recalled entries."""
 WRITE_DOWN_S = 10.0
 STALE_S = 1.0
-"""What was found for a Moment so long ago belongs to another situation."""
+"""Older results belong to another situation."""
 
 
 @dataclass(frozen=True)
 class Recalled:
-    """What a Moment reminded of.
+    """The result of a recall for a Moment.
 
     Attributes:
-        entries: with scores, the highest first; ages_s: how old each was then, in seconds.
+        entries: with scores, the highest first; ages_s: age of each at that time, in seconds.
         tokens: for `Agent.step`; None where the agent does not use them.
-        moment_s: when the Moment was, on the room's clock.
-        by: whose tokens they are.
+        moment_s: time of the Moment, on the room's clock.
+        by: the agent that made the tokens.
     """
 
     entries: tuple[Entry, ...]
@@ -60,48 +60,48 @@ class Recalled:
         return {"ids": [entry.id for entry in self.entries], "ages_s": list(self.ages_s)}
 
     def shown(self) -> list[dict[str, Any]]:
-        """What the page lights up."""
+        """What the page highlights."""
         return [
             {"id": entry.id, "name": entry.name or "", "time_s": entry.time_s, "score": round(entry.score or 0.0, 3)}
             for entry in self.entries
         ]
 
     def pointed_note(self, pointed: Pointed) -> dict[str, Any]:
-        """What a recording keeps of what was pointed at: a number, never a name."""
+        """What a recording keeps of the memory pointed at: a number, never a name."""
         entry = self._pointed(pointed)
         return {"id": entry and entry.id, "share": pointed.share}
 
     def pointed_shown(self, pointed: Pointed) -> dict[str, Any]:
-        """What the page tells of it: the memory, None for none of them; its name, '' where it has none; how sure."""
+        """What the page shows of it: the memory, None for none; its name, '' without one; the probability."""
         entry = self._pointed(pointed)
         name = "" if entry is None else entry.name or said_in(entry)
         return {"id": entry and entry.id, "name": name, "share": round(pointed.share, 3)}
 
     def _pointed(self, pointed: Pointed) -> Entry | None:
-        """Tokens stand in the order of the entries."""
+        """The memory of a token: tokens are in the order of the entries."""
         return None if pointed.at is None else self.entries[pointed.at]
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, for the page."""
+    """A sentence on an error, for the page."""
     if isinstance(error, DevmindError):
         return str(error)
     return f"Recalling failed ({type(error).__name__}: {error}); it goes on with the next Moment. Please report it."
 
 
 class Recalling:
-    """A context manager; its thread is the only one that waits for memory's disk.
+    """A context manager; only its thread waits for memory's disk.
 
     Args:
         child: describes, and holds the memory.
-        config: weights of the score, how many entries, and when to keep a Moment.
-        keeps: whether Moments may be kept just now: nothing of a camera reaches a disk unless somebody asked for it.
+        config: weights of the score, the number of entries, and when to keep a Moment.
+        keeps: whether Moments may be kept now: nothing from a camera reaches a disk without a request.
         recorded: where the Moments between two times were recorded, if they were; it may wait for the disk.
         clock: seconds since 1970, as the memory's.
 
     Attributes:
         fault: why nothing is recalled, a sentence; '' when all is well.
-        written: Moments kept so far.
+        written: number of Moments kept so far.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Recalling:
         self._found: Recalled | None = None
         self._generation, self._ended = 0, False
         self._kept_at_s, self._told_at_s, self._last_ids = -float("inf"), 0.0, frozenset[int]()
-        # No daemon: it must not be inside torch when the interpreter goes away.
+        # No daemon: it must not be inside torch when the interpreter exits.
         self._thread = threading.Thread(target=self._run, name="recalling")
 
     def __enter__(self) -> Self:
@@ -139,18 +139,18 @@ class Recalling:
     # -- in the loop's thread ------------------------------------------------------------------------------------
 
     def offer(self, moment: Moment) -> None:
-        """A tick has passed; at once."""
+        """Take a tick; returns at once."""
         with self._lock:
             self._waiting = moment
         self._wake.set()
 
     def take(self, now_s: float) -> Recalled | None:
-        """What was found last, if it is not stale at `now_s` on the room's clock; at once."""
+        """The latest result, if it is not stale at `now_s` on the room's clock; returns at once."""
         found = self._found
         return found if found and found.entries and now_s - found.moment_s <= STALE_S else None
 
     def latest(self) -> Recalled | None:
-        """What was found last, however long ago; from any thread."""
+        """The latest result, however old; from any thread."""
         return self._found
 
     def changed(self) -> None:
@@ -173,7 +173,7 @@ class Recalling:
                         self._ask(moment, generation)
                     self._write_down()
                     self.fault = ""
-                except Exception as error:  # whatever it is: a thread that died would never say so
+                except Exception as error:  # catch everything: a dead thread could not report it
                     self.fault = _sentence(error)
             try:
                 self.child.memory.flush()
@@ -182,7 +182,7 @@ class Recalling:
 
     def _ask(self, moment: Moment, generation: int) -> None:
         agent, keys = self.child.agent, self._keys(moment)
-        assert isinstance(agent, Agent), "what is recalled is stepped with, which takes a whole agent"
+        assert isinstance(agent, Agent), "recalled entries are used in a step, which needs a whole agent"
         if not keys:
             return
         memory = self.child.memory
@@ -214,7 +214,7 @@ class Recalling:
             if generation == self._generation:
                 self._found = found
         ids = frozenset(entry.id for entry in entries)
-        self.child.memory.count(ids - self._last_ids)  # what stays in mind is not recalled anew at every tick
+        self.child.memory.count(ids - self._last_ids)  # an entry that stays in mind is counted once
         self._last_ids = ids
 
     def _keep(self, moment: Moment, keys: Mapping[str, Key], novelty: float, due_s: float) -> None:
@@ -222,7 +222,7 @@ class Recalling:
         if novelty < self.config.novelty and not (longest_s is not None and due_s >= longest_s):
             return
         kept = {sense: moment.senses[sense] for sense in KEPT if sense in moment.senses}
-        self._kept_at_s = self._clock()  # also when it is refused: not every tick shall try again
+        self._kept_at_s = self._clock()  # set when refused too: not every tick shall try again
         pointer = self._recorded(moment.time_s, moment.time_s)
         self.child.memory.write(Moment(moment.time_s, kept), keys, importance=min(1.0, novelty), pointer=pointer)
         self.written += 1

@@ -1,7 +1,7 @@
-"""The last two seconds of what was sensed, which is what "this" means when somebody gives a name.
+"""The last two seconds of the senses: the meaning of "this" when somebody gives a name.
 
-A picture always shows something, but most of the time nothing is to be heard: sound belongs to "this" only while it
-stands out from what is usual in this room.
+A picture always shows something, but most of the time there is nothing to hear. Sound belongs to "this" only while it
+is louder than usual in this room.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from devmind.moment import TICK_HZ, Moment
 
 THIS_S = 2.0
 SEEN_S = 0.5
-"""A picture is of now: what was held up longer ago is not."""
+"""An older picture is not of now."""
 USUAL_S = 30.0
 STANDS_OUT_DB = 10.0
 QUIETEST_DB = -60.0
-"""What is below is the microphone's own noise, however quiet the room."""
+"""Anything softer is the microphone's own noise, however quiet the room."""
 MEANT = {"auto": ("sight", "sound"), "seen": ("sight",), "heard": ("sound",), "both": ("sight", "sound")}
 
 
 class RecentBuffer:
-    """Remembers Moments for two seconds, and how loud the room usually is."""
+    """Remembers Moments for two seconds, and the usual loudness of the room."""
 
     def __init__(self, hz: float = TICK_HZ) -> None:
         self._moments: deque[Moment] = deque(maxlen=max(1, round(THIS_S * hz)))
@@ -36,7 +36,7 @@ class RecentBuffer:
         self._levels: deque[float] = deque(maxlen=max(1, round(USUAL_S * hz)))
 
     def add(self, moment: Moment) -> None:
-        """A tick has passed."""
+        """Take a tick."""
         self._moments.append(moment)
         sound = moment.senses.get("sound")
         level = level_db(sound) if isinstance(sound, np.ndarray) and sound.size else None
@@ -46,16 +46,16 @@ class RecentBuffer:
 
     @property
     def now_s(self) -> float:
-        """Of the last Moment, on the room's clock; 0 before the first."""
+        """Time of the last Moment, on the room's clock; 0 before the first."""
         return self._moments[-1].time_s if self._moments else 0.0
 
     @property
     def since_s(self) -> float:
-        """Of the first Moment that is remembered; 0 without one."""
+        """Time of the oldest remembered Moment; 0 without one."""
         return self._moments[0].time_s if self._moments else 0.0
 
     def stands_out(self) -> bool:
-        """Whether something of the last two seconds was louder than usual here by 10 dB."""
+        """Whether something in the last two seconds was 10 dB louder than usual here."""
         loudest = max((level for level in self._heard if level is not None), default=None)
         if loudest is None:
             return False
@@ -68,10 +68,10 @@ class RecentBuffer:
             meant: "seen", "heard", "both"; "auto" takes the sound only when it stands out.
 
         Raises:
-            StoreError: nothing of what is meant was sensed.
+            StoreError: the meant sense has nothing.
         """
         if meant not in MEANT:
-            raise StoreError(f"What is named was {', '.join(MEANT)}; got '{meant}'.")
+            raise StoreError(f"A name is given to one of {', '.join(MEANT)}; got '{meant}'.")
         senses = [s for s in MEANT[meant] if not (meant == "auto" and s == "sound" and not self.stands_out())]
         seen = len(self._moments) - self._seen
         shown = [

@@ -1,4 +1,4 @@
-"""What memory holds, for people: a picture, a name and when."""
+"""The contents of memory, for people: a picture, a name and a time."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def as_shown(entry: Entry) -> dict[str, Any]:
 
 
 def as_held(holding: Holding, frame: np.ndarray | None) -> dict[str, Any]:
-    """What is held up, as plain data: `square` (fractions of the frame, None for nothing), `picture` (a data URL of the
-    crop that would be kept) and `frames` (how many the present press has; None between presses).
+    """The thing held up, as plain data: `square` (fractions of the frame, None for nothing), `picture` (a data URL of
+    the crop that would be kept) and `frames` (their number in the present press; None between presses).
     """
     square = holding.square
     box = None
@@ -48,7 +48,7 @@ def as_held(holding: Holding, frame: np.ndarray | None) -> dict[str, Any]:
 
 
 def as_asked(question: Question) -> dict[str, Any]:
-    """A question of its own, as plain data, with the picture that it means."""
+    """A question of the agent, as plain data, with its picture."""
     return {**question.note(), "nearest": question.nearest, "picture": _as_url(question.shown.picture())}
 
 

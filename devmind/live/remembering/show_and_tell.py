@@ -1,7 +1,7 @@
-"""Show and tell: what is in view or heard gets a name, and is known again a tick later.
+"""Show and tell: a thing in view or a sound gets a name, and is recognised a tick later.
 
-This is where the agent, which describes, and memory, which keeps and fits, meet. torch is imported when something is
-described: what is wrong with a name or a file is said before.
+This code joins the agent, which describes, and memory, which stores and fits. torch is imported only for describing, so
+faults of a name or a file are reported before.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from devmind.agent.sensing import Sensing
 
 EXAMPLE_TICKS = 5 * TICK_HZ
-"""An example lasts at most this long: the sound of its ticks, and its last picture."""
+"""Longest example: the sound of its ticks, and its last picture."""
 MAX_NAME = 64
 SHOWN = ("sight", "sound")
-"""What an example consists of; a plugin's own senses are no part of it yet."""
+"""The senses of an example; a plugin's own senses are not part of it yet."""
 
 
 def proper_name(text: str) -> str:
-    """A name without the blanks around it; StoreError when it is empty, too long or of several lines."""
+    """A name without the blanks around it; StoreError when it is empty, too long or has several lines."""
     name = text.strip()
     if not name or len(name.encode()) > MAX_NAME or not name.isprintable():
         raise StoreError(f"A name is one line of 1 to {MAX_NAME} bytes; got {name[: MAX_NAME + 1]!r}.")
@@ -36,10 +36,10 @@ def proper_name(text: str) -> str:
 
 
 def as_example(moments: Sequence[Moment]) -> Moment:
-    """Consecutive Moments as one: the last picture, all sound joined (its number of ears is the last one's).
+    """Consecutive Moments as one: the last picture, and all sound joined (with the number of ears of the last).
 
     Raises:
-        StoreError: neither a picture nor a sound is in it.
+        StoreError: there is neither a picture nor a sound.
     """
     senses: dict[str, Sense] = {}
     pictures = [moment.senses["sight"] for moment in moments if "sight" in moment.senses]
@@ -54,10 +54,10 @@ def as_example(moments: Sequence[Moment]) -> Moment:
 
 
 def cut_examples(moments: Iterable[Moment]) -> list[Moment]:
-    """The Moments of one file as examples of up to five seconds; the rest of a longer file counts from one second on.
+    """The Moments of one file as examples of up to five seconds; a remainder counts if it has at least one second.
 
     Raises:
-        StoreError: neither a picture nor a sound is in the file.
+        StoreError: the file has neither a picture nor a sound.
     """
     every = list(moments)
     parts = [every[start : start + EXAMPLE_TICKS] for start in range(0, len(every), EXAMPLE_TICKS)]
@@ -70,14 +70,15 @@ def cut_examples(moments: Iterable[Moment]) -> list[Moment]:
 class ShowAndTell:
     """Teach, ask and forget names with one agent and one memory, from any thread.
 
-    Making it compares the memory's keys with the agent's encoders, and rebuilds them when the weights have changed.
+    Creating it compares the memory's keys with the agent's encoders, and rebuilds the keys when the weights have
+    changed.
 
     Args:
-        rebuild: False leaves the memory to the agent whose it is: who only asks must not take it from another one that
-            may be living with it just now.
+        rebuild: False never rebuilds: a caller that only asks must not take the memory from another agent that may be
+            living with it now.
 
     Attributes:
-        rebuilt: how many entries got new keys by the last comparison.
+        rebuilt: number of entries that got new keys in the last comparison.
 
     Raises:
         StoreError: with rebuild=False, keys of another agent's encoders.
@@ -91,22 +92,22 @@ class ShowAndTell:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """What keys are made with, by sense."""
+        """Hashes of the encoders that make keys, by sense."""
         return dict(self._describer[1])
 
     def refresh(self, agent: Sensing) -> int:
-        """From here on another agent describes; gives how many entries got new keys.
+        """Let another agent describe from here on; returns the number of entries with new keys.
 
-        It takes as long as describing every entry does.
+        It takes as long as describing every entry.
         """
-        # One assignment: another thread must not describe with the one's weights under the other's hashes.
+        # One assignment: no thread may describe with one agent's weights under the other's hashes.
         self._describer = agent, _encoders(agent)
         self.rebuilt = self.memory.rebuild(self.describe, self._describer[1])
         return self.rebuilt
 
     @property
     def agent(self) -> Sensing:
-        """Who describes: an agent, or its encoders alone."""
+        """The describing part: an agent, or its encoders alone."""
         return self._describer[0]
 
     def describe(self, senses: Mapping[str, Sense]) -> dict[str, Key]:
@@ -122,7 +123,7 @@ class ShowAndTell:
         if "sight" in keys and isinstance(views, np.ndarray):
             every = [what.features for what in describe_many(agent, "sight", turns(views))]
             keys["sight"] = replace(keys["sight"], features=np.stack(every).mean(0))
-        if "sight" in keys and isinstance(looked, np.ndarray):  # names go by features, what is recalled by the vector
+        if "sight" in keys and isinstance(looked, np.ndarray):  # names use features, recall uses the vector
             keys["sight"] = replace(keys["sight"], vector=describe(agent, {"sight": looked})["sight"].vector)
         if "sight" in keys and isinstance(before, np.ndarray):
             rows = np.concatenate([what.features for what in describe_many(agent, "sight", list(before))])
@@ -139,11 +140,10 @@ class ShowAndTell:
         """Keep an example (of `as_example`) under a name. A name may be taught any number of times.
 
         Args:
-            pointer: to what was recorded of it.
+            pointer: to its place in a recording.
 
         Raises:
-            StoreError: the name is empty, longer than 64 bytes or has a line break, or the agent has no such
-                sense.
+            StoreError: the name is empty, longer than 64 bytes or has a line break, or the agent has no such sense.
         """
         name = proper_name(name)
         keys = self.describe(example.senses)
@@ -154,18 +154,18 @@ class ShowAndTell:
         return self.memory.write(example, keys, importance=1.0, name=name, pointer=pointer)
 
     def ask(self, example: Moment, refit: bool = True, above: np.ndarray | None = None) -> dict[str, Named]:
-        """What it is, by sense; nothing for a sense in which no name was taught.
+        """The answer for an example, by sense; empty for a sense in which no name was taught.
 
         Args:
             refit: see `Names.ask`.
-            above: the crop above the one of `example` (`Holding.above`); of both the surer answer is given.
+            above: the crop above the one of `example` (`Holding.above`); the surer answer of the two is given.
         """
         if refit:
             self.names.fit()
         known = {sense: value for sense, value in example.senses.items() if sense in self.names.encoders}
         named = self.names.ask(self.describe(known), refit=False)
         if above is not None and "sight" in named:
-            # Another thread may have fitted them anew meanwhile, without a name that was forgotten.
+            # Another thread may have refitted meanwhile, without a forgotten name.
             other = self.names.ask(self.describe({"sight": above}), refit=False).get("sight", named["sight"])
             named["sight"] = max(named["sight"], other, key=lambda answer: answer.confidence)
         return named
@@ -181,7 +181,7 @@ class ShowAndTell:
 
 
 def _encoders(agent: Sensing) -> dict[str, str]:
-    """What keys are made with, by sense; the scene before is described as sight is."""
+    """The encoders that make keys, by sense; the scene before is described as sight is."""
     from devmind.agent.describing import encoder_hashes
 
     hashes = encoder_hashes(agent)
@@ -193,6 +193,6 @@ def _refuse_strange_keys(memory: Memory, encoders: Mapping[str, str]) -> None:
         if encoders.get(sense, held.encoder) != held.encoder:
             raise StoreError(
                 f"This memory is another agent's: its keys of '{sense}' are by {held.encoder[:8]}, this agent's by "
-                f"{encoders[sense][:8]}. Ask with that agent, or add --rebuild: all keys are made anew, and that agent "
-                "keeps nothing more in it until it is started again."
+                f"{encoders[sense][:8]}. Ask with that agent, or add --rebuild: it rebuilds all keys, and that agent "
+                "stores nothing more in it until it is restarted."
             )

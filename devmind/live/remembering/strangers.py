@@ -1,10 +1,10 @@
-"""Built-in strangers: made-up sounds and pictures, described by today's encoders, that no taught name is for.
+"""Built-in strangers: made-up sounds and pictures without a taught name, described by today's encoders.
 
-Names need them to say "unknown" truly and to know, before anything is taught, what differs between two examples of one
-thing. This is where the agent, which describes, meets what is made up; memory is only handed features.
+Names need them to say "unknown" correctly and to know, before anything is taught, the differences between two examples
+of one thing. This code joins the agent, which describes, and what is made up; memory gets only features.
 
-Making and describing takes some seconds, so it is done once for an encoder, and kept in the user's cache: it holds
-nothing but numbers made of made-up things. Where nothing can be kept it is done once a process.
+Making and describing them takes some seconds, so it is done once for each encoder and kept in the user's cache, which
+holds nothing but numbers of made-up things. Without a writable cache it is done once for each process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from devmind.agent.sensing import Sensing
 
 VERSION = 2
-"""Counts changes of what is made up here."""
+"""Counts changes of the made-up things."""
 SOUND_KINDS, SOUND_EXAMPLES, SOUND_S = 120, 4, (0.8, 1.4)
 PICTURE_EXAMPLES = 3
 AT_ONCE = 32
@@ -61,7 +61,7 @@ MAKERS: dict[str, Callable[[], tuple[list[Sense], np.ndarray]]] = {"sound": made
 
 
 def strangers(agent: Sensing, sense: str) -> Strangers | None:
-    """Strangers of a sense as this agent's encoder describes them; None for a sense that none are made for."""
+    """Strangers of a sense, described by this agent's encoder; None for a sense without any."""
     if sense not in MAKERS or sense not in agent.sense_order:
         return None
     place = _cache() / f"{encoder_hashes(agent)[sense]}-{VERSION}.npz"
@@ -76,7 +76,7 @@ def strangers(agent: Sensing, sense: str) -> Strangers | None:
 
 
 def _cache() -> Path:
-    """The user's cache for this, or what DEVMIND_CACHE says."""
+    """The user's cache for strangers, or DEVMIND_CACHE."""
     told, folder = os.environ.get("DEVMIND_CACHE"), os.environ.get("XDG_CACHE_HOME")
     if told:
         return Path(told)
@@ -85,7 +85,7 @@ def _cache() -> Path:
 
 
 def _kept(place: Path, shares: int) -> Strangers | None:
-    """What was kept there; None where nothing can be read."""
+    """The cached strangers; None where nothing can be read."""
     try:
         with np.load(place, allow_pickle=False) as file:
             return Strangers(file["features"], file["kinds"], shares)
@@ -94,7 +94,7 @@ def _kept(place: Path, shares: int) -> Strangers | None:
 
 
 def _keep(place: Path, features: np.ndarray, kinds: np.ndarray) -> None:
-    """Write under another name first, so that nobody reads half of it; in silence where nothing can be written."""
+    """Write under another name first, so that nobody reads half of it; ignores a place that cannot be written."""
     written = io.BytesIO()
     np.savez(written, features=features, kinds=kinds)
     with suppress(OSError, CheckpointError):

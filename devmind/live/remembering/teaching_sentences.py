@@ -1,4 +1,4 @@
-"""Sentences that teach a name: what is typed to it (or heard, by whoever turns speech into text) and the name in it.
+"""Sentences that teach a name: text typed to the agent (or turned into text from speech), and the name in it.
 
     sentence = {opening} (pointing | naming) ["." | "!"]
     opening  = "no," "yes," "look," "well," "hey," "oh," "ok," "and" …
@@ -7,11 +7,11 @@
     naming   = ("this is" | "it is" | "these are" …) ("called" | "named") [article] name
              | ("its" | "his" | "her" | "their" | "the") "name" ["of this" …] "is" [article] name
              | ("I" | "we" | "you" | "people") "call" ("this" | "that" | "it" | "them" …) [article] name
-    article  = "a" "an" "the" "some" "my" "your" "our" "his" "her" "their", which is no part of the name
+    article  = "a" "an" "the" "some" "my" "your" "our" "his" "her" "their", not part of the name
 
-Case does not matter but in a Name: without an article only a capital letter tells "this is Tom" from "this is nice".
+Case matters only in a Name: without an article only a capital letter tells "this is Tom" from "this is nice".
 A name may have several words and stand in quotes. A question is never a teaching sentence, nor is "this is not a cup".
-It is a grammar of forms and understands nothing: "this is a pity" teaches "pity" to who holds something up.
+The grammar only matches forms and understands nothing: "this is a pity" teaches "pity" if something is held up.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ ARTICLES = frozenset(("a", "an", "the", "some", "my", "your", "our", "his", "her
 NO_NAMES = frozenset(
     ("not", "no", "never", "neither", "what", "why", "how", "where", "when", "who", "whose", "which", "because", "if")
 )
-"""What begins with one of these says something else about the thing."""
+"""A rest that begins with one of these says something else about the thing."""
 SHORT_WORDS = 3
-"""A longer rest of "this is …" without an article is taken for no attempt to teach."""
+"""A longer rest of "this is …" without an article is not taken as an attempt to teach."""
 QUOTES = "\"'“”‘’«»„"
 _OPENING = re.compile(r"^(?:(?:no|yes|look|well|hey|oh|ok|okay|and)\b[\s,:;.!–-]*)+", re.IGNORECASE)
 _ONE, _MANY = r"(?:this|that|it)(?:\s+one)?(?:\s+is|['’]?s)", r"(?:these|those|they)(?:\s+ones)?(?:\s+are|['’]re)"
@@ -48,11 +48,11 @@ def name_in(sentence: str, known: Iterable[str] = ()) -> str | None:
     """The name that a teaching sentence gives to what is shown; None for any other sentence.
 
     Args:
-        known: names that were taught: one of them in another case is that name.
+        known: taught names: one of them in another case is that name.
 
     Raises:
-        StoreError: it is a teaching sentence, but what it gives is no name (none, over 64 bytes, several clauses), or
-            may be meant as none, as in "this is nice".
+        StoreError: it is a teaching sentence without a usable name (none, over 64 bytes, several clauses), or its last
+            word may not be meant as a name, as in "this is nice".
     """
     text = sentence.strip()
     if "?" in text:
@@ -80,7 +80,7 @@ def name_in(sentence: str, known: Iterable[str] = ()) -> str | None:
 
 
 def name_in_reply(reply: str, known: Iterable[str] = ()) -> str:
-    """The name in an answer to "What is that?": of a teaching sentence, or a name alone, with or without an article.
+    """The name in an answer to "What is that?": in a teaching sentence, or alone, with or without an article.
 
     Raises:
         StoreError: it is neither.

@@ -1,7 +1,7 @@
-"""Whether it has a word for what is held up, by the head that exams ask; beside the loop, which waits for nothing.
+"""Whether the agent has a word for the thing held up, by the head that the exams ask; in a thread beside the loop.
 
-`devmind.acting.taught_words` answers, as in the exam of conversing: the agent begins anew, looks, and what was taught
-by a look comes to mind. An agent without these heads is not asked here, and goes by naming (`naming.py`).
+`devmind.acting.taught_words` answers, as in the exam of conversing: the agent starts a new episode, looks, and recalls
+what was taught by a look. An agent without these heads is not asked here, but by naming (`naming.py`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from devmind.memory import Memory
 
 
 def doubt_of(agent: Agent, memory: Memory, hashes: Mapping[str, str], sight: np.ndarray) -> Doubt:
-    """What an agent with heads for words that were taught once makes of a look, uint8 [64, 64, 3].
+    """The answer of an agent with heads for words taught once to a look, uint8 [64, 64, 3].
 
-    Of another agent's memory it makes nothing, and does not ask.
+    For another agent's memory there is no answer and no question.
 
     Args:
         hashes: of the encoders that made the memory's keys.
@@ -37,7 +37,7 @@ def doubt_of(agent: Agent, memory: Memory, hashes: Mapping[str, str], sight: np.
 
 
 class Wondering:
-    """A context manager: one look at a time is thought about by a thread of its own.
+    """A context manager whose thread handles one look at a time.
 
     Attributes:
         fault: why nothing is wondered about, a sentence; '' when all is well.
@@ -55,7 +55,7 @@ class Wondering:
         self._threads.shutdown(cancel_futures=True)
 
     def about(self, agent: Agent, hashes: Mapping[str, str], sight: np.ndarray) -> Doubt | None:
-        """What it makes of the look with which this was begun; None until that is known."""
+        """The answer to the look that started this; None until there is one."""
         if self._begun is None:
             self._begun = self._threads.submit(_stepping, agent, self.memory, hashes, sight.copy())
         if not self._begun.done():
@@ -63,14 +63,14 @@ class Wondering:
         begun, self._begun = self._begun, None
         try:
             found = begun.result()
-        except Exception as error:  # whatever it is: the loop lives on, and the page says so
+        except Exception as error:  # catch everything: the loop goes on, and the page reports it
             self.fault = str(error) or type(error).__name__
             return Doubt(False, 0.0, "")
         self.fault = ""
         return found
 
     def drop(self) -> None:
-        """What was looked at is gone: nothing is made of it."""
+        """The thing was removed: drop the look."""
         self._begun = None
 
 

@@ -1,7 +1,7 @@
-"""Questions that are answered by words that were taught once: "what is that?" and "where is the zib?".
+"""Questions answered by words taught once: "what is that?" and "where is the zib?".
 
-Which of the two is asked goes by the form of the sentence, by hand; what is answered comes from the agent's heads and
-its memory, by the code that the exam of new words asks (`devmind.acting.taught_words`), in the words of lessons.
+Hand-written rules tell the two questions by the form of the sentence. The answer comes from the agent's heads and its
+memory, by the code of the exam of new words (`devmind.acting.taught_words`), in the words of the lessons.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def asks_where(text: str) -> bool:
 
 
 def is_about_one(text: str) -> bool:
-    """Whether it is about one thing that is shown: then that is looked at which is held up."""
+    """Whether it is about one shown thing: then the agent looks at the thing held up."""
     return not asks_where(text) and _ONE_THING.search(text) is not None
 
 
@@ -49,8 +49,8 @@ def answer_by_look(
 ) -> OwnWords | None:
     """What the agent says, or where it points, by what was taught with one look.
 
-    None where nothing of the two is asked, nothing is seen, it has no word for it or no heads for words taught once, or
-    the memory's keys are another agent's.
+    None if the text is neither question, nothing is seen, the agent has no word for it or no heads for words taught
+    once, or the memory's keys are another agent's.
 
     Args:
         hashes: of the encoders that made the memory's keys.

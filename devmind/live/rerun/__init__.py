@@ -1,4 +1,4 @@
-"""A life in Rerun, one more way to look at it. This is the folder's one door."""
+"""A life in Rerun, as one more view of it. Other folders import only from here."""
 
 from devmind.live.rerun.viewer import RerunViewer
 

@@ -1,12 +1,13 @@
-"""Rerun as one more viewer of a life: a server of its own on this machine, fed by a thread that never keeps the loop.
+"""Rerun as one more viewer of a life: a server of its own on this machine, fed by a thread that never delays the loop.
 
 The SDK's own servers listen on every network interface, and its client waits without end for a server that does not
-answer. So Rerun's program is started as a process that listens on loopback and reads from a pipe: a slow one makes the
-Hub drop views, and the end of a life is the end of that process, whatever it is doing.
+answer. So Rerun's program runs as a process that listens on loopback and reads from a pipe. If it is slow, the Hub
+drops views. The end of a life ends that process, whatever it is doing.
 
 The page that Rerun serves reports its use to Rerun.io whatever has been switched off, and asks Google for a font and
-GitHub for news. So it is passed on by a page that may talk to this machine only: a Content-Security-Policy lets the
-browser refuse all of that; links to elsewhere, which browsers open a connection for ahead of any policy, are left out.
+GitHub for news. So devmind forwards it under a Content-Security-Policy that allows connections to this machine only:
+the browser refuses everything else. Links to other sites are left out, because browsers open connections for them
+before any policy applies.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from devmind.live.rerun.views import RerunViews
 from devmind.live.serving.hub import Hub
 
 MEMORY = "256MiB"
-"""What the server keeps for who comes late; some minutes."""
+"""Memory of the server for viewers that come late; some minutes."""
 LOOK_S = 0.02
 STOP_S = 2.0
 PROGRAMS = ("rerun", "rerun.exe", "Rerun.app/Contents/MacOS/Rerun")
 _GUARDIAN = "import os, sys; sys.stdin.read(); os.kill(int(sys.argv[1]), 9)"
-"""Rerun's program outlives its pipe. This one waits for the end of its own, however devmind ended."""
+"""Rerun's program outlives its pipe, so this guardian waits for the end of its own pipe, however devmind ended."""
 
 LOOPBACK = "127.0.0.1"
 START_S = 15.0
@@ -56,10 +57,10 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def page(from_port: int, data_port: int) -> Iterator[str]:
-    """Serve what Rerun serves on `from_port`, with the policy; gives the address to open.
+    """Serve Rerun's page from `from_port` with the policy; gives the address to open.
 
     Args:
-        data_port: that of Rerun's gRPC server, the one address besides its own that the page may ask.
+        data_port: port of Rerun's gRPC server, the only other address that the page may ask.
     """
     policy = (
         "default-src 'none'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -87,7 +88,7 @@ def page(from_port: int, data_port: int) -> Iterator[str]:
                 shutil.copyfileobj(body, self.wfile)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: the terminal belongs to the life."""
+            """Write nothing: the terminal belongs to the life."""
 
     with ThreadingHTTPServer((LOOPBACK, 0), Passing) as server:
         server.daemon_threads, server.block_on_close = True, False
@@ -105,7 +106,8 @@ class RerunViewer:
     """Shows a life in Rerun while a `watch` block lasts.
 
     Attributes:
-        address: of the page to open; stream: what Rerun's own program connects to. There from the start of the block.
+        address: of the page to open; stream: the address for Rerun's own program. Both exist from the start of the
+            block.
 
     Raises:
         ConfigError: Rerun is not installed.
@@ -117,7 +119,7 @@ class RerunViewer:
 
     @contextmanager
     def watch(self, hub: Hub) -> Iterator[None]:
-        """Show what is published to `hub`.
+        """Show everything published to `hub`.
 
         Raises:
             ConfigError: Rerun's server did not start.
@@ -144,12 +146,12 @@ class RerunViewer:
                 yield
             finally:
                 stopped.set()
-                process.kill()  # before the thread is waited for: it may be waiting for the process
+                process.kill()  # before joining the thread, which may wait for the process
                 thread.join(STOP_S)
 
 
 def program() -> Path:
-    """Rerun's program as the SDK's wheel brings it.
+    """Rerun's program from the SDK's wheel.
 
     Raises:
         ConfigError: it is not installed.
@@ -167,7 +169,7 @@ def _feed(hub: Hub, views: RerunViews, pipe: Any, into: IO[bytes], stopped: thre
     with hub.viewer() as viewer:
         try:
             while not stopped.is_set():
-                # At first this is the layout: the server listens only once something came.
+                # The first data is the layout: the server listens only after something came.
                 into.write(pipe.read(flush=True, flush_timeout_sec=STOP_S) or b"")
                 into.flush()
                 while (published := viewer.take()) is None and not stopped.wait(LOOK_S):
@@ -178,12 +180,12 @@ def _feed(hub: Hub, views: RerunViews, pipe: Any, into: IO[bytes], stopped: thre
             if not stopped.is_set():
                 log.warning("Rerun's server has ended; the life goes on without that viewer.")
         finally:
-            pipe.read(flush=True, flush_timeout_sec=STOP_S)  # the SDK complains of what nobody has taken
+            pipe.read(flush=True, flush_timeout_sec=STOP_S)  # the SDK complains about unread data
 
 
 @contextmanager
 def _serving(program: Path, ports: Sequence[int], home: Path, said: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Rerun's server, on loopback only; what is written to its stdin is shown. Gone at the end, and when devmind is."""
+    """Rerun's server, on loopback only; it shows what is written to its stdin. It ends with the block or devmind."""
     env = _without_analytics(program, home)
     data_port, web_port = map(str, ports)
     command = [
@@ -191,7 +193,7 @@ def _serving(program: Path, ports: Sequence[int], home: Path, said: Path) -> Ite
         "--server-memory-limit", MEMORY, "-",
     ]  # fmt: skip
     with said.open("wb") as out:
-        # A session of its own: a Ctrl-C in the terminal is for devmind, which ends it in order.
+        # A session of its own: a Ctrl-C in the terminal is for devmind, which ends the server in order.
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=out, stderr=out, env=env, start_new_session=True
         )
@@ -210,7 +212,7 @@ def _serving(program: Path, ports: Sequence[int], home: Path, said: Path) -> Ite
 
 
 def _without_analytics(program: Path, home: Path) -> dict[str, str]:
-    """An environment whose settings are in `home`, with Rerun's own switch turned off there: it begins turned on."""
+    """An environment with its settings in `home`, where Rerun's analytics, on by default, are switched off."""
     places = {"HOME": home, "XDG_CONFIG_HOME": home / "config", "XDG_DATA_HOME": home / "data"}
     env = {**os.environ, **{name: str(path) for name, path in places.items()}}
     env.pop("FORCE_RERUN_ANALYTICS", None)

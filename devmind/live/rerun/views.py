@@ -1,6 +1,6 @@
-"""Views of a life as a Rerun recording: picture, boxes, tones, curves and text, each at the tick and time it was.
+"""Views of a life as a Rerun recording: picture, boxes, tones, curves and text, each at its tick and time.
 
-Rerun shows the newest of everything, however old it is, so what is no longer so is cleared.
+Rerun shows the newest value of everything, however old, so values that no longer hold are cleared.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from devmind.live.viewing.drawing import WIDEST_PX, jpeg
 from devmind.live.viewing.hearing import BANDS, COLUMNS
 
 HEARD_COLUMNS = 60 * COLUMNS
-"""Of the tones of the last 60 ticks: six seconds."""
+"""Tones of the last 60 ticks: six seconds."""
 STALE_S = 1.0
-"""A camera may give fewer frames than there are ticks; a picture older than this is not what is seen."""
+"""A camera may give fewer frames than there are ticks; an older picture is not what is seen."""
 YELLOW, GREEN = (255, 210, 60), (90, 220, 120)
 
 
@@ -39,7 +39,7 @@ class RerunViews:
         stream.send_blueprint(_layout())
 
     def show(self, published: Published) -> None:
-        """Log what the view of one tick has; a view without a time only says that the life is paused."""
+        """Log the view of one tick; a view without a time only says that the life is paused."""
         view = published.view
         if "time_s" in view:
             self._stream.set_time("tick", sequence=view["tick"])
@@ -51,7 +51,7 @@ class RerunViews:
         self._tell("state", "paused" if view.get("paused") else "living")
 
     def _set(self, path: str, what: Any) -> None:
-        """Log at `path`; None clears what was there, once."""
+        """Log at `path`; None clears it, once."""
         import rerun as rr
 
         if what is not None:
@@ -79,7 +79,7 @@ class RerunViews:
             self._set(f"fovea/{kind}", picture)
 
     def _boxes(self, size_px: Sequence[int], fovea: Mapping[str, float] | None, boxes: Sequence[Any]) -> None:
-        """The square it looks at and the things in it, in pixels of the picture as it is sent."""
+        """The square of the gaze and the things in it, in pixels of the sent picture."""
         import rerun as rr
 
         if fovea is None:
@@ -127,11 +127,11 @@ class RerunViews:
             said = known and (known.get("name") or f"not sure, nearest is {known.get('nearest')}")
             self._tell(f"names/{sense}", said or "")
         self._tell("arcs", ", ".join(view.get("arcs", ())))
-        self._told.pop("words", None)  # the same word twice was said twice
+        self._told.pop("words", None)  # a repeated word was said again
         self._tell("words", view.get("words", ""))
 
     def _tell(self, path: str, text: str) -> None:
-        """A line of text where it changes; the end of something (no text) is not told."""
+        """A line of text when it changes; a change to no text is not logged."""
         import rerun as rr
 
         if text and self._told.get(path) != text:
@@ -140,7 +140,7 @@ class RerunViews:
 
 
 def _layout() -> Any:
-    """What Rerun's window begins with: the picture, beside it what it hears and how it does, below what it says."""
+    """The initial layout of Rerun's window: the picture, sound and health beside it, texts below."""
     import rerun.blueprint as rrb
 
     curves = [

@@ -1,1 +1,1 @@
-"""The live page's server: one port on this machine, who may come in, and what goes to whoever looks."""
+"""The live page's server: one port on this machine, its access control, and the views for every viewer."""

@@ -1,9 +1,9 @@
 """One page's WebSocket: views go out, commands and the page's camera and microphone come in.
 
-To the page: text is JSON (`welcome`, `tick`, `answer`, `told`), binary is one byte that says what it is and a JPEG.
-From the page: text is `{"id": n, "do": command, "with": {...}}`; binary is the length of the kind (one byte), the kind
-in ASCII, the page's time in seconds (float64, little-endian) and the data. What is malformed is counted and answered by
-a sentence.
+To the page: text is JSON (`welcome`, `tick`, `answer`, `told`), binary is one byte for the kind and a JPEG. From the
+page: text is `{"id": n, "do": command, "with": {...}}`; binary is the length of the kind (one byte), the kind in ASCII,
+the page's time in seconds (float64, little-endian) and the data. Malformed messages are counted and answered with a
+sentence.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from devmind.live.serving.hub import Hub, Viewer, as_json
 
 WIDE_VIEW = b"\x01"
 LOOK_S = 0.02
-"""How often a viewer looks for a new view."""
+"""Seconds between a viewer's looks for a new view."""
 LARGEST_BYTES = 4_000_000
-"""A message above this ends the connection; the browser's mailboxes take no more either."""
+"""A larger message ends the connection; the browser's mailboxes have the same limit."""
 LARGEST_TEXT = 10_000
 GOING_AWAY = 1001
 """The WebSocket's code for the end of a server."""
@@ -37,17 +37,17 @@ log = logging.getLogger(__name__)
 
 
 class PageLife(Protocol):
-    """What a page needs of a life; all of it may be called from any thread."""
+    """What a page needs of a life; everything may be called from any thread."""
 
     @property
     def mailboxes(self) -> Sequence[Any]:
-        """Sensors with `accept(kind, data, device_time_s) -> bool`; the page's camera and microphone, or none."""
+        """Sensors with `accept(kind, data, device_time_s) -> bool`: the page's camera and microphone, or none."""
 
     def welcome(self) -> dict[str, Any]:
-        """What a page is told first."""
+        """The first message to a page."""
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Do a command between two ticks; DevmindError with a sentence when it cannot be done."""
+        """Carry out a command between two ticks; DevmindError with a sentence when it fails."""
 
 
 @dataclass
@@ -55,9 +55,9 @@ class ServerState:
     """What all conversations of a server share.
 
     Attributes:
-        malformed: messages that were not as described above; refused: device messages from a second page.
+        malformed: number of messages in another form than above; refused: device messages from a second page.
         ended: nothing more is shown; every conversation says so and closes.
-        giver: the conversation whose camera and microphone are taken. Two clocks in one mailbox would be a jumble.
+        giver: the conversation whose camera and microphone are used. Two clocks in one mailbox would mix.
     """
 
     life: PageLife
@@ -69,11 +69,11 @@ class ServerState:
 
 
 class MalformedError(ValueError):
-    """A message that is not as the page sends them; its text is the sentence of the answer."""
+    """A message in another form than the page's; its text is the answer."""
 
 
 class Conversation:
-    """The WebSocket of one page, from where it has said its key to its end."""
+    """The WebSocket of one page, from its key to its end."""
 
     def __init__(self, socket: WebSocket, shared: ServerState) -> None:
         self._socket, self._shared = socket, shared
@@ -81,9 +81,9 @@ class Conversation:
         self._presses = False
 
     async def run(self) -> None:
-        """Until the page goes; its WebSocket is accepted already."""
+        """Run until the page leaves; its WebSocket is already accepted."""
         with contextlib.suppress(WebSocketDisconnect), self._shared.hub.viewer() as viewer:
-            # Asked in a thread: it may wait for the loop between two ticks.
+            # In a thread: it may wait for the loop between two ticks.
             await self._tell(await asyncio.to_thread(self._shared.life.welcome))
             showing = asyncio.create_task(self._show(viewer))
             try:
@@ -93,7 +93,7 @@ class Conversation:
                     self._shared.giver = None
                 for task in (showing, *self._running):
                     task.cancel()
-                if self._presses:  # who is gone lets go of the button
+                if self._presses:  # a page that left releases the button
                     with contextlib.suppress(DevmindError):
                         await asyncio.to_thread(self._shared.life.do, "press", {"on": False})
 
@@ -110,8 +110,8 @@ class Conversation:
                 if published.jpeg is not None:
                     await self._socket.send_bytes(WIDE_VIEW + published.jpeg)
                 await self._socket.send_text(published.text)
-            # Closed by us, since a server that only goes away resets the connection while the page still sends frames,
-            # and then the page cannot tell an end from a broken line.
+            # Closed by us: a server that only stops resets the connection while the page still sends frames, and then
+            # the page cannot tell an end from a broken line.
             await self._socket.close(GOING_AWAY)
 
     async def _listen(self) -> None:
@@ -165,11 +165,11 @@ class Conversation:
 
 
 class _SecondGiver(Exception):  # noqa: N818 - a case, not a fault
-    """Devices of a page while another page gives its own."""
+    """A page sends device data while another page's devices are used."""
 
 
 def read_command(text: str) -> tuple[int, str, dict[str, Any]]:
-    """(id, command, arguments) of a text message; MalformedError when it is none."""
+    """(id, command, arguments) of a text message; MalformedError for anything else."""
     if len(text) > LARGEST_TEXT:
         raise MalformedError(f"A command has up to {LARGEST_TEXT:,} characters; {len(text):,} came.")
     try:
@@ -184,7 +184,7 @@ def read_command(text: str) -> tuple[int, str, dict[str, Any]]:
 
 
 def read_device_message(message: bytes) -> tuple[str, float, bytes]:
-    """(kind, seconds on the page's clock, data) of a binary message; MalformedError when it is none."""
+    """(kind, seconds on the page's clock, data) of a binary message; MalformedError for anything else."""
     length = message[0] if message else 0
     kind, rest = message[1 : 1 + length], message[1 + length :]
     if not length or len(rest) <= 8 or not kind.isascii():

@@ -1,13 +1,14 @@
 """Who may see the page: whoever has the address with its token, in one browser, under the host's own name.
 
-Other programs and other users of the machine can reach a port on loopback, and any page in the browser can send
-requests to it. So: a token that works once and becomes a cookie no script can read; a Host that is ours, against names
-that are pointed at 127.0.0.1 afterwards (DNS rebinding); an Origin that is the page's own, against other pages.
+Other programs and users of the machine can reach a port on loopback, and any page in the browser can send requests to
+it. Three checks protect it: a token that works once and becomes a cookie that no script can read; a Host header with
+our name, against names pointed at 127.0.0.1 later (DNS rebinding); an Origin header of the page itself, against other
+pages.
 
-A cookie knows no ports: a browser sends it to whatever else listens on 127.0.0.1. So it opens the page's files and no
-more. What opens the WebSocket, where everything happens, is a key that only the page has: it comes once, behind the `#`
-of the address the token leads to, which no browser sends anywhere, and the page keeps it in its tab's sessionStorage,
-which is by port.
+Cookies have no port: a browser sends them to everything that listens on 127.0.0.1. So the cookie opens only the page's
+files. The WebSocket, where everything happens, needs a key that only the page has. The key comes once, behind the `#`
+of the address that the token leads to, a part that no browser sends anywhere. The page keeps it in its tab's
+sessionStorage, which is separate for each port.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ USED_TOKEN = (
 
 
 def host_name(header: str) -> str:
-    """The name in a Host header without its port, in small letters; '' for what is no such header."""
+    """The host in a Host header without its port, in small letters; '' for an invalid header."""
     name, port = header.strip().lower(), ""
     if not name.endswith("]"):
         head, colon, tail = name.rpartition(":")
@@ -65,20 +66,20 @@ def host_name(header: str) -> str:
 
 
 class Guard:
-    """Around an app: nothing of it is reached without the cookie, from another origin or under another name.
+    """Wraps an app: nobody reaches it without the cookie, from another origin or under another name.
 
     Args:
-        app: what is guarded.
-        host: the name or address that was listened on; it is allowed besides those of loopback.
+        app: the guarded app.
+        host: the name or address to listen on; it is allowed besides those of loopback.
         secure: the page is served with TLS, so the cookie is for TLS only.
 
-    Any port is allowed in Host: `ssh -L` forwards another one.
+    Host may have any port, because `ssh -L` forwards another one.
     """
 
     def __init__(self, app: ASGIApp, host: str, secure: bool) -> None:
         self.token = secrets.token_urlsafe(24)
         self.refused = 0
-        # Cookies know no ports: two pages on one machine must not overwrite each other's.
+        # Cookies have no port: two pages on one machine must not overwrite each other's.
         self.cookie = f"devmind-{secrets.token_hex(4)}"
         self._app, self._secure = app, secure
         self._names = LOOPBACK_NAMES | {host.lower() if ":" not in host else f"[{host.strip('[]').lower()}]"}
@@ -86,13 +87,13 @@ class Guard:
         self._unused, self._lock = True, threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or let the app answer; every answer carries the safe headers."""
+        """Answer, or let the app answer; every answer has the security headers."""
         if scope["type"] not in ("http", "websocket"):
             return await self._app(scope, receive, send)
         return await (self._answer(HTTPConnection(scope)) or self._app)(scope, receive, _with_safe_headers(send))
 
     def _answer(self, connection: HTTPConnection) -> Response | None:
-        """What is said instead of the app's answer; None lets the app answer."""
+        """The answer in place of the app's; None lets the app answer."""
         host = connection.headers.getlist("host")
         name = host_name(host[0]) if len(host) == 1 else ""
         if name not in self._names:
@@ -144,7 +145,7 @@ class Guard:
         page = (
             '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>devmind: not open</title><style>{REFUSAL_STYLE}</style>"
-            # A browser that came by a link on another site keeps the cookie back; a link from here sends it.
+            # After a link from another site the browser holds the cookie back; after a link from here it sends it.
             f'<h1>Not open</h1><p>{html.escape(sentence)}</p><p><a href="/">Try again</a></p>'
         )
         return HTMLResponse(page, status)

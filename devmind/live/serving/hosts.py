@@ -1,4 +1,4 @@
-"""Where a page may be served: hosts that keep it to this machine or under TLS, and ports that are free."""
+"""Where a page may be served: hosts that keep it on this machine or under TLS, and free ports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise ConfigError(f"The host '{host}' is not known here: {error}.") from None
     listener = socket.socket(family, kind)
     try:
-        # So that a second start is not refused for the minute in which the first one's connections are remembered.
+        # Allows a restart during the minute in which the system remembers the old connections.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen()

@@ -1,7 +1,7 @@
-"""From the loop to whoever looks: the newest view for each viewer, and never a wait.
+"""From the loop to the viewers: the newest view for each, without ever waiting.
 
-The loop publishes and goes on. Each viewer has a slot for one view; what it has not taken when the next one comes is
-dropped and counted. A view becomes JSON in the viewers' thread, once for all of them.
+The loop publishes and goes on. Each viewer has a slot for one view; a view that was not taken when the next one comes
+is dropped and counted. A view becomes JSON in the viewers' thread, once for all viewers.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 
 
 class Published:
-    """One view as it was published; whoever published it changes nothing in it afterwards.
+    """One view as published; its publisher changes nothing in it afterwards.
 
     Args:
-        view: what there is to show of one tick.
-        jpeg: the wide view as the camera of this machine saw it, or None.
-        frame: the wide view of any camera, RGB uint8 [H, W, 3], or None: for viewers outside the page, which has its
-            own camera's picture already.
+        view: the data of one tick.
+        jpeg: the wide view of this machine's camera, or None.
+        frame: the wide view of any camera, RGB uint8 [H, W, 3], or None: for viewers outside the page, which already
+            has its own camera's picture.
     """
 
     def __init__(self, view: Mapping[str, Any], jpeg: bytes | None = None, frame: np.ndarray | None = None) -> None:
@@ -38,7 +38,7 @@ class Published:
 
 
 class Viewer:
-    """One who looks, with room for one view. One thread puts, another takes, and neither ever waits for the other."""
+    """One viewer, with room for one view. One thread puts, another takes, and neither ever waits for the other."""
 
     def __init__(self) -> None:
         self._slot: deque[Published] = deque(maxlen=1)
@@ -46,11 +46,11 @@ class Viewer:
 
     @property
     def drops(self) -> int:
-        """Views it did not take before the next one came."""
+        """Views that were replaced before they were taken."""
         return max(0, self._put - self._taken - len(self._slot))
 
     def put(self, published: Published) -> None:
-        """Replace what is in the slot."""
+        """Replace the view in the slot."""
         self._slot.append(published)
         self._put += 1
 
@@ -65,8 +65,8 @@ class Viewer:
 
 
 class Hub:
-    """Where the loop leaves its views, and viewers find them. They look for new ones; nobody is woken, since a system
-    call in `publish` lets other threads in between, which cost the loop up to 10 ms on a busy machine.
+    """The loop publishes its views here, and viewers poll for them. Nobody is notified: a system call in `publish` lets
+    other threads run in between, which cost the loop up to 10 ms on a busy machine.
     """
 
     def __init__(self) -> None:
@@ -76,12 +76,12 @@ class Hub:
 
     @property
     def watched(self) -> bool:
-        """Whether somebody looks: what only viewers need is not computed without them."""
+        """Whether there is a viewer: data for viewers only is not computed without one."""
         return bool(self._viewers)
 
     @property
     def drops(self) -> int:
-        """Views that some viewer did not take in time, over all viewers there ever were."""
+        """Views that were not taken in time, over all viewers so far."""
         return self._drops_of_gone + sum(viewer.drops for viewer in self._viewers)
 
     def publish(self, view: Mapping[str, Any], jpeg: bytes | None = None, frame: np.ndarray | None = None) -> None:
@@ -93,7 +93,7 @@ class Hub:
 
     @contextmanager
     def viewer(self) -> Iterator[Viewer]:
-        """Somebody looks, until the end of the block."""
+        """A viewer, until the end of the block."""
         viewer = Viewer()
         with self._lock:
             self._viewers = (*self._viewers, viewer)
@@ -114,7 +114,7 @@ def as_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A list or a number of what has `tolist` (numpy's and torch's arrays and scalars), else its text."""
+    """`tolist()` of numpy's and torch's arrays and scalars, else the text of the value."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 

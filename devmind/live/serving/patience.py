@@ -1,8 +1,8 @@
-"""How long and for how many the server is there: requests that never end and crowds of connections are let go.
+"""Limits of the server: it closes requests that never end and excess connections.
 
-Whoever reaches the port may open connections, with no token at all. So a request's head must come within seconds, only
-so many connections are open at once, and of those that are too many the one that has been waiting longest with nothing
-to say goes first: the page itself asks at once. What is refused is one line in the log, once a minute.
+Anyone who reaches the port may open connections, even without a token. So a request's head must come within seconds,
+and the number of open connections is limited. Above the limit, the connection that has waited longest without a request
+is closed first: the page itself sends its request at once. Refusals make one line in the log, once a minute.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S = 5.0
-"""A request's head comes within this time; a page's takes milliseconds."""
+"""Time limit for a request's head; a page's takes milliseconds."""
 CONNECTIONS = 64
-"""A page holds seven at most: six of requests and its WebSocket."""
+"""A page holds at most seven: six for requests and its WebSocket."""
 TELL_EVERY_S = 60.0
 
 log = logging.getLogger("devmind.live.serving")
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP/1.1 that lets go of connections on which no request comes."""
+    """HTTP/1.1 that closes connections without a request."""
 
     _waiting: asyncio.TimerHandle | None = None
 
@@ -73,20 +73,20 @@ class PatientProtocol(H11Protocol):
         self._wait_no_more()
         self.connections.discard(self)
         self.transport.abort()
-        refusals.tell(f"a connection was let go, since {why}")
+        refusals.tell(f"a connection was closed, because {why}")
 
 
 class Refusals:
-    """One line in the log for many refusals, so that nobody can fill a terminal by knocking."""
+    """One line in the log for many refusals, so that nobody can fill a terminal with failed requests."""
 
     def __init__(self) -> None:
         self._told_s, self._untold = -TELL_EVERY_S, 0
 
     def tell(self, what: str) -> None:
-        """Something was refused; said at once or, within a minute of the last time, counted."""
+        """Log a refusal at once or, within a minute of the last line, count it."""
         self._untold += 1
         if time.monotonic() - self._told_s >= TELL_EVERY_S:
-            log.warning("The page's server: %s (%s refused since it was last said).", what, f"{self._untold:,}")
+            log.warning("The page's server: %s (%s refused since the last line).", what, f"{self._untold:,}")
             self._told_s, self._untold = time.monotonic(), 0
 
 
@@ -94,7 +94,7 @@ refusals = Refusals()
 
 
 class Quiet(logging.Filter):
-    """Of the server's own log: what strangers can make it write becomes a refusal, without a traceback."""
+    """A filter for the server's own log: messages that strangers can cause become refusals, without a traceback."""
 
     STRANGERS = ("ASGI callable returned without completing", "Invalid HTTP request", "socket.accept() out of system")
 
@@ -109,7 +109,7 @@ class Quiet(logging.Filter):
 
 
 def quiet() -> None:
-    """From here on the loggers of uvicorn and asyncio are quiet about strangers."""
+    """Apply the filter to the loggers of uvicorn and asyncio."""
     for name in ("uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
         if not any(isinstance(one, Quiet) for one in logger.filters):

@@ -1,7 +1,7 @@
-"""The page's server: one port on this machine, in a thread of its own, gone within two seconds.
+"""The page's server: one port on this machine, in a separate thread, closed within two seconds.
 
-On another host than loopback it needs TLS: without, whoever shares the network could read the token and the pictures,
-and browsers give no camera to such a page.
+On a host other than loopback it needs TLS: otherwise anyone on the network could read the token and the pictures, and
+browsers give such a page no camera.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from devmind.live.serving.patience import HEAD_S, PatientProtocol, quiet, refusa
 
 STOP_S = 2.0
 FAREWELL_S = 0.5
-"""At most so long every page is told that this is the end."""
+"""Longest time for telling every page that the life has ended."""
 START_S = 10.0
 NO_KEY = 4403
-"""The WebSocket's code for who has not said the page's key; the page knows it."""
+"""The WebSocket's code for a page without the right key; the page knows it."""
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -43,19 +43,19 @@ class PageServer:
     """Serves the page of one life while its `with` block lasts.
 
     Args:
-        life: what the page asks and tells.
-        hub: where the views come from.
+        life: answers the page's commands.
+        hub: the source of the views.
         host: the name or address to listen on, as viewers will type it; other than loopback only with `tls`.
         port: 0 takes a free one.
         tls: files with the certificate (chain) and its private key, in PEM.
         files: of another page, by name, beside those of the live page and in place of them.
 
     Attributes:
-        address: what to open, with a token that works once; there from the start of the block.
+        address: the address to open, with a token that works once; there from the start of the block.
         shared: counters of malformed and refused messages; guard: counter of refused requests.
 
     Raises:
-        ConfigError: another host without TLS, a certificate that cannot be read, a port that is taken.
+        ConfigError: another host without TLS, an unreadable certificate, a port that is taken.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class PageServer:
             await Conversation(web_socket, self.shared).run()
 
     async def _has_key(self, web_socket: WebSocket) -> bool:
-        """Whether the first message is the key that only the page has; who has none is sent away."""
+        """Whether the first message is the key that only the page has; without it the connection is closed."""
         message: Mapping[str, Any] = {}
         with contextlib.suppress(TimeoutError, WebSocketDisconnect):
             message = await asyncio.wait_for(web_socket.receive(), HEAD_S)
@@ -131,12 +131,12 @@ def _config(guard: Guard, tls: tuple[Path, Path] | None) -> uvicorn.Config:
         http=PatientProtocol,
         ws="websockets-sansio",
         ws_max_size=LARGEST_BYTES,
-        ws_per_message_deflate=False,  # pictures are compressed already, and the tick needs the processor
+        ws_per_message_deflate=False,  # pictures are already compressed, and the tick needs the processor
         lifespan="off",
         interface="asgi3",
         log_config=None,
         log_level="error",
-        access_log=False,  # the token is in an address
+        access_log=False,  # the address holds the token
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=1,
@@ -151,7 +151,7 @@ def _config(guard: Guard, tls: tuple[Path, Path] | None) -> uvicorn.Config:
 
 
 def _page_files() -> dict[str, bytes]:
-    """What a page is made of, by name: read once, so no request reaches the disk."""
+    """The files of a page, by name: read once, so no request reaches the disk."""
     folder = resources.files("devmind.live") / "page"
     return {item.name: item.read_bytes() for item in folder.iterdir() if Path(item.name).suffix in TYPES}
 

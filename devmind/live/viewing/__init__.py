@@ -1,1 +1,1 @@
-"""What is shown of one tick: pictures, overlays and how sure they may be, and what was heard."""
+"""What is shown of one tick: pictures, overlays with their confidence, and sound."""

@@ -1,7 +1,7 @@
-"""Two ways to judge overlays: against what is true, and, where nobody knows that, against the mirrored picture's.
+"""Two ways to judge overlays: against the truth, and where it is unknown, against the overlays of the mirrored picture.
 
-What is in a mirror is the same room the other way round. A head that knows what it sees finds the same things there;
-one that guesses seldom guesses the same twice.
+A mirror shows the same room reversed. A reliable head finds the same things there; one that guesses seldom makes the
+same guess twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from devmind.algorithms.overlap import box_iou, mask_iou
 
 KINDS = ("boxes", "masks", "depth")
 SAME_THING = 0.5
-"""A box or mask is right from this overlap with a true one on, as in AP50."""
+"""Least overlap of a right box or mask with a true one, as in AP50."""
 SAME_DEPTH = 1.25
 """A pixel's depth is right within this factor of the true one (Eigen et al. 2014, arXiv 1406.2283)."""
 SENSE = "sight"
@@ -43,7 +43,7 @@ def mirrored(agent: Agent, head: str, percepts: Percepts) -> Output | None:
 
 
 def back(overlays: Overlays) -> Overlays:
-    """Overlays of a mirrored picture as they lie on the picture itself, or the other way round."""
+    """Overlays of a mirrored picture, reversed to lie on the picture itself, or the other way round."""
     turned = {kind: value[:, ::-1] for kind, value in overlays.items() if kind in ("masks", "depth")}
     if "boxes" in overlays:
         boxes = overlays["boxes"].copy()
@@ -53,7 +53,7 @@ def back(overlays: Overlays) -> Overlays:
 
 
 def agreement(kind: str, seen: Overlays, other: Overlays) -> float | None:
-    """How alike two overlays of one picture are, 0..1; None where neither shows anything.
+    """The similarity of two overlays of one picture, 0..1; None where neither shows anything.
 
     Boxes and masks: the mean, over both sides, of each one's best overlap with one of the other side. Depth: falls with
     the mean difference of log depth, to 1/e at a quarter.
@@ -71,7 +71,7 @@ def accuracy(kind: str, seen: Overlays, things: np.ndarray, depth: np.ndarray) -
     """The share of what is shown that is right, 0..1; None where nothing is shown.
 
     Args:
-        things: uint8 [64, 64], which thing is where, 0 none; depth: float32 [64, 64] in metres.
+        things: uint8 [64, 64], the number of the thing at each pixel, 0 for none; depth: float32 [64, 64] in metres.
     """
     if kind == "depth":
         ratio = seen[kind] / np.maximum(depth, 0.05)

@@ -1,8 +1,9 @@
-"""How far overlays can be trusted on pictures that nobody labelled, learned on rooms where the truth is known.
+"""The confidence of overlays on unlabelled pictures, learned on rooms where the truth is known.
 
-Two things are asked of a picture: do overlays agree with those of the mirrored picture, and how unlike the nursery's
-are the encoder's tokens (Mahalanobis distance, as in Lee et al. 2018, arXiv 1807.03888). Least squares weighs the two,
-and isotonic regression (Zadrozny and Elkan 2002) turns the result into the share of such overlays that were right.
+It uses two measurements of a picture: the agreement of its overlays with those of the mirrored picture, and the
+distance of the encoder's tokens from the nursery's (Mahalanobis distance, as in Lee et al. 2018, arXiv 1807.03888).
+Least squares weighs the two, and isotonic regression (Zadrozny and Elkan 2002) turns the result into the share of such
+overlays that were right.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class TokenDensity:
 
 @dataclass(frozen=True)
 class Reliability:
-    """From evidence (agreement, distance) to the share that is right, by a rising line through n known cases."""
+    """Maps evidence (agreement, distance) to the share that is right, by an increasing line through n known cases."""
 
     weights: np.ndarray
     scores: np.ndarray
@@ -60,7 +61,7 @@ class Reliability:
 
     @classmethod
     def of(cls, evidence: np.ndarray, right: np.ndarray) -> Reliability:
-        """Fit to evidence [n, 2] and shares [n]. Less agreement or more distance never speaks for an overlay."""
+        """Fit to evidence [n, 2] and shares [n]. Less agreement or more distance never increases the confidence."""
         from scipy.optimize import isotonic_regression
 
         design = np.column_stack([evidence, np.ones(len(evidence))])
@@ -78,14 +79,14 @@ class Reliability:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What is usual for one agent's eye, and how reliable one head's overlays are, by kind."""
+    """The usual tokens of one agent's eye, and the reliability of one head's overlays, by kind."""
 
     head: str
     density: TokenDensity
     kinds: dict[str, Reliability]
 
     def confidences(self, agent: Agent, percepts: Percepts, seen: Overlays, row: int = 0) -> dict[str, float]:
-        """The share of such overlays that is right, by kind; kinds that show nothing are not in it."""
+        """The share of such overlays that is right, by kind; without the kinds that show nothing."""
         distance = self.density.distance(tokens_of(percepts)[row])
         other = mirrored(agent, self.head, percepts)
         if other is None:
@@ -97,7 +98,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What there is to learn from N pictures.
+    """The training data of a calibration, from N pictures.
 
     Attributes:
         tokens: sight's [N, K, D].
@@ -109,7 +110,7 @@ class Evidence:
 
     @classmethod
     def joined(cls, parts: Sequence[Evidence]) -> Evidence:
-        """All parts one after the other."""
+        """All parts joined."""
         kinds = {kind: np.concatenate([part.kinds[kind] for part in parts]) for kind in parts[0].kinds}
         return cls(np.concatenate([part.tokens for part in parts]), kinds)
 
@@ -133,7 +134,7 @@ def look_at(agent: Agent, rooms: Rooms, start: int = 0, stop: int | None = None)
 
 @torch.no_grad()
 def gather(agent: Agent, head: str, rooms: Rooms) -> Iterator[Evidence]:
-    """How the head does on rooms, a few at a time: this may run beside a living agent, and be broken off."""
+    """Evidence of the head on rooms, a few at a time: this may run beside a living agent, and be stopped."""
     for start in range(0, len(rooms), AT_ONCE):
         percepts = look_at(agent, rooms, start, start + AT_ONCE)
         tokens = tokens_of(percepts)
@@ -155,7 +156,7 @@ def _judge(kind: str, seen: Overlays, turned: Overlays, rooms: Rooms, index: int
 
 
 def learn(head: str, evidence: Evidence, rooms: Rooms) -> Calibration:
-    """What to make of agreement and distance, from evidence on rooms whose truth is known."""
+    """The calibration fitted to evidence on rooms whose truth is known."""
     clean = evidence.tokens[rooms.kinds == "clean"]
     density = TokenDensity.of(clean.reshape(-1, clean.shape[-1]))
     unlike = np.array([density.distance(tokens) for tokens in evidence.tokens])

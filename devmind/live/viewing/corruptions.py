@@ -1,8 +1,8 @@
-"""Rooms of the nursery whose truth is known, spoilt in the ways in which a real camera's pictures are unlike them.
+"""Rooms of the nursery with known truth, corrupted in the ways in which a real camera's pictures differ from them.
 
-They teach how far an overlay can be trusted: from rooms as they were learned, over noisy, blurred, oddly lit and
-strangely textured ones, to pictures that show no nursery at all. Those are made of overlapping discs ("dead leaves")
-or of noise with the spectrum of photographs, both as in Lee, Mumford and Huang 2001.
+They teach how far an overlay can be trusted: from rooms as in the lessons, over noisy, blurred, oddly lit and strangely
+textured ones, to pictures that show no nursery at all. The latter are made of overlapping discs ("dead leaves") or of
+noise with the spectrum of photographs, both as in Lee, Mumford and Huang 2001.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Rooms:
 
     Attributes:
         before, sight: uint8 [N, 64, 64, 3], a tick earlier and now.
-        things: uint8 [N, 64, 64]: 1..8 what things there are, 0 everything else.
+        things: uint8 [N, 64, 64]: 1..8 for the things, 0 for everything else.
         depth: float32 [N, 64, 64] in metres.
         shown: bool [N]; False where the picture shows nothing of its room.
-        kinds: how each was spoilt.
+        kinds: the corruption of each.
     """
 
     before: np.ndarray
@@ -51,11 +51,11 @@ class Rooms:
 def corrupted_rooms(
     seeds: np.ndarray, kinds: Sequence[str], corruptions: Mapping[str, Corruption] | None = None
 ) -> Rooms:
-    """One room a seed, spoilt in one of `kinds`; the same for the same seeds.
+    """One room for each seed, with a corruption of `kinds`; the same for the same seeds.
 
     Args:
         seeds: int64 [N] of the rooms.
-        kinds: names among CORRUPTIONS or `corruptions`, drawn from at random; repeat one to draw it more often.
+        kinds: names among CORRUPTIONS or `corruptions`, drawn at random; repeat one to draw it more often.
         corruptions: further ways.
     """
     known = {**CORRUPTIONS, **(corruptions or {})}
@@ -84,7 +84,7 @@ def _rooms(seeds: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...
 
 
 def dead_leaves(rng: np.random.Generator) -> np.ndarray:
-    """Discs of like colours and of all sizes that hide one another, float32 [64, 64, 3] in 0..255."""
+    """Overlapping discs of similar colours and all sizes, float32 [64, 64, 3] in 0..255."""
     import cv2
 
     middle, spread = rng.uniform(30, 220, 3), rng.uniform(10, 70)
@@ -99,7 +99,7 @@ def dead_leaves(rng: np.random.Generator) -> np.ndarray:
 
 
 def pink(rng: np.random.Generator) -> np.ndarray:
-    """Noise whose amplitude falls with frequency, mostly grey, float32 [64, 64, 3]."""
+    """Noise with an amplitude that falls with frequency, mostly grey, float32 [64, 64, 3]."""
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(SIGHT_SIZE), np.fft.fftfreq(SIGHT_SIZE)))
     white = np.fft.fft2(rng.normal(size=(3, SIGHT_SIZE, SIGHT_SIZE)))
     noise = np.fft.ifft2(white / np.maximum(frequency, 1 / SIGHT_SIZE)).real

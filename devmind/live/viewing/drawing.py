@@ -14,7 +14,7 @@ WIDEST_PX = 480
 JPEG_QUALITY = 75
 MASK_ALPHA, DEPTH_ALPHA = 150, 170
 HUE_STEP = 67
-"""Of OpenCV's 180 hues: neighbours in number are far apart in colour."""
+"""Step among OpenCV's 180 hues: neighbouring numbers get very different colours."""
 
 
 def data_url(picture: np.ndarray) -> str:
@@ -66,7 +66,7 @@ _DRAW: dict[str, Callable[[np.ndarray], dict[str, Any]]] = {"boxes": _boxes, "ma
 
 
 def drawn(overlays: Overlays, confidence: dict[str, float], sure: float) -> dict[str, Any]:
-    """Overlays by kind with their confidence, for the page; what is less than `sure` is not drawn at all."""
+    """Overlays by kind with their confidence, for the page; those below `sure` are not drawn at all."""
     shown: dict[str, Any] = {}
     for kind in overlays.keys() & _DRAW.keys():
         trust = confidence.get(kind, 0.0)

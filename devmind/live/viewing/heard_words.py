@@ -1,10 +1,9 @@
-"""Words that the agent hears, for the page: what its arc of words answers to each Moment, put together as they come.
+"""Words that the agent hears, for the page: the answers of its arc of words to each Moment, joined as they come.
 
-The arc hears by the ear alone, and does better in exams than the head of words on the trunk's features, which of agents
-whose ear does not go by itself (`Encoder.apart`) is disturbed by a picture in view besides (docs/decisions.md); that
-head is asked where there is no arc. Either is read as the exam reads it, by
-connectionist temporal classification over whole words: each frame is a word or nothing (the class without a name), and
-a word that goes on is one.
+The arc hears by the ear alone and does better in exams than the head of words on the trunk's features. A picture in
+view disturbs that head as well, in agents whose ear does not run by itself (`Encoder.apart`; docs/decisions.md). The
+head is asked where there is no arc. Both are read as in the exam, by connectionist temporal classification over whole
+words: each frame is a word or nothing (the class without a name), and a continuing word counts once.
 """
 
 from __future__ import annotations
@@ -24,28 +23,28 @@ from devmind.live.loop import Tick
 from devmind.moment import TICK_HZ, Moment
 
 ARC, HEAD, EXAM = "heard_words_arc", "heard_words", "hear_words/"
-"""What answers; the head with the words as its labels, which are the arc's; how the names of its exam's measures begin.
-"""
+"""The arc that answers; the head with the arc's words as its labels; the prefix of its exam's measures."""
 PAUSE_S = 2.0
-"""After so long without a word the next one begins anew."""
+"""After so long without a word, the next one starts a new text."""
 MOST = 12
 """Words that are shown at once."""
 END_S = 0.8
-"""So long without a word, and a sentence is over."""
+"""A sentence ends after so long without a word."""
 SURE = 0.5
-"""A word that is less probable than this is none that is answered."""
+"""Less probable words are not answered."""
 
 
 LEAD_S, LONGEST_S = 1.2, 8.0
-"""So long before its first word a sentence may have begun, by words that it does not know; and it is heard so long."""
+"""How long before its first word a sentence may have begun, with words that the agent does not know; and its longest
+sound."""
 
 
 def has_passed(results: Mapping[str, Any] | None, exam: str = EXAM) -> bool | None:
-    """Whether an agent's `results.json` say that it passed all measures whose names begin with `exam`, by default that
-    it hears words; None where it was never asked.
+    """Whether an agent's `results.json` say that it passed all measures whose names begin with `exam`, by default the
+    exam of hearing words; None without such a measure.
 
     Raises:
-        CheckpointError: they are not what an exam writes.
+        CheckpointError: the results have not the form that an exam writes.
     """
     with damage(CheckpointError, "The agent's results are not what an exam writes ({}); use a backup."):
         measures = [measure for skill in (results or {}).get("skills", ()) for measure in skill.get("measures", ())]
@@ -58,14 +57,14 @@ class HeardWords:
     """The last words that one agent heard.
 
     Args:
-        results: of its exams. Words of one that failed are not shown; of one that was never examined they are, and the
-            page says so.
+        results: of its exams. Words of an agent that failed are not shown; those of an agent never examined are, and
+            the page says so.
 
     Attributes:
         results: of its exams.
-        heads: what has to be asked at each tick; none where it hears no words.
-        said: how a sentence that is just over sounded: Moments in a row with sound alone, from a little before its
-            first word; empty where none is.
+        heads: the heads to ask at each tick; none where it hears no words.
+        said: the sound of a sentence that has just ended: Moments in a row with sound alone, from a little before its
+            first word; empty without one.
     """
 
     def __init__(self, agent: Agent, results: Mapping[str, Any] | None) -> None:
@@ -81,7 +80,7 @@ class HeardWords:
         self.said: tuple[Moment, ...] = ()
 
     def see(self, tick: Tick) -> None:
-        """A tick has passed."""
+        """Take a tick."""
         self._keep(tick.moment)
         output, ear = tick.output.outputs.get(self._by), tick.percepts.encoded.get(self._ear or "")
         if not self.heads or output is None or ear is None or not bool(ear.present.any()):
@@ -92,7 +91,7 @@ class HeardWords:
             self._add(frame, tick.moment.time_s)
 
     def _keep(self, moment: Moment) -> None:
-        """What was heard before a Moment without sound, as while it speaks itself, is no part of what comes behind."""
+        """A Moment without sound, as while the agent speaks, separates the sound before it from the sound after it."""
         if "sound" in moment.senses:
             self._sounds.append(replace(moment, senses={"sound": moment.senses["sound"]}))
         else:
@@ -110,9 +109,9 @@ class HeardWords:
         self._at_s = now_s if word else self._at_s
 
     def sentence(self, now_s: float) -> str:
-        """What was said, once, when it is over: the words since the last sentence that it was sure of; else ''.
+        """A sentence, once, when it has ended: the sure words since the last sentence; else ''.
 
-        How it sounded is in `said` then, whatever it was sure of.
+        `said` then has its sound, whatever was sure.
         """
         self.said = ()
         if not self._sentence or now_s - self._at_s < END_S - 1e-6:
@@ -123,7 +122,7 @@ class HeardWords:
         return " ".join(word for word, sure in said if sure >= SURE)
 
     def shown(self) -> dict[str, Any]:
-        """For the page: `words`, each with the highest probability that a frame of it had, and whether the agent was
+        """For the page: `words`, each with the highest probability in any of its frames, and whether the agent was
         `examined` in hearing them; empty before the first.
         """
         if not self._heard:
@@ -133,7 +132,7 @@ class HeardWords:
 
 
 def _with(words: list[tuple[str, float]], word: str, sure: float, goes_on: bool) -> list[tuple[str, float]]:
-    """The last MOST of `words` and one more, which `goes_on` where it is the last of them still."""
+    """The last MOST of `words` and one more, which `goes_on` if it is still the last of them."""
     if goes_on and words:
         return [*words[:-1], (word, max(sure, words[-1][1]))]
     return [*words, (word, sure)][-MOST:]

@@ -1,4 +1,4 @@
-"""What is heard in a tick, for the page: how loud, which tones, and from where if that can be told."""
+"""The sound of a tick, for the page: level, tones, and direction if it can be told."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ COLUMNS = 4
 BANDS = 64
 SILENCE_DB = -120.0
 QUIET_DB = -50.0
-"""Below this nothing is said about where a sound comes from."""
+"""Below this level no direction is claimed."""
 LEAST_LIKENESS = 0.4
-"""Of what the ears hear, the peak of their cross-correlation: sounds from everywhere come from nowhere."""
+"""Least peak of the ears' cross-correlation: sound from everywhere has no direction."""
 MOST_DIFFERENCE = 0.4
-"""Between the sine of a sound's azimuth and that with the ears exchanged, turned back."""
+"""Largest difference between the sine of a sound's azimuth and the one with the ears exchanged, reversed."""
 DIRECTION_HEAD = "sound_direction"
 
 
@@ -33,7 +33,7 @@ def level_db(sound: np.ndarray) -> float:
 def mel_columns(sound: np.ndarray) -> list[list[float]]:
     """Log-mel of the last 100 ms of sound [C, S], mean of the ears: four columns of 64 bands in 0..1, low tones first.
 
-    0 is 1e-6 in power or less, 1 is 100 or more.
+    0 is a power of 1e-6 or less, 1 is 100 or more.
     """
     mono = np.zeros(TICK_SAMPLES, np.float32)
     latest = sound.mean(0)[-TICK_SAMPLES:]
@@ -44,11 +44,11 @@ def mel_columns(sound: np.ndarray) -> list[list[float]]:
 
 @torch.no_grad()
 def direction_deg(agent: Agent, sound: np.ndarray) -> float | None:
-    """How far to the side sound [C, S] comes from, -90..90 degrees from straight ahead, positive to the left.
+    """Direction of sound [C, S], -90..90 degrees from straight ahead, positive to the left.
 
     The head `sound_direction` answers with sine and cosine of the azimuth. Only the sine is used: two ears hardly tell
-    what is in front from what is behind. None where it cannot be told at all: with one ear, two that hear the same or
-    nothing alike, a faint sound, no such head, or an answer that does not turn round when the ears are exchanged.
+    front from back. None where it cannot be told at all: one ear, two that hear the same or nothing alike, a faint
+    sound, no such head, or an answer that does not change sides when the ears are exchanged.
     """
     two_ears = len(sound) == 2 and not np.array_equal(sound[0], sound[1])
     if DIRECTION_HEAD not in agent.heads or not two_ears or level_db(sound) < QUIET_DB:

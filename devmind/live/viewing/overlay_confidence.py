@@ -1,4 +1,4 @@
-"""How sure overlays may be on this stream: their calibrated confidence over the last seconds, from zero upwards."""
+"""The confidence of overlays on this stream: calibrated, over the last seconds, starting at zero."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def _rooms() -> Rooms:
 
 
 class OverlayConfidence:
-    """Confidence by kind of overlay, of one head on one stream.
+    """Confidence by kind of overlay, for one head on one stream.
 
-    The rooms are drawn here (under a second, once in a process); the head is calibrated on them in a thread beside the
-    living agent. Until that is done, and for the first seconds of a stream, nothing is sure.
+    The rooms are drawn here (under a second, once for each process); a thread beside the living agent calibrates the
+    head on them. Before that, and for the first seconds of a stream, nothing is sure.
 
     Args:
         head: one that taps `sight`.
@@ -43,7 +43,7 @@ class OverlayConfidence:
         self._calibration: Calibration | None = None
         self._ticks, self._last_s = 0, math.inf
         self._closed = False
-        # No daemon: a thread that is inside torch when the interpreter goes away aborts the process.
+        # No daemon: a thread inside torch at the interpreter's exit aborts the process.
         self._thread = threading.Thread(target=self._calibrate, args=(_rooms(), for_a_helper()), name="calibrating")
         self._thread.start()
 
@@ -54,29 +54,29 @@ class OverlayConfidence:
             if self._closed or not threading.main_thread().is_alive():
                 return
             parts.append(part)
-            # As long as it worked: the living agent has the other half of the time to itself.
+            # Sleep as long as it worked: the living agent gets the other half of the time.
             time.sleep(time.perf_counter() - begun_s)
             begun_s = time.perf_counter()
         self._calibration = learn(self.head, Evidence.joined(parts), rooms)
 
     def close(self) -> None:
-        """Break off a calibration that nobody waits for."""
+        """Stop a calibration that nobody waits for."""
         self._closed = True
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the calibration; whether it is done."""
+        """Wait for the calibration; returns whether it is done."""
         self._thread.join(timeout_s)
         return self._calibration is not None
 
     def fits(self, agent: Agent, head: str) -> bool:
-        """Whether another agent sees with the same weights, so that what was calibrated holds for it too."""
+        """Whether another agent sees with the same weights, so that this calibration holds for it too."""
         if head != self.head or SENSE not in agent.encoders:
             return False
         pairs = ((agent.encoder(SENSE), self.agent.encoder(SENSE)), (agent.head(head), self.agent.head(head)))
         return all(_same(mine, theirs) for mine, theirs in pairs)
 
     def see(self, percepts: Percepts, seen: Overlays, time_s: float) -> dict[str, float]:
-        """The confidences, 0..1, with one tick more; every third is looked at in the mirror.
+        """The confidences, 0..1, after one more tick; every third tick is compared with its mirror image.
 
         Args:
             seen: the head's overlays on that tick; time_s: the Moment's.

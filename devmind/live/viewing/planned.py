@@ -1,4 +1,4 @@
-"""The plan that an agent follows, as the page draws it into the picture."""
+"""The plan that an agent follows, for the page to draw into the picture."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from devmind.agent.plans import Plan
 
 
 def planned(output: StepOutput, height: int, width: int) -> dict[str, Any] | None:
-    """The plan of the first head that decided in this tick and follows one; None where none does.
+    """The plan of the first head that decided in this tick and follows one; None without one.
 
-    It has the `head`, its `effector`, `points` of `x` and `y` as fractions of a frame of this size (what lies out of it
-    is below 0 or above 1), each with its `word` and whether a hand is `closed` behind it; `at`, the number of the point
-    that comes next, `now` as x and y, `share` and `number` (see `Plan`).
+    It has the `head`, its `effector`, and `points` of `x` and `y` as fractions of a frame of this size (below 0 or
+    above 1 outside it), each with its `word` and whether a hand is `closed` after it. It also has `at`, the number of
+    the next point, `now` as x and y, `share` and `number` (see `Plan`).
     """
     for effector, heads in output.answered.items():
         for name in [name for name, count in heads.items() if count and name in output.outputs]:
@@ -41,6 +41,6 @@ def _drawable(plan: Plan, ratio: float) -> dict[str, Any]:
 
 
 def _fractions(halfwidths: np.ndarray, ratio: float) -> list[list[float]]:
-    """Places [K, 2] in halves of a picture's width from its middle as fractions of its width and height."""
+    """Places [K, 2], in halves of a picture's width from its middle, as fractions of its width and height."""
     fractions = 0.5 + 0.5 * np.asarray(halfwidths, np.float64) * (1.0, ratio)
     return [[round(float(x), 4), round(float(y), 4)] for x, y in fractions]

@@ -1,7 +1,7 @@
-"""What a page is told of one tick: plain numbers, lists and small pictures, ready for JSON.
+"""The view of one tick for a page: plain numbers, lists and small pictures, ready for JSON.
 
-Nothing is shown as known that is not: overlays come with their confidence on this stream, and without a drawing when
-that is too low; a direction is None where it cannot be told; what was not sensed is not in the view.
+The view never shows as known what is not: overlays come with their confidence on this stream, and without a drawing
+when it is too low; a direction is None where it cannot be told; a sense that is absent is not in the view.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from devmind.worlds.room import Room, reasons, sensor_health
 
 SURE = 0.7
 MOVES = 0.04
-"""Change of brightness, 0..1, of a sixteenth of the frame by a sixteenth from which something moves there: a camera's
-noise averages out to 0.01 and less."""
+"""Least change of brightness, 0..1, that counts as movement, in a part of a sixteenth of the frame's width and height:
+a camera's noise averages out to 0.01 and less."""
 
 
 class View:
     """Makes the views of one agent.
 
-    Making it starts a calibration of the agent's overlays in a thread, unless `before` has done it for the same eye.
+    Creating it starts a calibration of the agent's overlays in a thread, unless `before` has calibrated the same eye.
 
     Args:
         sure: confidence from which an overlay is shown.
-        before: the view of the agent that lived here until now.
+        before: the view of the previous agent of this life.
 
     Attributes:
         overlay_confidence: of the overlays; None when no head offers any.
@@ -67,7 +67,7 @@ class View:
         return OverlayConfidence(self.agent, self._overlay_head) if self._overlay_head else None
 
     def close(self, kept: OverlayConfidence | None = None) -> None:
-        """Let go of the agent: no attention is noted, and no calibration goes on but that of `kept`."""
+        """Release the agent: its attention is no longer noted, and its calibration ends unless `kept` uses it."""
         self._attention.close()
         if self.overlay_confidence and self.overlay_confidence is not kept:
             self.overlay_confidence.close()
@@ -85,8 +85,8 @@ class View:
 
         Args:
             names: answers of `Names.ask` by sense.
-            surprise: by sense, 1 is as wrong as to predict no change.
-            extra: further keys, laid over these.
+            surprise: by sense, prediction error; 1 is the error of predicting no change.
+            extra: further keys, which replace these.
         """
         sound = tick.moment.senses.get("sound")
         view: dict[str, Any] = {
@@ -124,7 +124,7 @@ class View:
         return [[round(share, 4) for share in row] for row in shares[0].reshape(side, side).tolist()]
 
     def _believed(self, tick: Tick, room: Room) -> list[dict[str, Any]] | None:
-        """Where it thinks things are; nothing without a frame to draw them in."""
+        """Where the agent believes things to be; empty without a frame to draw them in."""
         tracker = self.agent.tracker
         if room.frame is None or tracker is None:
             return None
@@ -154,7 +154,7 @@ def _offers(agent: Agent, name: str) -> bool:
 
 
 def gaze(room: Room) -> dict[str, Any]:
-    """Where the fovea lies in the frame, as fractions of it, and where that is; nothing without a frame."""
+    """The square of the fovea in the frame, as fractions of it, and its direction; empty without a frame."""
     if room.frame is None:
         return {}
     height, width = room.frame.shape[:2]
@@ -182,7 +182,7 @@ def follows(change: Any, room: Room) -> bool | None:
 
 
 def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
-    """By effector the head that decided; those of `arcs` that did; and the look."""
+    """By effector the head that decided; those of `arcs` that did; and the gaze."""
     answered = {
         effector: head for effector, heads in tick.output.answered.items() for head, count in heads.items() if count
     }
@@ -195,7 +195,7 @@ def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
 
 
 def said(value: np.ndarray) -> str:
-    """The words of an action `say`: UTF-8, a number a byte, as the sense `words` is encoded; zeros end them."""
+    """The words of an action `say`: UTF-8, one number for each byte, encoded as the sense `words`; zeros end them."""
     codes = np.asarray(value).reshape(-1)
     return bytes(int(code) & 0xFF for code in codes if code).decode(errors="ignore")
 
@@ -208,21 +208,21 @@ def as_known(named: Named) -> dict[str, Any]:
 
 
 def number(value: float) -> float | None:
-    """A number that JSON has: None for what is not finite."""
+    """A number for JSON: None for a non-finite one."""
     return round(float(value), 3) if math.isfinite(value) else None
 
 
 TOLD = 0.2
-"""Share of belief, of being there or elsewhere, below which a thing is as good as forgotten."""
+"""Share of belief, of being there or elsewhere, below which a thing counts as forgotten."""
 LOST = 0.5
 """Share of belief that a thing is elsewhere from which it counts as lost."""
 
 
 def believed(beliefs: Beliefs | None, labels: Sequence[str], height: int, width: int) -> list[dict[str, Any]] | None:
-    """The beliefs of one agent, those seen last first; None where it keeps none up.
+    """The beliefs of one agent, those seen last first; None where it keeps none.
 
-    Each has its class's `name`, `x` and `y` as fractions of a frame of this size (what lies beyond its edge stands at
-    the edge, and `beyond` is true), the `radius` of its uncertainty as a fraction of the width, `there` (the share of
+    Each has its class's `name`, `x` and `y` as fractions of a frame of this size (a thing beyond the frame is drawn at
+    its edge, with `beyond` true), the `radius` of its uncertainty as a fraction of the width, `there` (the share of
     belief that it is there), `age_s`, `in_sight` and `lost`.
     """
     if beliefs is None:
@@ -233,7 +233,7 @@ def believed(beliefs: Beliefs | None, labels: Sequence[str], height: int, width:
     shown = []
     for slot in sorted(np.flatnonzero(told), key=lambda slot: beliefs.age_s[0, slot]):
         side, down = column[slot], row[slot] * width / height
-        if not np.isfinite(side):  # behind: at the edge to which the head would turn
+        if not np.isfinite(side):  # behind: at the edge towards which the head would turn
             side, down = -np.copysign(2.0, beliefs.mean[0, slot, 1]), 0.0
         shown.append(
             {
@@ -252,7 +252,8 @@ def believed(beliefs: Beliefs | None, labels: Sequence[str], height: int, width:
 
 
 def _radius(spread_m: float, size_m: float, ahead_m: float) -> float:
-    """Half the thing and one standard deviation as a fraction of the frame's width, kept between what can be seen and
-    a quarter of it."""
+    """Half the thing plus one standard deviation, as a fraction of the frame's width, limited to the smallest visible
+    size and a quarter of the width.
+    """
     across = 2 * np.tan(np.deg2rad(WIDE_HALF_DEG)) * max(ahead_m, 0.1)
     return float(np.clip((spread_m + size_m / 2) / across, 0.02, 0.25))

@@ -1,4 +1,4 @@
-"""Approximate search in memories beyond a million keys. This is the folder's one door."""
+"""Approximate search in memories beyond a million keys. Other folders import only from here."""
 
 from devmind.memory.approximate.graphs import Graphs
 

@@ -1,8 +1,8 @@
-"""Beyond a million keys: an approximate index over those of one sense, a graph searched from near to nearer.
+"""Beyond a million keys: an approximate index over the keys of one sense, searched as a graph from near to nearer.
 
-HNSW (Malkov and Yashunin 2016, arXiv 1603.09320) by faiss, the extra `ann`. It only proposes rows: their cosines are
-computed exactly afterwards. It lives in RAM, is built by a thread of its own while search stays exact, and is built
-anew when the table was packed; rows that were deleted since are passed over.
+HNSW (Malkov and Yashunin 2016, arXiv 1603.09320) by faiss, the extra `ann`. It only proposes rows; their cosines are
+computed exactly afterwards. It is kept in RAM. A separate thread builds it, while search stays exact. It is rebuilt
+when the table was packed; rows deleted since then are skipped.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from devmind.memory.index import SenseKeys, Table
 
 FROM_ROWS = 1_000_000
 LINKS, BUILD_WIDTH, SEARCH_WIDTH = 16, 100, 256
-"""Of HNSW: links of a node, and how many nodes are kept in view while building and while searching."""
+"""Of HNSW: links of a node, and the number of candidate nodes while building and while searching."""
 PROPOSED = 8
-"""So many times the wanted rows are proposed, since other parts of the score and deleted rows change the order."""
+"""Proposed rows for each wanted row, because other parts of the score and deleted rows change the order."""
 _INLINE = 1000
-"""Fewer new rows than these are added where they are noticed."""
+"""Fewer new rows than these are added in the thread that notices them."""
 
 
 class Graph:
@@ -37,7 +37,7 @@ class Graph:
 
     @property
     def done(self) -> int:
-        """How many of the sense's keys are in it."""
+        """Number of the sense's keys that are in it."""
         return len(self._places)
 
     def add(self, held: SenseKeys) -> None:
@@ -58,7 +58,7 @@ class Graphs:
     """One graph for each sense that is large enough; from any thread.
 
     Args:
-        from_rows: keys of a sense from which one is made.
+        from_rows: least number of keys of a sense for a graph.
     """
 
     def __init__(self, from_rows: int = FROM_ROWS) -> None:
@@ -67,7 +67,7 @@ class Graphs:
         self._thread: threading.Thread | None = None
 
     def propose(self, table: Table, keys: Mapping[str, Key], k: int) -> np.ndarray | None:
-        """Places int64 of rows worth comparing, for every asked sense; None: compare all of them."""
+        """Places int64 of rows worth comparing, for all asked senses; None: compare every row."""
         held = {sense: table.senses[sense] for sense in keys if sense in table.senses}
         if self.from_rows is None or not held or any(len(one.places) < self.from_rows for one in held.values()):
             return None
@@ -79,14 +79,14 @@ class Graphs:
         return places[table.alive[places]]
 
     def wait(self) -> None:
-        """Until nothing is being built."""
+        """Wait until nothing is being built."""
         while (thread := self._thread) is not None:
             thread.join()
             if self._thread is thread:
                 self._thread = None
 
     def _follow(self, table: Table, sense: str) -> bool:
-        """Whether the sense's graph has all of the table's keys; if it lacks many, it is being built from here on."""
+        """Whether the sense's graph has all of the table's keys; if many are missing, start building it."""
         graph, held = self._graphs.get(sense), table.senses[sense]
         if graph is not None and graph.epoch == table.epoch and len(held.places) - graph.done < _INLINE:
             graph.add(held)

@@ -1,4 +1,6 @@
-"""Where memory is kept. A store is a plugin of the group `devmind.stores`; `devmind.testing.check_store` is its law."""
+"""Stores of memory. A store is a plugin of the group `devmind.stores`; `devmind.testing.check_store` checks its
+contract.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from devmind.memory.tables import Changes, Facts, Sizes
 class Store(Protocol):
     """Entries on a disk (or in RAM); every function may be called from any thread.
 
-    All raise StoreError with a sentence when the store cannot be read or written, or when what was asked for is damaged
-    (entries, keys and features carry checksums: `stores.checksums`). Keys of one sense are all of one encoder: what
-    would mix two is refused and changes nothing.
+    All raise StoreError with a sentence when the store cannot be read or written, or when the requested data is damaged
+    (entries, keys and features carry checksums: `stores.checksums`). All keys of one sense are of one encoder: a write
+    that would mix two is refused and changes nothing.
     """
 
     def add(self, entries: Sequence[Entry]) -> list[int]:
-        """Store entries, all or none, and give their numbers. When it returns, killing the process loses none."""
+        """Store entries, all or none, and return their numbers. When it returns, killing the process loses none."""
         ...
 
     def find(self, filters: Filters = ..., payloads: bool = True) -> list[Entry]:
@@ -31,56 +33,56 @@ class Store(Protocol):
         ...
 
     def get(self, ids: Iterable[int]) -> list[Entry]:
-        """The entries of these numbers, in this order; those that are not there are left out."""
+        """The entries of these numbers, in this order; missing ones are left out."""
         ...
 
     def replace_keys(self, keys: Mapping[int, Mapping[str, Key]]) -> None:
-        """Give entries new keys instead of all their old ones, in one step: all of them or none.
+        """Replace all keys of entries by new ones, in one step: for all entries or none.
 
-        Numbers that are not there (any more) are passed over.
+        Missing numbers are skipped.
         """
         ...
 
     def mark_recalled(self, times: Mapping[int, int], at_s: float) -> None:
-        """Count so many more recalls by entry, the last one at `at_s`; entries that are gone are passed over.
+        """Count so many more recalls by entry, the last one at `at_s`; deleted entries are skipped.
 
         It does not change the revision, and a kill may lose it.
         """
         ...
 
     def delete(self, ids: Iterable[int], erase: bool = True) -> int:
-        """Delete entries; gives how many there were.
+        """Delete entries; returns how many there were.
 
-        With `erase` nothing of them, nor of what was deleted before, stays in the store's files, which takes as long
-        as writing the whole store; without, they are only never found again.
+        With `erase` nothing of them, nor of entries deleted before, stays in the store's files, which takes as long as
+        writing the whole store; without it, they are only never found again.
         """
         ...
 
     def revision(self) -> str:
-        """Changes whenever entries or keys have changed, by whatever process: caches are brought up to date then."""
+        """Changes whenever any process has changed entries or keys: caches must then be updated."""
         ...
 
     def changes(self, since: str | None = None) -> Changes:
-        """What was added, changed and deleted since a revision; all there is for None or one that says nothing here."""
+        """Additions, changes and deletions since a revision; everything for None or an unknown revision."""
         ...
 
     def facts(self, filters: Filters = ...) -> Facts:
-        """Of entries that pass: what is known without keys and payloads."""
+        """Facts of entries that pass: what is known without keys and payloads."""
         ...
 
     def sizes(self) -> Sizes:
-        """How large it is; at once, whatever its size."""
+        """The store's size; quick at any size."""
         ...
 
     def check(self, mend: bool = False) -> list[str]:
         """Read everything and give a sentence for each fault; [] when all is well.
 
-        With `mend` what can be derived is made anew, and what is damaged beyond that is deleted; a sentence says so.
+        With `mend`, derived data is rebuilt, and other damaged data is deleted; a sentence says so.
         """
         ...
 
     def close(self) -> None:
-        """Let go of files. Closing twice does no harm."""
+        """Close the files. Closing twice does no harm."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -89,21 +91,21 @@ class Store(Protocol):
 
 
 def watching(store: Store, changed: Callable[[], None]) -> AbstractContextManager[object]:
-    """Inside it, `changed` is called from a thread soon after each write of any process, by a store that hears of them
-    (PostgreSQL). Other stores call nothing: who looks at `revision` from time to time finds writes with every store.
+    """Inside it, `changed` is called from a thread soon after each write of any process, by a store that gets
+    notifications (PostgreSQL). Other stores call nothing: polling `revision` finds writes with every store.
     """
     watch = getattr(store, "watch", None)
     return watch(changed) if watch else nullcontext()
 
 
 def open_store(place: Path | str | None, kind: str | None = None, mend: bool = False) -> Store:
-    """The store at `place`, made if it is not there.
+    """The store at `place`, made if it does not exist.
 
     Args:
         place: a folder; a URL, whose scheme names the kind of store (postgresql://user@host:port/database); None keeps
-            all in RAM, and nothing reaches a disk.
-        kind: which plugin of the group `devmind.stores`; by default the URL's, for folders and RAM sqlite.
-        mend: what is damaged is opened as far as it is whole, for `Store.check` to mend.
+            everything in RAM, and nothing reaches a disk.
+        kind: which plugin of the group `devmind.stores`; by default the URL's scheme, sqlite for folders and RAM.
+        mend: open a damaged store as far as it is whole, for `Store.check` to mend.
 
     Raises:
         PluginError: no such kind of store.
@@ -117,11 +119,11 @@ def open_store(place: Path | str | None, kind: str | None = None, mend: bool = F
 
 
 def folder_of(place: Path | str) -> Path | None:
-    """The folder that a place is; None for a URL."""
+    """The folder of a place; None for a URL."""
     return None if scheme_of(place) else Path(place)
 
 
 def scheme_of(place: Path | str | None) -> str | None:
-    """What stands before :// in a URL; None for a folder."""
+    """The part before :// of a URL; None for a folder."""
     found = re.match(r"([a-z][a-z0-9+.-]*)://", place) if isinstance(place, str) else None
     return found[1] if found else None

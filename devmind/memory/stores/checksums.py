@@ -1,6 +1,6 @@
-"""Checksums of what a store keeps, so that a damaged disk is told of and never believed (CRC-32 of zlib).
+"""Checksums of a store's values, so that damage on a disk is reported and never believed (CRC-32 of zlib).
 
-They are of the values, not of a database's bytes: every store computes the same ones.
+They cover the values, not a database's bytes: every store computes the same ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NUMBERS = struct.Struct("<dd")
 
 
 def facts_checksum(number: int, time_s: float, importance: float, name: str | None, pointer: Pointer | None) -> int:
-    """Of an entry besides its keys, its payload and the counts of its recalls; 0..2^32-1."""
+    """Of an entry without its keys, its payload and the counts of its recalls; 0..2^32-1."""
     where: list[str | None] = [None] * 3 if pointer is None else [pointer.session, str(pointer.tick), pointer.identity]
     where += [str(pointer.span)] if pointer is not None and pointer.span else []  # older entries have none
     texts = [str(number), name, *where]
@@ -26,12 +26,12 @@ def facts_checksum(number: int, time_s: float, importance: float, name: str | No
 
 
 def payload_checksum(facts_sum: int, payload: bytes) -> int:
-    """Of a payload, bound to its entry by its checksum."""
+    """Of a payload, bound to its entry by the entry's checksum."""
     return zlib.crc32(payload, facts_sum)
 
 
 def search_checksum(text: bytes, number: int) -> int:
-    """Of what entry `number` is found by, its name or its text in UTF-8; 0..2^32-1."""
+    """Of the name or text by which entry `number` is found, in UTF-8; 0..2^32-1."""
     return zlib.crc32(text, number & 0xFFFFFFFF)
 
 
@@ -41,7 +41,7 @@ def key_checksum(number: int, sense: str, encoder: str, vector: bytes) -> int:
 
 
 def features_checksum(key_sum: int, features: bytes | None) -> int:
-    """Of features, bound to their key by its checksum."""
+    """Of features, bound to their key by the key's checksum."""
     return zlib.crc32(features or b"", key_sum)
 
 

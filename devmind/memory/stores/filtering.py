@@ -1,19 +1,19 @@
-"""Filters as a condition of SQL, the same for all databases but for how they mark a value and find a text."""
+"""Filters as a condition of SQL, the same for all databases except for the placeholder and the text search."""
 
 from __future__ import annotations
 
 from devmind.memory.entry import Filters, searchable
 
 EVERYTHING = "TRUE"
-"""The condition of filters that let all pass."""
+"""The condition of filters that pass everything."""
 
 
 def condition(filters: Filters, mark: str, find: str) -> tuple[str, list[object]]:
     """The condition and its values.
 
     Args:
-        mark: stands for a value.
-        find: a function of a text and what is looked for, above 0 where it is found.
+        mark: the placeholder for a value.
+        find: a function of a text and the wanted text, above 0 where it is found.
     """
     conditions = {
         f"name = {mark}": filters.name,

@@ -1,4 +1,6 @@
-"""The SQLite store's tables, as numbered steps. Steps are only ever appended: a store of any age gets what it lacks."""
+"""The SQLite store's tables, as numbered steps. Steps are only ever appended: a store of any age gets the steps it
+lacks.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ SEARCHED = (
     END
     """,
 )
-"""The table that names and texts are searched in, and its triggers; `check --mend` makes them anew."""
+"""The table for searching names and texts, and its triggers; `check --mend` rebuilds them."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -64,7 +66,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE entries ADD COLUMN payload_checksum INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE keys ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE keys ADD COLUMN features_checksum INTEGER NOT NULL DEFAULT 0",
-        # Functions of `sql.py`: what these columns hold cannot be said in SQL.
+        # Functions of `sql.py`: the content of these columns cannot be computed in SQL.
         """
         UPDATE entries SET
             text = devmind_text(name, payload),
@@ -122,10 +124,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX deletions_by_change ON deletions (changed)",
     ),
     (
-        # See `sqlite_search.py`. The column entries.text stays as it is and is not read any more: to take it away would
-        # write every payload anew.
+        # See `sqlite_search.py`. The column entries.text stays and is not read any more: removing it would rewrite
+        # every payload.
         SEARCHED[0],
-        # Made anew, since the old text may be damaged; of a damaged payload the old one is the better.
+        # Rebuilt, because the old text may be damaged; for a damaged payload the old text is better.
         """
         INSERT INTO searched SELECT id, CAST(name AS BLOB),
             CAST(CASE WHEN payload_checksum = devmind_payload_checksum(checksum, payload)
@@ -147,8 +149,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         *SEARCHED[1:],
         "DROP INDEX entries_by_name",
     ),
-    # 1 in the file itself from an opening to the next closing: without its log it is not whole then.
+    # 1 in the file itself from an opening to the next closing: without its log it is incomplete then.
     ("ALTER TABLE state ADD COLUMN logged INTEGER NOT NULL DEFAULT 0",),
-    # How many ticks of a recording went into the entry; 0: its pointer leads to what it does not hold itself.
+    # How many ticks of a recording the entry was made of; 0: its pointer leads to the parts that it does not hold.
     ("ALTER TABLE entries ADD COLUMN span INTEGER NOT NULL DEFAULT 0",),
 )

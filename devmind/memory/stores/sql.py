@@ -1,4 +1,4 @@
-"""How the file, vectors and faults look to SQLite; and what its statements need and SQL cannot say, as functions."""
+"""The file, vectors and faults as SQLite sees them; and functions that its statements need and SQL lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devmind.memory.stores.checksums import VECTOR, facts_checksum, features_che
 
 
 def size_of(file: Path) -> int:
-    """Its bytes; 0 when it is not there."""
+    """A file's bytes; 0 when it does not exist."""
     try:
         return file.stat().st_size
     except FileNotFoundError:
@@ -27,14 +27,14 @@ def make_private(file: Path) -> bool:
     """An empty database file with rights 0600 (SQLite gives its log the same), in a folder made with 0700.
 
     Returns:
-        whether it was made just now; False when it was there.
+        whether it was made now; False when it existed.
     """
     folder = file.parent
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.mkdir(mode=0o700)
         folder.chmod(0o700)  # whatever the umask
-    except FileExistsError:  # also when another process made it just now
+    except FileExistsError:  # also when another process made it at the same time
         if not folder.is_dir():
             raise
     try:
@@ -45,13 +45,13 @@ def make_private(file: Path) -> bool:
 
 
 def cut_off(file: Path) -> int:
-    """How many bytes are missing at a database's end by what its head says; only where no log is left.
+    """The number of bytes missing at a database's end according to its head; only without a log.
 
     https://www.sqlite.org/fileformat2.html#the_database_header
     """
     with file.open("rb") as opened:
         head = opened.read(100)
-    if len(head) < 100 or head[24:28] != head[92:96]:  # the size is not told
+    if len(head) < 100 or head[24:28] != head[92:96]:  # the head does not have the size
         return 0
     page = int.from_bytes(head[16:18], "big")
     wanted = int.from_bytes(head[28:32], "big") * (65536 if page == 1 else page)
@@ -64,7 +64,7 @@ def array(blob: bytes) -> np.ndarray:
 
 
 def why(error: sqlite3.Error, waited_s: float) -> str:
-    """What SQLite complains of, with what to do."""
+    """SQLite's error, with what to do."""
     text = str(error)
     if "not a database" in text or "malformed" in text:
         return f"it is damaged or no database ({text}); take a copy of it from a backup, or choose another folder"
@@ -76,18 +76,18 @@ def why(error: sqlite3.Error, waited_s: float) -> str:
 
 
 def add_functions(database: sqlite3.Connection) -> None:
-    """Make the functions known to one connection."""
+    """Register the functions on one connection."""
     for function in (
         devmind_text, devmind_facts_checksum, devmind_payload_checksum, devmind_key_checksum, devmind_features_checksum,
     ):  # fmt: skip
         arguments = function.__code__.co_argcount
         database.create_function(function.__name__, arguments, function, deterministic=True)
-    # `search_checksum` without Python in between, which would take longer than the rest of a search.
+    # `search_checksum` without Python code, which would take longer than the rest of a search.
     database.create_function("devmind_search_checksum", 2, zlib.crc32, deterministic=True)
 
 
 def devmind_text(name: str | None, payload: bytes) -> str:
-    """What a search by words looks through; of a damaged payload only the name."""
+    """The text for a search by words; for a damaged payload only the name."""
     try:
         senses = unpack(payload)
     except StoreError:
@@ -124,5 +124,5 @@ def devmind_features_checksum(key_sum: int, features: bytes | None) -> int:
 
 
 def as_pointer(session: str | None, tick: int | None, identity: str | None, span: int = 0) -> Pointer | None:
-    """A pointer of its columns."""
+    """A pointer from its columns."""
     return None if session is None or tick is None else Pointer(session, tick, identity or "", span)

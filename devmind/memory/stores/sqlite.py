@@ -1,8 +1,8 @@
 """The embedded store: one SQLite database in a folder of its own, or in RAM.
 
-Write-ahead logging with `synchronous=FULL`: what was acknowledged survives a kill and a power cut. Two processes may
-write one store. Deleted content is overwritten (`secure_delete`), the log too before it is emptied, and a file that is
-not large packed.
+Write-ahead logging with `synchronous=FULL`: acknowledged writes survive a kill and a power cut. Two processes may write
+one store. Deleted content is overwritten (`secure_delete`), the log is overwritten before it is emptied, and a file
+that is not large is packed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from devmind.memory.tables import Changes, Facts, Sizes
 __all__ = ["FILE", "SqliteStore"]
 
 _PARAMETERS = 500
-"""How many numbers a statement is given at once; SQLite allows only so many."""
+"""Numbers in one statement; SQLite limits them."""
 
 
 def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -39,7 +39,7 @@ class SqliteStore(SqliteFile):
 
     Args:
         folder: holds the database; made with rights 0700. None: nothing is written to any disk.
-        mend: go on with what is whole of a damaged write-ahead log, where it would be refused.
+        mend: continue with the whole part of a damaged write-ahead log, which is otherwise refused.
 
     Raises:
         StoreError: the folder cannot be used, the file is no store or damaged, or it is of a newer version.
@@ -138,9 +138,9 @@ class SqliteStore(SqliteFile):
         )
 
     def _one_encoder(self, database: sqlite3.Connection, written: Iterable[Mapping[str, Key]]) -> None:
-        """Raise StoreError (which rolls back) when the keys just written are not of the one encoder of their sense."""
+        """Raise StoreError (which rolls back) when the keys just written are not of their sense's one encoder."""
         for sense, encoder in {(sense, key.encoder) for keys in written for sense, key in keys.items()}:
-            # Two comparisons and not <>, which no index answers.
+            # Two comparisons and not <>, which cannot use an index.
             for other in ("<", ">"):
                 found = f"SELECT 1 FROM keys WHERE sense = ? AND encoder {other} ? LIMIT 1"
                 if database.execute(found, (sense, encoder)).fetchone():

@@ -1,7 +1,7 @@
-"""What has changed in the SQLite store since a revision.
+"""Changes of the SQLite store since a revision.
 
 Every write that changes entries or keys gets the next number, which its rows keep in `changed`. Numbers of deleted
-entries are kept beside the change that took them, the newest so many of them.
+entries are kept with the change that deleted them; beyond a limit, the oldest are dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEPT_DELETIONS = 100_000
 
 
 def revision_of(database: sqlite3.Connection) -> str:
-    """`identity:number`. A copy of the store that went its own way gives the same: see `Changes.keys_sum`."""
+    """`identity:number`. A copy of the store that was changed separately gives the same: see `Changes.keys_sum`."""
     identity, changed = database.execute("SELECT identity, changed FROM state").fetchone()
     return f"{identity}:{changed}"
 
@@ -48,7 +48,7 @@ def read_changes(database: sqlite3.Connection, since: str | None) -> Changes:
 
 
 def forget_deletions(database: sqlite3.Connection) -> None:
-    """Keep only the newest numbers of deleted entries; whoever asks for older ones is told to begin anew."""
+    """Keep only the newest numbers of deleted entries; a process that asks for older ones has to rebuild its copy."""
     (count,) = database.execute("SELECT count(*) FROM deletions").fetchone()
     if count <= KEPT_DELETIONS:
         return

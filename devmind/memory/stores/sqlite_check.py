@@ -1,4 +1,4 @@
-"""The SQLite store read through and through: what is damaged, and what can be mended."""
+"""A check of the whole SQLite store: what is damaged, and what can be mended."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _COUNTED = "entries, payload_bytes, keys, key_bytes, keys_sum, names_sum, texts_
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong, as a sentence; with the entry that must go, if it is one."""
+    """A fault, as a sentence; with the entry that must be deleted, if there is one."""
 
     sentence: str
     entry: int | None = None
 
 
 def faults(database: sqlite3.Connection) -> list[Fault]:
-    """Every fault there is. A file so damaged that it cannot be read at all is a fault as well."""
+    """All faults. A file too damaged to be read at all is a fault as well."""
     try:
         return [*_pages(database), *_entries(database), *_lost_keys(database), *_totals(database)]
     except sqlite3.DatabaseError as error:
@@ -38,7 +38,7 @@ def faults(database: sqlite3.Connection) -> list[Fault]:
 
 
 def mended(database: sqlite3.Connection, change: int) -> list[str]:
-    """Delete what is damaged, make anew what can be derived, inside a transaction; what was done, a sentence each.
+    """Delete damaged entries and rebuild derived data, inside a transaction; a sentence for each repair.
 
     Raises:
         StoreError: pages are damaged in a way that only a backup mends.
@@ -46,7 +46,7 @@ def mended(database: sqlite3.Connection, change: int) -> list[str]:
     found = faults(database)
     if not found:
         return []
-    empty(database)  # first: to delete an entry would look into it
+    empty(database)  # first: deleting an entry would read it
     for number in sorted({fault.entry for fault in found if fault.entry is not None}):
         database.execute("DELETE FROM keys WHERE entry = ?", (number,))
         database.execute("DELETE FROM entries WHERE id = ?", (number,))
@@ -62,7 +62,7 @@ def mended(database: sqlite3.Connection, change: int) -> list[str]:
     if left:
         raise StoreError(f"The memory cannot be mended: {left[0].sentence} Take a copy of it from a backup.")
     return [
-        f"{fault.sentence} {'It was deleted.' if fault.entry is not None else 'It was made anew.'}" for fault in found
+        f"{fault.sentence} {'It was deleted.' if fault.entry is not None else 'It was rebuilt.'}" for fault in found
     ]
 
 
@@ -73,24 +73,24 @@ def _pages(database: sqlite3.Connection) -> Iterator[Fault]:
 
 
 def _entries(database: sqlite3.Connection) -> Iterator[Fault]:
-    """Entries and keys that are not as they were written."""
+    """Entries and keys that differ from what was written."""
     for (number,) in database.execute("SELECT id FROM entries ORDER BY id").fetchall():
         try:
             read_entries(database, "WHERE id = ?", (number,), payloads=True)
         except StoreError as error:
             yield Fault(str(error).split(". '")[0] + ".", number)
     for number in unfound(database):
-        yield Fault(f"What entry {number} is found by when searched by words is not what it holds.")
+        yield Fault(f"What entry {number} is found by in a search by words differs from its content.")
 
 
 def _lost_keys(database: sqlite3.Connection) -> Iterator[Fault]:
     found = database.execute("SELECT * FROM keys WHERE entry NOT IN (SELECT id FROM entries)")
     for number in sorted({row[0] for row in found}):
-        yield Fault(f"Keys of entry {number} are there, and the entry is not.", number)
+        yield Fault(f"Keys of entry {number} are there, but the entry is missing.", number)
 
 
 def _totals(database: sqlite3.Connection) -> Iterator[Fault]:
     kept = database.execute(f"SELECT {_COUNTED} FROM state").fetchall()
     counted = database.execute(_TOTALS).fetchone()
     if kept != [counted]:
-        yield Fault(f"The store's totals say {kept}; counted were {counted}.")
+        yield Fault(f"The store's totals say {kept}; the count is {counted}.")

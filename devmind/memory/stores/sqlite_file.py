@@ -1,4 +1,4 @@
-"""The file of the embedded store: opened with what it takes to survive kills, and brought up to today's tables."""
+"""The file of the embedded store: opened so that it survives kills, and updated to today's tables."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ BUSY_S = 10.0
 """How long a write waits for another process that is writing."""
 RETRY_S = 0.01
 MADE_WITHIN_S = 2.0
-"""Another process that makes a new database has written to it by then."""
+"""Another process that makes a new database has written to it within this time."""
 SYNCHRONOUS = "FULL"
-"""SQLite's word for waiting at each commit until it is on the disk itself: a power cut takes nothing acknowledged."""
+"""SQLite waits at each commit until the data are on the disk: a power cut loses nothing that was acknowledged."""
 LOGGED_SINCE = 4
 """From this version on a file says whether a log belongs to it."""
 PACKED_BYTES = 512 << 20
@@ -33,9 +33,9 @@ PACKED_BYTES = 512 << 20
 
 
 def _write_ahead(database: sqlite3.Connection) -> str:
-    """Turn the write-ahead log on, and give the mode there is then.
+    """Turn the write-ahead log on, and return the resulting mode.
 
-    SQLite waits for others everywhere but here: of several that open a new file at once, some are told "locked".
+    SQLite waits for others everywhere but here: of several that open a new file at once, some get the error "locked".
     """
     give_up_s = time.monotonic() + BUSY_S
     while True:
@@ -52,7 +52,7 @@ class SqliteFile:
 
     Args:
         folder: holds the database; made with rights 0700. None: nothing is written to any disk.
-        mend: go on with what is whole of a damaged write-ahead log, where it would be refused.
+        mend: continue with the whole part of a damaged write-ahead log, which is otherwise refused.
 
     Raises:
         StoreError: the folder cannot be used, the file is no store or damaged, or it is of a newer version.
@@ -68,7 +68,7 @@ class SqliteFile:
             if folder is not None:
                 self._check_there(folder / FILE)
                 self._check_files(folder, mend)
-            # Transactions are begun by hand: the module's own would not cover the tables' making.
+            # Transactions are begun by hand: the module's own would not cover making the tables.
             self._connection = sqlite3.connect(
                 ":memory:" if self._private else self.place, BUSY_S, isolation_level=None, check_same_thread=False
             )
@@ -91,12 +91,12 @@ class SqliteFile:
             if database is None:
                 return
             try:
-                # Once more after a fault that has passed: with the row left as it is, the next one would miss a log.
+                # Once more after a temporary fault: with the row left as it is, the next opening would miss a log.
                 for _ in range(0 if self._private else 2):
-                    # The last one to close lets SQLite delete the log, which overwrites nothing.
+                    # The last process to close lets SQLite delete the log, which overwrites nothing.
                     with suppress(sqlite3.Error, OSError, StoreError):
                         database.execute("PRAGMA busy_timeout = 0")
-                        if not self.without_log:  # it is said again until it is mended
+                        if not self.without_log:  # reported again until it is mended
                             with writing(database, self._log):
                                 database.execute("UPDATE state SET logged = 0")
                         empty_log(database, Path(f"{self.place}-wal"))
@@ -106,9 +106,9 @@ class SqliteFile:
                 let_go()
 
     def _check_there(self, file: Path) -> None:
-        """Make the file unless it is there. Refuse an empty one: what it held is lost, and SQLite would not say so."""
+        """Make the file if it does not exist. Refuse an empty one: its data is lost, and SQLite would not report it."""
         log = file.with_name(f"{FILE}-wal")
-        # The log is looked at first: another process that makes a store has written to the database before.
+        # Check the log first: another process that makes a store has written to the database before.
         if size_of(log) and not size_of(file):
             raise StoreError(
                 f"'{file}' is missing or empty, and what its log '{log.name}' holds would be lost. Take both from a "
@@ -126,7 +126,7 @@ class SqliteFile:
             time.sleep(RETRY_S)
 
     def _check_files(self, folder: Path, mend: bool) -> None:
-        """Refuse a log that is damaged and a database that was cut off, before SQLite makes the best of it."""
+        """Refuse a damaged log and a truncated database, before SQLite silently uses them."""
         log = folder / f"{FILE}-wal"
         fault = "" if mend else damaged_log(log)
         if fault:
@@ -141,13 +141,13 @@ class SqliteFile:
             )
 
     def _prepare(self) -> None:
-        """Refuse what is not ours or newer before anything is changed; then bring the tables up to date."""
+        """Refuse tables of other programs or newer versions before any change; then update the tables."""
         with self._open() as database:
             add_functions(database)
             database.execute("PRAGMA temp_store = MEMORY")
             database.execute("PRAGMA secure_delete = ON")
             database.execute("PRAGMA foreign_keys = ON")
-            database.execute("BEGIN")  # of one moment: another process may be making the tables just now
+            database.execute("BEGIN")  # at one moment: another process may be making the tables now
             try:
                 if self._check_version(database) >= LOGGED_SINCE and self._misses_log:
                     self._check_log(database)
@@ -173,9 +173,9 @@ class SqliteFile:
                 database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _check_log(self, database: sqlite3.Connection) -> None:
-        """Say of a file that was open when it was copied that it came without its log, in place of "all is well".
+        """Report that a file was copied while open and came without its log, in place of "all is well".
 
-        It is no error, as a file that was whole looks the same where the disk was full when it was closed.
+        It is no error, because a whole file looks the same if the disk was full when it was closed.
         """
         is_logged = database.execute("SELECT logged FROM state").fetchone() == (1,)
         if is_logged and not size_of(Path(f"{self.place}-wal")):  # another process may have opened it just now
@@ -187,9 +187,9 @@ class SqliteFile:
             warnings.warn(self.without_log, stacklevel=2)
 
     def _settle(self, database: sqlite3.Connection) -> None:
-        """Empty the log that a killed process has left: it may hold what that one had just deleted.
+        """Empty the log that a killed process has left: it may hold what that process had just deleted.
 
-        When another process is at work it does not wait for it; that one empties the log.
+        It does not wait for another working process, which empties the log itself.
         """
         database.execute("PRAGMA busy_timeout = 0")
         empty_log(database, Path(f"{self.place}-wal"))
@@ -209,11 +209,10 @@ class SqliteFile:
         return int(version)
 
     def _erase(self) -> None:
-        """Leave nothing of deleted rows in the files, nor on the disk below where it overwrites in place.
+        """Leave nothing of deleted rows in the files, nor on the disk below if it overwrites in place.
 
         Free pages are zeroed, the log is overwritten and emptied, the file packed, and its end zeroed before it is cut
-        off. A large one is not packed, as the copy that SQLite makes for it lies in RAM; its free pages are zeroed
-        already.
+        off. A large file is not packed, because SQLite's copy of it would be in RAM; its free pages are zeroed already.
         """
         with self._open() as database:
             log = Path(f"{self.place}-wal")
@@ -250,12 +249,12 @@ class SqliteFile:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Everything that is read inside is of one moment."""
+        """A transaction in which all reads see one moment."""
         with self._open() as database:
             database.execute("BEGIN")
             try:
                 yield database
-            except (TypeError, ValueError, AttributeError, struct.error) as error:  # a text where a number should be
+            except (TypeError, ValueError, AttributeError, struct.error) as error:  # a text in place of a number
                 raise StoreError(
                     f"'{self.place}' holds what was never written ({error}); 'devmind memory check --mend' mends it."
                 ) from error
@@ -269,7 +268,7 @@ class SqliteFile:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """What SQLite and the system say, as a sentence."""
+        """The error of SQLite or the system, as a sentence."""
         try:
             yield
         except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""Rows of the SQLite store as entries and columns, their checksums compared as they are read."""
+"""Rows of the SQLite store as entries and columns; checksums are compared on reading."""
 
 from __future__ import annotations
 
@@ -49,14 +49,16 @@ def read_entries(database: sqlite3.Connection, condition: str, values: Sequence[
 
 
 def keys_of(keys: dict[int, dict[str, Key]], number: int) -> dict[str, Key]:
-    """Where the keys of an entry are gathered; StoreError when there is no such entry."""
+    """The keys of an entry, to add to; StoreError when there is no such entry."""
     if number not in keys:
-        raise StoreError(f"The memory is damaged: a key of entry {number} is there, and the entry is not. {MENDED_BY}.")
+        raise StoreError(
+            f"The memory is damaged: a key of entry {number} is there, but the entry is missing. {MENDED_BY}."
+        )
     return keys[number]
 
 
 def add_entry(database: sqlite3.Connection, entry: Entry, payload: bytes, change: int) -> int:
-    """Write an entry without its keys as part of a change; gives its number. Inside a transaction."""
+    """Write an entry without its keys as part of a change; returns its number. Inside a transaction."""
     entry = plain(entry)
     pointer = entry.pointer
     cursor = database.execute(
@@ -77,7 +79,7 @@ def add_entry(database: sqlite3.Connection, entry: Entry, payload: bytes, change
 
 
 def plain(entry: Entry) -> Entry:
-    """With numbers as Python has them: databases keep those of numpy as bytes, or not at all."""
+    """With Python's number types: databases keep numpy's as bytes, or not at all."""
     at = entry.pointer
     return replace(
         entry,
@@ -126,7 +128,7 @@ def as_entry(row: Sequence[Any], keys: dict[str, Key]) -> Entry:
 def _compare(number: Any, time_s: Any, importance: Any, name: Any, pointer: Pointer | None, checksum: Any) -> None:
     try:
         whole = facts_checksum(number, time_s, importance, name, pointer) == checksum
-    except (TypeError, AttributeError, struct.error):  # a number where a text should be
+    except (TypeError, AttributeError, struct.error):  # a number in place of a text
         whole = False
     if not whole:
         raise damaged(number, "when it was written, its importance, its name or its pointer")
@@ -138,7 +140,7 @@ def count_all(database: sqlite3.Connection, what: str, found: int) -> None:
 
 
 def compare_count(what: str, found: int, wanted: int) -> None:
-    """StoreError unless as many were found as the store's totals say."""
+    """StoreError unless the number found equals the store's total."""
     if found != wanted:
         raise StoreError(
             f"The memory is damaged: {found} {what} are found, and {wanted} were written. "
@@ -147,7 +149,7 @@ def compare_count(what: str, found: int, wanted: int) -> None:
 
 
 def damaged(number: object, what: str) -> StoreError:
-    """A sentence on an entry that is not as it was written."""
+    """A sentence on an entry that differs from what was written."""
     return StoreError(f"Entry {number} of the memory is damaged: {what} is not as it was written. {MENDED_BY}.")
 
 

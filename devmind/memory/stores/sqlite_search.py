@@ -1,8 +1,8 @@
-"""What entries of the SQLite store are found by: a small table of names and texts, compared before it is believed.
+"""The search of the SQLite store: a small table of names and texts, checked before use.
 
-One flipped bit in a text or in an index, and an entry would not be found without anybody saying so. So a search by name
-or by words reads all names or texts of this table, which has no payloads, and no index. They are kept as bytes (UTF-8):
-that is what checksums are of, and SQLite compares bytes as they are.
+One flipped bit in a text or in an index would silently hide an entry. So a search by name or by words reads all names
+or texts of this table, which has no payloads, and no index. They are kept as bytes (UTF-8): checksums cover these, and
+SQLite compares bytes as they are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def where(database: sqlite3.Connection, filters: Filters) -> tuple[str, list[obj
     """Filters as a WHERE clause of `entries` and its values; inside a transaction.
 
     Raises:
-        StoreError: names or texts are looked for, and what they are kept in is damaged.
+        StoreError: the search needs names or texts, and their table is damaged.
     """
     others, more = condition(replace(filters, name=None, named=None, words=None, says=None), "?", "instr")
     names, texts, values = _searched(filters)
@@ -47,21 +47,21 @@ def where(database: sqlite3.Connection, filters: Filters) -> tuple[str, list[obj
 
 
 def put_text(database: sqlite3.Connection, number: int, entry: Entry) -> None:
-    """Keep what an entry is found by."""
+    """Keep the name and text by which an entry is found."""
     name, text = None if entry.name is None else entry.name.encode(), entry.text.encode()
     sums = 0 if name is None else search_checksum(name, number), search_checksum(text, number)
     database.execute("INSERT INTO searched VALUES (?, ?, ?, ?, ?)", (number, name, text, *sums))
 
 
 def empty(database: sqlite3.Connection) -> None:
-    """Begin the table anew, whatever was in it: `fill` derives it."""
+    """Empty the table, whatever was in it: `fill` derives it."""
     database.execute("DROP TABLE searched")
     for statement in SEARCHED:
         database.execute(statement)
 
 
 def fill(database: sqlite3.Connection) -> None:
-    """Derive the empty table from the entries; the store's totals are not brought up to date."""
+    """Derive the empty table from the entries; the store's totals are not updated."""
     database.execute(
         "INSERT INTO searched SELECT id, CAST(name AS BLOB), CAST(devmind_text(name, payload) AS BLOB), 0, 0 "
         "FROM entries"
@@ -70,7 +70,7 @@ def fill(database: sqlite3.Connection) -> None:
 
 
 def unfound(database: sqlite3.Connection) -> list[int]:
-    """Numbers of entries that are not found by what they hold, or found and not there."""
+    """Numbers of entries that are not found by their content, or found and missing."""
     statement = """
         SELECT entry FROM searched WHERE entry NOT IN (SELECT id FROM entries)
             OR name IS NOT NULL AND devmind_search_checksum(name, entry) IS NOT name_checksum
@@ -111,15 +111,15 @@ def _compare(database: sqlite3.Connection, column: str) -> None:
     except sqlite3.OperationalError as error:
         if "user-defined function" not in str(error):
             raise
-        raise _damaged(f"a {column} that entries are found by is none any more") from error
+        raise _damaged(f"a {column} that entries are found by is no longer valid") from error
     if wrong is not None:
-        raise _damaged(f"the {column} that entry {wrong} is found by is not as it was written")
+        raise _damaged(f"the {column} that entry {wrong} is found by has changed")
     wanted = database.execute(f"SELECT entries, {column}s_sum FROM state").fetchone()
     if (count, total) != wanted:
-        raise _damaged(f"the {column}s that entries are found by are not all of those that were written")
+        raise _damaged(f"the {column}s that entries are found by are incomplete")
 
 
 def _damaged(what: str) -> StoreError:
     return StoreError(
-        f"The memory is damaged: {what}, so a search could miss entries. 'devmind memory check --mend' makes it anew."
+        f"The memory is damaged: {what}, so a search could miss entries. 'devmind memory check --mend' rebuilds it."
     )

@@ -1,8 +1,8 @@
-"""What SQLite leaves on a disk besides its rows: the write-ahead log, and the end of a file that was packed.
+"""What SQLite leaves on a disk besides its rows: the write-ahead log, and the end of a packed file.
 
-SQLite zeroes free pages (`secure_delete`), and cuts files off or deletes them as they are. Here the log is
-overwritten before it is cut off, and a database is packed so that only zeros are cut off at its end. Whoever opens the
-store between any two steps, or after a power cut, finds it whole.
+SQLite zeroes free pages (`secure_delete`), but truncates or deletes files as they are. Here the log is overwritten
+before it is cut off, and a database is packed so that only zeros are cut off at its end. A process that opens the store
+between any two steps, or after a power cut, finds it whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRIES = 5
 def writing(database: sqlite3.Connection, log: Path | None) -> Iterator[sqlite3.Connection]:
     """A transaction that writes; rolled back when something is raised inside.
 
-    All that is written begins here, so that no writer goes over what a killed one has left at the end of the log.
+    Every write begins here, so that no writer overwrites what a killed one has left at the end of the log.
 
     Args:
         database: the connection.
@@ -40,16 +40,16 @@ def writing(database: sqlite3.Connection, log: Path | None) -> Iterator[sqlite3.
         yield database
         database.execute("COMMIT")
     except BaseException:
-        if database.in_transaction:  # a full disk has rolled back already
+        if database.in_transaction:  # a full disk has already rolled back
             database.execute("ROLLBACK")
         raise
 
 
 def empty_log(database: sqlite3.Connection, log: Path) -> bool:
-    """Copy the log into the database, overwrite it and cut it off; False while somebody reads or writes by it.
+    """Copy the log into the database, overwrite it and cut it off; False while somebody reads or writes with it.
 
-    All of it is in the database then, and nobody may write: whoever reads, reads the database alone. A checkpoint must
-    be the last thing that happened, or a reader could have begun on a newer part of the log; `data_version` says so.
+    Everything is in the database then, and nobody may write: readers use the database alone. A checkpoint must be the
+    last event, or a reader could have begun on a newer part of the log; `data_version` tells.
     """
     for _ in range(_TRIES):
         (version,) = database.execute("PRAGMA data_version").fetchone()
@@ -73,7 +73,7 @@ def empty_log(database: sqlite3.Connection, log: Path) -> bool:
 
 
 def _overwrite_log(log: Path) -> None:
-    """Its head first: of a log without a head SQLite takes nothing, of one without an end it would take the start."""
+    """The head first: SQLite ignores a log without a head, but would use the start of one without an end."""
     try:
         file = os.open(log, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -87,10 +87,10 @@ def _overwrite_log(log: Path) -> None:
 
 
 def pack_overwritten(database: sqlite3.Connection, log: Path) -> bool:
-    """Write the database anew without gaps, zeros over everything it held; False while another process reads.
+    """Rewrite the database without gaps, with zeros over its old content; False while another process reads.
 
-    A packed file is shorter, and its end would be cut off as it is. So it is first made longer by a table of zeros,
-    which packing puts last: the end of the file is zeros then, and the second packing cuts off nothing else.
+    A packed file is shorter, and its end would be cut off as it is. So a table of zeros first makes it longer, and
+    packing puts the table last: the end of the file is then zeros, and the second packing cuts off nothing else.
     """
     _empty_filler(database, log)
     (pages,) = database.execute("PRAGMA page_count").fetchone()
@@ -105,7 +105,7 @@ def pack_overwritten(database: sqlite3.Connection, log: Path) -> bool:
         done = empty_log(database, log)
     finally:
         _empty_filler(database, log)
-    if done:  # else the zeros are not in the file yet, and would be cut off unwritten
+    if done:  # else the zeros are not in the file yet, and old content would be cut off
         database.execute("VACUUM")
         done = empty_log(database, log)
     return done

@@ -1,14 +1,14 @@
-"""Is SQLite's write-ahead log whole? SQLite itself takes a damaged one for shorter than it is, and says nothing.
+"""Checks whether SQLite's write-ahead log is whole. SQLite itself silently treats a damaged one as shorter.
 
-That would lose what was acknowledged. So the frames are counted here before SQLite sees them: frames of this log (they
-carry its salt) behind the first whose checksum is wrong, with a commit among them, were once written whole. The format:
-https://www.sqlite.org/fileformat2.html#walformat. The checksum s0 += x + s1, s1 += y + s0 over pairs of 32-bit words is
-linear, so all frames are summed at once. A killed process leaves its wal-index (`-shm`) behind, which knows how many
-frames there were: a log that was cut off shows there.
+That would lose acknowledged writes. So the frames are counted here before SQLite sees them. If frames of this log (they
+carry its salt) lie behind the first wrong checksum, with a commit among them, the log was once written whole. The
+format: https://www.sqlite.org/fileformat2.html#walformat. The checksum s0 += x + s1, s1 += y + s0 over pairs of 32-bit
+words is linear, so all frames are summed at once. A killed process leaves its wal-index (`-shm`) behind, which has the
+number of frames: it shows whether a log was cut off.
 
-Frames behind that number were acknowledged to nobody: their writer was killed before it told of them. SQLite's next
-writer begins over them, and would leave the rest of a longer write, whose checksums go on from what is no more: as if
-a frame between had been damaged. So whoever may write takes them out of the log first (`drop_untold`).
+Frames beyond that number were never acknowledged: their writer was killed before reporting them. SQLite's next writer
+starts over them, and would leave the rest of a longer write, whose checksums continue from overwritten frames, as if a
+frame between had been damaged. So every writer first removes them from the log (`drop_untold`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import numpy as np
 _HEAD, _FRAME_HEAD = 32, 24
 _MAGIC = (0x377F0682, 0x377F0683)
 OVERWRITTEN = b"devmind: this log is overwritten"
-"""The head of a log while it is overwritten (`sqlite_traces.py`): all that it held is in the database."""
+"""The head of a log while it is overwritten (`sqlite_traces.py`): its whole content is in the database."""
 _LOOKS, _BETWEEN_S = 4, 0.1
-"""Another process may be writing the log just now: only what looks damaged every time is."""
+"""Another process may be writing the log now: only a log that looks damaged every time is damaged."""
 _INDEX_HEAD = 100
 _indexes: dict[tuple[int, int], int] = {}
-"""Descriptors of wal-indexes by device and inode. To close one would take SQLite's own locks on that file from every
-connection of this process (POSIX), and others would believe that nobody has the store open: they stay open until the
+"""Descriptors of wal-indexes by device and inode. Closing one would release SQLite's own locks on that file for every
+connection of this process (POSIX), and others would believe that nobody has the store open. So they stay open until the
 file is gone."""
 _indexes_lock = threading.Lock()
 
@@ -44,7 +44,7 @@ def damaged_log(log: Path) -> str:
         try:
             index = _index(log)  # before the log: it must not be newer
             fault = _fault(_read(log), index)
-        except FileNotFoundError:  # somebody has just closed the store
+        except FileNotFoundError:  # the store was just closed
             return ""
         if not fault:
             return ""
@@ -56,10 +56,10 @@ def _read(file: Path) -> bytes:
 
 
 def drop_untold(log: Path) -> None:
-    """Take out of the log what a writer left that was killed between writing a transaction and telling of it.
+    """Remove from the log what a writer left that was killed between writing a transaction and reporting it.
 
-    To be called by who holds the database's write lock, before it writes anything. The last frame goes first: a kill
-    between leaves frames without a commit at their end, which are never taken for damage.
+    The caller must hold the database's write lock and not have written yet. The last frame goes first: a kill in
+    between leaves frames without a commit at their end, which never count as damage.
 
     Raises:
         OSError: the disk refuses.
@@ -71,7 +71,7 @@ def drop_untold(log: Path) -> None:
         return
     try:
         head = os.pread(file, _HEAD, 0)
-        if len(head) < _HEAD or not salt or head[16:24] != salt:  # the next frame begins a log of its own
+        if len(head) < _HEAD or not salt or head[16:24] != salt:  # the next frame belongs to another log
             return
         size = _FRAME_HEAD + int.from_bytes(head[8:12], "big")
         end = told
@@ -84,7 +84,7 @@ def drop_untold(log: Path) -> None:
 
 
 def let_go() -> None:
-    """Close what is kept open of logs that are gone; to be called behind the closing of a store."""
+    """Close the descriptors of deleted logs; to be called after closing a store."""
     with _indexes_lock:
         for key, file in list(_indexes.items()):
             if not os.fstat(file).st_nlink:  # nobody can have it open any more
@@ -92,7 +92,7 @@ def let_go() -> None:
 
 
 def _index(log: Path) -> bytes:
-    """The head of the wal-index of a log as all processes see it now; b"" when there is none."""
+    """The head of the wal-index of a log as all processes see it now; b"" without one."""
     path = log.with_name(log.name.removesuffix("-wal") + "-shm")
     with _indexes_lock:
         try:
@@ -108,7 +108,7 @@ def _index(log: Path) -> bytes:
 
 
 def _known(index: bytes) -> tuple[int, int, bytes]:
-    """What a wal-index says: frames committed, of these copied into the database, and the log's salt."""
+    """The content of a wal-index: frames committed, of these copied into the database, and the log's salt."""
     if len(index) < _INDEX_HEAD or index[:48] != index[48:96] or not index[12]:
         return 0, 0, b""
     committed, *_ = struct.unpack_from("=I", index, 16)
@@ -117,7 +117,7 @@ def _known(index: bytes) -> tuple[int, int, bytes]:
 
 
 def _fault(data: bytes, index: bytes = b"") -> str:
-    if data.startswith(OVERWRITTEN[:4]):  # in the place of the magic number; a fault may have cut the rest off
+    if data.startswith(OVERWRITTEN[:4]):  # in place of the magic number; a fault may have cut the rest off
         return ""
     committed, copied, salt = _known(index)
     if len(data) < _HEAD + _FRAME_HEAD:
@@ -141,7 +141,7 @@ def _fault(data: bytes, index: bytes = b"") -> str:
     if data[16:24] == salt and committed > max(whole, copied):
         return f"frame {whole + 1} of {committed} is not as it was written"
     if data[16:24] == salt and committed == whole:
-        return ""  # what comes later was written by a process that was killed before it told of it
+        return ""  # later frames were written by a process killed before reporting them
     later = np.flatnonzero(mine[whole:] & (heads[whole:, 1] > 0))
     return f"frame {whole + 1} of {whole + int(later[-1]) + 1} is not as it was written" if len(later) else ""
 
@@ -151,9 +151,10 @@ def _sum_of_head(head: bytes, order: str) -> tuple[int, int]:
 
 
 def _begins_anew(data: bytes, order: str) -> bool:
-    """Whether half of the next log's head was written over this one's: that begins when all frames are in the database.
+    """Whether half of the next log's head was written over this one's: that happens when all frames are in the
+    database.
 
-    The old head can be put together again then: numbered one less, salted as its first frame, its checksum still there.
+    The old head can then be restored: numbered one less, salted as its first frame, its checksum still there.
     """
     (number,) = struct.unpack_from(">I", data, 12)
     old = data[:12] + struct.pack(">I", (number - 1) & 0xFFFFFFFF) + data[_HEAD + 8 : _HEAD + 16]
@@ -161,7 +162,7 @@ def _begins_anew(data: bytes, order: str) -> bool:
 
 
 def _sums(words: np.ndarray, state: tuple[int, int]) -> list[tuple[int, int]]:
-    """The checksum after each row of words uint32 [n, 2 m], each going on from the one before."""
+    """The checksum after each row of words uint32 [n, 2 m], each continuing from the one before."""
     pairs = words.shape[1] // 2
     powers = [(1, 0, 0, 1)]  # of [[1, 1], [1, 2]], one pair's effect on (s0, s1)
     for _ in range(pairs):

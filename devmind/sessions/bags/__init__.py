@@ -1,4 +1,4 @@
-"""Recordings of other robots as sessions: ROS bags and others' MCAP files. This is the folder's one door."""
+"""Recordings of other robots as sessions: ROS bags and other MCAP files. Other folders import only from here."""
 
 from devmind.sessions.bags.mcaps import import_mcap
 from devmind.sessions.bags.ros import import_bag

@@ -1,4 +1,4 @@
-"""Others' MCAP files as sessions: protobuf and JSON messages of Foxglove's kind, ROS messages through `rosbags`."""
+"""Other programs' MCAP files as sessions: protobuf and JSON messages like Foxglove's, ROS messages by `rosbags`."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ROS = {("ros1msg", "ros1"), ("ros2msg", "cdr"), ("ros2idl", "cdr")}
 def import_mcap(
     path: str | Path, out: str | Path, tick_hz: int = TICK_HZ, *, topic: str | None = None, overwrite: bool = False
 ) -> Imported:
-    """Write the MCAP file at `path`, not a session of ours, to the new session `out`.
+    """Write the MCAP file at `path`, which is no session of ours, to the new session `out`.
 
-    See `foreign.import_source` for what becomes of its topics; `topic` names the pictures that are seen.
+    See `topics.import_source` for the use of its topics; `topic` names the one whose pictures become sight.
 
     Raises:
-        SessionError: it is a session already, cut or damaged, nothing in it can be used, or `out` cannot be written;
-            nothing is left behind.
+        SessionError: it is a session already, cut or damaged, has nothing usable, or `out` cannot be written; nothing
+            is left behind.
     """
     return import_source(Mcap(Path(path)), out, tick_hz, topic, overwrite)
 
@@ -79,18 +79,18 @@ class Mcap:
                 yield make_reader(file) if self._indexed else NonSeekingReader(file)
         except (GeneratorExit, DevmindError):
             raise
-        except Exception as error:  # what a damaged file raises depends on where a parser trips
+        except Exception as error:  # the exception depends on the place where a parser fails
             what = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".: ")
             raise SessionError(
                 f"'{self.path}' is cut or damaged ({what}); copy it again, or mend it with 'mcap recover'."
             ) from error
 
     def _summary(self, reader: McapReader) -> tuple[dict[int, Schema], list[Channel], int]:
-        """The schemas and channels by the file's index, or by its whole content, and when it starts."""
+        """The schemas and channels from the file's index, or from its whole content, and its start time."""
         summary = reader.get_summary()
         if summary is not None and summary.channels and summary.statistics is not None:
             return summary.schemas, list(summary.channels.values()), summary.statistics.message_start_time
-        self._indexed = False  # without the channels the index is of no use, and the stock reader stumbles
+        self._indexed = False  # without the channels the index is useless, and the stock reader fails
         schemas: dict[int, Schema] = {}
         channels: dict[int, Channel] = {}
         starts: list[int] = []
@@ -105,7 +105,7 @@ class Mcap:
         return schemas, list(channels.values()), min(starts, default=0)
 
     def _add_decoder(self, channel: Channel, schema: Schema | None) -> str:
-        """Prepare the decoding of a topic; returns why there is none."""
+        """Prepare the decoding of a topic; returns the reason if it cannot be decoded."""
         encodings = (schema.encoding if schema else "", channel.message_encoding)
         try:
             if channel.message_encoding == "json":
@@ -130,7 +130,7 @@ def _protobuf_decoder(schema: Schema) -> Decode:
     files = {file.name: file for file in descriptor_pb2.FileDescriptorSet.FromString(schema.data).file}
 
     def add(name: str) -> None:
-        """A file after those it imports: the set may be in any order."""
+        """Add a file after the files it imports: the set may be in any order."""
         file = files.pop(name, None)
         if file is not None:
             for needed in file.dependency:
@@ -144,7 +144,7 @@ def _protobuf_decoder(schema: Schema) -> Decode:
 
 
 def _plain_protobuf(message: Any) -> Any:
-    """A protobuf message as dicts, lists, numbers, text and bytes; fields that are not set have their defaults."""
+    """A protobuf message as dicts, lists, numbers, text and bytes; unset fields have their defaults."""
     if not hasattr(message, "DESCRIPTOR"):
         return message
     found = {}
@@ -155,7 +155,7 @@ def _plain_protobuf(message: Any) -> Any:
                 found[field.name] = _plain_protobuf(value)
         elif isinstance(value, bool | int | float | str | bytes):
             found[field.name] = value
-        elif not hasattr(value, "items"):  # no map: what its keys mean is not known
+        elif not hasattr(value, "items"):  # not a map, whose keys have no known meaning
             found[field.name] = [_plain_protobuf(one) for one in value]
     return found
 

@@ -1,4 +1,4 @@
-"""ROS 1 and ROS 2 bags as sessions, through `rosbags`: no ROS installed."""
+"""ROS 1 and ROS 2 bags as sessions, through `rosbags`: no ROS needed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def import_bag(
 ) -> Imported:
     """Write the bag at `path` (a ROS 1 `.bag`, or a ROS 2 folder with metadata.yaml) to the new session `out`.
 
-    See `foreign.import_source` for what becomes of its topics; `topic` names the pictures that are seen.
+    See `topics.import_source` for the use of its topics; `topic` names the one whose pictures become sight.
 
     Raises:
-        SessionError: it is no bag, cut or damaged, nothing in it can be used, the extra `robots` is missing, or `out`
-            cannot be written; nothing is left behind.
+        SessionError: it is no bag, cut or damaged, has nothing usable, the extra `robots` is missing, or `out` cannot
+            be written; nothing is left behind.
     """
     return import_source(Bag(Path(path)), out, tick_hz, topic, overwrite)
 
@@ -56,12 +56,12 @@ class Bag:
             from rosbags.highlevel import AnyReader
             from rosbags.typesys import Stores, get_typestore
         try:
-            # Bags of ROS 2 before Iron do not tell their own types.
+            # ROS 2 bags before Iron do not contain their types.
             with AnyReader([self.path], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
                 yield reader
         except (GeneratorExit, DevmindError):
             raise
-        except Exception as error:  # what a damaged bag raises depends on where its parser trips
+        except Exception as error:  # the exception depends on the place where its parser fails
             raise SessionError(
                 f"The bag '{self.path}' cannot be read ({_first_line(error)}); copy it again."
             ) from error

@@ -1,4 +1,4 @@
-"""Recordings of other robots, topic by topic, as sessions: what bags and others' MCAP files have in common."""
+"""Recordings of other robots, topic by topic, as sessions: the common part of bags and other MCAP files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from devmind.sessions.importing import Event, Imported, episode_steps, tick_of, 
 from devmind.sessions.sounds import Part, timed_ticks
 
 GAP_S = 0.2
-"""Messages with sound come in bursts; a longer pause is taken for a gap."""
+"""Sound messages come in bursts; a longer pause counts as a gap."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of a foreign recording; `unread` says why its messages cannot be decoded, empty when they can."""
+    """A topic of a foreign recording; `unread` says why its messages cannot be decoded, or is empty."""
 
     name: str
     schema: str
@@ -35,7 +35,7 @@ class Topic:
 
     @property
     def key(self) -> str:
-        """Its schema as `values` knows it."""
+        """Its schema in the form of `values`."""
         return values.schema_key(self.schema)
 
 
@@ -56,13 +56,13 @@ def import_source(
 ) -> Imported:
     """Write a foreign recording to the new session `out`, as one episode on the recording's own clock.
 
-    The first topic with pictures (or `topic`) is seen, the first with sound is heard, texts are words, joint states
-    are `body`, and every other topic of numbers is a sense of its own, float64 [K], named after the topic.
+    The first topic with pictures (or `topic`) becomes sight, the first with sound becomes sound, texts become words,
+    joint states `body`, and every other topic of numbers a sense of its own, float64 [K], named after the topic.
 
     Raises:
         SessionError: nothing in it can be used, it is damaged, or `out` cannot be written; nothing is left behind.
     """
-    with damage(SessionError, f"'{source.path}' holds a message that is not what its schema says ({{}})."):
+    with damage(SessionError, f"'{source.path}' holds a message that does not fit its schema ({{}})."):
         return _imported(source, out, tick_hz, topic, overwrite)
 
 
@@ -82,7 +82,7 @@ def _imported(source: Source, out: str | Path, tick_hz: int, topic: str | None, 
 
 @dataclass
 class _Roles:
-    """Which topic is what, and what was learned of them while reading."""
+    """The role of each topic, and what was learned about it while reading."""
 
     source: Source
     tick_hz: int
@@ -101,7 +101,7 @@ class _Roles:
         return bool(self.picture or self.sound or self.senses)
 
     def assign(self, topic: str | None) -> None:
-        """Give each topic its role; what has none is told."""
+        """Give each topic its role; topics without one are reported."""
         self._choose_picture(topic)
         left_out: list[str] = []
         for one in self.source.topics:
@@ -123,7 +123,7 @@ class _Roles:
             self.warnings.append(f"Left out: {'; '.join(left_out)}.")
 
     def _choose_picture(self, topic: str | None) -> None:
-        """The first topic whose first picture can be decoded: an encoding is told by each message, not by the topic."""
+        """The first topic whose first picture can be decoded: the encoding is in each message, not in the topic."""
         shown = {one.name: one.key for one in self.source.topics if not one.unread and one.key in _SHOWN}
         if topic is not None and topic not in shown:
             raise SessionError(f"'{self.source.path}' has no pictures on '{topic}'{nearest(topic, shown)}")
@@ -143,7 +143,7 @@ class _Roles:
             raise SessionError(self.warnings[-1] if self.warnings else f"There is no picture on '{topic}'.")
 
     def events(self) -> Iterator[Event]:
-        """All that the topics hold, in order of ticks."""
+        """All contents of the topics, in order of ticks."""
         streams = [self._sensed()]
         if self.sound:
             heard = timed_ticks(self._sound_parts(), SOUND_RATE_HZ // self.tick_hz, GAP_S)
@@ -197,7 +197,7 @@ class _Roles:
             return None
 
     def _tell(self, topic: str, sentence: str) -> None:
-        """Once a topic: a thousand damaged pictures are one sentence."""
+        """Report once for each topic: a thousand damaged pictures are one sentence."""
         if topic not in self._told:
             self._told.add(topic)
             self.warnings.append(sentence.rstrip(".") + ".")
@@ -218,4 +218,4 @@ class _Roles:
 
 _SHOWN = values.PICTURES | values.CODED_PICTURES
 _UNREADABLE = (SessionError, ValueError, LookupError, TypeError, AttributeError, OverflowError)
-"""What decoding somebody else's picture or sound may raise."""
+"""Exceptions from decoding a foreign picture or sound."""

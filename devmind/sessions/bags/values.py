@@ -1,7 +1,7 @@
-"""What the messages of ROS and Foxglove mean: pictures, sound, text, or plain numbers.
+"""The meaning of ROS and Foxglove messages: pictures, sound, text, or plain numbers.
 
-Messages come as dicts of plain values, whatever they were serialised with. Sources: ROS common_interfaces (sensor_msgs,
-std_msgs), audio_common_msgs, foxglove-sdk's schemas.
+Messages come as dicts of plain values, in any serialisation. Sources: ROS common_interfaces (sensor_msgs, std_msgs),
+audio_common_msgs, foxglove-sdk's schemas.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOT_SENSED = re.compile(
     r".*(PointCloud|CameraInfo|CameraCalibration|CompressedVideo|CompressedAudio|Log|Clock|TFMessage|FrameTransforms?"
     r"|ParameterEvent|DiagnosticArray|SceneUpdate|ImageAnnotations|Grid|OccupancyGrid|MarkerArray|Marker)2?$"
 )
-"""Calibrations, drawings, and what machines tell each other."""
+"""Calibrations, drawings, and messages between machines."""
 
 MAX_NUMBERS = 4096
 _UNTOLD = {"header", "stamp", "timestamp", "seq", "layout", "frame_id"}
@@ -42,7 +42,7 @@ def schema_key(schema: str) -> str:
 
 
 def picture_of(key: str, message: Message, topic: str) -> Callable[[], np.ndarray]:
-    """How to decode a picture message to RGB uint8 [H, W, 3]; what is called raises ValueError or SessionError."""
+    """A function that decodes a picture message to RGB uint8 [H, W, 3]; it raises ValueError or SessionError."""
     if key in CODED_PICTURES:
         return lambda: _coded_picture(message, topic)
     return lambda: _raw_picture(message)
@@ -52,7 +52,7 @@ def sound_of(message: Message, about: Message | None) -> tuple[int, np.ndarray]:
     """The rate in Hz and the samples float32 [n, C] of a message with sound; `about` is the AudioInfo before it.
 
     Raises:
-        ValueError: it is not 16-bit PCM, or nothing says what it is.
+        ValueError: it is not 16-bit PCM, or its format is not given.
     """
     if "sample_rate" in message:
         coding, rate_hz, channels = message.get("format"), message["sample_rate"], message["number_of_channels"]
@@ -63,7 +63,7 @@ def sound_of(message: Message, about: Message | None) -> tuple[int, np.ndarray]:
     else:
         raise ValueError("no AudioInfo message says what it is")
     if not fits or not rate_hz or not channels:
-        raise ValueError(f"16-bit PCM is expected, and it is '{coding}'")
+        raise ValueError(f"16-bit PCM is expected, but it is '{coding}'")
     data = message["data"] if "data" in message else message["audio"]["data"]
     samples = np.frombuffer(_bytes(data), "<i2").astype(np.float32) / 32768
     block = samples[: len(samples) // channels * channels].reshape(-1, channels)
@@ -71,7 +71,7 @@ def sound_of(message: Message, about: Message | None) -> tuple[int, np.ndarray]:
 
 
 def numbers_of(message: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """(name, value) of every number in a message, in its order; times, covariances, texts and blobs are left out."""
+    """(name, value) of every number in a message, in its order; without times, covariances, texts and blobs."""
     if isinstance(message, Mapping):
         if message.keys() in _TIMES:
             return
@@ -111,7 +111,7 @@ def _raw_picture(message: Message) -> np.ndarray:
     line = width * channels * depth
     step = int(message.get("step") or line)
     rows = np.frombuffer(_bytes(message["data"]), np.uint8)[: height * step].reshape(height, step)[:, :line]
-    if depth == 2:  # of each pixel the byte that counts
+    if depth == 2:  # the significant byte of each pixel
         rows = rows[:, (0 if message.get("is_bigendian") else 1) :: 2]
     picture = rows.reshape(height, width, channels)
     if channels == 1:
@@ -121,7 +121,7 @@ def _raw_picture(message: Message) -> np.ndarray:
 
 
 def _bytes(data: Any) -> bytes:
-    """A blob as it comes from ROS (an array), protobuf (bytes) or JSON (base64, or a list)."""
+    """A blob from ROS (an array), protobuf (bytes) or JSON (base64, or a list)."""
     if isinstance(data, np.ndarray):
         return data.tobytes()
     return b64decode(data) if isinstance(data, str) else bytes(data)

@@ -1,4 +1,4 @@
-"""A recording as a film that plays anywhere: H.264 with the real capture times, FLAC, words as subtitles, in an MKV."""
+"""A recording as a film that plays anywhere: an MKV with H.264 at the real capture times, FLAC, words as subtitles."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ QUALITY = "20"
 
 
 def export_mkv(paths: Sequence[Path], out: Path) -> list[str]:
-    """Write the parts of one recording as the film `out`; sentences on what is not in it.
+    """Write the parts of one recording as the film `out`; returns sentences on what is missing.
 
-    The camera's frames are its pictures, without them the agent's sight, each pixel 8x8.
+    Its pictures are the camera's frames, or without them the agent's sight, each pixel 8x8.
 
     Raises:
         SessionError: there is neither a picture nor a sound, or PyAV is not installed.
@@ -56,7 +56,7 @@ def _timed(number: int, track: Any) -> Iterator[tuple[float, int, Any]]:
 
 
 class _Pictures:
-    """The film's pictures; all have the size of the first, which H.264 wants even."""
+    """The film's pictures; all have the size of the first, rounded to even numbers for H.264."""
 
     silent_s = 0.0
 
@@ -72,7 +72,7 @@ class _Pictures:
         self._stream.options = {"crf": QUALITY, "preset": "veryfast"}
 
     def add(self, picture: Picture) -> None:
-        """One picture; two in one millisecond are one."""
+        """Add one picture; a second one in the same millisecond is skipped."""
         import av
         import cv2
 
@@ -90,12 +90,12 @@ class _Pictures:
         self._film.mux(self._stream.encode(frame))
 
     def finish(self) -> None:
-        """What the encoder still holds."""
+        """Flush the encoder."""
         self._film.mux(self._stream.encode())
 
 
 class _Sound:
-    """The film's sound, gaps as silence."""
+    """The film's sound, with gaps as silence."""
 
     def __init__(self, film: Any, timeline: Timeline) -> None:
         self.things = timeline.sound()
@@ -105,7 +105,7 @@ class _Sound:
         self._stream.layout, self._stream.format = self._layout, "s16"
 
     def add(self, stretch: Stretch) -> None:
-        """One stretch, which begins where the one before ended."""
+        """Add one stretch, which begins at the end of the one before."""
         import av
 
         interleaved = np.ascontiguousarray(stretch.samples).reshape(1, -1)
@@ -116,12 +116,12 @@ class _Sound:
         self.silent_s += stretch.is_gap * len(stretch.samples) / SOUND_RATE_HZ
 
     def finish(self) -> None:
-        """What the encoder still holds."""
+        """Flush the encoder."""
         self._film.mux(self._stream.encode())
 
 
 def _words(film: Any, text: str) -> Callable[[], None]:
-    """A stream of subtitles made of a SubRip text; the function given back writes them all."""
+    """A stream of subtitles from a SubRip text; the returned function writes them all."""
     import av
 
     source = av.open(io.BytesIO(text.encode("utf-8", "replace")), "r", format="srt")
@@ -138,7 +138,7 @@ def _words(film: Any, text: str) -> Callable[[], None]:
 
 
 def _codec() -> str:
-    """H.264 where this FFmpeg can write it, else MPEG-4."""
+    """H.264 if this FFmpeg can write it, else MPEG-4."""
     import av
 
     try:

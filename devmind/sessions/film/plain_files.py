@@ -1,4 +1,4 @@
-"""A recording as a folder that needs no player: sound.wav, words.srt, pictures, and two CSV files that say when."""
+"""A recording as a folder that needs no player: sound.wav, words.srt, pictures, and two CSV files with the times."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SOUND, SOUND_TIMES, WORDS, PICTURES, PICTURE_TIMES = "sound.wav", "sound.csv", "
 
 
 def export_files(paths: Sequence[Path], out: Path) -> list[str]:
-    """Fill the new folder `out` with the parts of one recording; sentences on what is not in it.
+    """Write the parts of one recording into the new folder `out`; returns sentences on what is missing.
 
-    The camera's JPEGs are copied as they are; without them the agent's sight becomes PNGs, without loss.
+    The camera's JPEGs are copied; without them the agent's sight becomes lossless PNGs.
 
     Raises:
         SessionError: a part cannot be read.

@@ -1,4 +1,4 @@
-"""A recording as media see it: pictures, unbroken sound and words on one clock that begins at zero, over all parts."""
+"""A recording as media: pictures, unbroken sound and words on one clock that begins at zero, over all parts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from devmind.sessions.extras import Frame
 from devmind.sessions.reader import Session
 
 ROUNDING_S = 0.005
-"""Sound that begins this near to the end of the sound before goes on without a seam."""
+"""Sound that begins within this time of the end of the sound before continues without a seam."""
 SHOWN_S = 3.0
-"""How long words without anything after them are shown."""
+"""How long words are shown without others after them."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Something seen from `time_s` on: the agent's `sight`, RGB uint8 [H, W, 3], or a frame of the camera."""
+    """A picture shown from `time_s` on: the agent's `sight`, RGB uint8 [H, W, 3], or a frame of the camera."""
 
     time_s: float
     sight: np.ndarray | None = None
@@ -61,14 +61,14 @@ class Timeline:
     """All parts of one recording, opened.
 
     A room's Moment holds the sound before its tick, a file's the sound from its tick on; the clock begins so that no
-    sound lies before zero.
+    sound is before zero.
 
     Attributes:
         has_camera: there are whole frames, which `pictures` gives instead of the agent's sight.
         channels: of the sound, 0 when there is none.
 
     Raises:
-        SessionError: a part cannot be read, or there is no tick in any.
+        SessionError: a part cannot be read, or no part has a tick.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -85,7 +85,7 @@ class Timeline:
 
     @property
     def duration_s(self) -> float:
-        """To the end of the last tick."""
+        """Time to the end of the last tick."""
         return self._sessions[-1].elapsed_s(-1) - self._zero_s + 1 / self.tick_hz
 
     def pictures(self) -> Iterator[Picture]:
@@ -98,7 +98,7 @@ class Timeline:
                     last_s = picture.time_s
 
     def sound(self) -> Iterator[Stretch]:
-        """Unbroken from zero on: where nothing was heard there is silence, and it says so."""
+        """Unbroken from zero on; stretches where nothing was heard are silence, and marked."""
         at = 0
         for session in self._sessions:
             for tick, (moment, _) in enumerate(session):
@@ -111,14 +111,14 @@ class Timeline:
                     yield Stretch(at / SOUND_RATE_HZ, silence, is_gap=True)
                     at += len(silence)
                 samples = _as_pcm(heard, self.channels)
-                if at - begin > ROUNDING_S * SOUND_RATE_HZ:  # two devices' clocks overlap: what came first stays
+                if at - begin > ROUNDING_S * SOUND_RATE_HZ:  # two devices' clocks overlap: the earlier sound stays
                     samples = samples[at - begin :]
                 if len(samples):
                     yield Stretch(at / SOUND_RATE_HZ, samples)
                 at += len(samples)
 
     def words(self) -> list[Said]:
-        """What was said or read, each until the next, or for three seconds."""
+        """Words heard or read, each until the next, or for three seconds."""
         said = [
             (session.elapsed_s(tick) - self._zero_s, str(moment.senses["words"]))
             for session in self._sessions
@@ -144,7 +144,7 @@ class Timeline:
 
 
 def srt(words: Sequence[Said]) -> str:
-    """Words as a SubRip text; empty lines, which would end an entry, are left out."""
+    """Words as a SubRip text, without empty lines, which would end an entry."""
     entries = [
         f"{number}\n{_clock(said.from_s)} --> {_clock(said.to_s)}\n"
         + "\n".join(line for line in said.text.splitlines() if line.strip())
@@ -159,6 +159,6 @@ def _clock(time_s: float) -> str:
 
 
 def _as_pcm(sound: np.ndarray, channels: int) -> np.ndarray:
-    """float32 [C, n] as int16 [n, channels]; one ear is given to both."""
+    """float32 [C, n] as int16 [n, channels]; one ear is copied to both."""
     samples = np.clip(np.rint(sound.T * 32768), -32768, 32767).astype(np.int16)
     return samples if samples.shape[1] == channels else np.repeat(samples[:, :1], channels, axis=1)

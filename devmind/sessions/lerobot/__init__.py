@@ -1,4 +1,4 @@
-"""LeRobotDataset v3: sessions written as one, and any of them read as a session. This is the folder's one door."""
+"""LeRobotDataset v3: writes sessions as one, and reads any as a session. Other folders import only from here."""
 
 from devmind.sessions.lerobot.layout import INFO
 from devmind.sessions.lerobot.reading import import_lerobot

@@ -1,4 +1,4 @@
-"""Which columns of a LeRobotDataset become which sense or effector, and their rows as events."""
+"""The columns of a LeRobotDataset that become senses and effectors, and their rows as events."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class Columns:
     """The meaning of a dataset's features.
 
     Attributes:
-        sight: the feature whose pictures are seen; empty: none.
+        sight: the feature whose pictures become sight; empty: none.
         senses: feature by sense. `effectors`: by name, the slice of its feature's numbers.
-        kinds: dtype and shape by sense or effector, as our own export had them; else float32 [K].
+        kinds: dtype and shape by sense or effector, as in our own export; else float32 [K].
         present: the position of each flag of `devmind.present`.
-        kept: of a sense of our own export, where its numbers stood in the recorded array; the others were never known.
-        unsure: of such a sense, the places of numbers whose flags in `devmind.known` begin at that position.
-        names: what the numbers of a sense or effector are called.
+        kept: for a sense of our own export, the places of its numbers in the recorded array; the others were never
+            known.
+        unsure: for such a sense, the places of numbers whose flags in `devmind.known` begin at that position.
+        names: names of the numbers of a sense or effector.
     """
 
     sight: str = ""
@@ -69,20 +70,20 @@ class Columns:
                 yield Event(tick, "acted")
             if heard[row]:
                 yield Event(tick, "sense", "words", heard[row])
-            if row and layout.REWARD in rows:  # the row's reward came after it
+            if row and layout.REWARD in rows:  # the reward of the row comes after it
                 yield Event(tick, "reward", value=float(np.ravel(rows[layout.REWARD][row - 1])[0]))
             if row == len(ticks) - 1 and layout.TERMINATED in rows and rows[layout.TERMINATED][row]:
                 yield Event(tick, "terminal")
 
     def _flags(self, rows: Rows, name: str) -> list[bool]:
-        """Whether `name` was there; in datasets of others everything always is."""
+        """Whether `name` was there; in foreign datasets everything always is."""
         at = self.present.get(name)
         if layout.PRESENT not in rows:
             return [True] * len(rows["timestamp"])
         return [at is not None and bool(np.ravel(flags)[at]) for flags in rows[layout.PRESENT]]
 
     def _sensed(self, name: str, rows: Rows, row: int) -> np.ndarray:
-        """A row's numbers of a sense; of our own export with NaN again where the recorded array had it."""
+        """A row's numbers of a sense; for our own export, NaN is restored where the recorded array had it."""
         numbers = rows[self.senses[name]][row]
         if name in self.kept:
             dtype, shape = self.kinds[name]
@@ -108,7 +109,7 @@ class Columns:
 
 
 def columns_of(info: dict[str, Any], own: dict[str, Any], topic: str | None, warnings: list[str]) -> Columns:
-    """The meaning of the features in info.json; `own` is meta/devmind.json, empty in datasets of others.
+    """The meaning of the features in info.json; `own` is meta/devmind.json, empty in foreign datasets.
 
     Raises:
         SessionError: there is no feature `topic` with pictures, or nothing that a session can hold.
@@ -164,7 +165,7 @@ def _is_depth(what: dict[str, Any]) -> bool:
 
 
 def _add_effectors(found: Columns, key: str, names: list[str], own: dict[str, Any]) -> None:
-    """One effector for each feature of others, the recorded ones for our own."""
+    """One effector for each feature of a foreign dataset, the recorded effectors for our own."""
     if key == layout.ACTION and own:
         start = 0
         for name, (_, shape) in own.get("effectors", {}).items():
@@ -178,7 +179,7 @@ def _add_effectors(found: Columns, key: str, names: list[str], own: dict[str, An
 
 
 def _sense_name(key: str, own: dict[str, Any]) -> str:
-    """A name of its own: what others call `observation.sound` need not be one."""
+    """A name of its own: a foreign `observation.sound` need not be sound."""
     plain = key.removeprefix("observation.")
     if plain in own.get("senses", {}):
         return plain

@@ -1,4 +1,4 @@
-"""LeRobotDataset v3.0 as its documentation tells it: names, path templates and the two tables beside the data.
+"""LeRobotDataset v3.0 by its documentation: names, path templates and the two tables beside the data.
 
 Source: huggingface/lerobot, docs/source/lerobot-dataset-v3.mdx and src/lerobot/datasets, snapshot of 2026-08-23.
 """
@@ -21,7 +21,7 @@ EPISODES_PATH = f"meta/episodes/{CHUNK_FILE}.parquet"
 DATA_PATH = f"data/{CHUNK_FILE}.parquet"
 VIDEO_PATH = f"videos/{{video_key}}/{CHUNK_FILE}.mp4"
 SOUND_PATH = "sound/episode-{episode_index:06d}.flac"
-"""Ours: the format knows no sound."""
+"""Ours: the format has no sound."""
 
 FILES_PER_CHUNK = 1000
 DATA_FILE_MB, VIDEO_FILE_MB = 100, 200
@@ -32,7 +32,7 @@ REWARD, DONE, TERMINATED = "next.reward", "next.done", "next.terminated"
 PRESENT = "devmind.present"
 """Ours: 1.0 for what a row really holds. Not under `observation.`, so that policies do not take it for a state."""
 KNOWN = "devmind.known"
-"""Ours: the same for single numbers of a sense that is there, those that are not known in all of its rows."""
+"""Ours: the same for single numbers of a present sense, those that are not known in all of its rows."""
 
 INDEXES = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 NO_TASK = "none"
@@ -44,7 +44,7 @@ def feature(dtype: str, shape: tuple[int, ...], names: list[str] | None = None, 
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> str:
-    """A path template with `{name}` and `{name:03d}` filled in: of the ways of `str.format` only these two.
+    """A path template with `{name}` and `{name:03d}` filled in: only these two forms of `str.format`.
 
     Raises:
         SessionError: it is no text, or has anything else in braces.
@@ -68,7 +68,7 @@ def place(number: int) -> dict[str, int]:
 
 
 def info_json(features: dict[str, Any], fps: int, episodes: int, frames: int, tasks: int) -> dict[str, Any]:
-    """What meta/info.json says; `features` without the five indexes, which every dataset has."""
+    """The content of meta/info.json; `features` without the five indexes, which every dataset has."""
     whole = features | {name: feature("int64", (1,)) for name in INDEXES} | {"timestamp": feature("float32", (1,))}
     return {
         "codebase_version": VERSION,

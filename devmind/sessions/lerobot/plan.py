@@ -1,7 +1,7 @@
-"""What of some sessions goes into a LeRobotDataset, and how a tick becomes one row of numbers.
+"""The content of some sessions for a LeRobotDataset, and a tick as one row of numbers.
 
-Whoever trains on it gets no NaN: numbers of a sense that are never known are left out, and one that is not known in a
-row has the last value of its episode (0 before the first). `devmind.present` and `devmind.known` say so.
+A dataset for training has no NaN: numbers of a sense that are never known are left out, and one that is not known in a
+row has the last value of its episode (0 before the first). `devmind.present` and `devmind.known` mark them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Kind = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What goes in.
+    """The content of the dataset.
 
     Attributes:
         fps: rows a second.
@@ -35,10 +35,10 @@ class Plan:
         camera: height and width of the camera's whole frames, cut to even numbers; None: there are none.
         sound_channels: 1 or 2; 0: no sound.
         senses, effectors: dtype and shape by name, of numbers that keep them in all sessions.
-        present: the names behind the flags of `devmind.present`.
-        kept: of each sense, which of its numbers are known at least once: the places in the flat array.
-        unsure: of each sense, which of those are not known in every row that has the sense.
-        names: what the numbers of a sense or effector are called, in the sessions.
+        present: the names of the flags of `devmind.present`.
+        kept: for each sense, the numbers that are known at least once: their places in the flat array.
+        unsure: for each sense, those of them that are not known in every row with the sense.
+        names: names of the numbers of a sense or effector in the sessions.
     """
 
     fps: int
@@ -74,8 +74,8 @@ class Plan:
     ) -> dict[str, np.ndarray]:
         """One tick's numbers, each flat, by column.
 
-        What is not known is as in the row `before` of the same episode, else 0; of an effector that did nothing, 0.
-        `devmind.present` and `devmind.known` tell. With `filmed` there is a new frame of the camera.
+        Unknown numbers are as in the row `before` of the same episode, else 0; an effector that did nothing is 0.
+        `devmind.present` and `devmind.known` mark them. With `filmed` there is a new frame of the camera.
         """
         moment, action = step
         done: Mapping[str, np.ndarray] = action.effectors if action is not None else {}
@@ -102,23 +102,23 @@ class Plan:
         return found
 
     def about(self) -> dict[str, Any]:
-        """What an import needs to make the recorded arrays again: meta/devmind.json."""
+        """Data for an import to restore the recorded arrays: meta/devmind.json."""
         about = {"senses": self.senses, "effectors": self.effectors, "names": self.names}
         return {**about, "kept": self.kept, "unsure": self.unsure}
 
     def _called(self, name: str, places: Iterable[int]) -> list[str]:
-        """What these numbers of a sense or effector are called, else their places."""
+        """The names of these numbers of a sense or effector, else their places."""
         names = self.names.get(name)
         return [names[k] if names else str(k) for k in places]
 
 
 def column(sense: str) -> str:
-    """The feature that a sense of numbers goes to."""
+    """The feature for a sense of numbers."""
     return STATE if sense == "body" else f"observation.{sense}"
 
 
 def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
-    """What all of `sessions` can give to one dataset; sentences on what is left out go to `warnings`.
+    """The data that all of `sessions` can give to one dataset; sentences on what is left out go to `warnings`.
 
     Raises:
         SessionError: there is nothing in them, or their ticks differ.
@@ -137,7 +137,7 @@ def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
     effectors = {name: kind for name, kinds in done.items() if (kind := _only(name, kinds, warnings, MAX_ACTION))}
     kept, unsure = _known(sessions, senses)
     for name in [name for name, places in kept.items() if not places]:
-        warnings.append(f"'{name}' holds no number that is ever known; left out.")
+        warnings.append(f"'{name}' has no known number; left out.")
         del senses[name], kept[name], unsure[name]
     channels = _sound_channels(sensed.get("sound", set()), fps, warnings)
     told = [name for name in ("sight", "words") if name in sensed] + ["sound"] * bool(channels)
@@ -153,7 +153,7 @@ def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
 def _known(
     sessions: Sequence[Session], senses: Mapping[str, Kind]
 ) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """By sense, the places of the numbers that are known at least once, and of those that are not always."""
+    """By sense, the places of the numbers that are known at least once, and of those that are not always known."""
     ever = {name: np.zeros(math.prod(shape), bool) for name, (_, shape) in senses.items()}
     always = {name: ~known for name, known in ever.items()}
     for moment, _ in (step for session in sessions for step in session):
@@ -166,7 +166,7 @@ def _known(
 
 
 def _names(sessions: Sequence[Session], kinds: Mapping[str, Kind]) -> dict[str, list[str]]:
-    """What numbers are called where all sessions agree on it and have a name for each."""
+    """Names of numbers if all sessions agree on them and have a name for each."""
     found: dict[str, list[str]] = {}
     for name, (_, shape) in kinds.items():
         told = [session.names().get(name) for session in sessions]
@@ -185,7 +185,7 @@ def _kinds(sessions: Sequence[Session], which: str) -> dict[str, set[Kind]]:
 
 
 def _only(name: str, kinds: set[Kind], warnings: list[str], limit: float) -> Kind | None:
-    """The one dtype (in this machine's byte order) and shape of `name`; without one it is left out."""
+    """The only dtype (in this machine's byte order) and shape of `name`; without a single one it is left out."""
     native = {("str", ()) if dtype == "str" else (np.dtype(dtype).name, shape) for dtype, shape in kinds}
     dtype, shape = sorted(native)[0]
     if len(native) > 1:
@@ -199,7 +199,7 @@ def _only(name: str, kinds: set[Kind], warnings: list[str], limit: float) -> Kin
 
 
 def _camera_size(sessions: Sequence[Session]) -> tuple[int, int] | None:
-    """Of the first frame; H.264 in yuv420p takes even sides only."""
+    """Size of the first frame; H.264 in yuv420p takes even sides only."""
     for session in sessions:
         for frame in session.frames():
             height, width = frame.picture().shape[:2]
@@ -217,5 +217,5 @@ def _sound_channels(kinds: set[Kind], fps: int, warnings: list[str]) -> int:
 
 
 def _flat(value: Sense | None, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Zeros of a sense or effector that is not there."""
+    """Zeros for an absent sense or effector."""
     return value.astype(dtype).ravel() if isinstance(value, np.ndarray) else np.zeros(math.prod(shape), dtype)

@@ -41,8 +41,8 @@ def import_lerobot(
     """
     with robots_extra("A LeRobotDataset"):
         import pyarrow.parquet  # noqa: F401
-    # What its tables and texts do not hold is found out by using them, at any place.
-    with damage(SessionError, f"The dataset '{folder}' is damaged or none ({{}}); download it again."):
+    # Missing contents of its tables and texts show only in use, at any place.
+    with damage(SessionError, f"The dataset '{folder}' is damaged or not a dataset ({{}}); download it again."):
         return _import(Path(folder), Path(out), tick_hz, topic, overwrite)
 
 
@@ -102,7 +102,7 @@ class _Dataset:
         return sorted(rows, key=lambda row: row["episode_index"])
 
     def episode(self, about: dict[str, Any], tick_hz: int) -> tuple[Any, Iterator[Step]]:
-        """What its note says, and its steps."""
+        """Its note, and its steps."""
         name = f"{self._folder}: episode {about['episode_index']}"
         note = {"folder": self._folder.name, "episode": about["episode_index"], "tasks": about.get("tasks")}
         events = self._events(about, tick_hz)
@@ -140,7 +140,7 @@ class _Dataset:
         return {name: table[name].to_pylist() for name in table.column_names}
 
     def _times_s(self, rows: dict[str, list[Any]]) -> list[float]:
-        """The rows' times since the episode's start; float32 stamps are taken for the multiple of 1/fps they mean."""
+        """The rows' times since the episode's start; float32 stamps count as the nearest multiple of 1/fps."""
         fps, start_s = float(self._info["fps"]), float(rows["timestamp"][0])
         times_s = [float(stamp) - start_s for stamp in rows["timestamp"]]
         return [
@@ -234,10 +234,10 @@ def _check_table(path: Path, about: Any) -> None:
 
 
 def inside(folder: Path, place: Any) -> Path:
-    """A path that a dataset gives, below its folder.
+    """A path from a dataset, below its folder.
 
     Raises:
-        SessionError: it is absolute, climbs out of the folder, or is no path.
+        SessionError: it is absolute, leaves the folder, or is no path.
     """
     if not isinstance(place, str) or not place or "\0" in place:
         raise SessionError(f"The dataset '{folder}' names a file {place!r:.80}, which is no path; download it again.")

@@ -1,4 +1,4 @@
-"""meta/stats.json of a LeRobotDataset: what each feature's values are like, per episode and over all of them."""
+"""meta/stats.json of a LeRobotDataset: statistics of each feature's values, per episode and over all of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def thinned(picture: np.ndarray) -> np.ndarray:
 
 
 def all_stats(episodes: list[Stats]) -> Stats:
-    """The statistics of all episodes from those of each: exact but for quantiles, which are averaged by count."""
+    """The statistics of all episodes from those of each: exact except for quantiles, which are averaged by count."""
     counts = np.array([stats["count"][0] for stats in episodes], np.float64)
 
     def mean(values: list[np.ndarray]) -> np.ndarray:

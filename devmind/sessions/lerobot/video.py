@@ -1,4 +1,4 @@
-"""The mp4 files of a LeRobotDataset: many episodes in one file, found again by their seconds."""
+"""The mp4 files of a LeRobotDataset: many episodes in one file, found by their times in seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from devmind.sessions.reader import Session
 
 CODEC, PIXELS = "libx264", "yuv420p"
 OPTIONS = {"crf": "18", "preset": "veryfast", "g": "2", "bf": "0"}
-"""A key frame every second picture, because training reads at random; no frames that look ahead: time starts at 0."""
+"""A key frame every second picture, because training reads at random; no bidirectional frames: time starts at 0."""
 
 
 class VideoFiles:
@@ -37,14 +37,14 @@ class VideoFiles:
         self.begin_episode(1)
 
     def begin_episode(self, length: int) -> None:
-        """An episode of `length` pictures follows; before its first picture it is dark."""
+        """Begin an episode of `length` pictures; it is dark before its first picture."""
         self._length = length
         self._shown = np.zeros((*self._size, 3), np.uint8)
         self._sampled: list[np.ndarray] = []
         self._start = self._pictures if self._container is not None else 0
 
     def write(self, picture: np.ndarray | None) -> None:
-        """Append a picture to the current file, or the last one again; the first one opens the file."""
+        """Append a picture to the current file, or repeat the last one; the first one opens the file."""
         with robots_extra("A LeRobotDataset with pictures"):
             import av
         if self._container is None:
@@ -59,7 +59,7 @@ class VideoFiles:
         self._mux(self._stream.encode(frame))
 
     def end_episode(self) -> tuple[dict[str, Any], Stats]:
-        """Where its pictures lie, as columns of the episodes' table, and what they are like; a full file is closed."""
+        """The place of its pictures, as columns of the episodes' table, and their statistics; a full file is closed."""
         at = f"videos/{self._key}/"
         found: dict[str, Any] = {at + name: value for name, value in place(self._number).items()}
         seconds = (self._start / self._fps, self._pictures / self._fps)
@@ -104,14 +104,14 @@ class VideoFiles:
 
 
 class Camera:
-    """The whole frames of a session's camera, asked for in order of time."""
+    """The whole frames of a session's camera, requested in order of time."""
 
     def __init__(self, session: Session, size: tuple[int, int] | None) -> None:
         self._frames = iter(session.frames() if size else ())
         self._next, self._size = next(self._frames, None), size
 
     def at(self, time_s: float) -> np.ndarray | None:
-        """The newest frame of those new up to `time_s`, seconds after the session's first tick; None: there is none."""
+        """The newest frame up to `time_s`, seconds after the session's first tick; None: no new one."""
         newest = None
         while self._next is not None and self._next.time_s <= time_s + 1e-6:
             newest, self._next = self._next, next(self._frames, None)
@@ -119,7 +119,7 @@ class Camera:
 
 
 def _of_size(picture: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Cut by an odd line at most; a frame of another size is scaled."""
+    """Cut by at most one odd line; a frame of another size is scaled."""
     if picture.shape[0] // 2 * 2 == height and picture.shape[1] // 2 * 2 == width:
         return np.ascontiguousarray(picture[:height, :width])
     import cv2
@@ -128,7 +128,7 @@ def _of_size(picture: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def read_video(path: Path, start_s: float, fps: float, rows: int) -> Iterator[tuple[int, Picture]]:
-    """(row, how to decode its picture) for the frames nearest to `rows` rows from `start_s` on.
+    """(row, function that decodes its picture) for the frames nearest to `rows` rows from `start_s` on.
 
     Raises:
         SessionError: the file is missing or damaged, or PyAV is not installed.

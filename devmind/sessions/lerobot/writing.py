@@ -1,4 +1,4 @@
-"""Sessions as a LeRobotDataset v3.0, for training robots' policies elsewhere; see docs/robots.md for what is lost.
+"""Sessions as a LeRobotDataset v3.0, for training robot policies elsewhere; docs/robots.md lists what is lost.
 
 Layout: huggingface/lerobot, docs/source/lerobot-dataset-v3.mdx.
 """
@@ -31,16 +31,16 @@ from devmind.sessions.reader import Session
 def export_lerobot(
     paths: Sequence[Path], out: Path, *, data_file_mb: float = DATA_FILE_MB, video_file_mb: float = VIDEO_FILE_MB
 ) -> list[str]:
-    """Write the sessions at `paths` to the new folder `out`, one row a tick, one episode for each of theirs.
+    """Write the sessions at `paths` to the new folder `out`, one row for each tick, one episode for each of theirs.
 
-    A data or video file that has grown over its limit is followed by another one at the next episode.
+    After a data or video file has exceeded its limit, the next episode begins another one.
 
     Returns:
         A sentence for everything that was left out.
 
     Raises:
-        SessionError: a session cannot be read, `out` exists or cannot be written, or a library of the extra `robots`
-            is missing; nothing is left behind.
+        SessionError: a session cannot be read, `out` exists or cannot be written, or a library of the extra `robots` is
+            missing; nothing is left behind.
     """
     with robots_extra("A LeRobotDataset"):
         import pyarrow.parquet  # noqa: F401
@@ -59,7 +59,7 @@ def export_lerobot(
         writer.close()
         writer.finish([session.path.name for session in sessions])
     except BaseException as error:
-        with suppress(Exception):  # what is half written is removed, and its files complain
+        with suppress(Exception):  # half-written files are removed, and closing them complains
             writer.close()
         shutil.rmtree(out, ignore_errors=True)
         if isinstance(error, OSError):
@@ -130,7 +130,7 @@ class _Writer:
             video.close()
 
     def finish(self, session_names: list[str]) -> None:
-        """Write what belongs to the whole."""
+        """Write the files of the whole dataset."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -176,7 +176,7 @@ class _Writer:
         self.frames += count
 
     def _write_rows(self, columns: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Append one row group; returns where it lies, as columns of the episodes' table."""
+        """Append one row group; returns its place, as columns of the episodes' table."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -200,7 +200,7 @@ class _Writer:
 
 
 class _Sound:
-    """One episode's sound as FLAC of 16 bits, silence where there is none; no file without any sound."""
+    """One episode's sound as FLAC of 16 bits, with silence in gaps; no file without any sound."""
 
     def __init__(self, folder: Path, episode: int, plan: Plan) -> None:
         self._path = folder / layout.SOUND_PATH.format(episode_index=episode)

@@ -131,7 +131,7 @@ def test_what_was_there_all_along_is_nothing_held_up() -> None:
 
 def test_what_is_waved_about_is_a_sentence() -> None:
     places = [(30, 30), (130, 80), (30, 90), (130, 30)]
-    with pytest.raises(StoreError, match=r"Something moved, but only in \d of 10 pictures"):
+    with pytest.raises(StoreError, match=r"Something moved, but it was held up in only \d of 10 pictures"):
         pressed(10, lambda tick: with_thing(tick, *places[tick % 4])).take()
 
 
@@ -140,7 +140,7 @@ def test_no_camera_is_a_sentence() -> None:
     holding.begin()
     for tick in range(10):
         holding.see(None, tick / 10)
-    with pytest.raises(StoreError, match="There was no picture"):
+    with pytest.raises(StoreError, match="The camera gives no picture"):
         holding.take()
 
 

@@ -135,7 +135,7 @@ def test_what_procedures_intend_stands_under_the_picture(page: Page, life: FakeL
     life.extra = {"doing": ["errand: found(red) by ask"]}
     page.get_by_text("It intends errand: found(red) by ask.").wait_for()
     life.extra = {"doing": []}
-    page.get_by_text("It has procedures, and intends nothing now.").wait_for()
+    page.get_by_text("It has procedures, but intends nothing now.").wait_for()
     life.extra = {}
     page.locator("#intends").wait_for(state="hidden")
 

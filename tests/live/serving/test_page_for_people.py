@@ -95,7 +95,7 @@ def test_what_only_engineers_need_is_folded_and_stays_as_it_was_left(seeing: Pag
     assert not page.locator("#learning").is_visible(), "it learns nothing"
     life.extra = {"learning": {"lesson": "foretelling", "step": 3, "steps": 9}, "surprise": {"sight": 1.0}}
     page.locator("#learning:visible").wait_for()
-    page.get_by_text("How wrong it was about what came next").wait_for()
+    page.get_by_text("How wrong its predictions were").wait_for()
 
 
 def test_an_overlay_that_was_never_sure_has_no_switch(seeing: Page, life: FakeLife) -> None:
@@ -228,13 +228,13 @@ def test_what_it_asks_about_its_instruction_is_answered_beside_the_question(seei
     page = seeing
     life.extra = {"wants": {"number": 1, "text": "What is 'fetch'?"}}
     page.locator("#talk .asks", has_text="What is 'fetch'?").wait_for()
-    field = page.get_by_label("What it would have to know")
+    field = page.get_by_label("What it needs to know")
     field.fill("pick u")
     page.wait_for_timeout(500)
     assert field.input_value() == "pick u", "nothing is lost while somebody types"
     field.fill("pick up")
     page.get_by_role("button", name="Tell it").click()
-    page.locator("#talk .it", has_text="So it is told: “pick up a key”.").wait_for()
+    page.locator("#talk .it", has_text="Its instruction is now: “pick up a key”.").wait_for()
     assert ("answer", {"text": "pick up"}) in life.done
     life.extra = {"wants": {"number": 2, "text": "Where is a key? I look for one."}}
     page.locator("#talk .asks", has_text="Where is a key?").wait_for()

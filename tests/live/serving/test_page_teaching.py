@@ -119,7 +119,7 @@ def test_one_press_names_what_is_held_up_and_can_be_undone(page: Page, life: Lif
     wait_for(page, f"() => ({bar})() === 0")
     assert page.locator("#named-sight b").inner_text() != "brick", "an empty scene has no name"
     page.get_by_role("button", name="Undo").click()
-    page.get_by_text("What was kept last as “brick” is gone again.").wait_for()
+    page.get_by_text("The last example of “brick” is deleted.").wait_for()
     assert life.child.names.known() == {}
     assert not [memory for memory in life.do("memories", {})["memories"] if memory["name"]]
 
@@ -166,7 +166,7 @@ def test_it_asks_what_is_held_up_and_a_name_typed_beside_the_question_teaches_it
     camera.holds = True
     wait_for(page, "() => document.querySelector('#named-sight b').textContent === 'red brick'")
     page.locator("#talk").get_by_role("button", name="Undo").click()
-    page.get_by_text("What was kept last as “red brick” is gone again.").wait_for()
+    page.get_by_text("The last example of “red brick” is deleted.").wait_for()
     assert life.child.names.known() == {}
     assert page.locator("#talk .undo").count() == 0
 

@@ -453,7 +453,7 @@ def test_half_a_request_is_let_go_and_a_crowd_keeps_nobody_out(
             assert one.recv(1) == b""
         one.close()
     assert get(server, Cookie=cookie)[0] == 200
-    assert len([record for record in caplog.records if "let go" in record.getMessage()]) <= 2
+    assert len([record for record in caplog.records if "was closed, because" in record.getMessage()]) <= 2
 
 
 def test_refusals_are_one_line_a_minute(opened: Opened, caplog: pytest.LogCaptureFixture) -> None:

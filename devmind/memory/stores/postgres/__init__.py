@@ -3,8 +3,8 @@
 >>> with open_store("postgresql://devmind@127.0.0.1:5432/memory") as store:
 ...     print(store.sizes())
 
-The database is the truth. Every process keeps its own index as a cache, brought up to date from the store's changes.
-psycopg is imported here only, and only when a store is opened.
+The database is the truth. Every process keeps its own index as a cache, updated from the store's changes. psycopg is
+imported here only, and only when a store is opened.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ SCHEMES = ("postgresql://", "postgres://")
 
 
 def open_postgres(url: Path | str | None, mend: bool = False) -> PostgresStore:
-    """The store in the database at `url`; its tables are made if they are not there.
+    """The store in the database at `url`; its tables are made if they do not exist.
 
     Args:
         url: as libpq takes it, postgresql://user@host:port/database. Keep the password out of it: libpq reads it from
             ~/.pgpass or the variable PGPASSWORD.
 
-    `mend` changes nothing: the server looks after its files, and `check` after the rest.
+    `mend` changes nothing: the server maintains its files, and `check` the rest.
 
     Raises:
-        StoreError: psycopg is not installed, no such server or database, it belongs to another program, or its store
-            is of a newer version.
+        StoreError: psycopg is not installed, no such server or database, it belongs to another program, or its store is
+            of a newer version.
     """
     if not isinstance(url, str) or not url.startswith(SCHEMES):
         what = "nothing" if url is None else f"'{url}'"

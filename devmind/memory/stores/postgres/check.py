@@ -1,4 +1,4 @@
-"""The PostgreSQL store read through and through: what is damaged, and what can be mended."""
+"""A check of the whole PostgreSQL store: what is damaged, and what can be mended."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _COUNTED = "entries, payload_bytes, keys, key_bytes, keys_sum"
 
 
 def faults(connection: Connection) -> list[Fault]:
-    """Every fault there is; inside a transaction."""
+    """All faults; inside a transaction."""
     texts: dict[int, str] = {}
     return [*_entries(connection, texts), *_texts(connection, texts), *_totals(connection)]
 
 
 def mended(connection: Connection, change: int) -> list[str]:
-    """Delete what is damaged, make anew what can be derived, inside a transaction; what was done, a sentence each."""
+    """Delete damaged entries and rebuild derived data, inside a transaction; a sentence for each repair."""
     texts: dict[int, str] = {}
     damaged = list(_entries(connection, texts))
     stale = list(_texts(connection, texts))
@@ -45,12 +45,12 @@ def mended(connection: Connection, change: int) -> list[str]:
     if gone:
         connection.execute("UPDATE devmind.state SET erase_due = true")
     return [f"{fault.sentence} It was deleted." for fault in damaged] + [
-        f"{fault.sentence} It was made anew." for fault in (*stale, *totals)
+        f"{fault.sentence} It was rebuilt." for fault in (*stale, *totals)
     ]
 
 
 def _entries(connection: Connection, texts: dict[int, str]) -> Iterator[Fault]:
-    """Entries and keys that are not as they were written; `texts` gets what the others are searched by."""
+    """Entries and keys that differ from what was written; `texts` gets the search texts of the others."""
     numbers = [number for (number,) in rows_of(connection, "SELECT id FROM devmind.entries ORDER BY id")]
     for start in range(0, len(numbers), _BATCH):
         part = numbers[start : start + _BATCH]
@@ -75,11 +75,11 @@ def _read(connection: Connection, numbers: list[int]) -> list[Entry]:
 def _texts(connection: Connection, texts: dict[int, str]) -> Iterator[Fault]:
     for number, text in rows_of(connection, "SELECT id, text FROM devmind.entries ORDER BY id"):
         if texts.get(number, text) != text:
-            yield Fault(f"What entry {number} is found by when searched by words is not what it holds.", number)
+            yield Fault(f"What entry {number} is found by in a search by words differs from its content.", number)
 
 
 def _totals(connection: Connection) -> Iterator[Fault]:
     (kept,) = rows_of(connection, f"SELECT {_COUNTED} FROM devmind.state")
     (counted,) = rows_of(connection, _TOTALS)
     if kept != counted:
-        yield Fault(f"The store's totals say {kept}; counted were {counted}.")
+        yield Fault(f"The store's totals say {kept}; the count is {counted}.")

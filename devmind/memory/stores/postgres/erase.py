@@ -1,9 +1,10 @@
-"""Leave nothing of deleted entries in the files of PostgreSQL's tables, as far as a user's rights reach.
+"""Erases deleted entries from the files of PostgreSQL's tables, as far as a user's rights reach.
 
-VACUUM FULL writes tables, their TOAST and indexes anew and lets the old files go. Two things it does in silence are
-looked for: it skips tables that belong to another role, and it carries along what an older snapshot still sees.
-The write-ahead log holds what was written until the server drops its segments: a role that may is used to end the
-segment and to call a checkpoint; when old segments, archives, replicas and backups go is the server's setting.
+VACUUM FULL rewrites tables, their TOAST and indexes, and the old files are removed. It does two things silently, which
+this code detects: it skips tables that belong to another role, and it keeps rows that an older snapshot still sees. The
+write-ahead log holds everything written until the server drops its segments: if the role has the rights, this code ends
+the segment and calls a checkpoint. The server's settings decide when old segments, archives, replicas and backups are
+removed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TABLES = ("entries", "keys", "recalls")
 
 
 def erase(connection: Connection, place: str, wait_s: float = PATIENCE_S) -> None:
-    """Write the tables anew; outside a transaction.
+    """Rewrite the tables; outside a transaction.
 
     Raises:
         TracesError: another process is reading, or the tables belong to another role; traces may be left then.
@@ -71,7 +72,7 @@ def _files(connection: Connection) -> list[int]:
 
 
 def _end_log(connection: Connection) -> None:
-    """Have the server drop what it can of its write-ahead log, where the role may ask for it."""
+    """Let the server drop what it can of its write-ahead log, if the role may ask for it."""
     for statement in (b"SELECT pg_switch_wal()", b"CHECKPOINT"):
         with contextlib.suppress(errors.InsufficientPrivilege):
             connection.execute(statement)

@@ -1,9 +1,10 @@
-"""One connection to a PostgreSQL server that comes back when it is lost, and never acknowledges what was not kept.
+"""A connection to a PostgreSQL server that reconnects when it is lost, and never acknowledges a write that was not
+kept.
 
-A connection may break while COMMIT is under way, and then nobody here knows whether it was carried out. So each write
-leaves its number in a row of its writer, inside its own transaction; after such a break that row tells. Every write
-has a lock on the row of `devmind.state` until it ends, so whoever holds it alone sees how that ended. What the server
-complains of is told in words for people.
+A connection may break during COMMIT, and then this process does not know whether it was carried out. So each write
+leaves its number in a row of its writer, inside its own transaction; after such a break that row gives the answer.
+Every write holds a lock on the row of `devmind.state` until it ends, so a process that gets the lock sees the result of
+the write. Errors of the server become sentences for people.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 Result = TypeVar("Result")
 
 PATIENCE_S = 10.0
-"""How long a server that has gone is waited for, and another process that writes."""
+"""How long to wait for a server that is away, and for another process that writes."""
 OPENING_S = 2.0
-"""The same when a store is opened: an address that is wrong is told of soon."""
+"""The same when opening a store: a wrong address is reported soon."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 _DEFAULTS: dict[str, int | str] = {
     "connect_timeout": 5,
@@ -47,20 +48,20 @@ _AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
 
 
 class Link:
-    """See the module. Every function may be called from any thread; one at a time is served.
+    """See the module. Every function may be called from any thread; calls run one at a time.
 
     Args:
         url: as libpq takes it.
 
     Raises:
-        StoreError: a URL that is none, or a server that cannot be reached.
+        StoreError: an invalid URL, or a server that cannot be reached.
     """
 
     def __init__(self, url: str) -> None:
         try:
             given = conninfo_to_dict(url)
         except psycopg.Error:
-            # Not what libpq says: it would repeat the password.
+            # Not libpq's message: it would repeat the password.
             raise StoreError(
                 "The URL of the PostgreSQL store cannot be read; it is postgresql://user@host:port/database."
             ) from None
@@ -74,13 +75,13 @@ class Link:
         self._with_patience(lambda connection: None, OPENING_S)
 
     def close(self) -> None:
-        """Let go of the server."""
-        self._closed = True  # who waits for the server stops waiting
+        """Close the connection."""
+        self._closed = True  # calls that wait for the server stop waiting
         with self._lock:
             self._drop()
 
     def read(self, act: Callable[[Connection], Result]) -> Result:
-        """What `act` reads, all of one moment; it may be called again after a break."""
+        """The result of `act`, which reads everything at one moment; it may be called again after a break."""
 
         def once(connection: Connection) -> Result:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -91,13 +92,13 @@ class Link:
         return self._with_patience(once)
 
     def alone(self, act: Callable[[Connection], Result]) -> Result:
-        """What `act` does outside a transaction, in statements that each stand for themselves and may be repeated."""
+        """Run `act` outside a transaction, in independent statements that may be repeated."""
         return self._with_patience(act)
 
     def write(self, act: Callable[[Connection], Result]) -> Result:
-        """What `act` writes in one transaction, kept once and for all when this returns; it may be called again.
+        """Run `act`, which writes in one transaction, kept exactly once when this returns; `act` may be called again.
 
-        `act` begins with what locks the row of `devmind.state`.
+        `act` begins with a statement that locks the row of `devmind.state`.
         """
         with self._lock:
             self._writes += 1
@@ -106,13 +107,13 @@ class Link:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _with_patience(self, act: Callable[[Connection], Result], patience_s: float | None = None) -> Result:
-        """Do it, and again after each break, until it is done or patience ends.
+        """Call it, and again after each break, until it succeeds or the time limit is over.
 
         Raises:
-            StoreError: with what the server said.
+            StoreError: with the server's message.
         """
         with self._lock:
-            # When the last one waited in vain, the next one does not wait as long again.
+            # After a call that waited in vain, the next one does not wait as long again.
             patience_s = 0.0 if self._gave_up else PATIENCE_S if patience_s is None else patience_s
             give_up_s, pause_s = time.monotonic() + patience_s, FIRST_PAUSE_S
             while True:
@@ -144,10 +145,10 @@ class Link:
         return self._connection
 
     def _lost(self, error: psycopg.Error) -> bool:
-        """Whether the server has gone; waiting may help then. Else the connection is made fit for the next call."""
+        """Whether the server has gone; then waiting may help. Otherwise prepare the connection for the next call."""
         connection = self._connection
         if connection is None:
-            # A server that has asked for a password is up, and will say the same again.
+            # A server that has asked for a password is up, and will give the same answer again.
             asked = error.pgconn is not None and (error.pgconn.used_password or error.pgconn.needs_password)
             return not asked
         if connection.closed:
@@ -178,7 +179,7 @@ class Link:
 
 
 class _Write:
-    """One write with its number; what came of it is looked up when a break left that open."""
+    """One write with its number; its result is looked up after a break that left it open."""
 
     def __init__(self, act: Callable[[Connection], Result], writer: uuid.UUID, number: int) -> None:
         self._act, self._writer, self._number = act, writer, number
@@ -201,13 +202,13 @@ class _Write:
         try:
             connection.execute("COMMIT")
         except psycopg.Error:
-            self.in_doubt = connection.closed  # an answer that says no is an answer
+            self.in_doubt = connection.closed  # a refusal is an answer too
             raise
         self.in_doubt = False
         return self._result
 
     def _was_kept(self, connection: Connection) -> bool:
-        # Whatever the role was set to: what was kept while this waits has to be seen.
+        # Overrides the role's setting: data kept during the wait must be visible.
         connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         connection.execute("SELECT FROM devmind.state FOR UPDATE")
         row = connection.execute("SELECT write FROM devmind.writers WHERE writer = %s", (self._writer,)).fetchone()
@@ -216,7 +217,7 @@ class _Write:
 
 
 def connect(conninfo: str) -> Connection:
-    """A connection on which each statement stands for itself, and what is acknowledged is on the server's disk."""
+    """A connection with independent statements, where every acknowledged write is on the server's disk."""
     connection = psycopg.connect(conninfo, autocommit=True, client_encoding="utf8")
     try:
         register(connection)
@@ -234,7 +235,7 @@ def _fate(act: object) -> str:
 
 
 def why(error: psycopg.Error, waited_s: float) -> str:
-    """What PostgreSQL complains of, with what to do; one line without a full stop."""
+    """PostgreSQL's error, with what to do; one line without a full stop."""
     first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     if isinstance(error, errors.LockNotAvailable):
         return f"another process has been writing to it for {waited_s:g} s; end that one or wait"
@@ -252,7 +253,7 @@ def why(error: psycopg.Error, waited_s: float) -> str:
 
 
 def shown_place(given: dict[str, Any]) -> str:
-    """The place for people, without password."""
+    """The place for messages, without password."""
     user = f"{given['user']}@" if given.get("user") else ""
     port = f":{given['port']}" if given.get("port") else ""
     return f"postgresql://{user}{given.get('host') or ''}{port}/{given.get('dbname') or ''}"

@@ -1,7 +1,7 @@
-"""Hearing at once what other processes write: LISTEN on a connection of its own, in a thread of its own.
+"""Immediate notice of other processes' writes: LISTEN on a separate connection, in a separate thread.
 
-A notification says only that something has changed; what, is asked of `Store.changes`, which counts every write. So
-nothing is lost with a notification: after a break, and whenever it has been quiet for a while, the counter is compared.
+A notification says only that something has changed; `Store.changes`, which counts every write, says what. So a lost
+notification loses nothing: after a break, and whenever it has been quiet for a while, the counter is compared.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from devmind.memory.stores.postgres.rows import rows_of
 
 CHANNEL = "devmind"
 QUIET_S = 5.0
-"""A notification that got lost is made up for after so long."""
+"""A lost notification is made up for after this time."""
 _SLICE_S = 0.2
 
 
 class Watch:
     """A context manager: while it is open, `changed` is called soon after each write of any process.
 
-    It is called from the watch's thread, once for several writes that come together, also when it begins and after a
+    It is called from the watch's thread, once for several writes that come together, also at the start and after a
     break of the connection.
 
     Args:
         conninfo: of the server.
-        changed: must not raise and not take long: setting an event is right.
+        changed: must not raise and must be quick: setting an event is right.
     """
 
     def __init__(self, conninfo: str, changed: Callable[[], None]) -> None:
@@ -56,7 +56,7 @@ class Watch:
                 with connect(self._conninfo) as connection:
                     connection.execute(f"LISTEN {CHANNEL}".encode())
                     pause_s = FIRST_PAUSE_S
-                    known = _counter(connection)  # before who listens looks: what comes after is told of again
+                    known = _counter(connection)  # before listening starts: later writes are reported again
                     self._changed()
                     self._hear(connection, known)
             except psycopg.Error:

@@ -1,9 +1,9 @@
-"""The PostgreSQL store's tables, as numbered steps, only ever appended: a store of any age gets what it lacks.
+"""The PostgreSQL store's tables, as numbered steps, only ever appended: a store of any age gets the steps it lacks.
 
-All lives in the schema `devmind`; nothing outside it is touched. What must hold whoever writes is said to the database:
-keys of one sense are of one encoder (a foreign key, checked at the end of a write), totals and numbers of deleted
-entries are kept by triggers. Statistics of contents are never gathered, since the planner's copy of a value would
-outlive it.
+Everything is in the schema `devmind`; nothing outside it is touched. The database itself enforces what must hold for
+every writer: keys of one sense are of one encoder (a foreign key, checked at the end of a write), and triggers keep
+totals and the numbers of deleted entries. Statistics of contents are never gathered, because the planner's copy of a
+value would outlive it.
 """
 
 from __future__ import annotations
@@ -143,6 +143,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             FOR EACH STATEMENT EXECUTE FUNCTION devmind.keys_deleted()
         """,
     ),
-    # How many ticks of a recording went into the entry; 0: its pointer leads to what it does not hold itself.
+    # How many ticks of a recording the entry was made of; 0: its pointer leads to the parts that it does not hold.
     ("ALTER TABLE devmind.entries ADD COLUMN span bigint NOT NULL DEFAULT 0",),
 )

@@ -1,4 +1,4 @@
-"""Statements of the PostgreSQL store, and their rows as entries and columns, checksums compared as they are read."""
+"""Statements of the PostgreSQL store, and their rows as entries and columns; checksums are compared on reading."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TABLES = {
     },
     "recalls": {"entry": "int8", "recalled": "int8", "recalled_s": "float8"},
 }  # fmt: skip
-"""Columns as rows are written, with their types."""
+"""The columns of written rows, with their types."""
 ALL = filtering.EVERYTHING
 _ENTRIES = "devmind.entries LEFT JOIN devmind.recalls ON recalls.entry = id"
 
@@ -83,8 +83,8 @@ def _keys_of(connection: Connection, columns: str, entries: list[int] | None) ->
     """Columns of the keys of so many entries, None for all, in ascending order of entries."""
     if entries is None:
         return rows_of(connection, f"SELECT {columns} FROM devmind.keys ORDER BY entry")
-    # One look into the index for each entry, whatever the planner knows: of a table without statistics it thinks that
-    # an entry has hundreds of keys, and would rather read all of them.
+    # One index look-up for each entry, whatever the planner estimates: for a table without statistics it expects
+    # hundreds of keys for an entry, and would rather read all keys.
     return rows_of(
         connection,
         "SELECT found.* FROM unnest(%s::bigint[]) AS wanted (id), "
@@ -108,7 +108,7 @@ def read_changes(connection: Connection, since: str | None) -> Changes:
     anew = after is None or not deletions_since <= after <= changed
     condition, values = (ALL, ()) if anew else ("changed > %s", (after,))
     if not anew:
-        # What changed lately is few, which the planner does not know of a table without statistics.
+        # Recent changes are few, which the planner does not know for a table without statistics.
         connection.execute("SET LOCAL enable_seqscan = off")
     facts = read_facts(connection, condition, values)
     rows = _keys_of(connection, "entry, sense, encoder, vector, checksum", None if anew else facts.ids.tolist())
@@ -143,7 +143,7 @@ def put_entries(connection: Connection, entries: Sequence[tuple[Entry, bytes]], 
 
 
 def put_encoders(connection: Connection, written: Sequence[Mapping[str, Key]]) -> None:
-    """Say which encoder a sense's keys are of; keys of another one then break the foreign key `one_encoder`."""
+    """Set the encoder of a sense's keys; keys of another one then break the foreign key `one_encoder`."""
     connection.cursor().executemany(
         "INSERT INTO devmind.encoders VALUES (%s, %s) "
         "ON CONFLICT (sense) DO UPDATE SET encoder = EXCLUDED.encoder WHERE encoders.encoder <> EXCLUDED.encoder",
@@ -162,7 +162,7 @@ def key_rows(number: int, keys: Mapping[str, Key]) -> list[tuple[object, ...]]:
 
 
 def many(connection: Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Insert rows in one go, in one statement of the database, so that its triggers run once."""
+    """Insert rows in one statement of the database, so that its triggers run once."""
     if not rows:
         return
     columns = _TABLES[table]

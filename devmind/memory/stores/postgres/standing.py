@@ -1,4 +1,4 @@
-"""Where a database stands: whose tables it has, of which version, and the number of its last change."""
+"""The state of a database: the owner and the version of its tables, and the number of its last change."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from devmind.memory.stores.postgres.rows import rows_of
 
 OLDEST_SERVER = 13
 _LOCK = 0x6465766D696E64
-"""Of the making of tables; 'devmind'."""
+"""Lock for making the tables; 'devmind'."""
 _STANDING = """
     SELECT current_setting('server_encoding'), EXISTS (SELECT FROM pg_namespace WHERE nspname = 'devmind'), EXISTS (
         SELECT FROM pg_namespace AS n JOIN pg_class AS c ON relnamespace = n.oid JOIN pg_attribute ON attrelid = c.oid
         WHERE nspname = 'devmind' AND relname = 'state' AND attname = 'program'
     )
 """
-"""Asked of the tables: functions like to_regclass answer from a cache that does not see what was made just now."""
+"""Reads the tables themselves: functions like to_regclass answer from a cache that does not see tables just made."""
 
 
 def version_of(connection: Connection, place: str) -> int:
-    """How many steps the tables are made of; 0 when there are none.
+    """How many migration steps the tables have; 0 without tables.
 
     Raises:
         StoreError: the database cannot hold a store, belongs to another program, or is of a newer version.
@@ -45,7 +45,7 @@ def version_of(connection: Connection, place: str) -> int:
 
 
 def migrate(connection: Connection, place: str) -> None:
-    """Append the missing steps, all of them or none, while others that open it at the same moment wait."""
+    """Append the missing steps, all of them or none, while other processes that open it at the same moment wait."""
     connection.execute("BEGIN")
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
     version = version_of(connection, place)
@@ -60,11 +60,10 @@ def migrate(connection: Connection, place: str) -> None:
 
 
 def next_change(connection: Connection, place: str, entries: int = 0) -> tuple[int, int]:
-    """Number of the change that is being written, and of the last of so many new entries.
+    """Number of the change that is being written, and the last number for so many new entries.
 
-    Writers wait for each other here until the end of their transaction, so numbers grow in the order in which writes
-    are kept, and who has seen one has missed none before it. A program that was left behind by an update of the tables
-    writes nothing.
+    Writers wait for each other here until the end of their transaction. So numbers grow in the order of commits, and a
+    process that has seen one has missed none before it. A program older than the tables writes nothing.
     """
     row = connection.execute(
         "UPDATE devmind.state SET changed = changed + 1, last_entry = last_entry + %s WHERE version = %s "

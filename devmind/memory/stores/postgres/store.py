@@ -35,7 +35,7 @@ from devmind.memory.tables import Changes, Facts, Sizes
 
 
 class PostgresStore:
-    """See `Store`. Its numbers of changes grow in the order of commits, so nothing is missed that came late.
+    """See `Store`. Its numbers of changes grow in the order of commits, so a late commit is never missed.
 
     Args:
         url: as libpq takes it.
@@ -99,7 +99,7 @@ class PostgresStore:
         ids, counts = [int(number) for number in times], [int(count) for count in times.values()]
 
         def act(connection: Connection) -> None:
-            # Neither lock waits for a writer, nor a writer for it, but for one that deletes these very entries.
+            # Neither lock waits for a writer, nor a writer for it, except for one that deletes these very entries.
             connection.execute("SELECT FROM devmind.state FOR KEY SHARE")
             connection.execute(
                 "WITH kept AS (SELECT id FROM devmind.entries WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE) "
@@ -154,11 +154,11 @@ class PostgresStore:
         return told
 
     def watch(self, changed: Callable[[], None]) -> Watch:
-        """Have `changed` called soon after each write of any process, from a thread; a context manager."""
+        """Call `changed` soon after each write of any process, from a thread; a context manager."""
         return Watch(self._link.conninfo, changed)
 
     def nearest(self, keys: Mapping[str, Key], k: int, filters: Filters = Filters()) -> list[tuple[int, float]] | None:  # noqa: B008
-        """Numbers and mean cosines of the k entries most like `keys`, found on the server; None without pgvector."""
+        """Numbers and mean cosines of the k entries most similar to `keys`, from the server; None without pgvector."""
         if self._vector is None:
             return None
         schema = self._vector
@@ -167,7 +167,7 @@ class PostgresStore:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Refuse what is not ours or newer before anything is changed; then bring the tables up to date."""
+        """Refuse tables of other programs or newer versions before any change; then update the tables."""
         version = self._link.read(lambda connection: version_of(connection, self.place))
         if version < len(MIGRATIONS):
             self._link.alone(lambda connection: migrate(connection, self.place))
@@ -178,7 +178,9 @@ class PostgresStore:
         self._link.alone(lambda connection: erase(connection, self.place))
 
     def _erase_what_is_due(self) -> None:
-        """Erase what a process deleted that was killed before it could; whoever is reading now does it later."""
+        """Erase deletions of a process that was killed before it could; if another process is reading, a later call
+        does it.
+        """
         ((due,),) = self._link.alone(lambda connection: rows_of(connection, "SELECT erase_due FROM devmind.state"))
         if due:
             with contextlib.suppress(StoreError):
@@ -186,7 +188,7 @@ class PostgresStore:
 
 
 def _one_encoder(connection: Connection) -> None:
-    """Have the database compare encoders now; StoreError (which rolls back) when two would mix."""
+    """Let the database compare encoders now; StoreError (which rolls back) when two would mix."""
     try:
         connection.execute("SET CONSTRAINTS devmind.one_encoder IMMEDIATE")
     except errors.ForeignKeyViolation as error:
@@ -194,9 +196,9 @@ def _one_encoder(connection: Connection) -> None:
 
 
 def _tidy(connection: Connection) -> None:
-    """Keep only the newest numbers of deleted entries, and writers that are at work.
+    """Keep only the newest numbers of deleted entries, and the rows of working writers.
 
-    Whoever asks for older deletions is told to begin anew.
+    A process that asks for older deletions has to rebuild its copy.
     """
     connection.execute("DELETE FROM devmind.writers WHERE at < now() - interval '30 days'")
     ((count,),) = rows_of(connection, "SELECT count(*) FROM devmind.deletions")

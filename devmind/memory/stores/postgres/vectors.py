@@ -1,8 +1,8 @@
-"""Nearest keys on the server, where it has the extension vector (pgvector): exact, without an index.
+"""Nearest keys on the server, if it has the extension vector (pgvector): exact, without an index.
 
-For a process that holds no index of its own (yet): nothing but the answer travels. Keys are kept as real[], which
-pgvector casts, so that the tables are the same with and without it. Source: pgvector's README, "Querying" and
-"Exact search": `<#>` is the negative inner product, which for keys of length 1 is the negative cosine.
+For a process without an index of its own (yet): only the answer is transferred. Keys are kept as real[], which pgvector
+casts, so that the tables are the same with and without it. Source: pgvector's README, "Querying" and "Exact search":
+`<#>` is the negative inner product, which for keys of length 1 is the negative cosine.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _ALLOWED = """
     FROM pg_available_extension_versions WHERE name = 'vector' AND NOT installed ORDER BY 1 DESC LIMIT 1
 """
 _NOT_FOR_US = (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile, errors.UniqueViolation)
-"""Also made by another process just now."""
+"""Includes the error when another process makes it at the same time."""
 _WHERE_IT_IS = """
     SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'
 """
 
 
 def extension(connection: Connection) -> str | None:
-    """The schema pgvector is in, or None; it is created in the schema devmind where the role may and it is at hand."""
+    """The schema of pgvector, or None; it is created in the schema devmind if the role may and the server has it."""
     found = rows_of(connection, _WHERE_IT_IS)
     if not found and rows_of(connection, _ALLOWED) == [(True,)]:
         with contextlib.suppress(*_NOT_FOR_US):
@@ -42,11 +42,12 @@ def extension(connection: Connection) -> str | None:
 
 
 def nearest_query(schema: str, senses: int, condition: str) -> sql.Composed:
-    """The statement: cosine by entry (the mean over the asked senses it has a key of), the most alike and newest first.
+    """The statement: cosine by entry (the mean over the asked senses it has a key of), the most similar and newest
+    first.
 
     Args:
-        schema: where pgvector is.
-        senses: how many are asked; each takes two values, the key (real[]) and its sense.
+        schema: of pgvector.
+        senses: number of asked senses; each takes two values, the key (real[]) and its sense.
         condition: on entries, with its values after those of the senses; then comes the limit.
     """
     one = sql.SQL(
@@ -63,7 +64,7 @@ def nearest_query(schema: str, senses: int, condition: str) -> sql.Composed:
 def nearest(
     connection: Connection, schema: str, keys: Mapping[str, Key], k: int, filters: Filters
 ) -> list[tuple[int, float]]:
-    """Numbers and cosines of the k entries most like the keys, exact; of equal ones the newer first.
+    """Numbers and cosines of the k entries most similar to the keys, exact; of equal ones the newer first.
 
     Raises:
         StoreError: keys of another encoder than the store's.

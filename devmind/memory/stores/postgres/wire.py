@@ -1,7 +1,7 @@
-"""How vectors travel to and from PostgreSQL: real[] in its binary form, as little-endian float32 on this side.
+"""The transfer format of vectors to and from PostgreSQL: real[] in its binary form, little-endian float32 on this side.
 
 Source: PostgreSQL's array_send and array_recv (src/backend/utils/adt/arrayfuncs.c): a head of five big-endian int32
-(dimensions, has nulls, type of elements, length, lower bound), then each element behind its length in bytes.
+(dimensions, has nulls, type of elements, length, lower bound), then each element preceded by its length in bytes.
 """
 
 from __future__ import annotations
@@ -57,6 +57,6 @@ class RealsLoader(Loader):
 
 
 def register(connection: psycopg.Connection[Any]) -> None:
-    """Make one connection speak it."""
+    """Register both directions on one connection."""
     connection.adapters.register_dumper(Reals, RealsDumper)
     connection.adapters.register_loader(_REALS, RealsLoader)
