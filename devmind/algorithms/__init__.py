@@ -1,1 +1,1 @@
-"""Pure functions that two stages share: each takes what it needs and knows no agent, no world and no logger."""
+"""Pure functions that two stages share: each knows only its arguments, no agent, no world and no logger."""

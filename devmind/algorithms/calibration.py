@@ -1,4 +1,4 @@
-"""How well probabilities say how often something happens."""
+"""Calibration of probabilities: how well they match the frequency of the event."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ def calibration_error(
     """Expected calibration error (Naeini, Cooper and Hauskrecht 2015), in 0..1.
 
     Args:
-        probability: that was told, float [N]; happened: whether it did, bool or float [N].
-        weights: of each, [N]; all alike by default.
+        probability: the predictions, float [N].
+        happened: the outcomes, bool or float [N].
+        weights: of the predictions, [N]; equal by default.
     """
     weights = np.ones(len(probability)) if weights is None else weights
     at = np.minimum((probability * bins).astype(int), bins - 1)

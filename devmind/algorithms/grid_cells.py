@@ -1,7 +1,7 @@
-"""What a cell of a view can be: free, a wall, a door of a colour and state, a thing of a kind and colour.
+"""Classes of a cell in a view: free, a wall, a door of a colour and state, a thing of a kind and colour.
 
-The vocabulary of maps that are carried along (`grid_map`), of heads that read views and of plans about things. A view
-that is known without an error comes as MiniGrid's planes: kinds one by one, then colour and state as numbers.
+Maps that an agent carries along (`grid_map`), heads that read views, and plans about things use this vocabulary. A view
+without errors comes as MiniGrid's planes: one plane for each kind of object, then colour and state as numbers.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 UNSEEN, FLOOR, WALL, GOAL, LAVA, DOOR = range(6)
 OPEN, CLOSED, LOCKED = range(3)
 KINDS = ("key", "ball", "box")
-"""Things that can be picked up; doors stand before them, of each colour and state."""
+"""Things that can be picked up. Their classes follow those of doors, which have one for each colour and state."""
 THINGS = DOOR + 3 * len(COLOURS)
-"""The first of them."""
+"""The class of the first thing."""
 CLASSES = THINGS + len(KINDS) * len(COLOURS)
 _KIND = {0: UNSEEN, 1: FLOOR, 2: WALL, 3: FLOOR, 8: GOAL, 9: LAVA, 10: FLOOR}
-"""MiniGrid's numbers of what has neither colour nor state that matters."""
+"""The classes of MiniGrid's object numbers whose colour and state do not matter."""
 
 
 def door(colour: int, state: int) -> int:
@@ -32,7 +32,7 @@ def thing(kind: str, colour: int) -> int:
 
 
 def is_door(cells: np.ndarray, state: int | None = None) -> np.ndarray:
-    """Which cells are doors, in this state if one is given, bool [...]."""
+    """Which cells are doors (of this state, if one is given), bool [...]."""
     doors = (cells >= DOOR) & (cells < THINGS)
     return np.asarray(doors if state is None else doors & ((cells - DOOR) % 3 == state))
 
@@ -49,7 +49,7 @@ def described(one: int) -> str:
 
 
 _OBJECTS = 11
-"""Planes of kinds, from unseen to agent; colour and state come behind them."""
+"""Planes for kinds, from unseen to agent; colour and state come after them."""
 
 
 def _table() -> np.ndarray:
@@ -67,7 +67,7 @@ _OF = _table()
 
 
 def truth(board: np.ndarray) -> np.ndarray:
-    """What stands in each cell, int64 [..., 7, 7], of planes int8 [..., 13, 7, 7] (`devmind.worlds.minigrid`)."""
+    """The class of each cell, int64 [..., 7, 7], from planes int8 [..., 13, 7, 7] (`devmind.worlds.minigrid`)."""
     planes = np.asarray(board)
     kind = planes[..., :_OBJECTS, :, :].argmax(-3)
     return np.asarray(_OF[kind, planes[..., _OBJECTS, :, :], planes[..., _OBJECTS + 1, :, :]])

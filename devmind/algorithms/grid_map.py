@@ -1,8 +1,8 @@
-"""The map: what one agent believes of the room it is in, and where in it it stands. Fed by readings and own actions.
+"""The map: one agent's belief about its room and its own pose in it, from readings and own actions.
 
-It begins in the middle of a grid of which nothing is known. Where a step led is dead reckoning, checked by what is seen
-next: of "moved" and "did not" the one holds which the new view contradicts less. What is seen is written down as it is
-read, so an error lasts until the cell is seen again.
+The agent begins in the middle of an unknown grid. A step is dead reckoning, checked by the next view: the map takes
+"moved" or "did not move", whichever the new view contradicts less. Cells are stored as read, so an error lasts until
+the agent sees the cell again.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, Cell, Pose, ahea
 from devmind.algorithms.grid_views import news, places
 
 EXTENT = 72
-"""Cells a side: rooms of 32 fit, wherever in them one begins."""
+"""Side in cells: rooms of side 32 fit, wherever in them the agent begins."""
 _EVERY = np.arange(CLASSES)
 CLEAR = np.where((_EVERY == WALL) | is_door(_EVERY, CLOSED) | is_door(_EVERY, LOCKED), 0.0, 1.0)
 CLEAR[UNSEEN] = 0.8
-"""How likely light goes on from a cell; of one that is not known yet by what was best in rooms of lessons."""
+"""Probability that light passes a cell; for an unknown cell the value that did best in lesson rooms."""
 _ENTERED = np.where((_EVERY == FLOOR) | is_door(_EVERY, 0) | (_EVERY == GOAL), 1, np.where(is_door(_EVERY, 1), 2, 0))
-"""What a step into a cell costs; a closed door has to be opened too. 0: it cannot be entered."""
+"""Cost of a step into a cell; a closed door has to be opened too. 0: the cell cannot be entered."""
 
 
 @dataclass
 class Map:
-    """Occupancy, things with colour and state, and the pose.
+    """Cells with things, colours and states, and the agent's pose.
 
     Attributes:
-        cells: int64 [EXTENT, EXTENT], classes of `grid_cells`; pose: where one stands, and looks.
-        carried: the class of what is carried, FLOOR where it is nothing.
-        looked: bool [EXTENT, EXTENT, 4], from which poses nothing more is to be seen.
-        slips: how many steps did not lead where dead reckoning said.
+        cells: int64 [EXTENT, EXTENT], classes of `grid_cells`.
+        pose: the agent's cell and heading.
+        carried: the class of the carried thing; FLOOR if there is none.
+        looked: bool [EXTENT, EXTENT, 4], poses that the agent has looked from, so that they have nothing new to show.
+        slips: steps whose result differed from dead reckoning.
     """
 
     cells: np.ndarray = field(default_factory=lambda: np.zeros((EXTENT, EXTENT), np.int64))
@@ -55,11 +56,11 @@ class Map:
     slips: int = 0
 
     def take_in(self, reading: np.ndarray, action: int | None) -> None:
-        """Go on by one tick.
+        """Update by one tick.
 
         Args:
-            reading: int64 [7, 7] of classes, what is seen now; UNSEEN where nothing is.
-            action: what was done since the last reading; None at the first.
+            reading: int64 [7, 7] of classes, the current view; UNSEEN where nothing is seen.
+            action: the action since the last reading; None at the first.
         """
         if action in (LEFT, RIGHT):
             self.pose = moved(self.pose, action)
@@ -67,7 +68,7 @@ class Map:
             self._step(reading)
         rows, columns = self._places(self.pose)
         seen = (reading != UNSEEN) & (rows >= 0)
-        # The own cell shows what is carried.
+        # The agent's own cell shows the carried thing.
         seen[-1, SIDE // 2] = False
         changed = seen & (self.cells[rows, columns] != reading)
         if (changed & (is_door(reading) | is_door(self.cells[rows, columns]))).any():
@@ -80,7 +81,9 @@ class Map:
         self.looked[self.pose] = True
 
     def _step(self, reading: np.ndarray) -> None:
-        """Whether a step led on: what is seen says it, or, where it tells nothing, what stood before."""
+        """Decide whether a step has moved the agent: by the view or, if that tells nothing, by the cell in front
+        before.
+        """
         before = self.cells[ahead(self.pose)]
         on = moved(self.pose, FORWARD)
         wrong = [self._contradicted(reading, pose) for pose in (self.pose, on)]
@@ -91,7 +94,7 @@ class Map:
             self.pose = on
 
     def _contradicted(self, reading: np.ndarray, pose: Pose) -> int:
-        """How many cells are known to be something else than this reading says, were one at this pose."""
+        """Number of known cells that this reading contradicts, if the agent were at this pose."""
         rows, columns = self._places(pose)
         known = np.where(rows >= 0, self.cells[rows, columns], UNSEEN)
         compared = (reading != UNSEEN) & (known != UNSEEN)
@@ -99,7 +102,7 @@ class Map:
         return int((compared & (known != reading)).sum())
 
     def _places(self, pose: Pose) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns [7, 7] of the cells before a pose; -1 where they are off the map."""
+        """Rows and columns [7, 7] of the cells in front of a pose; -1 off the map."""
         (rows,), (columns,) = places(np.array([pose]), SIDE)
         off = (rows < 0) | (columns < 0) | (rows >= EXTENT) | (columns >= EXTENT)
         return np.where(off, -1, rows), np.where(off, -1, columns)
@@ -108,13 +111,14 @@ class Map:
     def _inside(pose: Pose) -> bool:
         return 0 < pose[0] < EXTENT - 1 and 0 < pose[1] < EXTENT - 1
 
-    # -- what can be asked of it -----------------------------------------------------------------------------------
+    # -- questions to the map -----------------------------------------------------------------------------------------
 
     def costs(self, onto_goal: bool) -> np.ndarray:
-        """What a step into each cell costs, int64 [EXTENT, EXTENT], 0 where none leads: unknown cells count as such.
+        """Cost of a step into each cell, int64 [EXTENT, EXTENT]; 0 for cells that cannot be entered, unknown ones
+        included.
 
         Args:
-            onto_goal: a goal may be stood on; it ends the episode, wanted or not.
+            onto_goal: a goal may be entered; this ends the episode, wanted or not.
         """
         found = _ENTERED[self.cells]
         if self.carried < THINGS + 6 and self.carried >= THINGS:  # a key
@@ -124,13 +128,15 @@ class Map:
         return np.asarray(found)
 
     def news(self, poses: np.ndarray) -> np.ndarray:
-        """How many unknown cells a look from each pose int64 [P, 3] is likely to show, float [P]; 0 where one was."""
+        """Expected number of unknown cells that each pose int64 [P, 3] shows, float [P]; 0 for poses already looked
+        from.
+        """
         fresh = ~self.looked[tuple(poses.T)]
         found = np.zeros(len(poses))
         found[fresh] = news(self.cells == UNSEEN, CLEAR[self.cells], poses[fresh], SIDE)
         return found
 
     def where(self, classes: frozenset[int] | set[int]) -> list[Cell]:
-        """The cells that hold one of these."""
+        """The cells of these classes."""
         rows, columns = np.nonzero(np.isin(self.cells, list(classes)))
         return list(zip(rows.tolist(), columns.tolist(), strict=True))

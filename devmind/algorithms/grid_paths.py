@@ -1,9 +1,9 @@
-"""Shortest ways of who stands on a grid and looks one of four ways: by A* to given poses, by Dijkstra to all.
+"""Shortest paths of an agent on a grid with four headings: A* to given poses, Dijkstra to all.
 
-A turn costs 1; a step costs what the cell that is entered costs, at least 1, and a cell that costs 0 cannot be entered.
+A turn costs 1. A step costs at least 1, as the entered cell says; a cell of cost 0 cannot be entered.
 
     A*        Hart, Nilsson and Raphael 1968, IEEE Trans. SSC 4
-    Dijkstra  1959, Numer. Math. 1; costs are small whole numbers, so with buckets (Dial 1969, CACM 12)
+    Dijkstra  1959, Numer. Math. 1; with buckets (Dial 1969, CACM 12), because costs are small integers
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from heapq import heappop, heappush
 import numpy as np
 
 Pose = tuple[int, int, int]
-"""Row, column, and heading: 0 along the columns, 1 down the rows, 2 and 3 back; the next is a turn to the right."""
+"""Row, column and heading: 0 along the columns, 1 down the rows, 2 and 3 the reverse of these; heading + 1 is a turn to
+the right.
+"""
 Cell = tuple[int, int]
 STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))
-"""What a step changes in row and column, by heading."""
+"""Change of row and column in a step, by heading."""
 LEFT, RIGHT, FORWARD = range(3)
 """Moves."""
 
 
 def ahead(pose: Pose) -> Cell:
-    """The cell before a pose."""
+    """The cell in front of a pose."""
     row, column, heading = pose
     return row + STEPS[heading][0], column + STEPS[heading][1]
 
 
 def moved(pose: Pose, move: int) -> Pose:
-    """Where a move leads to, were every cell free."""
+    """The pose after a move, if every cell were free."""
     if move == FORWARD:
         return (*ahead(pose), pose[2])
     return (pose[0], pose[1], (pose[2] + (1 if move == RIGHT else -1)) % 4)
@@ -42,7 +44,7 @@ def on(cell: Cell) -> list[Pose]:
 
 
 def before(cell: Cell) -> list[Pose]:
-    """The four poses that look at a cell from the one beside it."""
+    """The four poses that look at a cell from a neighbouring one."""
     return [(cell[0] - step[0], cell[1] - step[1], heading) for heading, step in enumerate(STEPS)]
 
 
@@ -52,10 +54,11 @@ def _check(cost: np.ndarray, start: Pose) -> None:
 
 
 def shortest(cost: np.ndarray, start: Pose, goals: Iterable[Pose]) -> list[int] | None:
-    """The moves of a cheapest way to the nearest of some poses; None where none can be reached.
+    """The moves of a cheapest path to the nearest of some poses; None if none can be reached.
 
     Args:
-        cost: int [H, W], 0 where nobody can stand; what is beyond it cannot be entered. The start's own is not asked.
+        cost: int [H, W], 0 for cells that cannot be entered; cells outside cannot be entered. The start's own cost does
+            not matter.
 
     Raises:
         ValueError: the costs are no grid, or the start is not on it.
@@ -66,7 +69,7 @@ def shortest(cost: np.ndarray, start: Pose, goals: Iterable[Pose]) -> list[int] 
     wanted = {goal for goal in goals if goal == start or _open(prices, goal[0], goal[1], height, width)}
     if not wanted:
         return None
-    # No pose is nearer than the box around them all: so the heuristic never says too much, and is consistent.
+    # No pose is nearer than the box around them all, so the heuristic never overestimates and is consistent.
     top, bottom = min(goal[0] for goal in wanted), max(goal[0] for goal in wanted)
     left, right = min(goal[1] for goal in wanted), max(goal[1] for goal in wanted)
 
@@ -107,11 +110,11 @@ def _back(came: dict[Pose, tuple[Pose, int]], start: Pose, end: Pose) -> list[in
 
 @dataclass(frozen=True)
 class Ways:
-    """All that can be reached from a start.
+    """All poses that can be reached from a start.
 
     Attributes:
         poses: int64 [P, 3], rows of row, column, heading; the nearest first, so the start is the first.
-        costs: int64 [P], of the cheapest way to each.
+        costs: int64 [P], of the cheapest path to each.
     """
 
     poses: np.ndarray
@@ -120,7 +123,7 @@ class Ways:
     _came: list[int]
 
     def to(self, which: int) -> list[int]:
-        """The moves of a cheapest way to one of the poses."""
+        """The moves of a cheapest path to one of the poses."""
         moves, here = [], self._codes[which]
         while (step := self._came[here]) >= 0:
             here, move = divmod(step, 3)
@@ -129,9 +132,9 @@ class Ways:
 
 
 def ways(cost: np.ndarray, start: Pose) -> Ways:
-    """The cheapest ways to every pose that can be reached; arguments and errors as of `shortest`."""
+    """The cheapest paths to every pose that can be reached; arguments and errors as in `shortest`."""
     _check(cost, start)
-    # A border nobody can enter spares the question whether a cell is on the grid.
+    # A border that cannot be entered replaces the check whether a cell is on the grid.
     padded = np.pad(cost, 1)
     width = padded.shape[1]
     prices = padded.ravel().tolist()

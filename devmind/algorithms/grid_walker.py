@@ -1,6 +1,6 @@
-"""One step towards something on a map that is carried along: fetching, putting down, unlocking, exploring.
+"""One step towards a target on a map that is carried along: fetching, putting down, unlocking, exploring.
 
-Each method gives the next action, MiniGrid's number of it, or None where no way is known that would lead there.
+Each method returns the next action, MiniGrid's number, or None if no known path leads to the target.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from devmind.algorithms.grid_map import Map
 from devmind.algorithms.grid_paths import FORWARD, Cell, Ways, ahead, before, moved, shortest, ways
 
 PICKUP, DROP, TOGGLE, DONE = range(3, 7)
-"""MiniGrid's numbers of actions; turns and steps have those of `grid_paths`."""
+"""MiniGrid's numbers of actions; turns and steps have the numbers of `grid_paths`."""
 IN_THE_WAY = 8
-"""What a way may be longer, in steps, for a thing less that has to be put aside."""
+"""A path may be so many steps longer for each thing less that has to be moved out of the way."""
 PATIENCE = 0.12
-"""By what was best in rooms of lessons."""
+"""The patience that did best in lesson rooms."""
 
 
 class Walker:
-    """Knows how to come about on a map.
+    """Chooses actions on a map.
 
     Args:
-        patience: how much less news are worth for each step that leads to them.
+        patience: how fast the worth of new cells falls with the cost of the path to them.
     """
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self.patience = patience
 
     def by(self, here: Map, moves: list[int] | None) -> int | None:
-        """The first of these moves, as an action (turns and steps have its numbers); a closed door is opened first."""
+        """The first of these moves as an action; a closed door is opened first."""
         if not moves:
             return None
         cell = here.cells[ahead(here.pose)]
         return TOGGLE if moves[0] == FORWARD and is_door(cell) and (cell - DOOR) % 3 else moves[0]
 
     def fetch(self, here: Map, costs: np.ndarray, targets: list[Cell]) -> int | None:
-        """Towards picking up one of the targets; what is carried is put down first where it is in nobody's way."""
+        """Towards picking up one of the targets; the carried thing is first put down where it blocks nothing."""
         moves = shortest(costs, here.pose, [pose for cell in targets for pose in before(cell)])
         if moves is None:
             return None
         if here.carried == FLOOR:
             return self.by(here, moves) if moves else PICKUP
-        # It is carried as far as it may be needed: all locked doors lie behind one then.
+        # The thing may be the key of a locked door on the path; only without such a door it is put down.
         crossed, pose = False, here.pose
         for move in moves:
             pose = moved(pose, move)
@@ -51,7 +51,7 @@ class Walker:
         return self.by(here, moves) if crossed else self.put_down(here, costs, targets)
 
     def put_down(self, here: Map, costs: np.ndarray, targets: list[Cell]) -> int | None:
-        """Towards the pose before a free cell from which, with the thing lying there, the whole way is the shortest."""
+        """Towards a pose in front of a free cell for the carried thing, such that the whole path is shortest."""
         reach: Ways = ways(costs, here.pose)
         goals, best, at = [pose for cell in targets for pose in before(cell)], None, 0
         for which, (row, column, heading) in enumerate(reach.poses.tolist()):
@@ -70,7 +70,7 @@ class Walker:
         return DROP if at == 0 else self.by(here, reach.to(at))
 
     def unlock(self, here: Map, costs: np.ndarray) -> int | None:
-        """Towards the key of a locked door, or with it towards the door."""
+        """Towards the key of a locked door, or with the key towards the door."""
         rows, columns = np.nonzero(is_door(here.cells, LOCKED))
         doors = list(zip(rows.tolist(), columns.tolist(), strict=True))
         keys = {THINGS + (int(here.cells[cell]) - DOOR) // 3 for cell in doors}
@@ -83,7 +83,7 @@ class Walker:
         return self.fetch(here, costs, here.where(keys))
 
     def explore(self, here: Map, costs: np.ndarray) -> int | None:
-        """Towards the view that is worth most: new cells, less the further it is (Gonzalez-Banos and Latombe 2002)."""
+        """Towards the view of highest worth: new cells, discounted by path cost (Gonzalez-Banos and Latombe 2002)."""
         reach = ways(costs, here.pose)
         found = here.news(reach.poses)
         if not found.any():
@@ -92,8 +92,10 @@ class Walker:
         return self.by(here, reach.to(int(worth.argmax())))
 
     def clear(self, here: Map, costs: np.ndarray, targets: list[Cell]) -> int | None:
-        """Towards picking up the first thing that stands in the way: to the targets, to the key of a locked door, or
-        to the view that is worth most. A key that is carried for a door that is locked is never put down for it.
+        """Towards picking up the first thing that blocks the path to the targets, to a locked door's key or to the best
+        view.
+
+        A carried key of a locked door is never put down for it.
         """
         locked = is_door(here.cells, LOCKED)
         keys = {THINGS + int(colour) for colour in (here.cells[locked] - DOOR) // 3}

@@ -1,8 +1,8 @@
-"""Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon/): momentum, its matrices made orthogonal.
+"""Muon (Jordan et al., 2024, https://kellerjordan.github.io/posts/muon/): momentum with orthogonalised matrices.
 
-Notable choices: Newton and Schulz's iteration runs in the parameters' own precision and on all matrices of a shape at
-once (torch's own Muon runs it in bfloat16, one matrix after the other, which is slow on processors without bfloat16);
-what is no matrix goes the way of AdamW in the same optimizer, so that one state is saved and one rate is scheduled.
+Notable choices: the Newton-Schulz iteration runs in the parameters' own precision, on all matrices of one shape at
+once. (Torch's own Muon runs it in bfloat16, one matrix after the other, which is slow on processors without bfloat16.)
+AdamW steps all other parameters in the same optimizer, so one state is saved and one rate is scheduled.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the quintic step: singular values end between 0.7 and 1.2 after five of them, not at 1."""
+"""Coefficients of the quintic step: after five steps singular values lie between 0.7 and 1.2, not at 1."""
 
 
 class Muon(torch.optim.AdamW):
-    """Groups with `orthogonal=True` hold matrices and are stepped by Muon, all others by AdamW.
+    """Muon steps groups with `orthogonal=True`, which hold matrices; AdamW steps all others.
 
-    Of an orthogonal group `lr` is the spectral size of a step on a square matrix, `betas[0]` the momentum (Nesterov's),
-    and `weight_decay` as in AdamW.
+    In an orthogonal group `lr` is the spectral norm of a step on a square matrix, `betas[0]` the momentum (Nesterov's),
+    and `weight_decay` works as in AdamW.
     """
 
     @torch.no_grad()
@@ -37,7 +37,7 @@ class Muon(torch.optim.AdamW):
             if group.get("orthogonal"):
                 held += [(p, p.grad) for p in group["params"] if p.grad is not None]
                 self._step_matrices(group)
-        # AdamW passes over parameters without a gradient.
+        # AdamW skips parameters without a gradient.
         for parameter, _ in held:
             parameter.grad = None
         super().step()
@@ -67,7 +67,7 @@ class Muon(torch.optim.AdamW):
 
 
 def orthogonal(matrices: Tensor, steps: int = 5) -> Tensor:
-    """Nearly U V^T of each matrix U S V^T of `matrices` [N, R, C], by Newton and Schulz's iteration."""
+    """An approximation of U V^T for each matrix U S V^T of `matrices` [N, R, C], by the Newton-Schulz iteration."""
     a, b, c = NEWTON_SCHULZ
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices

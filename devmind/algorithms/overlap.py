@@ -1,4 +1,4 @@
-"""How much masks and boxes overlap: intersection over union of all pairs."""
+"""Overlap of masks and of boxes: intersection over union of all pairs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 
 def mask_iou(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Intersection over union of masks bool [A, H, W] and [B, H, W], [A, B]."""
+    """Intersection over union [A, B] of masks bool [A, H, W] and [B, H, W]."""
     left, right = (masks.reshape(len(masks), math.prod(masks.shape[1:])).astype(np.float32) for masks in (a, b))
     shared = left @ right.T
     return shared / np.maximum(left.sum(1)[:, None] + right.sum(1)[None] - shared, 1)
 
 
 def box_iou(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Intersection over union of boxes [A, 4] and [B, 4], [A, B]."""
+    """Intersection over union [A, B] of boxes [A, 4] and [B, 4]."""
     low = np.maximum(a[:, None, :2], b[None, :, :2])
     high = np.minimum(a[:, None, 2:], b[None, :, 2:])
     shared = np.clip(high - low, 0, None).prod(-1)

@@ -1,8 +1,8 @@
 """Proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347): the loss and the order of minibatches.
 
-One update is: collect a rollout (`rollout.collect`), estimate advantages (`returns.generalized_advantages`), then for
-each index of `minibatches` evaluate the policy on those rows, take `ppo_loss` and one optimizer step. The optimizer,
-the network and the learning-rate schedule are the caller's.
+One update is: collect a rollout (`devmind.learners.ppo.collect`), estimate advantages
+(`returns.generalized_advantages`), then for each index of `minibatches` evaluate the policy on those rows, take
+`ppo_loss` and one optimizer step. The optimizer, the network and the learning-rate schedule are the caller's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class PPOLoss(NamedTuple):
-    """Scalars. `total` is what is minimised; the others are its unweighted terms."""
+    """Scalars. `total` is minimised; the others are its unweighted terms."""
 
     total: Tensor
     policy: Tensor
@@ -38,8 +38,8 @@ def ppo_loss(
     """The clipped surrogate objective with value and entropy terms (eq. 7 and 9, signs turned to minimise).
 
     All tensors are float [B], one row a step; only `new_log_prob`, `new_value` and `entropy` carry gradients.
-    `clip` is the paper's epsilon. The value's own change is not clipped: Andrychowicz et al. (2021,
-    arXiv 2006.05990) found that it only hurts.
+    `clip` is the paper's epsilon. The change of the value is not clipped, because Andrychowicz et al. (2021,
+    arXiv 2006.05990) found that clipping it only hurts.
     """
     ratio = torch.exp(new_log_prob - old_log_prob)
     policy = -torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage).mean()
@@ -75,10 +75,10 @@ def minibatches(mask: Tensor, epochs: int, batches: int, generator: torch.Genera
     """Row numbers of every minibatch of an update: `epochs` passes, each a fresh shuffle cut into `batches`.
 
     Args:
-        mask: bool [T, N]; only its True steps are drawn, each once an epoch. Rows count through
+        mask: bool [T, N]; only its True steps are drawn, each once an epoch. Rows are numbered as in
             `tensor.flatten(0, 1)`.
-        batches: minibatches an epoch; their sizes differ by one at most. Fewer come when there are fewer steps.
-        generator: decides the order alone: the same seed gives the same minibatches.
+        batches: minibatches an epoch; their sizes differ by one at most. There are fewer if there are fewer steps.
+        generator: decides only the order: the same seed gives the same minibatches.
 
     Yields:
         int64 [B] on the mask's device. The generator is a CPU one, so the order is the same on every device.

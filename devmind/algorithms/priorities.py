@@ -1,7 +1,7 @@
-"""Drawing by priority: a tree of sums, and what makes up for not drawing evenly.
+"""Prioritised sampling: a sum tree, and the weights that correct for not drawing uniformly.
 
-Schaul et al. 2016, "Prioritized experience replay", arXiv 1511.05952. NumPy float64; the sums follow from the leaves
-alone, so a tree that was saved as its leaves draws the same again.
+Schaul et al. 2016, "Prioritized experience replay", arXiv 1511.05952. NumPy float64. The sums depend only on the
+leaves, so a tree restored from its saved leaves draws the same again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SumTree:
         return np.asarray(self._sums[self._leaves + index])
 
     def set(self, index: np.ndarray, priority: np.ndarray) -> None:
-        """Give the places `index` int64 [n] these priorities, 0 or more; of a place named twice the last one counts."""
+        """Set the places `index` int64 [n] to these priorities, 0 or more; if a place comes twice the last counts."""
         at = self._leaves + np.asarray(index)
         self._sums[at] = priority
         while at.size and at[0] > 1:
@@ -51,7 +51,7 @@ class SumTree:
         return at - self._leaves
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """N places, each as likely as its priority is of the total, one from each of n equal shares of it.
+        """`n` places, drawn in proportion to their priorities, one from each of n equal shares of the total.
 
         Raises:
             ValueError: all priorities are 0.
@@ -62,11 +62,12 @@ class SumTree:
 
 
 def importance(priority: np.ndarray, total: float, count: int, beta: float) -> np.ndarray:
-    """Weights float [n] by which a loss on what was drawn by priority counts, the largest 1: `(count * p) ** -beta`.
+    """Importance weights float [n] for a loss on prioritised samples, the largest 1: `(count * p) ** -beta`.
 
     Args:
-        priority: of what was drawn, above 0; total: of all `count` that could have been.
-        beta: 0 leaves the bias as it is, 1 takes it away.
+        priority: of the samples, above 0.
+        total: the sum of all `count` priorities.
+        beta: 0 leaves the bias as it is, 1 removes it.
     """
     weight = (count * priority / total) ** -beta
     return np.asarray(weight / weight.max())

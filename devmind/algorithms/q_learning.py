@@ -1,9 +1,9 @@
-"""Q-learning: the table, and the targets of networks. Pure functions; neither an agent nor a world is known here.
+"""Q-learning: the table, and the targets of networks. Pure functions that know neither an agent nor a world.
 
 Watkins 1989, "Learning from delayed rewards". Double: van Hasselt et al. 2016, arXiv 1509.06461. N-step returns as in
-Rainbow (Hessel et al. 2018, arXiv 1710.02298), and cut where an episode ends. Quantiles: Dabney et al. 2018, arXiv
-1710.10044. An episode that was only cut has a value where it stopped, which is bootstrapped from (Pardo
-et al. 2018, "Time limits in reinforcement learning"); one that ended by its own rules has none.
+Rainbow (Hessel et al. 2018, arXiv 1710.02298), cut at an episode's end. Quantiles: Dabney et al. 2018, arXiv
+1710.10044. A truncated episode is bootstrapped from the state where it stopped (Pardo et al. 2018, "Time limits in
+reinforcement learning"); one that ended by its own rules is not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Step = Callable[[int, int], tuple[int, float, bool]]
-"""`(state, action) -> (state that follows, reward, terminal)`."""
+"""`(state, action) -> (next state, reward, terminal)`."""
 
 
 def tabular_q(
@@ -34,11 +34,11 @@ def tabular_q(
     """Values float [states, actions] of a small world, learned one step at a time; 0 where nothing was learned.
 
     Args:
-        start: the state in which an episode begins.
-        legal: bool [states, actions]; no other action is taken, nor hoped for in a target.
-        most_steps: of an episode, which is cut then: its last step is bootstrapped from as all others are.
-        rate: of learning; 1 where the world is deterministic.
-        epsilon: share of the steps in which one of the legal actions is drawn evenly.
+        start: returns the state in which an episode begins.
+        legal: bool [states, actions]; illegal actions are never taken and never used in a target.
+        most_steps: of an episode; it is truncated then, and its last step is bootstrapped like all others.
+        rate: of learning; 1 in a deterministic world.
+        epsilon: share of the steps in which a random legal action is taken.
     """
     q = np.zeros(legal.shape)
     for _ in range(episodes):
@@ -62,18 +62,18 @@ def tabular_q(
 def n_step_returns(
     reward: Tensor, terminal: Tensor, last: Tensor, *, discount: float, n: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What up to `n` steps from each step of a rollout [T, N] earned, and what comes behind them.
+    """Rewards of up to `n` steps from each step of a rollout [T, N], and what follows them.
 
-    A sum ends with its episode, and with the rollout: it has fewer steps there.
+    A sum ends with its episode and with the rollout, so it has fewer steps there.
 
     Args:
         reward: float [T, N].
         terminal: bool [T, N], the episode ended by its own rules with this step.
-        last: bool [T, N], it ended with this step, by its rules or because it was cut.
+        last: bool [T, N], it ended with this step, by its rules or by truncation.
 
     Returns:
-        `total` float [T, N], the discounted rewards; `factor` float [T, N], by which the value of what the last of
-        these steps led to counts: 0 where that was terminal; `until` int64 [T, N], the index of that last step.
+        `total` float [T, N], the discounted rewards; `factor` float [T, N] of the value of the state after the last of
+        these steps, 0 if that was terminal; `until` int64 [T, N], the index of that last step.
     """
     if n < 1:
         raise ValueError(f"Expected sums of 1 step or more; got {n}.")
@@ -91,21 +91,21 @@ def n_step_returns(
 
 
 def among(values: Tensor, legal: Tensor | None) -> Tensor:
-    """Values [..., A] with the lowest number there is in place of those of actions that are not legal."""
+    """Values [..., A] with the lowest float in place of those of illegal actions."""
     return values if legal is None else values.masked_fill(~legal, torch.finfo(values.dtype).min)
 
 
 def target(
     reward: Tensor, factor: Tensor, value: Tensor, chooser: Tensor | None = None, legal: Tensor | None = None
 ) -> Tensor:
-    """What an action is worth by what it led to, as quantiles [B, K]: `reward + factor * value[best]`.
+    """Targets of an action as quantiles [B, K]: `reward + factor * value[best]`.
 
     Args:
         reward, factor: float [B], of one step or of `n_step_returns`.
-        value: quantiles [B, A, K] of what followed, by the network that is asked for targets; K is 1 without quantiles.
-        chooser: values [B, A] by which the best action is found, for double Q-learning those of the network that
-            learns; by default those of `value` itself.
-        legal: bool [B, A], the actions there are then; all by default.
+        value: quantiles [B, A, K] of the next state by the target network; K is 1 without quantiles.
+        chooser: values [B, A] that choose the best action; for double Q-learning those of the learning network, by
+            default those of `value` itself.
+        legal: bool [B, A], the legal actions of the next state; all by default.
     """
     best = among(value.mean(-1) if chooser is None else chooser, legal).argmax(-1)
     after = value[torch.arange(len(value), device=value.device), best]
@@ -115,7 +115,7 @@ def target(
 def quantile_huber(predicted: Tensor, wanted: Tensor, kappa: float = 1.0) -> Tensor:
     """The quantile Huber loss of each row [B]: predicted [B, K] at the middles of K shares, against samples [B, J].
 
-    With K = 1 it is half the Huber loss, whose minimum is the median; `huber` is what one value learns by.
+    With K = 1 it is half the Huber loss, with the median as its minimum; a single value learns by `huber` instead.
     """
     k = predicted.shape[-1]
     share = (2 * torch.arange(k, device=predicted.device, dtype=predicted.dtype) + 1) / (2 * k)
@@ -134,7 +134,9 @@ def td_loss(predicted: Tensor, wanted: Tensor) -> Tensor:
 
 
 def epsilon_greedy(values: Tensor, epsilon: float, generator: torch.Generator, legal: Tensor | None = None) -> Tensor:
-    """Actions int64 [N]: the best of values [N, A], or with probability epsilon any; only legal ones, bool [N, A]."""
+    """Actions int64 [N]: the best of values [N, A], or with probability epsilon a random one; only legal ones, bool [N,
+    A].
+    """
     even = torch.ones_like(values) if legal is None else legal.to(values.dtype)
     drawn = torch.multinomial(even, 1, generator=generator).squeeze(-1)
     explores = torch.rand(len(values), generator=generator, device=values.device) < epsilon

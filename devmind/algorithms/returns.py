@@ -1,9 +1,8 @@
-"""Returns and advantages over rollouts of [T, N] steps: terminal steps bootstrap nothing, truncated ones do.
+"""Returns and advantages over rollouts of [T, N] steps: terminal steps are not bootstrapped, truncated ones are.
 
-Rows are time, columns are children. `next_value[t]` is the value of what step t led to *before* any reset; that is
-what makes a truncated step bootstrap rightly (Pardo et al. 2018, "Time limits in reinforcement learning", eq. 6).
-Steps outside `mask` (after an episode's end, when worlds are not reset within a rollout) come back as zeros and touch
-no other step.
+Rows are time, columns are children. `next_value[t]` is the value of the state after step t *before* any reset, so a
+truncated step bootstraps correctly (Pardo et al. 2018, "Time limits in reinforcement learning", eq. 6). Steps outside
+`mask` (after an episode's end, if worlds are not reset within a rollout) give zeros and affect no other step.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ def generalized_advantages(
     Args:
         reward, value, next_value: float [T, N]; `next_value` is ignored where `terminal`.
         terminal: bool [T, N], the episode ended by its own rules with this step.
-        last: bool [T, N], the episode ended with this step, by its rules or by truncation: the trace is cut.
+        last: bool [T, N], the episode ended with this step, by its rules or by truncation; it cuts the trace.
         discount: gamma, 0..1.
         gae_lambda: 0 gives one-step errors, 1 gives returns minus values.
         mask: bool [T, N], False after an episode's end.
 
     Returns:
-        (advantage, target) float [T, N]; target = advantage + value is what the value learns.
+        (advantage, target) float [T, N]; target = advantage + value is the target of the value.
     """
     error = reward + discount * torch.where(terminal, 0.0, next_value) - value
     advantage = _discounted_sum(error, discount * gae_lambda, last | terminal, mask)
@@ -43,7 +42,7 @@ def generalized_advantages(
 
 
 def _discounted_sum(term: Tensor, decay: float, cut: Tensor, mask: Tensor | None) -> Tensor:
-    """total[t] = term[t] + decay * total[t + 1], without the second term where `cut` and at the last step."""
+    """total[t] = term[t] + decay * total[t + 1]; the second term is left out where `cut` and at the last step."""
     if mask is not None:
         # Not a product with the mask: a masked step may hold NaN, and NaN times zero is NaN.
         term = torch.where(mask, term, 0.0)

@@ -1,7 +1,7 @@
-"""Ridge regression and classification in closed form, for floors and read-outs on frozen features.
+"""Ridge regression and classification in closed form, for baselines and read-outs on frozen features.
 
-The penalty is chosen by the exact leave-one-out error (Allen 1974's PRESS; Golub, Heath and Wahba 1979, eq. 1.4), which
-costs nothing beyond the one singular value decomposition.
+The penalty minimises the exact leave-one-out error (Allen 1974's PRESS; Golub, Heath and Wahba 1979, eq. 1.4), which
+needs nothing beyond the one singular value decomposition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PENALTIES = tuple(10.0 ** (e / 2) for e in range(-4, 13))
 class Ridge:
     """A fitted read-out: `weights` float64 [D, K] and `intercept` [K] for raw, not standardised features.
 
-    `classes` [K] in sorted order where it is a classifier, else None; `penalty` is the one used.
+    `classes` [K] are sorted for a classifier, else None; `penalty` is the one used.
     """
 
     weights: np.ndarray
@@ -47,7 +47,7 @@ def fit_ridge(features: np.ndarray, targets: np.ndarray, penalty: float | None =
         penalty: on the scale of standardised features; None takes the best of `PENALTIES` by leave-one-out.
 
     Raises:
-        DevmindError: fewer than two examples, lengths that differ, a value that is not finite, or a penalty <= 0.
+        DevmindError: there are fewer than two examples, lengths differ, a value is not finite, or the penalty is <= 0.
     """
     x, y = _checked(features, targets, penalty)
     mean, scale = x.mean(0), x.std(0)
@@ -67,10 +67,10 @@ def fit_ridge_classifier(features: np.ndarray, labels: np.ndarray, penalty: floa
 
     Args:
         features: [n, D].
-        labels: [n], of any type that sorts; two classes at least.
+        labels: [n], of any type that sorts; at least two classes.
 
     Raises:
-        DevmindError: as `fit_ridge`, or one class only.
+        DevmindError: as `fit_ridge`, or there is only one class.
     """
     labels = np.asarray(labels)
     classes = np.unique(labels)
@@ -87,7 +87,7 @@ def _best_penalty(
     errors = []
     for penalty in penalties:
         kept = sizes**2 / (sizes**2 + penalty)
-        # The free intercept is one more direction, never shrunk, with leverage 1/n everywhere.
+        # The free intercept is a further direction that is never shrunk; its leverage is 1/n everywhere.
         leverage = left**2 @ kept + 1 / len(y)
         residual = y - left @ (kept[:, None] * turned)
         errors.append(np.square(residual / (1 - leverage)[:, None]).sum())

@@ -1,4 +1,4 @@
-"""What a policy did in T steps of N rows, as tensors; neither an agent nor a world is known here.
+"""T steps of N rows under a policy, as tensors; this module knows neither an agent nor a world.
 
 Observations and actions are tensors with the leading dimension N, or dicts of such tensors (several senses, several
 effectors). `devmind.learners.ppo.collect` makes a Rollout.
@@ -22,8 +22,8 @@ Act = TypeVar("Act", bound=Tree)
 class Rollout(Generic[Obs, Act]):
     """T steps of N rows; every tensor is [T, N, ...].
 
-    `next_value` is the value of what each step led to, before any reset: right to bootstrap with after truncation and
-    at the rollout's end. `last` is terminal or truncated. `mask` is False after an episode's end.
+    `next_value` is the value of the state after each step, before any reset; it is right to bootstrap from after
+    truncation and at the rollout's end. `last` is terminal or truncated. `mask` is False after an episode's end.
     """
 
     observation: Obs
@@ -38,10 +38,10 @@ class Rollout(Generic[Obs, Act]):
 
 
 def next_values(values: Sequence[Tensor], led_to: Sequence[Tensor | None]) -> Tensor:
-    """Values [T, N] of what each step led to: `led_to` where it was asked for, else the next step's own value.
+    """Values [T, N] of the state after each step: `led_to` if it was computed, else the next step's own value.
 
     Raises:
-        ValueError: the last step's is missing; no later step has it.
+        ValueError: `led_to` of the last step is missing; no later step has its value.
     """
     if not led_to or led_to[-1] is None:
         raise ValueError("Expected the value of what the last step led to; got none. Ask the critic for it.")
@@ -49,7 +49,7 @@ def next_values(values: Sequence[Tensor], led_to: Sequence[Tensor | None]) -> Te
 
 
 def stack(trees: list[Obs]) -> Obs:
-    """T trees of [N, ...] as one of [T, N, ...]."""
+    """Stack T trees of [N, ...] into one of [T, N, ...]."""
     first: Tree = trees[0]
     parts: list[Any] = trees
     if isinstance(first, Tensor):
@@ -60,7 +60,7 @@ def stack(trees: list[Obs]) -> Obs:
 
 
 def rows(tree: Obs, index: Tensor) -> Obs:
-    """The steps `index` (int64 [B], counted through `flatten(0, 1)`) of a [T, N, ...] tree, as [B, ...]."""
+    """The steps `index` (int64 [B], numbered as in `flatten(0, 1)`) of a [T, N, ...] tree, as [B, ...]."""
     whole: Tree = tree
     if isinstance(whole, Tensor):
         chosen: Any = whole.flatten(0, 1)[index]

@@ -1,17 +1,16 @@
-"""Which action a tree search tries next: PUCT, and Gumbel's with sequential halving and completed Q; compiled, by node.
+"""The next action of a tree search at one node: PUCT, and Gumbel with sequential halving and completed Q; compiled.
 
-Every function is told of one node with A actions, as rows of the tree's arrays, so each node is decided by itself.
-Constants and formulas are those of mctx (https://github.com/google-deepmind/mctx), so that published settings carry
-over.
+Every function gets one node with A actions, as rows of the tree's arrays, so each node is decided by itself. Constants
+and formulas are those of mctx (https://github.com/google-deepmind/mctx), so that published settings carry over.
 
     PUCT    Silver et al. 2017, "Mastering the game of Go without human knowledge"
     Gumbel  Danihelka et al. 2022, "Policy improvement by planning with Gumbel"
 
-The rows are: prior float [A], the softmax of logits float [A] among legal bool [A]; open bool [A], legal and worth
-trying, as its value is not known exactly, nor known to be no better than another's; visits int64 [A]; q float [A], its
-value to the player who acts, of no meaning where never visited. And numbers: raw, what the node was estimated to be
-worth before any search; value, after it; low and high, the least and the greatest value there can be, infinite where
-that is not known, and then values are compared with those of the other actions at the same node.
+The rows are: prior float [A], the softmax of logits float [A] over legal bool [A]; visits int64 [A]; q float [A], the
+value to the player who acts, meaningless for unvisited actions; open bool [A]. An action is open if it is legal, its
+value is not known exactly, and it is not known to be no better than another one. The numbers are: raw, the estimate of
+the node before any search; value, after it; low and high, the least and the greatest possible value. If these are
+infinite, values are scaled by those of the other actions at the same node.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from numba import njit
 
 Array = np.ndarray
 TINY = float(np.finfo(np.float32).tiny)
-"""The least probability of a prior where a mean is weighted by it."""
+"""The least probability of a prior that weights a mean."""
 
 
 def softmax(logits: Array, legal: Array) -> Array:
@@ -47,10 +46,11 @@ def completed_q(
     visit_offset: float,
     out: Array,
 ) -> None:
-    """Q of visited actions, a mixed value for the others, in 0..1 and scaled to stand beside logits, into `out` [A].
+    """Write Q of visited actions and a mixed value for the others into `out` [A], in 0..1 and scaled to be added to
+    logits.
 
-    Mixed are the raw estimate and visited actions' Q by prior (appendix D); the scale is (visit_offset + most visits) *
-    value_scale (equation 8).
+    The mixed value combines the raw estimate with the visited actions' Q, weighted by prior (appendix D). The scale is
+    (visit_offset + most visits) * value_scale (equation 8).
     """
     count, most, weight, mean = 0, 0, 0.0, 0.0
     for a in range(len(prior)):
@@ -74,8 +74,10 @@ def completed_q(
 
 @njit(cache=True, error_model="numpy")
 def improve(logits: Array, legal: Array, out: Array) -> None:
-    """From completed Q in `out` [A] to softmax(logits + completed Q) in `out` (equation 11): what a policy should learn
-    from a search; 0 where not legal."""
+    """Replace completed Q in `out` [A] by softmax(logits + completed Q) (equation 11), 0 for illegal actions.
+
+    This is the policy target of a search.
+    """
     top, total = -np.inf, 0.0
     for a in range(len(out)):
         if legal[a]:
@@ -111,12 +113,12 @@ def select_halving(
     before: Array,
     table: Array,
 ) -> int:
-    """At the root: sequential halving among the actions of highest noise + logits.
+    """At the root: sequential halving over the actions of highest noise + logits + completed Q.
 
-    Where none of those whose turn it is is open any more, the best open one is taken.
+    If no action whose turn it is is open, the best open one is taken.
 
     Args:
-        before: int64 [A], visits that were there before this search, which are no part of its budget.
+        before: int64 [A], visits from before this search, which are not part of its budget.
         table: int64 [considered + 1, simulations], `considered_visits` of each number of actions.
     """
     able = count = 0
@@ -145,9 +147,9 @@ def select_puct(
     init: float,
     base: float,
 ) -> int:
-    """The action with the highest upper confidence bound among those that are open.
+    """The open action with the highest upper confidence bound.
 
-    An action never visited counts as the worst of those visited and of the node itself, as in mctx.
+    An unvisited action counts as the worst of the visited actions and the node itself, as in mctx.
     """
     count, worst, greatest = 1, value, value
     for a in range(len(prior)):
@@ -168,7 +170,7 @@ def select_puct(
 
 @lru_cache(maxsize=256)
 def considered_visits(considered: int, simulations: int) -> tuple[int, ...]:
-    """Sequential halving as a sequence: at each simulation an action with so many visits has its turn (algorithm 2)."""
+    """Sequential halving as a sequence: the visits of the action due at each simulation (algorithm 2)."""
     if considered <= 1:
         return tuple(range(simulations))
     halvings, visits, sequence = math.ceil(math.log2(considered)), [0] * considered, list[int]()
@@ -183,7 +185,7 @@ def considered_visits(considered: int, simulations: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def halving_table(considered: int, simulations: int) -> Array:
-    """`considered_visits` of 0 to `considered` actions, int64 [considered + 1, simulations]; not to be changed."""
+    """`considered_visits` of 0 to `considered` actions, int64 [considered + 1, simulations]; read-only."""
     table = np.array([considered_visits(m, simulations) for m in range(considered + 1)], np.int64)
     table = table.reshape(considered + 1, simulations)
     table.flags.writeable = False

@@ -1,12 +1,12 @@
-"""Going on with a search: a move is made, and what was found below it is the tree that the next search begins with.
+"""Continuing a search: after a move, the tree below it is where the next search begins.
 
     found = gumbel_search(roots, expand, simulations)
     tree = rerooted(found.tree, found.action)
     found = gumbel_search(roots_of_the_next_move, expand, simulations, tree=tree)
 
-AlphaGo Zero plays so (Silver et al. 2017, "Mastering the game of Go without human knowledge": the subtree of the move
-that was made is kept with its statistics, the rest is let go). All rows are re-rooted by one call, each at its own
-action; the functions are pure, so a tree that was given stays as it was.
+AlphaGo Zero plays so (Silver et al. 2017, "Mastering the game of Go without human knowledge"): it keeps the subtree of
+its move with its statistics and drops the rest. One call re-roots all rows, each at its own action. The functions are
+pure, so a given tree does not change.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Array = np.ndarray
 
 
 def rerooted(tree: Tree[S], actions: Array) -> Tree[S]:
-    """Trees whose roots are the children that `actions` int64 [B] lead to: the nodes below these, and no others.
+    """Trees whose roots are the children that `actions` int64 [B] lead to, with only the nodes below these.
 
-    States, visits, values, priors and proofs are kept, nodes in the order in which they were found. A row whose action
-    is illegal or was never tried has an empty tree then, `size` 0; so has one whose tree was empty.
+    States, visits, values, priors and proofs are kept, and nodes stay in their order. A row with an illegal or untried
+    action, or with an empty tree, gets an empty tree, `size` 0.
 
     Raises:
-        ConfigError: there is not one action a row, or one that no node has.
+        ConfigError: there is not one action a row, or an action is out of range.
     """
     batch, nodes, count = tree.child.shape
     actions = np.asarray(actions)
@@ -44,13 +44,13 @@ def rerooted(tree: Tree[S], actions: Array) -> Tree[S]:
 
 
 def begun(roots: Roots[S], simulations: int, bounds: tuple[float, float] | None, tree: Tree[S] | None) -> Tree[S]:
-    """The trees that a search of so many simulations grows: new ones, or copies of `tree` with room for as much more.
+    """The trees for a search of `simulations`: new ones, or copies of `tree` with room for so many more nodes.
 
-    Rows whose tree is empty begin anew. The others keep all but their roots' prior, which is that of `roots`, as noise
-    may be mixed into it.
+    Rows with an empty tree begin anew. The others keep everything but their roots' prior, which comes from `roots`,
+    because noise may be mixed into it.
 
     Raises:
-        ConfigError: `tree` is of other rows, actions or bounds, or other actions are legal at its roots.
+        ConfigError: `tree` has other rows, actions or bounds, or other actions are legal at its roots.
     """
     if tree is None:
         return Tree.at(roots, simulations + 1, bounds)
@@ -64,10 +64,10 @@ def begun(roots: Roots[S], simulations: int, bounds: tuple[float, float] | None,
 
 
 def _kept(tree: Tree[S], inside: Array, nodes: int) -> Tree[S]:
-    """Trees of the nodes `inside` bool [B, M] alone, numbered anew, with room for `nodes`; the first is the root."""
+    """Trees of only the nodes `inside` bool [B, M], numbered anew, with room for `nodes`; the first is the root."""
     batch, before, actions = tree.child.shape
     rows, size = np.arange(batch)[:, None], inside.sum(-1)
-    # What each node is called now, int64 [B, M + 1]; by the last column whoever is named -1 stays -1.
+    # The new number of each node, int64 [B, M + 1]; the last column maps -1 to -1.
     numbers = np.pad(np.where(inside, inside.cumsum(-1) - 1, -1), ((0, 0), (0, 1)), constant_values=-1)
     old, (row, node) = np.zeros((batch, nodes), np.int64), np.nonzero(inside)
     old[row, numbers[row, node]] = node
@@ -83,7 +83,7 @@ def _kept(tree: Tree[S], inside: Array, nodes: int) -> Tree[S]:
 
 
 def _check(roots: Roots[S], bounds: tuple[float, float] | None, tree: Tree[S]) -> None:
-    """Refuse a tree to go on with that is of another search, with a sentence."""
+    """Refuse a tree of another search, with a sentence."""
     shape = tree.child.shape[::2]
     if shape != roots.logits.shape:
         raise ConfigError(

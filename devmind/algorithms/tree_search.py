@@ -1,17 +1,17 @@
-"""Batched tree search: many trees in arrays, one call of the searched function a simulation for all of them together.
+"""Batched tree search: many trees in arrays; each simulation calls the searched function once for all of them.
 
-The search knows a function and nothing else, no network and no world (mctx's way): `expand(states, actions)` says what
-N actions lead to, and what N states reached are worth. `gumbel_search` is the default: with few simulations it improves
-on the prior, where PUCT may not. `puct_search` is AlphaZero's.
+The search knows one function, no network and no world (as in mctx): `expand(states, actions)` returns what N actions
+lead to, with priors and values of the N states reached. `gumbel_search` is the default: with few simulations it
+improves on the prior, where PUCT may not. `puct_search` is AlphaZero's.
 
-With `bounds`, the least and the greatest value that a state can have, values are also proven: a terminal is known
-exactly, what is known of children bounds their parent, and actions that cannot be better than a known one are tried no
-more (score-bounded search: Cazenave and Saffidine 2010). A tree whose root is proven is searched no further. It needs
-an `expand` that tells the truth and draws nothing by chance: rules, not a learned model.
+With `bounds`, the least and the greatest value of a state, values are also proven: a terminal is exact, known values of
+children bound their parent, and actions that cannot be better than a known one are tried no more (score-bounded search:
+Cazenave and Saffidine 2010). A tree with a proven root is searched no further. This needs an exact and deterministic
+`expand`: rules, not a learned model.
 
-A search goes on with a `tree` that an earlier one has left, re-rooted at what was done (`tree_reuse.rerooted`).
+A search can continue the `tree` of an earlier one, re-rooted at the actions taken (`tree_reuse.rerooted`).
 
-All is deterministic: noise is given as an array, a row's result does not depend on the rows beside it.
+Everything is deterministic: noise is an argument, and a row's result does not depend on the rows beside it.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Found(Generic[S]):
-    """What a search came to, for B roots.
+    """The result of a search from B roots.
 
     Attributes:
         action: int64 [B], the best one.
-        weights: float [B, A], summing to 1: what a policy should learn from it.
-        value: float [B], to the player whose turn it is; exact where `proven` bool [B].
-        visits: int64 [B, A], those of a tree that was gone on with among them; q: float [B, A], of visited actions.
-        simulations: int64 [B], what this search has added to the visits.
-        tree: all of it.
+        weights: float [B, A], summing to 1: the policy target.
+        value: float [B], to the player to move; exact where `proven` bool [B].
+        visits: int64 [B, A], those of a continued tree included; q: float [B, A], of visited actions.
+        simulations: int64 [B], the visits that this search has added.
+        tree: the trees.
     """
 
     action: Array
@@ -66,20 +66,20 @@ def gumbel_search(
     bounds: tuple[float, float] | None = None,
     tree: Tree[S] | None = None,
 ) -> Found[S]:
-    """Search by Gumbel's policy improvement (Danihelka et al. 2022); defaults are mctx's.
+    """Search by Gumbel's policy improvement (Danihelka et al. 2022); the defaults are mctx's.
 
     Args:
-        gumbel: float [B, A], standard Gumbel noise: with it the action is a draw from an improved policy, as self-play
-            needs; without, the best action is meant, as in play.
-        considered: the most actions that are compared at the root.
-        value_scale, visit_offset: how much values weigh against the prior (`completed_q`).
-        bounds: the least and the greatest value of a state: values are proven, and rescaled by these.
-        tree: to go on with, of the same roots; a row whose tree is empty begins anew. It stays as it is. Simulations
-            are shared out, and the best of the most visited is taken, by what is visited from now on.
+        gumbel: float [B, A], standard Gumbel noise. With it the action is a draw from an improved policy, for
+            self-play; without it, the action is the best one, for play.
+        considered: actions compared at the root, at most.
+        value_scale, visit_offset: weight of values beside the prior (`completed_q`).
+        bounds: the least and the greatest value of a state: values are proven, and scaled by these.
+        tree: a tree of the same roots to continue; a row with an empty tree begins anew. The tree does not change.
+            Halving, and the choice among the most visited actions, count only the new visits.
 
     Raises:
-        ConfigError: the roots, the noise or what `expand` said has another shape than the tree, or `tree` is of another
-            search.
+        ConfigError: the roots, the noise or the result of `expand` has another shape than the tree, or `tree` is of
+            another search.
     """
     noise = np.zeros(roots.logits.shape) if gumbel is None else as_array(gumbel, "gumbel", roots.logits.shape)
     tree = begun(roots, simulations, bounds, tree)
@@ -107,16 +107,16 @@ def puct_search(
     bounds: tuple[float, float] | None = None,
     tree: Tree[S] | None = None,
 ) -> Found[S]:
-    """Search as AlphaZero and MuZero do, by upper confidence bounds; defaults are mctx's.
+    """Search as AlphaZero and MuZero do, by upper confidence bounds; the defaults are mctx's.
 
-    The best action is the most visited one; of equal ones, and of those whose value is proven, that with the highest Q.
-    For play with a temperature, draw from `weights` (`root_noise.by_temperature`).
+    The best action is the most visited one. Among equal visits, and among actions of proven value, it is the one of
+    highest Q. For play with a temperature, draw from `weights` (`root_noise.by_temperature`).
 
     Args:
-        noise: float [B, A], probabilities mixed into the roots' priors by `noise_share` (`root_noise.dirichlet`'s, in
-            self-play).
-        bounds: the least and the greatest value of a state: values are proven, and rescaled by these.
-        tree: to go on with, as in `gumbel_search`; here earlier visits count as those of now.
+        noise: float [B, A], probabilities mixed into the roots' priors by `noise_share` (in self-play those of
+            `root_noise.dirichlet`).
+        bounds: the least and the greatest value of a state: values are proven, and scaled by these.
+        tree: to continue, as in `gumbel_search`; here earlier visits count like new ones.
 
     Raises:
         ConfigError: as `gumbel_search`.
@@ -137,7 +137,7 @@ def puct_search(
 
 
 def _unproven(tree: Tree[Any], simulations: int) -> Any:
-    """The trees that each of the simulations goes through; none any more when every root is proven."""
+    """The trees of each simulation; it ends early when every root is proven."""
     for _ in range(simulations):
         trees = np.flatnonzero(~tree.proven)
         if not len(trees):
@@ -152,9 +152,10 @@ def _found(tree: Tree[S], action: Array, weights: Array, before: Array) -> Found
 
 
 def _final(tree: Tree[Any], visits: Array) -> Array:
-    """Among which actions a root's best is chosen, bool [B, A]: the most visited, and those known exactly.
+    """The actions among which a root's best is chosen, bool [B, A]: the most visited ones, and those with an exact
+    value.
 
-    What is proven is visited no more, so its visits say nothing.
+    A proven action is visited no more, so its visits say nothing.
     """
     able = tree.unrefuted()
     exact = tree.child_lower[:, 0] == tree.child_upper[:, 0]
@@ -162,6 +163,6 @@ def _final(tree: Tree[Any], visits: Array) -> Array:
 
 
 def _normalised(weights: Array, able: Array) -> Array:
-    """Weights [B, A] that sum to 1; equal among what is `able` where there are none."""
+    """Weights [B, A] that sum to 1; uniform over `able` if all are 0."""
     total = weights.sum(-1, keepdims=True)
     return np.where(total > 0, weights / np.where(total > 0, total, 1.0), able / able.sum(-1, keepdims=True))

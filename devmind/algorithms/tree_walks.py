@@ -1,4 +1,4 @@
-"""The compiled loops of a tree search: down from each root to where something new is met, and back up with it."""
+"""The compiled loops of a tree search: down from each root to something new, and back up with the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GUMBEL, PUCT = 0, 1
 
 
 class Arrays(NamedTuple):
-    """The numbers of `Tree`, whose fields these are; arrays are [B, M, ...]."""
+    """The arrays of `Tree`, with the same field names; [B, M, ...]."""
 
     terminal: Array
     visits: Array
@@ -44,14 +44,15 @@ class Arrays(NamedTuple):
 
 
 class Manner(NamedTuple):
-    """How actions are chosen.
+    """How a search chooses actions.
 
     Attributes:
         kind: GUMBEL or PUCT.
         low, high: bounds of values, or infinite.
         first, second: `value_scale` and `visit_offset` of Gumbel's, `init` and `base` of PUCT.
-        noise: float [B, A], table: int64 [considered + 1, simulations]; of Gumbel's alone.
-        before: int64 [B, A], visits at the roots from before this search: sequential halving leaves them out.
+        noise: float [B, A], for Gumbel's only.
+        table: int64 [considered + 1, simulations], for Gumbel's only.
+        before: int64 [B, A], visits at the roots from before this search, which sequential halving leaves out.
     """
 
     kind: int
@@ -66,9 +67,9 @@ class Manner(NamedTuple):
 
 @njit(cache=True, error_model="numpy")
 def descend(of: Arrays, trees: Array, manner: Manner) -> tuple[Array, Array]:
-    """For each of `trees` int64 [N] the last node int64 [N] of a way down, and the action int64 [N] chosen there.
+    """For each of `trees` int64 [N], the last node int64 [N] of a walk down, and the action int64 [N] chosen there.
 
-    A way ends with an action that was never tried, or that leads to a terminal or to a node whose value is known.
+    A walk ends at an untried action, or at one that leads to a terminal or to a node of known value.
     """
     actions = of.logits.shape[2]
     open_, scores = np.empty(actions, np.bool_), np.empty(actions)
@@ -108,7 +109,7 @@ def _choose(of: Arrays, tree: int, node: int, manner: Manner, open_: Array, scor
 
 @njit(cache=True, error_model="numpy")
 def evaluate(of: Arrays, trees: Array, nodes: Array, logits: Array, value: Array, legal: Array) -> None:
-    """Write down what was said of nodes that are new; of terminals nothing but that they are worth nothing more."""
+    """Store the estimates of new nodes; a terminal has no further value."""
     for n in range(len(trees)):
         tree, node = trees[n], nodes[n]
         over = of.terminal[tree, node]
@@ -128,14 +129,14 @@ def evaluate(of: Arrays, trees: Array, nodes: Array, logits: Array, value: Array
 
 @njit(cache=True, error_model="numpy")
 def reweigh(of: Arrays, trees: Array, logits: Array) -> None:
-    """Give the roots of `trees` int64 [N] another prior, by logits float [N, A]."""
+    """Set another prior at the roots of `trees` int64 [N], from logits float [N, A]."""
     for n in range(len(trees)):
         _weigh(of, trees[n], 0, logits[n])
 
 
 @njit(cache=True, error_model="numpy")
 def _weigh(of: Arrays, tree: int, node: int, logits: Array) -> None:
-    """Write down the logits [A] of a node's legal actions, and their softmax."""
+    """Store the logits [A] of a node's legal actions, and their softmax."""
     legal, prior, top, total = of.legal[tree, node], of.prior[tree, node], -np.inf, 0.0
     for a in range(len(prior)):
         of.logits[tree, node, a] = logits[a] if legal[a] else 0.0
@@ -160,7 +161,7 @@ def enter(
     discount: Array,
     terminal: Array,
 ) -> Array:
-    """Hang a new node under each of `parents` int64 [N] by `actions` int64 [N]; their numbers int64 [N]."""
+    """Add a new node below each of `parents` int64 [N] by `actions` int64 [N]; returns the nodes' numbers int64 [N]."""
     nodes = np.empty(len(trees), np.int64)
     for n in range(len(trees)):
         tree, parent, action = trees[n], parents[n], actions[n]
@@ -168,7 +169,7 @@ def enter(
         nodes[n], size[tree] = node, node + 1
         of.child[tree, parent, action], of.parent[tree, node], of.way[tree, node] = node, parent, action
         of.reward[tree, parent, action] = reward[n]
-        # Not left to the caller alone: a terminal that is worth something would be searched as if it went on.
+        # Not left to the caller: a terminal with a further value would be searched as if the episode went on.
         of.discount[tree, parent, action] = 0.0 if terminal[n] else discount[n]
         of.terminal[tree, node] = terminal[n]
     return nodes
@@ -190,7 +191,7 @@ def improved_at_roots(of: Arrays, manner: Manner) -> tuple[Array, Array]:
 
 @njit(cache=True, error_model="numpy")
 def back_up(of: Arrays, trees: Array, nodes: Array, actions: Array, bounded: bool) -> None:
-    """Tell every node above of a visit to what `actions` int64 [N] at `nodes` int64 [N] of `trees` lead to."""
+    """Update every node above after a visit to what `actions` int64 [N] at `nodes` int64 [N] of `trees` lead to."""
     for n in range(len(trees)):
         tree, node, action = trees[n], nodes[n], actions[n]
         while node >= 0:
@@ -209,7 +210,7 @@ def _tell(of: Arrays, tree: int, node: int, action: int, bounded: bool) -> None:
     if bounded:
         lower, upper = of.child_lower[tree, node], of.child_upper[tree, node]
         one, other = reward + discount * of.lower[tree, below], reward + discount * of.upper[tree, below]
-        # Never less than what was known: sums of floats must not widen what an earlier visit has proven.
+        # Never wider than before: rounding of sums must not undo a proof of an earlier visit.
         lower[action] = max(lower[action], min(one, other))
         upper[action] = min(upper[action], max(one, other))
         worth = min(max(worth, lower[action]), upper[action])

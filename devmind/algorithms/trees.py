@@ -1,7 +1,7 @@
-"""Trees in arrays: what a search begins with, what it is told of an action, and what it has found so far.
+"""Trees in arrays: the roots of a search, the result of an action, and the tree itself.
 
-A tree grows by simulations (`Tree.simulate`), of which one call of the searched function serves all trees. Which
-actions are tried is said by a `Manner`; `tree_search` has the searches, `tree_reuse` goes on with what they left.
+A tree grows by simulations (`Tree.simulate`); each takes one call of the searched function for all trees. A `Manner`
+says which actions are tried. `tree_search` has the searches, `tree_reuse` continues their trees.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ S = TypeVar("S", bound=Rows)
 
 @dataclass(frozen=True)
 class Roots(Generic[S]):
-    """B states to search from, and what is thought of them; actions are 0 to A - 1.
+    """B states to search from, with their estimates; actions are 0 to A - 1.
 
     Attributes:
         states: B rows.
         logits: float [B, A], of the prior.
-        value: float [B], to the player whose turn it is.
+        value: float [B], to the player to move.
         legal: bool [B, A], at least one a row.
     """
 
@@ -53,12 +53,12 @@ class Roots(Generic[S]):
 
 @dataclass(frozen=True)
 class Expanded(Roots[S]):
-    """The same of the N states that N actions lead to, and the way there.
+    """The same for the N states that N actions lead to, with the way there.
 
     Attributes:
         reward: float [N], to the player who acted.
-        discount: float [N], what the value of the state is worth to the player who acted: 0 after a terminal, -1 where
-            the turn passes to an opponent (`Outcome.discount` of a world's Rules).
+        discount: float [N], factor of the state's value to the player who acted: 0 after a terminal, -1 where the turn
+            passes to an opponent (`Outcome.discount` of a world's Rules).
         terminal: bool [N], the episode is over; logits, value and legal mean nothing then.
     """
 
@@ -73,16 +73,16 @@ Expand = Callable[[S, Array], Expanded[S]]
 
 @dataclass
 class Tree(Generic[S]):
-    """B trees of up to M nodes; node 0 is the root. Arrays are [B, M, ...]; what is not reached yet is -1 or 0.
+    """B trees of up to M nodes; node 0 is the root. Arrays are [B, M, ...], with -1 or 0 where there is no node yet.
 
     Attributes:
         states: B * M rows; node m of tree b is row b * M + m.
-        size: int64 [B], nodes that there are.
+        size: int64 [B], number of nodes.
         terminal: bool [B, M].
-        visits: int64; value, raw_value: float, with and before search, to the player whose turn it is there.
-        lower, upper: float, between which the value is known to lie.
+        visits: int64; value, raw_value: float, with and before search, to the player to move there.
+        lower, upper: float, bounds of the value.
         logits, prior (their softmax), legal, reward, discount: [B, M, A].
-        parent, way: int64 [B, M], the node above, -1 of a root, and its action that leads here.
+        parent, way: int64 [B, M], the node above (-1 for a root), and its action that leads here.
         child: int64 [B, M, A], the node an action leads to, or -1.
         child_visits, child_q, child_lower, child_upper: [B, M, A], to the player who acts.
     """
@@ -114,7 +114,7 @@ class Tree(Generic[S]):
         """Trees of `shape` B, M, A without any node, not even a root.
 
         Args:
-            states: B * M rows, which mean nothing yet.
+            states: B * M rows, meaningless so far.
         """
         each, (low, high) = shape[:2], bounds or (-np.inf, np.inf)
         return cls(
@@ -151,36 +151,36 @@ class Tree(Generic[S]):
         return tree
 
     def begin(self, trees: Array, roots: Roots[S]) -> None:
-        """Put roots into `trees` int64 [N], which have none; `roots` has a row for each of them."""
+        """Put roots into the empty `trees` int64 [N]; `roots` has a row for each of them."""
         self.states.put(trees * self.visits.shape[1], roots.states)
         self.size[trees] = 1
         self._evaluate(trees, np.zeros(len(trees), np.int64), roots)
 
     @cached_property
     def arrays(self) -> Arrays:
-        """The same numbers, for the compiled loops, which change them in place."""
+        """The same arrays for the compiled loops, which change them in place."""
         return Arrays(*(getattr(self, name) for name in Arrays._fields))
 
     def unrefuted(self) -> Array:
-        """Actions at the roots that may be best, by what is proven, bool [B, A]; all legal ones without `bounds`."""
+        """Actions at the roots that no proof rules out as the best, bool [B, A]; all legal ones without `bounds`."""
         known = self.lower[:, :1]
         return self.legal[:, 0] & ((self.child_lower[:, 0] >= known) | (self.child_upper[:, 0] > known))
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The bounds, infinite where there are none."""
+        """The bounds; infinite if there are none."""
         low, high = self.bounds or (-np.inf, np.inf)
         return float(low), float(high)
 
     @property
     def proven(self) -> Array:
-        """Whose root's value is known exactly, bool [B]."""
+        """Whether each root's value is known exactly, bool [B]."""
         return np.asarray(self.lower[:, 0] == self.upper[:, 0])
 
     def simulate(self, trees: Array, manner: Manner, expand: Expand[S]) -> None:
-        """One simulation in each of `trees` int64 [N]: down to an action never tried or a node that is known, and back.
+        """One simulation in each of `trees` int64 [N]: down to an untried action or a known node, and back.
 
-        All that is reached anew is expanded by one call.
+        One call expands everything that is reached anew.
         """
         node, action = descend(self.arrays, trees, manner)
         fresh = self.child[trees, node, action] < 0
@@ -205,7 +205,7 @@ class Tree(Generic[S]):
 
 
 def as_array(x: Array, name: str, shape: tuple[int, ...], dtype: type = np.float64) -> Array:
-    """`x` as the compiled loops take it; they look at no bounds, so shapes are looked at here."""
+    """`x` for the compiled loops. They do not check bounds, so this checks shapes."""
     found: Array = np.ascontiguousarray(x, dtype)
     if found.shape != shape:
         raise ConfigError(f"The search expected '{name}' of {list(shape)}, a row a state; got {list(found.shape)}.")

@@ -1,1 +1,1 @@
-"""The stage reasoning: searching before acting; see `stage.py`."""
+"""The stage reasoning: the agent searches before it acts; see `stage.py`."""

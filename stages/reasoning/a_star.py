@@ -1,9 +1,9 @@
-"""A* over states, guided by V(state) = the least that Q says of its actions: what Q* is held against.
+"""A* over states, guided by V(state), the least Q of the state's actions; the comparison for Q*.
 
-A state's priority is `weight * g(state) + V(state)`, with V(solved) = 0. V ranks a state only when the network was
-asked about that state itself, so an expansion takes a call of it for each child, where Q* takes one for all of them.
-Batched and weighted as in Agostinelli, McAleer, Shmakov, Baldi 2019, "Solving the Rubik's cube with deep reinforcement
-learning and search"; without its early end at the first solved state that is made.
+A state's priority is `weight * g(state) + V(state)`, with V(solved) = 0. The guide has to evaluate a state before V can
+rank it. So an expansion takes one call of the network for each child, where Q* takes one call for all of them. Batches
+and weight are those of Agostinelli, McAleer, Shmakov and Baldi 2019, "Solving the Rubik's cube with deep reinforcement
+learning and search". Unlike there, the search does not stop at the first solved state that is made.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from stages.reasoning.best_first import Guide, Problem, Solved, Step, Way, best_
 
 @dataclass
 class _States(Problem):
-    """Its queue holds states; those that are solved have no rank, and end the search when they are taken."""
+    """The queue holds states. A solved state is not ranked; it ends the search when it is taken."""
 
     choices: int = 0
 
     def rank(self, node: int, q: np.ndarray) -> None:
-        """By the least of its actions."""
+        """Queue the node by the least cost of its actions."""
         self.choices = len(q)
         self.push(self.weight * self.cost[node] + float(q.min()), node)
 
     def take(self, most: int) -> list[tuple[int, int]]:
-        """All pairs of the best `most` states; none of those that a shorter way has reached since."""
+        """Take all pairs of the best `most` states, except states that a shorter path has reached since."""
         taken: list[tuple[int, int]] = []
         while self.queue and len(taken) < most * self.choices:
             _, _, node, solved = heapq.heappop(self.queue)
@@ -40,7 +40,7 @@ class _States(Problem):
         return taken
 
     def arrive(self, state: np.ndarray, node: int, action: int) -> None:
-        """Queued by what it has cost: another way may be shorter."""
+        """Queue the solved state by its cost so far, because another path may be shorter."""
         there = self.add(state, node, action)
         self.push(self.weight * self.cost[there], there, 1)
 
@@ -48,14 +48,15 @@ class _States(Problem):
 def a_star(
     starts: np.ndarray, step: Step, solved: Solved, guide: Guide, *, nodes: int, batch: int = 1, weight: float = 1.0
 ) -> list[Way]:
-    """Search each of P problems until a solved state is the best, or the guide was asked about `nodes` of its states.
+    """Search each of P problems until a solved state is the best, or until the guide has evaluated `nodes` of its
+    states.
 
-    With a guide whose least never says too much, and `batch` 1 and `weight` 1, the way found is a shortest one.
+    With `batch` 1, `weight` 1 and a guide whose V never overestimates, the path found is a shortest one.
 
     Args:
         starts: [P, ...].
         batch: states that a problem takes from its queue at once.
-        weight: of the cost so far; below 1 the search is greedier, and finds longer ways with fewer nodes.
+        weight: of the cost so far; below 1 the search is greedier: it finds longer paths with fewer nodes.
 
     Raises:
         ConfigError: the budget or the batch is less than 1.

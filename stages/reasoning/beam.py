@@ -1,8 +1,8 @@
-"""Beam search guided by Q: the `width` states of a level that are said to be nearest, and of each level no other.
+"""Beam search guided by Q: each level keeps the `width` states of lowest cost and drops all others.
 
-One call of the guide a level, about all states of all beams. All states of a level have cost the same so far, so Q of
-the pair that leads to a state ranks it, and no state is asked about that is not kept. What fell out of the beam is
-never looked at again: the search is fast, and proves nothing.
+Each level takes one call of the guide, about all states of all beams. All states of a level have the same cost so far,
+so a state is ranked by the Q of the pair that leads to it, and the guide evaluates only states that are kept. The
+search never returns to a dropped state: it is fast, and proves nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from devmind.errors import ConfigError
 from stages.reasoning.best_first import Guide, Solved, Step, Way
 
 _Chain: TypeAlias = "tuple[int, _Chain] | None"
-"""An action and the chain before it; None at the start."""
+"""An action and the chain of actions before it; None at the start."""
 
 
 @dataclass
@@ -24,7 +24,8 @@ class _Beam:
     """The beam of one problem.
 
     Attributes:
-        states: [W, ...] of this level; ways: as many chains, that led to them.
+        states: [W, ...], of this level.
+        ways: W chains of actions that lead to the states.
         met: bytes of all states that were in the beam.
     """
 
@@ -42,8 +43,10 @@ class _Beam:
         """Go to the next level.
 
         Args:
-            q: float [W, A], what each pair costs; made: [W * A, ...], where it leads; there: bool [W * A], solved.
-            most: states that are kept.
+            q: float [W, A], the cost of each pair.
+            made: [W * A, ...], the states that the pairs lead to.
+            there: bool [W * A], which of these are solved.
+            most: states to keep.
         """
         self.asked, self.expanded = self.asked + len(q), self.expanded + len(q)
         choices, kept, order = q.shape[1], list[int](), np.argsort(q, axis=None, kind="stable")
@@ -64,15 +67,15 @@ class _Beam:
 def beam(
     starts: np.ndarray, step: Step, solved: Solved, guide: Guide, *, width: int, depth: int, nodes: int
 ) -> list[Way]:
-    """Search each of P problems until a level has a solved state, or a bound is reached, or nothing new is left.
+    """Search each of P problems until a level has a solved state, a bound is reached, or no new state is left.
 
-    With a guide that knows the true costs a width of 1 finds a shortest way; no other is proven to be one.
+    With a guide of exact costs a width of 1 finds a shortest path. No other path is proven to be shortest.
 
     Args:
         starts: [P, ...].
         width: states of a level, at most.
-        depth: levels, which is actions of a way, at most.
-        nodes: states of a problem that the guide is asked about, at most.
+        depth: levels, at most; also the actions of a path.
+        nodes: states of a problem that the guide evaluates, at most.
 
     Raises:
         ConfigError: the width, the depth or the budget is less than 1.
@@ -102,7 +105,7 @@ def beam(
 
 
 def _actions(chain: _Chain) -> list[int]:
-    """The actions of a chain, the first one first."""
+    """The actions of a chain in order, the first action first."""
     actions = []
     while chain is not None:
         action, chain = chain

@@ -1,7 +1,7 @@
-"""What searches with a guide share: the functions that they know, what comes of them, and a loop, the best first.
+"""Shared by the guided searches: the types of their functions, their result, and a best-first loop.
 
-The searches know functions and nothing else. Many problems are searched side by side: each takes its best, and what
-all of them lead to is given to the guide in one call.
+A search knows only functions. Many problems are searched side by side: each takes its best nodes, and one call of the
+guide evaluates all states that they lead to.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Step = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Solved = Callable[[np.ndarray], np.ndarray]
 """`states [N, ...] -> bool [N]`."""
 Guide = Callable[[np.ndarray], np.ndarray]
-"""`states [N, ...] -> float [N, A]`: cost to go through each action, the action's own 1 included."""
+"""`states [N, ...] -> float [N, A]`: the cost of each action and all that follows; the action's own cost is 1."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """What the search of one problem came to.
+    """The result of the search of one problem.
 
     Attributes:
-        actions: that lead to a solved state; None where the budget ended before there was one.
-        nodes: states that the guide was asked about, the first one included.
+        actions: a path to a solved state; None if the budget ended first.
+        nodes: states that the guide evaluated, the first one included.
         expanded: states of which at least one child was made.
     """
 
@@ -40,15 +40,15 @@ class Way:
 
 @dataclass
 class Problem(ABC):
-    """One search: its nodes with their parents, and a queue of what is to be taken next, the lowest first.
+    """One search: its nodes with their parents, and a queue in which the lowest priority goes first.
 
     Args:
         weight: of the cost so far in a priority.
 
     Attributes:
-        asked: states that the guide was asked about.
-        best: the lowest cost so far of each state's bytes.
-        queue: of (priority, newest first, node, rank of the node's action).
+        asked: states that the guide evaluated.
+        best: the lowest cost so far, by the state's bytes.
+        queue: tuples (priority, newest first, node, rank of the node's action).
     """
 
     weight: float
@@ -64,18 +64,18 @@ class Problem(ABC):
 
     @abstractmethod
     def rank(self, node: int, q: np.ndarray) -> None:
-        """Queue a node whose actions cost `q` [A] with all that follows."""
+        """Queue a node. Its actions cost `q` [A] with all that follows."""
 
     @abstractmethod
     def take(self, most: int) -> list[tuple[int, int]]:
-        """Take up to `most` from the queue: the pairs (node, action) whose states are to be made."""
+        """Take up to `most` entries from the queue: the pairs (node, action) whose states are to be made."""
 
     @abstractmethod
     def arrive(self, state: np.ndarray, node: int, action: int) -> None:
-        """A solved state was made by an action of a node."""
+        """Handle a solved state that an action of a node has made."""
 
     def add(self, state: np.ndarray, parent: int, action: int) -> int:
-        """A new node; its number."""
+        """Add a node; returns its number."""
         self.parent.append(parent)
         self.action.append(action)
         self.cost.append(self.cost[parent] + 1 if parent >= 0 else 0)
@@ -83,7 +83,7 @@ class Problem(ABC):
         return len(self.parent) - 1
 
     def ask(self, state: np.ndarray, q: np.ndarray, parent: int = -1, action: int = -1) -> None:
-        """A new node of which the guide has said what its actions cost."""
+        """Add a node whose actions the guide has evaluated."""
         self.asked += 1
         self.rank(self.add(state, parent, action), q)
 
@@ -100,7 +100,7 @@ class Problem(ABC):
         return actions[::-1]
 
     def is_new(self, state: np.ndarray, node: int) -> bool:
-        """Whether the state that a node's action has made was met by no way as short; it counts as met from now on."""
+        """Whether no path as short has met the state that a node's action has made. It counts as met from now on."""
         key, cost = state.tobytes(), self.cost[node] + 1
         if self.best.get(key, cost + 1) <= cost:
             return False
@@ -108,7 +108,7 @@ class Problem(ABC):
         return True
 
     def told(self) -> Way:
-        """What it came to."""
+        """The result."""
         return Way(self.found, self.asked, len(self.opened))
 
 
@@ -122,11 +122,11 @@ def best_first(
     nodes: int,
     batch: int,
 ) -> list[Way]:
-    """Search each of P problems, fresh ones, until a way is found or the guide was asked about `nodes` of its states.
+    """Search each of P fresh problems until a path is found, or until the guide has evaluated `nodes` of its states.
 
     Args:
         starts: [P, ...].
-        batch: what a problem takes from its queue at once.
+        batch: entries that a problem takes from its queue at once.
 
     Raises:
         ConfigError: the budget or the batch is less than 1.
@@ -158,7 +158,7 @@ def _make(
     guide: Guide,
     nodes: int,
 ) -> None:
-    """Make the states of (problem, node, action), and ask about those that are new, as far as the budget goes."""
+    """Make the states of (problem, node, action), and evaluate the new ones as far as the budget goes."""
     made = step(
         np.stack([problems[n].states[node] for n, node, _ in taken]), np.array([action for *_, action in taken])
     )

@@ -1,7 +1,7 @@
-"""A table on a page: a board to click, and on it what the agent thought of its moves.
+"""A table on a page: a board to click, and the agent's thoughts about its moves.
 
-What is shown is one view of the whole table, published after each move, so that a page that comes late or a second one
-has all of it. Rules, agent and search are the table's; here is only what of them is shown, and what a page may ask.
+After each move the page gets one view of the whole table, so a late or second page has everything. Rules, agent and
+search are the table's. This module decides what the page shows and what it may ask.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from stages.reasoning.table import Table
 from stages.reasoning.thinking import Thought, check
 
 BUDGETS = (0, 8, 32, 128, 512)
-"""Simulations of a move, on the page's dial; what the command was given stands among them."""
+"""Simulations of a move, on the page's dial. The dial also has the number that the command was given."""
 YOU, AGENT = "you", "agent"
 WAIT = "It is the agent's turn; wait for its move."
 OVER = "This game is over; begin a new one."
 
 
 def page_files() -> dict[str, bytes]:
-    """What the page is made of, by name, beside the house's own styles and scripts."""
+    """The files of the page by name; the house's own styles and scripts come on top."""
     return {item.name: item.read_bytes() for item in (files("stages.reasoning") / "page").iterdir()}
 
 
 class TablePage:
-    """Stands where a life stands for the page's server: what a page is told of a table, and what it may ask.
+    """Takes the place of a life for the page's server: what a page sees of a table, and what it may ask.
 
     Args:
         publisher: gets a view after each move, and before the agent thinks.
-        command: what the page says to start it again.
+        command: the command by which the page says to start it again.
     """
 
     mailboxes: tuple[Any, ...] = ()
@@ -56,7 +56,7 @@ class TablePage:
         self._go_on()
 
     def welcome(self) -> dict[str, Any]:
-        """What a page is told first: the whole table, without waiting for a thought."""
+        """The first message to a page: the whole table, without waiting for a thought."""
         start = {"version": metadata.version("devmind"), "command": self.command, "budgets": self.budgets}
         return {**self.view, **start, "type": "welcome"}
 
@@ -64,7 +64,7 @@ class TablePage:
         """Make a move (`place` with a move's number from 0), begin a `new` game, set `simulations`, give a `hint`.
 
         Raises:
-            ConfigError: what cannot be done now, or never.
+            ConfigError: the command is unknown, or not possible now.
         """
         call = bound(command, arguments, self._known)
         with self._lock, stepping_threads():
@@ -115,7 +115,7 @@ class TablePage:
         self.says, self.thought, self.last = [], None, None
 
     def _go_on(self) -> None:
-        """All that needs no human."""
+        """Make all moves and passes that need no human, then publish the table."""
         table = self.table
         while not table.is_over and (table.must_pass or table.is_agents):
             if table.must_pass:
@@ -135,14 +135,14 @@ class TablePage:
         self.table.place(move)
 
     def _cell(self, move: int) -> int | None:
-        """Where the mark of a legal move comes to lie; None where none is placed."""
+        """The cell in which the mark of a legal move comes to lie; None if the move places no mark."""
         marks = self.table.board.marks
         placed = self.table.game.rules.placed(marks, np.array([move]))
         new = np.flatnonzero((marks[0] == 0) & (placed[0] != 0))
         return int(new[0]) if len(new) else None
 
     def _drawn(self, thought: Thought) -> dict[str, Any]:
-        """What is shown of a thought about the position as it is: all from the agent's side."""
+        """What the page shows of a thought about the current position; values are the agent's."""
         table = self.table
         side = 1 if table.is_agents else -1
         moves = [int(move) for move in np.flatnonzero(table.legal) if move < table.game.rules.cells]
@@ -162,7 +162,7 @@ class TablePage:
         }  # fmt: skip
 
     def _show(self, thinks: bool = False) -> None:
-        """Publish how the table stands: a new view each time, as pages read the old one meanwhile."""
+        """Publish the table as a new view, because pages may still read the old one."""
         table, rules = self.table, self.table.game.rules
         own = 1 if table.is_agents else -1  # marks are those of whose turn it is
         marks = table.board.marks[0] * own
@@ -178,7 +178,7 @@ class TablePage:
         self.publisher.publish(self.view)
 
     def _line(self) -> list[int]:
-        """The cells that have won; [] where none has."""
+        """The cells of a winning line; [] if there is none."""
         rules = self.table.game.rules
         if not self.table.is_over or not isinstance(rules, MnkRules):
             return []

@@ -1,4 +1,4 @@
-"""The commands of the stage: `devmind play` is a game against the agent, `devmind solve` gives it a puzzle."""
+"""The commands of the stage: `devmind play` plays a game against an agent, `devmind solve` solves a puzzle."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ play = group("Play a game against an agent.")
 solve = group("Let an agent solve a puzzle.")
 
 GAMES = ("tictactoe", "connect4", "othello")
-"""Of `stages.reasoning.games`, whose table is heavy to load: a typing error is told without it."""
+"""The names in `stages.reasoning.games`, whose import is slow: a typing error is reported without it."""
 SLIDING = {"8-puzzle": 3, "15-puzzle": 4}
-"""Sliding puzzles by name, and their sides."""
+"""Side by name of the sliding puzzle."""
 
 Folder = Annotated[Path | None, agent_option(raised_through("reasoning"))]
 
@@ -162,7 +162,7 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | 
 
 
 def _proven(side: int, board: np.ndarray, found: int, proof: int) -> str:
-    """What A* with Manhattan, which never says too much, finds within its budget."""
+    """What A* with Manhattan, which never overestimates, proves about the shortest solution within `proof` states."""
     from stages.reasoning.sliding.exam import manhattan, search
 
     if proof:
@@ -177,13 +177,14 @@ def _proven(side: int, board: np.ndarray, found: int, proof: int) -> str:
 def _found(
     search: Callable[[Guide], list[Way]], guide: Guide, nodes: int, beam: int | None, hint: str = ""
 ) -> tuple[list[int], str]:
-    """The actions that a search finds, and what it took; `hint` is said behind that nothing was found.
+    """The actions that a search finds, and a sentence about its cost.
 
     Args:
-        beam: the width of the search, where it is a beam.
+        beam: the width of the search, if it is a beam.
+        hint: added to the message if nothing is found.
 
     Raises:
-        typer.Exit: it found none, which is said.
+        typer.Exit: the search found nothing; the message is printed.
     """
     from devmind.agent.threads import intra_op_threads
 
@@ -199,7 +200,7 @@ def _found(
 
 
 def _told_of(guide: Guide, tell: Callable[[int], None]) -> Guide:
-    """The guide; each time `tell` is given of how many states it was asked."""
+    """The guide, wrapped: each call also gives `tell` the number of evaluated states."""
 
     def guided(states: np.ndarray) -> np.ndarray:
         costs = guide(states)
@@ -210,7 +211,7 @@ def _told_of(guide: Guide, tell: Callable[[int], None]) -> Guide:
 
 
 def _asked(prompt: str) -> str | None:
-    """A line from the terminal; None where there is no more."""
+    """A line from the terminal; None at the end of input."""
     try:
         return input(prompt)
     except EOFError:

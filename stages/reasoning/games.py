@@ -1,4 +1,4 @@
-"""Games of two players as the stage's search sees them: rules, symmetries, keys, an agent's judgement."""
+"""Two-player games for the stage's search: rules, symmetries, keys, and an agent's judgement of positions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from devmind.worlds.rules import Rules, Struct
 
 S = TypeVar("S", bound=Struct)
 SIMULATIONS = 32
-"""Of a move in lessons, exams and play."""
+"""Simulations of a move in lessons, exams and play."""
 TOGETHER = 512
-"""Positions that the network is asked about at once, at most."""
+"""Positions that the network evaluates at once, at most."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """A game and the heads that judge it: `<name>_policy` and `<name>_value`, on the trunk.
+    """A game and the trunk's heads that judge it: `<name>_policy` and `<name>_value`.
 
     Args:
         name: a level of `world`.
@@ -40,7 +40,7 @@ class Game:
 
     @cached_property
     def rules(self) -> BoardRules:
-        """Its rules."""
+        """The game's rules."""
         return self.world(self.name)
 
     @property
@@ -50,17 +50,17 @@ class Game:
 
     @property
     def glance(self) -> tuple[str, str]:
-        """Heads that say moves and value from the position's tokens alone: they only teach the sense of positions."""
+        """The glance heads for moves and value, on the position's tokens alone: they teach the sense of positions."""
         return f"{self.name}_glance", f"{self.name}_glance_value"
 
     @property
     def value(self) -> str:
-        """The head that says what a position is worth to the player to move, -1 to 1."""
+        """The head for the value of a position to the player to move, -1 to 1."""
         return f"{self.name}_value"
 
     @cached_property
     def symmetries(self) -> tuple[np.ndarray, np.ndarray]:
-        """Boards that are the same game: cells int64 [S, cells], moves int64 [S, choices]; the first is the identity.
+        """Symmetries of the board: cells int64 [S, cells], moves int64 [S, choices]; the first is the identity.
 
         Image s of marks is `marks[:, cells[s]]`, and of a policy `policy[:, moves[s]]`.
         """
@@ -79,26 +79,27 @@ class Game:
         return rng.integers(0, 2**63, (2, self.rules.cells), dtype=np.int64)
 
     def keys(self, marks: np.ndarray) -> np.ndarray:
-        """A number for each position (Zobrist 1970), int64 [...]; marks int8 [..., cells]."""
+        """A hash of each position (Zobrist 1970), int64 [...]; marks int8 [..., cells]."""
         own, others = (np.where(marks == who, self._zobrist[row], 0) for row, who in enumerate((1, -1)))
         return np.bitwise_xor.reduce(own ^ others, -1)
 
     def canonical(self, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of every position's images the one with the least key: keys int64 [N], and which symmetry makes it [N]."""
+        """The least key among each position's images, int64 [N], and the symmetry that makes this image, int64 [N]."""
         keys = self.keys(marks[:, self.symmetries[0]])
         which = keys.argmin(-1)
         return keys[np.arange(len(keys)), which], which
 
 
 class Judge:
-    """What an agent thinks of positions, each asked about once: make a new one when its weights have changed.
+    """An agent's policy and value of positions; each position is evaluated once. Make a new one after the weights
+    change.
 
     Args:
-        symmetric: positions that are images of each other are one, which asks up to eight times less; else every
+        symmetric: treat images of a position as one, which takes up to eight times fewer evaluations; else each
             position is judged as it is seen.
 
     Attributes:
-        asked: how many positions the network was asked about.
+        asked: positions that the network has evaluated.
     """
 
     def __init__(self, agent: Agent, game: Game, symmetric: bool = False) -> None:
@@ -147,7 +148,7 @@ class Judge:
 
 
 class Method(Protocol):
-    """A search of `tree_search`, all else that it takes given already, such as noise."""
+    """A search of `tree_search` whose other arguments, such as noise, are already given."""
 
     def __call__(
         self,
@@ -163,11 +164,11 @@ class Method(Protocol):
 def search(
     judge: Judge, board: Board, simulations: int, method: Method = gumbel_search, tree: Tree[Board] | None = None
 ) -> Found[Board]:
-    """Search from N positions that have not ended, with one call of the network a simulation for all of them.
+    """Search from N unfinished positions; each simulation takes one call of the network for all of them.
 
     Args:
         method: such as `partial(gumbel_search, gumbel=noise)`, for self-play.
-        tree: to go on with, re-rooted at these positions (`tree_reuse.rerooted`); what is in it is not judged again.
+        tree: a tree to continue, re-rooted at these positions (`tree_reuse.rerooted`); its nodes are not judged again.
 
     Raises:
         ConfigError: the budget is less than one simulation, a game is over, or `tree` is of other positions.
@@ -183,10 +184,10 @@ def search_by(
     method: Method = gumbel_search,
     tree: Tree[S] | None = None,
 ) -> Found[S]:
-    """The same in any game of two players with one discrete effector, whose outcomes lie in -1 to 1.
+    """The same for any two-player game with one discrete effector and outcomes in -1 to 1.
 
     Args:
-        judge: logits float [N, choices] and value float [N] to the player to move, of N states that have not ended.
+        judge: logits float [N, choices] and value float [N] to the player to move, of N unfinished states.
 
     Raises:
         ConfigError: the budget is less than one simulation, a game is over, or the rules have not one discrete
@@ -218,7 +219,7 @@ def search_by(
 def _judged(
     judge: Callable[[S], tuple[np.ndarray, np.ndarray]], states: S, tree: Tree[S] | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logits and value of N states; the judge is asked about those alone of which the tree to go on with has none."""
+    """Logits and value of N states; the judge evaluates only the states that have no tree to continue."""
     if tree is None:
         return judge(states)
     logits, value, new = tree.logits[:, 0].copy(), tree.raw_value[:, 0].copy(), np.flatnonzero(tree.size == 0)
@@ -228,10 +229,10 @@ def _judged(
 
 
 def _check_open(over: np.ndarray) -> None:
-    """Refuse games that have ended, bool [N]: any move would be as legal there as any other.
+    """Refuse finished games, bool [N]: any move would be as legal there as any other.
 
     Raises:
-        ConfigError: one has.
+        ConfigError: a game is over.
     """
     if over.any():
         raise ConfigError(
@@ -240,7 +241,7 @@ def _check_open(over: np.ndarray) -> None:
 
 
 def moves(judge: Judge, board: Board, simulations: int) -> np.ndarray:
-    """The best moves int64 [N] of N positions that have not ended; with 0 simulations the network's own.
+    """The best moves int64 [N] of N unfinished positions; with 0 simulations the network's own.
 
     Raises:
         ConfigError: a game is over.

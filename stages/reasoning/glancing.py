@@ -1,4 +1,4 @@
-"""Teaching senses by themselves, between the steps that teach the trunk; and what actions of a puzzle cost."""
+"""Learners that teach encoders between the steps of the trunk, and that learn the costs of puzzle actions."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from devmind.learners.gradient import GradientLearner
 from stages.reasoning.parts import PUZZLE
 
 GLANCES = 4
-"""Steps of the encoder a step of the trunk: at size nursery they cost half of it."""
+"""Steps of the encoder for each step of the trunk: at size nursery these take half the time of that step."""
 PUZZLES_STAY = "It teaches the sense of puzzles and heads on it, which no lesson behind those of puzzles changes."
 HAND_OVER_EVERY = 50
-"""Updates of a lesson whose heads are handed over: one that is cut has handed over most of what it learned."""
+"""Updates between two handovers to the trunk's heads: a lesson that is cut has handed over most of what it learned."""
 RIDGE = 0.1
-"""Of the linear map by which they are."""
+"""Ridge penalty of the linear map of a handover."""
 REHEARSAL_COST = 0.1
-"""Of a `CostLearner`: a rehearsal is without the steps of the sense of puzzles, and has a quarter of the rows."""
+"""Cost of a rehearsal of a `CostLearner`: it has no steps of the sense of puzzles, and a quarter of the rows."""
 
 
 class GlancingLearner(GradientLearner):
-    """A GradientLearner that first takes some steps on heads which read the encoder's tokens alone.
+    """A GradientLearner whose update first takes some steps on glance heads, which read the encoder's tokens alone.
 
-    A trunk learns nothing from tokens that do not say yet what stands where, and the encoder takes hundreds of steps to
-    say it. Without the trunk such a step is ten times as cheap.
+    A trunk learns nothing from tokens that do not yet say what stands where, and the encoder needs hundreds of steps to
+    learn that. A step without the trunk costs a tenth.
     """
 
     @abstractmethod
     def views(self, batch: Any, step: int) -> Iterable[Batch]:
-        """The batches of these steps, a function of batch, step and state."""
+        """The batches of these steps: a function of batch, step and state."""
 
     @abstractmethod
     def view_loss(self, view: Batch) -> Tensor:
         """The loss of a head that taps the encoder."""
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """The encoder's steps, then one down the lesson's loss; a rehearsal is a rehearsal."""
+        """Take the encoder's steps, then one step of the lesson's loss. A rehearsal has no steps of the encoder."""
         if not isinstance(batch, Rehearsed):
             self.set_rates(step)
             for view in self.views(batch, step):
@@ -55,10 +55,11 @@ class GlancingLearner(GradientLearner):
 
 @dataclass(frozen=True)
 class Costs:
-    """What each action of a puzzle costs with all that follows; the heads say (cost - mean) / spread.
+    """The cost of each action of a puzzle and all that follows. The heads predict (cost - mean) / spread.
 
     Args:
-        head, glance: on the trunk's features of the puzzle, and on the puzzle's tokens alone.
+        head: the head on the trunk's features of the puzzle.
+        glance: the head on the puzzle's tokens alone.
     """
 
     head: str
@@ -68,11 +69,11 @@ class Costs:
 
     @property
     def heads(self) -> dict[str, str]:
-        """By the trunk's head the one that reads the tokens alone, as `hand_over` takes them."""
+        """The glance head by the name of the trunk's head, as `hand_over` takes them."""
         return {self.head: self.glance}
 
     def of(self, agent: Agent, board: np.ndarray, head: str = "") -> np.ndarray:
-        """The agent's answer, float [N, actions], for boards int8 [N, C, H, W]; by `head`, or by the trunk's."""
+        """The agent's costs, float [N, actions], of boards int8 [N, C, H, W]; by `head`, by default the trunk's."""
         head = head or self.head
         found = agent.evaluate({PUZZLE: torch.from_numpy(board)}, [head])[head].mode()
         return np.asarray(self.mean + self.spread * found.double().cpu().numpy())
@@ -84,24 +85,25 @@ class Costs:
         return batch
 
     def loss(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Squared error of the head, in its units."""
+        """The squared error of the trunk's head, in its own units."""
         wrong = self.error(agent, batch, self.head)
         return wrong, {"cost": wrong.detach()}
 
     def error(self, agent: Agent, batch: Mapping[str, Any], head: str) -> Tensor:
-        """Squared error of one of the heads."""
+        """The squared error of one of the heads."""
         return agent(batch, [head])[head].loss((batch["cost"].to(agent.device) - self.mean) / self.spread)
 
 
 class CostLearner(GlancingLearner):
-    """Costs by gradient, learned by the head that reads the puzzle's tokens alone; the trunk's head takes them over.
+    """Learns costs by gradient with the glance head; the trunk's head takes them over.
 
-    A step of the trunk costs as much as eight of the sense of puzzles, and its features of a puzzle are nearly its
-    tokens, linearly: a head on them learns in hundreds of steps what least squares hands over at once. So the lesson
-    leaves the trunk alone, and unlearns nothing there; what rehearsals later change is kept right by their gradient.
+    A step of the trunk costs as much as eight steps of the sense of puzzles, and the trunk's features of a puzzle are
+    almost linear in its tokens. What a head on them would learn in hundreds of steps, least squares hands over at once.
+    So the lesson does not change the trunk and makes it unlearn nothing. The gradient of rehearsals corrects later
+    changes.
 
     Args:
-        hindsight: the share of the boards of `views` that attempts by the agent take the place of, where they failed.
+        hindsight: share of the boards of `views` that come from the agent's own failed attempts.
     """
 
     costs: ClassVar[Costs]
@@ -111,11 +113,11 @@ class CostLearner(GlancingLearner):
         self.hindsight = hindsight
 
     def view_loss(self, view: Batch) -> Tensor:
-        """Squared error of the costs as the puzzle's tokens tell them."""
+        """The squared error of the costs that the glance head predicts."""
         return self.costs.error(self.agent, view, self.costs.glance)
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """Steps of the sense of puzzles; at the end, and now and then before, its costs are handed over."""
+        """Take steps of the sense of puzzles; hand the costs over at the end and every HAND_OVER_EVERY updates."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
@@ -127,33 +129,33 @@ class CostLearner(GlancingLearner):
         return {"loss": loss.detach()}
 
     def hands_over(self, step: int) -> bool:
-        """Whether this update is one after which costs are handed over."""
+        """Whether costs are handed over after this update."""
         return (step + 1) % HAND_OVER_EVERY == 0 or step + 1 == self.steps
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
-        """The errors of both heads: what the sense of puzzles unlearns of the glance is what is handed over again."""
+        """The errors of both heads: the next handover copies the glance head, so it must not be unlearned."""
         loss, told = self.loss(self.agent, batch)
         return loss + self.view_loss(batch), told
 
     def handed(self, batch: Any, step: int) -> Iterable[Batch]:
-        """Boards on which the trunk's features are held against the tokens."""
+        """The batches on which the trunk's features are fitted to the tokens."""
         return self.views(batch, step)
 
 
 @torch.no_grad()
 def hand_over(agent: Agent, sense: str, heads: Mapping[str, str], batches: Iterable[Batch]) -> None:
-    """Make heads on the trunk answer as glances do: tokens as a linear map of features, then the glance's reader.
+    """Make heads on the trunk answer like glance heads: a linear map from features to tokens, then the glance's reader.
 
-    The map is by least squares, with a ridge of RIDGE, over the tokens of `sense` in `batches`, all in float32.
+    The map is fitted by least squares with a ridge of RIDGE, over the tokens of `sense` in `batches`, in float32.
 
     Args:
-        heads: by the name of the trunk's head that of the one which reads the tokens of `sense` alone.
+        heads: by the name of the trunk's head the name of the head that reads the tokens of `sense` alone.
     """
     width = agent.config.width
     squares, products = torch.zeros(width + 1, width + 1).double(), torch.zeros(width + 1, width).double()
     for batch in batches:
         batch = to_device(batch, agent.device)
-        # A map in closed form is blurred by what a lesson on a card is computed in.
+        # On a card a lesson computes in a lower precision, which would blur the closed form.
         with torch.autocast(agent.device.type, enabled=False):
             seen = agent.encode_batch(batch, {sense})
             tokens = seen.encoded[sense].tokens

@@ -1,10 +1,9 @@
-"""Hindsight: attempts at a puzzle that failed, told again as ways to the goal.
+"""Hindsight: failed attempts at a puzzle become solutions of renamed boards.
 
-Andrychowicz and others 2017, "Hindsight experience replay" (arXiv 1707.01495): what an attempt came to is taken for
-what it was to come to. The goal of these puzzles is always the same state, so the states are renamed instead: lights by
-which of them differ from the last ones, tiles by where the last board has them. The same actions lead there from the
-renamed state to the goal, so a piece of an attempt proves a bound on what its first state costs, renamed, in states
-that the policy goes to by itself.
+Andrychowicz and others 2017, "Hindsight experience replay" (arXiv 1707.01495): the state that an attempt reached is
+taken for its goal. These puzzles have one fixed goal, so the states are renamed instead: lights by which of them differ
+from the last ones, tiles by where the last board has them. The same actions lead from the renamed state to the goal. So
+a piece of an attempt proves a bound on the cost of its first state, renamed, in states that the policy itself visits.
 """
 
 from __future__ import annotations
@@ -19,10 +18,11 @@ from devmind.errors import ConfigError
 from stages.reasoning.best_first import Guide, Solved, Step
 
 Rename = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""`(states [N, cells], ends [N, cells]) -> (states [N, cells], bool [N])`: as they are called where their end is called
-the goal; of no meaning where that cannot be."""
+"""`(states [N, cells], ends [N, cells]) -> (states [N, cells], bool [N])`: the states renamed so that their end is the
+goal, and where this is possible; elsewhere they mean nothing.
+"""
 NONE: Mapping[str, float] = {"hindsight": 0.0}
-"""The option by which a configuration says which share of a lesson's boards is told so; as it is unless it does."""
+"""The option for the share of a lesson's boards that come from hindsight; none by default."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,9 @@ class Attempts:
     """Walks of N problems side by side.
 
     Attributes:
-        states: [T + 1, N, cells], the start first; actions: int64 [T, N], that lead from each to the next.
-        failed: bool [N], those that met no solved state.
+        states: [T + 1, N, cells], the start first.
+        actions: int64 [T, N], from each state to the next.
+        failed: bool [N], walks that met no solved state.
     """
 
     states: np.ndarray
@@ -43,7 +44,7 @@ def told_again(context: Context, lesson: str) -> dict[str, float]:
     """The option `hindsight` of a lesson, as an argument of its learner.
 
     Raises:
-        ConfigError: it is no share.
+        ConfigError: it is not a share from 0 to 1.
     """
     options: dict[str, float] = context.options(lesson, NONE)
     if not 0 <= (share := options["hindsight"]) <= 1:
@@ -60,11 +61,11 @@ def attempt(
     rng: np.random.Generator,
     stray: float = 0.1,
 ) -> Attempts:
-    """Take `most` times the action that the guide says costs least of those that lead to no state met before.
+    """Take `most` actions, each the cheapest by the guide that leads to a state not met before.
 
     Args:
         starts: [N, cells].
-        stray: how often another such action is taken, by chance.
+        stray: probability of a random action instead, also to a new state.
     """
     states, actions, failed = [starts], list[np.ndarray](), ~np.asarray(solved(starts))
     rows = np.arange(len(starts))
@@ -76,7 +77,7 @@ def attempt(
         made = made.reshape(len(here), choices, -1)
         by_chance = rng.random(len(here)) < stray
         cost[by_chance] = rng.random((int(by_chance.sum()), choices))
-        # Without this a policy that errs goes to and fro between two states.
+        # Without this a policy that errs moves back and forth between two states.
         cost[np.any([(made == before[:, None]).all(-1) for before in states], axis=0)] = np.inf
         actions.append(cost.argmin(-1))
         states.append(made[rows, actions[-1]])
@@ -85,11 +86,11 @@ def attempt(
 
 
 def pieces(attempts: Attempts, rename: Rename) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """All pieces of attempts that failed, renamed so that each ends at the goal, where it can be.
+    """All pieces of failed attempts, renamed so that each ends at the goal, where this is possible.
 
     Returns:
-        The states that they begin with [M, cells], of which attempt each is, and the ticks of its first and of its last
-        state, all int64 [M]: its actions are those from the first tick to before the last.
+        The first states of the pieces [M, cells], the attempt of each, and the ticks of its first and last state, all
+        int64 [M]. The actions of a piece are those from its first tick to the one before its last.
     """
     first, last = np.triu_indices(len(attempts.states), 1)
     failed = np.flatnonzero(attempts.failed)
@@ -100,15 +101,15 @@ def pieces(attempts: Attempts, rename: Rename) -> tuple[np.ndarray, np.ndarray, 
 
 
 def lights_renamed(lit: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lights int8 [N, cells] that differ from those at the end: a press turns them alike. It can always be."""
+    """Lights int8 [N, cells] that differ from those at the end. Presses turn them alike, so this is always possible."""
     return np.asarray(lit ^ end), np.ones(len(lit), bool)
 
 
 def tiles_renamed(tiles: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Tiles int8 [N, cells], each called as the goal calls the place where it is at the end.
+    """Tiles int8 [N, cells], each named as the goal names the tile's place at the end.
 
-    A move is told by the free place alone, so it goes with any names; but the free place has to keep its own, which it
-    does where it is the last one at the end.
+    A move depends on the free place alone, so it fits any names. The free place itself has to keep its name, so this is
+    possible only if it is the last place at the end.
     """
     goal = np.roll(np.arange(tiles.shape[1], dtype=tiles.dtype), -1)
     names = np.empty_like(end)
@@ -117,7 +118,7 @@ def tiles_renamed(tiles: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def put_among(told: np.ndarray, again: np.ndarray) -> np.ndarray:
-    """`told` [N, ...] with the M <= N rows of `again` in place of some of its own, evenly spread."""
+    """`told` [N, ...] with the M <= N rows of `again` in place of M of its own, evenly spread."""
     mixed = told.copy()
     mixed[np.arange(len(again)) * len(told) // max(1, len(again))] = again
     return mixed

@@ -1,4 +1,4 @@
-"""Positions whose moves are judged, by a solver of ends of games or by others; what exams ask about."""
+"""Positions whose moves a solver has judged: of ends of games solved here, or read from files. Exams ask about them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TOGETHER = 100
 
 @dataclass(frozen=True)
 class Judged:
-    """N positions and what is known of their moves.
+    """N positions and their best moves.
 
     Attributes:
         name: of the set.
-        board: the positions, none over.
+        board: the positions, all unfinished.
         best: bool [N, choices], moves that lose none of the game's value (won, drawn, lost).
     """
 
@@ -33,11 +33,11 @@ class Judged:
 
     @property
     def episodes(self) -> np.ndarray:
-        """Which position each is, int64 [N]; one and its mirror image are the same."""
+        """The identity of each position, int64 [N]; a position and its mirror image are the same."""
         return self.game.canonical(self.board.marks)[0]
 
     def first(self, n: int) -> Judged:
-        """The first `n` of them, at least one."""
+        """The first `n` positions, at least one."""
         return Judged(self.game, self.name, self.board.take(slice(max(1, n))), self.best[: max(1, n)])
 
     def mistakes(self, moves: np.ndarray) -> np.ndarray:
@@ -46,7 +46,7 @@ class Judged:
 
     @property
     def by_chance(self) -> float:
-        """The share of mistakes of legal moves drawn evenly."""
+        """The share of mistakes of random legal moves."""
         legal = self.game.rules.legal(self.board)["place"]
         return float(1 - (self.best.sum(-1) / legal.sum(-1)).mean())
 
@@ -57,7 +57,7 @@ def mistakes(one: Judged, agent: Agent, simulations: int) -> np.ndarray:
 
 
 def endings(game: Game, n: int, made: int, seed: int) -> Judged:
-    """Different positions after so many moves by chance of which not every move is as good, solved whole."""
+    """`n` different positions after `made` random moves, solved exactly; in each some moves lose value."""
     rng, rules = numpy_rng("exam", EXAM_SEEDS_FROM, game.name, seed), game.rules
     boards, best = list[Board](), list[np.ndarray]()
     while sum(map(len, boards)) < n:
@@ -71,7 +71,7 @@ def endings(game: Game, n: int, made: int, seed: int) -> Judged:
 
 
 def by_chance(game: Game, n: int, made: int, rng: np.random.Generator) -> np.ndarray:
-    """Marks int8 [about n, cells] of games that so many moves by chance have not ended."""
+    """Marks int8 [about n, cells] of games that are unfinished after `made` random moves."""
     rules = game.rules
     kept = np.zeros((0, rules.cells), np.int8)
     while len(kept) < n:

@@ -1,7 +1,7 @@
-"""The lessons of the stage in order, and the budgets of those of self-play: steps by size, minutes of nursery.
+"""The lessons of the stage in order, with the budgets of self-play: steps by size, minutes at size nursery.
 
-Self-play teaches policy and value of a game; what a press or a move of a puzzle costs, and what Q-learning
-teaches, has a lesson in a folder of its own.
+Self-play teaches policy and value of a game. The costs of puzzle actions, and Q-learning, have lessons in folders of
+their own.
 """
 
 from __future__ import annotations
@@ -53,15 +53,16 @@ PLAY: Mapping[str, Play] = {
     ),
     "othello": Play(games=32, again=16, opening=20, capacity=40_000),
 }
-"""Games begin anywhere in their first half: good players meet few of the positions that an exam asks about.
+"""Games begin anywhere in their first half, because good players meet few of the positions that an exam asks about.
 
-Connect-4 is not played by the network at nursery: in its minutes that finds some 20,000 positions with values that say
-little, and UCT of 2,000 random games judges one in 0.7 ms (docs/decisions.md, 2026-11-26)."""
+At nursery the network does not play Connect-4. In the lesson's minutes it would find some 20,000 positions with values
+that say little, while UCT of 2,000 random games judges one in 0.7 ms (docs/decisions.md, 2026-11-26).
+"""
 TINY_ROWS = 64
 TINY: Mapping[str, Any] = {
     "games": 8, "again": 8, "simulations": 8, "rollouts": 40, "glances": 4, "remembered": 0, "careful": 0
 }  # fmt: skip
-"""Of games at size tiny, which shows that all of it runs and teaches nothing."""
+"""Changes of `Play` at size tiny, which shows that everything runs and teaches nothing."""
 CARD = ("child", "adult")
 CARD_GAMES: Mapping[str, Play] = {
     "connect4": Play(
@@ -69,27 +70,31 @@ CARD_GAMES: Mapping[str, Play] = {
     )
 }  # fmt: skip
 CARD_ROWS, CARD_RATE = 3072, 5e-4
-"""Of these games at the sizes that take a graphics card. At nursery's rate, 2e-3, the policy of `child` learned nothing
-in 300 s. In seven minutes of half a card so many rows and games brought the network alone from 0.448 to 0.263 of L2_R2,
-by AdamW and one step of the sense to 0.370 (docs/log.md, 2026-11-27)."""
+"""Rows and rate of CARD_GAMES, at the sizes for a graphics card. At nursery's rate, 2e-3, the policy of `child` learned
+nothing in 300 s. Seven minutes of half a card with these rows and games brought the network alone from 0.448 to 0.263
+of L2_R2; AdamW and one step of the sense brought it to 0.370 (docs/log.md, 2026-11-27).
+"""
 REVIEW = {"tiny": 5, "nursery": 520, "child": 2000, "adult": 6000}
 """Steps of the lesson `review`."""
 FORMED: Mapping[str, float] = {f"encoders.{parts.POSITION}.": 0.3}
-"""At what share of their rate the sense of positions learns in lessons behind those that form it: all games read it,
-and what each lesson bends it to is undone in the others (docs/log.md, 2026-11-25)."""
+"""The share of its rate at which the sense of positions learns after the lessons that form it. Every game reads this
+sense, and what one lesson changes in it is lost to the others (docs/log.md, 2026-11-25).
+"""
 OFTEN = frozenset({"tictactoe", "explain"})
-"""What a review goes over twice in a round: later lessons undid most of these (docs/log.md, 2026-11-24)."""
+"""Lessons that come twice in a round of the review: later lessons undid most of them (docs/log.md, 2026-11-24)."""
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """What cells hold, which needs MiniGrid, puzzles, and values: senses and heads of their own, which nothing behind
-    them changes. Two games, which form the sense of positions; another one, a learned model, procedures and a line of
-    play in words, by which that sense is changed little; each rehearsing those before it that it can undo; then all of
-    these in turn. Nothing is trained that an earlier stage uses.
+    """The lessons of the stage in order; they train nothing that an earlier stage uses.
 
-    `explain` is last before the review, as what is taught last is kept best and it asks for most.
+    First come cells of rooms (if MiniGrid is installed), puzzles and values, with senses and heads that no later lesson
+    changes. Two games then form the sense of positions. Another game, a learned model, procedures and sentences about
+    lines of play change this sense little. Each lesson rehearses the earlier ones that it can undo; the review repeats
+    all of these in turn.
 
-    Each has a control, those of arcs too: so all that the stage has taught begins anew in the twin of `--ablate`.
+    `explain` is last before the review: what is taught last is kept best, and `explain` asks for most.
+
+    Each lesson has a control, also those of arcs, so the twin of `--ablate` learns everything of the stage anew.
     """
     seen = [navigate.lesson(context)] if installed() else []
     apart = [*seen, puzzles.lesson(context), sliding.lesson(context), values.lesson(context)]
@@ -98,7 +103,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         selfplay_lesson(context, CONNECT4, rows=128, learning_rate=2e-3, minutes=7.0, rehearsal_every=2),
     ]
     formed = [
-        # Enough games to play, not to play well.
+        # Enough games to play, but not to play well.
         selfplay_lesson(context, OTHELLO, rows=128, learning_rate=2e-3, minutes=1.6),
         imagine.lesson(context),
         procedures.lesson(context),
@@ -119,8 +124,8 @@ def lessons(context: Context) -> Sequence[Lesson]:
 
 
 def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: float, **more: Any) -> Lesson:
-    """A lesson of self-play, named as its game; the configuration may change its rows, its learning rate, and how it is
-    played (fields of `Play`, as options).
+    """A lesson of self-play, named after its game. The configuration may change its rows, its learning rate and, as
+    options, all fields of `Play`.
 
     Args:
         rows: positions to learn from in an update; TINY_ROWS at size tiny, CARD_ROWS of CARD_GAMES at larger ones.
@@ -149,6 +154,6 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
 
 
 def taught(context: Context, n: int, game: Game) -> np.ndarray:
-    """Positions that games of lessons begin with, int64 [n]: what is met further on is the agent's own choice."""
+    """Positions in which games of lessons begin, int64 [n]; the agent itself chooses the positions after these."""
     rng = numpy_rng("lesson", game.name, context.seed, "episodes")
     return game.canonical(by_chance(game, n, PLAY[game.name].opening, rng))[0]

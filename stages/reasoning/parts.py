@@ -1,7 +1,7 @@
-"""What the stage adds to an agent: senses of positions and of puzzles, layers of the trunk for positions, and heads.
+"""The parts that the stage adds to an agent: senses of positions and puzzles, layers of the trunk, and heads.
 
-They read the trunk's features of eight tokens, not of the readout alone: where something stands is what a move is
-about. And they are not asked where no position or puzzle is seen.
+The heads of games and puzzles read the trunk's features of all eight tokens, not of the readout alone, because a move
+depends on what stands where. They are not asked where no position or puzzle is seen.
 """
 
 from __future__ import annotations
@@ -20,48 +20,54 @@ from stages.reasoning.imagine.search import BOARD_HEAD, DOMAINS, PUSH_HEAD
 
 NAME = "reasoning"
 POSITION, PUZZLE, BOARD, LAYOUT, TEXT = "position", "puzzle", "board", "layout", "text"
-"""All that a game shows; all that a puzzle does; what is seen of a room, which earlier stages know; and that once more,
-for the arc that tells what stands in its cells."""
+"""Senses: everything that a game shows; everything that a puzzle shows; the view of a room, from earlier stages; the
+same view for the arc that classifies its cells; pages.
+"""
 TAP, PUZZLE_TAP = f"trunk:{POSITION}", f"trunk:{PUZZLE}"
 GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
-"""By size, the layers that the trunk grows for what is reasoned about."""
+"""Layers that the trunk grows for this stage, by size."""
 THROUGH: Mapping[str, str] = {POSITION: POSITION, TEXT: POSITION}
-"""Whose tokens go through them (`Agent.grow`): positions with what is written of them. No head of an earlier stage
-reads any of these there, so all that was learned before stays as it was; and rooms pass by, so what games teach these
-layers undoes nothing there (values of rooms fell from 0.65 to 0 behind `explain`; docs/log.md, 2026-11-26)."""
+"""Tokens that go through these layers (`Agent.grow`): positions, and pages beside a position. No head of an earlier
+stage reads these tokens there, so everything learned before stays as it was. Rooms pass by, so games undo nothing of
+rooms (values of rooms fell from 0.65 to 0 after `explain`; docs/log.md, 2026-11-26).
+"""
 PRESSES, PRESS_GLANCES = "lights_out_q", "lights_out_glance"
-"""What each press of Lights Out costs, all that follows included (`glancing.Costs`); and the same from the puzzle's
-tokens alone. Such heads only teach: what a trunk of many layers is to read has to be told by its encoder first, and
-that learns ten times as fast by itself.
+"""Heads for the cost of each press of Lights Out and all that follows (`glancing.Costs`): on the trunk, and on the
+puzzle's tokens alone. The second one only teaches: the encoder first has to learn what the trunk is to read, and
+alone it learns that ten times as fast.
 """
 SLIDES, SLIDE_GLANCES = "sliding_q", "sliding_glance"
-"""What each move of a sliding puzzle costs, all that follows included, on boards of any side; and the same from the
-puzzle's tokens."""
+"""Heads for the cost of each move of a sliding puzzle of any side and all that follows: on the trunk, and on the
+puzzle's tokens alone.
+"""
 PUZZLE_HIDDEN = 256
-"""Of the heads of puzzles: costs of hundreds of thousands of boards are to be told apart by one."""
+"""Width of the heads of puzzles: one head has to tell apart the costs of hundreds of thousands of boards."""
 GAME_HIDDEN: Mapping[str, int] = {"connect4": 256}
-"""Of the heads of games that have millions of positions."""
+"""Width of the heads of games that have millions of positions."""
 SIDE = 5
-"""Of the Lights Out that is taught."""
+"""Side of the Lights Out board that is taught."""
 LOOKAHEAD = "lookahead"
-"""What the agent's own search has looked at behind a move in tic-tac-toe, beside pages about it (`explain`)."""
+"""Sense: the agent's own search tree behind a move in tic-tac-toe, beside pages about it (`explain`)."""
 SITUATION, WORTH = "situation", "worth"
-"""What is noticed of a world in which procedures are at work, as a vector of numbers; and what each of the procedures
-that may be chosen is worth in it: an arc of its own, which the trunk has no part in."""
+"""Sense: what is noticed of a world in which procedures are at work, a vector of NOTICED numbers. Head: the worth of
+each procedure that may be chosen in it, an arc without the trunk.
+"""
 NOTICED, COMMITMENTS = 3, 2
 PUSHES, CHOICES, CHOICE_GLANCES = "push_values", "choose_values", "choose_values_glance"
-"""What each push of a cart is worth, by the body's numbers; what each of MiniGrid's seven actions is, by the trunk's
-features of the board, and by the board's tokens alone."""
+"""Heads: the value of each push of a cart, from the body's numbers; the value of each of MiniGrid's seven actions, from
+the trunk's features of the board, and from the board's tokens alone.
+"""
 CELLS = "view_cells"
-"""What stands in each of the 49 cells of MiniGrid's view, by features of its own: an arc, as reflexes are."""
+"""Head, an arc: the class of each of the 49 cells of MiniGrid's view, from feature maps of its own."""
 IMAGINES = "head.reasoning-imagine"
-"""What comes of actions, in a latent: of moves in tic-tac-toe by the trunk's features of the position, of pushes of a
-cart by the body's numbers."""
+"""Part: a learned model in a latent, of moves in tic-tac-toe from the trunk's features of the position, and of pushes
+of a cart from the body's numbers.
+"""
 PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activation": "relu"}
 
 
 def admit(agent: Agent) -> None:
-    """Add every part that is not there yet; earlier stages bring `board` and `text`."""
+    """Add every part that the agent lacks; earlier stages bring `board` and `text`."""
     if NAME not in agent.config.grown:
         agent.grow(GROWN[agent.config.size], NAME, THROUGH)
     for sense in (BOARD, POSITION, PUZZLE):
@@ -110,21 +116,22 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of what lessons change: the stage's own parts, and the layers that the trunk grew for positions.
+    """Prefixes of the weights that lessons change: the stage's own parts, and the layers that the trunk grew for it.
 
-    No earlier stage uses any of it, so nothing that was learned before is undone, and nothing of it is rehearsed.
+    No earlier stage uses any of these, so lessons undo nothing of earlier stages and rehearse nothing of them.
     """
     return (*grown_layers(agent, {NAME}), *owned_parts(agent, NAME))
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of what a lesson's control changes (`Lesson.control`): `trained` without the layers, which let all
-    through there."""
+    """Prefixes of the weights that a lesson's control changes (`Lesson.control`): `trained` without the grown layers,
+    which pass all tokens through in a control.
+    """
     return owned_parts(agent, NAME)
 
 
 def untrained(agent: Agent) -> Agent:
-    """A newborn of the same size that was admitted to the stage and taught nothing: what search alone can do."""
+    """An untrained agent of the same size with the stage's parts: what search alone can do."""
     config = agent.config
     newborn = Agent(AgentConfig(size=config.size, seed=config.seed)).to(agent.device)
     admit(newborn)

@@ -1,7 +1,7 @@
-"""Q*: A* over pairs of a state and an action, guided by Q; one call of the Q function an expansion.
+"""Q*: A* over pairs of a state and an action, guided by Q, with one call of the Q function an expansion.
 
 Agostinelli, Shperberg, Shmakov, McAleer, Fox, Baldi, "Q* search" (arXiv 2102.04518). A pair's priority is
-`weight * g(state) + Q(state, action)`, where Q is the cost of the action and of all that follows; a state is made only
+`weight * g(state) + Q(state, action)`, where Q is the cost of the action and all that follows. A state is made only
 when its pair is taken from the queue, so one call of Q on a state ranks all its children.
 """
 
@@ -17,13 +17,13 @@ from stages.reasoning.best_first import Guide, Problem, Solved, Step, Way, best_
 
 @dataclass
 class _Pairs(Problem):
-    """Its queue holds pairs: of each node the best that is not taken yet."""
+    """The queue holds, of each node, its best pair that is not taken yet."""
 
     order: list[np.ndarray] = field(default_factory=list)
     ranked: list[np.ndarray] = field(default_factory=list)
 
     def rank(self, node: int, q: np.ndarray) -> None:
-        """Rank the node's children; only the best of them is queued, the next one when that is taken."""
+        """Rank the node's children; only the best is queued, and the next one when that is taken."""
         order = np.argsort(q, kind="stable")
         self.order.append(order)
         self.ranked.append(self.weight * self.cost[node] + q[order])
@@ -34,7 +34,7 @@ class _Pairs(Problem):
             self.push(float(self.ranked[node][rank]), node, rank)
 
     def take(self, most: int) -> list[tuple[int, int]]:
-        """The best pairs."""
+        """Take the best pairs."""
         taken: list[tuple[int, int]] = []
         while self.queue and len(taken) < most:
             _, _, node, rank = heapq.heappop(self.queue)
@@ -50,14 +50,14 @@ class _Pairs(Problem):
 def q_star(
     starts: np.ndarray, step: Step, solved: Solved, guide: Guide, *, nodes: int, batch: int = 1, weight: float = 1.0
 ) -> list[Way]:
-    """Search each of P problems until a solved state is made, or Q was asked about `nodes` of its states.
+    """Search each of P problems until a solved state is made, or until Q has evaluated `nodes` of its states.
 
-    With a Q that never says too much, and `batch` 1 and `weight` 1, the way found is a shortest one.
+    With `batch` 1, `weight` 1 and a Q that never overestimates, the path found is a shortest one.
 
     Args:
         starts: [P, ...].
         batch: pairs that a problem takes from its queue at once.
-        weight: of the cost so far; below 1 the search is greedier, and finds longer ways with fewer nodes.
+        weight: of the cost so far; below 1 the search is greedier: it finds longer paths with fewer nodes.
 
     Raises:
         ConfigError: the budget or the batch is less than 1.
@@ -67,7 +67,7 @@ def q_star(
 
 
 def follow(starts: np.ndarray, step: Step, solved: Solved, guide: Guide, most: int) -> np.ndarray:
-    """Which problems are solved, bool [P], by always taking the action that costs least, `most` times: no search."""
+    """Which problems are solved, bool [P], by taking the cheapest action `most` times, without search."""
     states, over = starts.copy(), np.asarray(solved(starts))
     for _ in range(most):
         going = np.flatnonzero(~over)

@@ -1,8 +1,7 @@
-"""Search by rules alone: UCT (Kocsis and Szepesvári 2006) whose leaves are judged by one game by chance; compiled.
+"""Search by rules alone: compiled UCT (Kocsis and Szepesvári 2006) that judges each leaf by one random game.
 
-It is what a search without any network comes to: a floor for those that have one, and what OpenSpiel's MCTS is measured
-against. For games of k in a row on boards that fit into 64 bits: a column takes rows + 1 bits, so that no line runs
-over an edge.
+It is a baseline for searches with a network, and the counterpart of OpenSpiel's MCTS in benchmarks. It plays games of k
+in a row on boards that fit into 64 bits: a column takes rows + 1 bits, so that no line runs over an edge.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ from devmind.worlds.boards import Board, MnkRules
 Array = np.ndarray
 ZERO, ONE = np.uint64(0), np.uint64(1)
 EXPLORE = 1.0
-"""How much a move that was tried little is worth beside one that has won much; results are -1 to 1."""
+"""Exploration constant of UCT, for results in -1 to 1."""
 MOST = 10_000_000
-"""Simulations of a search: each takes a node."""
+"""Simulations of a search, at most: each takes a node."""
 
 
 def visits(rules: MnkRules, board: Board, simulations: int, seed: int, explore: float = EXPLORE) -> Array:
-    """How often each move was tried, int64 [N, choices], as `searched` finds it; the most visited is the best one."""
+    """The visits of each move that `searched` finds, int64 [N, choices]; the most visited move is the best."""
     return searched(rules, board, simulations, seed, explore)[0]
 
 
 def searched(
     rules: MnkRules, board: Board, simulations: int, seed: int, explore: float = EXPLORE
 ) -> tuple[Array, Array]:
-    """A search of each of N positions that have not ended; same seed, same answer.
+    """Search each of N unfinished positions; the same seed gives the same answer.
 
     Returns:
-        visits int64 [N, choices], how often each move was tried; and what the most visited one has earned in the mean,
-        float [N] in -1..1 to the player to move.
+        visits int64 [N, choices] of each move; and the mean result of the most visited one, float [N] in -1..1 to the
+        player to move.
 
     Raises:
-        ConfigError: the board is too large, or the budget is less than one simulation or too many.
+        ConfigError: the board is too large, or the number of simulations is less than one or too large.
     """
     height = rules.rows + 1
     if height * rules.columns > 64:
@@ -68,7 +67,7 @@ def bits(rules: MnkRules, marked: Array) -> Array:
 
 
 def _cells(rules: MnkRules) -> Array:
-    """Which bits a move may take, uint64 [choices]: a whole column where marks fall, else one cell."""
+    """The bits that each move may set, uint64 [choices]: a whole column in falling games, else one cell."""
     each = bits(rules, np.eye(rules.cells, dtype=bool))
     if not rules.falling:
         return each
@@ -100,7 +99,7 @@ def _won(marks: np.uint64, height: int, k: int) -> bool:
 
 @njit(cache=True, error_model="numpy")
 def _place(taken: np.uint64, cells: np.uint64, falling: bool) -> np.uint64:
-    """The bit that a move sets: where marks fall, the lowest free one of its column; 0 where there is none."""
+    """The bit that a move sets: in falling games the lowest free one of its column; 0 if there is none."""
     free = cells & ~taken
     return free & (~free + ONE) if falling else free
 
@@ -109,7 +108,7 @@ def _place(taken: np.uint64, cells: np.uint64, falling: bool) -> np.uint64:
 def _game(
     own: np.uint64, others: np.uint64, cells: Array, every: np.uint64, falling: bool, height: int, k: int, draw: Array
 ) -> float:
-    """A game by chance to its end: 1, 0 or -1 to who is to move at its beginning. `draw` is the generator's state."""
+    """Play a random game to its end: 1, 0 or -1 to the first player to move. `draw` is the generator's state."""
     sign, x, choices = 1.0, draw[0], np.uint64(len(cells))
     while True:
         taken = own | others
@@ -134,7 +133,7 @@ def _game(
 
 @njit(cache=True, error_model="numpy", fastmath=True)
 def _best(tried: Array, won: Array, count: float, explore: float) -> int:
-    """The move of the highest upper confidence bound, the first that was never tried; `tried` is -1 where none is."""
+    """The first untried move, else the move of the highest upper confidence bound; `tried` is -1 for illegal moves."""
     best, chosen, log = np.float32(-1e30), 0, np.float32(np.log(count) * explore * explore)
     for a in range(len(tried)):
         if tried[a] == 0:
@@ -159,7 +158,7 @@ def _search(
     explore: float,
     seed: np.uint64,
 ) -> tuple[Array, Array]:
-    """Visits of the root's moves, int64 [A], and the sum of what they led to, float32 [A]."""
+    """Visits of the root's moves, int64 [A], and the sums of their results, float32 [A]."""
     actions, nodes, every = len(cells), simulations + 1, np.uint64(0)
     for a in range(actions):
         every |= cells[a]

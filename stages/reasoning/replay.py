@@ -1,4 +1,4 @@
-"""Positions that self-play has searched: each kept once, with the mean of what its last searches found."""
+"""Positions that self-play has searched: each is stored once, with the mean of its last searches."""
 
 from __future__ import annotations
 
@@ -11,18 +11,24 @@ import torch
 from stages.reasoning.games import Game
 
 AVERAGED = 8
-"""Searches that a position's mean is of, about: it moves by a share of 1 / visits, never less than 1 / AVERAGED."""
+"""A position's mean is over about so many searches: a search moves it by 1 / visits, but never by less than 1 /
+AVERAGED.
+"""
 
 
 class Positions:
-    """Up to `capacity` positions, images of each other counted as one; behind that the oldest place is given anew.
+    """Up to `capacity` positions; images of a position count as one. When it is full, a new position replaces the
+    oldest.
 
-    A position met many times has one target, the mean (position averaging: AlphaZero.jl, Laurent 2021); one whose value
-    is proven has that, and no mean.
+    A position met many times has one target, the mean of its searches (position averaging: AlphaZero.jl, Laurent 2021).
+    A proven value is stored as it is, without a mean.
 
     Attributes:
-        marks: int8 [n, cells]; weights: float [n, choices], what the policy should be; value: float [n]; count: int64
-            [n], how often it was searched; proven: bool [n], its value is exact.
+        marks: int8 [n, cells].
+        weights: float [n, choices], the policy target.
+        value: float [n].
+        count: int64 [n], how often the position was searched.
+        proven: bool [n], whether the value is exact.
     """
 
     COLUMNS = ("marks", "weights", "value", "count", "proven")
@@ -38,7 +44,7 @@ class Positions:
         return len(self.value)
 
     def add(self, marks: np.ndarray, weights: np.ndarray, value: np.ndarray, proven: np.ndarray) -> None:
-        """Take in what searches found of N positions, in order."""
+        """Add the search results of N positions, in order."""
         keys, which = self.game.canonical(marks)
         cells, choices = (image[which] for image in self.game.symmetries)
         marks, weights = np.take_along_axis(marks, cells, 1), np.take_along_axis(weights, choices, 1)
@@ -55,7 +61,7 @@ class Positions:
             self.count[at] += 1
 
     def _grow(self, keys: np.ndarray) -> None:
-        """Room for those that are new, as far as the capacity goes."""
+        """Make room for new positions, as far as the capacity goes."""
         new = sum(key not in self._places for key in set(keys.tolist()))
         more = min(new, self.capacity - len(self))
         if not more:
@@ -65,7 +71,7 @@ class Positions:
             setattr(self, name, np.concatenate([old, np.zeros((more, *old.shape[1:]), old.dtype)]))
 
     def _place(self, key: int) -> int:
-        """Where a position is kept; one that is not yet gets the place behind the last, or the oldest."""
+        """The place of a position; a new one gets the next free place, or the oldest."""
         if key not in self._places:
             at, self.next = self.next, (self.next + 1) % self.capacity
             if self.count[at]:
@@ -76,7 +82,7 @@ class Positions:
         return self._places[key]
 
     def draw(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """N positions, drawn evenly and turned or mirrored evenly: `marks`, `weights`, `value`."""
+        """`n` random positions in random images: `marks`, `weights`, `value`."""
         at, which = rng.integers(0, len(self), n), rng.integers(0, len(self.game.symmetries[0]), n)
         cells, choices = (image[which] for image in self.game.symmetries)
         return {
@@ -86,7 +92,7 @@ class Positions:
         }
 
     def open(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """The marks of up to `n` positions whose value is not proven, int8 [n, cells]: worth another search."""
+        """Marks int8 [n, cells] of up to `n` random positions without a proven value, to be searched again."""
         places = np.flatnonzero(~self.proven)
         return self.marks[rng.permutation(places)[:n]]
 
@@ -95,7 +101,7 @@ class Positions:
         return {"next": self.next} | {name: torch.from_numpy(getattr(self, name).copy()) for name in self.COLUMNS}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with these positions."""
+        """Restore the positions."""
         self.next = int(state["next"])
         for name in self.COLUMNS:
             setattr(self, name, state[name].cpu().numpy().copy())

@@ -1,9 +1,9 @@
 """Self-play as a Learner: the agent searches its own games, and its policy and value learn what the searches found.
 
-AlphaZero (Silver et al. 2018) with Gumbel search (Danihelka et al. 2022), as small as can be: in an update many games
-make a move, each by a search of its own, all searches together; stored positions whose value is open are searched
-again with today's network (reanalysis, Schrittwieser et al. 2021); then one step down the loss on positions drawn from
-all that are stored. What a search has proven is taken as it is. With `Play.by` PUCT searches, as AlphaZero's did.
+This is AlphaZero (Silver et al. 2018) with Gumbel search (Danihelka et al. 2022), as small as possible. In an update
+many games make a move; all their searches run together. Stored positions without a proven value are searched again with
+the current network (reanalysis, Schrittwieser et al. 2021). Then comes one gradient step on positions drawn from the
+store. Proven values are targets as they are. `Play.by` can select PUCT, as in AlphaZero, or random games.
 """
 
 from __future__ import annotations
@@ -34,43 +34,43 @@ from stages.reasoning.parts import POSITION
 from stages.reasoning.replay import Positions
 
 FEWER = 4
-"""One of so many games of the lesson is played to be rehearsed: each lesson that comes later plays them anew."""
+"""A rehearsal plays a FEWER-th of the lesson's games, because each later lesson plays them anew."""
 HANDED = 8
-"""Batches by which the trunk's features are held against the position's tokens."""
+"""Batches on which the trunk's features are fitted to the position's tokens in a handover."""
 
 By = Literal["gumbel", "puct", "rollouts"]
 
 
 @dataclass(frozen=True)
 class Play:
-    """How self-play goes.
+    """The settings of self-play.
 
     Args:
-        games: that are played side by side.
-        again: stored positions that are searched again in an update, at most.
+        games: games played side by side.
+        again: stored positions searched again in an update, at most.
         simulations: of every search.
         capacity: positions that are stored.
-        opening: moves made by chance before a game's first search, drawn from 0 to this: only positions that are met
-            can be learned, and good players meet few.
-        outcome_share: of how the game went on, in a value's target; the search's own value has the rest.
-        moves: that every game makes in an update.
-        by: "gumbel": searches by Gumbel's policy improvement, whose noise makes games differ; "puct": as AlphaZero, by
-            PUCT with Dirichlet's noise in the root's prior, and visits as the policy to learn; "rollouts": by UCT whose
-            leaves are judged by random games (`random_games`), which asks no network, so what is learned does not
-            depend on what is known already (expert iteration's first expert: Anthony, Tian and Barber 2017).
-        tempered: with "puct" and "rollouts", moves of each game, of those that are searched, that are drawn by their
-            visits (temperature 1); those behind are the most visited (temperature 0). 30 is AlphaZero's.
-        rollouts: random games of a search by them.
-        handed: the trunk's heads take over what is learned from tokens alone, every HAND_OVER_EVERY updates and at the
-            end (`glancing.hand_over`).
-        glances: steps of the encoder a step of the trunk.
-        remembered: games that are played side by side to be rehearsed later, until twice as many have ended; 0: a
-            quarter of `games`, with a quarter of `again`, or all where no network is asked, which is cheap.
-        careful: simulations of their searches; 0: as many as of all others.
-        muon: matrices learn by Muon (`SelfPlayByMuon`), else all by AdamW.
+        opening: a game begins with 0 to `opening` random moves before its first search. Only positions that are met can
+            be learned, and good players meet few.
+        outcome_share: weight of the game's further course in a value's target; the search's value has the rest.
+        moves: moves that every game makes in an update.
+        by: "gumbel": Gumbel search, whose noise makes games differ. "puct": PUCT as in AlphaZero, with Dirichlet noise
+            in the root's prior and visits as the policy target. "rollouts": UCT that judges leaves by random games
+            (`random_games`). It asks no network, so what is learned does not depend on what is known already (the first
+            expert of expert iteration: Anthony, Tian and Barber 2017).
+        tempered: with "puct" and "rollouts", the searched moves of each game that are drawn by visits (temperature 1).
+            Later moves are the most visited ones (temperature 0). AlphaZero has 30.
+        rollouts: random games of a search by "rollouts".
+        handed: the trunk's heads take over what the glance heads learned, every HAND_OVER_EVERY updates and at the end
+            (`glancing.hand_over`).
+        glances: steps of the encoder for each step of the trunk.
+        remembered: games played side by side for a later rehearsal, until twice as many have ended. 0: a quarter of
+            `games` and of `again`; with "rollouts" all of them, as these are cheap.
+        careful: simulations of the searches for a rehearsal; 0: as many as in all others.
+        muon: matrices learn by Muon (`SelfPlayByMuon`); else everything learns by AdamW.
 
     Raises:
-        ConfigError: it is searched by something else, or a number cannot be.
+        ConfigError: `by` is unknown, or a number is out of range.
     """
 
     games: int = 64
@@ -106,10 +106,11 @@ class Play:
 class SelfPlay(GlancingLearner):
     """Learns a game by playing it against itself.
 
-    A batch says only which update it is of, and how many positions to learn from: `{"update": int, "rows": int}`. Games
-    in progress and stored positions are the learner's state, so a lesson that was stopped goes on exactly.
+    A batch has only the number of the update and the number of positions to learn from: `{"update": int, "rows": int}`.
+    Games in progress and stored positions are the learner's state, so a stopped lesson resumes exactly.
 
-    Rehearsed by another lesson, it plays as it did when that began (`remember`) and learns from those positions.
+    When another lesson rehearses it, it first plays some games with the agent as it is then (`remember`), and learns
+    from their positions.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class SelfPlay(GlancingLearner):
         self.games_played = 0
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """Play on, and learn from what is stored."""
+        """Make moves in all games, then learn from the stored positions."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         if self.play.by == "rollouts" and not len(self.positions):
@@ -149,15 +150,15 @@ class SelfPlay(GlancingLearner):
         return {**learned, **told}
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
-        """Further positions that are stored."""
+        """Further stored positions."""
         return (self.drawn(len(batch["first"]), "glance", step, turn) for turn in range(self.play.glances))
 
     def view_loss(self, view: Batch) -> Tensor:
-        """Moves and value, from the position's tokens alone."""
+        """The loss of policy and value from the position's tokens alone."""
         return sum(self._told(self.agent, view, self.game.glance))  # type: ignore[return-value]
 
     def play_on(self, number: int, why: str) -> dict[str, float]:
-        """Every game makes its moves; positions found on the way are stored. A function of number, agent and state."""
+        """Make the moves of every game and store the positions; a function of number, agent and state."""
         rng = numpy_rng("self-play", self.game.name, self.seed, why, number)
         judge, proven = Judge(self.agent, self.game, symmetric=True), []
         for _ in range(self.play.moves):
@@ -166,7 +167,7 @@ class SelfPlay(GlancingLearner):
         return {"games": float(self.games_played), "proven right": float(np.mean(proven))}
 
     def _begin(self, rng: np.random.Generator) -> None:
-        """New games, each after some moves by chance, until there are as many as wanted (more may be in progress)."""
+        """Begin new games, each after some random moves, until `games` are in progress (there may be more)."""
         rules, missing = self.game.rules, max(0, self.play.games - len(self.history))
         board = rules.initial(np.zeros(missing))
         openings = rng.integers(0, self.play.opening + 1, missing)
@@ -179,7 +180,7 @@ class SelfPlay(GlancingLearner):
         self.history += [_Moves() for _ in range(missing)]
 
     def _move(self, judge: Judge, rng: np.random.Generator) -> float:
-        """One move of each game, by search; the share of searches that proved their position's value."""
+        """Search and make one move in each game; returns the share of searches that proved their position's value."""
         rules, games = self.game.rules, len(self.history)
         again = rules.of(self.positions.open(self.play.again, rng))
         board = Board.concat([self.board, again])
@@ -200,7 +201,7 @@ class SelfPlay(GlancingLearner):
         return float(found.proven.mean())
 
     def _searched(self, judge: Judge, board: Board, rng: np.random.Generator) -> _Searched:
-        """Searches with noise of N positions, of which the first are the games in progress."""
+        """Search N positions with noise; the first of them are the games in progress."""
         games = len(self.history)
         if self.play.by == "gumbel":
             gumbel = rng.gumbel(size=(len(board), self.game.rules.choices))
@@ -232,20 +233,20 @@ class SelfPlay(GlancingLearner):
         return batch
 
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Cross-entropy of the policy and squared error of the value, against what searches found."""
+        """Cross-entropy of the policy and squared error of the value, against the search results."""
         off, wrong = self._told(agent, batch, (self.game.policy, self.game.value))
         return off + wrong, {"policy": off.detach(), "value": wrong.detach()}
 
     @staticmethod
     def _told(agent: Agent, batch: Mapping[str, Any], heads: tuple[str, str]) -> tuple[Tensor, Tensor]:
-        """The losses of a head for moves, among legal ones, and of one for values."""
+        """The losses of a policy head, over legal moves, and of a value head."""
         outputs = agent(dict(batch), heads)
         policy, value = (outputs[name] for name in heads)
         assert isinstance(policy, Categorical)
         return policy.among(batch["legal"]).loss(batch["weights"]), value.loss(batch["value"])
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
-        """The lesson's loss on positions that were remembered."""
+        """The lesson's loss on the positions of `remember`."""
         return self.loss(self.agent, self.drawn(batch["rows"], "rehearse", batch["update"]))
 
     def remember(self) -> None:
@@ -271,7 +272,7 @@ class SelfPlay(GlancingLearner):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with them."""
+        """Restore them."""
         super().load_state_dict(state)
         self.positions.load_state_dict(state["positions"])
         self.board = self.game.rules.of(state["marks"].cpu().numpy())
@@ -280,22 +281,26 @@ class SelfPlay(GlancingLearner):
 
 
 class SelfPlayByMuon(MuonLearner, SelfPlay):
-    """The same, with Muon on the linear maps of the layers that the stage grew, of the sense of positions and of the
-    game's own heads; convolutions, heads' last layers and all else go the way of AdamW."""
+    """SelfPlay with Muon for the linear maps of the grown layers, of the sense of positions and of the game's own
+    heads. AdamW steps convolutions, the heads' last layers and everything else.
+    """
 
     orthogonal = (*TRUNK, f"encoders.{POSITION}.keys_values", f"encoders.{POSITION}.project")
     muon_rate = 0.01
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
-        """Of heads only those of this game, all but what answers."""
+        """Of the heads, only the hidden layers of this game's heads are orthogonal."""
         own = f"heads.{self.game.name}_"
         hidden = name.startswith(own) and ("squeeze" in name or ".net.0." in name) and name.endswith(".weight")
         return "orthogonal" if hidden else super().kind(name, parameter)
 
 
 class _Searched(NamedTuple):
-    """What searches found of N positions: weights float [N, choices] and value float [N] to learn, which values are
-    proven bool [N], and the moves of the games in progress, which come first, int64 [games]."""
+    """The search results of N positions, of which the games in progress come first.
+
+    Weights float [N, choices] and value float [N] are targets; proven bool [N] marks exact values; moves int64 [games]
+    are those of the games in progress.
+    """
 
     weights: np.ndarray
     value: np.ndarray
@@ -304,7 +309,7 @@ class _Searched(NamedTuple):
 
 
 class _Moves:
-    """What was searched in one game in progress, move by move: rows of `COLUMNS`."""
+    """The search results of one game in progress, move by move: rows of `COLUMNS`."""
 
     COLUMNS: Mapping[str, type] = {
         "marks": np.int8, "weights": float, "value": float, "proven": bool, "reward": float, "discount": float
@@ -321,7 +326,7 @@ class _Moves:
             self.rows[name].append(x)
 
     def led_to(self, reward: float, discount: float) -> None:
-        """What the move just added earned, and what counts after it."""
+        """Add the reward of the last move and the discount of what follows it."""
         self.rows["reward"].append(reward)
         self.rows["discount"].append(discount)
 
@@ -329,9 +334,9 @@ class _Moves:
         return np.array(self.rows[name], self.COLUMNS[name])
 
     def learned(self, outcome_share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Marks, weights, values and what is proven, of a game that has ended; the last move first.
+        """Marks, weights, values and proven flags of a finished game; the last move first.
 
-        A value's target is the search's, mixed with the target of the position that followed; a proven one is as it is.
+        A value's target mixes the search's value with the target of the next position. A proven value is not mixed.
         """
         value, proven = self.column("value"), self.column("proven")
         after = 0.0

@@ -1,6 +1,6 @@
-"""Games looked ahead in, for exams only: a small one solved whole, the ends of a longer one, or to a fixed depth.
+"""Looking ahead in games, for exams only: a small game solved exactly, the ends of a longer one, or a fixed depth.
 
-Minimax to a fixed depth on open lines is what a search knows that has learned nothing: a floor.
+Minimax to a fixed depth on open lines is a search without learning: a baseline.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import numpy as np
 from devmind.worlds.boards import Board, BoardRules, MnkRules
 
 TOGETHER = 32
-"""Positions that are looked ahead from at once: at depth 5 of seven moves each has 16,807 leaves."""
+"""Positions that minimax searches at once: at depth 5 with seven moves each has 16,807 leaves."""
 
 
 @dataclass(frozen=True)
 class SolvedGame:
-    """All n positions that can be reached, those to start from first, those after more moves later.
+    """All n reachable positions; the starts come first, positions after more moves later.
 
     Attributes:
-        board: the positions, those where the game has ended too.
-        ply: int64 [n], moves made since.
+        board: the positions, finished ones included.
+        ply: int64 [n], moves made since the start.
         ended: bool [n].
-        child: int64 [n, choices], where a move leads; -1 where it is not legal.
-        q: float [n, choices], what a move is worth to who makes it when both go on perfectly: 1, 0 or -1; -inf where
-            it is not legal. value: float [n], to the player to move; where the game has ended, to who would be next.
+        child: int64 [n, choices], the position after a move; -1 for an illegal one.
+        q: float [n, choices], the value of a move to the player who makes it, with perfect play on both sides: 1, 0 or
+            -1; -inf for an illegal one.
+        value: float [n], to the player to move; in a finished game to the player who would be next.
     """
 
     rules: BoardRules
@@ -41,14 +42,15 @@ class SolvedGame:
 
     @property
     def best(self) -> np.ndarray:
-        """Moves that lose no value, bool [n, choices]; none where the game has ended."""
+        """Moves that lose no value, bool [n, choices]; none in finished games."""
         return np.asarray((self.q == self.value[:, None]) & ~self.ended[:, None])
 
     def endings(self, moves: np.ndarray | None = None, side: int = 0) -> np.ndarray:
-        """Every game from the first position: `side` (0: who begins) plays `moves` int64 [n] and the other anything.
+        """Every game from the first position: `side` (0: the first player) plays `moves` int64 [n], the other side
+        anything.
 
         Returns:
-            float [games]: 1 won, 0 drawn, -1 lost for `side`; without `moves` both play anything.
+            float [games]: 1 won, 0 drawn, -1 lost for `side`; without `moves` both sides play anything.
         """
         ways = np.zeros(len(self), np.int64)
         ways[0] = 1
@@ -66,10 +68,11 @@ class SolvedGame:
 
 
 def solve(rules: BoardRules, starts: Board | None = None) -> SolvedGame:
-    """Every reachable position, ply by ply, and their values backwards (Zermelo 1913); for some 10^6 of them.
+    """Find every reachable position ply by ply, then the values backwards (Zermelo 1913); for up to some 10^6
+    positions.
 
     Args:
-        starts: where to start, different positions; by default the game's first.
+        starts: different positions to start from; by default the game's first.
     """
     levels, children, seen = [(rules.initial(np.zeros(1)) if starts is None else starts).marks], [], 0
     while True:
@@ -98,16 +101,18 @@ def solve(rules: BoardRules, starts: Board | None = None) -> SolvedGame:
 
 
 def minimax(rules: MnkRules, board: Board, depth: int) -> np.ndarray:
-    """What each move is worth, `depth` moves looked ahead, float [N, choices]: -inf where it is not legal.
+    """The value of each move by minimax of `depth` moves, float [N, choices]: -inf for an illegal one.
 
-    A game that is over is worth 1, 0 or -1; a leaf what `open_lines` says.
+    A finished game is worth 1, 0 or -1; a leaf has the value of `open_lines`.
     """
     found = [_values(rules, board.take(slice(at, at + TOGETHER)), depth) for at in range(0, len(board), TOGETHER)]
     return np.concatenate(found)
 
 
 def open_lines(rules: MnkRules, marks: np.ndarray) -> np.ndarray:
-    """Lines that only one player has marks in, float [N] in -1..1 to the player to move; each mark more, ten-fold."""
+    """Score of the lines with marks of only one player, float [N] in -1..1 to the player to move; a further mark counts
+    tenfold.
+    """
     in_line = np.zeros((rules.cells, len(rules.lines)), np.float32)
     np.put_along_axis(in_line, rules.lines.T, 1, 0)
     own, others = ((marks == who).astype(np.float32) @ in_line for who in (1, -1))

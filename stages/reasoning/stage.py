@@ -1,4 +1,4 @@
-"""ReasoningStage: its five members. Each skill has a folder with its exam; budgets are in `lessons.py`."""
+"""ReasoningStage and its five members. Each skill has a folder with its exam; budgets are in `lessons.py`."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ SKILLS: Sequence[Skill] = (
 
 
 class ReasoningStage:
-    """Reasoning: to search before acting, guided by what was learned from searching; judged by perfect players and
-    optimal solutions, on the same trunk.
+    """Reasoning: the agent searches before it acts, guided by what it has learned from searching. Exams compare it with
+    perfect players and optimal solutions.
     """
 
     name = parts.NAME
@@ -54,5 +54,5 @@ class ReasoningStage:
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """What stands where in a room, puzzles, games and what to say of them, values, procedures; and a review."""
+        """The lessons on rooms, puzzles, values, games, a learned model, procedures and sentences; and a review."""
         return lessons(context)

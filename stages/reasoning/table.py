@@ -17,20 +17,21 @@ from stages.reasoning.thinking import Thought, check, think
 
 Say = Callable[[str], None]
 Ask = Callable[[str], str | None]
-"""Shows a prompt and gives what was typed; None where nothing more will come."""
+"""Shows a prompt and returns what was typed; None at the end of input."""
 
 
 class Table:
-    """One game after the other, between a human and an agent.
+    """Games between a human and an agent, one after the other.
 
     Args:
         simulations: of each of the agent's moves; 0: its network alone.
-        agent_begins: else the human does. Who begins has the crosses.
-        sure: how sure the agent has to be of a move to search no further (`thinking.think`); None: always search.
+        agent_begins: the agent begins; else the human does. The side that begins has the crosses.
+        sure: probability of a move from which the agent searches no further (`thinking.think`); None: always search.
 
     Attributes:
-        agents: the player that the agent is, 0 who began or 1; judge: what it has thought of this game's positions.
-        tree: what searches have found from the position on, with which the next one goes on; None: nothing yet.
+        agents: the agent's player, 0 for the side that began, else 1.
+        judge: the agent's judgement of this game's positions.
+        tree: the search tree from the current position, which the next search continues; None: nothing yet.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Table:
         self.begin(agent_begins)
 
     def begin(self, agent_begins: bool) -> None:
-        """A new game."""
+        """Begin a new game."""
         self.judge = Judge(self.agent, self.game)
         self.board = self.game.rules.initial(np.zeros(1))
         self.agents = 0 if agent_begins else 1
@@ -64,12 +65,12 @@ class Table:
 
     @property
     def must_pass(self) -> bool:
-        """Whether nothing can be placed by whose turn it is."""
+        """Whether the side to move has no place to take."""
         return not self.legal[: self.game.rules.cells].any()
 
     @property
     def ending(self) -> str:
-        """How it ended, a sentence; '' while it goes on."""
+        """The result as a sentence; '' while the game goes on."""
         if not self.is_over:
             return ""
         came_to = int(self.game.rules.finished(self.board.marks)[1][0])
@@ -78,34 +79,34 @@ class Table:
 
     @property
     def legend(self) -> str:
-        """Who has which sign, and what the numbers on the board are."""
+        """A sentence about the signs of both sides and the numbers on the board."""
         who = "The agent has x and begins, you have o" if self.agents == 0 else "You have x and begin, the agent has o"
         return f"{who}; {'columns' if self.game.rules.falling else 'places that may be taken'} have a number."
 
     def place(self, move: int) -> None:
-        """Make a legal move of whose turn it is; of what was searched, what lies behind it is kept."""
+        """Make a legal move of the side to move; the search tree below it is kept."""
         self.board = self.game.rules.step(self.board, {"place": np.array([move])})
         self.tree = rerooted(self.tree, np.array([move])) if self.tree is not None else None
 
     def pass_on(self) -> str:
-        """Make the move of who can place nothing; says so."""
+        """Pass for a side that has no place to take; returns a sentence about it."""
         who = "The agent" if self.is_agents else "You"
         self.place(self.game.rules.cells)
         return f"{who} can place nothing and must pass."
 
     def think(self) -> Thought:
-        """What the agent thinks of the position, of one row: its own move, or what it would do for the human."""
+        """The agent's thought about the position, one row: its own move, or its advice to the human."""
         return think(self.judge, self.board, self.simulations, self.sure, self._search)
 
     def _search(self, judge: Judge, board: Board, simulations: int) -> Found[Board]:
-        """Search on from where the last search and the moves since have led."""
+        """Search on from the tree of the last search, if it fits the position."""
         here = self.tree is not None and np.array_equal(self.tree.states.take([0]).marks, board.marks)
         found = search(judge, board, simulations, tree=self.tree if here else None)
         self.tree = found.tree
         return found
 
     def expects(self, thought: Thought) -> str:
-        """What a thought came to and what it took, in words."""
+        """The expected value and the cost of a thought, in words."""
         if not self.simulations:
             return "its network alone"
         spent = int(thought.simulations[0])
@@ -119,14 +120,14 @@ class Table:
         return f"it expects {float(thought.value[0]):+.2f} of -1..1, {how}"
 
     def answer(self, thought: Thought) -> list[str]:
-        """Make the agent's move; what is told of it."""
+        """Make the agent's move; returns what is printed about it."""
         move = int(thought.action[0])
         told = [f"The agent places {move + 1} ({self.expects(thought)})."]
         self.place(move)
         return told + [f"It says:{sentence}" for sentence in self._explained()]
 
     def _explained(self) -> list[str]:
-        """A sentence of the line behind the agent's move; none where no search has looked at an answer to it."""
+        """A sentence about the line behind the agent's move; nothing if no search has looked at an answer to it."""
         if self.game is not GAME or self.tree is None or TEXT not in self.agent.heads:
             return []
         root = np.zeros(1, np.int64)
@@ -134,7 +135,7 @@ class Table:
         return said_of(self.agent, move.after, move.lookahead) if len(move.after) else []
 
     def play(self, say: Say, ask: Ask) -> None:
-        """One game to its end, or until the human leaves."""
+        """Play one game to its end, or until the human leaves."""
         say(self.legend)
         while True:
             say(self.drawn())
@@ -154,7 +155,7 @@ class Table:
                 self.place(found)
 
     def asked(self, say: Say, ask: Ask) -> int | None:
-        """The human's move: a number that is legal; None to leave."""
+        """The human's move, a legal number; None to leave."""
         legal = self.legal
         free = ", ".join(str(place + 1) for place in np.flatnonzero(legal))
         while True:
@@ -167,7 +168,9 @@ class Table:
             say(f"'{number}' is no move here; type one of {free}, or q to leave.")
 
     def drawn(self) -> str:
-        """The board: x began; places that may be taken now show their number, columns stand below."""
+        """The board as text, x for the side that began; free places show their number, and falling games number the
+        columns.
+        """
         rules = self.game.rules
         numbered = self.legal & (not rules.falling and not self.is_over)
         first = self.board.marks[0] * (1 if self.board.player[0] == 0 else -1)

@@ -1,11 +1,11 @@
-"""Thinking before acting: a move is searched for where the policy is unsure, and made at once where it is sure.
+"""Thinking before acting: the agent searches where its policy is unsure, and moves at once where it is sure.
 
-One dial, `sure`, between 0 and 1: a move is made as soon as the policy gives one action so much. It is asked before any
-search (the network's own policy) and after each round of it (the policy that the search has improved, `Found.weights`),
-so simulations go where the best moves are close. Rounds are searches of their own, each with several times the
-simulations of the one before: sequential halving divides a budget that it is told at the start. What the network has
-said of a position is kept from round to round (`Judge`), so only the trees are grown anew; at a table, which keeps
-those too, a round goes on with that of the one before.
+The dial `sure` is a probability. A move is made as soon as the policy gives one action that much. The check comes
+before any search (the network's own policy) and after each round of it (the improved policy `Found.weights`), so
+simulations go to positions whose best moves are close. Each round is a search of its own, with several times the
+simulations of the one before, because sequential halving divides a budget that is known at the start. A `Judge` keeps
+the network's answers from round to round, so only the trees grow anew. At a table, which keeps the trees too, a round
+continues the tree of the one before.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from stages.reasoning.games import Judge, search
 SURE = 0.9
 """The dial in exams."""
 THINKING = "trained, searching where unsure"
-"""The player of this file, as a row of an exam."""
+"""The name of this player as a row of an exam."""
 LEAST, GROWTH = 4, 4
-"""Simulations of the first round, at least, and how many times more the next one has."""
+"""The least simulations of the first round, and the factor from round to round."""
 
 
 Search = Callable[[Judge, Board, int], Found[Board]]
-"""What is found from B positions with so many simulations."""
+"""A search from B positions with a number of simulations."""
 
 
 @dataclass(frozen=True)
 class Thought:
-    """What was thought of B positions.
+    """The result of thinking about B positions.
 
     Attributes:
         action: int64 [B], the move.
-        simulations: int64 [B], of all rounds together; 0: made at once.
-        value: float [B], what is expected, to the player to move; exact where `proven` bool [B].
-        sure: float [B], what the last policy that was asked gives its likeliest action.
-        policy: float [B, choices], what the network alone gives each move.
-        visits: int64 [B, choices], of the last round, and of what it went on with.
-        q: float [B, choices], of visited moves to who makes them, exact where `known` bool [B, choices].
+        simulations: int64 [B], of all rounds together; 0: moved at once.
+        value: float [B], the expected value to the player to move; exact where `proven` bool [B].
+        sure: float [B], the probability of the likeliest action in the last policy that was asked.
+        policy: float [B, choices], of the network alone.
+        visits: int64 [B, choices], of the last round, and of the tree that it continued.
+        q: float [B, choices], of visited moves to the player who makes them; exact where `known` bool [B, choices].
     """
 
     action: np.ndarray
@@ -59,13 +59,13 @@ class Thought:
 
 
 def think(judge: Judge, board: Board, simulations: int, sure: float | None = None, by: Search = search) -> Thought:
-    """The moves of B positions that have not ended; each position is thought about as if alone.
+    """Find the moves of B unfinished positions; each is treated as if it were alone.
 
     Args:
         simulations: of the last round, at most; 0: the network alone answers.
-        sure: from what probability of one move on it is made without (further) search; None: one search of all
-            simulations, however sure.
-        by: how positions are searched: in exams anew in each round, at a table on from what was found before.
+        sure: probability of a move from which it is made without (further) search; None: always one search of all
+            simulations.
+        by: the search: exams search anew in each round, a table continues the earlier tree.
 
     Raises:
         ConfigError: `sure` is not above 0 and at most 1, the budget is below 0, or there is a dial and no budget.
@@ -112,7 +112,7 @@ def check(simulations: int, sure: float | None) -> None:
 
 
 def rounds(simulations: int) -> list[int]:
-    """Budgets of searches, growing up to `simulations`: [8, 32] of 32, [12, 50, 200] of 200."""
+    """Budgets of the rounds, growing up to `simulations`: [8, 32] for 32, [12, 50, 200] for 200."""
     budgets = [simulations]
     while budgets[0] // GROWTH >= LEAST:
         budgets.insert(0, budgets[0] // GROWTH)

@@ -1,7 +1,7 @@
-"""Hybrid diffusion: a trajectory (Gaussian) and a plan in symbols (masked) denoised together by one network.
+"""Hybrid diffusion: one network denoises a trajectory (Gaussian) and a plan in symbols (masked) together.
 
-Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `denoiser` and `tokens` are networks, `schedules`
-diffusers' schedulers as they are used here, `pipeline` draws, fills in what is not given, saves and loads.
+Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `denoiser` and `tokens` are networks, `schedules` adapts diffusers'
+schedulers, and `pipeline` draws plans, fills in what is not given, saves and loads.
 """
 
 from devmind.algorithms.diffusion.denoiser import SPREAD_OUT, HybridDenoiser, spread_out

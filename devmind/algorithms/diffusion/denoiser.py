@@ -1,4 +1,4 @@
-"""The denoiser: a transformer without causality over trajectory and symbols, and what the condition recalls."""
+"""The denoiser: a non-causal transformer over trajectory and symbols, with hints recalled from the condition."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ from devmind.errors import ConfigError
 
 OCTAVES = 4
 SPREAD_OUT = 1 + 2 * OCTAVES
-"""How many numbers `spread_out` makes of one."""
+"""Numbers that `spread_out` makes of one."""
 
 
 class HybridDenoiser(ModelMixin, ConfigMixin):
-    """Tells the clean trajectory and the symbols behind noised ones; each half has a noise level of its own.
+    """Predicts the clean trajectory and the symbols from noised ones; each half has a noise level of its own.
 
-    Each half is cut into `pieces` tokens. The condition goes through a wide network, which gives every token a hint of
-    its own: what plans of these ends look like is remembered there, and the transformer makes one plan of it. Few and
-    wide tokens learn as much of a maze as one for each point, at a tenth of the cost. What is given of a trajectory
-    comes in clean and marked; what is given of the symbols is simply not masked. So either half may be given in part.
+    Each half is cut into `pieces` tokens. A wide network reads the condition and gives every token a hint of its own:
+    it recalls what plans for such a condition look like, and the transformer makes one plan of it. Few wide tokens
+    learn as much of a maze as one token for each point, at a tenth of the cost. Given points come in clean and marked;
+    given symbols are not masked. So either half may be given in part.
 
     Args:
-        channels: numbers of a point; horizon: points of a trajectory.
-        words: symbols there are; the symbol `words` is the mask. length: of a plan in symbols; 0: trajectory only, the
-            paper's first baseline.
-        condition: numbers of a token of the condition; told_by: how many such tokens there are.
-        width, layers, attention_heads: of the transformer; memory: width of the network that reads the condition.
+        channels: numbers of a point.
+        horizon: points of a trajectory.
+        words: number of symbols; the symbol `words` is the mask.
+        length: symbols of a plan; 0: trajectory only, the paper's first baseline.
+        condition: numbers of a token of the condition.
+        told_by: tokens of the condition.
+        width, layers, attention_heads: of the transformer.
+        memory: width of the network that reads the condition.
         pieces: tokens of each half.
-        lent: in place of layers of its own it runs those that it is lent (`lend`), whose width is `width`.
+        lent: it has no layers of its own, but runs those that it is lent (`lend`), which are `width` wide.
 
     Raises:
         ConfigError: the horizon or the length is no multiple of the pieces.
@@ -71,7 +74,8 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
             nn.Linear(memory, tokens * width),
         )
         self.blocks = nn.ModuleList(Block(width, attention_heads) for _ in range(0 if lent else layers))
-        # What is given, above all the goal, is copied to where plans stand still; and little noise leaves little to do.
+        # A linear skip: given points, above all the goal, are copied to where plans stand still, and samples of little
+        # noise need little change.
         self.copied = nn.Linear(2 * horizon * channels, horizon * channels)
         self.norm, self.told = nn.LayerNorm(width), nn.Linear(width, horizon // pieces * channels)
         if length:
@@ -93,11 +97,14 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         """The clean trajectory [B, H, C] and logits of the symbols [B, L, words].
 
         Args:
-            trajectory: noised, [B, H, C], clean where `given` bool [B, H].
+            trajectory: noised, [B, H, C]; clean where `given` bool [B, H].
             level: of its noise, in 0..1, [B].
-            symbols: int64 [B, L], the mask where they are not known; masked: which share of them, in 0..1, [B].
-            condition: [B, K, D]; present: bool [B, K]; a row that has none is denoised without condition.
-            hint: what `hint` makes of these two, where it is known already: it is the same in all steps of a drawing.
+            symbols: int64 [B, L], the mask where they are unknown.
+            masked: share of masked symbols, in 0..1, [B].
+            condition: [B, K, D].
+            present: bool [B, K]; a row without any is denoised without condition.
+            hint: the result of `hint` for this condition, if it is known already: it is the same in all steps of a
+                drawing.
         """
         length, words, pieces = self.config["length"], self.config["words"], self.config["pieces"]
         mark = given[..., None].to(trajectory.dtype)
@@ -115,11 +122,11 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         return told, named.reshape(len(told), length, words)
 
     def lend(self, layers: Callable[[Tensor], Tensor]) -> None:
-        """Run these layers, [B, T, width] to the same, which are saved and taught where they are at home."""
+        """Lend it layers, a function of [B, T, width] to the same. Their owner saves and trains them."""
         self._lent = (layers,)
 
     def _together(self, x: Tensor) -> Tensor:
-        """Tokens [B, T, width] when all have seen one another."""
+        """Tokens [B, T, width] after the layers."""
         if not self.config["lent"]:
             for block in self.blocks:
                 x = block(x)
@@ -132,14 +139,15 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         return self._lent[0](x)
 
     def hint(self, condition: Tensor, present: Tensor) -> Tensor:
-        """What is remembered of plans of such a condition, [B, tokens, width]."""
+        """What is recalled of plans for such a condition, [B, tokens, width]."""
         return self.remember((condition * present[..., None]).flatten(1)).unflatten(-1, (-1, self.config["width"]))
 
 
 def spread_out(numbers: Tensor) -> Tensor:
     """Numbers [..., C] in about -1..1 with their sines and cosines of four octaves, [..., 9 C].
 
-    A small network tells a wall from a door beside it much sooner by these (Tancik et al. 2020, "Fourier features").
+    With these a small network learns much sooner to tell a wall from a door beside it (Tancik et al. 2020, "Fourier
+    features").
     """
     angles = [numbers * math.pi * 2**octave for octave in range(OCTAVES)]
     return torch.cat((numbers, *(angle.sin() for angle in angles), *(angle.cos() for angle in angles)), -1)
@@ -153,7 +161,7 @@ def waves(level: Tensor, size: int = 64) -> Tensor:
 
 
 class Block(nn.Module):
-    """Attention of all to all, and an MLP, each behind a norm."""
+    """Attention without a mask, and an MLP, each after a norm."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

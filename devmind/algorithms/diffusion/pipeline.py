@@ -1,4 +1,4 @@
-"""Drawing plans: both halves denoised side by side, what is given held fixed; saved as a diffusers pipeline."""
+"""Drawing plans: both halves are denoised side by side, given parts held fixed; saved as a diffusers pipeline."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ DENOISERS: dict[str, type[HybridDenoiser | TokenDenoiser]] = {
 """Networks that a pipeline may have, by name."""
 
 Watch = Callable[[int, Tensor, Tensor, Tensor], None]
-"""`(step, noised trajectory, trajectory told, symbols)`, for films."""
+"""`(step, noised trajectory, predicted clean trajectory, symbols)`, for films."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Plans: trajectory [B, H, C], symbols int64 [B, L], and how sure the network was of these, log probability [B]."""
+    """Plans: trajectory [B, H, C], symbols int64 [B, L], and the network's log probability [B] of the symbols."""
 
     trajectory: Tensor
     symbols: Tensor
@@ -45,8 +45,11 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Held:
-    """What is given of plans: points [B, H, C] where `fixed`, bool [B, H], is true, and symbols int64 [B, L], which are
-    the mask where none is given."""
+    """The given parts of plans.
+
+    Points [B, H, C] are given where `fixed`, bool [B, H], is true. Symbols int64 [B, L] are the mask where none is
+    given.
+    """
 
     points: Tensor
     fixed: Tensor
@@ -56,10 +59,10 @@ class Held:
     def of(
         cls, form: Any, n: int, device: torch.device, given: Mapping[int, Tensor], words: Mapping[int, Tensor]
     ) -> Held:
-        """Of `n` plans of a denoiser of the configuration `form`; see `HybridPipeline.__call__` for what is given.
+        """The given parts of `n` plans for a denoiser of the configuration `form`; see `HybridPipeline.__call__`.
 
         Raises:
-            ConfigError: a point or symbol beyond the plan's end.
+            ConfigError: a point or symbol lies beyond the plan's end.
         """
         points = torch.zeros(n, form.horizon, form.channels, device=device)
         fixed = torch.zeros(n, form.horizon, dtype=torch.bool, device=device)
@@ -72,11 +75,11 @@ class Held:
         return cls(points, fixed, symbols)
 
     def rows(self, index: Tensor) -> Held:
-        """The same of some plans; a row may be named several times."""
+        """The same for some plans; a row may be named several times."""
         return Held(self.points[index], self.fixed[index], self.symbols[index])
 
     def over(self, trajectory: Tensor) -> Tensor:
-        """Trajectories [B, H, C] with the points that are given in the place of their own."""
+        """Trajectories [B, H, C] with the given points in place of their own."""
         return torch.where(self.fixed[..., None], self.points, trajectory)
 
 
@@ -89,10 +92,10 @@ class HybridPipeline(DiffusionPipeline):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, **kwargs: Any) -> HybridPipeline:
-        """The pipeline saved in a folder; nothing is looked up elsewhere, and no code of the folder is run.
+        """The pipeline saved in a folder; it reads nothing else, and runs no code of the folder.
 
         Raises:
-            CheckpointError: it holds no pipeline of this kind.
+            CheckpointError: the folder holds no pipeline of this kind.
         """
         index = Path(folder) / "model_index.json"
         kinds: dict[str, Any] = {kind.__name__: kind for kind, _ in SCHEDULERS.values()}
@@ -129,22 +132,24 @@ class HybridPipeline(DiffusionPipeline):
 
         Args:
             condition: [B, K, D]; present: bool [B, K].
-            noise: standard normal [B, H, C], which the plans are made of.
+            noise: standard normal [B, H, C], from which the plans are made.
             given: points that are held, {number: [B, C]}; negative numbers count from the end.
             words: symbols that are held, {number: int64 [B]}.
-            steps: of denoising, at most as many as there were levels in teaching.
-            start: plans [B, H, C] to begin from, noised to the level `begin` in 0..1, in that share of the steps.
-            guidance: by how much the condition counts (classifier-free guidance); 1: as it was taught.
-            luck: Gumbel noise [B, L, words], by which words are drawn; without, they are the likeliest.
-            words_first: steps in which all symbols are drawn before the first step of the trajectory; 0: both go
-                side by side. Where two ways are as good, symbols choose one, and the trajectory follows; drawn side by
-                side, a few steps lead to the mean of both.
-            guide: makes of the clean trajectories [B, H, C] that are told in a step better ones (classifier guidance:
-                Dhariwal, Nichol 2021); what is held stays.
-            told: False leaves all symbols masked that are not given: the trajectory half alone.
+            steps: denoising steps, at most the number of levels in training.
+            start: plans [B, H, C] to begin from, noised to the level `begin` in 0..1; this takes that share of the
+                steps.
+            guidance: weight of the condition (classifier-free guidance); 1: as in training.
+            luck: Gumbel noise [B, L, words] by which symbols are drawn; without it, the likeliest are taken.
+            words_first: steps in which all symbols are drawn before the first step of the trajectory; 0: both go side
+                by side. If two ways are equally good, symbols drawn first choose one and the trajectory follows; side
+                by side, a few steps lead to the mean of both.
+            guide: improves the clean trajectories [B, H, C] that each step predicts (classifier guidance: Dhariwal,
+                Nichol 2021); held points stay.
+            told: False leaves all symbols masked that are not given: only the trajectory is drawn.
 
         Raises:
-            ConfigError: more steps than levels, a point or symbol beyond the plan's end, or noise of another horizon.
+            ConfigError: there are more steps than levels, a point or symbol lies beyond the plan's end, or the noise
+                has another horizon.
         """
         form = self.denoiser.config
         if noise.shape[1:] != (form.horizon, form.channels):
@@ -164,7 +169,7 @@ class HybridPipeline(DiffusionPipeline):
         told = told and form.length > 0
         first = words_first if told else 0
         denoise = self._conditioned(condition, present, guidance)
-        # In steps numbered below 0 symbols alone are drawn.
+        # Steps numbered below 0 draw symbols only.
         for number, timestep in enumerate([timesteps[0]] * first + timesteps, -first):
             x = held.over(x)
             masked = (symbols == form.words).float().mean(-1) if form.length else x.new_zeros(n)
@@ -187,7 +192,7 @@ class HybridPipeline(DiffusionPipeline):
     def _conditioned(self, condition: Tensor, present: Tensor, guidance: float) -> Callable[..., tuple[Tensor, Tensor]]:
         """The network as a function of (x, fixed, level, symbols, masked), with classifier-free guidance.
 
-        What it remembers of the condition is the same in all steps: half of the work of a plan, done once.
+        The hint of the condition is the same in all steps. It is half of the work of a plan, and is computed once.
         """
         network = self.denoiser
 
@@ -207,7 +212,7 @@ class HybridPipeline(DiffusionPipeline):
         return guided
 
     def _begun(self, start: Tensor, noise: Tensor, skipped: int) -> Tensor:
-        """Plans `start` [B, H, C] noised to where the scheduler goes on when so many steps are left out."""
+        """Plans `start` [B, H, C], noised to the level at which the scheduler continues after `skipped` steps."""
         timestep = self.scheduler.timesteps[skipped]
         index = timestep.round().long() - 1 if is_flow(self.scheduler) else timestep.long()
         x, _ = noised(self.scheduler, start, noise, index.clamp_min(0).expand(len(start)))

@@ -1,4 +1,4 @@
-"""Schedulers of diffusers, set up for networks that tell what is clean, and noise as each of them wants it."""
+"""Schedulers of diffusers, set up for networks that predict the clean sample, with noise as each of them needs it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ SCHEDULERS: dict[str, tuple[type, dict[str, Any]]] = {
     "unipc": (UniPCMultistepScheduler, _VARIANCE),
     "flow": (FlowMatchEulerDiscreteScheduler, {}),
 }
-"""By name the class and its options. All but `flow` noise alike, so a denoiser taught with one is drawn by any."""
+"""Class and options by name. All but `flow` add noise alike, so any of them can draw from a denoiser trained with
+another.
+"""
 
 
 def make_scheduler(name: str, levels: int = 100) -> Any:
-    """The scheduler `name` with so many noise levels.
+    """The scheduler `name` with `levels` noise levels.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is no scheduler of that name.
     """
     if name not in SCHEDULERS:
         raise ConfigError(f"There is no scheduler '{name}'{nearest(name, SCHEDULERS)}")
@@ -45,7 +47,7 @@ def make_scheduler(name: str, levels: int = 100) -> Any:
 
 
 def is_flow(scheduler: Any) -> bool:
-    """Whether clean and noise are mixed linearly, and velocities integrated."""
+    """Whether the scheduler mixes sample and noise linearly, and integrates velocities."""
     return isinstance(scheduler, FlowMatchEulerDiscreteScheduler)
 
 
@@ -56,7 +58,7 @@ def noised(scheduler: Any, clean: Tensor, noise: Tensor, index: Tensor) -> tuple
     if is_flow(scheduler):
         share = level.reshape(-1, *[1] * (clean.ndim - 1)).to(clean.dtype)
         return (1 - share) * clean + share * noise, level
-    # The solvers' own `add_noise` knows no levels but those of the steps they are set to, and before these are set it
+    # The solvers' own `add_noise` knows only the levels of the steps they are set to. Before these are set, it
     # takes the least noise for the most.
     return DDIMScheduler.add_noise(scheduler, clean, noise, index), level
 
@@ -64,9 +66,9 @@ def noised(scheduler: Any, clean: Tensor, noise: Tensor, index: Tensor) -> tuple
 def noised_to_teach(
     scheduler: Any, clean: Tensor, alone: Tensor, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """`clean` [B, ...] as a lesson shows it, and its level in 0..1, [B]: pure noise where `alone`, bool [B], is true.
+    """`clean` [B, ...] noised for training, and its level in 0..1, [B]: pure noise where `alone`, bool [B], is true.
 
-    Elsewhere it is much noise more often than little: few steps of drawing are mostly steps from much noise.
+    Elsewhere high levels are more frequent than low ones, because few drawing steps are mostly steps from much noise.
     """
     depth = torch.where(alone, 1.0, torch.rand(len(clean), generator=generator, device=clean.device).sqrt())
     levels = scheduler.config.num_train_timesteps
@@ -76,10 +78,10 @@ def noised_to_teach(
 
 
 def set_steps(scheduler: Any, steps: int, device: torch.device) -> None:
-    """Get ready to draw in so many steps.
+    """Prepare the scheduler to draw in `steps` steps.
 
     Raises:
-        ConfigError: they are less than one, or more than there are levels.
+        ConfigError: the steps are fewer than one, or more than there are levels.
     """
     levels = scheduler.config.num_train_timesteps
     if not 1 <= steps <= levels:
@@ -96,22 +98,22 @@ def level_of(scheduler: Any, timestep: Tensor) -> Tensor:
 
 
 def stepped(scheduler: Any, clean: Tensor, timestep: Tensor, sample: Tensor) -> Tensor:
-    """One step towards `clean`, as the network tells it: the sample at the next, lower level."""
+    """One step towards the predicted `clean`: the sample at the next lower level."""
     if is_flow(scheduler):
         clean = (sample - clean) / level_of(scheduler, timestep).clamp_min(1e-6)
     return scheduler.step(clean, timestep, sample).prev_sample
 
 
 def gumbel(uniform: Tensor) -> Tensor:
-    """Gumbel noise out of numbers drawn evenly from 0..1; words are drawn where it is added to their logits."""
+    """Gumbel noise from uniform numbers in 0..1; added to logits, it draws symbols."""
     return uniform.clamp_min(1e-9).log().neg().clamp_min(1e-9).log().neg()
 
 
 class MaskedTokens(AmusedScheduler):
-    """diffusers' scheduler of masked tokens (Chang et al. 2022, "MaskGIT"), whose rows do not depend on each other.
+    """diffusers' scheduler of masked tokens (Chang et al. 2022, "MaskGIT"), with independent rows.
 
-    Of the words that a network tells, the surest are kept and the rest masked again, by the same cosine as there; what
-    was known before stays. There is no noise in it: who wants words drawn adds Gumbel noise to the logits.
+    It keeps the surest predicted symbols and masks the rest again, by the same cosine as there; known symbols stay. It
+    adds no noise: to draw symbols, add Gumbel noise to the logits.
     """
 
     def step(
@@ -123,7 +125,7 @@ class MaskedTokens(AmusedScheduler):
         generator: torch.Generator | None = None,
         return_dict: bool = True,
     ) -> AmusedSchedulerOutput | tuple[Tensor, Tensor]:
-        """Words int64 [B, L] at the next step, from logits [B, L, words]; `timestep` counts down to 0."""
+        """Symbols int64 [B, L] at the next step, from logits [B, L, words]; `timestep` counts down to 0."""
         unknown = sample == self.config.mask_token_id
         sure, word = model_output.softmax(-1).max(-1)
         told = torch.where(unknown, word, sample)
@@ -137,7 +139,7 @@ class MaskedTokens(AmusedScheduler):
         return AmusedSchedulerOutput(before, told) if return_dict else (before, told)
 
     def log_prob(self, logits: Tensor, before: Tensor, after: Tensor) -> Tensor:
-        """Log probability [B] by logits [B, L, words] of the words of `after` that `before`, int64 [B, L], masks."""
+        """Log probability [B], by logits [B, L, words], of symbols in `after` that `before`, int64 [B, L], masks."""
         mask = self.config.mask_token_id
         new = (before == mask) & (after != mask)
         chosen = logits.log_softmax(-1).gather(-1, after.clamp_max(mask - 1)[..., None]).squeeze(-1)

@@ -1,4 +1,4 @@
-"""A denoiser of plans about things: a token for each step of a plan, and for each thing that the condition tells of."""
+"""A denoiser of plans about things: a token for each step of a plan, and for each thing of the condition."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from devmind.algorithms.diffusion.denoiser import SPREAD_OUT, Block, spread_out,
 from devmind.errors import ConfigError
 
 OFFSET = 0.1
-"""Of a place that is pointed at: how far a point lies from it when the network says 1."""
+"""Distance of a point from the place that it points at, when the network outputs 1."""
 
 
 class TokenDenoiser(ModelMixin, ConfigMixin):
-    """Tells the clean trajectory and the symbols behind noised ones, as `HybridDenoiser` does, of a scene of things.
+    """Predicts the clean trajectory and the symbols from noised ones, as `HybridDenoiser` does, in a scene of things.
 
-    Where plans are about things, which lie elsewhere each time, nothing can be remembered about places: a plan has to
-    look at the things. So each step of a plan (its point and its symbol) is a token, and so is each thing; all attend
-    to all. What is told points at things (Vinyals, Fortunato, Jaitly 2015, "Pointer networks"): a point is the mean of
-    the things' places, weighted by attention, plus a small offset; a symbol that names a thing is as likely as it is
-    attended to. Things have no numbers of their own, so their order means nothing.
+    Things lie elsewhere each time, so nothing can be remembered about places: a plan has to look at the things. Each
+    step of a plan (its point and its symbol) is a token, and so is each thing; all attend to all. Outputs point at
+    things (Vinyals, Fortunato, Jaitly 2015, "Pointer networks"). A point is the attention-weighted mean of the things'
+    places plus a small offset. A symbol that names a thing is as likely as the attention to it. Things have no position
+    encoding, so their order means nothing.
 
     Args:
-        channels: numbers of a point; horizon: steps of a plan.
-        words: symbols there are, of which the first name the condition's things from number `named` on, in order; the
-            symbol `words` is the mask. length: of a plan in symbols, the horizon or, for trajectories alone, 0.
-        condition: numbers of a thing, of which the first `pointed` are its place, as those of a point are; told_by: how
-            many things there are.
+        channels: numbers of a point.
+        horizon: steps of a plan.
+        words: number of symbols. The first name the condition's things from number `named` on, in order; the symbol
+            `words` is the mask.
+        length: symbols of a plan: the horizon or, for trajectories alone, 0.
+        condition: numbers of a thing; the first `pointed` are its place, like those of a point.
+        told_by: number of things.
         width, layers, attention_heads: of the transformer.
-        only: "symbols" or "points": what is told; for symbols alone the trajectory is not looked at, for points alone
-            the symbols are. Two separate models are one of each.
-        numbers: symbols are the last `words` channels of a point, 1 for the one that is meant and -1 for all others.
+        only: "symbols" or "points": the half that is predicted, without looking at the other half. One model of each
+            makes two separate models.
+        numbers: symbols are the last `words` channels of a point, 1 for the meant symbol and -1 for all others.
 
     Raises:
         ConfigError: a plan has symbols, but not one for each step.
@@ -68,7 +70,7 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
             self.level = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
             self.told, self.aims, self.aimed = nn.Linear(width, own), nn.Linear(width, width), nn.Linear(width, width)
         if length or numbers:
-            # Words that name no thing, and the mask.
+            # Symbols that name no thing, and the mask.
             self.other = nn.Parameter(torch.randn(words + 1 - (told_by - named), width))
             if length:
                 self.masked = nn.Sequential(nn.Linear(64, width), nn.SiLU(), nn.Linear(width, width))
@@ -117,11 +119,11 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
         return told, logits
 
     def _nameable(self, things: Tensor) -> Tensor:
-        """What each word and the mask stand for, [B, words + 1, D]."""
+        """The embedding of each symbol and of the mask, [B, words + 1, D]."""
         return torch.cat((things[:, self.config["named"] :], self.other.expand(len(things), -1, -1)), 1)
 
     def _pointed(self, steps: Tensor, things: Tensor, condition: Tensor, present: Tensor) -> Tensor:
-        """Points [B, H, C] at the places of things."""
+        """Points [B, H, C] near the places of things."""
         pointed, told = self.config["pointed"], self.told(steps)
         score = _score(self.aims(steps), self.aimed(things)).masked_fill(~present[:, None], -torch.inf)
         places = score.softmax(-1) @ condition[..., :pointed]
@@ -129,5 +131,5 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
 
 
 def _score(asks: Tensor, answers: Tensor) -> Tensor:
-    """How well each of `answers` [B, K, D] fits each of `asks` [B, H, D], [B, H, K]."""
+    """Scores [B, H, K] of each of `answers` [B, K, D] for each of `asks` [B, H, D]."""
     return asks @ answers.transpose(1, 2) / asks.shape[-1] ** 0.5

@@ -1,14 +1,14 @@
-"""Monte Carlo Tree Diffusion: a tree search over plans that are partly denoised (Yoon et al. 2025, ICML).
+"""Monte Carlo Tree Diffusion: a tree search over partly denoised plans (Yoon et al. 2025, ICML).
 
 A node is a plan denoised up to some level: first some of its symbols are known, then all of them and a trajectory with
-less and less noise. An action is how to go on: how much the condition counts (the guidance level, the paper's
-meta-action) and which noise is drawn (the branch). A node is worth what its plan comes to when it is denoised to the
-end in one jump ("jumpy DDIM" there): what the network tells of the clean trajectory. So a network call does both, it
-denoises and it simulates. The search is `devmind.algorithms.tree_search`, which knows nothing of plans.
+less and less noise. An action chooses the guidance level (how much the condition counts, the paper's meta-action) and
+the branch (which noise is drawn). A node's worth is that of its plan when it is denoised to the end in one jump ("jumpy
+DDIM" there), so one network call both denoises and simulates. The search is `devmind.algorithms.tree_search`, which
+knows nothing of plans.
 
-Unlike the paper all points of a trajectory have one noise level, as the denoiser was taught; what is denoised first and
-chooses between ways is the symbols. Every plan that was met is returned, the best of them is not always at the end of
-the most visited path.
+Unlike the paper, all points of a trajectory have one noise level, as the denoiser was trained. The symbols are denoised
+first and choose between ways. Every plan that was met is returned, because the best one is not always at the end of the
+most visited path.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ from devmind.algorithms.tree_search import Expanded, Roots, puct_search
 from devmind.errors import ConfigError
 
 Worth = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""`(trajectories [N, H, C], symbols int64 [N, L], which row each is of, int64 [N]) -> [N]`, higher is better."""
+"""`(trajectories [N, H, C], symbols int64 [N, L], the row of each, int64 [N]) -> [N]`, higher is better."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a tree.
+    """The shape of a tree.
 
     Attributes:
-        simulations: nodes that are added to the root, at most.
-        word_levels: in how many steps the symbols are known; levels: of noise that a trajectory goes through.
-        guidances: how much the condition may count; 1: as it was taught. Another one costs two network calls.
-        branches: noises that are tried for each.
-        jump: steps in which a simulation fills up the symbols that are not known.
+        simulations: nodes added to the root, at most.
+        word_levels: steps in which the symbols become known.
+        levels: noise levels of a trajectory.
+        guidances: weights of the condition to choose from; 1: as in training. Another weight costs two network calls.
+        branches: noises to try for each.
+        jump: steps in which a simulation fills in unknown symbols.
         explore: PUCT's constant.
-        scale: two plans that differ by so much in worth differ much.
+        scale: a difference in worth that counts as large.
     """
 
     simulations: int = 40
@@ -64,15 +65,16 @@ class Shape:
 
     @property
     def actions(self) -> int:
-        """Ways to go on at a node; number `guidance * branches + branch`."""
+        """Number of actions at a node; an action is `guidance * branches + branch`."""
         return len(self.guidances) * self.branches
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Of a whole tree: luck, Gumbel noise [word_levels, branches, L, words]; points, normal, [levels, branches, H, C].
+    """The noise of a tree: luck, Gumbel noise [word_levels, branches, L, words]; points, normal, [levels, branches, H,
+    C].
 
-    Number 0 of the luck may be zero: the likeliest words.
+    Branch 0 of the luck may be zero: the likeliest symbols.
     """
 
     luck: Tensor
@@ -81,12 +83,13 @@ class Noise:
 
 @dataclass
 class Grown:
-    """All plans that were met, of B rows.
+    """All plans that were met, for B rows.
 
     Attributes:
-        trajectory: [B, M, H, C]; symbols: int64 [B, M, L]; worth: [B, M], -inf where a tree has fewer nodes.
-        depth: int64 [B, M], levels above each; the root's is 0.
-        calls: of the network, all rows together; a call of n rows counts n.
+        trajectory: [B, M, H, C]; symbols: int64 [B, M, L].
+        worth: [B, M], -inf where a tree has fewer nodes.
+        depth: int64 [B, M], levels above each node; the root's is 0.
+        calls: calls of the network for all rows; a call of n rows counts n.
     """
 
     trajectory: Tensor
@@ -101,8 +104,10 @@ class Partial:
     """Rows of the search: N plans denoised up to `depth` int64 [N], of the problems `row` int64 [N].
 
     Attributes:
-        symbols: int64 [N, L], the mask where they are not known; logits: [N, L, words] of these.
-        whole: int64 [N, L], all symbols, and clean: [N, H, C], the trajectory, when they are denoised in one jump.
+        symbols: int64 [N, L], the mask where they are unknown.
+        logits: [N, L, words] of these.
+        whole: int64 [N, L], all symbols after denoising in one jump.
+        clean: [N, H, C], the trajectory after denoising in one jump.
     """
 
     row: Tensor
@@ -138,17 +143,17 @@ def grown(
     begin: float = 1.0,
     told: bool = True,
 ) -> Grown:
-    """Search for plans of B rows; see `HybridPipeline.__call__` for what is given.
+    """Search for plans of B rows; see `HybridPipeline.__call__` for the given parts.
 
     Args:
-        start: plans [B, H, C] that trajectories begin from, noised to the level `begin`.
+        start: plans [B, H, C] from which trajectories begin, noised to the level `begin`.
 
     Raises:
-        ConfigError: a point or symbol beyond the plan's end is given.
+        ConfigError: a given point or symbol lies beyond the plan's end.
     """
     grower = _Grower(pipeline, condition, present, noise, worth, shape, given or {}, words or {}, start, begin, told)
     roots = grower.roots()
-    # Worths lie in 0..1 there: so what is denoised to the end is known exactly, and is not gone to again.
+    # Worths lie in 0..1 there, so a fully denoised plan has an exact value and is not visited again.
     tree = puct_search(roots, grower.expand, shape.simulations, init=shape.explore, bounds=(0.0, 1.0)).tree
     b, states = len(condition), tree.states
     apart = [value.unflatten(0, (b, -1)) for value in (states.clean, states.whole, states.depth)]
@@ -159,7 +164,7 @@ def grown(
 
 
 class _Grower:
-    """What the search asks: what actions at nodes lead to."""
+    """The searched function: what actions at nodes lead to."""
 
     def __init__(
         self,
@@ -189,7 +194,7 @@ class _Grower:
         self.hints = [self.network.hint(condition, here) if remembers else None for here in (present, none)]
 
     def roots(self) -> Roots[Partial]:
-        """Plans of which nothing is known yet."""
+        """Plans of which only the given parts are known."""
         row = torch.arange(len(self.condition), device=self.condition.device)
         depth = torch.zeros_like(row)
         state = self._reached(row, depth, self.held.symbols, None, depth, torch.ones_like(row, dtype=torch.float32))
@@ -217,8 +222,10 @@ class _Grower:
         return Expanded(state, logits, value, legal, np.where(over, value, 0.0), np.where(over, 0.0, 1.0), over)
 
     def _thought(self, state: Partial) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """An even prior, the worth of the whole plan beside the root's, in 0..1, which actions there are, and whether
-        it is denoised to the end."""
+        """A uniform prior, worths in 0..1, legal actions, and whether each plan is fully denoised.
+
+        The worth is that of the whole plan relative to the root's.
+        """
         n = len(state.row)
         told = self.worth(state.clean, state.whole, state.row).double()
         self.about = told if self.about is None else self.about  # the roots' own, by row
@@ -229,10 +236,10 @@ class _Grower:
     def _reached(
         self, row: Tensor, depth: Tensor, symbols: Tensor, clean: Tensor | None, branch: Tensor, guidance: Tensor
     ) -> Partial:
-        """Plans at one depth: what the network tells of them, and what they are when denoised to the end.
+        """Plans at one depth: the network's predictions, and the plans denoised to the end.
 
         Args:
-            clean: what was told of the trajectory at a level above; None: nothing, it is all noise.
+            clean: the trajectory predicted at a level above; None: none, it is all noise.
         """
         at = int(depth[0])
         left, level = max(0, at - self.word_levels), self._level(max(0, at - self.word_levels))
@@ -249,7 +256,7 @@ class _Grower:
     def _filled(
         self, x: Tensor, level: float, symbols: Tensor, logits: Tensor, row: Tensor, guidance: Tensor
     ) -> Tensor:
-        """All symbols, in `jump` steps, the likeliest ones."""
+        """Fill in all symbols in `jump` steps, the likeliest ones."""
         jump = self.shape.jump
         share = float((symbols == self.mask).float().mean(-1).max())
         self.tokens.set_timesteps(jump, (0, 0), symbols.device)
@@ -260,7 +267,7 @@ class _Grower:
         return symbols
 
     def _told(self, x: Tensor, level: float, symbols: Tensor, row: Tensor, guidance: Tensor) -> tuple[Tensor, Tensor]:
-        """The clean trajectory and logits of the symbols, as the network tells them under a guidance [n]."""
+        """The network's clean trajectory and logits of the symbols, under a guidance [n]."""
         held = self.held.rows(row)
         x = held.over(x)
         clean, logits = self._asked(x, level, symbols, row, self.present, self.hints[0])
@@ -286,7 +293,7 @@ class _Grower:
         return told
 
     def _level(self, number: int) -> float:
-        """How much noise there is at the levels of a trajectory, in 0..1, from `begin` down."""
+        """The noise of a trajectory's level, in 0..1, from `begin` down."""
         return self.begin * (1 - number / self.shape.levels)
 
     def _noised(self, clean: Tensor, noise: Tensor, level: float) -> Tensor:
@@ -296,7 +303,7 @@ class _Grower:
 
 
 def named(shape: Shape, form: Mapping[str, Any], generator: torch.Generator, device: torch.device) -> Noise:
-    """The noise of a tree for a denoiser of the configuration `form`; the first branch takes the likeliest words."""
+    """The noise of a tree for a denoiser of the configuration `form`; the first branch takes the likeliest symbols."""
     sizes: Sequence[int] = (shape.word_levels, shape.branches, form["length"], form["words"])
     luck = gumbel(torch.rand(*sizes, generator=generator, device=generator.device))
     luck[:, 0] = 0.0

@@ -1,1 +1,1 @@
-"""Connect-4: what is taught by self-play, and examined on positions whose moves a solver has judged."""
+"""Connect-4: taught by self-play, examined on positions whose moves a solver has judged."""

@@ -1,4 +1,4 @@
-"""The exam connect4: which moves lose value, on positions that a solver has judged."""
+"""The exam connect4: the share of moves that lose value, on positions that a solver has judged."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from stages.reasoning.solver import minimax
 from stages.reasoning.thinking import SURE, THINKING, think
 
 POSITIONS = 400
-"""Of each set."""
+"""Positions of each set."""
 SIMULATIONS = 200
 DEPTH = 5
 LESS = 0.75
-"""What the trained search may have of the untrained one's mistakes."""
+"""The trained search may make this share of the untrained search's mistakes."""
 GATE = Gate(
     [
         Threshold("connect4/alone", None, beats_floor=True, lower_is_better=True),
@@ -43,7 +43,7 @@ REFERENCE = (
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Mistakes on the set that decides; in full, those of search alone, network alone and rules on each."""
+    """Mistakes on the deciding set; at level full on all sets, also for search alone, the network alone and rules."""
     sets = judged(context.data, context.episodes(POSITIONS), context.seed)
     if level != "full":
         some = sets[0] if level == "retention" else sets[0].first(context.episodes(POSITIONS) // 5)
@@ -100,7 +100,7 @@ def _measure(
 
 
 def _alone(one: Judged, lost: np.ndarray, by_centre: np.ndarray) -> Measure:
-    """Paired: at a bound below 0 the network alone is better than the rule."""
+    """Paired: a bound below 0 means that the network alone is better than the rule."""
     rule, unit = float(by_centre.mean()), "mistakes less those of the centre-most column"
     return Measure(
         "connect4/alone", unit, lost - by_centre, chance=one.by_chance - rule,
@@ -110,7 +110,9 @@ def _alone(one: Judged, lost: np.ndarray, by_centre: np.ndarray) -> Measure:
 
 
 def _learned(one: Judged, lost: np.ndarray, untrained: np.ndarray) -> Measure:
-    """At a bound below LESS the search makes fewer mistakes by that than it did untrained."""
+    """Paired: a bound below LESS means that the trained search makes fewer than LESS times the untrained one's
+    mistakes.
+    """
     return Measure(
         "connect4/learned", "mistakes by those of an untrained search", ratio(lost, untrained, LESS), chance=1.0,
         ceiling=0.0, higher_is_better=False, episodes=one.episodes,

@@ -1,7 +1,7 @@
-"""Positions of Connect-4 whose moves are judged: Pascal Pons' from files, or ends of games that are solved here.
+"""Positions of Connect-4 with judged moves: Pascal Pons' from files, or ends of games that are solved here.
 
-A file of Pons' has a line a position: the columns played (1 to 7), the score for who is to move, and the scores of the
-seven moves for the same player, `x` where a column is full; above 0 the game is won.
+A line of Pons' files is a position: the columns played (1 to 7), the score for the player to move, and the scores of
+the seven moves for the same player, `x` for a full column. A score above 0 is a win.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from stages.reasoning.games import CONNECT4
 from stages.reasoning.judged import Judged, endings
 
 SETS = ("L2_R2", "L3_R1", "L1_R1")
-"""Middle of a game and not easy, its end, its beginning; the first decides."""
+"""The middle of a game (not easy), its end, its beginning; the first set decides."""
 FOLDER = Path("games", "connect4")
 MADE = 30
-"""Moves behind which games end here that are solved: twelve cells are free."""
+"""Moves after which ends of games are solved here: twelve cells are free."""
 
 
 def judged(data: Path | None, n: int, seed: int) -> list[Judged]:
-    """The sets of Pons' that are in `data`, the first `n` positions of each; ends of games where there are none."""
+    """The first `n` positions of each of Pons' sets in `data`; if there are none, ends of games."""
     files = {name: data / FOLDER / f"{name}.tsv" for name in SETS} if data else {}
     found = [read(file, n) for file in files.values() if file.is_file()]
     return found if found and found[0].name == SETS[0] else [endings(CONNECT4, n, MADE, seed)]
@@ -33,7 +33,7 @@ def read(file: Path, n: int) -> Judged:
     """The first `n` positions of a file.
 
     Raises:
-        ConfigError: a line is no position with seven scores.
+        ConfigError: a line is not a position with seven scores.
     """
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()][:n]
     if not lines:
@@ -57,7 +57,7 @@ def read(file: Path, n: int) -> Judged:
 
 
 def after(played: str) -> Board:
-    """The position after these columns, as '4455': 1 is the left one."""
+    """The position after these columns, such as '4455'; 1 is the left column."""
     board = CONNECT4.rules.initial(np.zeros(1))
     for column in played:
         board = CONNECT4.rules.step(board, {"place": np.array([int(column) - 1])})

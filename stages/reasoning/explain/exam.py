@@ -1,8 +1,7 @@
-"""The exam explain: behind its own moves, to positions that no lesson showed, it says a line of play, which is held
-against the search that moved.
+"""The exam explain: the agent writes a line of play after its own moves to held-out positions.
 
-A sentence is right when that search has looked at every move of its line, and it has as many as the search knows. It is
-written byte by byte, the likeliest each, and read afterwards.
+A sentence is right if the search behind the move has looked at every move of its line, and if the line is as long as
+the search knows one. The agent writes the likeliest byte each time; the exam parses the text afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +25,9 @@ GATE = Gate([Threshold(NAME, 0.90), Threshold(ELSEWHERE, 0.25, lower_is_better=T
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """How often its sentence is true of its own search, by its own position's features and by another one's."""
+    """The share of sentences that are true of the agent's own search, and of those about another position and its
+    search.
+    """
     mine = own_moves(agent, context.seed)
     mine = mine.take(np.arange(min(context.episodes(MOVES, level), len(mine.after))))
     said, full = said_of(agent, mine.after, mine.lookahead), level == "full"
@@ -34,7 +35,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     right, elsewhere = right_of(mine, said), right_of(mine, said_of(agent, others, searches))
     told = [sentence(line, value) for line, value in zip(mine.line.tolist(), mine.value.tolist(), strict=True)]
     canned = float(right_of(mine, [Counter(told).most_common(1)[0][0]] * len(said)).mean())
-    # By the same tree that the agent is shown: what there is to learn is to read it and to spell.
+    # From the same tree that the agent sees: the skill is to read the tree and to spell.
     floors = {"canned sentence": canned, "a form filled in from its search": float(right_of(mine, told).mean())}
     groups, episodes = GAME.canonical(mine.after)[0], GAME.keys(mine.after)
     rows = {
@@ -64,7 +65,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def own_moves(agent: Agent, seed: int) -> Moved:
-    """Its moves that lead to positions held out, from every position there is, three images of each; in any order."""
+    """The agent's moves to held-out positions, from three images of every position, in random order."""
     rng, marks = numpy_rng("exam", NAME, seed), np.repeat(positions(), IMAGES, axis=0)
     which = rng.integers(0, len(GAME.symmetries[0]), len(marks))
     every = moved(agent, np.take_along_axis(marks, GAME.symmetries[0][which], 1))
@@ -72,12 +73,12 @@ def own_moves(agent: Agent, seed: int) -> Moved:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Positions of lessons, int64 [n at most], each as one of its images; none of them is of an exam's."""
+    """Positions of lessons, int64 [up to n], one image of each; no exam asks about them."""
     return GAME.keys(positions()[~held_out(positions())][:n])
 
 
 def right_of(mine: Moved, said: Sequence[str]) -> np.ndarray:
-    """Whether each sentence is true of the search that moved, float64 [N] of 0 and 1."""
+    """Whether each sentence is true of the search behind the move, float64 [N] of 0 and 1."""
     known = (mine.line >= 0).sum(-1)
     named = [_moves(text) for text in said]
     right = [len(line) >= known[at] and mine.has_looked_at(at, line) for at, line in enumerate(named)]

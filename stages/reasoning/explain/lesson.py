@@ -1,12 +1,11 @@
-"""The lesson explain: what its own searches found is said to the agent in sentences, and it learns to say them itself.
+"""The lesson explain: the agent learns to write sentences about the results of its own searches.
 
-The searches are made once, when the lesson begins, and every move that they looked at is told of. A page with the
-question and the sentence is learned beside the position and what the search has looked at behind it (the sense
-`lookahead`): by that sense, by the layers that the stage grew and by the sense of positions, as the text head is
-language's and stays as it is.
+The searches run once, when the lesson begins, and every move that they looked at becomes a page. The agent learns a
+page with the question and the sentence beside the position and the search tree behind it (the sense `lookahead`). The
+senses `lookahead` and `position` and the stage's layers learn; language's text head does not change.
 
-By the position alone 0.73 to 0.76 were true of positions that no lesson shows, after 900 steps: the agent guessed what
-its search would find (docs/reasoning.md).
+From the position alone, 0.73 to 0.76 of the sentences about held-out positions were true after 900 steps: the agent
+guessed what its search would find (docs/reasoning.md).
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ from stages.reasoning.explain.lines import GAME, QUESTION, asked, line_of, posit
 NAME = "explain"
 STEPS = {"tiny": 10, "nursery": 700, "child": 2000, "adult": 2000}
 ROWS, TINY_ROWS = 64, 8
-"""Of a batch."""
+"""Pages of a batch."""
 MINUTES = 7.0
 SHOWN = ("after", "value", "lookahead")
-"""What is kept of the searches (`Moved`)."""
+"""The fields of `Moved` that the lesson keeps."""
 STRANGERS = 3
-"""One of so many pages stands beside another page's position."""
+"""One page in STRANGERS stands beside another page's position."""
 SENSE_RATE = 5.0
-"""How many times the lesson's rate the sense `lookahead` learns at, which is new and small."""
+"""Factor on the lesson's learning rate for the sense `lookahead`, which is new and small."""
 HELD_OUT = 3
-"""One of so many positions, with all its images, is kept for exams."""
+"""One position in HELD_OUT, with all its images, is kept for exams."""
 
 
 def lesson(context: Context) -> Lesson:
-    """Tic-tac-toe, explained."""
+    """Sentences about tic-tac-toe."""
     count, rate = context.changed(NAME, TINY_ROWS if context.config.size == "tiny" else ROWS, 2e-3)
 
     def learner(agent: Agent, context: Context) -> Explaining:
@@ -64,45 +63,49 @@ def lesson(context: Context) -> Lesson:
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of what the control changes: the stage's own parts, and language's head that writes, as that reads of a
-    page what the trunk has made of it: left as it is, it could not even spell behind one that lets all through."""
+    """Prefixes of what the control changes: the stage's own parts, and language's text head.
+
+    The text head reads what the trunk makes of a page. Unchanged, it could not even spell on a trunk that passes all
+    tokens through.
+    """
     return (*parts.trained_without_trunk(agent), f"heads.{parts.TEXT}.")
 
 
 def held_out(marks: np.ndarray) -> np.ndarray:
-    """Which positions int8 [N, 9] no lesson shows, nor an image of them, bool [N]."""
+    """Which positions int8 [N, 9] are held out with all their images, bool [N]."""
     keys = GAME.canonical(marks)[0]
     return np.array([numpy_rng("explain", int(key)).integers(HELD_OUT) == 0 for key in keys.tolist()], bool)
 
 
 class Explaining(MuonLearner):
-    """Learns to say the lines that the agent's own searches found when the lesson began; Muon steps the trunk, as where
-    language is written."""
+    """Learns to write the lines that the agent's own searches found when the lesson began. Muon steps the trunk, as in
+    the lessons of the language stage.
+    """
 
     def __init__(self, agent: Agent, *, seed: int, learning_rate: float, trains: Sequence[str] | None = None) -> None:
         trains = parts.trained(agent) if trains is None else trains
-        # Some hundred positions are soon known by heart.
+        # The weight decay is high because some hundred positions are soon known by heart.
         super().__init__(agent, self.loss_of, seed=seed, learning_rate=learning_rate, trains=trains, weight_decay=0.1)
         self.shown: dict[str, np.ndarray] = {}
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
-        """What reads the search is of a kind of its own."""
+        """The sense `lookahead` is a kind of its own."""
         return parts.LOOKAHEAD if name.startswith(f"encoders.{parts.LOOKAHEAD}.") else super().kind(name, parameter)
 
     def options(self) -> dict[str, Mapping[str, Any]]:
-        """Of each kind, what its groups have of their own."""
+        """Options of the parameter groups, by kind."""
         return super().options() | {
             parts.LOOKAHEAD: {"rate": SENSE_RATE * self.learning_rate, "weight_decay": self.weight_decay}
         }
 
     def begin(self, step: int) -> None:
-        """Search the positions once."""
+        """Search the positions once, before the first step."""
         if not self.shown:
             self.remember()
         super().begin(step)
 
     def remember(self) -> None:
-        """Note what the agent's searches find now."""
+        """Store what the agent's searches find now."""
         with examination(self.agent):
             told = weighed(self.agent, positions())
         told = told.take(np.flatnonzero(~held_out(told.after)))
@@ -113,7 +116,7 @@ class Explaining(MuonLearner):
         return text_loss(agent, self.drawn(batch["update"], batch["rows"]))
 
     def drawn(self, update: int, rows: int) -> Batch:
-        """Positions and their images, with what is said of each."""
+        """Random images of stored positions, with a sentence about each."""
         if not self.shown:
             self.remember()
         after, value, lookahead = (self.shown[name] for name in SHOWN)
@@ -123,7 +126,7 @@ class Explaining(MuonLearner):
         marks = np.take_along_axis(after[at], cells, 1)
         seen = np.take_along_axis(lookahead[at], moves[:, None, :, None], 2)
         seen = np.take_along_axis(seen, moves[:, None, None, :], 3)
-        # So that the search is read: the lessons' positions are few enough to be known by heart.
+        # So that the agent reads the search: it could know the lesson's few positions by heart.
         strangers = rows // STRANGERS
         marks[:strangers] = np.roll(marks[:strangers], 1, axis=0)
         lines = line_of(seen).tolist()
@@ -131,10 +134,10 @@ class Explaining(MuonLearner):
         return asked(marks, seen, pages)
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer, and what is to be said."""
+        """The optimizer and the stored searches."""
         return super().state_dict() | {"shown": {name: torch.from_numpy(each) for name, each in self.shown.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with them."""
+        """Restore them."""
         super().load_state_dict(state)
         self.shown = {name: each.numpy() for name, each in state["shown"].items()}

@@ -1,4 +1,4 @@
-"""Lines of play: what a search expects behind its own move, said in a sentence, and sentences held against searches."""
+"""Lines of play: what a search expects after its own move, as a sentence, and sentences compared with searches."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ from stages.reasoning.solver import solve
 QUESTION = "what now?"
 GAME = TICTACTOE
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-"""Cells, row by row."""
+"""Names of the cells, row by row."""
 BYTES = 40
-"""Of a sentence, at most."""
+"""Bytes of a sentence, at most."""
 HOPE, EXPECT, FEAR = "hope for", "expect", "fear"
 SURE = 0.3
-"""From what value on something is hoped for."""
+"""Values above SURE are hoped for, values below -SURE are feared."""
 _SENTENCE = re.compile(rf" ?i ({HOPE}|{EXPECT}|{FEAR}) ((?:{'|'.join(NUMBERS)})(?: (?:{'|'.join(NUMBERS)}))*)\.")
 
 
 @dataclass(frozen=True)
 class Moved:
-    """Moves that ended no game and behind which a search has looked at an answer.
+    """Moves after which the game goes on and a search has looked at an answer.
 
     Attributes:
-        after: int8 [N, 9], the marks as they are then, 1 those of the other one, whose turn it is.
-        line: int64 [N, 2], the answer that was searched most and one's own move behind it (`line_of`); -1 where the
-            search knows no more.
-        value: float [N], of the move to who made it, -1 to 1.
-        lookahead: float32 [N, 3, 9, 9], what the search has looked at behind it (`looked_at`).
-        tree: of all searches; row, node: int64 [N], where in them the moves have led.
+        after: int8 [N, 9], the marks after the move; 1 are those of the opponent, who is to move.
+        line: int64 [N, 2], the most visited answer and the most visited own move after it (`line_of`); -1 if the search
+            knows none.
+        value: float [N], of the move to the player who made it, -1 to 1.
+        lookahead: float32 [N, 3, 9, 9], the search tree behind the move (`looked_at`).
+        tree: of all searches.
+        row, node: int64 [N], the nodes of `tree` that the moves lead to.
     """
 
     after: np.ndarray
@@ -53,12 +54,12 @@ class Moved:
     node: np.ndarray
 
     def take(self, index: np.ndarray) -> Moved:
-        """Some of them."""
+        """The moves `index`."""
         after, line, value, lookahead = (each[index] for each in (self.after, self.line, self.value, self.lookahead))
         return Moved(after, line, value, lookahead, self.tree, self.row[index], self.node[index])
 
     def has_looked_at(self, at: int, line: Sequence[int]) -> bool:
-        """Whether the search of one of them has met every move of a line behind its own; so all of them are legal."""
+        """Whether the search behind move `at` has met every move of a line; these are legal then."""
         row, node = int(self.row[at]), int(self.node[at])
         for move in line:
             node = int(self.tree.child[row, node, move])
@@ -69,7 +70,7 @@ class Moved:
 
 @lru_cache(maxsize=1)
 def positions() -> np.ndarray:
-    """Marks int8 [N, 9] of all positions that go on, one of all its images."""
+    """Marks int8 [N, 9] of all unfinished positions, one image of each."""
     game = solve(GAME.rules)
     marks = game.board.marks[~game.ended]
     keys, which = GAME.canonical(marks)
@@ -78,15 +79,17 @@ def positions() -> np.ndarray:
 
 
 def moved(agent: Agent, marks: np.ndarray) -> Moved:
-    """What the agent does in positions int8 [N, 9], by search, and expects to follow; less those where nothing does."""
+    """The agent's moves by search in positions int8 [N, 9]; moves without a searched answer are left out."""
     found = search(Judge(agent, GAME), GAME.rules.of(marks), SIMULATIONS)
     rows = np.arange(len(marks))
     return behind(found.tree, rows, found.tree.child[rows, 0, found.action], found.value)
 
 
 def weighed(agent: Agent, marks: np.ndarray) -> Moved:
-    """Every move that the agent's searches from positions int8 [N, 9] looked at, not only those it makes, and the
-    positions themselves, as moves of the other one; less those where nothing follows."""
+    """Every move that the agent's searches from positions int8 [N, 9] looked at, not only the best ones.
+
+    The positions themselves come first, as moves of the opponent. Moves without a searched answer are left out.
+    """
     tree = search(Judge(agent, GAME), GAME.rules.of(marks), SIMULATIONS).tree
     row, move = np.nonzero(tree.child[:, 0] >= 0)
     every = np.arange(len(marks))
@@ -99,7 +102,7 @@ def weighed(agent: Agent, marks: np.ndarray) -> Moved:
 
 
 def behind(tree: Tree[Board], row: np.ndarray, node: np.ndarray, value: np.ndarray) -> Moved:
-    """Those nodes int64 [N] of trees `row` int64 [N] behind which an answer was looked at, as moves worth `value`."""
+    """The nodes int64 [N] of trees `row` int64 [N] that have a searched answer, as moves of worth `value`."""
     seen = looked_at(tree, row, node)
     some = np.flatnonzero(seen[:, 0].any((-1, -2)))
     row, node, seen = row[some], node[some], seen[some]
@@ -108,8 +111,11 @@ def behind(tree: Tree[Board], row: np.ndarray, node: np.ndarray, value: np.ndarr
 
 
 def line_of(lookahead: np.ndarray) -> np.ndarray:
-    """The answers that were searched most, and the moves behind them, int64 [N, 2] of [N, 3, 9, 9]; -1 where no
-    more was. Of those searched alike it is the one that is worth most, of these the first cell."""
+    """The most visited answers and the most visited moves behind them, int64 [N, 2], from [N, 3, 9, 9]; -1 if there is
+    none.
+
+    Among equal visits the greatest value decides, then the first cell.
+    """
     looked, share, worth = lookahead.swapaxes(0, 1)
     order = np.where(looked > 0, share + 1e-3 * worth, -np.inf)
     rows, diagonal = np.arange(len(order)), np.arange(order.shape[-1])
@@ -122,27 +128,27 @@ def line_of(lookahead: np.ndarray) -> np.ndarray:
 
 
 def due(value: float) -> str:
-    """The verb of who values a position so, -1 to 1."""
+    """The verb for a position of this value, -1 to 1."""
     return HOPE if value > SURE else FEAR if value < -SURE else EXPECT
 
 
 def sentence(line: Sequence[int], value: float) -> str:
-    """How a line is said by who values the position so."""
+    """The sentence for a line in a position of this value."""
     return f" i {due(value)} {' '.join(NUMBERS[move] for move in line if move >= 0)}."
 
 
 def understood(text: str) -> tuple[str, list[int]] | None:
-    """The verb of a sentence and the moves of its line; None where it is none."""
+    """The verb of a sentence and the moves of its line; None if the text is no such sentence."""
     said = _SENTENCE.fullmatch(text)
     return (said[1], [NUMBERS.index(word) for word in said[2].split()]) if said else None
 
 
 def asked(marks: np.ndarray, lookahead: np.ndarray, pages: list[str]) -> Batch:
-    """Positions int8 [N, 9], what was looked at behind them [N, 3, 9, 9] and a page with each, as one Moment a row."""
+    """Positions int8 [N, 9], search trees [N, 3, 9, 9] and a page with each, as one Moment a row."""
     seen = GAME.rules.observe(GAME.rules.of(marks))
     return collate_tick({**seen, parts.LOOKAHEAD: lookahead, parts.TEXT: pages}, np.ones(len(marks), bool))
 
 
 def said_of(agent: Agent, marks: np.ndarray, lookahead: np.ndarray) -> list[str]:
-    """What the agent writes of each position int8 [N, 9] and of what it has looked at there [N, 3, 9, 9]."""
+    """The agent's sentences about positions int8 [N, 9] and search trees [N, 3, 9, 9]."""
     return answered(agent, asked(marks, lookahead, [QUESTION] * len(marks)), BYTES, parts.TEXT)[0]

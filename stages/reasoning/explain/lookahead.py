@@ -1,7 +1,7 @@
-"""The sense `lookahead`: what the agent's own search has looked at behind a move, as far as a line of play goes.
+"""The sense `lookahead`: the agent's own search tree behind a move, two moves deep.
 
-It is the tree as it stands, every answer with every move behind it, and no line is picked out of it. A token is an
-answer that was looked at; one that was not has none.
+It shows every answer with every move behind it, and picks no line. Each searched answer is a token; an unsearched one
+has no token.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from devmind.errors import MomentError
 from devmind.worlds.boards import Board
 
 PLANES = 3
-"""Whether a move was looked at; its share of the visits of its turn; what it is worth to who makes it, -1 to 1."""
+"""Whether a move was searched; its share of the visits at its node; its value to the player who makes it, -1 to 1."""
 GAIN = 4.0
-"""On the first weights: at 1 what was looked at is faint beside which cell it is."""
+"""Gain of the first weights: at 1 the search is faint beside the number of the cell."""
 
 
 def looked_at(tree: Tree[Board], row: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """What trees `row` int64 [N] have behind nodes int64 [N]: float32 [N, PLANES, A, A] of A choices.
+    """The searched moves behind nodes int64 [N] of trees `row` int64 [N]: float32 [N, PLANES, A, A] for A choices.
 
-    [..., a, b] is the move b behind the answer a, and [..., a, a], since no cell is taken twice, the answer a itself.
-    Behind a node -1 nothing was looked at.
+    [..., a, b] is the move b after the answer a. [..., a, a] is the answer a itself, since no cell is taken twice. A
+    node of -1 has no searched moves.
     """
     answers = np.where(node[:, None] >= 0, tree.child[row, node], -1)
     diagonal = np.arange(answers.shape[-1])
@@ -44,8 +44,9 @@ def looked_at(tree: Tree[Board], row: np.ndarray, node: np.ndarray) -> np.ndarra
 
 
 class LookaheadEncoder(Encoder):
-    """What `looked_at` gives, float32 [PLANES, A, A], to one token for each answer: of its own numbers and those of all
-    moves behind it, and of which cell it is.
+    """Encodes the output of `looked_at`, float32 [PLANES, A, A], as one token for each answer.
+
+    A token has the numbers of the answer and of all moves behind it, and which cell the answer is.
 
     Args:
         choices: A.
@@ -67,7 +68,7 @@ class LookaheadEncoder(Encoder):
                 f"got {list(x.shape[1:])}."
             )
         own = x.diagonal(dim1=-2, dim2=-1)
-        # An answer is told apart from the moves behind it: its share would be the largest among theirs.
+        # The answer is kept apart from the moves behind it: its share would be the largest among theirs.
         behind = x - torch.diag_embed(own)
         rows = torch.cat((own[..., None], behind), -1).transpose(1, 2).flatten(2).to(self.answers.dtype)
         return Encoded(self.net(rows) + self.answers, own[:, 0] > 0)

@@ -1,1 +1,1 @@
-"""The skill imagine: a search in a model that was learned from trajectories, of tic-tac-toe and of a pole on a cart."""
+"""The skill imagine: search in a model learned from trajectories, of tic-tac-toe and of a pole on a cart."""

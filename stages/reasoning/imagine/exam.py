@@ -1,7 +1,7 @@
-"""The exam imagine: moves in tic-tac-toe and pushes of a cart, found by a search in what the agent imagines.
+"""The exam imagine: moves in tic-tac-toe and pushes of a cart, found by a search in the learned model.
 
-Reported, not gated: what the search adds to the network alone is the question. The rules say which moves are legal
-now; of what comes after the agent is told nothing.
+The measures are reported, not gated. The question is what the search adds to the network alone. The rules give only the
+moves that are legal now.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Carts as the lesson begins them, int64 [n]; of tic-tac-toe the exam asks for all there is."""
+    """Carts as the lesson begins them, int64 [n]; of tic-tac-toe the exam asks every position."""
     seeds = lesson_seeds(n, context.seed, "imagine", "cartpole", "episodes")
     return begun(context.make_world("cartpole", "", seeds))
 
@@ -88,7 +88,7 @@ def _played(agent: Agent, game: SolvedGame, asked: np.ndarray, simulations: int)
 
 
 def result(game: SolvedGame, choice: np.ndarray) -> np.ndarray:
-    """Of every game as either side with these moves: won 1, drawn 0.5, lost 0, float [games]."""
+    """The result of every game as either side with these moves: won 1, drawn 0.5, lost 0, float [games]."""
     return np.concatenate([(game.endings(choice, side) + 1) / 2 for side in (0, 1)])
 
 

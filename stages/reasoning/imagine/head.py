@@ -1,8 +1,8 @@
-"""The head that imagines: what an observation is like inside, what an action makes of that, and what it is worth.
+"""The head of the learned model: representation, dynamics, and policy and value, as in MuZero, but small.
 
-MuZero's three functions (Schrittwieser et al. 2020, "Mastering Atari, Go, chess and shogi by planning with a learned
-model"), small: `forward` is the representation of what the head taps, `imagine` the dynamics, and both give policy and
-value. A latent is normalised, so what is imagined many steps ahead stays where what is seen lies.
+MuZero is Schrittwieser et al. 2020, "Mastering Atari, Go, chess and shogi by planning with a learned model". `forward`
+is the representation of what the head taps, `imagine` the dynamics; both return policy and value. Latents are
+normalised, so a latent many steps ahead stays in the range of observed ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from devmind.agent.taps import Tapped
 
 @dataclass
 class Imagined(Output):
-    """A state as the head sees it: `latent` [..., L], the policy's `logits` [..., n] and the `value` [...]."""
+    """A latent state: `latent` [..., L], the policy's `logits` [..., n] and the `value` [...]."""
 
     latent: Tensor
     logits: Tensor
@@ -29,7 +29,7 @@ class Imagined(Output):
 
     @property
     def policy(self) -> Categorical:
-        """The actions, by what the network alone thinks of them."""
+        """The policy of the network alone."""
         return Categorical(self.logits)
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -54,11 +54,11 @@ class Imagined(Output):
 
 
 class ImagineHead(ReaderHead):
-    """Taps what is seen, and goes on from there by itself.
+    """Encodes an observation into a latent, and predicts further latents from there.
 
     Args:
-        classes: actions there are.
-        latent: numbers of a state; hidden: width of every layer between.
+        classes: actions.
+        latent: numbers of a latent; hidden: width of every hidden layer.
     """
 
     def __init__(self, inlet: Inlet, classes: int, latent: int = 64, hidden: int = 128) -> None:
@@ -72,7 +72,7 @@ class ImagineHead(ReaderHead):
         said = nn.Linear(hidden, classes + 1)
         self.judge = nn.Sequential(nn.Linear(latent, hidden), nn.GELU(), said)
         for last in (self.earned, said):
-            # Little is earned, hoped for or preferred at first, but something: a loss has to reach the latent.
+            # Small initial rewards, values and preferences, but not zero: the loss has to reach the latent.
             nn.init.orthogonal_(last.weight, 0.1)
             nn.init.zeros_(last.bias)
 
@@ -85,7 +85,7 @@ class ImagineHead(ReaderHead):
         return Imagined(latent, said[..., :-1], said[..., -1])
 
     def imagine(self, latent: Tensor, action: Tensor) -> tuple[Imagined, Tensor]:
-        """What an action int64 [...] makes of a latent [..., L], and the reward [...] on the way."""
+        """The latent state after an action int64 [...] in a latent [..., L], and the reward [...] on the way."""
         acted = F.one_hot(action, self.classes).to(latent.dtype)
         hidden = self.ahead(torch.cat((latent, acted), -1))
         reached = latent + self.moved(hidden)

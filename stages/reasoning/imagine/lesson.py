@@ -1,9 +1,9 @@
-"""The lesson imagine: acting by searches in what is imagined, and learning to imagine what came of it.
+"""The lesson imagine: the agent acts by searches in the learned model, and the model learns from what happened.
 
-MuZero (Schrittwieser et al. 2020) in two worlds in turn. A piece of a trajectory is imagined five steps ahead from what
-was observed at its start; policy, value and reward of each step are held against what searches and the world have
-said, and one latent of each piece against what the agent makes of the real observation there (consistency, Ye et al.
-2021, "Mastering Atari games with limited data"). Behind the end of an episode nothing is earned, whatever is done.
+MuZero (Schrittwieser et al. 2020) in two worlds in turn. The model unrolls a piece of a trajectory for five steps from
+the observation at its start. The losses compare policy, value and reward of each step with what searches and the world
+said. They also compare one latent of each piece with the agent's latent of the real observation there (consistency, Ye
+et al. 2021, "Mastering Atari games with limited data"). After the end of an episode all rewards are 0.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from stages.reasoning.imagine.trajectories import CUT, GOING, OVER, Trajectories
 NAME = "imagine"
 UNROLL = 5
 VALUE, REWARD, CONSISTENT = 1.0, 1.0, 0.02
-"""What the losses weigh beside the policy's."""
+"""Weights of the losses beside the policy's."""
 
 
 @dataclass(frozen=True)
 class Drill:
-    """What one update of a world is.
+    """An update of one world.
 
     Attributes:
-        rows, ticks: acted side by side, and how long.
-        kept: ticks that are kept.
-        steps, batch: down the loss, and pieces of each.
+        rows, ticks: rows that act side by side, and ticks that they act.
+        kept: ticks that are stored.
+        steps, batch: gradient steps, and pieces in each.
     """
 
     rows: int
@@ -54,9 +54,9 @@ DRILLS: Mapping[str, Drill] = {
 }
 TINY = Drill(rows=4, ticks=4, kept=64, steps=1, batch=8)
 STEPS = {"tiny": 8, "nursery": 200, "child": 2000, "adult": 4000}
-"""Of both worlds in turn."""
+"""Updates, of both worlds in turn."""
 REMEMBERED = 24
-"""Ticks that are lived anew when the lesson is to be rehearsed."""
+"""Ticks that the agent plays anew when another lesson begins to rehearse this one."""
 
 
 def lesson(context: Context) -> Lesson:
@@ -77,10 +77,10 @@ def lesson(context: Context) -> Lesson:
 
 
 class DreamLearner(GradientLearner):
-    """Acts by searches in the latent and learns from what was met; batches name the world.
+    """Acts by searches in the latent and learns from the trajectories; a batch names its world.
 
-    The trunk is left as it is: other lessons have taught it boards, and here it made the model worse when it learned
-    along, for three times the time a step. Rehearsed by others are boards, whose features they change.
+    The trunk does not change: other lessons have taught it boards. Here, a trunk that learned along made the model
+    worse, at three times the time a step. Other lessons rehearse only boards, whose features they change.
     """
 
     def __init__(self, agent: Agent, context: Context, drills: Mapping[str, Drill], *, learning_rate: float) -> None:
@@ -89,11 +89,11 @@ class DreamLearner(GradientLearner):
         self.lives = {name: Life(DOMAINS[name], drill, name, context.seed) for name, drill in drills.items()}
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """Act some ticks, then learn from pieces of all that are kept; or a step of a rehearsal."""
+        """Act for some ticks, then learn from stored pieces; or take a step of a rehearsal."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         name, life = batch["world"], self.lives[batch["world"]]
-        # The first time, as long as it takes until the targets of a piece are known.
+        # The first time, until all targets of a piece are known.
         wanted = UNROLL + life.domain.n_step + 1 - life.met.count
         told: dict[str, Any] = life.act(self.agent, max(life.drill.ticks, wanted))
         self.set_rates(step)
@@ -105,7 +105,7 @@ class DreamLearner(GradientLearner):
         return {f"{name}/{key}": value for key, value in told.items()}
 
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-        """What a world's model says along pieces, held against what they became."""
+        """The losses of one world's model along pieces."""
         domain, pieces = DOMAINS[batch["world"]], batch["pieces"]
         known = {
             name: torch.from_numpy(x).to(agent.device).float() if x.dtype == float else torch.from_numpy(x)
@@ -126,7 +126,7 @@ class DreamLearner(GradientLearner):
             there = known["followed"] & (known["ahead"] == step)
             off["apart"] = off["apart"] + ((now.latent - later).square().mean(-1) * there).sum() / len(there)
             if step < UNROLL:
-                # Half of the gradient goes on to the step before, so that early ones do not drown in late ones.
+                # Half of the gradient goes on to the step before, so that later steps do not outweigh early ones.
                 now, earned = head.imagine((now.latent + now.latent.detach()) / 2, known["action"][:, step])
                 wrong = earned - known["reward"][:, step] / domain.scale
                 off["reward"] = off["reward"] + _mean(wrong.square(), sure)
@@ -135,7 +135,7 @@ class DreamLearner(GradientLearner):
         return loss, {name: one.detach() for name, one in mean.items()}
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
-        """The lesson's loss on boards that were met."""
+        """The lesson's loss on stored boards."""
         life = self.lives["tictactoe"]
         if not life.met.pieces(UNROLL):
             self.remember()
@@ -143,22 +143,22 @@ class DreamLearner(GradientLearner):
         return self.loss_of(self.agent, {"world": "tictactoe", "pieces": pieces})
 
     def remember(self) -> None:
-        """Play some games as the agent does now."""
+        """Play some games with the agent as it is now."""
         self.lives["tictactoe"].act(self.agent, max(REMEMBERED, UNROLL + DOMAINS["tictactoe"].n_step + 4))
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer, trajectories, and where the worlds stand."""
+        """The optimizer, the trajectories and the state of the worlds."""
         return super().state_dict() | {"lives": {name: life.state_dict() for name, life in self.lives.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with them."""
+        """Restore them."""
         super().load_state_dict(state)
         for name, life in state["lives"].items():
             self.lives[name].load_state_dict(life)
 
 
 class Life:
-    """Rows of one world side by side, each acting by a search of its own, and what they met."""
+    """Rows of one world side by side, each acting by a search of its own, with their trajectories."""
 
     def __init__(self, domain: Domain, drill: Drill, name: str, seed: int) -> None:
         self.domain, self.drill, self.name, self.seed = domain, drill, name, seed
@@ -168,7 +168,7 @@ class Life:
         self.episodes = 0
 
     def begun(self, n: int, number: int) -> Any:
-        """N new episodes, each after some actions by chance where the domain has openings."""
+        """`n` new episodes, each after some random actions if the domain has openings."""
         state = self.rules.initial(lesson_seeds(n, self.seed, "imagine", self.name, number))
         rng = numpy_rng("imagine", self.seed, self.name, "openings", number)
         many = rng.integers(0, self.domain.opening + 1, n)
@@ -181,7 +181,7 @@ class Life:
         return state
 
     def act(self, agent: Agent, ticks: int) -> dict[str, float]:
-        """Live on for some ticks; what is met is a function of the agent and of how many ticks there were before."""
+        """Act for some ticks; the result is a function of the agent and of the number of earlier ticks."""
         training = agent.training
         agent.eval()
         values = [self._tick(agent) for _ in range(ticks)]
@@ -208,12 +208,12 @@ class Life:
         return float(found.value.mean())
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the world stands, and what was met."""
+        """The state of the world and the trajectories."""
         world = {name: torch.from_numpy(np.array(value)) for name, value in vars(self.state).items()}
         return {"world": world, "met": self.met.state_dict(), "episodes": self.episodes}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with it."""
+        """Restore them."""
         self.met.load_state_dict(state["met"])
         self.episodes = int(state["episodes"])
         self.state = type(self.state)(**{name: x.cpu().numpy().copy() for name, x in state["world"].items()})
@@ -225,5 +225,5 @@ def moments(sense: str, observed: np.ndarray) -> Batch:
 
 
 def _mean(values: Tensor, counts: Tensor) -> Tensor:
-    """Mean of `values` [N] where `counts` bool [N]; 0 when it is nowhere."""
+    """The mean of `values` [N] where `counts` bool [N]; 0 if nowhere."""
     return (values * counts).sum() / counts.sum().clamp_min(1)

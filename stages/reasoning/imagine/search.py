@@ -1,4 +1,4 @@
-"""The stage's tree search over what a head imagines: rules are asked for nothing but which actions are legal now."""
+"""The stage's tree search in a learned model: the rules give only the actions that are legal now."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from stages.reasoning.imagine.head import Imagined, ImagineHead
 
 BOARD_HEAD, PUSH_HEAD = "imagine", "imagine_push"
 TOGETHER = 512
-"""Searches that are made at once, at most."""
+"""Searches that run at once, at most."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """A world in which a model is learned.
+    """A world whose model is learned.
 
     Attributes:
-        head: that imagines it; sense, effector: what it sees and acts with.
+        head: the head with the model.
+        sense, effector: what it observes, and how it acts.
         rules: makes the world's Rules.
-        choices: actions there are.
-        discount: what the value of the next state is worth; -1 where an opponent moves there.
+        choices: number of actions.
+        discount: of the next state's value; -1 where an opponent moves there.
         scale: of a reward, so that values lie within `bounds`.
-        simulations: of an action, in lessons and exams.
-        n_step: rewards that a value's target sums before it trusts a search.
-        opening: actions by chance before the first search, at most.
+        simulations: of a search, in lessons and exams.
+        n_step: rewards that a value's target sums before it uses a search's value.
+        opening: random actions before the first search, at most.
     """
 
     head: str
@@ -58,7 +59,7 @@ DOMAINS: Mapping[str, Domain] = {
         BOARD_HEAD, "position", "place", lambda: MnkRules("tictactoe"), 9,
         discount=-1.0, scale=1.0, bounds=(-1.0, 1.0), simulations=32, n_step=9, opening=5,
     ),
-    # Who never falls is worth 1.
+    # A pole that never falls has the value 1.
     "cartpole": Domain(
         PUSH_HEAD, "body", "push", CartPoleRules, 2,
         discount=0.97, scale=0.03, bounds=(0.0, 1.0), simulations=8, n_step=10,
@@ -82,7 +83,7 @@ class Latents:
 
 
 def seen(agent: Agent, domain: Domain, observed: np.ndarray) -> Imagined:
-    """What the agent makes of N observations by themselves, without gradients."""
+    """The agent's latent states of N single observations, without gradients."""
     output = agent.evaluate({domain.sense: torch.from_numpy(observed)}, [domain.head])[domain.head]
     assert isinstance(output, Imagined)
     return output
@@ -97,11 +98,11 @@ def dream(
     simulations: int,
     gumbel: np.ndarray | None = None,
 ) -> Found[Latents]:
-    """Search from N observations by what the agent imagines; values are not proven, as a model may err.
+    """Search from N observations in the learned model; values are not proven, because a model may err.
 
     Args:
-        legal: bool [N, choices], now; what may be done in an imagined state is for the policy to know.
-        gumbel: as `gumbel_search` takes it, noise for play that explores.
+        legal: bool [N, choices], now; in later states the policy has to know what is possible.
+        gumbel: noise for exploration, as `gumbel_search` takes it.
     """
     head = agent.head(domain.head)
     assert isinstance(head, ImagineHead)
@@ -121,7 +122,7 @@ def dream(
 
 
 def chosen(agent: Agent, domain: Domain, observed: np.ndarray, legal: np.ndarray, simulations: int) -> np.ndarray:
-    """The actions int64 [N] that searches end with; with 0 simulations those of the network alone."""
+    """The actions int64 [N] that the searches choose; with 0 simulations those of the network alone."""
     found = []
     for start in range(0, len(observed), TOGETHER):
         some = slice(start, start + TOGETHER)

@@ -1,1 +1,1 @@
-"""The skill navigate: ways through rooms that are seen in part, on a map that is carried along."""
+"""The skill navigate: paths through partly visible rooms, on a map that is carried along."""

@@ -1,7 +1,7 @@
-"""Who reads what stands in the 49 cells of a view: the head that tells each of them apart, or a table without errors.
+"""Readings of the 49 cells of a view: by the head that classifies each cell, or by a table without errors.
 
-What is seen reaches the agent as MiniGrid's planes, kinds one by one and colour and state as numbers. The head reads
-a map of features of its own, so what it says of a cell hangs on the few cells around it and not on where it is.
+The agent sees MiniGrid's planes: one plane for each kind of object, colour and state as numbers. The head reads feature
+maps of its own, so the class of a cell depends on the few cells around it and not on its place.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from devmind.agent.taps import Tapped
 from devmind.algorithms.grid_cells import SIDE, truth
 
 Reading = Callable[[Senses], np.ndarray]
-"""What stands in each cell of what N rows see, int64 [N, 7, 7]."""
+"""The class of each visible cell of N rows, int64 [N, 7, 7]."""
 
 
 def by_planes(senses: Senses) -> np.ndarray:
-    """The reading that is never wrong."""
+    """The reading that never errs."""
     return truth(senses["board"])
 
 
 def by_head(agent: Agent, head: str) -> Reading:
-    """What the agent's head says."""
+    """The reading by the agent's head."""
 
     def read(senses: Senses) -> np.ndarray:
         seen = {"board": torch.from_numpy(np.asarray(senses["board"]))}
@@ -41,17 +41,18 @@ def by_head(agent: Agent, head: str) -> Reading:
 
 
 class LayoutEncoder(BoardEncoder):
-    """What is seen of a room once more, for the head below; the trunk has what earlier stages make of it."""
+    """The view of a room once more, for `CellsHead` alone; the trunk gets the encoder of earlier stages."""
 
     of = "board"
     enters = False
 
 
 class CellsHead(Head):
-    """One of `classes` for each cell of a map: `Categorical` [..., cells, classes].
+    """Classifies each cell of a map into `classes`: `Categorical` [..., cells, classes].
 
     Args:
-        of: the map's name; hidden: width of the layer between.
+        of: the map's name.
+        hidden: width of the hidden layer.
     """
 
     def __init__(self, inlet: Inlet, classes: int, of: str = "cells", hidden: int = 256) -> None:

@@ -21,7 +21,7 @@ LEGEND = "# wall  . floor  G goal  ~ lava  / + L door open, closed, locked  k ke
 
 
 def drawn(map: Map) -> list[str]:
-    """The part of the map that is known, a line for each of its rows; the agent by where it looks."""
+    """The known part of the map, a line for each row; the agent's sign shows its heading."""
     known = np.argwhere(map.cells != UNSEEN)
     (top, left), (bottom, right) = known.min(0), known.max(0)
     lines = [[SIGNS[one] for one in row] for row in map.cells[top : bottom + 1, left : right + 1].tolist()]

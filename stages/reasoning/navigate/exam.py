@@ -1,8 +1,8 @@
-"""The exam navigate: rooms that no lesson had, from the first view to what is wanted, by what the agent reads.
+"""The exam navigate: held-out rooms from the first view to the target, by the agent's reading of cells.
 
-Map, ways and views worth going to are algorithms; what stands in a cell is the agent's to say. A table of MiniGrid's
-numbers says it without an error: the same navigator by that reading is a floor, as any rule is, and a frontier rule
-with it the reference of steps.
+Map, paths and exploration are algorithms; the agent says what stands in a cell. A table of MiniGrid's numbers does that
+without an error. The same navigator with this table is a baseline, and a frontier rule with it is the reference for
+steps.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from stages.reasoning.navigate.rooms import Rooms, begun
 KEY_CORRIDOR = "MiniGrid-KeyCorridorS3R1-v0"
 KINDS = {f"{NAME}/four rooms": FOUR_ROOMS, f"{NAME}/key corridor": KEY_CORRIDOR}
 FURTHER = ("MiniGrid-LockedRoom-v0", "MiniGrid-DoorKey-16x16-v0", "MiniGrid-SimpleCrossingS11N5-v0")
-"""Kinds that no lesson shows."""
+"""Kinds of rooms that no lesson shows."""
 FURTHER_STEPS = 400
-"""So many an episode may take in those: MiniGrid grants up to 2,560, and who reads cells wrongly would take them all,
-which was half of a tiny childhood. The navigator with a table comes there in fewer.
+"""Steps of an episode in these rooms, at most. MiniGrid grants up to 2,560; an agent that misreads cells would take all
+of them, which was half of a tiny childhood. The navigator with a table needs fewer.
 """
 EPISODES, FEW = 200, 40
 STEPS = "{} steps"
@@ -46,20 +46,20 @@ GATE = Gate(
     + [Threshold(STEPS.format(name), 1.25, lower_is_better=True, when_absent="skip") for name in KINDS]
 )
 ZOO = {FOUR_ROOMS: 0.573, KEY_CORRIDOR: 0.949}
-"""What PPO of the RL Baselines3 Zoo returns, after 5 and 0.5 million steps."""
+"""Returns of PPO in the RL Baselines3 Zoo, after 5 and 0.5 million steps."""
 TABLE = "the navigator with a table of MiniGrid's numbers"
 NEAREST = 5.0
-"""A patience at which only the distance counts: the nearest frontier (Yamauchi 1997)."""
+"""A patience at which only distance counts: the nearest frontier (Yamauchi 1997)."""
 
 
 @dataclass(frozen=True)
 class Walked:
-    """N episodes.
+    """The results of N episodes.
 
     Attributes:
-        reached: whether each came to what was wanted, float64 [N] of 0 and 1.
-        steps: taken in each, float64 [N]: all that it may take, where it did not come there.
-        earned: what MiniGrid returned, float64 [N].
+        reached: float64 [N] of 0 and 1, whether each reached its target.
+        steps: float64 [N]; all that MiniGrid grants if the target was not reached.
+        earned: float64 [N], MiniGrid's return.
     """
 
     reached: np.ndarray
@@ -68,19 +68,19 @@ class Walked:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Success in both kinds of rooms, and steps beside the frontier rule's; nothing without MiniGrid."""
+    """Success in both kinds of rooms, and steps relative to the frontier rule; nothing without MiniGrid."""
     if not installed():
         return []
     return [measure for name in KINDS for measure in _of_kind(agent, context, level, name)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Rooms of lessons, int64 [n]."""
+    """The identities of lesson rooms, int64 [n]."""
     return begun(TAUGHT, lesson_seeds(n, context.seed, NAME, "episodes"))
 
 
 def walked(kind: str, seeds: np.ndarray, policy: Policy, most: int | None = None) -> Walked:
-    """One episode a seed, of at most `most` steps; by default all that MiniGrid grants."""
+    """One episode for each seed, of at most `most` steps; by default all that MiniGrid grants."""
     rooms = Rooms((kind,), seeds)
     earned, steps, on = np.zeros(len(seeds)), np.zeros(len(seeds)), np.ones(len(seeds), bool)
     with stepping_threads():
@@ -93,14 +93,14 @@ def walked(kind: str, seeds: np.ndarray, policy: Policy, most: int | None = None
 
 
 def navigator(agent: Agent) -> Navigator:
-    """Who walks by what the agent reads: in exams and in the terminal (`devmind navigate`); in a life procedures lead
-    the same navigator (`procedures/walking.py`).
+    """The navigator with the agent's reading, for exams and for `devmind navigate`. In a life, procedures lead the same
+    navigator (`procedures/walking.py`).
     """
     return Navigator(by_head(agent, parts.CELLS))
 
 
 def blind(senses: Senses) -> np.ndarray:
-    """A reading of nothing at all."""
+    """A reading that sees nothing."""
     return np.full((len(senses["board"]), SIDE, SIDE), UNSEEN)
 
 
@@ -120,7 +120,7 @@ def _of_kind(agent: Agent, context: Context, level: str, name: str) -> list[Meas
             rows=_rows(agent, context, kind, seeds) if full else {},
         ),
         Measure(
-            # Its mean is the ratio of the means, and its spread that ratio's (linearised, as both have errors).
+            # The mean is the ratio of the means, and the spread is that ratio's (linearised, as both have errors).
             STEPS.format(name), "steps by those of a frontier rule that sees perfectly",
             ratio + (mine.steps - ratio * rule.steps) / mean,
             chance=float(Rooms((kind,), seeds).most_steps.mean()) / mean, ceiling=0.0, higher_is_better=False,
@@ -142,7 +142,7 @@ def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dic
         return {"choose": rng.integers(0, parts.ACTIONS, len(first))}
 
     def wandering(senses: Senses, first: np.ndarray) -> Actions:
-        """On, and now and then a turn: it picks nothing up."""
+        """Go forward, turn now and then, pick up nothing."""
         return {"choose": np.where(rng.random(len(first)) < 0.7, FORWARD, rng.integers(0, FORWARD, len(first)))}
 
     policies: dict[str, Policy] = {

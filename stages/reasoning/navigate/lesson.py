@@ -1,4 +1,4 @@
-"""The lesson navigate: what stands in each cell that is seen, from poses by chance in rooms strewn with things."""
+"""The lesson navigate: the class of each visible cell, from random poses in rooms strewn with things."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ ROOMS = (
     FOUR_ROOMS, "MiniGrid-KeyCorridorS3R3-v0", "MiniGrid-DoorKey-8x8-v0", "MiniGrid-MultiRoom-N4-S5-v0",
     "MiniGrid-LavaCrossingS9N1-v0",
 )  # fmt: skip
-"""Kinds that lessons show, in turn. Not KeyCorridorS3R1, of which there are too few rooms to keep some for exams."""
+"""Kinds of rooms, in turn. KeyCorridorS3R1 is left out: it has too few rooms to keep some for exams."""
 STEPS = {"tiny": 20, "nursery": 300, "child": 600, "adult": 600}
 VIEWS, TINY_VIEWS = 192, 48
-"""Of a batch."""
+"""Views of a batch."""
 STAYS = "It teaches an arc of its own, which no later lesson changes."
 OF_ONE = 16
 """Views of one room."""
 
 
 def lesson(context: Context) -> Lesson:
-    """Views, and what stands in their cells; the trunk has no part in it."""
+    """Views and the classes of their cells; the trunk has no part in it."""
     return gradient_lesson(
         context, NAME, head_loss(parts.CELLS, "cells"), make, steps=STEPS, rows=VIEWS, tiny_rows=TINY_VIEWS,
         learning_rate=5e-3, minutes=0.5, trains=parts.trained, control_trains=parts.trained_without_trunk,

@@ -1,4 +1,4 @@
-"""What is wanted, from the words that say it."""
+"""Missions, read from their words."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _PICK = re.compile(rf"(?:.* and )?pick up (?:the|a|an)(?: ({'|'.join(COLOURS)}))
 
 @dataclass(frozen=True)
 class Mission:
-    """Classes of cells of which one is wanted (`cells`); it is to be picked up, or else to be stood on."""
+    """Classes of cells of which one is the target (`cells`), and whether it is to be picked up or stood on."""
 
     wanted: frozenset[int]
     picked_up: bool
 
 
 def understood(words: str) -> Mission:
-    """The mission that words say: to reach the goal, or to pick up a key, ball or box.
+    """The mission that the words say: to reach the goal, or to pick up a key, ball or box.
 
     Raises:
-        WorldError: they say something else.
+        WorldError: the words say something else.
     """
     said = " ".join(words.lower().replace(",", " ").split()).removesuffix(".")
     if _GOAL.fullmatch(said):

@@ -1,4 +1,4 @@
-"""The navigator: a policy that reads what is seen, keeps a map, and walks by it to what is wanted."""
+"""The navigator: a policy that reads its view, keeps a map, and walks to its target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNREACHABLE = "it cannot be reached: all that can be seen was, and no way leads 
 
 @dataclass
 class Traveller:
-    """One row: its map, what is wanted, and how that stands."""
+    """The state of one row: its map, its mission and how that stands."""
 
     map: Map = field(default_factory=Map)
     mission: Mission | None = None
@@ -30,14 +30,14 @@ class Traveller:
 
 
 class Navigator(Walker):
-    """A `Policy` over `board` and `words`, acting by `choose`.
+    """A `Policy` over `board` and `words` that acts by `choose`.
 
     Args:
-        read: says what stands in each cell that is seen.
-        patience: how much less news are worth for each step that leads to them.
+        read: the class of each visible cell.
+        patience: how fast the worth of new cells falls with the cost of the path to them.
 
     Attributes:
-        rows: a Traveller each; whoever lives with it may look at their maps.
+        rows: a Traveller each; a caller may look at their maps.
     """
 
     def __init__(self, read: Reading, patience: float = PATIENCE) -> None:
@@ -46,7 +46,7 @@ class Navigator(Walker):
         self.rows: list[Traveller] = []
 
     def __call__(self, senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
-        """One tick; a row without words goes on with the mission it has."""
+        """One tick; a row without words keeps its mission."""
         if len(self.rows) != len(first):
             self.rows = [Traveller() for _ in first]
         words = senses.get("words") or [""] * len(first)
@@ -63,7 +63,7 @@ class Navigator(Walker):
         return {"choose": np.array([one.action for one in self.rows], np.int64)}
 
     def choose(self, one: Traveller) -> int:
-        """What to do next: MiniGrid's number of an action."""
+        """The next action, MiniGrid's number."""
         here, wanted = one.map, one.mission
         if wanted is None:
             return DONE

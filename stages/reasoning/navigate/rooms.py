@@ -1,4 +1,4 @@
-"""MiniGrid's rooms with their missions said: what is seen is the board, what is wanted the words."""
+"""MiniGrid's rooms with their missions: the view is the sense `board`, the mission `words`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from devmind.worlds.minigrid import env_of, lent, room
 from devmind.worlds.side_by_side import SideBySide
 
 LARGEST = 32
-"""Cells a side that a kind of rooms may have."""
+"""Side in cells of the largest rooms."""
 
 
 class Rooms(SideBySide):
-    """One room a seed, all beginning, each of the kind at its place in `names`, whose order goes round.
+    """One room for each seed, all at their beginning; `names` gives their kinds, in turn.
 
-    What was made by the last call is used again, so only one is in use.
+    The next call uses the same environments again, so only one object is in use at a time.
     """
 
     def __init__(self, names: tuple[str, ...], seeds: np.ndarray) -> None:
@@ -29,7 +29,7 @@ class Rooms(SideBySide):
         self.missions = [str(env_of(world).mission) for world in self.worlds]
 
     def observe(self) -> dict[str, Any]:
-        """What is sensed now, [N, ...]."""
+        """The senses now, [N, ...]."""
         return {**super().observe(), "words": self.missions}
 
     def step(
@@ -41,7 +41,7 @@ class Rooms(SideBySide):
 
     @property
     def most_steps(self) -> np.ndarray:
-        """After how many steps each episode is over, int64 [N]."""
+        """The steps after which each episode is over, int64 [N]."""
         return np.array([env_of(world).max_steps for world in self.worlds])
 
 
@@ -51,7 +51,7 @@ def _made(names: tuple[str, ...], n: int) -> list[GymWorld]:
 
 
 def begun(names: tuple[str, ...], seeds: np.ndarray) -> np.ndarray:
-    """Which episodes these are, int64 [N]: all cells, where somebody stands, and what is wanted; kinds in turn."""
+    """The identities of episodes, int64 [N]: all cells, the agent's pose and the mission; kinds in turn."""
     cells, places, missions = [], [], []
     for number, seed in enumerate(seeds.tolist()):
         world = lent(names[number % len(names)])

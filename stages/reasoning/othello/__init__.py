@@ -1,1 +1,1 @@
-"""Othello 6 x 6: what is taught by self-play, and examined on the ends of games, which are solved."""
+"""Othello 6 x 6: taught by self-play, examined on the ends of games, which are solved."""

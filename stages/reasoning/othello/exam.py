@@ -1,4 +1,4 @@
-"""The exam othello: which moves lose value at the ends of games, which a solver has judged."""
+"""The exam othello: the share of moves that lose value at the ends of games, judged by a solver."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stages.reasoning.games import OTHELLO, SIMULATIONS
 from stages.reasoning.judged import Judged, endings, mistakes
 
 POSITIONS, MADE = 200, 26
-"""Ends of games after so many moves: six cells are free."""
+"""Ends of games, and the moves made before: six cells are free."""
 GATE = Gate([Threshold("othello", None, beats_floor=True, lower_is_better=True)])
 TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, with search"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Mistakes with search; in full, those of the network alone, of search alone and of who turns most discs."""
+    """Mistakes with search; at level full also of the network alone, of search alone and of the most-discs rule."""
     n = context.episodes(POSITIONS)
     one = endings(OTHELLO, n if level != "glimpse" else max(8, n // 5), MADE, context.seed)
     lost = {TAUGHT: mistakes(one, agent, SIMULATIONS)}
@@ -44,7 +44,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def most_discs(one: Judged) -> np.ndarray:
-    """The move after which one has most discs, the first of equals, int64 [N]."""
+    """The move after which the player has most discs, the first of equals, int64 [N]."""
     rules = OTHELLO.rules
     legal = rules.legal(one.board)["place"]
     rows, choices = np.nonzero(legal)

@@ -1,1 +1,1 @@
-"""The skill procedures: plans written by people, run on the agent's beliefs and chosen by what it has learned."""
+"""The skill procedures: plans written by people, run on the agent's beliefs and chosen by its learned utilities."""

@@ -1,4 +1,4 @@
-"""What is believed: ground facts, found by any of their arguments; and the conditions that plans ask of them."""
+"""Beliefs: ground facts, indexed by each of their arguments; and the conditions that plans ask of them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from stages.reasoning.procedures.terms import (
 Fact = tuple[Any, ...]
 """A ground compound, `("on", "a", "table")`; a fact without arguments is a tuple of one."""
 Sensed = Callable[..., Any]
-"""What a predicate that is reckoned, not stored, is asked with: its arguments, unbound ones as Var. It gives a truth
-value, or the argument tuples for which it holds."""
+"""A predicate that is computed, not stored. It is called with its arguments, unbound ones as Var, and returns a truth
+value or the argument tuples for which it holds.
+"""
 _NONE: dict[Fact, None] = {}
 
 
 class Beliefs:
-    """Facts in the order in which they came, with an index of every argument.
+    """Facts in the order in which they were added, with an index of every argument.
 
     Args:
-        sensed: predicates that are asked of the world when a condition names them, by functor.
+        sensed: predicates, by functor, that ask the world when a condition names them.
 
     Attributes:
-        changed: called with (fact, whether it is believed now) at every change; None: nobody listens.
+        changed: called with (fact, whether it is believed now) at every change; None: no call.
     """
 
     def __init__(self, facts: Iterable[Fact] = (), sensed: dict[str, Sensed] | None = None) -> None:
@@ -55,10 +56,10 @@ class Beliefs:
         return sum(1 for _ in self)
 
     def add(self, fact: Fact) -> bool:
-        """Believe it; whether it is news.
+        """Believe a fact; returns whether it is new.
 
         Raises:
-            PlanError: it has a variable in it.
+            PlanError: the fact has a variable.
         """
         if type(fact) is not tuple or not fact:
             raise PlanError(f"What is believed is a fact without variables, as on(a, table); got {show(fact)}.")
@@ -71,7 +72,7 @@ class Beliefs:
         return True
 
     def remove(self, pattern: Term) -> int:
-        """Forget all that it matches; how many there were."""
+        """Forget all facts that match the pattern; returns how many there were."""
         gone = [fact for fact in self._candidates(pattern) if unify(pattern, fact, {})]
         for fact in gone:
             for key in _keys(fact):
@@ -81,13 +82,13 @@ class Beliefs:
         return len(gone)
 
     def put(self, fact: Fact) -> None:
-        """Believe it in place of every fact with the same functor and all but the last argument: `at(robot, 3)`."""
+        """Believe a fact in place of those with the same functor and equal arguments but the last: `at(robot, 3)`."""
         if fact not in self:
             self.remove(Open((*fact[:-1], Var("_"))))
             self.add(fact)
 
     def find(self, pattern: Term, bindings: Bindings) -> Iterator[Bindings]:
-        """Each way in which the pattern is believed, as bindings with what it adds to `bindings`, which stay."""
+        """Each way in which the pattern is believed: new bindings that extend `bindings`, which do not change."""
         if pattern[0] in self.sensed:
             yield from self._reckoned(pattern, bindings)
             return
@@ -102,7 +103,7 @@ class Beliefs:
                 yield found
 
     def _candidates(self, pattern: Term) -> dict[Fact, None]:
-        """The smallest indexed set that has all matches of a resolved pattern."""
+        """The smallest indexed set that contains all matches of a resolved pattern."""
         size = len(pattern)
         best = self._of.get((pattern[0], size), _NONE)
         if len(best) > 1:
@@ -135,7 +136,7 @@ def _keys(fact: Fact) -> Iterator[tuple[Any, ...]]:
 
 
 class Believing(Protocol):
-    """What conditions ask: `Beliefs`, or what stands before them."""
+    """What conditions ask: `Beliefs`, or an object in front of them."""
 
     def find(self, pattern: Term, bindings: Bindings) -> Iterator[Bindings]:
         """As `Beliefs.find`."""
@@ -143,24 +144,24 @@ class Believing(Protocol):
 
 
 class Condition:
-    """What a plan asks of beliefs. `ways` gives each way in which it holds; `asks` the functors it hangs on."""
+    """A condition on beliefs. `ways` gives each way in which it holds, `asks` the functors that it depends on."""
 
     def ways(self, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
-        """Bindings with what the condition adds; those given stay as they are."""
+        """Bindings extended by the condition, one for each way; those given do not change."""
         raise NotImplementedError
 
     def first(self, beliefs: Believing, bindings: Bindings) -> Bindings | None:
-        """The first way; None where it does not hold."""
+        """The first way; None if the condition does not hold."""
         return next(self.ways(beliefs, bindings), None)
 
     def asks(self) -> set[str]:
-        """Functors of all facts in it."""
+        """Functors of all its facts."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Believed(Condition):
-    """A fact, perhaps with variables."""
+    """A fact, which may have variables."""
 
     pattern: Term
 
@@ -189,7 +190,7 @@ class Same(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Ordered(Condition):
-    """Two terms with one of ORDERS between them."""
+    """Two terms compared by one of ORDERS."""
 
     op: str
     left: Term
@@ -225,7 +226,7 @@ ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class All(Condition):
-    """Each of the parts, from left to right."""
+    """All of the parts, from left to right."""
 
     parts: tuple[Condition, ...]
 
@@ -245,7 +246,7 @@ class All(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Either(Condition):
-    """One of the parts, the first ways first."""
+    """One of the parts; the ways of the first come first."""
 
     parts: tuple[Condition, ...]
 
@@ -259,7 +260,7 @@ class Either(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Not(Condition):
-    """Negation as failure: nothing that is believed makes the part hold."""
+    """Negation as failure: holds if no belief makes the part hold."""
 
     part: Condition
 
@@ -272,4 +273,4 @@ class Not(Condition):
 
 
 ALWAYS = All(())
-"""The condition of a plan without one."""
+"""The condition of a plan without a context."""

@@ -1,4 +1,4 @@
-"""Blocks world for procedures: towers on a table, moved one clear block at a time; also as a problem for Q*."""
+"""Blocks world for procedures: towers on a table, moved one clear block at a time; also a problem for Q*."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from stages.reasoning.q_star import q_star
 
 TABLE = "table"
 NODES = 20_000
-"""States that the search may ask about."""
+"""States that the search may evaluate."""
 
 
 class Blocks:
-    """One table of blocks, with what is wanted; what is on what is believed as it is seen.
+    """A table of blocks with its goal; its beliefs always say what is on what.
 
     Args:
-        below, wanted: int64 [n], what each block stands on, and should: the number of a block, or -1 for the table.
+        below: int64 [n], what each block stands on: a block's number, or -1 for the table.
+        wanted: int64 [n], what each block should stand on.
 
     Attributes:
-        moves: how many were made.
+        moves: moves made so far.
 
     Raises:
-        WorldError: blocks stand on themselves, or two on one.
+        WorldError: blocks stand on themselves, also in a circle, or two stand on one.
     """
 
     def __init__(self, below: np.ndarray, wanted: np.ndarray) -> None:
@@ -44,21 +45,21 @@ class Blocks:
 
     @classmethod
     def drawn(cls, n: int, rng: np.random.Generator) -> Blocks:
-        """N blocks in towers by chance, and as many wanted."""
+        """`n` blocks in random towers, with a random goal."""
         return cls(towers(n, rng), towers(n, rng))
 
     @property
     def solved(self) -> bool:
-        """Whether all stands as it is wanted."""
+        """Whether all blocks stand where they should."""
         return bool((self.below == self.wanted).all())
 
     @property
     def actions(self) -> dict[str, Any]:
-        """What a plan can do here."""
+        """The primitive actions of this world."""
         return {"move": self.move, "search_moves": self.search_moves}
 
     def move(self, x: str, y: str) -> bool:
-        """Put a clear block on the table or on a clear block; False where it cannot be."""
+        """Put a clear block on the table or on a clear block; False if that is impossible."""
         block, onto = number(x), number(y)
         if block < 0 or block == onto or block in self.below or (onto >= 0 and onto in self.below):
             return False
@@ -69,7 +70,7 @@ class Blocks:
         return True
 
     def search_moves(self) -> Any:
-        """A shortest list of moves `to(X, Y)` by Q*; False where the budget ends first."""
+        """A shortest list of moves `to(X, Y)` by Q*; False if the budget ends first."""
         n = len(self.below)
         (way,) = q_star(
             self.below[None], lambda states, pairs: moved(states, pairs, n), self._there, self._guide, nodes=NODES
@@ -83,7 +84,7 @@ class Blocks:
         return np.asarray((states == self.wanted).all(-1))
 
     def _guide(self, states: np.ndarray) -> np.ndarray:
-        """What each move costs with all that follows, never too much: a block not where it is wanted moves once."""
+        """The cost of each move and all that follows, never overestimated: each misplaced block moves at least once."""
         n = states.shape[-1]
         pairs = np.tile(np.arange(n * (n + 1)), len(states))
         before = np.repeat(states, n * (n + 1), 0)
@@ -94,7 +95,7 @@ class Blocks:
 
 
 def moved(states: np.ndarray, pairs: np.ndarray, n: int) -> np.ndarray:
-    """States int64 [N, n] after the moves `block * (n + 1) + place + 1` [N]; one that cannot be changes nothing."""
+    """States int64 [N, n] after the moves `block * (n + 1) + place + 1` [N]; an impossible move changes nothing."""
     block, place = np.divmod(pairs, n + 1)
     place = place - 1
     covered = (
@@ -107,7 +108,9 @@ def moved(states: np.ndarray, pairs: np.ndarray, n: int) -> np.ndarray:
 
 
 def towers(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Blocks in an order by chance, each on the one before or, one time in three and at first, on the table: [n]."""
+    """Random towers [n]: blocks in random order, each on the one before or, as the first and one in three, on the
+    table.
+    """
     order, below = rng.permutation(n), np.full(n, -1)
     on = rng.random(n) > 1 / 3
     below[order[1:]] = np.where(on[1:], order[:-1], -1)
@@ -115,12 +118,12 @@ def towers(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def name(block: int) -> str:
-    """As plans call it."""
+    """The name of a block in plans."""
     return TABLE if block < 0 else f"b{block}"
 
 
 def number(block: str) -> int:
-    """The reverse of `name`."""
+    """The inverse of `name`."""
     return -1 if block == TABLE else int(block[1:])
 
 

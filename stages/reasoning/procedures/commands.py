@@ -1,4 +1,4 @@
-"""`devmind procedures`: plan files are checked, and run in small worlds."""
+"""`devmind procedures`: checks plan files and runs them in small worlds."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def run(
 
 
 def _world(name: str | None, seed: int, size: int) -> tuple[Any, dict[str, Any], Any]:
-    """Beliefs, actions and what is said of the world in the end; of jets, what runs them."""
+    """Beliefs, actions and the closing sentence of a world; for jets also what runs them."""
     from devmind.seeding import numpy_rng
     from stages.reasoning.procedures.beliefs import Beliefs
 

@@ -1,7 +1,7 @@
-"""Living in Tileworld by procedures: a commitment for each period, chosen by what it is worth in the situation at hand.
+"""Tileworld by procedures: in each period the agent commits to a plan, chosen by its worth in the current situation.
 
-The plans are in `tileworld.plan`. What they are worth is the agent's: a head on the sense `situation`, which says what
-is noticed, how much has changed of late and how many holes there are, and nothing of the world's rate.
+The plans are in `tileworld.plan`. Their worth comes from the agent: a head on the sense `situation`. The sense has the
+recent rate of change, the number of holes and the time gone; the agent is not told the world's rate.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from stages.reasoning.procedures.terms import LIST, Term
 from stages.reasoning.procedures.tileworld import PLANNING, Tileworld
 
 COMMITMENTS = ("bold", "cautious")
-"""Names of the plans, in the order of the head's numbers."""
+"""Names of the plans, in the order of the head's outputs."""
 PERIOD = 75
 """Ticks after which the commitment is chosen anew."""
 CYCLES = 20_000
-"""Of the interpreter, at most: an agent whose plans do nothing ends too."""
+"""Cycles of the interpreter, at most: an agent whose plans do nothing ends too."""
 
 
 class Forced:
-    """Utilities of whoever always chooses the same plan, or a list of them in turn."""
+    """Utilities that always choose the same plan, or the plans of a list in turn."""
 
     def __init__(self, *names: str) -> None:
         self.names, self.chosen = names, 0
 
     def values(self, goal: Term, options: Sequence[Option]) -> Sequence[float]:
-        """1 for the plan whose turn it is."""
+        """1 for the plan whose turn it is, else 0."""
         return [float(option.plan.name == self.names[self.chosen % len(self.names)]) for option in options]
 
     def choose(self, values: Sequence[float]) -> int:
-        """The first of the best."""
+        """The first of the best options."""
         return int(np.argmax(values))
 
     def situation(self, goal: Term) -> Hashable:
-        """None: it looks at nothing."""
+        """None: no situation is used."""
         return None
 
     def ended(self, situation: Hashable, option: Option, reward: float, ok: bool) -> None:
-        """The next one's turn."""
+        """Go on to the next plan's turn."""
         if option.plan.name in self.names:
             self.chosen += 1
 
 
 class Learned(Forced):
-    """Utilities that an agent's head gives for the situation of a Tileworld.
+    """Utilities from an agent's head, for the situation of a Tileworld.
 
     Args:
-        values: `(situation [K]) -> [2]`, what each of COMMITMENTS is worth.
+        worth: `(situation [K]) -> [2]`, the worth of each of COMMITMENTS.
     """
 
     def __init__(self, live: Life, worth: Any) -> None:
@@ -66,10 +66,10 @@ class Learned(Forced):
         self.told: dict[bytes, Any] = {}
 
     def values(self, goal: Term, options: Sequence[Option]) -> Sequence[float]:
-        """What the head says; goals it was not taught are all worth the same."""
+        """The head's values. If an option is not one of COMMITMENTS, all are worth 0."""
         if any(option.plan.name not in COMMITMENTS for option in options):
             return [0.0] * len(options)
-        # A choice asks several times of the same situation.
+        # One choice asks about the same situation several times.
         key = self.live.situation.tobytes()
         if key not in self.told:
             self.told = {key: self.worth(self.live.situation)}
@@ -81,10 +81,10 @@ class Learned(Forced):
 
 
 class Life:
-    """One Tileworld as what procedures sense and do.
+    """One Tileworld as procedures sense it and act in it.
 
     Attributes:
-        situations: float32 [K], noticed at the beginning of each period.
+        situations: float32 [K] each, noticed at the beginning of each period.
     """
 
     def __init__(self, world: Tileworld) -> None:
@@ -102,39 +102,39 @@ class Life:
         self.interpreter: Interpreter | None = None
 
     def begin_period(self) -> None:
-        """The commitment is made until PERIOD ticks have passed."""
+        """Commit until PERIOD ticks have passed."""
         self.until = self.world.tick + PERIOD
         self.situations.append(self.situation)
 
     def find_route(self) -> Term:
-        """Plan, which takes time: the route may be stale as soon as it is found."""
+        """Plan a route. This takes time, so the route may be stale at once."""
         way = self.world.route()
         self.earn(self.world.spend(PLANNING))
         return (LIST, *way)
 
     def step(self, cell: int) -> bool | None:
-        """Go there; there is nothing to do where the time is up."""
+        """Go to a cell; nothing happens if the time is up."""
         if not self.world.over:
             self.earn(self.world.step(cell))
         return None
 
     def earn(self, score: float) -> None:
-        """Of a hole, by all that there was so far."""
+        """Give the interpreter the score of a filled hole, and notice the situation."""
         self.situation = noticed(self.world)
         if self.interpreter is not None and score:
             self.interpreter.earn(score)
 
     def run(self, library: Library, utilities: Any) -> float:
-        """Live to the end; the world's effectiveness."""
+        """Run to the end; returns the world's effectiveness."""
         self.interpreter = Interpreter(library, Beliefs(sensed=self.sensed), self.actions, utilities)
         self.interpreter.run(CYCLES)
         return self.world.effectiveness
 
 
 def noticed(world: Tileworld) -> np.ndarray:
-    """The situation, float32 [3]: changes a tick so far (its logarithm), holes there are, share of the time gone.
+    """The situation, float32 [3]: logarithm of changes a tick so far, holes / 10, share of the time gone.
 
-    Before the first period is over nobody knows how much changes: the first number is absent then.
+    In the first half of the first period the rate of change is unknown: the first number is NaN then.
     """
     changes = (world.opened + world.closed) / max(1, world.tick)
     known = np.log(changes + 0.01) if world.tick >= PERIOD // 2 else np.nan
@@ -145,7 +145,8 @@ def live(seed: int, rate: float, utilities: Any = None, worth: Any = None) -> tu
     """Effectiveness in a world, and the situations in which commitments were chosen.
 
     Args:
-        utilities: who chooses; or worth: what an agent's head says, as `worths` gives it.
+        utilities: what chooses.
+        worth: instead of `utilities`, the values of an agent's head, as `worths` gives them.
     """
     life = Life(Tileworld(seed, rate))
     chooser = utilities if worth is None else Learned(life, worth)
@@ -153,7 +154,7 @@ def live(seed: int, rate: float, utilities: Any = None, worth: Any = None) -> tu
 
 
 def reactive(seed: int, rate: float) -> float:
-    """Effectiveness of who plans nothing and steps towards the nearest hole."""
+    """Effectiveness of an agent that plans nothing and steps towards the nearest hole."""
     world = Tileworld(seed, rate)
     while not world.over:
         towards = world.towards()
@@ -162,6 +163,6 @@ def reactive(seed: int, rate: float) -> float:
 
 
 def worths(agent: Agent, situation: np.ndarray) -> np.ndarray:
-    """What each of COMMITMENTS is worth, float [2], as the agent's head says of a situation [K]."""
+    """The worth of each of COMMITMENTS, float [2], that the agent's head gives in a situation [K]."""
     found = agent.evaluate({parts.SITUATION: torch.from_numpy(situation[None])}, [parts.WORTH])[parts.WORTH]
     return np.asarray(found.mode()[0].double().cpu().numpy())

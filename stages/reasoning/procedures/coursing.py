@@ -1,8 +1,8 @@
-"""The primitive `follow_plan` of procedures: steps that a plan file says are symbols of a plan that a head draws.
+"""The primitive `follow_plan` of procedures: a plan file gives symbols of a plan, and a head draws the plan.
 
-A head that plans fills in what is not said, and the way there; which head that is, and what its symbols mean, is not
-known here: the plan file names it. The way is followed here, tick by tick, and every command is the head's own. Nothing
-heavy is imported.
+The head fills in the missing symbols and the path. The plan file names the head; this module knows neither the head nor
+the meaning of its symbols. It follows the path tick by tick, and every command comes from the head. Nothing heavy is
+imported.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from devmind.agent.plans import Course
 
 ANY = "any"
-"""A step that is left to the head."""
+"""A step that the head may choose."""
 FURTHER, PATIENCE = 0.05, 24
-"""Who has come no further than this share of a point in so many ticks has come to an end, there or not."""
+"""The path has ended, at its end or not, if the child gains no more than FURTHER of a point in PATIENCE ticks."""
 LAST = 1.0
-"""How near to the last point counts as there, in points."""
+"""Distance to the last point, in points, that counts as arrived."""
 
 
 class Coursing:
-    """One child's way by a plan whose symbols were given.
+    """Follows a plan whose symbols were given, for one child.
 
     Args:
-        read: `(head) -> Output`, what a head says of this Moment; None where the agent has no such head.
+        read: `(head) -> Output`, the head's output for this Moment; None if the agent has no such head.
 
     Attributes:
-        order: what is done in this tick, by effector.
-        course: what is followed; None: nothing.
+        order: the commands of this tick, by effector.
+        course: the path that is followed; None: nothing.
     """
 
     def __init__(self, read: Callable[[str], Output | None]) -> None:
@@ -46,17 +46,19 @@ class Coursing:
         self.order: dict[str, np.ndarray] = {}
 
     def begin_tick(self) -> None:
-        """Who did not follow in the last tick begins anew."""
+        """Drop the path if it was not followed in the last tick."""
         if not self.order:
             self.course = None
         self.order = {}
 
     def follow_plan(self, head: Any, effector: Any, steps: Any) -> object:
-        """Follow a plan of `head` with these steps as its first symbols, by `effector`: True at its end, False where
-        the way that was drawn does not make them, or where one comes no further.
+        """Follow, by `effector`, a plan of `head` whose first symbols are these steps.
+
+        Returns True at the end of the path. Returns False if the drawn path does not make the given steps, or if the
+        child gets no further before the end.
 
         Raises:
-            LookupError: nothing is read, or that is no list of steps.
+            LookupError: the head reads nothing, the steps are not a list, or no plan is drawn.
             ConfigError: the head has no such symbol.
         """
         if self.order:

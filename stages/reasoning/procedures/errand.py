@@ -1,10 +1,11 @@
 """An errand in the nursery with a lost thing: look where you saw it last; if it is not there, ask.
 
-A room of `hide/KIND` (`devmind.worlds.nursery.hiding`): two things are covered, and some go elsewhere unseen. The
-caregiver names one; the cover before the place where that was seen last goes up. Whoever asks is told the colour of the
-cover behind which the thing is. In the end the gaze should be on its place, and only who could not know have asked.
+In a room of `hide/KIND` (`devmind.worlds.nursery.hiding`) two things are covered, and some of them move unseen. The
+caregiver names one. The cover goes up at the place where that one was last seen. If the agent asks, it hears the colour
+of the cover in front of the thing. In the end the gaze should be on the thing's place, and the agent should have asked
+only if it could not know.
 
-The procedure's beliefs are the agent's: its tracker's, its ears', its body's. Nothing of the world's truth comes to it.
+The procedure uses the agent's own beliefs: its tracker, its ears and its body. It never gets the world's truth.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from stages.reasoning.procedures.library import shipped
 from stages.reasoning.procedures.procedural import SAY, Procedural, gaze
 
 KINDS = ("unmoved", "moved", "swapped")
-"""What happened behind the covers; in `unmoved` the thing is where it was seen last, in the others it never is."""
+"""What happened behind the covers: in `unmoved` the thing is where it was last seen, in the others it never is."""
 AFTER_ASKED = 13
 """Ticks from the question to the end."""
 
@@ -50,18 +51,18 @@ class ErrandRooms:
 
     @property
     def num_envs(self) -> int:
-        """N."""
+        """The number of rooms."""
         return len(self.seeds)
 
     def observe(self) -> Mapping[str, Any]:
-        """What is sensed now."""
+        """The senses now."""
         return self.senses
 
     def step(self, actions: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Turn heads, and take in what is asked."""
+        """Turn the heads, and answer questions."""
         said = actions.get(SAY, [""] * self.num_envs)
         if any(said):
-            # Where it is as it is asked for; nothing goes anywhere any more.
+            # The place at the time of the question; nothing moves after it.
             told = self.world.truth()
             colours = np.array(COLOUR_NAMES)[told["colour"]]
             answers = colours[np.arange(self.num_envs), hiding.THINGS + told["place"]]
@@ -73,7 +74,7 @@ class ErrandRooms:
         return (self.senses, *rest)
 
     def _heard(self, senses: Mapping[str, Any]) -> dict[str, Any]:
-        """The nursery's first question, and answers; its second question is not asked here."""
+        """The nursery's first question, and the caregiver's answers; the nursery's second question is left out."""
         now = self.tick < self.plan.ask + hiding.ASK_TICKS
         words = [
             answer or (word if first else "")
@@ -82,7 +83,7 @@ class ErrandRooms:
         return {**senses, "words": words}
 
     def found(self) -> np.ndarray:
-        """Whether each gaze is nearest to the place where the thing is, bool [N]."""
+        """Whether each gaze is nearest to the thing's place, bool [N]."""
         pan, tilt = gaze(self.senses["body"])
         places = hiding.place_directions_deg(self.seeds)
         apart = np.stack(
@@ -91,13 +92,13 @@ class ErrandRooms:
         return np.asarray(apart.argmin(-1) == self.world.truth()["place"])
 
     def had_to_ask(self) -> np.ndarray:
-        """Where the thing is not where it was seen last, bool [N]."""
+        """Whether the thing is not where it was last seen, bool [N]."""
         truth = self.world.truth()
         return np.asarray(truth["place"] != truth["last_seen_place"])
 
 
 def beliefs_of(agent: Agent, n: int) -> Any:
-    """The agent's beliefs about things, tick by tick, of `n` rows: what an Actor of it keeps up, in exams and life."""
+    """The agent's beliefs about things, tick by tick, for `n` rows: those of an Actor, as in exams and in life."""
     if agent.tracker is None:
         return lambda senses, first: ([], None)
     actor, labels = Actor(agent, n, effectors=[], trunk=False), agent.labels_of(agent.tracker.detects)
@@ -112,7 +113,7 @@ def beliefs_of(agent: Agent, n: int) -> Any:
 
 @dataclass(frozen=True)
 class Errands:
-    """What came of N rooms, bool [N] each: the thing was found; it was asked for; it had to be."""
+    """The results of N rooms, bool [N] each: the thing was found; the agent asked; it had to ask."""
 
     found: np.ndarray
     asked: np.ndarray
@@ -120,7 +121,7 @@ class Errands:
 
     @property
     def right(self) -> np.ndarray:
-        """Found, and asked for only where it had to be, float [N]."""
+        """Found, and asked only where it had to, float [N]."""
         return np.asarray(self.found & (self.asked == self.needed), float)
 
 

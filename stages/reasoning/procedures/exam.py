@@ -1,8 +1,8 @@
-"""The exam procedures: what the agent brings to plans that people wrote.
+"""The exam procedures: what the agent adds to plans that people wrote.
 
-In Tileworld what it has learned that commitments are worth picks among them, on the meta level; in the nursery an
-errand runs on its beliefs. That the interpreter solves blocks world, answers a failing jet within a cycle and that bold
-and cautious stand in the published order owes nothing to any agent: tests hold it, a benchmark prints it.
+In Tileworld, its learned worth of commitments chooses among them on the meta level. In the nursery, an errand runs on
+its beliefs. Three results do not depend on the agent: the interpreter solves blocks world, it answers a failing jet
+within a cycle, and bold and cautious stand in the published order. Tests check these and a benchmark prints them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from stages.reasoning.procedures.lesson import NAME, begun, rates
 
 WORLDS, ROOMS = 400, 160
 TUNING = 40
-"""Worlds of lessons on which the rule's threshold is chosen."""
+"""Lesson worlds on which the rule's threshold is chosen."""
 DELAY = hiding.DELAYS[0]
-"""Ticks from the covers' coming down to the question: an errand of a long one costs a second."""
+"""Ticks from covering the things to the question: an errand with a long delay costs a second."""
 ERRAND = f"{NAME}/errand"
 GATE = Gate([Threshold(NAME, 0.005), Threshold(ERRAND, 0.75)])
 BOLD, CAUTIOUS = "bold always (a planner without reaction)", "cautious always"
@@ -36,12 +36,12 @@ Worth = Callable[[np.ndarray], Sequence[float]]
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Effectiveness by learned utilities, and errands by its own beliefs."""
+    """Effectiveness by learned utilities, and errands by the agent's own beliefs."""
     return [_tileworld(agent, context, level), _errand(agent, context, level)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Tileworlds of lessons, and rooms of the memory stage's in which things are hidden, int64."""
+    """Tileworlds of lessons, and the memory stage's rooms with hidden things, int64."""
     seeds = lesson_seeds(n // 2, context.seed, NAME, "episodes")
     worlds = begun(seeds, rates(len(seeds), numpy_rng("lesson", NAME, context.seed, "episodes")))
     levels = [f"hide/{kind}" for kind in errand.KINDS]
@@ -94,13 +94,13 @@ def _tileworld(agent: Agent, context: Context, level: str) -> Measure:
 
 
 def threshold(most: float) -> Worth:
-    """The rule: bold while the logarithm of changes a tick is at most so much, or not known yet."""
+    """The rule: bold while the logarithm of changes a tick is at most `most`, or not known yet."""
     return lambda situation: [0.0, float(situation[0] > most)]
 
 
 @lru_cache
 def tuned(n: int, seed: int) -> float:
-    """The threshold with the highest effectiveness in worlds of lessons."""
+    """The threshold with the highest effectiveness in lesson worlds."""
     seeds = lesson_seeds(n, seed, NAME, "tuning").tolist()
     speed = rates(n, numpy_rng("lesson", NAME, seed, "tuning")).tolist()
     tried = np.linspace(-3.5, -0.5, 7)
@@ -109,7 +109,7 @@ def tuned(n: int, seed: int) -> float:
 
 
 def rooms(context: Context, level: str) -> dict[str, np.ndarray]:
-    """Seeds of the exam's rooms by kind: in half of them the thing stays where it was seen."""
+    """Seeds of the exam's rooms by kind; in half of them the thing stays where it was seen."""
     n, found = context.episodes(ROOMS, level), {}
     for kind, share in zip(errand.KINDS, (n // 2, n // 4, n - n // 2 - n // 4), strict=True):
         seeds = exam_seeds(20 * ROOMS, context.seed, NAME, kind)

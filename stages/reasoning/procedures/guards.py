@@ -1,4 +1,4 @@
-"""Nodes of an intention that watch a condition: waiting for it, or keeping it while a body runs."""
+"""Nodes of an intention that watch a condition: to wait for it, or to keep it while a body runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Wait(Node):
-    """Until something holds, or its time is over."""
+    """Waits until a condition holds or the time is over."""
 
     __slots__ = ("condition", "strand", "until")
 
@@ -35,8 +35,10 @@ class Wait(Node):
 
 
 class Guard(Node):
-    """Something that must hold while a body runs. Preserved, the body fails when it does not; maintained, the body
-    stands still until it holds again, for which a goal is set.
+    """A condition that must hold while a body runs.
+
+    With `preserve` the body fails as soon as the condition does not hold. With `maintain` the body stands still, and a
+    goal is set to make it hold again.
     """
 
     __slots__ = ("condition", "held", "maintains", "repair", "strand")
@@ -49,7 +51,7 @@ class Guard(Node):
         self.repair: Goal | None = None
 
     def begin(self, it: Interpreter) -> bool:
-        """Begin the body, or the repair where what is to be maintained does not hold yet."""
+        """Begin the body; if a condition to maintain does not hold yet, begin its repair."""
         it.watch(self, self.condition)
         it.ready(self.strand)
         if self.condition.first(it.beliefs, self.strand.bindings) is None:
@@ -72,7 +74,7 @@ class Guard(Node):
         it.finish(self, False)
 
     def _mend(self, it: Interpreter) -> bool:
-        """Hold the body, set the goal; False where no plan is for it."""
+        """Hold back the body and set the goal; False if there is no plan for it."""
         assert isinstance(self.condition, Believed)
         goal = Goal(self, self.intention, ACHIEVE, resolve(self.condition.pattern, self.strand.bindings))
         self.repair = goal

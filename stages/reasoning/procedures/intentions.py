@@ -1,8 +1,8 @@
-"""The intention graph: what is being done, as a tree for each intention, with orders and interrupts between them.
+"""The intention graph: a tree for each intention, with orders and interrupts between intentions.
 
-A node is a goal, a plan's body, a branch, parallel strands, a wait or a guard. What can take a step is in its
-intention's `ready`; what waits is woken by changes of belief. A child that ends tells its parent, which goes on or ends
-in turn: so a hundred thousand subgoals inside each other need no stack.
+A node is a goal, a plan's body, a branch, parallel strands, a wait or a guard. Nodes that can take a step are in their
+intention's `ready`; changes of belief wake waiting nodes. A child that ends tells its parent, which goes on or ends in
+turn. So a hundred thousand nested subgoals need no stack.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ if TYPE_CHECKING:
     from stages.reasoning.procedures.statements import Statement
 
 AGAIN = object()
-"""What a statement or a primitive gives that is not over yet: it is asked again in the intention's next cycle."""
+"""The result of a statement or primitive that is not over yet: it is called again in the intention's next cycle."""
 
 
 class Intention:
-    """One thing the agent is committed to.
+    """One thing that the agent is committed to.
 
     Attributes:
-        root: its outermost node; name: for whoever reads.
-        priority: the highest that can go on goes on; equals take turns.
-        ready: nodes that can take a step; suspended: until somebody resumes it.
+        root: the outermost node.
+        name: for people to read.
+        priority: among intentions that can go on, the highest goes on; equals take turns.
+        ready: nodes that can take a step.
+        suspended: True until a plan resumes it.
         after: intentions that must be over first.
         state: 'going', 'done', 'failed' or 'dropped'.
-        guards: maintain guards that hold back part of it now.
+        guards: maintain guards that hold back a part of it now.
     """
 
     __slots__ = ("after", "guards", "name", "priority", "ran", "ready", "root", "state", "suspended")
@@ -45,7 +47,7 @@ class Intention:
         self.guards: list[Guard] = []
 
     def waits(self) -> bool:
-        """Whether something that must be over first is not."""
+        """Whether an intention that must be over first is still going."""
         self.after = [other for other in self.after if other.state == "going"]
         return bool(self.after)
 
@@ -62,17 +64,17 @@ class Node:
         self.parent, self.intention = parent, intention
 
     def step(self, it: Interpreter) -> None:
-        """Take one step, if it is what can."""
+        """Take one step, if this node can."""
 
     def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
-        """A child ended: whether this has succeeded or failed with it; None where it goes on."""
+        """Handle the end of a child: True or False ends this node with success or failure; None lets it go on."""
         return ok
 
     def look(self, it: Interpreter) -> None:
-        """Something that it watches has changed."""
+        """Handle a change of what it watches."""
 
     def children(self) -> Iterator[Node]:
-        """What is being done for it."""
+        """The nodes that work for this one."""
         return iter(())
 
 
@@ -120,13 +122,16 @@ class Strand(Node):
 
 
 class Goal(Node):
-    """Something to achieve or test: tries one applicable plan after the other until one succeeds.
+    """A goal to achieve or test: tries one applicable plan after the other until one succeeds.
 
     Attributes:
-        term: the goal, its unbound variables renamed; asked: as its strand wrote it.
-        option: the plan at work; tried: keys of those that were.
-        choosing: options, while a meta-level plan chooses among them; picked: the plan that it named.
-        since, situation: where utilities are learned, reward and what the choice hung on before that plan began.
+        term: the goal, its unbound variables renamed.
+        asked: the goal as its strand wrote it.
+        option: the plan at work.
+        tried: keys of the plans that were tried.
+        choosing: the options while a meta-level plan chooses among them.
+        picked: the plan that the meta-level plan named.
+        since, situation: for learned utilities, the total reward and the situation when that plan began.
     """
 
     picked: str | None
@@ -157,7 +162,7 @@ class Goal(Node):
         self.failing = False
 
     def begin(self, it: Interpreter) -> bool:
-        """Set out by a plan that has not been tried; False where there is none."""
+        """Begin a plan that has not been tried; False if there is none."""
         candidates, tried = it.library.candidates(self.kind, self.term), self.tried
         if it.utilities is None and not candidates.weighed:
             if not tried:
@@ -183,7 +188,7 @@ class Goal(Node):
         return True
 
     def _deliberate(self, it: Interpreter, meta: Option, options: list[Option]) -> None:
-        """Run the meta-level plan first; what it picks is done."""
+        """Run the meta-level plan first; the goal then uses the plan that it picks."""
         self.choosing, self.picked = options, None
         it.offer(self, options)
         self.child = Strand(self, self.intention, meta.plan.body, meta.bindings)
@@ -193,7 +198,7 @@ class Goal(Node):
         self.option, self.failing = option, False
         if it.utilities is not None:
             self.since, self.situation = it.reward, it.utilities.situation(self.term)
-        # A copy: what a plan was tried with is asked when it has failed.
+        # A copy, because a failed plan is recognised by the bindings that it began with.
         self.child = Strand(self, self.intention, option.plan.body, option.bindings.copy())
         it.ready(self.child)
         if it.trace is not None:
@@ -225,7 +230,7 @@ class Goal(Node):
         return None if self.begin(it) else False
 
     def _hand_back(self, found: Term) -> bool:
-        """Give the variables of whoever asked what was found."""
+        """Bind the caller's variables to the result."""
         if self.parent is None:
             return True
         caller = self.parent
@@ -240,7 +245,7 @@ class Goal(Node):
 
 
 class _Choosing:
-    """Beliefs as a meta-level plan's context sees them: with the options, before they are offered."""
+    """Beliefs for the context of a meta-level plan: they include the options before these are offered."""
 
     def __init__(self, it: Interpreter, offered: Sequence[tuple[Any, ...]]) -> None:
         self.beliefs, self.offered = it.beliefs, offered
@@ -255,7 +260,7 @@ class _Choosing:
 
 
 class Answer(Node):
-    """The plan that answers an event: its body, and where that fails what it does at failing; it has failed then."""
+    """The plan that answers an event: its body, and if that fails its `failing` part; the answer has failed then."""
 
     __slots__ = ("child", "failing", "option")
 
@@ -278,7 +283,7 @@ class Answer(Node):
 
 
 class Branch(Node):
-    """Ways that are tried in turn until one succeeds."""
+    """Alternatives that are tried in turn until one succeeds."""
 
     __slots__ = ("at", "bindings", "child", "ways")
 
@@ -288,7 +293,7 @@ class Branch(Node):
         self.child: Strand | None = None
 
     def begin(self, it: Interpreter) -> None:
-        """The next way, with the variables as they were before the last one."""
+        """Begin the next alternative, with the variables as they were before the last one."""
         self.at += 1
         self.child = Strand(self, self.intention, self.ways[self.at], self.bindings.copy())
         it.ready(self.child)
@@ -309,7 +314,7 @@ class Branch(Node):
 
 
 class Loop(Node):
-    """A body for each of some bindings in turn; what it binds anew is forgotten, what was bound stays changed."""
+    """A body for each of some bindings in turn. Variables bound in it are forgotten, changes of earlier ones stay."""
 
     __slots__ = ("bindings", "child", "each", "statements")
 
@@ -319,7 +324,7 @@ class Loop(Node):
         self.child: Strand | None = None
 
     def begin(self, it: Interpreter) -> bool:
-        """The next round; False where there is none."""
+        """Begin the next round; False if there is none."""
         found = next(self.each, None)
         if found is None:
             return False
@@ -341,7 +346,7 @@ class Loop(Node):
 
 
 class Parallel(Node):
-    """Strands side by side, taking turns: done when all are, failed as soon as one is."""
+    """Strands side by side that take turns: done when all are done, failed as soon as one fails."""
 
     __slots__ = ("strands",)
 
@@ -350,7 +355,7 @@ class Parallel(Node):
         self.strands: list[Node] = [Strand(self, self.intention, body, parent.bindings) for body in bodies]
 
     def begin(self, it: Interpreter) -> None:
-        """All at once."""
+        """Begin all strands."""
         for strand in self.strands:
             it.ready(strand)
 
@@ -366,7 +371,7 @@ class Parallel(Node):
 
 
 def inside(node: Node, top: Node) -> bool:
-    """Whether a node is below another, or it."""
+    """Whether a node is `top` or below it."""
     at: Node | None = node
     while at is not None:
         if at is top:

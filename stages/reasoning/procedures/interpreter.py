@@ -1,9 +1,9 @@
-"""The interpreter: in each cycle it takes in what is new, chooses among applicable plans and intentions, takes a step.
+"""The interpreter: each cycle takes in what is new, chooses among applicable plans and intentions, and takes a step.
 
-The procedural reasoning system of Georgeff and Lansky (1987, "Reactive reasoning and planning", AAAI), its goals as
-Ingrand, Georgeff and Rao list them (1992, "An architecture for real-time reasoning and system control"): achieve, test,
-wait, preserve, maintain. An event that comes before a cycle begins is answered in it: a step is one statement, and
-nothing that a plan does takes longer than a step.
+It is the procedural reasoning system of Georgeff and Lansky (1987, "Reactive reasoning and planning", AAAI). Its goals
+are those of Ingrand, Georgeff and Rao (1992, "An architecture for real-time reasoning and system control"): achieve,
+test, wait, preserve, maintain. An event that comes before a cycle begins is answered in that cycle, because a step is
+one statement and no plan holds up a cycle for longer than a step.
 """
 
 from __future__ import annotations
@@ -20,26 +20,29 @@ from stages.reasoning.procedures.terms import Open, PlanError, Term, is_ground, 
 from stages.reasoning.procedures.utilities import Utilities
 
 Action = Callable[..., Any]
-"""A primitive action, called with ground terms: False has failed, AGAIN goes on in the next cycle, else what it found,
-a term."""
+"""A primitive action, called with ground terms. It returns False if it fails, AGAIN to be called again in the next
+cycle, else its result, a term.
+"""
 Trace = Callable[[Goal, Plan], None]
 OPTION, WORTH = "option", "worth"
-"""What a meta-level plan believes while it chooses: option(CHOICE, PLAN), worth(CHOICE, PLAN, NUMBER)."""
+"""What is believed while a meta-level plan chooses: option(CHOICE, PLAN), worth(CHOICE, PLAN, NUMBER)."""
 
 
 class Interpreter:
-    """One agent's procedures at work.
+    """Runs one agent's procedures.
 
     Args:
-        library: its plans; their facts are believed, their goals set.
-        beliefs: what it believes at first; new ones by default.
+        library: its plans; its facts are believed and its goals posted.
+        beliefs: the first beliefs; by default new ones.
         actions: primitive actions by name.
-        utilities: what choices are worth, where that is learned; else what the plans say.
-        trace: called whenever a plan sets out.
+        utilities: learned utilities of choices; by default those in the plans.
+        trace: called whenever a plan begins.
 
     Attributes:
-        now: cycles so far; reward: all that `earn` was given; intentions: those that are not over, oldest first.
-        last_step: the plan statement's strand that took the last cycle's step; None where nothing could.
+        now: cycles so far.
+        reward: the sum of all that `earn` was given.
+        intentions: the intentions that are not over, the oldest first.
+        last_step: the node that took the last cycle's step; None if none could.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class Interpreter:
         for goal, priority in library.goals:
             self.post(goal, priority=priority)
 
-    # -- what others ask -----------------------------------------------------------------------------------------
+    # -- for callers ---------------------------------------------------------------------------------------------
 
     def post(
         self, goal: Term, kind: str = ACHIEVE, priority: int = 0, after: Sequence[Intention] = (), name: str = ""
@@ -75,7 +78,7 @@ class Interpreter:
 
         Args:
             after: intentions that must be over before it begins.
-            name: for `suspend` and `resume`; by default the goal as it is written.
+            name: for `suspend` and `resume`; by default the goal as written.
         """
         intention = Intention(name or show(goal), priority, after)
         intention.root = Starting(intention, kind, goal)
@@ -90,24 +93,24 @@ class Interpreter:
             self._over(intention, "dropped")
 
     def earn(self, reward: float) -> None:
-        """What happened was worth that: it counts for every choice whose plan is at work."""
+        """Add a reward; it counts for every choice whose plan is at work."""
         self.reward += reward
 
     def run(self, cycles: int = 1_000_000) -> int:
-        """Cycle until nothing can go on, or so many cycles have passed; how many it took."""
+        """Cycle until nothing can go on, or for `cycles` cycles; returns how many it took."""
         began = self.now
         while self.now - began < cycles and self.cycle():
             pass
         return self.now - began
 
     def solve(self, goal: Term, cycles: int = 1_000_000) -> bool:
-        """Post a goal and run; whether it was achieved."""
+        """Post a goal and run; returns whether it was achieved."""
         intention = self.post(goal)
         self.run(cycles)
         return intention.state == "done"
 
     def cycle(self) -> bool:
-        """One cycle; whether there is anything to go on with."""
+        """One cycle; returns whether there is anything left to do."""
         self.now += 1
         if self._events:
             self._answer()
@@ -134,10 +137,10 @@ class Interpreter:
         node.step(self)
         return True
 
-    # -- what nodes ask ------------------------------------------------------------------------------------------
+    # -- for nodes -----------------------------------------------------------------------------------------------
 
     def ready(self, node: Node) -> None:
-        """The node can take a step, unless a guard holds it back."""
+        """Mark that a node can take a step; a guard may hold it back."""
         intention = node.intention
         for guard in intention.guards:
             if inside(node, guard.strand):
@@ -146,7 +149,7 @@ class Interpreter:
         intention.ready.append(node)
 
     def finish(self, node: Node, ok: bool) -> None:
-        """A node has ended; so do all above it that end with it."""
+        """End a node, and all nodes above it that end with it."""
         while (parent := node.parent) is not None:
             verdict = parent.child_done(self, node, ok)
             if verdict is None:
@@ -155,7 +158,7 @@ class Interpreter:
         self._over(node.intention, "done" if ok else "failed")
 
     def abort(self, *nodes: Node) -> None:
-        """End nodes and all below them without a word to what is above."""
+        """End nodes and everything below them without telling the nodes above."""
         every = list(nodes)
         for node in every:
             every += node.children()
@@ -173,7 +176,9 @@ class Interpreter:
                 guard.held = [node for node in guard.held if id(node) not in gone]
 
     def watch(self, node: Node, condition: Condition, timed: bool = False) -> None:
-        """Let a node look whenever a fact changes that its condition hangs on; every cycle where that is sensed."""
+        """Let a node look whenever a fact of its condition changes; in every cycle if such a fact is sensed, or if
+        `timed`.
+        """
         functors = frozenset(condition.asks())
         self._watching[node] = functors
         if timed or any(functor in self.beliefs.sensed for functor in functors):
@@ -182,7 +187,7 @@ class Interpreter:
             self._watchers.setdefault(functor, {})[node] = None
 
     def unwatch(self, node: Node) -> None:
-        """It looks no more."""
+        """Stop watching for a node."""
         functors = self._watching.pop(node, None)
         if functors is not None:
             self._always.pop(node, None)
@@ -190,7 +195,7 @@ class Interpreter:
                 self._watchers[functor].pop(node, None)
 
     def hold(self, guard: Guard) -> list[Node]:
-        """Hold back what is ready below a guard's body; what was."""
+        """Hold back the ready nodes below a guard's body, and return them."""
         intention = guard.intention
         held = [node for node in intention.ready if inside(node, guard.strand)]
         kept = [node for node in intention.ready if node not in held]
@@ -200,7 +205,7 @@ class Interpreter:
         return held
 
     def release(self, guard: Guard) -> list[Node]:
-        """Hold nothing back any more; what was."""
+        """End a guard's hold, and return the nodes that it held."""
         if guard in guard.intention.guards:
             guard.intention.guards.remove(guard)
         held, guard.held = guard.held, []
@@ -216,7 +221,7 @@ class Interpreter:
         return options[max(range(len(options)), key=values.__getitem__)]
 
     def values(self, goal: Term, options: Sequence[Option]) -> Sequence[float]:
-        """What each option is worth: learned, or as its plan says."""
+        """The worth of each option: learned, or as its plan says."""
         if self.utilities is not None:
             learned = self.utilities.values(goal, options)
             if learned is not None:
@@ -231,24 +236,24 @@ class Interpreter:
         return found
 
     def offered(self, goal: Goal, options: Sequence[Option]) -> list[Fact]:
-        """What a meta-level plan believes of a choice."""
+        """The facts that a meta-level plan believes about a choice."""
         values = self.values(goal.term, options)
         names = {option.plan.name: value for value, option in sorted(zip(values, options, strict=True), key=_value)}
         facts: list[Fact] = [(OPTION, id(goal), name) for name in names]
         return facts + [(WORTH, id(goal), name, value) for name, value in names.items()]
 
     def offer(self, goal: Goal, options: Sequence[Option]) -> None:
-        """Let it be believed, until `withdraw`."""
+        """Believe these facts until `withdraw`."""
         for fact in self.offered(goal, options):
             self.beliefs.add(fact)
 
     def withdraw(self, goal: Goal) -> None:
-        """The choice is made."""
+        """Forget them: the choice is made."""
         for fact in [fact for fact in self.beliefs if fact[0] in (OPTION, WORTH) and fact[1] == id(goal)]:
             self.beliefs.remove(fact)
 
     def nearest_action(self, name: str) -> str:
-        """A hint for who asked for an action that is not there."""
+        """A hint for an unknown action's name."""
         return nearest(name, self.actions)
 
     # -- within --------------------------------------------------------------------------------------------------
@@ -262,7 +267,7 @@ class Interpreter:
             self._events.append((kind, fact))
 
     def _answer(self) -> None:
-        """Intend a plan for each event that one applies to."""
+        """Make an intention for each event to which a plan applies."""
         events, self._events = self._events, []
         for kind, fact in events:
             options = list(self.library.applicable(kind, fact, self.beliefs))
@@ -279,7 +284,7 @@ class Interpreter:
 
 
 class Starting(Strand):
-    """The root of a posted goal: in its first step it sees whether that is believed, or sets out."""
+    """The root of a posted goal: its first step looks whether the goal is believed, else begins a plan for it."""
 
     __slots__ = ("goal", "kind")
 

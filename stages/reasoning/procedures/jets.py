@@ -17,18 +17,18 @@ from stages.reasoning.procedures.plans import Library
 
 MANIFOLDS = {"manifold_1": ("jet_1", "jet_2"), "manifold_2": ("jet_3", "jet_4")}
 VALVE_CYCLES = 5
-"""From the order to close a valve until it is closed."""
+"""Cycles from the order to close a valve until it is closed."""
 
 
 class Jets:
-    """Two manifolds with two jets each, and a log that is to get so many lines.
+    """Two manifolds with two jets each, and a log to be filled with lines.
 
     Args:
-        failures: (cycle, fact) of what happens, as `failed_on(jet_1)` or `leaking(tank)`.
-        lines: of the routine's log.
+        failures: (cycle, fact) of each event, such as `failed_on(jet_1)` or `leaking(tank)`.
+        lines: lines of the log.
 
     Attributes:
-        done: (cycle, action, argument) of all that was done.
+        done: (cycle, action, argument) of all actions.
     """
 
     def __init__(self, failures: Sequence[tuple[int, tuple[str, str]]], lines: int = 40) -> None:
@@ -43,7 +43,7 @@ class Jets:
 
     @classmethod
     def drawn(cls, rng: np.random.Generator) -> Jets:
-        """One or two jets of different manifolds fail at times by chance, in half of the runs a tank leaks."""
+        """One or two jets of different manifolds fail at random times; in half of the runs a tank leaks."""
         jets = [str(rng.choice(of)) for of in MANIFOLDS.values()][: int(rng.integers(1, 3))]
         failures = [(int(rng.integers(5, 60)), ("failed_on", jet)) for jet in jets]
         if rng.random() < 0.5:
@@ -52,12 +52,12 @@ class Jets:
 
     @property
     def actions(self) -> dict[str, Any]:
-        """What a plan can do here."""
+        """The primitive actions of this world."""
         said = {name: self._noting(name) for name in ("read_pressure", "close", "rely_on", "alarm", "isolate")}
         return said | {"write_log": self.write_log}
 
     def write_log(self) -> None:
-        """One more line."""
+        """Write one more line."""
         self.log += 1
         self._note("write_log", "")
 
@@ -71,13 +71,13 @@ class Jets:
             self.closing[argument] = self.interpreter.now + VALVE_CYCLES
 
     def run(self, library: Library, cycles: int = 1000) -> Interpreter:
-        """Let procedures watch over the jets."""
+        """Run procedures that watch over the jets."""
         it = Interpreter(library, self.beliefs, self.actions)
         self.watched_by(it, cycles)
         return it
 
     def watched_by(self, it: Interpreter, cycles: int) -> list[Intention]:
-        """Cycle an interpreter on these beliefs and actions; what happens in a cycle is believed before it begins.
+        """Cycle an interpreter on these beliefs and actions; an event of a cycle is believed before the cycle begins.
 
         Returns:
             Every intention that there was.
@@ -96,7 +96,7 @@ class Jets:
         return every
 
     def latencies(self) -> list[int]:
-        """Of each failure, the cycles from its coming to the first answer that is about it; -1: there was none."""
+        """The cycles from each failure to the first answer about it; -1 if there was none."""
         feeds = {jet: manifold for manifold, jets in MANIFOLDS.items() for jet in jets}
         answers = {"failed_on": "close", "leaking": "isolate"}
         found = []

@@ -1,8 +1,8 @@
-"""The lesson procedures: what each commitment is worth in a situation, from the rewards of living by it.
+"""The lesson procedures: the worth of each commitment in a situation, learned from rewards.
 
-Two lives begin alike in each world, one bold and one cautious throughout. What a life was worth is its effectiveness
-less the mean of both: what comes of the world alone drops out of it, as by any baseline (Williams 1992). The head
-learns that for the plan that was lived by, in every situation in which it was chosen.
+Each world is lived twice from the same beginning, once bold and once cautious throughout. The worth of a life is its
+effectiveness minus the mean of both, so what depends on the world alone cancels, as with any baseline (Williams 1992).
+The head learns this worth for the life's plan, in every situation in which the plan was chosen.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from stages.reasoning.procedures.tileworld import SIDE, Tileworld
 NAME = "procedures"
 STEPS = {"tiny": 20, "nursery": 100, "child": 100, "adult": 100}
 WORLDS, TINY_WORLDS = 48, 8
-"""Of a batch."""
+"""Worlds of a batch."""
 RATES = 0.8, 10.0
-"""How many ticks the world goes in one of the agent's; drawn evenly on a scale of ratios."""
+"""Least and greatest number of world ticks in one tick of the agent; drawn log-uniformly."""
 UNIT = 0.05
-"""Of effectiveness: what the head's numbers count in."""
+"""Unit of the head's outputs, in effectiveness."""
 
 
 def lesson(context: Context) -> Lesson:
-    """Worlds that change slowly and fast."""
+    """Worlds with low and high rates of change."""
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=WORLDS, tiny_rows=TINY_WORLDS, learning_rate=3e-3, minutes=0.4,
         trains=lambda agent: TRAINS, control_trains=lambda agent: TRAINS, skills=(NAME,), rehearsal_every=0,
@@ -47,13 +47,13 @@ TRAINS = (f"encoders.{parts.SITUATION}.", f"heads.{parts.WORTH}.")
 
 
 def rates(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Rates of n worlds, float [n]."""
+    """Rates of `n` worlds, float [n]."""
     low, high = np.log(RATES)
     return np.exp(rng.uniform(low, high, n))
 
 
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
-    """Situations of the lives in `rows` worlds, `plan` int64 [B, 1] that was chosen, `worth` [B, 1] in UNIT."""
+    """Situations of the lives in `rows` worlds, with the chosen `plan` int64 [B, 1] and its `worth` [B, 1] in UNIT."""
     seeds = lesson_seeds(rows, context.seed, NAME, update)
     situations, plans, worth = [], [], []
     for seed, rate in zip(seeds.tolist(), rates(rows, numpy_rng("lesson", NAME, context.seed, update)), strict=True):
@@ -70,7 +70,7 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Squared error for the plan that was lived by."""
+    """Squared error for the life's plan."""
     told = agent(batch, [parts.WORTH])[parts.WORTH].mode()
     said = told.gather(-1, batch["plan"].to(agent.device)[..., None])[..., 0]
     wrong = (said - batch["worth"].to(agent.device)).square().mean()
@@ -78,7 +78,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def begun(seeds: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Which worlds these are, int64 [N]: obstacles, the agent's place, the first holes, the rate."""
+    """The identities of worlds, int64 [N]: obstacles, the agent's place, the first holes, the rate."""
     worlds = [Tileworld(seed, rate) for seed, rate in zip(seeds.tolist(), rates.tolist(), strict=True)]
     free, holes = (np.zeros((len(worlds), SIDE * SIDE)) for _ in range(2))
     for row, world in enumerate(worlds):

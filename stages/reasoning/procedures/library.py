@@ -1,4 +1,4 @@
-"""The plan files that come with the package, by name."""
+"""The packaged plan files, by name."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ FOLDER = Path(__file__).parent
 
 @lru_cache
 def shipped(name: str) -> Library:
-    """The library `name` of this folder, read once: nobody may add to it."""
+    """The library `name` of this folder, read once; do not add to it."""
     return read_file(FOLDER / f"{name}.plan")
 
 
 def library_of(file: Path) -> Library:
-    """The library in a file, or the one that comes with the package by that name.
+    """The library in a file, or the packaged one of that name.
 
     Raises:
-        PlanError: the file cannot be read, or is not as it should be; the sentence says line and column.
+        PlanError: the file cannot be read or has a fault; the sentence gives line and column.
     """
     if file.exists():
         return read_file(file)

@@ -1,4 +1,4 @@
-"""Procedures in a life: a plan file directs an agent by the beliefs of its own tracker and memory, as in the exam.
+"""Procedures in a life: a plan file directs an agent by its own tracker's and memory's beliefs, as in the exam.
 
 Nothing heavy is imported before the first tick, so that a plan file is checked before an agent is loaded.
 """
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from devmind.agent.output import Output
 
 CHOOSE = "choose"
-"""The effector by which a room is walked."""
+"""The effector for walking through a room."""
 SETTLED = 1e-3
-"""A command of `look` (1: 25 degrees) below which the gaze is where it should be."""
+"""A command of `look` (1: 25 degrees) below which the gaze has arrived."""
 STOPPED_DEG = 0.01
-"""A gaze that moved less in a tick in which it was turned cannot go further."""
+"""A gaze that was turned but moved less than this in a tick cannot go further."""
 
 
 def read_plans(file: Path) -> LivingProcedures:
-    """A director of the plans in a file, or in the one that comes with devmind by that name.
+    """A director for the plans in a file, or in the packaged one of that name.
 
     Raises:
-        PlanError: something in it cannot be, or no life can do it; the sentence says line and column.
+        PlanError: a plan has a fault, or asks for what no life can do; the sentence gives line and column.
     """
     library, row = library_of(file), Row()
     if wrong := check(library, list(row.actions), list(row.beliefs.sensed)):
@@ -46,9 +46,9 @@ def read_plans(file: Path) -> LivingProcedures:
 class LivingProcedures:
     """A `devmind.acting.directing.Director`: the exam's `Procedural` for one child.
 
-    The gaze is the procedures' from an order to look somewhere until it is there and they intend nothing more; else it
-    is the agent's own. `saw` holds of what its tracker believes, and of what its memory named while it was held up.
-    `find_way` walks by what the agent's own head reads on the board, `follow_plan` by a plan that a head draws.
+    An order to look takes the gaze until it has arrived and no intention is left; otherwise the gaze is the agent's
+    own. `saw` holds for what the tracker believes, and for what memory named while it was held up. `find_way` walks by
+    the agent's own reading of the board, `follow_plan` by a plan that a head draws.
     """
 
     def __init__(self, library: Library) -> None:
@@ -60,7 +60,7 @@ class LivingProcedures:
         self.policy = Procedural(self._believed, library, lambda: self._named, self._cells, self._read)
 
     def direct(self, told: Told) -> dict[str, np.ndarray]:
-        """One tick; where a plan asks for what cannot be done the rest of the episode is the agent's own."""
+        """One tick. If a plan asks for something impossible, procedures do nothing more in this episode."""
         first = told.moment.first
         if first:
             self.fault, self._named, self._turned_from = "", {}, None
@@ -91,7 +91,7 @@ class LivingProcedures:
         return list(self._told.labels), self._told.beliefs
 
     def _cells(self, row: int) -> np.ndarray | None:
-        """What stands in each cell of the view, as the agent reads it in this tick."""
+        """The class of each cell of the view, as the agent reads it in this tick."""
         from devmind.algorithms.grid_cells import SIDE
         from stages.reasoning.parts import CELLS
 
@@ -104,7 +104,7 @@ class LivingProcedures:
         return self._told.read(head)
 
     def _heard(self, told: Told) -> str:
-        """Of what is said the first word that it has a name for, as in "where is the cup?"; else all of it."""
+        """The first word heard that the agent has a name for, as in "where is the cup?"; else everything said."""
         from devmind.acting.recall import names_in
 
         words = told.moment.senses.get("words")
@@ -139,7 +139,7 @@ class LivingProcedures:
 
 
 def described(intention: Intention) -> str:
-    """An intention, and from its outermost to its innermost goal by which plan each is striven for."""
+    """An intention, with its goals from outermost to innermost and the plan at work for each."""
     steps = list[str]()
     nodes: list[Node] = [] if intention.root is None else [intention.root]
     while nodes:

@@ -1,4 +1,4 @@
-"""Plans and the library of them: what a plan is for, when it applies, what it does; indexed by what they are for."""
+"""Plans and their library: what a plan is for, when it applies and what it does; indexed by what it is for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = (ACHIEVE, TEST, BELIEVED, FORGOTTEN, CHOOSE)
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands in a plan file; lines and columns count from 1."""
+    """A place in a plan file; lines and columns count from 1."""
 
     file: str
     line: int
@@ -35,13 +35,14 @@ class Plan:
     Args:
         name: unique in a library.
         kind: what it answers: a goal to 'achieve' or 'test', a fact that is 'believed' or 'forgotten', or, on the meta
-            level, the question which of several plans to 'choose' for a goal.
-        trigger: the goal or fact it is for.
-        body: statements; failing: what is done when the body has failed, before the plan has.
+            level, which of several plans to 'choose' for a goal.
+        trigger: the goal or fact that it is for.
+        body: its statements.
+        failing: statements that run after the body has failed, before the plan fails.
         when: its context.
-        utility: a term that comes to a number; the applicable plan with the highest goes first.
+        utility: a term with a number as its value; the applicable plan with the highest goes first.
         priority: of the intention that an event begins; a higher one interrupts.
-        choice: of a meta-level plan, the variable that stands for the choice at hand.
+        choice: of a meta-level plan, the variable for the current choice.
     """
 
     name: str
@@ -56,9 +57,9 @@ class Plan:
     choice: Var | None = None
 
     def bound(self, term: Term, choice: int | None = None) -> Bindings | None:
-        """The bindings under which it is for a goal or an event of its trigger's functor and size; None: it is not.
+        """The bindings under which the plan is for a goal or event; None if it is not.
 
-        The goal's variables are bound to the plan's, never the other way: `let` may change those.
+        The goal's variables are bound to the plan's, never the other way, because `let` may change the plan's.
         """
         bindings: Bindings = {} if self.choice is None else {self.choice: choice}
         fits = match(self.trigger, term, bindings) if type(term) is tuple else unify(term, self.trigger, bindings)
@@ -67,7 +68,7 @@ class Plan:
 
 @dataclass(eq=False, slots=True)
 class Option:
-    """A plan with the bindings under which it applies: what Georgeff and Lansky call an instance of a procedure."""
+    """A plan with the bindings under which it applies; Georgeff and Lansky call it an instance of a procedure."""
 
     plan: Plan
     bindings: Bindings
@@ -79,10 +80,10 @@ class Option:
 
 
 class Candidates:
-    """The plans for goals or events of one kind, functor and number of arguments, in the order in which they came.
+    """The plans for goals or events of one kind, functor and number of arguments, in their order.
 
     Attributes:
-        weighed: whether there is something to choose by: a utility, or a meta-level plan.
+        weighed: whether a plan has a utility, or there is a meta-level plan.
     """
 
     __slots__ = ("_by_first", "_open", "plans", "weighed")
@@ -90,12 +91,12 @@ class Candidates:
     def __init__(self) -> None:
         self.plans: list[Plan] = []
         self.weighed = False
-        # By a first argument that some plan names, all plans that it leaves; and those that it leaves in any case.
+        # By each first argument that some plan names, the plans that may match it; and the plans that match any.
         self._by_first: dict[Term, list[Plan]] = {}
         self._open: list[Plan] = []
 
     def add(self, plan: Plan) -> None:
-        """One more, behind the others."""
+        """Add a plan behind the others."""
         self.plans.append(plan)
         if len(plan.trigger) > 1 and is_ground(plan.trigger[1]):
             self._by_first.setdefault(plan.trigger[1], self._open.copy()).append(plan)
@@ -104,7 +105,7 @@ class Candidates:
             plans.append(plan)
 
     def relevant(self, term: Term) -> Sequence[Plan]:
-        """Plans whose trigger may match."""
+        """The plans whose trigger may match."""
         if len(term) > 1 and type(term[1]) not in NOT_GROUND:
             return self._by_first.get(term[1], self._open)
         return self.plans
@@ -113,7 +114,7 @@ class Candidates:
         """Every plan with every way in which it applies now.
 
         Args:
-            choice: of a meta-level plan, the number of the choice at hand.
+            choice: of a meta-level plan, the number of the current choice.
         """
         for plan in self.relevant(term):
             bindings = plan.bound(term, choice)
@@ -137,7 +138,7 @@ _NO_CANDIDATES = Candidates()
 
 @dataclass
 class Library:
-    """Plans by what they are for, with the facts and goals that their files begin with.
+    """Plans by what they are for, with the facts and goals of their files.
 
     Attributes:
         facts, goals: `believe` and `achieve` at the top of a file; goals with their priority.
@@ -158,10 +159,10 @@ class Library:
         return self._names[name]
 
     def add(self, plan: Plan) -> None:
-        """Take in one more plan; where several are as good, the one that came first is tried first.
+        """Add a plan; among equally good plans, the one added first is tried first.
 
         Raises:
-            PlanError: there is one of that name.
+            PlanError: the library has a plan of that name.
         """
         if plan.name in self._names:
             raise PlanError(
@@ -181,7 +182,7 @@ class Library:
         return self._candidates.get((kind, term[0], len(term)), _NO_CANDIDATES)
 
     def relevant(self, kind: str, term: Term) -> Sequence[Plan]:
-        """Plans whose trigger may match, in their order."""
+        """The plans whose trigger may match, in their order."""
         return self.candidates(kind, term).relevant(term)
 
     def applicable(self, kind: str, term: Term, beliefs: Believing, choice: int | None = None) -> Iterator[Option]:
@@ -189,7 +190,7 @@ class Library:
         return self.candidates(kind, term).applicable(term, beliefs, choice)
 
     def joined(self, others: Iterable[Library]) -> Library:
-        """One library of this and others, in order."""
+        """One library of this and the others, in order."""
         libraries = [self, *others]
         return Library(
             [plan for one in libraries for plan in one.plans],

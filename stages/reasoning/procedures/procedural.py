@@ -1,4 +1,4 @@
-"""One child's senses and acts as its procedures have them: the same in an exam's rollout and in a life.
+"""One child's senses and acts for its procedures: the same in an exam's rollout and in a life.
 
 Nothing heavy is imported, so that a plan file is checked before an agent is loaded.
 """
@@ -24,30 +24,33 @@ if TYPE_CHECKING:
     from devmind.agent.output import Output
 
 GONE, THERE_HITS = 0.6, 2
-"""From which share of `elsewhere` on a thing counts as gone; how often it must have been seen to count at all."""
+"""A thing whose `elsewhere` is above GONE counts as gone; it counts at all after THERE_HITS sightings."""
 STEPS = 60
 """Cycles of the interpreter in a tick, at most."""
 LOOK, SAY = "look", "say"
 SAID = {"heard": "words", "told": "text"}
-"""Facts that hold while something is said, and the sense that says it: a word in a tick, a page that stands there."""
+"""Facts that hold while something is said, and their senses: a word in a tick, a page that stands there."""
 Thing = tuple[float, float, bool, bool]
 """Azimuth and elevation in degrees, whether it is in sight, whether it is gone."""
 
 
 def gaze(body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pan and tilt in degrees, as the sense `body` [N, 12] tells them."""
+    """Pan and tilt in degrees, from the sense `body` [N, 12]."""
     return np.rad2deg(np.arctan2(body[:, PAN_SIN], body[:, PAN_COS])), body[:, TILT] * MAX_TILT_DEG
 
 
 @dataclass
 class Row:
-    """One child's senses and acts as its procedures have them; angles in degrees from straight ahead, left and up.
+    """One child's senses and acts for its procedures; angles in degrees from straight ahead, left and up.
 
     Attributes:
-        things: what the agent believes of each class by name: (azimuth, elevation, in sight, gone).
-        target: where the gaze goes; saying: the word that is said in this tick.
-        cells: what the agent reads on the board that it sees; walking: its way by that.
-        read: what a head of the agent says of this Moment; coursing: its way by a plan that a head draws.
+        things: the agent's belief about each class by name: (azimuth, elevation, in sight, gone).
+        target: where the gaze goes.
+        saying: the word that is said in this tick.
+        cells: the agent's reading of the board that it sees.
+        walking: its path by that reading.
+        read: the output of a head of the agent for this Moment.
+        coursing: its path by a plan that a head draws.
     """
 
     pan: float = 0.0
@@ -75,13 +78,13 @@ class Row:
         }  # fmt: skip
 
     def saw(self, name: Any, azimuth: Any, elevation: Any) -> Iterator[tuple[Any, ...]]:
-        """Where it was seen last, whether it is still there or not."""
+        """The direction in which a thing was last seen, whether or not it is still there."""
         if name in self.things:
             left, up, *_ = self.things[name]
             yield name, left, up
 
     def take_in(self, fact: str, said: str) -> None:
-        """Believe that this is said, as long as it is: `heard("red")`."""
+        """Believe that this is said, as long as it is said: `heard("red")`."""
         if said:
             self.beliefs.put((fact, said))
             return
@@ -89,11 +92,11 @@ class Row:
             self.beliefs.remove(gone)
 
     def look_at(self, azimuth: float, elevation: float) -> None:
-        """Turn the head there, and keep it."""
+        """Turn the head there, and keep it there."""
         self.target = float(azimuth), float(elevation)
 
     def say(self, word: str) -> None:
-        """Aloud, in this tick."""
+        """Say a word aloud in this tick."""
         self.saying = word
 
     def look(self) -> tuple[float, float]:
@@ -107,15 +110,15 @@ class Row:
 
 
 class Procedural:
-    """A policy of N children: one agent's beliefs, and the procedures of each row run on them.
+    """A policy for N children: one agent's beliefs, and procedures of each row that run on them.
 
     Args:
-        believed: `(senses, first) -> (labels, beliefs of N rows)`, as `beliefs_of` gives an agent's; beliefs None where
-            it has no tracker.
+        believed: `(senses, first) -> (labels, beliefs of N rows)`, such as `beliefs_of`; beliefs are None without a
+            tracker.
         library: the plans.
-        remembered: things that memory knows by names that the tracker has no class for; none in an exam.
-        cells: what the agent reads on the board that it sees in this tick, of a row.
-        read: what a head says of this tick's Moment, of one child; nothing in an exam.
+        remembered: things that memory knows by names for which the tracker has no class; none in an exam.
+        cells: a row's reading of the board in this tick.
+        read: the output of a head for this tick's Moment, of one child; nothing in an exam.
     """
 
     def __init__(
@@ -132,7 +135,7 @@ class Procedural:
         self.minds: list[Interpreter] = []
 
     def __call__(self, senses: Mapping[str, Any], first: np.ndarray) -> dict[str, Any]:
-        """One tick: what is sensed becomes believed, procedures run until they wait, and what they do is done."""
+        """One tick: senses become beliefs, procedures run until they wait, and their orders are returned."""
         labels, things = self.believed(senses, first)
         pan, tilt = gaze(senses["body"])
         if first.all():
@@ -157,7 +160,7 @@ class Procedural:
 
 
 def told(things: Things, row: int, labels: list[str]) -> dict[str, Thing]:
-    """What one row believes of each class, of several of a class the one seen last."""
+    """One row's belief about each class; of several things of a class, the one seen last."""
     from devmind.agent.tracking import direction
 
     azimuth, elevation, _ = direction(things.mean[row])

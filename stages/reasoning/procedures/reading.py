@@ -1,4 +1,4 @@
-"""Plan files: text to plans. An error says file, line and column, what was expected and what came.
+"""Plan files: text to plans. An error gives file, line and column, what was expected and what came.
 
     plan clear_by_moving {
         for achieve clear(X)
@@ -9,8 +9,8 @@
         }
     }
 
-The grammar is in docs/reasoning.md. Variables begin with a capital letter or `_`, all other words are atoms; `#` begins
-a comment; where a line ends says nothing.
+The grammar is in docs/reasoning.md. Variables begin with a capital letter or `_`; all other words are atoms. `#` begins
+a comment. Line breaks have no meaning.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_file(path: Path) -> Library:
     """The library in a file.
 
     Raises:
-        PlanError: the file cannot be read, or is not as it should be; the sentence says line and column.
+        PlanError: the file cannot be read or has a fault; the sentence gives line and column.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -67,19 +67,20 @@ def read_file(path: Path) -> Library:
 
 
 def read(text: str, file: str = "plans") -> Library:
-    """The library that a text is of.
+    """The library in a text.
 
     Raises:
-        PlanError: it is not as it should be; the sentence says `file`, line and column.
+        PlanError: the text has a fault; the sentence gives `file`, line and column.
     """
     return _Reader(tokens_of(text, file)).library()
 
 
 def check(library: Library, actions: Sequence[str], sensed: Sequence[str] = ()) -> list[str]:
-    """What runs badly though it reads well, a sentence each: actions that are not there, goals that no plan achieves.
+    """Faults of a library that parses, a sentence each: unknown actions, goals that no plan achieves.
 
     Args:
-        actions: the primitive actions of the world; sensed: the predicates that it answers.
+        actions: the primitive actions of the world.
+        sensed: the predicates that the world answers.
     """
     found = []
     for plan in library.plans:
@@ -105,7 +106,7 @@ def _every(body: Body) -> list[Statement]:
 
 
 class _Reader:
-    """Recursive descent; each method reads one thing and leaves what follows."""
+    """Recursive descent; each method reads one thing and leaves the rest."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens, self.at = tokens, 0
@@ -316,7 +317,7 @@ class _Reader:
                 try:
                     self.sum()
                 except PlanError as other:
-                    # Of the two readings, that which came farther was meant.
+                    # Of the two readings, report the error of the one that got further.
                     raise (error if farther >= self.at else other) from None
             self.at = at
         token, left = self.next, self.sum()

@@ -1,4 +1,4 @@
-"""Scanning a plan file: text to words, numbers, texts and signs, each with its place."""
+"""Scanner for plan files: text to words, numbers, quoted texts and signs, each with its place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word, number, text or sign; `kind` is the group of the pattern, or 'end' behind the last one."""
+    """One word, number, text or sign; `kind` is the group of the pattern, or 'end' after the last one."""
 
     kind: str
     text: str
@@ -32,7 +32,7 @@ def tokens_of(text: str, file: str) -> list[Token]:
     """The tokens of a text, the end included.
 
     Raises:
-        PlanError: there is a sign that plans do not have; the sentence says `file`, line and column.
+        PlanError: a sign is unknown; the sentence gives `file`, line and column.
     """
     found, at, line, begins = [], 0, 1, 0
     while at < len(text):

@@ -1,5 +1,7 @@
-"""What a plan's body is made of. `run` gives True where it is done, False where it has failed, AGAIN where it is to be
-asked again, and None where a node goes on for it.
+"""The statements of a plan's body.
+
+`run` returns True if the statement is done, False if it has failed, AGAIN if it is to be called again, and None if a
+node goes on for it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Achieve(Statement):
-    """`achieve GOAL`: nothing where it is believed already, else a plan for it."""
+    """`achieve GOAL`: nothing if it is believed already, else a plan for it."""
 
     goal: Term
 
@@ -55,7 +57,7 @@ class Achieve(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Test(Statement):
-    """`test CONDITION`: binds what it finds; where it does not hold and is one fact, a plan may find out."""
+    """`test CONDITION`: binds its variables. If it does not hold and is one fact, a plan may find it out."""
 
     __test__: ClassVar[bool] = False  # pytest collects what is called so
     condition: Condition
@@ -92,7 +94,7 @@ def _number(of: Statement, word: str, term: Term, strand: Strand) -> float:
     """The number that a term stands for now.
 
     Raises:
-        PlanError: it is none.
+        PlanError: it is not a number.
     """
     found = resolve(term, strand.bindings)
     if isinstance(found, bool) or not isinstance(found, int | float):
@@ -106,7 +108,7 @@ def _shown(arguments: Sequence[Term]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Act(Statement):
-    """`name(arguments) -> RESULT`: a primitive action. One that gives False fails, AGAIN is asked again."""
+    """`name(arguments) -> RESULT`: a primitive action. False fails, AGAIN is called again."""
 
     name: str
     arguments: tuple[Term, ...]
@@ -133,7 +135,7 @@ class Act(Statement):
 
 @dataclass(frozen=True, slots=True)
 class WaitFor(Statement):
-    """`wait CONDITION within N`: until it holds; it fails when N cycles have passed."""
+    """`wait CONDITION within N`: waits until it holds; fails after N cycles."""
 
     condition: Condition
     within: Term | None = None
@@ -211,7 +213,7 @@ class While(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Each(Statement):
-    """`each X in LIST { }`, and `each X in all CONDITION { }`: every way in which it holds when it begins."""
+    """`each X in LIST { }`, and `each X in all CONDITION { }`: every way in which it holds at the beginning."""
 
     item: Term
     source: Term | Condition
@@ -274,7 +276,7 @@ class InParallel(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Believe(Statement):
-    """`believe FACT`, in place of facts that differ in the last argument alone with `now`; `forget FACT`."""
+    """`believe FACT`; `now FACT`, in place of facts that differ only in the last argument; `forget FACT`."""
 
     fact: Term
     how: str = "believe"
@@ -294,7 +296,7 @@ class Believe(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Let(Statement):
-    """`let X = TERM`: X is that from here on, whatever it was."""
+    """`let X = TERM`: X has this value from here on, whatever it was."""
 
     name: Var
     term: Term
@@ -306,7 +308,7 @@ class Let(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Say(Statement):
-    """`fail`; `pick PLAN` of a meta-level plan; `suspend NAME` and `resume NAME` of the intentions called so."""
+    """`fail`; `pick PLAN` of a meta-level plan; `suspend NAME` and `resume NAME` of the intentions of that name."""
 
     verb: str
     what: Term = None

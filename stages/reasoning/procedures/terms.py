@@ -1,8 +1,8 @@
 """Terms, and unification (Robinson 1965).
 
-A term is an atom (str), a number, a variable, a compound or a sum that is still to be reckoned. A compound is a tuple
-of its functor and arguments: `on(a, X)` is ("on", a, X), the list [a, b] is ("[]", a, b). It is a plain tuple where it
-has no variables, else an `Open`: what is ground is told by its type alone, and never copied.
+A term is an atom (str), a number, a variable, a compound or a sum that is not evaluated yet. A compound is a tuple of
+its functor and arguments: `on(a, X)` is ("on", a, X), the list [a, b] is ("[]", a, b). Without variables it is a plain
+tuple, else an `Open`. So a ground term is recognised by its type alone, and never copied.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ LIST = "[]"
 
 
 class PlanError(ConfigError):
-    """A plan file is not as it should be, or a plan asks for what cannot be done; the sentence says where."""
+    """A plan file has a fault, or a plan asks for something impossible; the sentence says where."""
 
 
 class Var:
-    """A variable, equal to itself alone: each plan has its own, so two plans may use the same name."""
+    """A variable, equal only to itself: each plan has its own, so two plans may use the same name."""
 
     __slots__ = ("name",)
 
@@ -37,13 +37,13 @@ class Var:
 
 
 class Open(tuple[Any, ...]):
-    """A compound that has variables or sums in it."""
+    """A compound with variables or sums in it."""
 
     __slots__ = ()
 
 
 class Sum:
-    """`left OP right` of two terms, a number as soon as both are."""
+    """`left OP right` of two terms; a number as soon as both are."""
 
     __slots__ = ("left", "op", "reckon", "right")
 
@@ -62,10 +62,10 @@ class Sum:
         return f"{show(self.left)} {self.op} {show(self.right)}"
 
     def value(self, bindings: Bindings) -> float | int:
-        """The number it comes to.
+        """The value of the sum.
 
         Raises:
-            PlanError: something in it is not a number, or it divides by zero.
+            PlanError: a part is not a number, or it divides by zero.
         """
         left, right = bindings.get(self.left, self.left), bindings.get(self.right, self.right)
         if type(left) in NOT_GROUND:
@@ -81,22 +81,22 @@ class Sum:
 
 
 NOT_GROUND = frozenset({Var, Open, Sum})
-"""Types of terms that have a variable in them, or something to be reckoned (`is_ground`)."""
+"""Types of terms with variables or unevaluated sums (`is_ground`)."""
 
 
 def compound(functor: str, arguments: Iterable[Term]) -> tuple[Any, ...]:
-    """A compound: an Open one where an argument is not ground."""
+    """A compound; an Open one if an argument is not ground."""
     made = (functor, *arguments)
     return made if all(map(is_ground, made)) else Open(made)
 
 
 def is_ground(term: Term) -> bool:
-    """Whether it has no variable in it, and nothing to be reckoned."""
+    """Whether the term has no variable and no unevaluated sum."""
     return type(term) not in NOT_GROUND
 
 
 def resolve(term: Term, bindings: Bindings) -> Term:
-    """The term with what is bound put in, and sums reckoned; variables that are not bound stay."""
+    """The term with bound variables replaced and sums evaluated; unbound variables stay."""
     kind = type(term)
     if kind is Open:
         ground, made = True, []
@@ -118,9 +118,9 @@ def resolve(term: Term, bindings: Bindings) -> Term:
 
 
 def unify(left: Term, right: Term, bindings: Bindings) -> bool:
-    """Make both equal by binding variables of either, in place; False leaves some bound, so give it a copy.
+    """Make both terms equal by binding variables of either, in place. If it returns False some are bound: pass a copy.
 
-    Numbers are equal by value, so 2 and 2.0 are. There is no occurs check, as in Prolog.
+    Numbers are equal by value, so 2 equals 2.0. There is no occurs check, as in Prolog.
     """
     left, right = _walked(left, bindings), _walked(right, bindings)
     if left is right:
@@ -137,7 +137,7 @@ def unify(left: Term, right: Term, bindings: Bindings) -> bool:
         if len(left) != len(right):
             return False
         for a, b in zip(left, right, strict=True):  # noqa: SIM110 - a generator takes half as long again
-            # What is one thing is equal without a call: nearly always the functor.
+            # Identical objects are equal without a call; nearly always the functor.
             if a is not b and not unify(a, b, bindings):
                 return False
         return True
@@ -145,7 +145,9 @@ def unify(left: Term, right: Term, bindings: Bindings) -> bool:
 
 
 def match(pattern: Term, fact: Term, bindings: Bindings) -> bool:
-    """As `unify`, where one is ground and both have as many parts, at a third of the time; its bindings are ground."""
+    """Like `unify`, for a ground fact with as many parts as the pattern, in a third of the time; its bindings are
+    ground.
+    """
     for part, value in zip(pattern, fact, strict=True):
         kind = type(part)
         if kind is Var:
@@ -178,14 +180,14 @@ def variables(term: Term) -> set[Var]:
 
 
 def renamed(term: Term, fresh: Bindings) -> Term:
-    """The term with a new variable for each that it has; `fresh` gets old to new."""
+    """The term with a new variable for each of its own; `fresh` maps old to new."""
     if type(term) is Var:
         return fresh.setdefault(term, Var(term.name))
     return Open(renamed(part, fresh) for part in term) if type(term) is Open else term
 
 
 def show(term: Term) -> str:
-    """As it is written in a plan file."""
+    """The term as a plan file writes it."""
     if not isinstance(term, tuple):
         return f"{term:g}" if isinstance(term, float) else str(term)
     inside = ", ".join(map(show, term[1:]))

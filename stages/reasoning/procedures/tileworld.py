@@ -1,8 +1,8 @@
 """Tileworld without tiles, as Kinny and Georgeff (1991) simplify it: holes appear and vanish while the agent walks.
 
-"Commitment and effectiveness of situated agents", IJCAI 91. A grid has obstacles; holes come at times of their own,
-each with a score and a life. To plan a route takes one of the agent's ticks, a step some; the world's clock goes `rate`
-ticks in each. Effectiveness is the score collected by that of all holes that came.
+"Commitment and effectiveness of situated agents", IJCAI 91. A grid has obstacles. Holes come at random times, each with
+a score and a life. Planning a route takes one of the agent's ticks, and a step takes three. The world's clock advances
+`rate` ticks in each of the agent's. Effectiveness is the collected score divided by that of all holes that came.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from devmind.seeding import numpy_rng
 
 SIDE, OBSTACLES = 12, 40
 GESTATION, LIFE, SCORE = (10.0, 50.0), (60.0, 240.0), (1.0, 10.0)
-"""Between two holes, and of a hole, in the world's ticks; what it is worth. Each drawn evenly."""
+"""Ticks of the world between two holes, and of a hole's life; a hole's score. All uniform."""
 PLANNING, STEP = 1, 3
-"""The agent's ticks that a plan takes, and a step."""
+"""Ticks of the agent for a plan, and for a step."""
 BEGINS_WITH = 3
-"""Holes that are there at first."""
+"""Holes at the beginning."""
 TICKS = 300
-"""The agent's, of a world."""
+"""Ticks of the agent in a world."""
 Cell = int
 """row * SIDE + column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """At a cell, from `opens` to `closes` on the world's clock."""
+    """A hole in a cell, from `opens` to `closes` on the world's clock."""
 
     cell: Cell
     opens: float
@@ -39,17 +39,20 @@ class Hole:
 
 
 class Tileworld:
-    """One world and the agent's place in it. What holes come and when hangs on the seed alone, not on what is done.
+    """One world and the agent's place in it. The schedule of holes depends only on seed, rate and ticks, not on the
+    agent.
 
     Args:
         seed: of obstacles and holes.
-        rate: how many ticks the world's clock goes in one of the agent's.
-        ticks: of the agent, after which it is over.
+        rate: ticks of the world's clock in one tick of the agent.
+        ticks: of the agent, after which the world is over.
 
     Attributes:
-        at: the agent's cell; tick: the agent's; clock: the world's; holes: those open, by cell.
-        collected, offered: scores so far, and what all holes that came were worth.
-        opened, closed: how many holes came so far, and how many vanished unfilled.
+        at: the agent's cell.
+        tick: of the agent; clock: of the world.
+        holes: the open holes, by cell.
+        collected, offered: the score so far, and that of all holes that came.
+        opened, closed: holes that came, and holes that vanished unfilled.
     """
 
     def __init__(self, seed: int, rate: float, ticks: int = TICKS) -> None:
@@ -80,11 +83,11 @@ class Tileworld:
 
     @property
     def effectiveness(self) -> float:
-        """What was collected by what there was to collect."""
+        """The collected score divided by the offered one."""
         return self.collected / self.offered if self.offered else 0.0
 
     def _let_pass(self, ticks: float) -> None:
-        """The world's clock goes on: holes close, and open where nothing else is."""
+        """Advance the world's clock: holes close, and open where no other hole is."""
         self.clock += ticks
         for cell in [cell for cell, hole in self.holes.items() if hole.closes <= self.clock]:
             del self.holes[cell]
@@ -97,7 +100,7 @@ class Tileworld:
                 self.holes[hole.cell] = hole
 
     def spend(self, ticks: int = 1) -> float:
-        """Let so many of the agent's ticks pass; what is earned meanwhile, as a hole that opens under it is filled."""
+        """Let some of the agent's ticks pass; returns the score of holes that open under the agent, which it fills."""
         before = self.collected
         for _ in range(ticks):
             self.tick += 1
@@ -106,7 +109,7 @@ class Tileworld:
         return self.collected - before
 
     def step(self, cell: Cell) -> float:
-        """Go to a cell beside; what that earns. One that cannot be gone to costs the time alone."""
+        """Go to a neighbouring cell; returns the score. An impossible step only takes the time."""
         if cell in self.steps[self.at]:
             self.at = cell
             earned = self._fill()
@@ -121,7 +124,7 @@ class Tileworld:
         return earned
 
     def route(self) -> list[Cell]:
-        """The cells to go through to the hole that is worth most a step, by breadth-first search; none: no hole."""
+        """The cells to the hole of highest score a step, by breadth-first search; [] without a hole."""
         back, queue = {self.at: self.at}, deque([(self.at, 0)])
         best, goal = 0.0, -1
         while queue:
@@ -140,7 +143,9 @@ class Tileworld:
         return way[::-1]
 
     def towards(self) -> Cell | None:
-        """The cell beside that is nearest, as the crow flies, to the hole that is: what is done without planning."""
+        """The neighbouring cell nearest to the nearest hole, ignoring obstacles: the step of an agent that does not
+        plan.
+        """
         if not self.holes:
             return None
         near = min(self.holes, key=lambda cell: apart(self.at, cell))
@@ -148,12 +153,12 @@ class Tileworld:
 
 
 def apart(one: Cell, other: Cell) -> int:
-    """Steps between two cells if there were no obstacles."""
+    """The steps between two cells, ignoring obstacles."""
     return abs(one // SIDE - other // SIDE) + abs(one % SIDE - other % SIDE)
 
 
 def _grid(rng: np.random.Generator) -> tuple[list[Cell], dict[Cell, Sequence[Cell]]]:
-    """The cells that can be reached from each other, and for each those beside it."""
+    """The cells that can be reached from each other, and the neighbours of each."""
     blocked = set(rng.choice(SIDE * SIDE, OBSTACLES, replace=False).tolist())
     steps: dict[Cell, Sequence[Cell]] = {}
     for cell in range(SIDE * SIDE):

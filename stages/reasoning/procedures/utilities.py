@@ -1,4 +1,4 @@
-"""What a choice among plans is worth, learned: Q(goal, plan), from the rewards that came while the plan was at work."""
+"""Learned worth of a choice among plans: Q(goal, plan), from the rewards while the plan was at work."""
 
 from __future__ import annotations
 
@@ -12,38 +12,40 @@ from stages.reasoning.procedures.terms import Term
 
 
 class Utilities(Protocol):
-    """What an Interpreter asks of who has learned."""
+    """Learned utilities, as an Interpreter asks for them."""
 
     def values(self, goal: Term, options: Sequence[Option]) -> Sequence[float] | None:
-        """What each option is worth; None: as the plans say."""
+        """The worth of each option; None: as the plans say."""
         ...
 
     def choose(self, values: Sequence[float]) -> int:
-        """Which of the options is taken."""
+        """The option that is taken."""
         ...
 
     def situation(self, goal: Term) -> Hashable:
-        """What the worth of a plan hangs on, as it is when the choice is made."""
+        """What the worth of a plan depends on, at the time of the choice."""
         ...
 
     def ended(self, situation: Hashable, option: Option, reward: float, ok: bool) -> None:
-        """The option's plan is over, chosen in that situation; meanwhile `reward` was earned."""
+        """The option's plan, chosen in that situation, is over; meanwhile `reward` was earned."""
         ...
 
 
 class QTable:
-    """Sample means of what each plan earned, epsilon-greedy: Q-learning over options without bootstrapping.
+    """Sample means of the reward of each plan, epsilon-greedy: Q-learning over options without bootstrapping.
 
-    A plan is an option in the sense of Sutton, Precup and Singh (1999): the return is all that is earned until it ends.
+    A plan is an option in the sense of Sutton, Precup and Singh (1999): the return is everything earned until it ends.
 
     Args:
-        rng: of exploration; epsilon: how often any option is taken.
-        situation: what besides goal and plan the worth hangs on; the goal alone by default.
-        failure: what a failed plan earns besides.
-        least: of the share by which a value moves to what came: 0 is the mean of all, above it forgets.
+        rng: of exploration.
+        epsilon: probability of a random option.
+        situation: what the worth depends on besides goal and plan; by default the goal alone.
+        failure: extra reward of a failed plan.
+        least: least step size of a value: 0 gives the mean of all rewards, more forgets old ones.
 
     Attributes:
-        q: by (situation, plan) the value; counts: how often it was met.
+        q: the value by (situation, plan).
+        counts: visits by (situation, plan).
     """
 
     def __init__(
@@ -59,18 +61,18 @@ class QTable:
         self.counts: dict[tuple[Any, str], int] = {}
 
     def values(self, goal: Term, options: Sequence[Option]) -> Sequence[float]:
-        """What was learned; what was never tried is worth infinitely much, so that it is."""
+        """The learned values; infinite for an option that was never tried, so that it is tried."""
         here = self.situation(goal)
         return [self.q.get((here, option.plan.name), np.inf) for option in options]
 
     def choose(self, values: Sequence[float]) -> int:
-        """The best, the first of equals; any, now and then."""
+        """The best option, the first of equals; with probability epsilon any."""
         if self.rng.random() < self.epsilon:
             return int(self.rng.integers(len(values)))
         return int(np.argmax(values))
 
     def ended(self, situation: Hashable, option: Option, reward: float, ok: bool) -> None:
-        """Move the value of that choice."""
+        """Update the value of that choice."""
         key = situation, option.plan.name
         self.counts[key] = self.counts.get(key, 0) + 1
         before = self.q.get(key, 0.0)
@@ -78,9 +80,9 @@ class QTable:
         self.q[key] = before + share * (reward + (0.0 if ok else self.failure) - before)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was learned."""
+        """The learned values and their counts."""
         return {"q": dict(self.q), "counts": dict(self.counts)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with it."""
+        """Restore them."""
         self.q, self.counts = dict(state["q"]), dict(state["counts"])

@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from stages.reasoning.navigate.navigator import Navigator
 
 Cells = Callable[[], "np.ndarray | None"]
-"""What the agent reads in each cell of its view in this tick, int64 [7, 7]; None where it sees no board, or was never
-taught to read one."""
+"""The agent's reading of each cell of its view in this tick, int64 [7, 7]; None if it sees no board, or was never
+taught to read one.
+"""
 
 
 class Walking:
-    """One child's way to what a mission names, a step a tick.
+    """Leads one child to the target of a mission, a step a tick.
 
     Attributes:
-        order: what is done in this tick, MiniGrid's number of an action; None where nothing is.
+        order: the action of this tick, MiniGrid's number; None: nothing.
     """
 
     def __init__(self, cells: Cells) -> None:
@@ -35,15 +36,16 @@ class Walking:
         self._new = True
 
     def begin_tick(self) -> None:
-        """A map is kept from tick to tick; who did not walk in the last one may have been moved, so it begins anew."""
+        """Keep the map if the child walked in the last tick; else it may have been moved, so the map begins anew."""
         self._new, self.order = self.order is None, None
 
     def find_way(self, mission: Any) -> object:
-        """Walk on to what is wanted, such as "reach the goal": True there, False where no way leads there or the
-        mission is not understood.
+        """Walk on to a target, such as "reach the goal".
+
+        Returns True at the target, False if no path leads there or the mission is not understood.
 
         Raises:
-            LookupError: nothing is read.
+            LookupError: the agent reads no board.
         """
         if self.order is not None:
             return AGAIN

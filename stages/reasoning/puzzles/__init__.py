@@ -1,1 +1,1 @@
-"""Puzzles: what is taught by scrambles that prove what presses cost, and examined by Q*."""
+"""Lights Out: taught by scrambles that prove bounds on the cost of presses, and examined by Q*."""

@@ -1,8 +1,8 @@
-"""Lights Out by algebra mod 2: what can be solved, and the fewest presses; the exam's reference, never the agent's.
+"""Lights Out by algebra mod 2: which patterns have a solution, and the fewest presses; a reference for exams only.
 
-Presses are a vector over GF(2) and lights another; a press matrix maps one to the other. A pattern can be solved where
-it is orthogonal to the matrix's null space (the matrix is symmetric), and all ways out differ by null vectors, so the
-shortest is found by trying those (Anderson and Feil 1998, "Turning lights out with linear algebra").
+Presses and lights are vectors over GF(2), and a press matrix maps presses to lights. A pattern has a solution if it is
+orthogonal to the matrix's null space (the matrix is symmetric). All solutions differ by null vectors, so trying those
+finds the shortest (Anderson and Feil 1998, "Turning lights out with linear algebra").
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from devmind.worlds.lights_out import turns
 
 @dataclass(frozen=True)
 class Algebra:
-    """The elimination of one board size.
+    """The elimination for one board size.
 
     Attributes:
-        inverse: int8 [n, n]: lights @ inverse are presses that solve them, where any do.
+        inverse: int8 [n, n]: lights @ inverse are presses that solve them, if any do.
         null: int8 [d, n], a basis of the presses that change nothing.
     """
 
@@ -53,11 +53,11 @@ class Algebra:
         return cls(inverse.astype(np.int8), null.astype(np.int8))
 
     def solvable(self, lit: np.ndarray) -> np.ndarray:
-        """Which of the lights int8 [N, n] can all be put out, bool [N]."""
+        """Which lights int8 [N, n] have a solution, bool [N]."""
         return np.asarray(~((lit.astype(np.int64) @ self.null.T) % 2).any(-1))
 
     def shortest(self, lit: np.ndarray) -> np.ndarray:
-        """One of the smallest sets of presses, int8 [N, n]; of no meaning where not `solvable`."""
+        """One of the smallest sets of presses, int8 [N, n]; meaningless for lights that are not `solvable`."""
         found = (lit.astype(np.int64) @ self.inverse) % 2
         ways = np.array(list(product((0, 1), repeat=len(self.null))), np.int64) @ self.null.astype(np.int64) % 2
         best = found

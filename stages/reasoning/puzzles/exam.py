@@ -1,4 +1,4 @@
-"""The exam puzzles: Lights Out 5 x 5 by Q*, with algebra mod 2 beside it."""
+"""The exam puzzles: Lights Out 5 x 5 by Q*, compared with algebra mod 2."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from stages.reasoning.q_star import follow, q_star
 
 PUZZLES = 400
 NODES = 1000
-"""States that Q may be asked about, for one puzzle."""
+"""States of one puzzle that Q may evaluate."""
 WEIGHT, BATCH = 0.8, 4
 GATE = Gate([Threshold("puzzles", 0.95)])
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share solved within the budget; how many of all by a shortest way; and what that took."""
+    """The share solved within the budget, the share solved by a shortest solution, and the states evaluated."""
     n, full, every = context.episodes(PUZZLES), level == "full", level != "glimpse"
     lit = puzzles(n if every else max(8, n // 5), context.seed)
     fewest = Algebra.of(parts.SIDE).shortest(lit).sum(-1)
@@ -72,14 +72,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Patterns of lessons, int64 [n]."""
+    """The identities of lesson patterns, int64 [n]."""
     return identities(
         {"lit": scrambles(n, numpy_rng("lesson", "puzzles", context.seed, "episodes"), held_out=False)[0]}
     )
 
 
 def puzzles(n: int, seed: int) -> np.ndarray:
-    """N different patterns of exams, lights int8 [n, 25]."""
+    """`n` different held-out patterns, lights int8 [n, 25]."""
     lit, _ = scrambles(2 * n, numpy_rng("exam", EXAM_SEEDS_FROM, "puzzles", seed), held_out=True)
     _, first = np.unique(lit, axis=0, return_index=True)
     return lit[np.sort(first)[:n]]
@@ -91,7 +91,7 @@ def search(lit: np.ndarray, guide: Guide, nodes: int = NODES) -> list[Way]:
 
 
 def beamed(lit: np.ndarray, guide: Guide, width: int, nodes: int = NODES) -> list[Way]:
-    """A beam search on each puzzle; no shortest way presses a light twice, so it is as deep as there are lights."""
+    """A beam search on each puzzle, as deep as there are lights: no shortest solution presses a light twice."""
     return beam(lit, turned, out, guide, width=width, depth=RULES.cells, nodes=nodes)
 
 
@@ -105,13 +105,13 @@ def _solved(ways: Sequence[Way]) -> float:
 
 
 def lights_left(lit: np.ndarray) -> np.ndarray:
-    """A guide by hand that never says too much: a press turns five lights at most, float [N, 25]."""
+    """A guide by hand that never overestimates, float [N, 25]: a press turns at most five lights."""
     after = lit[:, None] ^ RULES.turns
     return np.asarray(1 + after.sum(-1) / 5.0)
 
 
 def followed(lit: np.ndarray, guide: Guide, presses: int = 2 * MOST) -> float:
-    """The share solved by always taking the press that the guide says costs least, without search."""
+    """The share solved by always taking the cheapest press by the guide, without search."""
     return float(follow(lit, turned, out, guide, presses).mean())
 
 
@@ -125,7 +125,7 @@ def _floors(lit: np.ndarray, seed: int) -> dict[str, float]:
 
 
 def _rows(agent: Agent, lit: np.ndarray) -> dict[str, float]:
-    """As every skill that searches is examined: without the search, and without what was learned."""
+    """The rows of every searched skill: without search, and with an untrained network."""
     newborn = parts.untrained(agent)
     some = lit[: max(8, len(lit) // 4)]
     return {

@@ -1,11 +1,11 @@
-"""The lesson puzzles: what each press of Lights Out costs, from scrambles that prove it.
+"""The lesson puzzles: the cost of each press of Lights Out, from bounds that scrambles prove.
 
-Who made a scramble by k presses can undo it in k, through any of them; and in k + 2 through any other press, which is
-undone in the end. That bounds all presses' costs at once, at no cost; up to MOST presses hardly any bound is above the
-fewest (presses that change nothing are twelve at least), so the network need not be asked what a press leads to.
+A scramble of k presses can be undone in k presses through any of them, and in k + 2 through any other press, which is
+undone in the end. That bounds the cost of all presses at once, without search. For up to MOST presses hardly any bound
+is above the fewest (presses that change nothing are at least twelve), so no network has to evaluate where a press
+leads.
 
-The network that learns is the head that reads the sense of puzzles alone; the trunk's head takes over what that one
-knows (`glancing.CostLearner`).
+The head on the sense of puzzles alone learns; the trunk's head takes over what it knows (`glancing.CostLearner`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MOST = 8
 RULES = LightsOutRules(f"{parts.SIDE}-{MOST}")
 COSTS = Costs(parts.PRESSES, parts.PRESS_GLANCES, mean=5.0, spread=2.0)
 HELD_OUT = 8
-"""One of so many patterns is kept for exams, and never a lesson's."""
+"""One pattern in HELD_OUT is kept for exams and never a lesson's."""
 GLANCES = 8
-"""Batches of an update, besides its own."""
+"""Batches of an update for the sense of puzzles, besides its own batch."""
 STEPS = {"tiny": 40, "nursery": 270, "child": 4000, "adult": 10000}
 ROWS, TINY_ROWS = 96, 64
 LEARNING_RATE = 3e-3
@@ -41,7 +41,7 @@ MINUTES = 0.8
 
 
 def lesson(context: Context) -> Lesson:
-    """Scrambles of 1 to 8 presses; a share of them, the option `hindsight`, of attempts that failed."""
+    """Scrambles of 1 to 8 presses; the option `hindsight` takes a share from failed attempts."""
     again = told_again(context, "puzzles")
     return gradient_lesson(
         context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
@@ -52,12 +52,12 @@ def lesson(context: Context) -> Lesson:
 
 
 class PuzzleLearner(CostLearner):
-    """The sense of puzzles learns from further scrambles."""
+    """Teaches the sense of puzzles with further scrambles."""
 
     costs = COSTS
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
-        """Scrambles whose targets are bounds alone."""
+        """Scrambles with bounds as their targets."""
         rows = len(batch["first"])
         return further(
             rows, GLANCES, "puzzles", self.seed, step, self.agent if self.hindsight else None, self.hindsight
@@ -70,7 +70,7 @@ def further(
     """Batches of `rows` scrambles for the sense of puzzles, at an update of a lesson.
 
     Args:
-        agent: of whose failed attempts the share `hindsight` of the rows is.
+        agent: its failed attempts give the share `hindsight` of the rows.
     """
     for turn in range(batches):
         rng = numpy_rng("lesson", lesson, "glance", seed, step, turn)
@@ -82,7 +82,7 @@ def further(
 
 
 def in_hindsight(agent: Agent, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Up to `n` patterns int8 [m, 25] and presses int8 [m, 25] that put them out, of attempts that failed."""
+    """Up to `n` patterns int8 [m, 25] from failed attempts, and presses int8 [m, 25] that put them out."""
     starts, _ = scrambles(max(8, n // 4), rng, held_out=False)
     tried = attempt(starts, turned, out, lambda lit: costs(agent, lit, COSTS.glance), MOST, rng)
     lit, which, first, last = pieces(tried, lights_renamed)
@@ -96,22 +96,22 @@ def in_hindsight(agent: Agent, n: int, rng: np.random.Generator) -> tuple[np.nda
 
 
 def turned(lit: np.ndarray, presses: np.ndarray) -> np.ndarray:
-    """Lights int8 [N, 25] after one press of each, int64 [N]."""
+    """Lights int8 [N, 25] after one press each, int64 [N]."""
     return np.asarray(lit ^ RULES.turns[presses])
 
 
 def out(lit: np.ndarray) -> np.ndarray:
-    """Whether no light is on, bool [N]."""
+    """Whether all lights are out, bool [N]."""
     return np.asarray(~lit.any(-1))
 
 
 def costs(agent: Agent, lit: np.ndarray, head: str = "") -> np.ndarray:
-    """What each press costs with all that follows, float [N, 25], for lights int8 [N, 25]; as `Costs.of` has it."""
+    """The cost of each press and all that follows, float [N, 25], for lights int8 [N, 25]; see `Costs.of`."""
     return COSTS.of(agent, RULES.observe(RULES.of(lit))["puzzle"], head)
 
 
 def scrambles(n: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Lights int8 [n, 25] and the presses int8 [n, 25] that made them: 1 to 8, any number as likely.
+    """Lights int8 [n, 25] and the presses int8 [n, 25] that made them: 1 to 8, each number equally likely.
 
     Args:
         held_out: patterns kept for exams; else those for lessons.
@@ -147,6 +147,6 @@ def told(lit: np.ndarray, cost: np.ndarray) -> Batch:
 
 
 def bounds(presses: np.ndarray) -> np.ndarray:
-    """What each press costs at most, float [N, 25], where these presses int8 [N, 25] are a way out."""
+    """Upper bounds on the cost of each press, float [N, 25], if these presses int8 [N, 25] are a solution."""
     k = presses.sum(-1, keepdims=True, dtype=np.int64)
     return np.where(presses == 1, k, k + 2).astype(float)

@@ -13,7 +13,7 @@ def lights(text: str, side: int) -> np.ndarray:
     """Lights int8 [1, side * side] from a text of ones and zeros, row by row.
 
     Raises:
-        ConfigError: other characters are in it, or it has another number of lights.
+        ConfigError: the text has other characters or another number of lights.
     """
     plain = "".join(sign for sign in text if sign not in SEPARATORS)
     wrong = sorted(set(plain) - {"0", "1"})
@@ -25,10 +25,10 @@ def lights(text: str, side: int) -> np.ndarray:
 
 
 def tiles(text: str, side: int) -> np.ndarray:
-    """Tiles int8 [1, side * side] from numbers row by row, 0 the free place.
+    """Tiles int8 [1, side * side] from numbers row by row, 0 for the free place.
 
     Raises:
-        ConfigError: a word is no number, or they are not 0, 1, 2, ... each once.
+        ConfigError: a word is not a number, or the numbers are not 0, 1, 2, ... each once.
     """
     words = text.translate(str.maketrans(SEPARATORS, " " * len(SEPARATORS))).split()
     if len(words) == 1 and len(words[0]) == side**2 < 10:

@@ -1,1 +1,1 @@
-"""Sliding puzzles: what is taught by boards near the goal and value iteration beyond, and examined by Q*."""
+"""Sliding puzzles: taught by exact costs near the goal and value iteration beyond, and examined by Q*."""

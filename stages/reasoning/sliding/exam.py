@@ -1,4 +1,4 @@
-"""The exam sliding: the 8-puzzle by Q*, beside all its distances and A* with Manhattan; and a file's 15-puzzles."""
+"""The exam sliding: 8-puzzles by Q*, compared with exact distances and A* with Manhattan; and 15-puzzles of a file."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from stages.reasoning.sliding.lesson import MOST, costs, mixed, perimeter, rules
 from stages.reasoning.sliding.patterns import left
 
 PUZZLES, NODES = 1000, 2000
-"""8-puzzles, and of how many states of each Q is asked at most; A* with Manhattan looks at 1,000 on average."""
+"""8-puzzles, and states of each that Q may evaluate; A* with Manhattan needs 1,000 on average."""
 CAREFUL = 1.05
-"""Weight of the search where a shortest way is wanted: above 1 it forgives a Q that says a little too much."""
+"""Weight of the search for a shortest solution: above 1 it tolerates a Q that overestimates a little."""
 FARTHEST = 31
-"""Moves that any of them takes, at most."""
+"""The most moves that any 8-puzzle takes."""
 LEVELS = {3: 2 * FARTHEST, 4: 160}
-"""Of a beam: twice the moves that any board takes (80 of 4 x 4; Bruengger and others 1999)."""
+"""Levels of a beam: twice the most moves of any board (80 for 4 x 4; Bruengger and others 1999)."""
 FIFTEENS, FIFTEEN_NODES = 64, 5000
 FIFTEEN_FILE = Path("puzzles", "puzzle15.tsv")
-"""A line a puzzle: sixteen tiles row by row, 0 the free place; a tab; the fewest moves."""
+"""A line for each puzzle: sixteen tiles row by row, 0 the free place; a tab; the fewest moves."""
 WEIGHT, BATCH = 0.6, 8
-"""Of the search where a way is wanted, and not the shortest."""
+"""Weight and batch of the search for any solution."""
 SEARCHED = 100_000
-"""States that A* may look at, where it is only compared with."""
+"""States that A* may evaluate as a comparison."""
 FEWER = 0.2
 GATE = Gate(
     [
@@ -53,7 +53,7 @@ HAND, TABLED = "A* with Manhattan", "A* with pattern databases"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Solved within the budget; and, in full, by a shortest way, with how many nodes, and the 15-puzzle."""
+    """The share solved within the budget; at level full also by a shortest solution, the nodes, and the 15-puzzle."""
     n, full = context.episodes(PUZZLES), level == "full"
     tiles, fewest = puzzles(n if level != "glimpse" else max(8, n // 5), context.seed)
     guide = lambda states: costs(agent, 3, states)  # noqa: E731
@@ -91,19 +91,19 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Boards of lessons, int64 [n]."""
+    """The identities of lesson boards, int64 [n]."""
     rng = numpy_rng("lesson", "sliding", context.seed, "episodes")
     return identities({"tiles": mixed(3, n, MOST[3], rng, held_out=False)[0]})
 
 
 def distances() -> tuple[np.ndarray, np.ndarray]:
-    """Every 8-puzzle that can be solved, tiles int8 [181440, 9], and its fewest moves int64 [181440]: breadth first."""
+    """Every solvable 8-puzzle, tiles int8 [181440, 9], and its fewest moves int64 [181440], by breadth-first search."""
     every = perimeter(3)
     return every.tiles, every.fewest
 
 
 def puzzles(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """N different boards of exams, drawn evenly from all: tiles int8 [n, 9], fewest moves int64 [n]."""
+    """`n` different held-out boards, drawn uniformly: tiles int8 [n, 9], fewest moves int64 [n]."""
     tiles, fewest = distances()
     kept = np.flatnonzero(for_exams(tiles) & (fewest > 0))
     at = numpy_rng("exam", EXAM_SEEDS_FROM, "sliding", seed).permutation(kept)[:n]
@@ -118,12 +118,12 @@ def search(
 
 
 def beamed(side: int, tiles: np.ndarray, guide: Guide, width: int, nodes: int = NODES) -> list[Way]:
-    """A beam search on each puzzle, LEVELS deep at most."""
+    """A beam search on each puzzle, at most LEVELS deep."""
     return beam(tiles, rules(side).slid, rules(side).solved, guide, width=width, depth=LEVELS[side], nodes=nodes)
 
 
 def manhattan(side: int, tiles: np.ndarray) -> np.ndarray:
-    """A guide by hand that never says too much: what each move costs at least, float [N, 4]."""
+    """A guide by hand that never overestimates: a lower bound on the cost of each move, float [N, 4]."""
     reached = rules(side).slid(np.repeat(tiles, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(tiles)))
     at, number = np.arange(side**2), np.maximum(reached - 1, 0)
     apart = abs(number // side - at // side) + abs(number % side - at % side)
@@ -131,18 +131,18 @@ def manhattan(side: int, tiles: np.ndarray) -> np.ndarray:
 
 
 def tabled(tiles: np.ndarray) -> np.ndarray:
-    """The same of 15-puzzles by the tables that lessons find ways by, int8 [N, 16] to float [N, 4]."""
+    """The same for 15-puzzles by the lessons' pattern databases, int8 [N, 16] to float [N, 4]."""
     reached = rules(4).slid(np.repeat(tiles, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(tiles)))
     return np.asarray(1.0 + left(reached).reshape(-1, len(MOVES)))
 
 
 def solved(ways: Sequence[Way]) -> np.ndarray:
-    """Whether each was, float [N]."""
+    """Whether each was solved, float [N]."""
     return np.array([way.actions is not None for way in ways], float)
 
 
 def _rows(agent: Agent, tiles: np.ndarray) -> dict[str, float]:
-    """As every skill that searches is examined: without the search, and without what was learned."""
+    """The rows of every searched skill: without search, and with an untrained network."""
     newborn, some = parts.untrained(agent), tiles[: max(8, len(tiles) // 20)]
     alone = follow(tiles, rules(3).slid, rules(3).solved, lambda states: costs(agent, 3, states), most=FARTHEST)
     untrained = search(3, some, lambda states: costs(newborn, 3, states), weight=CAREFUL)
@@ -150,7 +150,7 @@ def _rows(agent: Agent, tiles: np.ndarray) -> dict[str, float]:
 
 
 def fifteens(agent: Agent, context: Context) -> list[Measure]:
-    """The 15-puzzles of the data folder's file; none where there is none."""
+    """Measures of the 15-puzzles in the data folder's file; none without the file."""
     file = context.data / FIFTEEN_FILE if context.data else None
     if file is None or not file.is_file():
         return []
@@ -192,7 +192,7 @@ def read(file: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Tiles int8 [n, 16] and fewest moves int64 [n] of the first `n` lines of a file.
 
     Raises:
-        ConfigError: a line is no 15-puzzle with a number behind.
+        ConfigError: a line is not a 15-puzzle followed by a number.
     """
     found = []
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()[:n], 1):

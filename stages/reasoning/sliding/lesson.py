@@ -1,19 +1,19 @@
-"""The lesson sliding: what each move costs on 3 x 3 and 4 x 4, from boards mixed by moves that go on from the goal.
+"""The lesson sliding: the cost of each move on 3 x 3 and 4 x 4, from boards mixed by random moves from the goal.
 
-What a search backwards from the goal has proven (`perimeter.py`) is taken as it is: that is all boards of 3 x 3, of
-which one in eight is kept for exams. Beyond it costs are learned by value iteration: one more than the cheapest move
-where a move leads to, as the network says it. Who came by k moves can go back by k: that bounds all four costs. A move
-into the edge changes nothing and costs 1, so every move has a cost. Moves by chance seldom lead farther than 40 moves
-away, and what was learned of such boards said next to nothing of the others (by how far boards of 15 tiles are from the
-goal it went with 0.30, Manhattan with 0.81; docs/log.md, 2026-11-27). So a share of these boards lies on ways that a
-search by rules has found from anywhere (`patterns.py`), which bounds their costs likewise, and its tables bound all
-from below.
+Costs that a search backwards from the goal has proven (`perimeter.py`) are exact targets. They cover all boards of
+3 x 3, of which one in eight is kept for exams. Beyond them costs are learned by value iteration: one more than the
+network's cheapest move after the move. A board mixed by k moves can be undone in k, which bounds all four costs. A move
+into the edge changes nothing and costs 1, so every move has a cost. Random moves seldom lead farther than 40 moves
+away, and what was learned of such boards said next to nothing of others (its values correlated with the distance of
+15-puzzles by 0.30, Manhattan by 0.81; docs/log.md, 2026-11-27). So a share of the 4 x 4 boards lies on solutions from
+anywhere, found by a search by rules (`patterns.py`). These bound their costs likewise, and the search's tables are
+lower bounds for all.
 
-Lights Out goes on beside it, scrambles in LIGHTS batches of each update: both puzzles share a sense, and taught by
-itself this one undid the other (0.938 to 0.875; docs/log.md, 2026-11-25).
+LIGHTS batches of each update are Lights Out scrambles. Both puzzles share a sense, and this lesson by itself undid the
+other one (0.938 to 0.875; docs/log.md, 2026-11-25).
 
-The network that learns is the head that reads the sense of puzzles alone, which costs an eighth of the trunk; the
-trunk's head takes over what that one knows (`glancing.CostLearner`).
+The head on the sense of puzzles alone learns, at an eighth of the trunk's cost; the trunk's head takes over what it
+knows (`glancing.CostLearner`).
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ from stages.reasoning.sliding import patterns
 from stages.reasoning.sliding.perimeter import Perimeter
 
 MOST = {3: 100, 4: 80}
-"""By how many moves boards are mixed at most."""
+"""The most moves that mix boards, by side."""
 TURNS = (3, 3, 3, 4)
-"""Sides that are taught in turn."""
+"""Sides, in turn."""
 FAR = 0.5
-"""The share of the boards of 4 x 4 that lie on ways from anywhere to the goal; the others are mixed."""
+"""Share of the 4 x 4 boards that lie on solutions from anywhere; the others are mixed."""
 ALONG = 32
-"""Of how many boards one such way is found: it has some 55, neighbours much alike."""
+"""One solution is found for ALONG boards; it has some 55, and neighbours are much alike."""
 NEAR = 200_000
-"""Boards whose costs are proven before the lesson begins, at most: every 8-puzzle, 15-puzzles within 15 moves."""
+"""Boards with proven costs before the lesson begins, at most: every 8-puzzle, 15-puzzles within 15 moves."""
 FEW = 24
-"""Moves that mix the boards of 4 x 4 at the lesson's beginning: few enough that most of what they lead to is proven."""
+"""Moves that mix 4 x 4 boards at the lesson's beginning: few, so that most of what they lead to is proven."""
 DEEPEST_AT = 0.7
-"""The share of the lesson after which they are mixed by up to MOST."""
+"""Share of the lesson after which 4 x 4 boards are mixed by up to MOST moves."""
 GLANCES = 8
-"""Batches of an update, besides its own."""
+"""Batches of an update for the sense of puzzles, besides its own batch."""
 TRIED = 30
-"""Moves of an attempt that is told in hindsight."""
+"""Moves of an attempt for hindsight."""
 LIGHTS = 3
-"""And so many of Lights Out."""
+"""Further batches of an update, of Lights Out."""
 COSTS = Costs(parts.SLIDES, parts.SLIDE_GLANCES, mean=20.0, spread=10.0)
 STEPS = {"tiny": 40, "nursery": 850, "child": 20_000, "adult": 60_000}
 ROWS, TINY_ROWS = 128, 32
 
 
 def lesson(context: Context) -> Lesson:
-    """Boards of 3 x 3 and of 4 x 4 in turn; a share of them, the option `hindsight`, of attempts that failed."""
+    """Boards of 3 x 3 and 4 x 4 in turn; the option `hindsight` takes a share from failed attempts."""
     again = told_again(context, "sliding")
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
@@ -76,23 +76,23 @@ def lesson(context: Context) -> Lesson:
 
 @lru_cache
 def rules(side: int) -> SlidingRules:
-    """Of a board of this side."""
+    """The rules for a board of this side."""
     return SlidingRules(str(side))
 
 
 @lru_cache
 def perimeter(side: int) -> Perimeter:
-    """What is proven of boards of this side."""
+    """The proven costs of boards of this side."""
     return Perimeter.of(side, NEAR)
 
 
 class SlidingLearner(CostLearner):
-    """The sense of puzzles learns from further boards, and from Lights Out beside them."""
+    """Teaches the sense of puzzles with further boards, and with Lights Out beside them."""
 
     costs = COSTS
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """Some steps of Lights Out, then those of sliding; what both cost is handed over together."""
+        """Take some steps of Lights Out, then those of sliding; hand the costs of both over together."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
@@ -105,7 +105,7 @@ class SlidingLearner(CostLearner):
         return scalars
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
-        """GLANCES batches like the trunk's own, all mixed at once."""
+        """GLANCES batches like the trunk's own, made at once."""
         side, rows, rng = side_of(step), len(batch["first"]), numpy_rng("lesson", "sliding", "glance", self.seed, step)
         most = deepest(side, step, self.steps)
         tiles, bound = boards(side, GLANCES * rows, most, rng)
@@ -124,24 +124,26 @@ class SlidingLearner(CostLearner):
 
 
 def side_of(update: int) -> int:
-    """Which board an update is about."""
+    """The side of the boards of an update."""
     return TURNS[update % len(TURNS)]
 
 
 def deepest(side: int, update: int, steps: int) -> int:
-    """How many moves mix the boards of an update at most: more and more of them where not all is proven."""
+    """The most moves that mix the boards of an update; they grow where not all costs are proven."""
     share = 1.0 if side == 3 else min(1.0, update / max(1.0, steps * DEEPEST_AT))
     return round(FEW + share * (MOST[side] - FEW))
 
 
 def costs(agent: Agent, side: int, tiles: np.ndarray, head: str = "") -> np.ndarray:
-    """What each move costs with all that follows, float [N, 4], for tiles int8 [N, side * side]; as in `Costs.of`."""
+    """The cost of each move and all that follows, float [N, 4], for tiles int8 [N, side * side]; see `Costs.of`."""
     return COSTS.of(agent, rules(side).observe(rules(side).of(tiles))["puzzle"], head)
 
 
 def boards(side: int, n: int, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Boards of lessons int8 [n, cells] in an order by chance, and what each move costs at most, float [n, 4]: mixed by
-    up to `most` moves, and of 4 x 4 the share FAR on ways from anywhere."""
+    """Boards of lessons int8 [n, cells] in random order, and upper bounds on the cost of each move, float [n, 4].
+
+    They are mixed by up to `most` moves; on 4 x 4 the share FAR lies on solutions from anywhere.
+    """
     far = round(FAR * n) if side == patterns.SIDE else 0
     tiles, bound = mixed(side, n - far, most, rng, held_out=False)
     if not far:
@@ -152,11 +154,11 @@ def boards(side: int, n: int, most: int, rng: np.random.Generator) -> tuple[np.n
 
 
 def along(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Boards int8 [n, 16] on ways to the goal, and what each of their moves costs at most, float [n, 4]."""
+    """Boards int8 [n, 16] on solutions, and upper bounds on the cost of each of their moves, float [n, 4]."""
     kept, have = list[tuple[np.ndarray, np.ndarray]](), 0
     while have < n:
         found = patterns.ways(max(1, -(-n // ALONG)), rng)
-        # Those that are far are as often taken as they are far: mixed boards are near enough.
+        # Drawn with weight by their distance: mixed boards are near enough.
         drawn = np.argsort(-(rng.random(len(found.tiles)) ** (1 / found.moves)))
         some = drawn[~for_exams(found.tiles[drawn])][: n - have]
         tiles, first = found.tiles[some], found.first[some]
@@ -167,7 +169,8 @@ def along(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Tiles int8 [n, cells] after 1 to `most` moves, and what each of the four moves costs at most, float [n, 4].
+    """Tiles int8 [n, cells] after 1 to `most` moves, and upper bounds on the cost of each of the four moves, float [n,
+    4].
 
     Args:
         held_out: boards kept for exams; else those for lessons.
@@ -184,17 +187,19 @@ def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool
 
 
 def bounds(side: int, tiles: np.ndarray, moves: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """What each of the four moves costs at most, float [N, 4], where there is a way of `moves` [N] to the goal, and
-    `first` [N] of it."""
-    # Another move is taken back; one into the edge is lost, and that is all.
+    """Upper bounds on the cost of each of the four moves, float [N, 4], given a solution of `moves` [N] that begins
+    with `first` [N].
+    """
+    # Any other move is taken back; a move into the edge only costs itself.
     bound = moves[:, None] + np.where(rules(side).able(tiles), 2.0, 1.0)
     bound[np.arange(len(moves)), first] = moves
     return bound
 
 
 def in_hindsight(agent: Agent, side: int, n: int, most: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Up to `n` boards int8 [m, cells] and what their moves cost at most, float [m, 4], of attempts that failed at
-    boards mixed by up to `most` moves."""
+    """Up to `n` boards int8 [m, cells] from failed attempts, and upper bounds on the cost of their moves, float [m, 4].
+    The attempts begin at boards mixed by up to `most` moves.
+    """
     starts, _ = mixed(side, max(8, n // 8), most, rng, held_out=False)
     step, solved = rules(side).slid, rules(side).solved
     tried = attempt(starts, step, solved, lambda tiles: costs(agent, side, tiles, COSTS.glance), TRIED, rng)
@@ -205,24 +210,24 @@ def in_hindsight(agent: Agent, side: int, n: int, most: int, rng: np.random.Gene
 
 
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
-    """Mixed boards with their targets `cost` [rows, 1, 4]."""
+    """Boards of lessons with their targets `cost` [rows, 1, 4]."""
     side, rng = side_of(update), numpy_rng("lesson", "sliding", context.seed, update)
     tiles, bound = boards(side, rows, deepest(side, update, steps), rng)
     return told(side, tiles, targets(agent, side, tiles, bound))
 
 
 def targets(agent: Agent, side: int, tiles: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """What each move costs, float [N, 4]: where all that it leads to is proven, that; else as the network has it.
+    """The target of each move's cost, float [N, 4]: exact where the board after it is proven, else by the network.
 
     Args:
-        bound: what each costs at most, float [N, 4].
+        bound: the upper bound of each, float [N, 4].
     """
     following = rules(side).slid(np.repeat(tiles, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(tiles)))
     proven = perimeter(side).distance(following)
     after, far = proven.astype(float), np.flatnonzero(proven < 0)
     if len(far):
         board = rules(side).observe(rules(side).of(following[far]))["puzzle"]
-        # What is not in the perimeter is farther than all that is, and as far as its tiles at least.
+        # A board outside the perimeter is farther than all boards inside, and at least as far as its tiles say.
         least = np.full(len(far), perimeter(side).depth + 1.0)
         if side == patterns.SIDE:
             least = np.maximum(least, patterns.left(following[far]))

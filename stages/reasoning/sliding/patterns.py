@@ -1,11 +1,10 @@
-"""Boards of the 15-puzzle that are far from the goal, with ways to it: lessons learn from these, and no exam asks here.
+"""Boards of the 15-puzzle far from the goal, with solutions: lessons learn from these, and no exam uses them.
 
-Moves by chance hardly lead farther than some 40 moves away, and half of all boards take 53 and more. So boards are
-drawn evenly from all that can be solved, and each is solved by IDA* (Korf 1985), weighted, in some 5 ms and by some 4 %
-more moves than the fewest. Its guide are pattern databases: what five tiles at least have to be moved, whatever the
-others do, by a search backwards from the goal in which the others look alike; three such patterns have no tile in
-common, so their moves may be added up (Korf and Felner 2002). Compiled when they are first used; the tables take some
-seconds.
+Random moves hardly lead farther than some 40 moves away, and half of all boards take 53 and more. So boards are drawn
+uniformly from all solvable ones, and weighted IDA* (Korf 1985) solves each in some 5 ms, with some 4 % more moves than
+the fewest. Its guide is a set of pattern databases. Each gives the fewest moves of five tiles, by a search backwards
+from the goal in which all other tiles look alike. Three such patterns have no tile in common, so their moves may be
+added (Korf and Felner 2002). Everything is compiled at first use; the tables take some seconds.
 """
 
 from __future__ import annotations
@@ -23,19 +22,21 @@ PATTERNS = ((1, 2, 3, 4, 7), (5, 6, 9, 10, 13), (8, 11, 12, 14, 15))
 """Tiles of each table."""
 TILES = len(PATTERNS[0])
 WEIGHT = 1.3
-"""Of what is left by the tables beside moves made: above 1 ways are found sooner, and are a little longer."""
+"""Weight of the tables' estimate beside the moves made: above 1 solutions are found sooner and are a little longer."""
 NODES = 1_000_000
-"""Boards that one search may look at; whoever needs more is left out."""
+"""Boards that one search may evaluate; harder boards are left out."""
 LONGEST = 200
-"""Moves of a way, at most."""
+"""Moves of a solution, at most."""
 
 
 class Ways(NamedTuple):
-    """Boards on ways to the goal.
+    """Boards on solutions.
 
     Attributes:
-        tiles: int8 [N, 16]; moves: int64 [N], that the way takes from here; first: int64 [N], the next one.
-        way: int64 [N], which search found it.
+        tiles: int8 [N, 16].
+        moves: int64 [N], moves from here to the goal.
+        first: int64 [N], the next move.
+        way: int64 [N], the search that found the solution.
     """
 
     tiles: np.ndarray
@@ -46,13 +47,13 @@ class Ways(NamedTuple):
 
 @lru_cache
 def tables() -> np.ndarray:
-    """By pattern and by where its tiles are, the fewest moves of these tiles alone, int8 [3, 16 ** 5]."""
+    """The fewest moves of a pattern's tiles alone, by pattern and by the places of its tiles, int8 [3, 16 ** 5]."""
     rules = SlidingRules(str(SIDE))
     return np.stack([_backwards(_homes(pattern, rules), rules.leads) for pattern in PATTERNS])
 
 
 def left(tiles: np.ndarray) -> np.ndarray:
-    """The fewest moves to the goal are at least these, int64 [N], of tiles int8 [N, 16]; 0 at the goal alone."""
+    """A lower bound on the moves to the goal, int64 [N], for tiles int8 [N, 16]; 0 only at the goal."""
     at = np.argsort(tiles, -1, kind="stable")  # where each tile is
     places = np.array([[list(pattern) for pattern in PATTERNS]])
     index = (at[:, places[0]] * 16 ** np.arange(TILES)).sum(-1)
@@ -60,12 +61,13 @@ def left(tiles: np.ndarray) -> np.ndarray:
 
 
 def ways(n: int, rng: np.random.Generator) -> Ways:
-    """All boards on ways from `n` boards drawn evenly from those that can be solved; of searches that were given up,
-    none."""
+    """All boards on the solutions of `n` boards drawn uniformly from all solvable ones; searches that gave up have
+    none.
+    """
     rules = SlidingRules(str(SIDE))
     starts = rng.permuted(np.tile(np.arange(SIDE**2, dtype=np.int8), (n, 1)), axis=1)
     wrong = ~rules.solvable(starts)
-    # Two tiles in each other's place change the parity; the free place stays where it is.
+    # Swapping two tiles changes the parity; the free place stays.
     rows, pair = np.flatnonzero(wrong), np.argsort(starts[wrong] == 0, axis=1, kind="stable")[:, :2]
     first, second = starts[rows, pair[:, 0]], starts[rows, pair[:, 1]]
     starts[rows, pair[:, 0]], starts[rows, pair[:, 1]] = second, first
@@ -80,7 +82,7 @@ def ways(n: int, rng: np.random.Generator) -> Ways:
 
 
 def _along(rules: SlidingRules, start: np.ndarray, moves: np.ndarray, number: int) -> Ways:
-    """The boards of one way, the goal left out."""
+    """The boards of one solution, without the goal."""
     tiles = [start[None]]
     for move in moves[:-1]:
         tiles.append(rules.slid(tiles[-1], np.array([move])))
@@ -88,13 +90,13 @@ def _along(rules: SlidingRules, start: np.ndarray, moves: np.ndarray, number: in
 
 
 def _homes(pattern: tuple[int, ...], rules: SlidingRules) -> np.ndarray:
-    """Where these tiles and the free place are at the goal, int64 [6]."""
+    """The places of these tiles and of the free place at the goal, int64 [6]."""
     at = np.argsort(rules.goal, kind="stable")
     return at[[*pattern, 0]].astype(np.int64)
 
 
 def _of_tile() -> np.ndarray:
-    """Which pattern each tile belongs to, int64 [16]; -1 for the free place."""
+    """The pattern of each tile, int64 [16]; -1 for the free place."""
     found = np.full(SIDE**2, -1)
     for number, pattern in enumerate(PATTERNS):
         found[list(pattern)] = number
@@ -102,7 +104,7 @@ def _of_tile() -> np.ndarray:
 
 
 def _power() -> np.ndarray:
-    """What a tile's place counts in its pattern's index, int64 [16]."""
+    """The factor of each tile's place in its pattern's index, int64 [16]."""
     found = np.zeros(SIDE**2, np.int64)
     for pattern in PATTERNS:
         found[list(pattern)] = 16 ** np.arange(len(pattern))
@@ -111,7 +113,7 @@ def _power() -> np.ndarray:
 
 @njit(cache=True, error_model="numpy")
 def _backwards(homes: np.ndarray, leads: np.ndarray) -> np.ndarray:
-    """Breadth first from the goal; a move of a tile of the pattern counts 1, one of any other nothing."""
+    """Breadth-first search from the goal; a move of a pattern's tile counts 1, any other move 0."""
     size = 16**5
     best, seen = np.full(size, 127, np.int8), np.zeros(size * 16, np.bool_)
     power = np.array([1, 16, 256, 4096, 65536])
@@ -161,7 +163,7 @@ def _solve(
     weight: float,
     nodes: int,
 ) -> np.ndarray:
-    """The moves of a way int64 [k]; none where `nodes` boards were not enough, or nothing is to be done."""
+    """The moves of a solution int64 [k]; none if `nodes` boards were not enough, or at the goal."""
     index, free = np.zeros(len(tables), np.int64), 0
     for at in range(16):
         if tiles[at]:
@@ -217,7 +219,7 @@ def _move(
     leads: np.ndarray,
     least: int,
 ) -> tuple[int, int]:
-    """Slide a tile in place; where the free place is then, and what is left by the tables."""
+    """Slide a tile in place; returns the new free place and the tables' estimate."""
     at = leads[free, move]
     tile = tiles[at]
     pattern = of_tile[tile]

@@ -1,7 +1,7 @@
-"""Boards near the goal with their fewest moves, by breadth-first search backwards from it: lessons learn from these.
+"""Boards near the goal with their fewest moves, by breadth-first search backwards from it; for lessons only.
 
-What lies within such a perimeter (Dillenburg and Nelson 1994, "Perimeter search") is known, and value iteration need
-not find it out. Of the 8-puzzle that is all there is; of the 15-puzzle what is 15 moves away. No exam's search asks it.
+Costs inside such a perimeter (Dillenburg and Nelson 1994, "Perimeter search") are known, so value iteration need not
+find them. It covers all 8-puzzles, and 15-puzzles within 15 moves. No exam's search uses it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ class Perimeter:
     """Every board within `depth` moves of the goal.
 
     Attributes:
-        tiles: int8 [N, side * side], the nearest first; fewest: int64 [N], their moves.
-        depth: of the farthest.
+        tiles: int8 [N, side * side], the nearest first.
+        fewest: int64 [N], their fewest moves.
+        depth: moves of the farthest.
     """
 
     side: int
@@ -30,7 +31,7 @@ class Perimeter:
 
     @classmethod
     def of(cls, side: int, most: int) -> Perimeter:
-        """As many whole levels as have `most` boards together, or all there are."""
+        """As many whole levels as have at most `most` boards together."""
         rules, level = SlidingRules(str(side)), SlidingRules(str(side)).goal[None]
         levels, before, here = list[np.ndarray](), np.zeros(0, np.int64), np.zeros(0, np.int64)
         while len(level) and sum(map(len, levels)) + len(level) <= most:
@@ -44,7 +45,7 @@ class Perimeter:
         return cls(side, np.concatenate(levels), fewest, len(levels) - 1)
 
     def distance(self, tiles: np.ndarray) -> np.ndarray:
-        """The fewest moves int64 [N] of tiles int8 [N, cells]; -1 where they are farther than `depth`."""
+        """The fewest moves int64 [N] of tiles int8 [N, cells]; -1 if they are farther than `depth`."""
         ordered, fewest = self._by_key
         wanted = keys(tiles, self.side)
         at = np.searchsorted(ordered, wanted).clip(max=len(ordered) - 1)

@@ -1,1 +1,1 @@
-"""Tic-tac-toe: what is taught by self-play, and examined on every position there is."""
+"""Tic-tac-toe: taught by self-play, examined on every position there is."""

@@ -1,4 +1,4 @@
-"""The exam tictactoe: every position there is, and every game as either side, beside a solver of the whole game."""
+"""The exam tictactoe: every position, and every game as either side, compared with a solver of the whole game."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from stages.reasoning.thinking import SURE, THINKING, think
 GATE = Gate([Threshold("tictactoe", 1.0), Threshold("tictactoe/games", 1.0)])
 SIMULATIONS = 128
 GLIMPSE_PLIES = 4
-"""A glimpse asks about positions of so many moves and fewer."""
+"""A glimpse asks about positions of at most this many moves."""
 ORDER = (4, 0, 2, 6, 8, 1, 3, 5, 7)
-"""Centre, corners, sides."""
+"""The cells in the rule's order: centre, corners, sides."""
 TAUGHT, ALONE, UNTRAINED = "trained, with search", "network alone", "untrained, with search"
 HASTY = f"trained, with {FEW} simulations"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Which positions are played without losing value; and, but in a glimpse, every game that can be played."""
+    """The share of positions played without losing value; except in a glimpse, also of games that are not lost."""
     game, full, every = solve(TICTACTOE.rules), level == "full", level != "glimpse"
     asked = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | every))
     taught = Judge(agent, TICTACTOE)
@@ -103,18 +103,18 @@ def placed(game: SolvedGame, asked: np.ndarray, found: np.ndarray) -> np.ndarray
 
 
 def unlost(game: SolvedGame, choice: np.ndarray) -> np.ndarray:
-    """Of every game as either side with these moves: whether it is not lost, bool [games]."""
+    """Whether each game as either side with these moves is not lost, bool [games]."""
     return np.concatenate([game.endings(choice, side) >= 0 for side in (0, 1)])
 
 
 def random(game: SolvedGame, seed: int) -> np.ndarray:
-    """A legal move drawn evenly for each position, int64 [n]."""
+    """A random legal move for each position, int64 [n]."""
     rng = numpy_rng(seed, "tictactoe", "random")
     return np.where(game.child >= 0, rng.random(game.child.shape), -1.0).argmax(-1)
 
 
 def by_rule(game: SolvedGame) -> np.ndarray:
-    """Win where one can, else block, else the centre, a corner, a side: int64 [n]."""
+    """Win if possible, else block, else the centre, a corner, a side: int64 [n]."""
     rules, legal, marks = game.rules, game.child >= 0, game.board.marks
     assert isinstance(rules, MnkRules)
     lines = rules.lines

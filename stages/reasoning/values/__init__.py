@@ -1,1 +1,1 @@
-"""The skill values: Q-learning, of a pole on a cart and of a way through a room."""
+"""The skill values: Q-learning of a pole on a cart and of a path through a room."""

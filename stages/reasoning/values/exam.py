@@ -1,4 +1,4 @@
-"""The exam of values: the real CartPole-v1, and MiniGrid's empty room from every start, by the action worth most."""
+"""The exam values: CartPole-v1, and MiniGrid's empty room from every start, by the action of highest value."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ ABSENT = "; MiniGrid is not installed (extra 'worlds'): its room was not examine
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """What episodes of CartPole-v1 return, and what the empty room does from each of its sixty starts."""
+    """The returns of CartPole-v1, and of the empty room from each of its sixty starts."""
     measures = [_cartpole(agent, context, level)]
     return [*measures, _rooms(agent, context, level)] if minigrid.installed() else measures
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Carts as lessons begin them, int64 [n]."""
+    """The identities of carts as lessons begin them, int64 [n]."""
     return begun(context.make_world("cartpole", "", lesson_seeds(n, context.seed, "values", "episodes")))
 
 
 def worth_most(agent: Agent, head: str, sense: str, effector: str) -> Policy:
-    """What a head of the agent says is worth most, by each Moment alone."""
+    """A policy that takes the action of highest value by a head of the agent, from each Moment alone."""
 
     def policy(senses: Senses, first: np.ndarray) -> Actions:
         seen = {sense: torch.from_numpy(np.asarray(senses[sense]))}
@@ -49,7 +49,7 @@ def worth_most(agent: Agent, head: str, sense: str, effector: str) -> Policy:
 
 
 def by_angle(senses: Senses, first: np.ndarray) -> Actions:
-    """Push to the side to which the pole falls: the sign of angle and angular velocity."""
+    """Push to the side to which the pole falls: the sign of angle plus angular velocity."""
     return {"push": (senses["body"][:, 2] + senses["body"][:, 3] > 0).astype(np.int64)}
 
 
@@ -77,7 +77,7 @@ def _cartpole(agent: Agent, context: Context, level: str) -> Measure:
 
 
 def _rooms(agent: Agent, context: Context, level: str) -> Measure:
-    """All starts there are, at each level."""
+    """All starts, at every level."""
     seeds = all_starts(context.seed)
     rng = numpy_rng(context.seed, ROOMS, "random")
     rules: Mapping[str, Policy] = {
@@ -97,9 +97,9 @@ def _rooms(agent: Agent, context: Context, level: str) -> Measure:
 
 
 def found_way(seeds: np.ndarray, policy: Policy) -> np.ndarray:
-    """What the room returns from each start, float64 [N], to a policy that always does the same where it sees the same.
+    """The room's return from each start, float64 [N], for a policy that acts alike where it sees alike.
 
-    One that has not come to the goal in as many steps as there are places and headings goes in a circle.
+    An episode that takes as many steps as there are places and headings without reaching the goal goes in a circle.
     """
     total = np.zeros(len(seeds))
     for tick in rollout(policy, rooms(seeds), STARTS):
@@ -112,5 +112,5 @@ def _floors(rules: Mapping[str, Policy], play: Callable[[Policy], np.ndarray]) -
 
 
 def begun(world: object) -> np.ndarray:
-    """Which episodes N carts begin: by where they stand, as it is sensed."""
+    """The identities of N carts' episodes, by their first reading."""
     return identities({"body": world.observe()["body"]})  # type: ignore[attr-defined]

@@ -1,9 +1,9 @@
-"""The lesson values: what a push of a cart is worth, and a step in a room, by Q-learning of two heads in turn.
+"""The lesson values: the value of a push of a cart and of a step in a room, by Q-learning of two heads in turn.
 
-A pole is kept up by a head on the body's numbers, as reflexes are. In a room a head on the board's tokens acts and
-learns; a head on the trunk's features, which is examined, is told in the same lesson what that one says of all actions
-(distillation, Rusu et al. 2016, arXiv 1511.06295). A trunk learns nothing from tokens that do not say yet what stands
-where, and by targets of one action a transition it took three times as many of its dear steps.
+A head on the body's numbers keeps the pole up. In a room, a head on the board's tokens acts and learns. A head on the
+trunk's features, which the exam asks, learns that head's values of all actions (distillation, Rusu et al. 2016, arXiv
+1511.06295). A trunk learns nothing from tokens that do not yet say what stands where, and targets of one action a
+transition took three times as many of its expensive steps.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ ALONE = "It trains heads of its own alone, and no later lesson changes what they
 
 @dataclass(frozen=True)
 class Drill:
-    """What one training step of one head is.
+    """A training step of one head.
 
     Attributes:
-        effector, sense: what it acts with, and what it reads.
-        head: acts and learns; told: the head on the trunk that is told its values, or "".
-        learning: how; learning_rate: at its highest.
-        rows, ticks: of a rollout, side by side and long.
-        steps, told_steps: down the loss, of either head.
-        lasting: episodes go on from one training step to the next; else each begins new ones.
-        turns: training steps in a row, until another drill's turn comes.
+        effector, sense: how it acts, and what it reads.
+        head: the head that acts and learns.
+        told: the head on the trunk that learns its values, or "".
+        learning: settings of Q-learning; learning_rate: at its highest.
+        rows, ticks: of a rollout.
+        steps, told_steps: gradient steps of either head.
+        lasting: episodes go on from one training step to the next; else each step begins new ones.
+        turns: training steps in a row before another drill's turn.
     """
 
     effector: str
@@ -63,15 +64,15 @@ class Drill:
 
     @property
     def examined(self) -> str:
-        """The head that exams ask."""
+        """The head that the exam asks."""
         return self.told or self.head
 
 
 DRILLS: Mapping[str, Drill] = {
     CARTPOLE: Drill(
         "push", "body", parts.PUSHES,
-        # Few transitions are kept: sums of several rewards are of the policy that earned them, and a poor one's hold
-        # values down. Each earns 1, so nothing returns more than 1 / (1 - discount).
+        # Few transitions are stored: n-step sums belong to the policy that earned them, and a poor policy's sums hold
+        # values down. Each step earns 1, so no return exceeds 1 / (1 - discount).
         QLearning(
             discount=0.99, n_step=3, double=True, batch=128, capacity=10_000, target_every=48, bounds=(0.0, 100.0),
             epsilon=(1.0, 0.02, 0.1),
@@ -87,12 +88,12 @@ DRILLS: Mapping[str, Drill] = {
     ),
 }  # fmt: skip
 ROUNDS = {"tiny": 2, "nursery": 195, "child": 195, "adult": 195}
-"""In which every drill has its turns: 195 of 256 steps are 49,920 in CartPole."""
+"""Rounds in which every drill has its turns: 195 of 256 steps are 49,920 steps of CartPole."""
 MINUTES = 2.0
 
 
 def lesson(context: Context) -> Lesson:
-    """A pole on a cart, and, where MiniGrid is installed, an empty room."""
+    """A pole on a cart and, if MiniGrid is installed, an empty room."""
     drills = {name: drill for name, drill in DRILLS.items() if name != ROOMS or minigrid.installed()}
     if context.config.size == "tiny":
         drills = {name: _tiny(drill) for name, drill in drills.items()}
@@ -119,10 +120,10 @@ def _tiny(drill: Drill) -> Drill:
 
 
 class ValueLearner(GradientLearner):
-    """Q-learning of an agent's heads, one drill a training step; batches name the drill.
+    """Q-learning of an agent's heads, one drill a training step; a batch names the drill.
 
     Args:
-        learning_rate: of what is told to heads on the trunk; a drill has its own.
+        learning_rate: of the heads on the trunk; a drill has its own.
     """
 
     mixes: ClassVar[bool] = False
@@ -137,11 +138,11 @@ class ValueLearner(GradientLearner):
 
     @staticmethod
     def _unasked(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-        """There is no loss of a batch: what is learned is what was met."""
+        """A batch has no loss: the heads learn from stored transitions."""
         raise ConfigError(ALONE)
 
     def practice(self, name: str) -> Practice:
-        """The drill's network with what it met; made when it is first asked for."""
+        """The drill's network with its transitions; made at the first call."""
         if name not in self.practices:
             drill = self.drills[name]
             network = HeadValues(self.agent, drill.head, drill.effector)
@@ -149,9 +150,10 @@ class ValueLearner(GradientLearner):
         return self.practices[name]
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """Act for one rollout, then learn from what was met.
+        """Act for one rollout, then learn from stored transitions.
 
-        On one intra-op thread, as these are thousands of small operations; the trunk's steps on all.
+        This runs on one intra-op thread, because it has thousands of small operations; the trunk's steps use all
+        threads.
         """
         name, drill = batch["drill"], self.drills[batch["drill"]]
         practice, progress = self.practice(name), step / max(1, self.steps)
@@ -167,7 +169,7 @@ class ValueLearner(GradientLearner):
         return {f"{name}/{key}": value for key, value in {"reward": reward, **told}.items()}
 
     def _down(self, network: nn.Module) -> Callable[[Tensor], None]:
-        """A step down a loss on this network alone; the norm of its gradient is clipped at 10, as is usual here."""
+        """A gradient step on this network alone; the norm of its gradient is clipped at 10, as is usual here."""
         parameters = list(network.parameters())
 
         def descend(loss: Tensor) -> None:
@@ -179,12 +181,12 @@ class ValueLearner(GradientLearner):
         return descend
 
     def _tell(self, name: str, drill: Drill, step: int) -> float:
-        """Steps of the trunk's head to what the other one says of all actions, where it has been; the last loss."""
+        """Teach the trunk's head the other head's values of all actions, in stored states; returns the last loss."""
         practice, rng = self.practice(name), numpy_rng("values", self.seed, name, "told", step)
         for _ in range(drill.told_steps):
             rows, _, _ = practice.draw(rng)
             batch = to_device(moments(drill.sense, rows["observation"]), self.agent.device)
-            # The encoder is left alone: what the trunk would make of its tokens unlearned what the other head reads.
+            # The encoder does not learn here: the trunk's gradient unlearned what the other head reads.
             with torch.no_grad():
                 seen = self.agent.encode_batch(batch, {drill.sense})
                 wanted = practice.fixed(rows["observation"])
@@ -194,7 +196,7 @@ class ValueLearner(GradientLearner):
         return float(loss.detach())
 
     def _world(self, name: str, step: int) -> Any:
-        """The drill's world as it stands, or beginning with episodes of this step."""
+        """The drill's world in its current state, or with new episodes for this step."""
         drill = self.drills[name]
         if name == ROOMS:
             return rooms(lesson_seeds(drill.rows, self.seed, "values", name, step))
@@ -207,7 +209,7 @@ class ValueLearner(GradientLearner):
         return made
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer, what was met with the networks of targets, and lasting worlds."""
+        """The optimizer, transitions, target networks and lasting worlds."""
         worlds = {
             name: {key: torch.from_numpy(value.copy()) for key, value in vars(world.state()).items()}
             for name, world in self.lasting.items()
@@ -216,7 +218,7 @@ class ValueLearner(GradientLearner):
         return super().state_dict() | {"practices": practices, "lasting": worlds}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with them."""
+        """Restore them."""
         super().load_state_dict(state)
         for name, practice in state["practices"].items():
             self.practice(name).load_state_dict(practice)

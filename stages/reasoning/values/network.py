@@ -1,4 +1,4 @@
-"""A head that says what actions are worth, with the encoder it reads by, as a module that Q-learning can copy."""
+"""A head for action values with its encoder, as a module that Q-learning can copy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devmind.errors import ConfigError
 
 
 class HeadValues(nn.Module):
-    """Values of a head of an agent that taps one sense, encoded or raw: the `ValueNetwork` of its own weights.
+    """The `ValueNetwork` of a head that taps one sense, encoded or raw; it has weights of its own.
 
     Raises:
         ConfigError: the head taps the trunk, or several senses.
@@ -30,7 +30,7 @@ class HeadValues(nn.Module):
         self.encoder: Encoder | None = agent.encoder(self.sense) if tapped_senses(self.tap) else None
 
     def read(self, senses: Senses) -> Tensor:
-        """The sense as it is, [N, ...]."""
+        """The sense itself, [N, ...]."""
         return torch.from_numpy(np.asarray(senses[self.sense]))
 
     def forward(self, observation: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""MiniGrid's empty room of six by six, from all of its starts, and the shortest way out of each.
+"""MiniGrid's empty room of six by six, from all of its starts, and the shortest path from each.
 
 The environment is MiniGrid's own (`devmind.worlds.minigrid`, extra `worlds`). A row acts by its effector `choose`.
 """
@@ -19,16 +19,16 @@ from devmind.worlds.side_by_side import SideBySide
 
 ROOM = "MiniGrid-Empty-Random-6x6-v0"
 STARTS = 60
-"""Fifteen cells beside the goal's, four headings each."""
+"""Fifteen cells (all but the goal), four headings each."""
 GOAL = 8
-"""The plane of the board that shows it."""
+"""The board's plane for the goal."""
 Place = tuple[int, int, int]
 """Column, row and heading (0 right, 1 down, 2 left, 3 up)."""
 _HEADINGS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
 def rooms(seeds: np.ndarray, name: str = ROOM) -> SideBySide:
-    """One room for each seed, all beginning. What was made by the last call is used again, so only one is in use."""
+    """One room for each seed, at its beginning. The next call uses the same environments, so use one at a time."""
     return SideBySide(_made(name, len(seeds)), seeds)
 
 
@@ -39,7 +39,7 @@ def _made(name: str, n: int) -> list[GymWorld]:
 
 @lru_cache(maxsize=4)
 def all_starts(seed: int) -> np.ndarray:
-    """A seed of exams for each start that there is, int64 [STARTS]."""
+    """An exam seed for each start, int64 [STARTS]."""
     (world,), found = _made(ROOM, 1), dict[Place, int]()
     for one in exam_seeds(100 * STARTS, seed, "values", "rooms").tolist():
         if len(found) == STARTS:
@@ -50,7 +50,7 @@ def all_starts(seed: int) -> np.ndarray:
 
 
 def shortest(seeds: np.ndarray) -> np.ndarray:
-    """What the shortest way to the goal returns from each start, float64 [N].
+    """The return of the shortest path to the goal from each start, float64 [N].
 
     MiniGrid pays 1 - 0.9 steps / most steps.
     """
@@ -63,13 +63,13 @@ def shortest(seeds: np.ndarray) -> np.ndarray:
 
 
 def standing(world: GymWorld) -> Place:
-    """Where the agent stands in a room, and which way it looks."""
+    """The agent's place in a room, and its heading."""
     env: Any = world.env.unwrapped
     return int(env.agent_pos[0]), int(env.agent_pos[1]), int(env.agent_dir)
 
 
 def after(grid: Any, place: Place, action: int) -> Place:
-    """Where a turn or a step leads to; a step against a wall to where it began."""
+    """The place after a turn or a step; a step against a wall changes nothing."""
     x, y, heading = place
     if action != FORWARD:
         return x, y, (heading + (1 if action == RIGHT else -1)) % 4
@@ -79,10 +79,10 @@ def after(grid: Any, place: Place, action: int) -> Place:
 
 
 def steps_to_goal(grid: Any, start: Place) -> int:
-    """Turns and steps to the goal, by breadth first.
+    """Turns and steps to the goal, by breadth-first search.
 
     Raises:
-        ValueError: it cannot be reached.
+        ValueError: the goal cannot be reached.
     """
     steps, waiting = {start: 0}, deque([start])
     while waiting:
@@ -98,7 +98,7 @@ def steps_to_goal(grid: Any, start: Place) -> int:
 
 
 def goal_in_view(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
-    """A rule on what is seen: turn right until the goal is in view, go on until it is level, turn to it, go."""
+    """A rule on the view: turn right until the goal is in view, go on until it is level, turn to it, go."""
     goal = senses["board"][:, GOAL].astype(bool)  # [N, 7, 7], the agent below in the middle, looking up
     seen = goal.any((1, 2))
     row, column = goal.any(2).argmax(1), goal.any(1).argmax(1)
