@@ -1,1 +1,1 @@
-"""The second stage: remembering what is not seen any more, for seconds by the trunk and for good by the store."""
+"""The second stage: remember what is not perceived any more, for seconds in the trunk and permanently in the store."""

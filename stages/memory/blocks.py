@@ -1,4 +1,4 @@
-"""Blocks of episodes that a lesson plays once and asks about in many of its steps."""
+"""Blocks of episodes that a lesson plays once and uses in many steps."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _KEPT: WeakKeyDictionary[Agent, dict[str, tuple[Hashable, dict[int, Any]]]] = We
 
 
 def latest(agent: Agent, name: str, key: Hashable, blocks: range, play: Callable[[int], Block]) -> list[Block]:
-    """What `play(block)` gives of each of `blocks`; what was asked for the last time is not played again.
+    """`play(block)` for each of `blocks`; blocks of the previous call are not played again.
 
     Args:
-        name: whose blocks these are; each has its own.
-        key: of what a block depends on beside its number and parts of the agent that do not learn here; with another
-            one all blocks are played anew.
+        name: of the caller; each has blocks of its own.
+        key: what a block depends on besides its number and the agent's parts that do not learn here; if it changes, all
+            blocks are played anew.
     """
     kept = _KEPT.setdefault(agent, {}).get(name)
     known = kept[1] if kept is not None and kept[0] == key else {}

@@ -1,8 +1,8 @@
-"""The lessons of the stage and their budgets: steps by size, and the minutes of nursery on 2 x 100 GFLOP/s.
+"""The stage's lessons and their budgets: steps by size, and minutes at size nursery on two cores of 100 GFLOP/s.
 
-A further lesson is one call of `taught` in `lessons`. Lessons behind `fetch` rehearse it, and each other: what this
-stage taught before would be lost otherwise. `fetch` comes before all that the trunk is to hold for long, as it bends it
-most, by Muon: behind `hidden` it took an eighth of the names from `recall`, which the review did not bring back.
+To add a lesson, add one call of `taught` to `lessons`. Lessons after `fetch` rehearse it and each other, or their
+skills would be lost. `fetch` comes before all that the trunk has to hold for long, because it changes the trunk most
+(Muon): after `hidden` it cost `recall` an eighth of the names, which the review did not restore.
 """
 
 from __future__ import annotations
@@ -40,21 +40,20 @@ STEPS: Mapping[str, Mapping[str, int]] = {
     "review": {"tiny": 7, "nursery": 930, "child": 2330, "adult": 7000},
 }
 REVIEWED = ("recall", "match", "tests", "recall", "hidden", "tests", "fetch")
-"""The turns of the lesson `review`. `recall` has most of them: `match` and `hidden` take most of it back."""
+"""The turns of the lesson `review`. `recall` and `tests` have two: `match` and `hidden` cost `recall` most."""
 STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
 CYCLE = ("corridor", "hallway", "cards", "corridor", "hallway", "sign", "corridor", "cards", "hallway")
 """The turns of the lesson `tests`."""
 VIEWS = {"tiny": 8}
-"""Single boards that every step with hallways shows besides, where it is not 64: what is to be remembered has to be
-seen first."""
+"""Single boards in every step with hallways, where it is not 64: the thing to remember has to be seen first."""
 LONGEST = {"tiny": 12}
-"""The longest way of a lesson, in Moments, where it is not LONGEST_TAUGHT: trunks of size tiny see eight."""
+"""The greatest length in a lesson, in Moments, where it is not LONGEST_TAUGHT: trunks of size tiny see eight."""
 BOARDS = ("encoders.board.", "heads.cells.", "heads.glance.")
 Make = Callable[[Agent, Context, int, int, int], Any]
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """In the order they are taught."""
+    """The lessons, in the order they are taught."""
     boards = taught(
         context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",), unrehearsed=STAYS
     )
@@ -101,7 +100,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Imitation of the teacher, and what single boards teach where the batch brings some."""
+    """The loss of imitating the teacher, and of single boards if the batch has some."""
     total, scalars = short_term.loss(agent, batch)
     if "view" not in batch:
         return total, scalars
@@ -110,7 +109,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def boards_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """What single boards teach their own encoder."""
+    """The loss of single boards for their own encoder."""
     return maze.view_loss(agent, batch, by_trunk=False)
 
 
@@ -126,7 +125,7 @@ def sign_batch(agent: Agent, context: Context, update: int, size: int, steps: in
 
 
 def tests_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """All short-term tests in turn, over growing ways and in windows of changing length."""
+    """All short-term tests in turn, with growing lengths and changing windows."""
     return _turn(context, update, size, _longest(context, update / steps)) | short_term.share(context, update)
 
 
@@ -144,25 +143,25 @@ def _turn(context: Context, update: int, size: int, longest: int) -> dict[str, A
 
 
 def things_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """Where things are, in rooms with covers."""
+    """A batch of `detections`: where things are, in rooms with covers."""
     return detections.lesson_batch(context, update, size)
 
 
 def beliefs_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """What is believed, and where the thing is."""
+    """A batch of beliefs, and where the thing is."""
     return permanence.beliefs_batch(agent, context, update, size)
 
 
 def hidden_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """Where hidden things are, of single Moments; after a third of the steps every other time of whole episodes too."""
+    """Questions about hidden things in single Moments; after a third of the steps also in whole episodes, in turn."""
     whole = update >= steps // 3 and update % 2 == 0
     return permanence.lesson_batch(agent, context, update, size, whole=whole, steps=steps)
 
 
 def _longest(context: Context, done: float) -> int:
-    """The longest way when `done` of a lesson is over: a fifth for 30 % of the steps, growing to all of it at 70 %.
+    """The greatest length when the share `done` of a lesson is over: a fifth until 30 % of the steps, all at 70 %.
 
-    Short ones first, until what is seen is carried at all: where the ways grew from the beginning on, nothing was
+    Short lengths come first, until the trunk carries anything: with lengths that grew from the start nothing was
     learned in 70 steps.
     """
     whole = LONGEST.get(context.config.size, short_term.LONGEST_TAUGHT)
@@ -184,8 +183,8 @@ def taught(
 
     Args:
         batch: rows a step.
-        trains: prefixes of the parameters it changes, those that are another stage's left out; by default `trainable`,
-            the trunk among them: such a lesson has a control, which leaves that as it is.
+        trains: prefixes of the parameters to train, without those of another stage; by default `trainable`, which
+            includes the trunk. A lesson with the default has a control, which does not train the trunk.
         more: further arguments of Lesson.
     """
     if trains is not None:
@@ -199,5 +198,5 @@ def taught(
 
 
 def _own(agent: Agent, trains: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the parameters that are this stage's: `board` is the language stage's where that came first."""
+    """The parameters that are this stage's: `board` is the language stage's if that came first."""
     return tuple(prefix for prefix in trains if prefix.startswith(owned_parts(agent, parts.NAME)))

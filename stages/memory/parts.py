@@ -1,4 +1,4 @@
-"""What the stage adds to an agent: two senses for the memory tests, and heads that choose and that name."""
+"""The parts that the stage adds to an agent: senses for the tests and for beliefs, heads, the tracker."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ CHOICES = 7
 BOARD_KINDS, BOARD_CELLS = 11, 49
 """MiniGrid's view: seven by seven cells of eleven kinds, one plane a kind."""
 RECALLS = ("called",)
-"""Heads that answer from what memory brings back."""
+"""Heads that answer from recalled entries."""
 HEAD, NAMED = "things", "named"
-"""The heads that detect things and that say which class a word names; they feed the agent's tracker."""
+"""The heads that detect things and that tell which class a word names; they feed the agent's tracker."""
 KINDS = len(COLOUR_NAMES)
 LABELS: Mapping[str, Sequence[str]] = {"called": NAMES, HEAD: COLOUR_NAMES, NAMED: COLOUR_NAMES}
-"""What the classes of heads are called."""
+"""Names of the classes, by head."""
 BELIEF_NUMBERS = numbers_of(KINDS)
 
 PLACES = 3
 """Where a thing is hidden: left, in the middle, right."""
 STARTS_FROM = {"things": "whereabouts"}
-"""Heads whose first weights are another's, where the agent has that."""
+"""Heads that start with the weights of another head, if the agent has it."""
 
 Part = tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]
 
@@ -52,8 +52,8 @@ def admit(agent: Agent) -> None:
 
 
 def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """What the stage's lessons train, but on a trunk that lets tokens through and does not learn: the stage's own parts
-    and the heads on the trunk of earlier ones.
+    """The parameters that the twin trains, whose trunk passes tokens through and does not learn: the stage's own parts
+    and earlier stages' heads on the trunk.
     """
     return tuple(prefix for prefix in trainable(agent, NAME) if prefix not in SHARED)
 
@@ -62,7 +62,7 @@ def heads() -> list[Part]:
     """(name, part, tap, effector, options) of every head."""
     return [
         ("choose", "head.categorical", "trunk", "choose", {"classes": CHOICES}),
-        # These only teach: what the sign said, at every Moment after it; every cell of a board; the teacher's choice
+        # For training only: what the sign said, at every Moment after it; every cell of a board; the teacher's choice
         # as far as the board alone tells it.
         ("told", "head.categorical", "trunk", None, {"classes": 2}),
         ("cells", "head.categorical", "board", None, {"classes": BOARD_KINDS, "slots": BOARD_CELLS}),

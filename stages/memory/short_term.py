@@ -1,7 +1,7 @@
 """The tests of short-term memory, as they are taught and played: memory_len, repeat_previous and the mazes.
 
-Taught by imitating a teacher who sees the state: whole episodes as Batches, and cross-entropy against what it chooses.
-Played by policies that choose, the agent's or a rule's, whole episodes, a hundred side by side.
+Lessons imitate a teacher that sees the state: whole episodes as Batches, and cross-entropy with the teacher's choice.
+Exams play whole episodes by a policy, the agent's or a rule's, a hundred side by side.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 
 LONGEST_TAUGHT = 60
-"""Steps at most between a sign and its question in lessons, also of the maze; exams ask after more."""
+"""Most steps between a sign and its question in lessons, also of the maze; exams have more."""
 SHARES = (0.25, 0.25, 0.5, 1.0)
-"""Shares of the window that a batch of a lesson has, one drawn for each. With all of it a trunk of L layers hands a
-sign on from Moment to Moment, L windows far at most, and never learns its slots: nothing was known of what was longer
-than lessons (memory_len 1.00 at 60 Moments and 0.48 at 80).
+"""Shares of the window in lessons; each batch draws one. With the whole window a trunk of L layers passes a sign from
+Moment to Moment, at most L windows far, and never learns to use its slots: beyond the lengths of lessons all was lost
+(memory_len 1.00 at 60 Moments and 0.48 at 80).
 """
 TOGETHER = 100
-"""Episodes that go on side by side; more take memory and no less time each."""
+"""Episodes played side by side; more take more RAM and save no time."""
 SHORT_OFF = "short-term memory off"
 NO_STORE = "no store is asked in this test: long-term memory alone is as memory off, both is as short-term alone"
 
@@ -42,12 +42,12 @@ def growing_batch(context: Context, world: str, update: int, size: int, longest:
 
 
 def share(context: Context, update: int) -> dict[str, float]:
-    """Which share of the window the update's batch has, drawn by (seed, update)."""
+    """The share of the window of the update's batch, drawn by (seed, update)."""
     return {"share": float(numpy_rng(context.seed, "share of the window", update).choice(SHARES))}
 
 
 def lengths_taught() -> list[str]:
-    """The levels of lessons whose length grows."""
+    """The levels of lessons with growing lengths."""
     return [str(length) for length in range(1, LONGEST_TAUGHT + 1)]
 
 
@@ -69,18 +69,18 @@ def whole_episodes(senses: Mapping[str, Tensor], targets: Mapping[str, Tensor], 
     """Rows [B, T, ...] that each begin an episode and are padded where `valid` is false.
 
     Args:
-        targets: `choice` int64 [B, T], the teacher's; `asked` bool [B, T], Moments whose choice only memory can tell;
-            `told` int64 [B, T], what the sign said, where a test has one sign (-1 where it was not seen yet).
+        targets: `choice` int64 [B, T], the teacher's; `asked` bool [B, T], Moments whose choice needs memory; `told`
+            int64 [B, T], what the sign said, for tests with one sign (-1 before it was seen).
     """
     present, told = dict.fromkeys(senses, valid), torch.full_like(targets["choice"], -1)
     return {**clip(senses), "present": present, "valid": valid, "told": told, **targets}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of `choose`, in Moments that memory decides and in the others, and of `told` where a sign was seen.
+    """Cross-entropy of `choose`, in Moments that need memory and in the others, and of `told` after a sign was seen.
 
-    Means apart, because a long walk has one Moment that is asked: in one mean it would weigh next to nothing. And
-    `told` asks at every Moment of the way, so that forgetting is felt where it happens.
+    Each has its own mean, because a long episode has one asked Moment, which would weigh next to nothing in a common
+    mean. `told` is asked at every Moment, so that the loss appears where forgetting happens.
     """
     with agent.narrowed(batch.get("share", 1.0)):
         outputs = agent(batch, ["choose", "told"])
@@ -107,7 +107,7 @@ def _mean(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def agent_policy(agent: Agent, short_term: bool = True) -> Policy:
-    """The agent's most likely choices, by its own state; without short-term memory by each Moment alone."""
+    """The agent's most likely choices with its own state; without short-term memory each Moment stands alone."""
     return Actor(agent, effectors=["choose"], short_term=short_term)
 
 
@@ -121,7 +121,7 @@ def choosing(rule: Callable[[Senses, np.ndarray], np.ndarray]) -> Policy:
 
 
 def at_random(choices: int, *names: int | str) -> Policy:
-    """Choose one of the first `choices` by numbers named by `names`."""
+    """Choose one of the first `choices` at random, seeded by `names`."""
     rng = numpy_rng(*names, "random")
     return choosing(lambda senses, first: rng.integers(0, choices, len(first)))
 
@@ -137,5 +137,5 @@ def total_rewards(context: Context, world: str, level: str, seeds: np.ndarray, p
 
 
 def in_groups(play: Callable[[np.ndarray], np.ndarray], seeds: np.ndarray) -> np.ndarray:
-    """`play` on at most 100 seeds at a time, its answers [n] one behind the other."""
+    """`play` on at most 100 seeds at a time, its answers [n] concatenated."""
     return np.concatenate([play(group) for group in np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))])

@@ -75,8 +75,8 @@ SKILLS: Sequence[Skill] = (
 
 
 class MemoryStage:
-    """Memory, the second stage: to act on what is not seen any more, for seconds by the trunk and for good by the
-    store, and to keep what was learned through sleep.
+    """Memory, the second stage: act on what is not perceived any more, for seconds by the trunk and permanently by the
+    store, and keep what was learned through sleep.
     """
 
     name = "memory"
@@ -84,9 +84,9 @@ class MemoryStage:
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
-        """Add the senses of the memory tests, and the head that chooses."""
+        """Add the senses of the tests and of beliefs, the heads and the tracker."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Short-term first: a sign over growing gaps, then all tests in turn."""
+        """Single boards and a sign, things and beliefs, fetch, the tests, recall, match, hidden things, review."""
         return lessons(context)

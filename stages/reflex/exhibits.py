@@ -27,7 +27,7 @@ def picture_exhibits(
 
 
 EDGES = ("first look", "last look")
-"""What the two pictures of a strip show."""
+"""Labels of the two pictures of a strip."""
 
 
 def strips(

@@ -1,7 +1,7 @@
-"""What a few lines by hand reach at the exams: rules that read the senses only, and one that reads the truth.
+"""Hand-written rules for the exams: rules that read only the senses, and one that reads the truth.
 
-They are the floors and the ceiling that are printed beside the arcs; nothing of them is ever inside a head.
-A rule of a motor exam is a policy: it is called once a tick with what N rows sense, and which of them begin an episode.
+They are the floors and the ceiling printed beside the arcs, and never part of a head. A rule of a motor exam is a
+policy: it is called once a tick with the senses of N rows and which of them begin an episode.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ LARGEST_LAG = 12
 EAR_DELAY_SAMPLES = 10.0
 """The delay between the ears of a sound from the side, about 0.6 ms."""
 ODD_COLOUR = 50.0
-"""How far from the picture's median colour a thing's pixels are, of 255. Chosen on 200 rooms of lesson seeds by
+"""Least distance of a thing's pixels from the picture's median colour, of 255. Chosen on 200 rooms of lesson seeds by
 `benchmarks/rule_thresholds.py`."""
 LOUDER, LARGER = 1.25, 0.0015
-"""What one starts away at: loudest samples of two ticks, as a ratio, and by what share of the picture a blob grows.
-Chosen on 1,600 rooms of lesson seeds by the same, with at most 2 % false alarms: 0.899 of events, with 0.014."""
+"""Thresholds of withdrawing: the ratio of the loudest samples of two ticks, and the growth of a blob as a share of the
+picture. Chosen on 1,600 rooms of lesson seeds by the same script, with at most 2 % false alarms: 0.899 of events at
+0.014."""
 NEIGHBOURS = 3
 """The best of 1, 3, 5 and 7 on scikit-learn's taught digits, each left out in turn: 0.988."""
 
@@ -39,8 +40,8 @@ Actions = dict[str, np.ndarray]
 
 
 def nearest_labels(taught: np.ndarray, labels: np.ndarray, asked: np.ndarray, at_once: int = 256) -> np.ndarray:
-    """What most of the NEIGHBOURS nearest of `taught` [N, D] are called, whose `labels` are int64 [N], for each of
-    `asked` [M, D]; where several are called as often, the nearest of these. int64 [M].
+    """The most frequent label among the NEIGHBOURS nearest of `taught` [N, D], with `labels` int64 [N], for each of
+    `asked` [M, D]; int64 [M]. A tie goes to the nearest of the tied.
     """
     squares, found, places = (taught**2).sum(1), [], NEIGHBOURS - np.arange(NEIGHBOURS)
     for part in np.split(asked, range(at_once, len(asked), at_once)):
@@ -73,7 +74,7 @@ class Random:
 
 
 def oddness(sight: np.ndarray) -> np.ndarray:
-    """How far the colour of every pixel, brightness aside, is from the picture's median: [N, H, W] of [N, H, W, 3]."""
+    """Distance of each pixel's colour, without brightness, from the picture's median: [N, H, W] of [N, H, W, 3]."""
     colour = sight.astype(np.float32)
     chroma = colour - colour.mean(-1, keepdims=True)
     return np.asarray(np.abs(chroma - np.median(chroma, axis=(1, 2), keepdims=True)).sum(-1))
@@ -90,14 +91,14 @@ def odd_boxes(sight: np.ndarray, odd_colour: float = ODD_COLOUR) -> list[np.ndar
 
 
 def sounding_box(sight: np.ndarray, sound: np.ndarray, odd_colour: float = ODD_COLOUR) -> np.ndarray:
-    """The box of what differs in colour and lies nearest to where the ears' delay points, [N, 4]; zeros of none.
+    """The box that differs in colour and is nearest to where the delay between the ears points, [N, 4]; zeros for none.
 
     Args:
         sight: uint8 [N, H, W, 3]. sound: [N, T, 2, S], whose ticks count together.
     """
     lags = sum(ear_correlation(sound[:, tick]) for tick in range(sound.shape[1]))
     assert isinstance(lags, np.ndarray)
-    # Between two samples of delay lie six degrees: a parabola through the best and its neighbours tells finer.
+    # One sample of delay is six degrees; a parabola through the best lag and its neighbours is finer.
     at, rows = lags.argmax(1).clip(1, 2 * LARGEST_LAG - 1), np.arange(len(lags))
     before, best, after = lags[rows, at - 1], lags[rows, at], lags[rows, at + 1]
     finer = 0.5 * (before - after) / np.minimum(before - 2 * best + after, -1e-12)
@@ -111,7 +112,7 @@ def sounding_box(sight: np.ndarray, sound: np.ndarray, odd_colour: float = ODD_C
 
 
 def ear_correlation(sound: np.ndarray) -> np.ndarray:
-    """How well the ears of a tick [N, 2, S] agree, [N, 2 * LARGEST_LAG + 1]: from the right one early to it late."""
+    """Correlation of the ears of a tick [N, 2, S] by lag, [N, 2 * LARGEST_LAG + 1]: right ear early to late."""
     left, right = sound[:, 0].astype(np.float64), sound[:, 1].astype(np.float64)
     size = 2 * TICK_SAMPLES
     product = np.fft.rfft(right, size) * np.conj(np.fft.rfft(left, size))
@@ -124,7 +125,7 @@ def _azimuth_deg(lag: np.ndarray) -> np.ndarray:
 
 
 def oddest_blob(sight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the pixels lie that differ most from the picture's own median colour.
+    """The place of the pixels that differ most from the picture's median colour.
 
     Returns:
         (left_deg, up_deg) float64 [N, 2] from the axis, and the blob's share of the picture [N]; sight uint8
@@ -182,7 +183,7 @@ class LookAtChange:
 
 
 class KeepVelocity:
-    """Turns as fast as the blob was last seen to move, wherever it stands."""
+    """Turns at the blob's last seen velocity, wherever the blob is."""
 
     def __init__(self) -> None:
         self.before: np.ndarray | None = None
@@ -227,11 +228,11 @@ class LoudOrGrowing:
 class ReachByColour:
     """Reaches along the ray to the largest blob whose pixels have the asked colour, as it is seen at the first tick.
 
-    The hand first comes to the ray nearer to the body than anything lies, then follows it: how far off the thing is
-    need not be known. It hides what it reaches for, so nobody looks twice. Where no pixel fits, the hand rests.
+    The hand first moves to the ray close to the body, where nothing lies, then follows it, so the distance need not be
+    known. The hand hides its target, so the rule looks only once. Without a matching pixel the hand rests.
 
     Args:
-        unlike: how far a pixel's colour may be from the asked one, both of full brightness.
+        unlike: largest distance of a pixel's colour from the asked one, both at full brightness.
     """
 
     def __init__(self, unlike: float = UNLIKE_COLOUR) -> None:
@@ -252,10 +253,10 @@ class ReachByColour:
 
 
 class ReachByTruth:
-    """Reaches for the target, which it is told: the ceiling, not a floor.
+    """Reaches for the target by the truth: the ceiling, not a floor.
 
-    The straight way runs into other things in one episode of thirteen, so the hand first moves sideways, nearer to the
-    body than anything lies, and then forwards.
+    The straight way hits other things in one episode of thirteen, so the hand first moves sideways close to the body,
+    where nothing lies, and then forwards.
     """
 
     def __call__(self, truth: Senses, first: np.ndarray) -> Actions:
@@ -270,7 +271,7 @@ class ReachByTruth:
 
 
 def gaze_deg(body: np.ndarray) -> np.ndarray:
-    """Pan and tilt [N, 2] as proprioception tells them."""
+    """Pan and tilt from proprioception, degrees [N, 2]."""
     pan = np.rad2deg(np.arctan2(body[:, 0], body[:, 1]))
     return np.stack([pan, body[:, 2] * MAX_TILT_DEG], 1).astype(np.float64)
 

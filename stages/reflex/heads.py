@@ -1,11 +1,11 @@
 """The stage's own heads on the picture's tokens: where things are, what to reach for, where to turn, what sounded.
 
-Places say for each of some slots whether it is in view, in which direction and how far; and for a named one.
+Places state for each slot, and for the named one, whether the thing is in view, its direction and its distance.
 
-Every token of the picture answers for its own cell with the same small network, as grid detectors do (Redmon et al.
-2016, "You only look once", arXiv 1506.02640), and a softmax over cells picks the one that counts. What is learned in
-one cell serves in all; a network over all tokens side by side has to learn each cell anew, and took four times as
-long. A word chooses among the slots by a soft attention, for the same reason: not every pair of word and place is met.
+Every token of the picture answers for its own cell with the same small network, as in grid detectors (Redmon et al.
+2016, "You only look once", arXiv 1506.02640), and a softmax over cells picks one. So each cell profits from what the
+others learn; a network over all tokens at once has to learn each cell anew, and took four times as long. A word
+selects a slot by soft attention for the same reason: not every pair of word and place is shown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Located(Output):
     def losses(self, target: Tensor) -> dict[str, Tensor]:
         """Cross-entropies of presence and of the cell; weighted mean errors of direction and distance where present.
 
-        The cell is the one nearest to the thing: told so, the softmax over cells settles in a fifth of the lessons.
+        The target cell is the one nearest to the thing: with it the softmax over cells settles in a fifth of the steps.
         The named place counts as much as all slots together.
         """
         slots = self.logits.shape[-2]
@@ -74,7 +74,7 @@ class Located(Output):
         return self.places
 
     def detections(self) -> Detections:
-        """One a slot, whose number is its class; the named place is one of them already."""
+        """One detection a slot, with the slot's number as class; the named place is one of them already."""
         told = self.places.detach().float().cpu().numpy()[..., :-1, :]
         told = told.reshape(-1, *told.shape[-2:])
         sure = 1 / (1 + np.exp(-told[..., 0].astype(np.float64)))
@@ -96,7 +96,7 @@ class Places(NamedCells):
         return Located(places, logits, self.cells)
 
     def start_from(self, other: Places) -> None:
-        """Tell places as `other` does.
+        """Copy the weights of `other`.
 
         Raises:
             ConfigError: it has other slots or another width.
@@ -122,10 +122,10 @@ class PlacesHead(Head):
 
 
 class Pick(Head):
-    """An actor or its critic that minds the one thing that a word names: that place and the body make the answer.
+    """An actor, or its critic, that answers from the place of the named thing and from the body.
 
-    Taps ("sight", "words", "body"). It starts from what perception has taught of places. `numbers` makes `size` numbers
-    of the named place and the body.
+    Taps ("sight", "words", "body"). It starts from the places that perception has learned. `numbers` computes `size`
+    numbers from the named place and the body.
     """
 
     def __init__(self, inlet: Inlet, size: int, slots: int, hidden: int, gain: float) -> None:
@@ -182,16 +182,16 @@ class PickValueHead(Pick):
 
 
 class AimHead(Head):
-    """An actor that turns to what it picks out of the picture, and to what the other senses tell.
+    """An actor that turns to a thing in the picture, or to what the other senses report.
 
-    Taps ("sight", ...), sight first; a `Normal` over `size` numbers. A network over all tokens side by side has to
-    learn each cell anew: taught with the same Moments, it turned rightly to a seen thing in 0.69 to 0.80 of the
-    episodes instead of 0.98.
+    Taps ("sight", ...), sight first; a `Normal` over `size` numbers. A network over all tokens at once has to learn
+    each cell anew: with the same Moments it turned correctly to a seen thing in 0.69 to 0.80 of the episodes, this one
+    in 0.98.
 
     Args:
-        slots: how many things in the picture it may weigh against each other.
-        squeezed: numbers that are read of each token of the other senses.
-        threshold: a turn shorter than this is none: nothing there is of interest.
+        slots: number of things in the picture that are weighed against each other.
+        squeezed: numbers read from each token of the other senses.
+        threshold: a shorter turn is not made: nothing there is of interest.
     """
 
     def __init__(

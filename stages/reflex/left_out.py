@@ -1,4 +1,4 @@
-"""Looks and tones that the stage's lessons left out, and the rows of an exam about things that have them."""
+"""Looks and tones that the stage's lessons leave out, and the exam rows about them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from devmind.worlds.nursery.looks import GROUP, TONES, left_out, never_met, unhe
 
 
 def looks_left_out(context: Context, level: str, seeds: np.ndarray) -> np.ndarray:
-    """In which rooms that `seeds` begin in a level of the nursery lessons left the target's looks out, bool [N]."""
+    """Whether lessons leave out the target's looks, for each room that `seeds` begin in a nursery level; bool [N]."""
     state = context.make_world("nursery", level, seeds).state()
     at = np.arange(len(seeds)), state.target
     return left_out(state.shape[at], state.colour[at], state.texture[at])
 
 
 def rows_by_looks(agent: Agent, left: np.ndarray, values: np.ndarray) -> dict[str, float]:
-    """Means of `values` [N] of rooms whose target's looks lessons left out, `left` bool [N], and of the others; none
-    for an agent whose lessons showed all looks.
+    """Means of `values` [N] over rooms with left-out looks (`left` bool [N]) and over the others; none for an agent
+    whose lessons showed all looks.
     """
     return parted(values, left, "of looks") if never_met(agent.config.trained_on, GROUP) else {}
 
 
 def tones_left_out(context: Context, level: str, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """In which rooms that `seeds` begin in a level of the nursery lessons left the tone of the target out, and in which
-    there is a target: both bool [N].
+    """Whether the target's tone is left out of lessons, and whether there is a target, for each room that `seeds` begin
+    in a nursery level; both bool [N].
     """
     state = context.make_world("nursery", level, seeds).state()
     return unheard(state.size[np.arange(len(seeds)), state.target]), state.target >= 0
 
 
 def rows_by_tones(agent: Agent, left: tuple[np.ndarray, np.ndarray], values: np.ndarray) -> dict[str, float]:
-    """As `rows_by_looks`, of what `tones_left_out` gives: rooms without a target are in neither row."""
+    """As `rows_by_looks`, with `left` from `tones_left_out`: rooms without a target are in neither row."""
     band, sounds = left
     return parted(values[sounds], band[sounds], "of tones") if never_met(agent.config.trained_on, TONES) else {}

@@ -1,4 +1,4 @@
-"""The lessons of the stage and their budgets: steps by size, and the minutes of nursery on 2 x 100 GFLOP/s."""
+"""The stage's lessons and their budgets: steps by size, and minutes at size nursery on two cores of 100 GFLOP/s."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ STEPS = {
     "together": {"tiny": 4, "nursery": 110, "child": 1650, "adult": 5000},
 }
 KEPT, REHEARSAL_COST = 144, 0.13
-"""Of `together`, where later stages rehearse it: to live through rooms takes longer than to learn from them, so these
-many batches come again; a third as many have some fifty things to start away at, and memory learned these by heart and
-lost others (docs/log.md, 2026-11-26). What a rehearsal takes then, of the time of a step of the lesson (measured at
-size nursery).
+"""For rehearsals of `together` by later stages: the number of batches, which repeat, as rollouts take longer than
+learning from them; and the time of a rehearsal relative to a step of the lesson (measured at size nursery). A third of
+these batches hold some fifty events to withdraw from; memory learned those by heart and lost others (docs/log.md,
+2026-11-26).
 """
 STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
 STAYS_ARCS = "It trains reflex arcs on encoders; later stages leave both as they are."
@@ -59,11 +59,11 @@ PERCEIVE_CYCLE = (
     "event", "bind", "whereabouts", "see", "locate", "whereabouts", "event", "motion",
 )  # fmt: skip
 RECORDINGS_AFTER = 4
-"""So many tasks of the cycle, then one turn of pictures and two of speech, where the run was given those."""
+"""Tasks of the cycle between turns of recordings: one of pictures and two of speech, if the run was given those."""
 
-# Turning pays at once by how much nearer it brings, so a discount of zero learns fastest; orient stops one tick short
-# of its closing bonus, which would drown that. Reaching must go round what stands in the way, so it looks ahead.
-# Startle needs a high entropy at first: quiet ticks teach to rest long before the few looming objects are told apart.
+# Turning is rewarded at once by the distance gained, so a discount of zero learns fastest. Orient stops one tick before
+# its closing bonus, which would outweigh that. Reaching must go round obstacles, so it looks ahead. Startle needs a
+# high entropy at first: quiet ticks teach it to rest long before it can tell the few looming objects.
 DRILLS = {
     "orient": Drill(
         "look",
@@ -83,10 +83,10 @@ DRILLS = {
     ),
 }
 INIT_FROM = {"reach_arc": "whereabouts", "reach_value": "whereabouts", "move_arc": "event", "move_value": "event"}
-"""Arcs and critics, and the heads of perception whose reading of the tokens they take over and keep: what perception
-was told about thousands of rooms, rewards can only blur."""
+"""Arcs and critics, and the perceiving heads whose reading of the tokens they take over and keep: rewards can only blur
+what perception learned from thousands of rooms."""
 FROZEN = (*INIT_FROM, "look_arc")
-"""Those that keep their reading while rewards teach them to answer; the looking arc has its from the lesson `gaze`."""
+"""Heads that keep their reading while rewards teach the answer; the looking arc has its reading from `gaze`."""
 MOTOR_CYCLE = (
     "balance", "orient", "reach", "startle", "balance", "track", "reach", "startle",
     "balance", "track", "reach", "startle", "balance", "orient", "track", "reach", "startle",
@@ -94,7 +94,7 @@ MOTOR_CYCLE = (
 
 
 def lessons(context: Context) -> Sequence[Lesson]:
-    """In the order they are taught."""
+    """The lessons, in the order they are taught."""
     longer = len(perceive_cycle(context)) / len(PERCEIVE_CYCLE)
     return [
         gradient_lesson(
@@ -144,21 +144,21 @@ def lessons(context: Context) -> Sequence[Lesson]:
 
 
 def groups(context: Context) -> tuple[str, ...]:
-    """What of the run's recordings the lessons use, for the agent's `trained_on`."""
+    """The recordings of the run that the lessons use, for the agent's `trained_on`."""
     pictured = written.source_group(written.pictures(context.data), context.seed)
     speakers = sorted(set(hear.lesson_clips(context).speakers)) if hear.has_speech(context) else []
     return (pictured, *(speaker_group(name) for name in speakers))
 
 
 def perceive_cycle(context: Context) -> tuple[str, ...]:
-    """The order of the tasks. Recordings come on top: no other task has fewer turns for them in a longer lesson."""
+    """The order of the tasks. Recordings make the lesson longer, so that no other task loses turns."""
     extra = ("see",) * written.has_pictures(context.data) + ("speech",) * 2 * hear.has_speech(context)
     blocks = (PERCEIVE_CYCLE[i : i + RECORDINGS_AFTER] for i in range(0, len(PERCEIVE_CYCLE), RECORDINGS_AFTER))
     return tuple(task for block in blocks for task in (*block, *extra))
 
 
 def perceive_batch(context: Context, update: int, size: int) -> dict[str, Any]:
-    """A batch of the task whose turn it is; the task sees its own count of turns, so that it meets all its levels."""
+    """A batch of the task whose turn it is; it gets its own count of turns, so that it goes through all its levels."""
     order = perceive_cycle(context)
     task = order[update % len(order)]
     turn = update // len(order) * order.count(task) + order[: update % len(order)].count(task)
@@ -166,24 +166,24 @@ def perceive_batch(context: Context, update: int, size: int) -> dict[str, Any]:
 
 
 def perceive_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
-    """The task's own loss."""
+    """The loss of the batch's task."""
     return TASKS[batch["task"]][1](agent, batch)
 
 
 def motor_learner(agent: Agent, context: Context, crowd: float | None = None) -> PolicyLearner:
-    """The arcs' learner; at size tiny a tenth of the rows practise."""
+    """The learner of the arcs; size tiny has a tenth of the rows."""
     crowd = (0.1 if context.config.size == "tiny" else 1.0) if crowd is None else crowd
     return PolicyLearner(agent, context, DRILLS, init_from=INIT_FROM, frozen=FROZEN, crowd=crowd)
 
 
 def _motor(context: Context) -> Lesson:
-    """Arcs practise by PPO, in turn: a step is one update of one arc and its critic."""
+    """The arcs practise by PPO, in turn: a step updates one arc and its critic."""
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"drill": MOTOR_CYCLE[update % len(MOTOR_CYCLE)]}, steps)
 
     steps = STEPS["motor"][context.config.size]
-    # Nothing earlier uses the arcs, so there is nothing that teaching them could take away.
+    # Nothing earlier uses the arcs, so teaching them can cost nothing.
     return Lesson(
         "motor", motor_learner, batches, steps, 4.0, STAYS_ARCS, rehearsal_every=0, skills=("orient", "balance")
     )

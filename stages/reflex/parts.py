@@ -1,5 +1,5 @@
-"""What the stage adds to an agent: its standard senses, heads that perceive, arcs that move, critics, and the same on
-the trunk."""
+"""The parts that the stage adds to an agent: standard senses, perceiving heads, arcs, critics, and heads on the
+trunk."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ STARTLE_SENSES = ("sight", "periphery", "sound")
 WITHDRAW_TABLE = [[0.0], [-1.0]]
 STARTLE_THRESHOLD = 0.25
 LOOK_THRESHOLD = 0.06
-"""Of 25 degrees a tick: a shorter turn is none. Chosen on lesson seeds by `benchmarks/look_threshold.py`."""
+"""Shortest turn made, as a share of 25 degrees a tick. Chosen on lesson seeds by `benchmarks/look_threshold.py`."""
 OWN_OPTIONS: dict[str, dict[str, object]] = {"move_trunk": {"threshold": 0.5}}
-"""Where a head on the trunk differs from what it is a copy of: its probabilities of an event are taught by the truth,
-not by rewards."""
+"""Options in which a head on the trunk differs from the head it copies: its probabilities of an event are taught by the
+truth, not by rewards."""
 COPIES = {
     "see_trunk": "see",
     "hear_trunk": "hear",
@@ -30,9 +30,9 @@ COPIES = {
     "reach_trunk": "reach_arc",
     "move_trunk": "move_arc",
 }
-"""Heads on the trunk, and those they begin as copies of."""
+"""Heads on the trunk, and the heads that they start as copies of."""
 FORESEEN = {"foresee_sight": "sight", "foresee_sound": "sound"}
-"""Heads that foresee how the tokens of a sense will change, and the sense."""
+"""Heads that predict how the tokens of a sense will change, and the sense."""
 Described = tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]
 PUSH_NET: dict[str, object] = {"hidden": 64, "depth": 2, "activation": "tanh"}
 
@@ -58,7 +58,7 @@ def heads() -> list[Described]:
 
 
 def _on_trunk(name: str, source: Described) -> Described:
-    """The head `source`, but on the trunk's features of the same senses, with the readout beside them."""
+    """The head `source` on the trunk's features of the same senses and the readout."""
     _, part, tap, effector, options = source
     taps = (*(f"trunk:{sense}" for sense in ((tap,) if isinstance(tap, str) else tap)), "trunk")
     return name, "head.with-readout", taps, effector, {"part": part, "options": options | OWN_OPTIONS.get(name, {})}

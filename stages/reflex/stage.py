@@ -28,7 +28,7 @@ from stages.reflex.track import exam as track
 
 
 def _shown(*levels: str) -> Callable[[Context, int], np.ndarray]:
-    """Episodes of lessons in these levels of the nursery."""
+    """A function that gives episodes of lessons in these levels of the nursery."""
     return lambda context, n: of_lessons(context.make_world, n, context.seed, "nursery", levels)
 
 
@@ -77,8 +77,8 @@ SKILLS: Sequence[Skill] = (
 
 
 class ReflexStage:
-    """Senses and reflexes, the first stage: to see, to hear and to tell which sound is whose; to turn to what moves or
-    sounds, follow it, reach for it, draw back from it, and keep a pole up.
+    """Senses and reflexes, the first stage: see, hear, and tell which object sounds; turn to what moves or sounds,
+    follow it, reach for it, withdraw from it, and keep a pole up.
     """
 
     name = "reflex"

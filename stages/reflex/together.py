@@ -1,9 +1,9 @@
-"""Together: the trunk learns to see, hear, bind, look, reach and start away by itself, and to foresee the next tokens.
+"""Together: the trunk learns to see, hear, bind, look, reach and withdraw by itself, and to predict the next tokens.
 
-Its heads begin as copies of what perception and practice have taught, reading the trunk's features of the same senses
-(`prepare`), and are then told the truth (reaching: what the arc does). Rows are of all levels side by side. Half of
-the children move at random and half as the trunk says, so that the body never tells what is wanted. Encoders and arcs
-stay as they are, bit for bit.
+Its heads begin as copies of the taught heads and arcs, reading the trunk's features of the same senses (`prepare`).
+Their targets are the truth; the target of reaching is what the arc does. A batch has rows of all levels. Half of the
+rows move at random and half as the trunk says, so that the body never reveals the target. Encoders and arcs stay as
+they are, bit for bit.
 """
 
 from __future__ import annotations
@@ -39,52 +39,52 @@ from stages.reflex.startle import lesson as startle
 from stages.reflex.trials import by_themselves
 
 HEADS = ("heads.next_", "heads.spoken.", *(f"heads.{name}." for name in (*COPIES, *FORESEEN)))
-"""What a twin on a trunk that does not learn is taught."""
+"""Parameters that a twin learns, whose trunk does not."""
 TRAINS = ("trunk.", "readout", *HEADS)
 LEVELS = (
     "orient/motion", "track", "startle", "orient/sound", "reach", "orient/sight", "orient/motion",
     "orient/empty", "reach", "startle", "track", "orient/sight", "clutter/empty", "reach", "orient/motion", "room",
 )  # fmt: skip
-"""Of the rows of a batch, in turn. In a room nothing is asked: it is there to be foreseen."""
+"""The levels of a batch's rows, in turn. The level `room` asks nothing: it is there to be predicted."""
 FILMED = ("orient/motion", "orient/sight", "orient/empty", "clutter/empty", "track", "room")
-"""Levels in which a share of the rows sense what a camera would give them: the trunk is to act in a life, too."""
+"""Levels in which the share AS_FILMED of the rows gets what a camera gives: the trunk has to act in a life, too."""
 AS_FILMED = 0.4
 MOVES = {"look": 2, "reach": 4, "move": 1}
 TICKS = 12
 STEPS = 3
-"""Of the optimizer on the rows of a batch, each on its share: acting side by side is cheaper than one after another."""
+"""Optimizer steps a batch, each on its share of the rows: acting side by side is cheaper than in turn."""
 PAIRS = 2
-"""In a rehearsal, so many times its rows of pairs of Moments of which the second may be one to start away at: rows that
-are lived through hold a few of these, which later stages learned by heart (docs/log.md, 2026-11-27)."""
+"""Pairs of Moments a row that a rehearsal adds; the second Moment of a pair may hold an event to withdraw from. The
+rows hold few events, which later stages learned by heart (docs/log.md, 2026-11-27)."""
 STARTS = 0.1
-"""How often a tick a child who moves at random starts away."""
+"""Probability a tick that a row which moves at random withdraws."""
 PERCEIVED = ("see", "hear", "bind")
 PERCEIVED_ROWS = {"see": 2, "hear": 1, "bind": 2}
-"""So many times the rows of a batch: these rows are of 1, 5 and 1 Moments."""
+"""Perceiving rows a row of the batch; these rows have 1, 5 and 1 Moments."""
 UNSEEN = 1_000_000
-"""Turns of the tasks of perception are counted from here on: no batch is one that `perceive` has shown."""
+"""First turn of the perceiving tasks here, so that no batch is one that `perceive` has shown."""
 MUON_RATE, COPY_RATE, DECAY_FROM = 0.01, 5e-4, 0.4
 EMPTY_WEIGHT = 2.0
-"""How much a row without a thing counts: a turn that is a little wrong costs nothing where a thing is, and all rest."""
+"""Weight of a row without a target: a slightly wrong turn costs little with a target, and all rest without one."""
 ALARM_WEIGHT = 5.0
-"""How much a tick to start away at counts: they are few, and by equal weights a sixth of what looms was missed, with a
-twentieth of the false alarms that are allowed (docs/log.md, 2026-11-26)."""
+"""Weight of a tick with an event to withdraw from. Such ticks are few: with equal weights a sixth of the looming
+objects was missed, with a twentieth of the allowed false alarms (docs/log.md, 2026-11-26)."""
 WEIGHTS = {"look": 2.0, "reach": 4.0, "startle": 1.0, "perceived": 0.5, "foresee": 0.5, "pixels": 0.1}
 
 
 def level_effectors(level: str) -> tuple[str, ...]:
-    """What a child of this level moves, as in its exam; in a room gaze and hand."""
+    """The effectors of a row of this level, as in its exam; in a room gaze and hand."""
     return {"reach": ("reach",), "startle": ("move",), "room": ("look", "reach")}.get(level, ("look",))
 
 
 def lesson_batch(agent: Agent, context: Context, update: int, size: int, rehearsed: bool = False) -> dict[str, Any]:
-    """`size` children of all levels for twelve ticks with what is wanted of them, and a batch of each perceiving task.
+    """`size` rows of all levels for twelve ticks with their targets, and a batch of each perceiving task.
 
-    `moved` holds the share of each of the steps that are taken on the children; they take turns with `perceived`.
+    `moved` holds the rows of each optimizer step; the steps also take the batches of `perceived` in turn.
 
     Args:
-        rehearsed: for a later stage: one step is taken on all of it, and nothing depends on what is learned meanwhile,
-            as the children who do not move at random move by their arcs.
+        rehearsed: for a later stage: one step takes all of it. Rows that do not move at random move by their arcs, so
+            the batch does not depend on what is learned meanwhile.
     """
     size, steps = max(size, STEPS), 1 if rehearsed else STEPS
     tasks = (*PERCEIVED, *(("speech",) if hear.has_speech(context) else ()))
@@ -95,8 +95,8 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, rehears
 
 
 def _events(agent: Agent, context: Context, turn: int, size: int) -> dict[str, Any]:
-    """`size` pairs of Moments as the encoders, which do not learn here, have them; withdraw int64 [B, 2], of the second
-    whether it is one to start away at."""
+    """`size` pairs of Moments, encoded (encoders do not learn here); withdraw int64 [B, 2], 1 if the second holds
+    an event."""
     pairs = startle.event_batch(context, turn, size)
     event = pairs.pop("event")
     with torch.no_grad():
@@ -105,7 +105,7 @@ def _events(agent: Agent, context: Context, turn: int, size: int) -> dict[str, A
 
 
 def _part(batch: Mapping[str, Any], rows: np.ndarray) -> dict[str, Any]:
-    """Some rows of a batch; what the encoders made of it too."""
+    """The given rows of a batch, its encoded senses included."""
     index = torch.from_numpy(rows)
     seen: Perceived = batch["seen"]
     kept = {name: value for name, value in batch.items() if name != "seen"}
@@ -122,8 +122,8 @@ def _perceived(context: Context, task: str, turn: int, size: int) -> dict[str, A
 def moved_rows(agent: Agent, context: Context, update: int, size: int, by_arcs: bool = False) -> dict[str, Any]:
     """`size` rows of twelve Moments, half of them moved by the trunk, or `by_arcs`. Beside the senses:
 
-    turn [B, T, 2] and axes [B, T, 2] (how much each counts), withdraw int64 [B, T] and quiet bool [B, T] (whether
-    that is judged), reaches bool [B]; and what the encoders, which do not learn here, made of them: `seen`.
+    turn [B, T, 2] and axes [B, T, 2] (the weight of each axis), withdraw int64 [B, T] and quiet bool [B, T] (whether
+    it counts), reaches bool [B]; and `seen`, the encoded senses (encoders do not learn here).
     """
     levels = sorted(LEVELS[(update + row) % len(LEVELS)] for row in range(size))
     seeds = lesson_seeds(size, context.seed, "together", update)
@@ -146,8 +146,8 @@ def moved_rows(agent: Agent, context: Context, update: int, size: int, by_arcs: 
 
 
 def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, by_arcs: bool, rng: np.random.Generator) -> Any:
-    """Rows `by_itself` move as the agent's trunk says, or its arcs, the others drift at random; each with its level's
-    effector.
+    """A policy: rows `by_itself` move by the agent's trunk, or its arcs; the others drift at random. Each row uses the
+    effectors of its level.
     """
     size, mine = len(levels), np.flatnonzero(by_itself)
     standing = None if by_arcs else by_themselves(agent)
@@ -167,7 +167,7 @@ def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, by_arcs:
             said = actor(felt, first[mine])
             for name, action in actions.items():
                 value = said.get(name, np.zeros(0)).reshape(len(mine), -1)
-                # Where nothing was answered, or in another width than this world's effector, nothing moves.
+                # Without an answer, or with one of another width than this world's effector, nothing moves.
                 action[mine] = value if value.shape[1] == action.shape[1] else 0.0
         return {name: (value * uses[name]).astype(np.float32) for name, value in actions.items()}
 
@@ -175,7 +175,7 @@ def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, by_arcs:
 
 
 def _told(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]:
-    """What is wanted of every row just now."""
+    """The targets of every row at this tick."""
     truths = [world.truth() for world in worlds]
     turn = np.concatenate([orient.wanted(truth) for truth in truths])
     event = np.concatenate([truth["event"] for truth in truths])
@@ -195,7 +195,7 @@ def _told(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """All that a batch asks, its steps taken together: what later lessons rehearse."""
+    """The loss of a whole batch, all steps together: what later lessons rehearse."""
     parts = [step_loss(agent, batch, step) for step in range(len(batch["moved"]))]
     scalars: dict[str, Tensor] = {}
     for _, each in parts:
@@ -208,7 +208,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def _events_loss(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
-    """What the second Moments of pairs come to by the head that starts away."""
+    """The loss of the withdrawing head on the second Moments of pairs."""
     head = agent.run_heads(["move_trunk"], agent.think(batch["seen"], batch["first"]))["move_trunk"]
     judged = torch.zeros_like(batch["first"])
     judged[:, 1] = True
@@ -216,7 +216,7 @@ def _events_loss(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
 
 
 def step_loss(agent: Agent, batch: Mapping[str, Any], step: int) -> tuple[Tensor, dict[str, Tensor]]:
-    """The weighted sum of what looks, reaches, starts away, perceives and foresees missed, in one step's share."""
+    """The weighted sum of the losses of all that one step's share asks."""
     value, scalars = _moved_loss(agent, to_device(batch["moved"][step], agent.device))
     for part in batch["perceived"][step :: len(batch["moved"])]:
         perceived, more = _perceived_loss(agent, to_device(part, agent.device))
@@ -255,9 +255,9 @@ def _moved_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[st
 
 
 def prepare(agent: Agent, context: Context) -> None:
-    """What the lesson starts from: a trunk that lets all tokens through, and heads on it as new, or copies.
+    """Set the start of the lesson: a trunk that passes all tokens through, and new heads on it, or copies.
 
-    The whitening of what is foreseen is measured on rooms of the lesson.
+    The whitening of the predicted tokens is measured on rooms of the lesson.
     """
     for layer in agent.trunk.decoder.layers:
         zero_outputs(layer)
@@ -272,7 +272,7 @@ def prepare(agent: Agent, context: Context) -> None:
 
 
 class TrunkLearner(MuonLearner):
-    """Muon on the trunk's matrices, AdamW on the rest, more slowly on the copies; `prepare` before the first step."""
+    """Muon on the trunk's matrices, AdamW on the rest, a lower rate for copies; `prepare` before the first step."""
 
     muon_rate = MUON_RATE
 
@@ -282,14 +282,14 @@ class TrunkLearner(MuonLearner):
         self.first = set(agent.config.stages) <= {NAME}
 
     def begin(self, step: int) -> None:
-        """A lesson that goes on where it was stopped, or in another round, has been prepared already; and what other
-        stages have taught the trunk is not undone."""
+        """Prepare the agent, unless the lesson continues after a stop or in another round, or other stages have taught
+        the trunk already."""
         if step == 0 and self.first and not self.again:
             prepare(self.agent, self.context)
         super().begin(step)
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """A few steps on the same rollouts, each on its share of the rows."""
+        """STEPS steps on the same rollouts, each on its share of the rows."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
@@ -301,9 +301,9 @@ class TrunkLearner(MuonLearner):
         return scalars
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
-        """Copies of arcs are of a kind of their own too."""
+        """The parameter's group; copies of arcs have their own."""
         return "copy" if ".inner." in name else super().kind(name, parameter)
 
     def options(self) -> dict[str, Mapping[str, Any]]:
-        """Copies learn slowly, and do not decay."""
+        """Options by group: copies have a low rate and no weight decay."""
         return super().options() | {"copy": {"rate": COPY_RATE, "weight_decay": 0.0}}

@@ -1,4 +1,4 @@
-"""Episodes that an agent or a rule plays: the agent's own step path, arcs answering, most likely action."""
+"""Episodes of motor exams, played by an agent (its own step path, most likely action) or by a rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOGETHER = 100
 EPISODES = 400
 SHOWN = 4
 LOOK_ON_TRUNK = 0.90
-"""Wanted of the trunk's gaze at every cue, and at tracking."""
+"""Goal of the trunk's gaze for every cue, and for tracking."""
 ARC_SILENCED = "by the trunk's own head, the arc silenced; on the same episodes as the arc"
 
 Watch = Callable[[Mapping[str, np.ndarray], Mapping[str, np.ndarray]], np.ndarray]
@@ -33,19 +33,19 @@ def arcs(agent: Agent, effector: str, off: Sequence[str] = ()) -> Actor:
 
 
 def by_trunk(agent: Agent, effector: str, short_term: bool = True) -> Actor:
-    """The agent's trunk for one effector, its arcs silenced; without `short_term` every Moment by itself."""
+    """The agent's trunk for one effector, its arcs silenced; without `short_term` every Moment stands alone."""
     return Actor(agent, effectors=[effector], standing=by_themselves(agent), short_term=short_term)
 
 
 def by_themselves(agent: Agent) -> Standing:
-    """By effector the heads on the trunk: arcs are silenced."""
+    """The heads on the trunk, by effector: arcs are silenced."""
     heads = {effector: agent.heads_of(effector) for effector in agent.effectors}
     return {effector: tuple(n for n in names if taps_trunk(agent.tap_of(n))) for effector, names in heads.items()}
 
 
 @dataclass
 class Played:
-    """Episodes as they went: what was watched [ticks, N], and first and last pictures uint8 [N, 64, 64, 3]."""
+    """Played episodes: the watched number [ticks, N], and first and last pictures uint8 [N, 64, 64, 3]."""
 
     watched: np.ndarray
     first_sight: np.ndarray
@@ -54,7 +54,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Trial:
-    """A level with fixed seeds; every player meets the same episodes.
+    """A level with fixed seeds; every policy plays the same episodes.
 
     Attributes:
         watch: (truth before, actions) if `before`, else (truth after, actions), to one number a row.
@@ -84,7 +84,7 @@ class Trial:
         """Let a fresh policy play the first `n` episodes (all by default), 100 side by side.
 
         Args:
-            told: it is given the truth in place of the senses: what a ceiling is made of.
+            told: the policy gets the truth in place of the senses, for a ceiling.
         """
         seeds = self.seeds[:n]
         parts = [self._play(make(), part, told) for part in np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))]
@@ -109,11 +109,11 @@ class Trial:
 
 
 def gaze_error(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
-    """How far from the target the gaze is, in degrees [N]: a `Watch`."""
+    """Distance of the gaze from the target, degrees [N]: a `Watch`."""
     return truth["error_deg"]
 
 
 def turned(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
-    """How far a tick turns the gaze, in degrees [N]: a `Watch`."""
+    """Turn of the gaze in a tick, degrees [N]: a `Watch`."""
     look = actions.get("look", np.zeros((len(truth["tick"]), 2)))
     return np.linalg.norm(look.clip(-1, 1), axis=1) * MAX_TURN_DEG

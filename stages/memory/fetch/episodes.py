@@ -1,4 +1,4 @@
-"""Lives in rooms of things within reach, as the lesson asks about them: what was encoded and believed, what is true."""
+"""Episodes in rooms with things within reach, for the lesson: encoded senses, beliefs, and the truth."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from stages.memory.permanence.detections import NAMES
 
 NAME = HIDDEN = "fetch"
 HEAD, ARC = "reach_trunk", "reach_arc"
-"""Of reflex: they reach by the trunk, and by what is seen."""
+"""Heads of reflex: one reaches by the trunk, one by sight."""
 SEEN = "reach"
-"""The levels: things go out of sight and one is asked for; one is asked for from the first tick on and all are seen."""
+"""The levels: things go out of sight and then one is named; one is named at the first tick and all stay in sight."""
 TICKS = ASKS_FROM + 8
-"""Of a life: single Moments have the hand anywhere, and whole ones are there for what is in the window."""
+"""Ticks of an episode: single Moments have the hand anywhere, whole ones are there for the rest of the window."""
 SLIPS = 0.3
-"""How far the hand of a child that moves as the teacher would goes astray, in a tick's greatest motion."""
+"""Noise on the hand of a row that moves as the teacher would, relative to a tick's greatest motion."""
 CLEAR_M, ASIDE_M = 0.33, 0.15
-"""Nearer to the body than anything lies; and from how far aside of a thing on the hand does not go forwards at all. The
-less it is aside, the faster: who knows the place 3 cm off reaches in 0.99 of the rooms the right thing first.
+"""Distance from the body within which nothing lies; and how far aside of a thing the hand stops moving forwards. The
+less it is aside, the faster it moves: with a place known to 3 cm it touches the right thing first in 0.99 of the rooms.
 """
 TOKENS, PRESENT, LAST = "tokens of ", "presence of ", "last "
 OF_LIFE = ("things", "colour", "target", LAST + TOKENS, LAST + PRESENT)
-"""What a life has once, and not at every tick."""
+"""Fields that an episode has once, and not at every tick."""
 Lives = dict[str, Tensor]
 
 
 def wanted(place: np.ndarray, hand: np.ndarray) -> np.ndarray:
-    """The command [..., 4] of a hand at `hand` [..., 3] that reaches for what lies at `place` [..., 3]: sideways near
-    the body first, then forwards.
+    """The command [..., 4] of a hand at `hand` [..., 3] that reaches for a thing at `place` [..., 3]: first sideways
+    near the body, then forwards.
     """
     off = place - hand
     aside = np.abs(off[..., 1:]).max(-1)
@@ -56,7 +56,7 @@ def wanted(place: np.ndarray, hand: np.ndarray) -> np.ndarray:
 
 
 def heard(senses: Senses) -> np.ndarray:
-    """Who is asked for something now, bool [N, 1]."""
+    """Whether a row is asked for something now, bool [N, 1]."""
     return np.array([word != "" for word in senses["words"]])[:, None]
 
 

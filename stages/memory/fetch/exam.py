@@ -1,11 +1,11 @@
-"""The exam of fetch: what the hand touches first of things that went out of sight.
+"""The exam of fetch: which of the things that went out of sight the hand touches first.
 
 Things are in view for three Moments; then a screen hangs before the eyes, and nine Moments later a colour is named.
-Until then the world holds the hand, so that nothing but what was seen can tell where to reach. The agent remembers as
-it does in a life, by its window and by its beliefs; rows tell what either is worth alone.
+Until then the world holds the hand, so that only what was seen can tell where to reach. The agent remembers as in a
+life, by its window and its beliefs; rows show what either is worth alone.
 
-It is asked twice, by the arc, which reaches for what is seen, and by the head on the trunk, the arc silenced: by these
-two, beside those of `reach`, a life knows which of them is to be asked first (`devmind.acting.standing`).
+The exam is held twice: by the arc, which reaches by sight, and by the head on the trunk, with the arc silenced. By
+these two scores, beside those of `reach`, a life decides which head is asked first (`devmind.acting.standing`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OFF, WINDOW, BELIEFS, DEAF = "memory off", "beliefs off (window alone)", "window
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of episodes in which the first thing touched is of the colour asked for, by the arc and by the trunk."""
+    """Share of episodes in which the first thing touched has the named colour, by the arc and by the trunk."""
     n, full = context.episodes(EPISODES, level), level == "full"
     seeds = exam_seeds(n, context.seed, NAME)
     arc, trunk = by_arc(agent), by_trunk(agent)
@@ -83,17 +83,17 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Episodes of lessons, int64 [n]: rooms in which things are asked for, hidden or seen."""
+    """Episodes of lessons, int64 [n]: rooms in which a thing is named, hidden or in sight."""
     return of_lessons(context.make_world, n, context.seed, "nursery", [LEVEL, "reach"])
 
 
 def by_arc(agent: Agent) -> Actor:
-    """The agent's reaching by what is seen, its trunk silenced."""
+    """The agent reaching by its arc, the trunk silenced."""
     return Actor(agent, effectors=("reach",), standing={"reach": (ARC,)}, trunk=False, beliefs=False)
 
 
 def by_trunk(agent: Agent, short_term: bool = True, without: Sequence[str] = (), beliefs: bool = True) -> Actor:
-    """The agent's reaching by the trunk, its arc silenced."""
+    """The agent reaching by its trunk, the arc silenced."""
     standing = {"reach": (HEAD,)}
     return Actor(
         agent, effectors=("reach",), standing=standing, short_term=short_term, without=without, beliefs=beliefs
@@ -106,7 +106,7 @@ def at_random(rng: np.random.Generator, n: int) -> Actions:
 
 
 class ByTruth:
-    """A hand that is told where the thing is: the ceiling, not a floor."""
+    """A hand that is given the thing's true place: the ceiling, not a floor."""
 
     told = True
 
@@ -116,10 +116,10 @@ class ByTruth:
 
 
 def fetched(context: Context, seeds: np.ndarray, make: Callable[[], Policy]) -> np.ndarray:
-    """Whether what a fresh policy touched first was the thing asked for, bool [N].
+    """Whether a fresh policy first touched the named thing, bool [N].
 
     Args:
-        make: the policy; one with `told` is given the truth in place of what is sensed.
+        make: makes the policy; one with `told` gets the truth in place of the senses.
     """
     parts = np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))
     return np.concatenate([_fetched(context, part, make()) for part in parts])
@@ -148,7 +148,7 @@ class Remembered:
         self.tick, self.kept, self.ray = 0, np.zeros(0), np.zeros(0)
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
-        """`reach` float32 [N, 4]; where no pixel fits, the hand rests."""
+        """`reach` float32 [N, 4]; without a matching pixel the hand rests."""
         if self.tick == 0:
             self.ray = np.full((len(first), 3), np.nan)
         if self.tick < SEEN_TICKS:

@@ -1,14 +1,13 @@
-"""The lesson `fetch`: to reach by the trunk for a thing that was in view and is hidden, as far as beliefs tell of it.
+"""The lesson `fetch`: reach by the trunk for a thing that was in view and is hidden, as far as beliefs tell its place.
 
-The teacher is the agent's own arc, shown the last picture in which the thing was seen: the hand is to go as if it still
-were. So nothing about moving has to be learned anew, only to have the place where the arc's copy on the trunk reads it.
+The teacher is the agent's own arc, shown the last picture in which the thing was visible: the hand has to move as if it
+still were. So moving need not be learned anew; the trunk only has to hold the place where the arc's copy reads it.
 
-Children live through rooms once, and what their encoders and their tracker made of it is kept: neither learns here what
-would change it, and what is hidden stays where it is. Of these lives single Moments are asked about: for any of the
-things, with the hand anywhere, as long as nothing shows it. So whichever way the agent takes by itself it comes where
-it has been taught, and need not be taken along (DAgger: Ross et al., 2011); and a batch has as many places and hands as
-rows. Whole lives follow behind a third of the steps, to learn to leave alone what else is in the window. Things in view
-are asked for as well.
+Episodes are played once, and their encoded senses and beliefs are kept: neither encoders nor tracker learn here, and
+hidden things stay where they are. The lesson asks about single Moments of these episodes: for any of the things, with
+the hand anywhere, as long as nothing shows the hand. So every state that the agent may come to is taught, without
+playing its own policy (DAgger: Ross et al., 2011), and a batch has as many places and hands as rows. After a third of
+the steps whole episodes follow, to teach the trunk to ignore the rest of the window. Things in view are asked for too.
 """
 
 from __future__ import annotations
@@ -51,44 +50,44 @@ from stages.memory.permanence.detections import NAMES
 from stages.memory.permanence.lesson import named
 
 ANSWERS = (f"heads.{HEAD}.more.", f"heads.{HEAD}.inner.answer.")
-"""What it makes of the readout, and of the place and the body; what reads the picture is left as reflex taught it."""
+"""Parameters that read the readout, the place and the body; those that read the picture stay as reflex taught them."""
 PLAYED, REUSE, POOL = 16, 12, 12
-"""Lives that are played at a time, updates that share them, and of how many of the latest times they are drawn."""
+"""Episodes a block, updates that share a block, and the number of latest blocks that episodes are drawn from."""
 ALONE, WHOLE_FROM, WHOLE_EVERY = 20, 1 / 3, 2
-"""Single Moments for each whole life; from which share of the steps on, and how often, there are whole ones too."""
+"""Single Moments for each whole episode; the share of the steps before whole episodes begin, and their period."""
 IN_VIEW, BLANK = 0.35, 0.25
-"""Share of single Moments in which things are in view, and of these in how many nothing comes to mind."""
+"""Share of single Moments with things in view, and the share of these without recalled beliefs."""
 NEAR = 0.5
-"""Share of hidden hands that are before the thing; the others are anywhere."""
+"""Share of hidden hands in front of the thing; the others are anywhere."""
 ANYWHERE_M = (0.2, -0.4, -0.5), (0.65, 0.4, 0.1)
 HAND, TOUCHES = slice(3, 6), 6
 """Columns of the sense `body`."""
 HAND_SCALE_M = 0.75
-"""Metres of proprioception's one."""
+"""Metres per unit of proprioception."""
 
 
 class FetchLearner(MuonLearner):
-    """Muon on the trunk's matrices; the layers of reflex's head that answer learn as fast as copies do in reflex."""
+    """Muon on the trunk's matrices; the answering layers of reflex's head learn at the rate of copies in reflex."""
 
     muon_rate = 0.03
     answer_rate = 5e-4
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
-        """What answers is of a kind of its own."""
+        """The parameter's group; answering layers have their own."""
         return "answer" if name.startswith(ANSWERS) else super().kind(name, parameter)
 
     def options(self) -> dict[str, Mapping[str, Any]]:
-        """It learns at its own rate, though it is an earlier stage's: at a tenth of it the hand learned to rest."""
+        """Answers have their own rate, though an earlier stage's: at a tenth of it the hand learned to rest."""
         rate = self.answer_rate / self.of_stage(ANSWERS[0])
         return super().options() | {"answer": {"rate": rate, "weight_decay": 0.0}}
 
 
 def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """Single Moments of the latest lives as `hidden` and `seen`, and now and then `size` whole ones of both.
+    """Single Moments of the latest episodes as `hidden` and `seen`, and at times `size` whole ones of both.
 
-    Each part has `seen` (Perceived), `recalled`, `first`, `hand` [B, T, 4], what the arc would do if the thing were
-    seen, and `asked` bool [B, T].
-    Behind `steps` no more lives are played: rehearsals are far apart, and each would have to play all of its own.
+    Each part has `seen` (Perceived), `recalled`, `first`, `hand` [B, T, 4], the arc's command if the thing were seen,
+    and `asked` bool [B, T]. After `steps` no more episodes are played: rehearsals are far apart, and each would have to
+    play all of its own.
     """
     block, many = min(update, steps - 1) // REUSE, PLAYED if context.config.size != "tiny" else 4
     blocks = range(max(0, block - POOL + 1), block + 1)
@@ -180,7 +179,7 @@ def as_if_seen(agent: Agent, encoded: Mapping[str, Encoded], last: Lives | None)
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """How far the hand's command is from what is wanted, in each part of a batch."""
+    """Error of the hand's command, in each part of a batch."""
     each = {name: _off(agent, part) for name, part in batch.items()}
     return torch.stack(list(each.values())).sum(), {name: value.detach() for name, value in each.items()}
 

@@ -1,4 +1,4 @@
-"""The exam of the delayed match, by the trunk's head alone: pauses longer than taught, things of held-out kinds."""
+"""The exam of the delayed match, by the trunk's head alone: longer pauses than taught, things with held-out looks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OFF = "memory off"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Right after a pause of PAUSE Moments, of things seen and heard; memory off and floors in a full exam."""
+    """Share right after a pause of PAUSE Moments, for seen and heard things; memory off and floors in a full exam."""
     return [_measure(agent, context, level, kind) for kind in KINDS]
 
 
@@ -67,10 +67,10 @@ def _measure(agent: Agent, context: Context, level: str, kind: str) -> Measure:
 
 
 def chosen(agent: Agent, sense: str, met: np.ndarray, short_term: bool = True) -> np.ndarray:
-    """Which of the last CHOICES Moments of episodes [N, T, ...] the head takes for the sample, int64 [N].
+    """The one of the last CHOICES Moments of episodes [N, T, ...] that the head takes for the sample, int64 [N].
 
     Args:
-        short_term: the window and slots are carried; without, every Moment stands alone.
+        short_term: carry window and slots; without, every Moment stands alone.
     """
     said = []
     for part in np.split(met, range(TOGETHER, len(met), TOGETHER)):

@@ -15,7 +15,7 @@ class MatchHead(Head):
     """Whether what is sensed is what the trunk holds: `Categorical` [..., 2], another or the same.
 
     Taps (senses, "trunk"): the mean of the senses' tokens and the readout, each through a linear map; the cosine of the
-    two decides. So the trunk has to bring what was sensed earlier, and has not to do the comparing as well.
+    two decides. So the trunk has to hold what was sensed earlier, but need not compare.
     """
 
     def __init__(self, inlet: Inlet) -> None:
@@ -32,6 +32,6 @@ class MatchHead(Head):
 
 
 def sureness(output: Output) -> Tensor:
-    """How sure a `MatchHead` is that something is what the trunk holds: log-odds [...]."""
+    """A `MatchHead`'s log-odds that what is sensed is what the trunk holds, [...]."""
     assert isinstance(output, Categorical)
     return output.logits[..., 1] - output.logits[..., 0]

@@ -1,8 +1,8 @@
-"""Episodes of the delayed match: a sample, a pause, and two choices one behind the other; and the lesson's batches.
+"""Episodes of the delayed match (a sample, a pause, and two choices in turn), and the lesson's batches.
 
-At each choice the agent says whether it is the sample, and the one that is the likelier is its answer. The trunk has to
-carry what the sample was: where a thing lies, how far off and before which hiss differs between a sample and a choice,
-and what lies between is seen or heard too. Nothing in the choices alone tells the answer.
+At each choice the agent tells whether it is the sample; the likelier one is its answer. The trunk has to carry what the
+sample was: place, distance and background noise differ between sample and choice, and other things are seen or heard
+in between. The choices alone do not tell the answer.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ THINGS = 4
 """The sample, the other choice, and two that come between."""
 CHOICES = 2
 LONGEST_TAUGHT = 6
-"""Moments at most between a sample and the first choice in lessons."""
+"""Most Moments between a sample and the first choice in lessons."""
 BEGINNING, GROWN = 0.25, 0.8
-"""Until the first part of the lesson nothing comes between, as what a match is has to be understood first; then one
-Moment more at a time, and LONGEST_TAUGHT from the second part on. With all lengths at once nothing is learned.
+"""Shares of the lesson. Before the first nothing comes between, since the head has to learn first what a match is. Then
+the pause grows by one Moment at a time, to LONGEST_TAUGHT at the second. With all lengths at once nothing is learned.
 """
 
 
 def things(seeds: np.ndarray, among: np.ndarray) -> Lives:
     """An episode's things of seeds int64 [N]: thing 0 is the sample.
 
-    Sizes are apart by a sixteenth of their range at least, in lessons, which leave a band out, by a twentieth: they set
-    the pitch, and no two things sound alike.
+    Sizes set the pitch, so they differ by at least a sixteenth of their range, and no two things sound alike. In
+    lessons, which leave a band out, it is a twentieth.
     """
     of = lives(seeds, THINGS, among)
     smallest, largest = SIZES_M
@@ -60,7 +60,7 @@ def answers(of: Lives) -> np.ndarray:
 
 
 def shown(of: Lives, sense: str, pause: int) -> np.ndarray:
-    """What is sensed in episodes of `pause` Moments between, [N, 1 + pause + 2, ...]."""
+    """The sense in episodes with `pause` Moments in between, [N, 1 + pause + 2, ...]."""
     n, second = len(of.seed), answers(of)
     sample, between, choices = (
         looks(of, which, look, (sense,))[sense]
@@ -83,7 +83,7 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
 
 
 def longest(share: float) -> int:
-    """Moments between at most, when this share of the lesson is over."""
+    """Most Moments in between when this share of the lesson is over."""
     grown = (share - BEGINNING) / (GROWN - BEGINNING)
     return 0 if grown < 0 else min(LONGEST_TAUGHT, 1 + int(grown * LONGEST_TAUGHT))
 
@@ -94,7 +94,7 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of whether each choice is the sample."""
+    """Cross-entropy of the answer for each choice."""
     said = agent(batch, [HEAD])[HEAD]
     value = F.cross_entropy(said.logits[:, -CHOICES:].flatten(0, 1), batch["same"].flatten())
     return value, {"right": (sureness(said)[:, -CHOICES:].argmax(1) == batch["same"].argmax(1)).float().mean()}

@@ -1,7 +1,7 @@
-"""The exam of maze: to turn, at the end of a way, as something at its start told.
+"""The exam of maze: turn, at the end of a corridor, as something at its start showed.
 
 Three mazes: the passive T-Maze with a corridor of 100, longer than in any lesson, and MiniGrid's Memory rooms of sizes
-7 and 13: all of those rooms that no lesson shows, each once.
+7 and 13: all rooms that no lesson shows, each once.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from stages.memory.short_term import NO_STORE, SHORT_OFF
 
 LENGTH = 100
 PHASES = f"{LENGTH - 7}-{LENGTH + 8}"
-"""Corridors about as long. Slots are written every 16 Moments, and how far a way ends behind the last entry is a phase
-that may be lost by itself: behind two nights those of 98 to 102 were, all others were not (docs/log.md, 2026-11-27)."""
+"""Corridors of about this length. Slots are written every 16 Moments, and the distance from the last write to the end
+is a phase that may be lost by itself: after two nights only those of 98 to 102 were (docs/log.md, 2026-11-27)."""
 T_MAZE, S7, S13 = "maze/corridor", "maze/MemoryS7", "maze/MemoryS13"
 EPISODES, BESIDE = 1000, 400
-"""Corridors, as in memory_len: of the score, and of each row beside it. Of rooms there are no more than those kept."""
+"""Corridors of the score, and of each other row, as in memory_len. Rooms are all those kept for exams."""
 SIZES = {S7: 7, S13: 13}
 GATE = Gate(
     [Threshold(T_MAZE, 0.98), Threshold(S7, 0.95, when_absent="skip"), Threshold(S13, 0.90, when_absent="skip")]
@@ -43,7 +43,7 @@ ABSENT = "MiniGrid is not installed (extra 'worlds'): its Memory rooms were not 
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Which share of episodes ended at the right side: a corridor of 100, and MiniGrid's rooms where it is there."""
+    """Share of episodes that end at the right side: a corridor of 100, and MiniGrid's rooms if it is installed."""
     measures = [_measure(agent, context, level, T_MAZE, "" if minigrid.installed() else f"; {ABSENT}")]
     if minigrid.installed():
         measures += [
@@ -85,14 +85,14 @@ def _measure(agent: Agent, context: Context, level: str, name: str, note: str) -
 
 
 def _which(context: Context, name: str, n: int) -> dict[str, Any]:
-    """What the values are of: drawn corridors, or all rooms that were kept from lessons."""
+    """The episodes of the values: drawn corridors, or all rooms kept from lessons."""
     if name != T_MAZE:
         return {"exhaustive": True}
     return {"episodes": of_worlds(context.make_world, "tmaze", str(LENGTH), exam_seeds(n, context.seed, name))}
 
 
 def _of_unseen_sizes(agent: Agent, context: Context) -> dict[str, float]:
-    """Which share of the rooms is solved of sizes that no lesson has, all rooms of each."""
+    """Share of solved rooms of sizes that no lesson has, all rooms of each size."""
     found = {}
     for size in UNSEEN_SIZES:
         rooms = exam_rooms(context.seed, size)
@@ -115,12 +115,12 @@ def arrived(context: Context, name: str, n: int, policy: Policy, length: str = s
     if name != T_MAZE:
         return reached(SIZES[name], exam_rooms(context.seed, SIZES[name]), policy)
     seeds = exam_seeds(n, context.seed, name)
-    # The goal earns 1, and all dawdling together costs less than 0.2.
+    # The goal earns 1, and all delays together cost less than 0.2.
     return (short_term.total_rewards(context, "tmaze", length, seeds, policy) > 0.5).astype(np.float64)
 
 
 def _floors(context: Context, name: str) -> Mapping[str, Policy]:
-    """A random walk, and the best that can be done without remembering: on to the end, then always to one side."""
+    """A random walk, and the best players without memory: to the end, then always to one side."""
     if name != T_MAZE:
         sides = {title: straight_on(side) for title, side in SIDES.items()}
         return {"random": short_term.at_random(3, context.seed, name), **sides}
@@ -148,7 +148,7 @@ def _group(size: int, seeds: np.ndarray, policy: Policy) -> np.ndarray:
 
 
 def straight_on(side: int) -> Policy:
-    """Walk on as long as the way is free, then to one side: what can be reached without remembering."""
+    """Walk on while the cell ahead is free, then to one side: the best player without memory."""
     turned = np.zeros(0, bool)
 
     def act(senses: Senses, first: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ PADDING = {"told": -1}
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
-    """`rows` episodes of a teacher with an unsteady hand, small and large rooms in turn, padded to one length."""
+    """`rows` episodes of a teacher with random actions, small and large rooms in turn, padded to one length."""
     rng = numpy_rng(context.seed, "hallway", update)
     episodes = [_walk(context, row, int(rng.integers(POOL))) for row in range(rows)]
     lengths = [len(episode["choice"]) for episode in episodes]
@@ -56,8 +56,8 @@ def view_loss(
     Cells with a thing count once more by themselves: there are one or two of them among 49.
 
     Args:
-        by_trunk: also that of the first thing where it is in view, as the trunk tells it: what is to be remembered
-            has to be seen first.
+        by_trunk: also that of the first thing where it is in view, by the trunk: the thing to remember has to be seen
+            first.
     """
     outputs = agent(batch, ["cells", "glance", *(["told"] if by_trunk else [])])
     kinds = batch["senses"]["board"][:, :, :OBJECTS].flatten(3).argmax(2)

@@ -1,7 +1,7 @@
 """MiniGrid's Memory rooms: which are taught and which examined, and a teacher that walks them.
 
-A key or a ball lies at the start of a hallway; at its end one of each, and the child is to go to the one that equals
-the first. It starts anywhere in the hallway with its back to the first one, so it has to go and look before it goes.
+A key or a ball lies at the start of a hallway, and one of each at its end. The agent has to go to the one that equals
+the first. It starts anywhere in the hallway with its back to the first thing, so it has to go and look first.
 The environment is MiniGrid's own (`devmind.worlds.minigrid`, extra `worlds`).
 """
 
@@ -29,16 +29,16 @@ are for lessons, and half for the exam."""
 ROOMS = {7: 8, 13: 20}
 """How many rooms of each size are kept for the exam, which asks all of them."""
 UNSEEN_SIZES = {9: 27, 11: 33}
-"""Sizes of which no lesson has a room, and steps after which an episode counts as failed; exams ask all their rooms, of
-which there are four for every cell that the child may start in."""
+"""Sizes in no lesson, and steps after which an episode counts as failed; exams have all their rooms, four for every
+start cell."""
 STRAY = 0.1
-"""How often the teacher's hand slips in lessons, so that the child meets what its own mistakes will lead to (DART:
-Laskey et al., 2017); what is imitated is what the teacher would have done."""
+"""Share of the teacher's actions in lessons that are random, so that the agent sees the results of its own mistakes
+(DART: Laskey et al., 2017); the target is what the teacher would have done."""
 
 Episode = dict[str, np.ndarray]
 Layout = tuple[int, int, int]
-"""What differs between rooms of one size: how far along the hallway the child starts, from 1; what lies at its start (0
-a key, 1 a ball); whether what equals that lies at the left (0) or the right (1) of its end."""
+"""What differs between rooms of one size: the start cell in the hallway, from 1; the thing at its start (0 a key, 1 a
+ball); whether its equal lies at the left (0) or the right (1) of the end."""
 
 
 def for_exams(layout: Layout) -> bool:
@@ -72,7 +72,7 @@ class Hallway:
         return world
 
     def teach(self) -> int:
-        """The teacher's action: go and look until the first thing was in view, then to the one that equals it."""
+        """The teacher's action: go and look until the first thing was in view, then go to its equal."""
         self.looked = self.looked or self.in_view
         steps = self.to_goal if self.looked else self.to_look
         here = int(self.env.agent_pos[0]), int(self.env.agent_pos[1]), int(self.env.agent_dir)
@@ -80,7 +80,7 @@ class Hallway:
 
     @property
     def in_view(self) -> bool:
-        """The child sees the first thing now."""
+        """Whether the agent sees the first thing now."""
         return bool(self.env.agent_sees(1, self.env.height // 2 - 1))
 
     @property
@@ -90,13 +90,13 @@ class Hallway:
 
     @property
     def layout(self) -> Layout:
-        """Which room the episode that was begun last is in."""
+        """The room of the latest episode."""
         right = self.env.success_pos[1] > self.env.height // 2
         return self.start, self.first_thing, int(right)
 
     @property
     def at_the_fork(self) -> bool:
-        """The child stands where the hallway ends, having looked, and has not turned yet: now it must remember."""
+        """Whether the agent has looked, stands at the hallway's end and has not turned: it must remember now."""
         fork = self.env.success_pos[0], self.env.height // 2
         return self.looked and tuple(self.env.agent_pos) == fork and self.env.agent_dir == 0
 

@@ -20,12 +20,12 @@ from stages.memory.short_term import LONGEST_TAUGHT, NO_STORE, SHORT_OFF
 NAME = "memory_len"
 LENGTH = 100
 EPISODES, BESIDE = 1000, 400
-"""As many as retention wants of what costs less than 50 ms; and as many of each row that stands beside the score."""
+"""Episodes of the score (what retention wants where one costs less than 50 ms), and of each other row."""
 GATE = Gate([Threshold(NAME, 0.9)])
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Correct at length 100; the whole curve, memory off, and floors in a full exam."""
+    """Share correct at length 100; the whole curve, memory off, and floors in a full exam."""
     n = context.episodes(BESIDE if level == "glimpse" else EPISODES, level)
     some, short = min(n, context.episodes(BESIDE)), short_term.agent_policy(agent)
     correct = answered(context, LENGTH, n, short)

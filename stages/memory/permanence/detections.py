@@ -1,9 +1,9 @@
 """The lesson `things`: where each of eight colours is seen, also between large covers, and which one is named.
 
-It is what beliefs are fed with, and recalled by.
+Beliefs are made from its detections and recalled by the named colour.
 
-The head starts as the reflex stage's `whereabouts` and goes on learning in the rooms where things are hidden. That head
-stays as it is, since arcs learned from the same tokens beside it.
+The head starts with the weights of the reflex stage's `whereabouts` and learns on in the rooms where things are hidden.
+`whereabouts` itself stays as it is, since arcs learned from the same tokens beside it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAMES = np.stack([encode_words(name) for name in COLOUR_NAMES])
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
-    """Half of `size` children at any tick of their episode, before and after a turn of the head."""
+    """Half of `size` rows at any tick of their episode, before and after a turn of the head."""
     level, n = LEVELS[update % len(LEVELS)], max(2, size // 2)
     rng = numpy_rng(context.seed, HEAD, update)
     world = context.make_world("nursery", level, lesson_seeds(n, context.seed, HEAD, update))
@@ -48,7 +48,7 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """The places' own losses, that of which colour is named, and the share of visible colours that are told."""
+    """The losses of places and of the named colour, and the share of visible colours that are detected."""
     outputs = agent(batch, [HEAD, NAMED])
     output: Any = outputs[HEAD]
     losses = output.losses(batch["things"])

@@ -1,4 +1,4 @@
-"""Episodes in which things are hidden, played by the agent tick by tick, with what it believes; and a pool of them."""
+"""Episodes in which things are hidden, played by the agent tick by tick with its beliefs; and a pool of them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from stages.memory.permanence.detections import NAMES
 
 SENSES = ("sight", "body", "words")
 KINDS = ("unmoved", "moved", "a-not-b", "swapped", "unmoved", "moved", "unmoved", "swapped")
-"""The turns of the lesson. In half of them nothing moves unseen: where a thing was seen last is the likeliest place.
-With fewer of the others, a quarter of what was believed lost lay where it had been seen, and nothing was learned."""
+"""The turns of the lesson. In half of them nothing moves unseen, so the last seen place is the likeliest. With fewer of
+the others, a quarter of the things believed lost lay where they had been seen, and nothing was learned."""
 Episodes = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Tick:
-    """One tick of N rows: what they sense, what the agent made of it and answered, what it believes, what is true."""
+    """One tick of N rows: senses, percepts, the agent's output, its beliefs, the truth."""
 
     senses: Mapping[str, Any]
     percepts: Percepts

@@ -1,9 +1,8 @@
 """The exam of permanence: where is the red one, now that it is out of sight? The trunk answers by its head `place`.
 
-Every room is lived once; the agent's variants (beliefs on and off, short-term memory on and off) and the rules stand
-side by side in it. After the look, what was moved is at either of the two places not looked at: 0.5 is the best.
-Where things moved, what beliefs add to the trunk is measured room by room, and the filter that makes them stands as a
-rule beside the agent.
+Every room is played once, for the agent's variants (beliefs on and off, short-term memory on and off) and the rules
+alike. After the look, a moved thing is at either of the two places not looked at, so 0.5 is the best score. For moved
+things, what beliefs add to the trunk is measured room by room, and the filter that makes them is one of the rules.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ VARIANTS: Mapping[str, tuple[bool, bool]] = {
 """Whether beliefs are recalled, and whether short-term memory is on."""
 FILTER, LAST_SEEN = "the filter alone", "last-seen rule"
 CHANCE_ELSEWHERE = 1 - 1 / len(PLACES)
-"""How often whoever knows nothing names another place than the one found empty: a belief has fallen to chance there."""
+"""Share of random answers that name another place than the empty one: the chance level."""
 UNSEEN = ("moved", "swapped")
 """Kinds of rooms in which a thing goes elsewhere unseen."""
 GATE = Gate(
@@ -53,7 +52,7 @@ _CANONICAL_DEG, _CANONICAL_M = np.array([[15.2, -9.7], [0.0, 9.7], [-15.2, -9.7]
 
 @dataclass
 class Answers:
-    """What was said in N rooms: int64 [N] by (who, question); `true` by question; facts of the rooms [N]."""
+    """Answers in N rooms: int64 [N] by (who, question); the truth; facts of the rooms [N]."""
 
     said: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     true: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -63,20 +62,20 @@ class Answers:
     episodes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add(self, other: Answers) -> None:
-        """Put the rooms of another group behind these."""
+        """Append the rooms of another group."""
         for name in ("true", "last_seen", "at_first", "delay", "episodes"):
             setattr(self, name, np.concatenate((getattr(self, name), getattr(other, name))))
         for key, said in other.said.items():
             self.said[key] = np.concatenate((self.said.get(key, np.zeros(0, np.int64)), said))
 
     def share(self, who: str, question: int, wanted: np.ndarray) -> float:
-        """How often `who` said `wanted` [N]; of the rooms that were put to it, the first ones."""
+        """Share of `wanted` [N] that `who` answered, over the rooms it was asked in, which are the first ones."""
         said = self.said[who, question]
         return float((said == wanted[: len(said)]).mean())
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """400 rooms of each level; rows on a quarter of them, but where a thing went unseen, with beliefs off on all."""
+    """400 rooms of each level; rows on a quarter of them, but with beliefs off on all rooms of UNSEEN."""
     n, full = context.episodes(EPISODES, level), level == "full"
     found = {kind: answers(agent, context, kind, n, full) for kind in KINDS}
     return [
@@ -92,14 +91,14 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 
 def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> Answers:
-    """What is said in `n` rooms of `hide/KIND`; in a full exam by all variants in the first rooms of every delay, and
-    with beliefs off in all rooms in which a thing went unseen.
+    """The answers in `n` rooms of `hide/KIND`; in a full exam by all variants in the first rooms of every delay, and
+    with beliefs off in all rooms of UNSEEN.
     """
     seeds = exam_seeds(n, context.seed, "permanence", kind)
     mine = [of_delay(seeds, kind, delay) for delay in delays(kind)]
     total, few = Answers(), max(1, TOGETHER // len(mine))
     groups = [np.split(each, range(few, len(each), TOGETHER)) for each in mine if len(each)]
-    # Variants' rooms come first: what they said is held against as many of the first rooms' truths (`share`).
+    # The variants' rooms come first, so that `share` compares their answers with the truth of the first rooms.
     for first, *_ in groups:
         total.add(_group(agent, context, kind, first, tuple(VARIANTS) if full else (BOTH,)))
     everywhere = (BOTH, SHORT) if full and kind in UNSEEN else (BOTH,)
@@ -126,7 +125,7 @@ def _group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variant
             believes, remembers = VARIANTS[who]
             if not remembers and question == NOT_ASKED:
                 continue  # what remembers nothing need not live through what is not asked about
-            # The agent as it is lives through the rooms; its variants are given what it sees, and what it believes.
+            # The full agent plays the rooms; its variants get its percepts and its beliefs.
             step = tick.output if who == BOTH else actor.step(tick.percepts, tick.output.recalled if believes else None)
             if question != NOT_ASKED:
                 heard.said[who, question] = step.outputs["place"].mode().cpu().numpy()
@@ -138,7 +137,7 @@ def _group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variant
 
 
 def _by_rule(tick: Tick) -> np.ndarray:
-    """The place of the largest share of belief, [N]; among equals the leftmost."""
+    """The place with the largest share of belief, [N]; among equals the leftmost."""
     n = len(tick.beliefs)
     azimuth, elevation = np.tile(_CANONICAL_DEG[:, 0], (n, 1)), np.tile(_CANONICAL_DEG[:, 1], (n, 1))
     places = point(azimuth, elevation, np.full_like(azimuth, _CANONICAL_M))
@@ -167,7 +166,7 @@ def _unmoved(found: Answers, full: bool) -> Measure:
 
 
 def _moved(kind: str, found: Answers, full: bool) -> list[Measure]:
-    """Another place than the empty one; and in a full exam how much oftener than with beliefs off, room by room."""
+    """Share of answers other than the empty place; in a full exam also the gain by beliefs, room by room."""
 
     def elsewhere(who: str) -> np.ndarray:
         return (found.said[who, AFTER_LOOKING] != found.last_seen).astype(np.float64)

@@ -1,8 +1,8 @@
-"""The lessons `beliefs` and `hidden`: what a belief's numbers say of a place, then where the named thing is.
+"""The lessons `beliefs` and `hidden`: what a belief's numbers say about a place, then where the named thing is.
 
-Beliefs come first, taught to their encoder alone: a thing is where it was seen last, unless it was looked for there and
-not found. Neither number tells that without the other, which an encoder with a head of its own learns in seconds, and a
-trunk among other questions in many minutes. Hidden things are asked about in single Moments and in whole episodes.
+Beliefs come first, and only their encoder learns: a thing is where it was seen last, unless a look found that place
+empty. This needs two numbers together. An encoder with a head of its own learns it in seconds, a trunk among other
+questions in many minutes. Hidden things are asked about in single Moments and in whole episodes.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from stages.memory.permanence.episodes import Episodes, episodes
 
 BELIEVED = "believed"
 BELIEFS_TRAIN = (f"encoders.{SENSE}.", f"heads.{BELIEVED}.")
-"""What the lesson `beliefs` changes."""
+"""Parameters that the lesson `beliefs` trains."""
 BELIEFS_REUSE, BELIEFS_ROWS = 12, 8
-"""Its updates that share their episodes, and how many episodes are played at a time."""
+"""Updates of `beliefs` that share episodes, and episodes played at a time."""
 REUSE = 3
-"""Updates that share their episodes; each asks other questions."""
+"""Updates that share episodes, each with other questions."""
 BLANK, ASKED = 0.25, 0.5
 """Share of rows without beliefs, and of ticks with a question."""
 ALONE, POOL = 32, 8
-"""Single Moments asked beside each row; from how many of the latest blocks of episodes these and the rows are drawn: a
-block is of one kind, and a step of one kind alone taught what it was, not what to look at."""
+"""Single Moments for each row; the number of latest blocks of episodes that these and the rows are drawn from. A block
+is of one kind, and a step of one kind taught the kind itself, not what to look at."""
 LOST, ALONE_LOST = 0.8, 0.5
-"""From which share of belief in `elsewhere` on a thing counts as lost; how many of the single Moments ask for such."""
+"""Least belief in `elsewhere` of a thing that counts as lost; share of the single Moments that ask for a lost thing."""
 ELSEWHERE = -2
-"""Its place among a belief's numbers."""
+"""Index of `elsewhere` among a belief's numbers."""
 
 
 def beliefs_batch(agent: Agent, context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` single beliefs about what is asked for as the sense `belief`, with what can be `known`, and `asked`."""
+    """`size` single beliefs about the asked thing as the sense `belief`, with what can be `known`, and `asked`."""
     block = update // BELIEFS_REUSE
     pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), BELIEFS_ROWS)
     rng = numpy_rng(context.seed, "beliefs", update)
@@ -62,7 +62,7 @@ def beliefs_batch(agent: Agent, context: Context, update: int, size: int) -> dic
 
 
 def beliefs_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy with what can be known of the place, over all that something is believed of."""
+    """Cross-entropy with what can be known of the place, over all beliefs."""
     answer: Any = agent(batch, [BELIEVED])[BELIEVED]
     value = F.cross_entropy(answer.logits[batch["asked"]], batch["known"][batch["asked"]])
     right = (answer.mode() == batch["place"])[batch["asked"]]
@@ -74,12 +74,12 @@ def lesson_batch(
 ) -> dict[str, Any]:
     """Single Moments of the latest episodes under the name `alone`, and if `whole` also episodes with their questions.
 
-    Behind `steps` of its lesson no more episodes are lived, only other questions asked: rehearsals are far apart, and
-    each would have to live through all of its episodes.
+    After `steps` of its lesson no more episodes are played, only other questions asked: rehearsals are far apart, and
+    each would have to play all of its episodes.
 
-    `place` int64 [B, T] is where the asked thing is and `known` [B, T, 3] what can be known of it, `asked` bool [B, T]
-    where there is a question, `lost` where what is asked for is believed to be elsewhere. A quarter of the whole rows
-    come without beliefs, so that the trunk also learns to remember by itself.
+    `place` int64 [B, T] is where the asked thing is, `known` [B, T, 3] what can be known of it, `asked` bool [B, T]
+    whether there is a question, `lost` whether the asked thing is believed to be elsewhere. A quarter of the whole rows
+    have no beliefs, so that the trunk also learns to remember by itself.
     """
     block = (update if steps is None else min(update, steps - 1)) // REUSE
     pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), size)
@@ -97,7 +97,7 @@ def lesson_batch(
 
 
 def _drawn(pool: Sequence[Episodes], n: int, rng: np.random.Generator) -> tuple[Episodes, np.ndarray]:
-    """`n` whole episodes out of all blocks of the pool, and where they are not over yet, bool [n, T]."""
+    """`n` whole episodes from all blocks of the pool, and which Moments are within them, bool [n, T]."""
     picked = [(pool[b], int(rng.integers(len(pool[b]["colours"])))) for b in rng.integers(0, len(pool), n)]
     ticks = np.array([len(lives["places"][row]) for lives, row in picked])
 
@@ -110,9 +110,9 @@ def _drawn(pool: Sequence[Episodes], n: int, rng: np.random.Generator) -> tuple[
 
 
 def absent(lives: Episodes) -> np.ndarray:
-    """Which of the two things are believed to be no longer where they were seen last, bool [B, T, 2].
+    """Whether each of the two things is believed to be no longer where it was seen last, bool [B, T, 2].
 
-    Those Moments are few, and what is to be learned in them is another answer: they are asked about more often.
+    Such Moments are few and need another answer, so they are asked about more often.
     """
     values, colours = lives["values"].numpy(), lives["colours"].numpy()
     mine = np.take_along_axis(values[..., : len(NAMES)], colours[:, None, None], -1)
@@ -120,7 +120,7 @@ def absent(lives: Episodes) -> np.ndarray:
 
 
 def alone(pool: Sequence[Episodes], n: int, lost: float, rng: np.random.Generator, told: np.ndarray) -> dict[str, Any]:
-    """`n` single Moments without their pictures, each with a question; `lost` of them for what is lost."""
+    """`n` single Moments without pictures, each with a question; the share `lost` of them for a lost thing."""
     every, gone = (np.concatenate(part) for part in zip(*map(_askable, pool, range(len(pool))), strict=True))
     picked = every[rng.integers(0, len(every), n)]
     if len(gone):
@@ -150,7 +150,7 @@ def _askable(lives: Episodes, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 @torch.no_grad()
 def named(agent: Agent) -> np.ndarray:
-    """What the head says each of the eight colours' names names, [8, 8]."""
+    """The head's answer for each of the eight colour names, [8, 8]."""
     told: Any = agent(one_tick({"words": torch.from_numpy(NAMES)}), [NAMED])[NAMED]
     return np.asarray(told.probabilities()[:, 0].float().cpu())
 
@@ -178,9 +178,9 @@ def _batch(
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Cross-entropy with what can be known, where there is a question: of Moments alone, and of whole episodes.
 
-    Where a thing went unseen nobody can tell: taught by the truth, the trunk learned the lesson's rooms by heart.
-    In episodes what is lost counts by itself: it is asked for in a few Moments, and in all others the answer is where
-    it was seen last.
+    Nobody can tell where a thing went unseen: taught by the truth, the trunk learned the lesson's rooms by heart. In
+    episodes lost things have a mean of their own: they are asked for in a few Moments, and in all others the answer is
+    the last seen place.
     """
     found = _told(agent, batch["alone"], {"alone": batch["alone"]["asked"]})
     if "senses" in batch:
@@ -192,7 +192,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def _told(agent: Agent, batch: Mapping[str, Any], asked: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """The loss and the share that is right over each part of what is asked, if there is any of it."""
+    """The loss and the share right over each kind of question, if there is any."""
     logits = agent(batch, ["place"])["place"].logits
     found = {}
     for name, which in asked.items():

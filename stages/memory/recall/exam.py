@@ -1,9 +1,9 @@
-"""The exam of recall: named once, met again when the window holds it no more, and called by its name.
+"""The exam of recall: a thing is named once, met again when the window no longer holds it, and called by its name.
 
-Every life is lived tick by tick: each thing is shown once with its name and written to a memory of that life's own;
-other things follow for longer than the window; then things are met again at another look. What is recalled by the
-look's keys is given to the trunk, and two heads answer: `called`, by one of eight names that it knows, and `copied`, by
-the memory whose name it is, so that in other lives every thing has an invented word that no lesson said.
+Every life is played tick by tick: each thing is shown once with its name and written to that life's own memory; other
+things follow for longer than the window; then things are met again with another look. The entries recalled by the
+look's keys go to the trunk, and two heads answer: `called`, by one of eight names that it knows, and `copied`, by
+pointing at the memory with the name, so that in other lives every thing has an invented word that no lesson said.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ from stages.memory.recall.things import (
 LIVES = 400
 TOGETHER = 50
 ASKED = 2
-"""Things asked in a life; a life's value is the share called rightly."""
+"""Things asked in a life; a life's value is the share called correctly."""
 STRANGERS = 4
-"""Further things of a life that were never named: they fill the time between."""
+"""Further things of a life that are never named: they fill the time in between."""
 MORE = 4
-"""So many ticks more than the window lie between the last name and the first question."""
+"""Ticks beyond the window between the last name and the first question."""
 NEW = "recall/new words"
 GATE = Gate([Threshold("recall", 0.9, beats_twin=True), Threshold(NEW, 0.9, beats_twin=True)])
 
 
 @dataclass
 class Answers:
-    """What came of lives, of each question a word, str [N, questions].
+    """The answers in lives, a word for each question, str [N, questions].
 
     Attributes:
         said: the name by heart.
-        copied: the word of the memory that was pointed at; "" where none was.
+        copied: the word of the memory that was pointed at; "" for none.
         nearest: by rule, the word of the nearest memory.
     """
 
@@ -70,7 +70,7 @@ class Answers:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share called rightly with both memories; rows with each of them, with none, and by one sense alone."""
+    """The share called correctly with both memories; rows with each of them, with none, and by one sense alone."""
     n = context.episodes(LIVES) if level != "glimpse" else max(8, context.episodes(LIVES) // 10)
     note = f"{THINGS} things a life; the window and {MORE} ticks more lie between; {ASKED} questions a life; "
     note += "combinations of shape, colour and texture that no lesson of names showed"
@@ -85,7 +85,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, full: bool, note: str) -> Measure:
-    """One value a life, the share of what is asked that is called rightly.
+    """One value a life, the share of the asked things that are called correctly.
 
     Args:
         head: which of `Answers` counts; words: of every thing, str [N, at least THINGS].
@@ -131,7 +131,7 @@ def _rows(agent: Agent, of: Lives, words: np.ndarray, head: str) -> dict[str, fl
 
 @torch.no_grad()
 def _without_learning(agent: Agent, of: Lives, words: np.ndarray) -> dict[str, float]:
-    """How often the name is right of the thing that is nearest to what is asked, by what nobody taught."""
+    """Share of correct names of the nearest thing, by untaught keys and by raw input."""
     untaught = place(Agent(agent.config), agent.device).eval()
     chosen: dict[str, list[np.ndarray]] = {}
     for start in range(0, len(of.seed), TOGETHER):
@@ -157,7 +157,7 @@ def _right(said: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def _most_frequent(words: np.ndarray) -> np.ndarray:
-    """Always the name that most things of the life have; of several, one by chance."""
+    """The name that most things of the life have; a tie is broken at random."""
     rng, often = numpy_rng("exam", "recall", "most frequent name"), []
     for row in words[:, :THINGS].tolist():
         counts = Counter(row)
@@ -174,14 +174,14 @@ def play(
     words: np.ndarray | None = None,
     strangers: bool = False,
 ) -> Answers:
-    """Live all lives, some side by side.
+    """Play all lives, some side by side.
 
     Args:
-        short: the window and slots are carried; without, each Moment stands alone.
-        long: memories come back with the questions.
+        short: carry window and slots; without, each Moment stands alone.
+        long: give recalled memories with the questions.
         senses: by which things are met again; they are shown with both.
         words: what each thing is called, str [N, at least THINGS]; by default by its number among NAMES.
-        strangers: behind the questions come as many about things that were met and never named.
+        strangers: add as many questions about things that were met and never named.
     """
     words = np.array(NAMES)[of.answer] if words is None else words
     parts = []
@@ -209,7 +209,7 @@ class _Group:
         shown, between = self._looks(np.arange(THINGS), "named"), self._looks(THINGS + np.arange(STRANGERS), "between")
         for thing in range(THINGS):
             self._show(shown, thing)
-        # Without a state nothing that lies between can change an answer.
+        # Without a state nothing in between can change an answer.
         pause = self.agent.config.window + MORE if self.short else 0
         for tick in range(pause):
             self._step([{name: x[row, tick % STRANGERS] for name, x in between.items()} for row in range(self.n)])
@@ -228,7 +228,7 @@ class _Group:
         return looks(self.of, np.tile(things, (self.n, 1)), look)
 
     def _show(self, shown: Mapping[str, np.ndarray], thing: int) -> None:
-        """One tick: each child senses a thing and hears its name; its memory keeps both."""
+        """One tick: each row senses a thing and hears its name; its memory keeps both."""
         rows: list[dict[str, Sense]] = [
             {**{name: x[row, thing] for name, x in shown.items()}, "words": str(self.words[row, thing])}
             for row in range(self.n)
@@ -239,7 +239,7 @@ class _Group:
     def _step(
         self, rows: Sequence[Mapping[str, Sense]], ask: bool = False
     ) -> tuple[Mapping[str, Any], list[dict[str, Key]]]:
-        """One tick of all: what the heads say, and the keys of what was sensed."""
+        """One tick of all rows: the heads' outputs, and the keys of the senses."""
         moments = [[Moment(self.tick / TICK_HZ, senses, first=self.tick == 0)] for senses in rows]
         percepts = self.actor.encode(collate(moments))
         found = self.recall.find(percepts) if ask else []
@@ -248,7 +248,7 @@ class _Group:
         return output.outputs, keys_of(self.agent, percepts, BOTH, self.recall.hashes)
 
     def _ask(self, rows: Sequence[Mapping[str, Sense]]) -> tuple[list[str], list[str], list[str]]:
-        """One tick with a question: the names by heart, those copied, and those of the nearest keys."""
+        """One tick with a question: the names by heart, the copied ones, and those of the nearest keys."""
         outputs, _ = self._step(rows, ask=True)
         heard = [[str(entry.senses["words"]) for entry in found] for found in self.recall.entries]
         copied = ["" if at is None else words[at] for at, words in zip(pointed_at(outputs[COPIED]), heard, strict=True)]

@@ -1,12 +1,12 @@
-"""The lesson `recall`: what a thing is called, copied out of the memories that its look brings back.
+"""The lesson `recall`: a thing's name, copied from the memories that its look brings back.
 
-In every life the names are others, so all the trunk can learn is to find the memory that fits what it senses, and to
-answer with the name that was heard then. What is recalled for a Moment is what the store would give: the entries whose
-keys are most like the Moment's.
+Every life has other names, so the trunk can only learn to find the memory that fits what it senses and to answer with
+the name that was heard then. The recalled entries are those that the store would give: the ones with the most similar
+keys.
 
-Two heads answer. One points at the memory whose name it is, or says that none fits, so that any word can be said that
-was heard once: of every third batch words are invented, and of some looks the thing itself does not come back. The
-other knows eight names by heart, which is what a night of sleep can move into the weights.
+Two heads answer. `copied` points at the memory with the name, or at none, so that any word that was heard once can be
+said: every third batch has invented words, and for some looks the thing's own memory is missing. `called` knows eight
+names by heart, which is what a night of sleep can move into the weights.
 """
 
 from __future__ import annotations
@@ -32,24 +32,23 @@ MET_BY = (("sound",), BOTH, ("sight",), BOTH)
 LENGTHS = (1, 8, 1, 32)
 """Moments in a row, batch after batch: alone, and with others before it in the window."""
 SHARED = 8
-"""Looks that share a life in a batch, also where each is a row of its own: what it kept is encoded once."""
+"""Looks that share a life in a batch, also as rows of their own, so that its memories are encoded once."""
 BEGINNING, TOLD = 0.4, 0.5
-"""The part of the lesson in which names are also told, and how often."""
+"""The share of the lesson in which names are also told at the question, and how often."""
 INVENTED_EVERY, STRANGE = 3, 0.2
-"""Of so many batches behind the beginning one has invented words; and of the looks the share whose thing does not come
-back."""
+"""After the beginning one of so many batches has invented words; and the share of looks whose thing is not recalled."""
 YOUNGEST_S, OLDEST_S = 3.0, 1e6
 SPELT = torch.from_numpy(np.stack([encode_words(name) for name in NAMES]))
-"""The names as the words sense has them, uint8 [8, 64]."""
+"""The names as in the sense `words`, uint8 [8, 64]."""
 
 
 def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: int) -> dict[str, Any]:
-    """`size` looks at things as a Batch, in rows that are one life each, with [B, T] int64 `called`, the name, -1 where
-    it cannot be known; int64 `copied`, the memory that is of the thing, -1 where nothing is brought back; bool `asked`.
+    """`size` looks at things as a Batch; each row is of one life. [B, T] int64 `called`, the name (-1 if it cannot be
+    known); int64 `copied`, the memory of the thing (-1 without recalled entries); bool `asked`.
 
-    Of longer rows half of the Moments are asked, always the last one; the others bring nothing back. In the first
-    BEGINNING of the lesson's `steps` all are asked alone, by eye and ear, and half of them hear the name at that very
-    Moment and bring nothing back: what is to be copied has to be understood first.
+    In longer rows half of the Moments are asked, always the last one; the others recall nothing. In the first BEGINNING
+    of the lesson's `steps` all are asked alone, by sight and sound. Half of those hear the name at that Moment and
+    recall nothing, because a name has to be understood before it can be copied.
     """
     begins = update < BEGINNING * steps
     length = 1 if begins else min(LENGTHS[update // len(MET_BY) % len(LENGTHS)], agent.config.window, size)
@@ -99,7 +98,7 @@ def _of_lessons(context: Context, n: int) -> Lives:
 def _in_rows(batch: dict[str, Any], length: int) -> dict[str, Any]:
     """Lives [N, Q, ...] cut into rows [N * Q / length, length, ...].
 
-    Only what is asked and not told brings anything back.
+    Only Moments that are asked and not told have recalled entries.
     """
     batch = map_tensors(batch, lambda x: x.reshape(-1, length, *x.shape[2:]))
     here = torch.ones_like(batch["asked"])
@@ -123,7 +122,7 @@ def every(of: Lives) -> np.ndarray:
 
 
 def spelt_anew(of: Lives) -> Tensor:
-    """A word of its own for each thing of each life, as the words sense has it, uint8 [N, P, 64]."""
+    """An invented word for each thing of each life, as in the sense `words`, uint8 [N, P, 64]."""
     words = invented(of.seed, of.things, exam=False)
     return torch.from_numpy(np.stack([[encode_words(word) for word in row] for row in words.tolist()]))
 
@@ -132,12 +131,12 @@ def spelt_anew(of: Lives) -> Tensor:
 def most_alike(
     agent: Agent, seen: Mapping[str, Tensor], kept: Mapping[str, Tensor], without: Tensor | None = None
 ) -> Tensor:
-    """Of what was kept [N, P, ...], the four most like each thing seen [N, Q, ...]: numbers int64 [N, Q, 4].
+    """The four of what was kept [N, P, ...] that are most like each thing seen [N, Q, ...]: indices int64 [N, Q, 4].
 
-    By the mean cosine of the keys of the senses it is seen by, the most alike first: what `Memory.recall` gives.
+    By the mean cosine of the keys of the seen senses, the most similar first, as `Memory.recall` gives them.
 
     Args:
-        without: int64 [N, Q], a thing that does not come back; -1: all may.
+        without: int64 [N, Q], a thing to leave out; -1: none.
     """
     alike = torch.zeros(())
     for sense, value in seen.items():
@@ -158,8 +157,8 @@ def entries(kept: Mapping[str, Tensor], spelt: Tensor, which: Tensor, age_s: Ten
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of the name, over the Moments that are asked and can know it, and of the memory pointed at, over
-    those that something is brought back for.
+    """Cross-entropy of the name, over asked Moments that can know it, and of the memory pointed at, over those with
+    recalled entries.
     """
     outputs: Any = agent(batch, [HEAD, COPIED])
     value, scalars = torch.zeros((), device=agent.device), dict[str, Tensor]()

@@ -1,8 +1,8 @@
-"""Lives of things: in one child's room each of some things has a name, drawn anew for every life.
+"""Lives of things: in each life some things have names, drawn anew for every life.
 
 A thing is a coloured body of the nursery with a tone of its own; a look at it is one Moment of sight and sound. Two
-looks at one thing differ: it lies elsewhere in view, nearer or farther, turned, and the room's noise is another. Which
-name belongs to which thing is random in each life, so no weights can know it before it was shown.
+looks at one thing differ in its place in view, its distance, its turn, and the room's noise. Names are assigned at
+random in each life, so no weights can know one before it was shown.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from devmind.worlds.nursery.state import COLOUR_NAMES, SHAPES, TEXTURES, Nursery
 from devmind.worlds.nursery.views import SIGHT_FOV_DEG, draw, scene
 
 NAMES = ("tabiku", "delomi", "gusapo", "fikane", "robuti", "zemalu", "hopadi", "wunego")
-"""What a thing may be called; the answer is the number of its name."""
+"""The names of things; an answer is the number of a name."""
 SYLLABLES = tuple(a + b for a in "bdfghjklmnprstvwz" for b in "aeiou")
 LONGEST_WORD = 4
 """Syllables of an invented word, of which the shortest have two."""
 KEPT_WORDS = 4
-"""One of so many invented words is kept for exams: no lesson says it."""
+"""One of so many invented words is kept for exams; no lesson says it."""
 BOTH = ("sight", "sound")
 PAIRS = f"nursery names:colour + name not a multiple of {ONE_IN}"
 """How the lesson of names lists in the agent's `trained_on` that it never gives some colours some of the names."""
 SPREAD_DEG = 5.0
-"""How far from straight ahead a thing lies, to each side."""
+"""Largest angle of a thing from straight ahead, to each side."""
 NEARER, FARTHER = 0.85, 1.15
 DISTANCE_M = 0.6
 SIZES_M = (SMALLEST_M, LARGEST_M)
@@ -78,12 +78,12 @@ class Lives:
         return self.part(0, n)
 
     def episodes(self, things: int | None = None) -> np.ndarray:
-        """Which lives these are, int64 [N]: by their things and names, by default all of them, else the first ones."""
+        """Identities of the lives, int64 [N], by their things and names: all, or the first ones."""
         of = {field.name: getattr(self, field.name)[:, :things] for field in fields(self) if field.name != "seed"}
         return identities(of)
 
     def things_met(self) -> np.ndarray:
-        """Which things these are, int64 [N * P], life by life."""
+        """Identities of the things, int64 [N * P], life by life."""
         kinds = {field.name: getattr(self, field.name).reshape(-1) for field in fields(self) if field.name != "seed"}
         return identities(kinds)
 
@@ -93,15 +93,15 @@ _KEPT = left_out(
     _EVERY % len(SHAPES), _EVERY // len(SHAPES) % len(COLOUR_NAMES), _EVERY // len(SHAPES) // len(COLOUR_NAMES)
 )
 HELD_OUT, TAUGHT = _EVERY[_KEPT], _EVERY[~_KEPT]
-"""Kinds of things, numbers that stand for shape, colour and texture: a quarter of the combinations is kept for exams,
-the same that the nursery's lessons leave out. Of each shape, each colour and each texture there are some in both."""
+"""Kinds of things, numbers for a shape, colour and texture: a quarter of the combinations is kept for exams, the same
+that the nursery's lessons leave out. Each shape, each colour and each texture is in both."""
 
 
 def lives(seeds: np.ndarray, things: int, among: np.ndarray = _EVERY) -> Lives:
     """The lives of seeds int64 [N], each a function of its own seed.
 
     Args:
-        among: kinds of things that there are: HELD_OUT in exams, TAUGHT in lessons.
+        among: kinds of things to draw from: HELD_OUT in exams, TAUGHT in lessons.
     """
     kinds, drawn, answers = [], [], []
     for seed in seeds.tolist():
@@ -122,8 +122,8 @@ def lives(seeds: np.ndarray, things: int, among: np.ndarray = _EVERY) -> Lives:
 
 
 def not_joined(colour: np.ndarray, answer: np.ndarray) -> np.ndarray:
-    """Whether lessons of names never give a thing of this colour this name, bool of the arguments' shape: two of the
-    eight for each colour."""
+    """Whether lessons of names never give this name to this colour, bool of the arguments' shape: two of the eight
+    names for each colour."""
     return np.asarray((colour + answer) % ONE_IN == 0)
 
 
@@ -136,8 +136,8 @@ def pairs_kept(trained_on: Sequence[str]) -> bool:
 
 
 def renamed(of: Lives) -> Lives:
-    """The same lives, but whose thing has a name that lessons do not join with its colour has another one, each of the
-    others as likely."""
+    """The same lives, with another name for each thing whose name lessons do not join with its colour; the other names
+    are equally likely."""
     steps = [step for step in range(1, len(NAMES)) if step % ONE_IN]
     which = np.stack([numpy_rng("name instead", seed).integers(0, len(steps), of.things) for seed in of.seed.tolist()])
     other = (of.answer + np.array(steps)[which]) % len(NAMES)
@@ -166,8 +166,8 @@ def looks(of: Lives, which: np.ndarray, look: int | str, senses: Sequence[str] =
     """One look at the thing `which` int64 [N, Q] of each life: sight uint8 [N, Q, 64, 64, 3], sound [N, Q, 2, 1600].
 
     Args:
-        look: names where things lie in these looks; another name is another look.
-        senses: only these are made.
+        look: seeds where things lie in these looks; another name is another look.
+        senses: the senses to render.
     """
     n, q = which.shape
     seeds = np.concatenate([numpy_rng("look", seed, look).integers(0, 2**31, q) for seed in of.seed.tolist()])
@@ -183,7 +183,7 @@ def looks(of: Lives, which: np.ndarray, look: int | str, senses: Sequence[str] =
 
 
 def raw_features(sense: str, values: np.ndarray) -> np.ndarray:
-    """What rules compare of N looks by one sense, [N, F]: mean colours of 8 x 8 fields, or mean log-mel levels."""
+    """Raw features of N looks for rules, by one sense, [N, F]: mean colours of 8 x 8 fields, or mean log-mel levels."""
     n = len(values)
     if sense == "sight":
         return np.asarray(values.reshape(n, 8, 8, 8, 8, 3).mean((2, 4)).reshape(n, -1) / 255)
@@ -192,7 +192,7 @@ def raw_features(sense: str, values: np.ndarray) -> np.ndarray:
 
 
 def nearest_raw(seen: Mapping[str, np.ndarray], kept: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Which of what was kept [N, P, ...] is nearest in raw input to each thing seen [N, Q, ...], int64 [N, Q].
+    """Index of the kept look [N, P, ...] nearest in raw input to each thing seen [N, Q, ...], int64 [N, Q].
 
     Distances of several senses are added, each as a share of its own mean.
     """

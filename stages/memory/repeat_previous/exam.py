@@ -1,4 +1,4 @@
-"""The exam of repeat_previous: to name the suit of the card dealt three cards ago."""
+"""The exam of repeat_previous: name the suit of the card dealt three cards ago."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stages.memory.short_term import NO_STORE, SHORT_OFF
 NAME = "repeat_previous"
 LEVEL = "easy"
 EPISODES, BESIDE = 1000, 400
-"""As in memory_len: of the score, and of each row beside it."""
+"""Episodes of the score, and of each other row, as in memory_len."""
 GATE = Gate([Threshold(NAME, 0.9)])
 
 
@@ -64,5 +64,5 @@ def dealt(context: Context, n: int, policy: Policy) -> np.ndarray:
 
 
 def _another(senses: Senses, first: np.ndarray) -> np.ndarray:
-    """Any suit but the one in view, which is a little rarer among the other cards of its deck."""
+    """Another suit than the one in view, which is slightly rarer among the other cards of the deck."""
     return np.asarray((senses["signal"].argmax(1) + 1) % SUITS)

@@ -1,7 +1,7 @@
 """The exam of sleep: names that only the store knew are answered from the weights after a night, with the store off.
 
-A copy of the agent lives a life of things, sleeps on its memory, and is asked again without it. The copy is thrown
-away: the names are of that life, and nothing of them belongs into the agent that is examined.
+A copy of the agent lives a life of things, sleeps on its memory, and is asked again without it. Then the copy is thrown
+away: the names are of that life and must not enter the examined agent.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from stages.memory.recall.things import BOTH, HELD_OUT, NAMES, Lives, lives, loo
 from stages.memory.repeat_previous import exam as repeat_previous
 
 NIGHTS = {"tiny": 1, "nursery": 10, "child": 10, "adult": 10}
-"""Lives: with two of them, all things called rightly would not have been enough for the gate (24 of 24 is 0.857)."""
+"""Lives; with two of them even all things called correctly would miss the gate (24 of 24 is 0.857)."""
 STEPS = {"tiny": 6}
-"""Of a night, where they are not the size's own: enough to try it."""
+"""Steps of a night, where they are not the size's own: enough to try it."""
 MET_BY = BOTH
 """The senses by which things are shown and asked."""
 VIEWS = 20
 """Looks at each thing of a life that are asked, before and after."""
 OTHERS = 50
-"""Lives that were not slept on: whether the agent still uses a store as well as before."""
+"""Other lives, not slept on, that test whether the agent still uses a store as well as before."""
 ASKED_AFTER_S = 1e3
-"""How old a life's memories are when it is asked."""
+"""Age of a life's memories when it is asked."""
 LONG_S = 1e9
-"""Between checkpoints of a night: longer than any."""
+"""Seconds between checkpoints: longer than any night."""
 SIGNS, CORRIDORS, DECKS = 60, 30, 30
-"""Episodes of each test of short-term memory that is played before and after a night, beside all exam rooms: ten
-nights have 1,200 of them and more (DESIGN, section 5.2)."""
+"""Episodes of each test of short-term memory before and after a night, besides all exam rooms: ten nights have 1,200
+and more (DESIGN, section 5.2)."""
 WORST_CHANGE = -0.05
 WORST_LOSS = -0.02
-"""Of the skill score of earlier tests; as a bound, this is stricter than DESIGN, section 5.2, where it is a mean."""
+"""Bound on the change of the skill score of earlier tests; stricter than DESIGN, section 5.2, where it is a mean."""
 GATE = Gate(
     [
         Threshold("sleep", 0.9),
@@ -67,10 +67,10 @@ GATE = Gate(
 
 @dataclass
 class Night:
-    """Correct or not, float64 [questions], of one life: awake with the store, and alone before and after.
+    """Correct or not, float64 [questions], in one life: awake with the store, and without it before and after a night.
 
-    `change` is of other lives with their stores, `lost` of the skill scores of earlier tests, by the night. `things`
-    and `others` say which things were asked about, int64.
+    `change` is the night's change in other lives with their stores, `lost` that of the skill scores of earlier tests.
+    `things` and `others` are the things asked about, int64.
     """
 
     awake: np.ndarray
@@ -84,7 +84,7 @@ class Night:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share of the episodic gain that is kept with the store off; and what the night did to using a store."""
+    """The share of the episodic gain kept with the store off; and what the night changed elsewhere."""
     nights = NIGHTS[context.config.size] if level != "glimpse" else 1
     begun = time.monotonic()
     with torch.inference_mode(False), torch.enable_grad():
@@ -133,9 +133,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def by_thing(right: np.ndarray) -> np.ndarray:
-    """Answers of one life [VIEWS * THINGS] to the share right of each thing, float64 [THINGS].
+    """The share right of each thing, float64 [THINGS], from the answers of one life [VIEWS * THINGS].
 
-    What a night has not learned of a thing it gets wrong look after look: looks are no independent episodes.
+    A thing that a night has not learned is wrong look after look, so looks are not independent episodes.
     """
     return right.reshape(-1, THINGS).mean(0)
 
@@ -143,10 +143,10 @@ def by_thing(right: np.ndarray) -> np.ndarray:
 def shares(awake: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """The share of the gain that is kept, (after - before) / (awake - before) of the means, as one value a thing [n].
 
-    Its mean is that share. Each value says how far its thing moves the share, through the gain too (the delta method's
-    pseudo-values), so their interval has the error of the gain in it.
+    The mean of the values is that share. Each value tells how far its thing moves the share, through the gain too (the
+    delta method's pseudo-values), so their interval includes the error of the gain.
     """
-    # A gain that is not there cannot be kept: the share is of at least a hundredth.
+    # Without a gain nothing can be kept: the divisor is at least a hundredth.
     gain = max(float(awake.mean() - before.mean()), 0.01)
     share = float(after.mean() - before.mean()) / gain
     moved = (after - after.mean()) - (before - before.mean())
@@ -155,7 +155,7 @@ def shares(awake: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarr
 
 
 def _change(name: str, unit: str, values: Sequence[np.ndarray], asked: Sequence[np.ndarray], note: str) -> Measure:
-    """What nights have cost, where 0 is nothing; `asked` says of each night's values what they are of."""
+    """The change that nights made, 0 for none; `asked` identifies the episodes of each night's values."""
     every = np.concatenate(values)
     night = np.repeat(np.arange(len(values)), [len(part) for part in values])
     return Measure(
@@ -167,16 +167,16 @@ def _change(name: str, unit: str, values: Sequence[np.ndarray], asked: Sequence[
 class Sleeper:
     """A copy of an agent that sleeps on one life after another, each time from that agent's weights.
 
-    It is one copy, so that what its nights rehearse is lived through once: by encoders and arcs, which none trains.
+    It is one copy, so that the batches its nights rehearse are played only once: encoders and arcs do not change.
     """
 
     def __init__(self, agent: Agent) -> None:
         self.awake, self.copy, self._rehearsed = agent, copy.deepcopy(agent), dict[str, Batches]()
 
     def sleep(self, memory: Memory, context: Context) -> tuple[Agent, Slept]:
-        """The copy as it is after a night, until the next one; in a folder that is gone afterwards."""
+        """The copy after a night, valid until the next one; the night runs in a temporary folder."""
         self.copy.load_state_dict(self.awake.state_dict())
-        # Nobody goes on with a night of an exam that was stopped: it is saved as it ends and not before.
+        # A stopped night of an exam is never continued, so it is saved only at its end.
         alone = {"loggers": (), "checkpoint_every_s": LONG_S}
         with tempfile.TemporaryDirectory(prefix="devmind-sleep-") as folder:
             apart = replace(context, out=Path(folder), config=context.config.model_copy(update=alone))
@@ -188,7 +188,7 @@ class Sleeper:
 
 
 def night_of(sleeper: Sleeper, context: Context, seed: int) -> Night:
-    """One life and its night; what is shown and asked before it and after it is made once."""
+    """One life and its night; looks for before and after the night are rendered once."""
     agent = sleeper.awake
     of = lives(np.array([seed]), THINGS, HELD_OUT)
     others = lives(exam_seeds(context.episodes(OTHERS), context.seed, "sleep", "others", seed), THINGS, HELD_OUT)
@@ -204,7 +204,7 @@ def night_of(sleeper: Sleeper, context: Context, seed: int) -> Night:
 
 
 def shown(of: Lives, views: int) -> list[list[Moment]]:
-    """What is asked: by view, a look at each thing of N lives, [views][N * P]."""
+    """The looks to ask about, by view, at each thing of N lives, [views][N * P]."""
     return [_looks(of, f"view {view}", ASKED_AFTER_S) for view in range(views)]
 
 
@@ -217,7 +217,7 @@ def _looks(of: Lives, look: str, time_s: float) -> list[Moment]:
 
 
 def remember(agent: Agent, of: Lives) -> list[Memory]:
-    """Of each of N lives a memory in RAM that holds each of its things with its name, and is asked a while later."""
+    """A memory in RAM for each of N lives that holds its things with their names, to be asked a while later."""
     rows = _looks(of, "named", 0.0)
     keys = keys_of(agent, Actor(agent, len(rows)).encode(rows), MET_BY)
     found = []
@@ -232,16 +232,16 @@ def remember(agent: Agent, of: Lives) -> list[Memory]:
 
 
 def reopened(memory: Memory) -> Memory:
-    """The same entries, which nobody has asked for yet, a while later."""
+    """The same entries, not recalled yet, a while later."""
     return Memory(memory.store, clock=lambda: ASKED_AFTER_S)
 
 
 def questions(
     agent: Agent, of: Lives, asked: Sequence[Sequence[Moment]], memories: Sequence[Memory] | None = None
 ) -> np.ndarray:
-    """Whether each look at each thing of N lives, `asked` from `shown`, is called rightly, float64 [views * N * P].
+    """Whether each look at each thing of N lives, `asked` from `shown`, is called correctly, float64 [views * N * P].
 
-    On an empty state; with `memories`, one a life, what they bring back is given to the agent.
+    On an empty state; with `memories`, one a life, the agent gets their recalled entries.
     """
     each = None if memories is None else [memory for memory in memories for _ in range(of.things)]
     recall = None if each is None else OwnMemories(agent, each, MET_BY)
@@ -257,7 +257,7 @@ def earlier_skills(agent: Agent, context: Context, number: int) -> np.ndarray:
     """Skill scores, (value - chance) / (1 - chance), of every episode of all tests, float64 [n].
 
     Args:
-        number: another number is other episodes.
+        number: another number gives other episodes.
     """
     apart, child = replace(context, seed=derive_seed(context.seed, "keeping", number)), short_term.agent_policy(agent)
     signs = memory_len.answered(apart, memory_len.LENGTH, apart.episodes(SIGNS), child)

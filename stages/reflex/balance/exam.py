@@ -46,10 +46,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Carts as lessons begin them, int64 [n]."""
+    """Episodes that lessons begin, int64 [n]."""
     return _begun(context.make_world("cartpole", "", lesson_seeds(n, context.seed, "balance", "episodes")))
 
 
 def _begun(world: Any) -> np.ndarray:
-    """Which episodes N carts begin: by where they stand, in float32 as they are sensed."""
+    """The episodes that N carts begin, named by their state as sensed, in float32."""
     return identities({"body": world.observe()["body"]})

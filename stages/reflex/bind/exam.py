@@ -1,7 +1,7 @@
 """The exam of bind: which of four visible objects made this sound.
 
-Nobody is told where the objects are. The agent's scene head detects things in the picture, and the one nearest to the
-cell that the agent takes the sound to come from is its answer. It is right if its box overlaps that of what sounded.
+The agent gets no boxes. Its scene head detects things in the picture, and its answer is the one nearest to the cell
+that it takes the sound to come from. The answer is right if its box overlaps the box of the sounding object.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from stages.reflex.locate.scene import Scene
 
 TICKS = 3
 OVERLAP = 0.5
-"""Intersection over union from which on two boxes are of one thing, as in `locate/boxes`."""
+"""Least intersection over union of two boxes of one thing, as in `locate/boxes`."""
 GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, goal=True, beats_twin=True)])
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of scenes in which what the agent detects at the answered place is what sounds."""
+    """Share of scenes in which the agent's detection at the answered place is the sounding object."""
     n = context.episodes(500) // (5 if level == "glimpse" else 1)
     seeds = exam_seeds(n, context.seed, "bind")
     senses, truth = scenes(context, seeds, TICKS)
@@ -79,7 +79,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def detected(agent: Agent, sight: np.ndarray) -> list[np.ndarray]:
-    """Boxes [K, 4] of what the agent's scene head finds in each picture of [N, 64, 64, 3]."""
+    """Boxes [K, 4] that the agent's scene head finds in each picture of [N, 64, 64, 3]."""
     found = []
     for part in torch.from_numpy(sight).split(64):
         scene = agent(one_tick({"sight": part}), ["scene"])["scene"]
@@ -100,7 +100,7 @@ def _detected_at_all(found: Sequence[np.ndarray], sounding: np.ndarray) -> np.nd
 
 
 def _chosen(agent: Agent, head: str, senses: Mapping[str, Tensor], found: Sequence[np.ndarray]) -> np.ndarray:
-    """Of the boxes found in each scene the one nearest to the likeliest cell over the ticks, [N, 4]; zeros of none."""
+    """The box found nearest to the likeliest cell over the ticks, for each scene, [N, 4]; zeros for none."""
     cells = []
     for start in range(0, len(found), 100):
         part = clip({name: value[start : start + 100] for name, value in senses.items()})

@@ -1,4 +1,4 @@
-"""The exam of foresee: what the trunk misses of how tokens change, relative to foreseeing no change."""
+"""The exam of foresee: the trunk's error in predicting how tokens change, relative to predicting no change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EPISODES = 200
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """What is missed of each row's changes, relative to the mean change of all rows; and by level."""
+    """Squared error of each row's predicted changes, relative to the mean change of all rows; and by level."""
     n = context.episodes(EPISODES, level)
     names = [name for name in FORESEEN if name in agent.heads]
     found: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}

@@ -1,9 +1,9 @@
 """Foresee: the trunk predicts what comes next, without labels.
 
-The lesson `watch` shows the nursery, and whatever sessions the run was given, and asks for the next Moment's picture
-and sound (`devmind.agent.prediction`). The lesson `together` asks how the tokens of sight and sound will change: the
-agent's own encoder tokens, whitened (`NextTokensHead`); it leaves encoders as they are, so nothing can be gained by
-dull tokens. Errors are relative to foreseeing no change: 1 means nothing was learned.
+The lesson `watch` predicts the next Moment's picture and sound (`devmind.agent.prediction`) in the nursery and in the
+sessions that the run was given. The lesson `together` predicts how the tokens of sight and sound will change: the
+agent's own encoder tokens, whitened (`NextTokensHead`). It leaves encoders as they are, so dull tokens cannot make
+prediction easier. Errors are relative to predicting no change: 1 means nothing was learned.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ TICKS = 16
 LEVELS = ("room", "orient/motion", "orient/sound", "track")
 FORESEEN_TICKS = 10
 MEASURED = 24
-"""Rows a level, by which the whitening is measured."""
+"""Rows a level for measuring the whitening."""
 
 
 def rows(context: Context, level: str, seeds: Any, name: str) -> dict[str, Any]:
-    """Ten Moments of children in `level` whose gaze and hand drift."""
+    """Rows of ten Moments in `level` with drifting gaze and hand."""
     world = context.make_world("nursery", level, seeds)
     act = babbling(len(seeds), numpy_rng(context.seed, name, level))
     return clip(stacked(map(as_tensors, observations(world, FORESEEN_TICKS, act))))
 
 
 def followed(batch: Mapping[str, Any], sense: str) -> Tensor:
-    """Which Moments are followed by one of the same episode, both with the sense: bool [B, T - 1]."""
+    """Whether a Moment is followed by one of the same episode, both with the sense: bool [B, T - 1]."""
     present = batch["present"][sense]
     here: Tensor = batch["valid"][:, 1:] & ~batch["first"][:, 1:] & present[:, 1:] & present[:, :-1]
     return here
@@ -53,7 +53,7 @@ def followed(batch: Mapping[str, Any], sense: str) -> Tensor:
 
 @torch.no_grad()
 def measure_whitening(agent: Agent, context: Context) -> None:
-    """Let each head measure by how the tokens of its sense change in rooms of the lesson."""
+    """Set each head's whitening from how the tokens of its sense change in rooms of the lesson."""
     n = MEASURED if context.config.size != "tiny" else 4
     for name, sense in FORESEEN.items():
         changes = []
@@ -69,7 +69,7 @@ def measure_whitening(agent: Agent, context: Context) -> None:
 def squares(
     agent: Agent, outputs: Mapping[str, Output], seen: Perceived, batch: Mapping[str, Any]
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """By head, sums of squares of each row [B]: of what it missed, and of the change there was."""
+    """Sums of squares of each row [B], by head: of the error, and of the true change."""
     found = {}
     for name, sense in FORESEEN.items():
         if name not in outputs or sense not in seen.encoded:
@@ -86,13 +86,13 @@ def squares(
 def residuals(
     agent: Agent, outputs: Mapping[str, Output], seen: Perceived, batch: Mapping[str, Any]
 ) -> dict[str, Residual]:
-    """By head, what was missed and the change there was, over all rows."""
+    """Error and true change over all rows, by head."""
     every = squares(agent, outputs, seen, batch)
     return {name: Residual(off.sum(), change.sum()) for name, (off, change) in every.items()}
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` rows of 16 consecutive Moments; every other batch is from the given sessions, when there are any."""
+    """`size` rows of 16 consecutive Moments; every other batch is from the given sessions, if any."""
     if context.sessions and update % 2:
         return session_rows(context, update, size)
     seeds = lesson_seeds(size, context.seed, "watch", update)
@@ -103,7 +103,7 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
 
 
 def babbling(size: int, rng: np.random.Generator) -> Policy:
-    """Gaze and hand drift smoothly, like a baby's before it can aim."""
+    """A policy: gaze and hand drift smoothly, like a baby's before it can aim."""
     look = rng.normal(0, 0.5, (size, 2))
     reach = rng.normal(0, 0.5, (size, 4))
 

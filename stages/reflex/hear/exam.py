@@ -29,9 +29,9 @@ from stages.reflex.left_out import rows_by_tones, tones_left_out
 
 NORMAL_FRAMES = 32
 FLOOR_PENALTY, READ_OUT_PENALTY = 3000.0, 1000.0
-"""Ridge penalties; the floor's is its best of 300, 3,000 and 10,000 on the recordings at hand, to be fair to it."""
+"""Ridge penalties; the floor has its best of 300, 3,000 and 10,000 on the available recordings, to be fair to it."""
 FLOOR_CLIPS, CLIPS_AT_ONCE = 12_000, 600
-"""Clips of lesson seeds that the floor of the nursery's sounds is fitted on: as many as `perceive` shows the agent."""
+"""Clips of lesson seeds for fitting the floor of the nursery's sounds: as many as `perceive` shows the agent."""
 GATE = Gate(
     [
         Threshold("hear/sounds", 0.90),
@@ -48,7 +48,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of unseen sounds whose class is named; a clip's answer is the class likeliest over its ticks."""
+    """Share of unseen sounds whose class is named; the answer for a clip is the class likeliest over its ticks."""
     n = context.episodes(600) // (5 if level == "glimpse" else 1)
     seeds = exam_seeds(n, context.seed, "hear")
     heard, kind = sounds(context, seeds)
@@ -96,7 +96,7 @@ def _sound_exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tupl
 
 
 def _sound_floors(context: Context, heard: Tensor, kind: np.ndarray) -> dict[str, float]:
-    """Share of the clips whose class a ridge on log-mel levels names, and the nearest taught clips."""
+    """Share of the clips classified correctly by a ridge on log-mel levels, and by the nearest taught clips."""
     seeds = lesson_seeds(context.episodes(FLOOR_CLIPS), context.seed, "hear", "floor")
     taught, labels = [], []
     for part in np.split(seeds, range(CLIPS_AT_ONCE, len(seeds), CLIPS_AT_ONCE)):
@@ -121,7 +121,7 @@ def examine_speech(agent: Agent, context: Context, level: str) -> Sequence[Measu
     if every is None:
         return []
     unseen, speakers = every.unmet(agent.config.trained_on), set(every.speakers)
-    # With every speaker unmet the agent was never taught digits, and naming them is not asked of it.
+    # If every speaker is unmet, the agent was never taught digits, and is not asked to name them.
     direct = set(unseen.speakers) < speakers
     if level == "glimpse":
         return [_direct(agent, every, unseen.take(np.arange(0, len(unseen.labels), 5)), {})] if direct else []
@@ -168,7 +168,7 @@ def _direct(agent: Agent, every: Clips, unseen: Clips, floors: dict[str, float])
 
 
 def _clips(every: Clips) -> dict[str, Any]:
-    """Which clips the values are of, and whose voice they share."""
+    """The episodes (clips) and groups (speakers) of the values."""
     voices = np.unique(every.speakers, return_inverse=True)[1]
     return {"episodes": identities({"wave": every.waves}), "groups": voices}
 

@@ -1,7 +1,7 @@
 """Hear: what kind of sound it is, in the nursery; and spoken digits, when the run was given recordings (`--data`).
 
-Of the recordings one speaker is kept out of the lessons; the trunk listens to a second of speech and names the digit
-at its end.
+One speaker of the recordings is held out of the lessons. The trunk hears a second of speech and names the digit at its
+end.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ loss = head_loss("hear", "kind")
 
 
 def has_speech(context: Context) -> bool:
-    """Whether the run was given speech, of more speakers than the one who is held out."""
+    """Whether the run was given speech of more speakers than the held-out one."""
     return clips(context.data) is not None and len(lesson_clips(context).speakers) > 0
 
 

@@ -25,7 +25,7 @@ from stages.reflex.locate.scene import Instances, Scene
 
 VISIBLE_PX = 20
 UNKNOWN_DEPTH = 0.5
-"""AbsRel of answering half or one and a half times the true depth: knowing nothing but the order of magnitude."""
+"""AbsRel of half or one and a half times the true depth: knowing only the order of magnitude."""
 GATE = Gate(
     [
         Threshold("locate/masks", 0.75),

@@ -23,7 +23,7 @@ LEVELS = ("room", "room", "room", "bind", "reach", "orient/motion")
 def rooms(
     context: Context, level: str, seeds: np.ndarray, *names: int | str
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """(senses, truth) of rooms in which the child has turned its head a little."""
+    """(senses, truth) of rooms after a small turn of the head."""
     world = context.make_world("nursery", level, seeds)
     look = numpy_rng(context.seed, "turned", *names).uniform(-0.6, 0.6, (len(seeds), 2)).astype(np.float32)
     *_, senses = observations(world, 2, scripted(look))
@@ -63,7 +63,7 @@ def targets(depth: np.ndarray, mask: np.ndarray, things: int) -> dict[str, Tenso
         middle = (grid[None] * part[:, None]).sum((2, 3)) / count[seen, None]
         to = middle[:, :, None, None] - grid[None]
         offset[seen] += to * part[:, None]
-        # The bump is as wide as half the thing, so small things keep a peak of their own.
+        # The bump's width follows the thing's size, so small things keep a peak of their own.
         width = np.clip(np.sqrt(count[seen]) / 6, 1.0, 3.0)[:, None, None]
         bump = np.exp(-(to**2).sum(1) / (2 * width**2))
         centre[seen] = np.maximum(centre[seen], bump)

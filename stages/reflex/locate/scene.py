@@ -1,4 +1,4 @@
-"""The scene head: at every pixel whether something is there, how far it is, and where the thing's centre lies.
+"""The scene head: for every pixel, whether it shows a thing, its depth, and the offset to the thing's centre.
 
 Instances are found bottom-up as in Panoptic-DeepLab (Cheng et al. 2020, arXiv 1911.10194): peaks of a centre map, and
 every foreground pixel goes to the peak its offset points at. Boxes are the extents of the instances' masks.
@@ -56,7 +56,7 @@ class Scene(Output):
         }
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """A draw of what is a thing and what is not, bool [..., 64, 64]."""
+        """A sampled mask of things, bool [..., 64, 64]."""
         return torch.rand(self.thing.shape, generator=generator, device=self.thing.device) < self.thing.sigmoid()
 
     def mode(self) -> Tensor:

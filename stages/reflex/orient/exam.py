@@ -27,9 +27,9 @@ CUES: dict[str, tuple[float, Callable[[], Policy], str]] = {
     "motion": (0.60, hand_rules.LookAtChange, "turn to the change in the wide view"),
 }
 MEMORY = "orient/motion/memory"
-"""What moved may rest now: only memory knows where it is. This measures what memory adds."""
+"""What memory adds: a thing that moved may rest now, and then only memory knows where it is."""
 REST = "orient/rest"
-"""To turn to a thing, and to rest where nothing is: who never rests cannot pass, nor who never turns."""
+"""Turn to a thing, and rest where nothing is: an agent that never rests, or never turns, cannot pass."""
 RESTS = 0.90
 GATE = Gate(
     [
@@ -54,8 +54,8 @@ _OFF = {"sight": "sight", "sound": "sound", "motion": "periphery"}
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of episodes whose gaze is within 10 degrees of the target when one second is over, cue by cue; and of those
-    of sight in which it also rests where that target is not.
+    """Share of episodes with the gaze within 10 degrees of the target after one second, by cue; and share of the sight
+    episodes in which it also rests when that target is taken out.
     """
     measures = [measure for cue in CUES for measure in _orient(agent, context, level, cue)]
     return [*measures, *_rest(agent, context, level, {measure.name: measure.values for measure in measures})]
@@ -107,7 +107,7 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measur
 
 
 def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Measure]:
-    """The same episodes with the arc silenced, and of motion also what memory adds to that."""
+    """The same episodes with the arc silenced; for motion also what memory adds to that."""
     actor = by_trunk(agent, "look")
     right = (trial.play(lambda: actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
     rows = _left_out(agent, trial, right) if full else {}
@@ -124,7 +124,7 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
 
 
 def _left_out(agent: Agent, trial: Trial, right: np.ndarray) -> dict[str, float]:
-    """Rows by looks of what is turned to where it is seen, by tones where it is heard."""
+    """Rows by tones for the cue sound, by looks for the others."""
     by = trial.rows_by_tones if trial.level == "orient/sound" else trial.rows_by_looks
     return by(agent, right)
 

@@ -1,11 +1,11 @@
-"""Gaze: where to turn, shown before it is practised: towards what is seen, heard or moves, walls or clutter behind it.
+"""Gaze: the looking arc is shown where to turn, before it practises: to what is seen, heard or moves, before walls or
+clutter. Where nothing is, it is shown to rest.
 
 Only the looking arc learns here; encoders stay as perception has taught them, so every other skill stays bit for bit.
-But where a sound is the cue, many Moments are as a camera gives them: no sound, no hand, less change in the wide view.
-Without those the arc followed things before moving pictures in the nursery, and nothing in real ones. Where nothing is,
-it is shown to rest.
+Unless a sound is the cue, many Moments are as a camera gives them: no sound, no hand, less change in the wide view.
+Without those the arc followed things before moving pictures in the nursery, and nothing in real ones.
 
-Before it, in the lesson of perception, the wide view's tokens are taught to say where something moves.
+The earlier lesson `perceive` teaches the tokens of the wide view to tell where something moves (`motion_batch`).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ LEVELS = (
     "clutter/orient", "orient/sound",
 )  # fmt: skip
 AS_FILMED = 0.6
-"""Share of the children who sense what a camera would give them, where no sound is the cue."""
+"""Share of the rows that get what a camera gives, unless a sound is the cue."""
 TURNED = 0.7
-"""Share of the children who turn their head between the two Moments."""
+"""Share of the rows that turn the head between the two Moments."""
 SCALE_DEG = 30.0
 MOTION_TICKS = 4
 CAMERA_LACKS = tuple(BODY.index(name) for name in ("hand_x", "hand_y", "hand_z", "touch", "holding", "lean", "grip"))
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
-    """`size` children in two consecutive Moments, and the turn wanted in each, -1..1 of 25 degrees, left and up."""
+    """`size` rows of two consecutive Moments, and the target turn in each, -1..1 of 25 degrees, left and up."""
     level = LEVELS[update % len(LEVELS)]
     world = context.make_world("nursery", level, lesson_seeds(size, context.seed, "gaze", update))
     rng = numpy_rng(context.seed, "gaze", update)
@@ -60,7 +60,7 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
 
 
 def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The command that turns to the target, or as far towards it as one tick allows; none where no target is.
+    """The command that turns to the target, or as far towards it as one tick allows; zero without a target.
 
     float32 [N, 2], -1..1 of 25 degrees left and up.
     """
@@ -71,7 +71,7 @@ def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def as_filmed(batch: dict[str, Any], rng: np.random.Generator, filmed: np.ndarray) -> None:
-    """Take from the children `filmed` bool [N] what a camera lacks, in place, and some of the change in view."""
+    """Remove what a camera lacks, and some of the change in view, from the rows `filmed` bool [N], in place."""
     senses, present = batch["senses"], batch["present"]
     ticks = senses["body"].shape[1]
     present["sound"] = present["sound"] & torch.from_numpy(np.repeat(~filmed[:, None], ticks, 1))
@@ -90,7 +90,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def motion_batch(context: Context, update: int, size: int) -> dict[str, Any]:
-    """Four ticks of `size` children: the wide view's change, and azimuth and elevation of what moves (/30 deg)."""
+    """Four ticks of `size` rows: the wide view's change, and azimuth and elevation of what moves (/30 deg)."""
     world = context.make_world("nursery", "orient/motion", lesson_seeds(size, context.seed, "motion", update))
     told = ("target_azimuth_deg", "target_elevation_deg")
     ticks = stacked(({**senses, **world.truth()} for senses in observations(world, MOTION_TICKS)), ("periphery", *told))
@@ -99,6 +99,6 @@ def motion_batch(context: Context, update: int, size: int) -> dict[str, Any]:
 
 
 def motion_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Mean distance, by dimension, of the direction told from the true one."""
+    """Mean absolute error of the direction, by dimension."""
     error = (agent(batch, ["moving"])["moving"].mode() - batch["moving"]).abs().mean()
     return error, {"moving deg": error.detach() * SCALE_DEG}

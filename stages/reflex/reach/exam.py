@@ -20,7 +20,7 @@ GATE = Gate([Threshold("reach", 0.90), Threshold("reach/reach_trunk", 0.85, goal
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of episodes in which the first object touched is the one of the colour asked for."""
+    """Share of episodes in which the first object touched has the named colour."""
     n, full = context.episodes(EPISODES, level), level == "full"
     trial = Trial(context, "reach", TICKS, exam_seeds(n, context.seed, "reach"), first_touch)
     actor = arcs(agent, "reach")
@@ -69,7 +69,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def right(played: Played) -> np.ndarray:
-    """Whether the first thing touched was the one asked for, bool [N]."""
+    """Whether the first thing touched was the target, bool [N]."""
     first = np.argmax(played.watched != 0, axis=0)
     return np.asarray(played.watched[first, np.arange(len(first))] > 0)
 

@@ -1,6 +1,6 @@
-"""Whereabouts: which colours are in view, in which direction and how far, and where the one just named is.
+"""Whereabouts: which colours are in view, their direction and distance, and the place of the one just named.
 
-It teaches the tokens what arcs will need, and the words for colours: a grown-up names a thing in view and shows it.
+It teaches the tokens what the arcs need, and the words for colours: a caregiver names a thing in view.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NAMES = np.stack([encode_words(name) for name in COLOUR_NAMES])
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
-    """Half of `size` children before and after a turn of the head, with the places of colours in both Moments.
+    """Half of `size` rows before and after a turn of the head, with the places of colours in both Moments.
 
-    Two Moments, so that the eye's change input is taught as well: arcs see it in all but an episode's first tick.
-    In each a colour in view is named; where none is, none.
+    Two Moments, so that the eye's change input is taught as well: arcs get it in all but an episode's first tick.
+    In each Moment a colour in view is named, if there is one.
     """
     level, n = LEVELS[update % len(LEVELS)], max(2, size // 2)
     world = context.make_world("nursery", level, lesson_seeds(n, context.seed, "whereabouts", update))
@@ -43,6 +43,6 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """The places' own losses."""
+    """The sum of the losses of places."""
     losses = agent(batch, ["whereabouts"])["whereabouts"].losses(batch["whereabouts"])
     return sum(losses.values(), start=torch.zeros(())), {name: value.detach() for name, value in losses.items()}

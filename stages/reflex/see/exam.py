@@ -29,15 +29,15 @@ def gate(context: Context) -> Gate:
 
 
 def exam_pictures(agent: Agent, context: Context) -> tuple[Pictures, Pictures]:
-    """(pictures the floors are fitted on, pictures to examine): nothing the agent was taught is examined."""
+    """(pictures for fitting the floors, pictures to examine): no picture that the agent was taught is examined."""
     return unmet_pictures(pictures(context.data), agent.config.trained_on, context.seed)
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of unseen digits named rightly; floors are ridge on pixels and random features, and the nearest."""
+    """Share of unseen digits named correctly; floors: ridge on pixels and random features, nearest neighbours."""
     taught, unseen = exam_pictures(agent, context)
     n = min(context.episodes(len(unseen.labels)), len(unseen.labels))
-    # Spread over the set, whose rows may come writer by writer.
+    # Spread over the set, whose rows may be ordered by writer.
     chosen_rows = np.linspace(0, len(unseen.labels) - 1, n if level != "glimpse" else max(1, n // 5)).astype(int)
     unseen = unseen.take(chosen_rows)
     sight = as_sight(unseen.images)

@@ -33,8 +33,8 @@ EVENTS = {1: "bang", 2: "looming object"}
 
 
 def withdrawal(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:
-    """What a child's tick was, by the truth before it acted: QUIET or ALARM until an event comes, MISSED or ANSWERED in
-    the event's first two ticks, AFTER them."""
+    """The kind of each row's tick, by the truth before the action: QUIET or ALARM until an event, MISSED or ANSWERED in
+    the event's first two ticks, then AFTER."""
     withdrew = actions["move"][:, 0] <= WITHDRAWN if "move" in actions else np.zeros(len(truth["tick"]), bool)
     since = np.where(truth["event"] == NO_EVENT, -1, truth["tick"] - truth["event_tick"])
     before, during = np.where(withdrew, ALARM, QUIET), np.where(withdrew, ANSWERED, MISSED)
@@ -42,7 +42,7 @@ def withdrawal(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of bangs and looming objects withdrawn from within a tick, and of quiet ticks with a false alarm."""
+    """Share of bangs and looming objects with a withdrawal within a tick, and of quiet ticks with a false alarm."""
     n, full = context.episodes(STARTLE_EVENTS, level), level == "full"
     seeds = startle_seeds(context, n)
     trial = Trial(context, "startle", TICKS, seeds, withdrawal, before=True)
@@ -92,7 +92,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def startle_seeds(context: Context, n: int) -> np.ndarray:
-    """The first seeds that hold `n` episodes with an event, and those without one that lie between."""
+    """The first seeds up to the `n`-th episode with an event, those without one included."""
     seeds = exam_seeds(4 * n, context.seed, "startle")
     events = np.flatnonzero(context.make_world("nursery", "startle", seeds).state().event != NO_EVENT)
     return seeds[: events[n - 1] + 1]

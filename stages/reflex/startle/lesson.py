@@ -1,4 +1,4 @@
-"""Startle: whether something bangs or looms, which teaches the tokens what the withdrawing arc needs."""
+"""Startle: classify bangs and looming objects, which teaches the tokens what the withdrawing arc needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SENSES = ("sight", "periphery", "sound")
 def event_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """`size` pairs of consecutive Moments, and what begins in the second: 0 nothing, 1 a bang, 2 an object that looms.
 
-    An event's first two ticks count, as in the exam. Half of the pairs or so hold one.
+    An event's first two ticks count, as in the exam. About half of the pairs hold one.
     """
     seeds = lesson_seeds(size, context.seed, "event", update)
     rng = numpy_rng(context.seed, "event", "ticks", update)
