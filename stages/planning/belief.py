@@ -1,11 +1,11 @@
-"""What the planner believes of where one can go: learned of trips beforehand, and corrected on the way.
+"""What the planner believes about where it can go: learned from trips beforehand, and corrected on the way.
 
-Two things are learned. In which cells of a maze trips were: plans are to stay in these. And how it feels to run into
-something: what was commanded in the last ticks, what came of it, and where in its cell the body is, tell of each of the
-four cells beside it how likely it is that one cannot get in. One tick proves little, so what ticks say is added up as
-log odds (an occupancy grid: Moravec, Elfes 1985), each with a weight that is learned, as ticks in a row say nearly the
-same. What was added up is carried in the state and fades, so it holds for all plans of an episode, in life as in exams,
-and what was believed falsely is forgotten; nothing else tells of closed cells.
+Two things are learned. The first is in which cells of a maze trips were, as plans are to stay in these. The second is
+how it feels to run into something: the commands of the last ticks, their effect, and where in its cell the body is give
+the log odds that each of the four neighbouring cells cannot be entered. One tick proves little, so log odds are added
+up over ticks (an occupancy grid: Moravec, Elfes 1985), with a learned weight, as ticks in a row say nearly the same.
+The sum is carried in the state, so it holds for all plans of an episode, in life as in exams. It fades, so false
+beliefs are forgotten. Nothing else tells of closed cells.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from stages.planning.critic import StrideHead, mlp
 
 SIDES = ((1, 0), (0, 1), (-1, 0), (0, -1))
-"""The cells beside one's own: (columns, rows)."""
+"""The four neighbouring cells: (columns, rows)."""
 FADES = 0.75
-"""What is left of a tick's command and of what came of it a tick later."""
+"""Share of a tick's command, and of its effect, that is left a tick later."""
 ALONG = 8
-"""Places of a stride that are looked at."""
+"""Places of a stride that are checked."""
 DEEP, CLOSED_DEEP = 0.35, 0.45
-"""A plan leads into a cell if it comes nearer to its middle than this share of a side: strides cut the corners of
-walls, as a plan has few points. What was found closed leaves less room."""
+"""A plan leads into a cell if it comes nearer to its middle than this share of a side, since strides of few points cut
+the corners of walls. Cells that were found closed leave less room."""
 FORGETS = 0.999
-"""What is left of the evidence on a cell a tick later, where one is not beside it."""
+"""Share of the evidence on a cell that is left a tick later, where the agent is not beside it."""
 SUREST = 3.0
-"""Evidence counts up to so many times what is asked for; so 1,100 ticks forget what was surest."""
+"""Evidence is limited to so many times `sure`, so the surest is forgotten in 1,100 ticks."""
 SELDOM = 0.1
-"""Trips have to be in a cell so many times as often as chance would have it, for it to count as one where one can be:
-few trips end in a dead end."""
+"""A cell counts as one where the agent can be if trips are in it at least so many times as often as by chance; few
+trips end in a dead end."""
 SCALE = 10.0
-"""By which numbers of cells are multiplied, so that they are learned as fast as all else."""
+"""Factor on the learned numbers of cells, so that they are learned as fast as all else."""
 
 
 def square(place: Tensor, cell: float, cells: int) -> Tensor:
-    """The number of the cell within its maze, int64 [...], that places [..., 2] are in; cells of a side of `cell`, so
-    many along each axis."""
+    """The number, within its maze, of the cell that places [..., 2] are in, int64 [...]; cells have the side `cell`,
+    and there are `cells` along each axis."""
     across, down = ((place / cell).round().long() + 1).clamp(0, cells - 1).unbind(-1)
     return down * cells + across
 
 
 class BeliefHead(StrideHead):
-    """A head with a map of where one can be, `space`, a sense of being stopped, `stopped`, and what a tick of it
-    counts for, `counts`.
+    """A head with a map of where the agent can be, `space`, a sense of being stopped, `stopped`, and the weight of a
+    tick, `counts`.
     """
 
     def add_belief(self, cell: float, cells: int, mazes: int, pace: float, sure: float) -> None:
-        """Make them; see `PlannerHead` for what the numbers are."""
+        """Make these parts; the arguments are those of `PlannerHead`."""
         self.cell, self.cells, self.mazes, self.pace, self.sure = cell, cells, mazes, pace, sure
         self.space = nn.Embedding(mazes * cells**2, 1)
         nn.init.zeros_(self.space.weight)
@@ -60,11 +60,11 @@ class BeliefHead(StrideHead):
         self.counts = nn.Parameter(torch.tensor([-1.0, 0.0]))  # a tick's weight before softplus; log odds of any wall
 
     def square(self, place: Tensor) -> Tensor:
-        """The number of the cell within its maze, int64 [...], that places [..., 2] are in."""
+        """The number, within its maze, of the cell that places [..., 2] are in, int64 [...]."""
         return square(place, self.cell, self.cells)
 
     def numbered(self, place: Tensor, maze: Tensor) -> Tensor:
-        """The same among those of all mazes; `maze` [..., mazes] says in which."""
+        """The number among the cells of all mazes; `maze` [..., mazes] is one-hot."""
         return maze[..., : self.mazes].argmax(-1) * self.cells**2 + self.square(place)
 
     def middles(self) -> Tensor:
@@ -73,12 +73,12 @@ class BeliefHead(StrideHead):
         return (torch.stack((number % self.cells, number // self.cells), -1) - 1) * self.cell
 
     def room(self, maze: Tensor) -> Tensor:
-        """Log odds [B, cells^2] that one can be in each cell of the mazes [B, mazes]; 0 where nothing was learned."""
+        """Log odds [B, cells^2] that the agent can be in each cell of the mazes [B, mazes]; 0: nothing was learned."""
         return SCALE * self.space.weight.view(self.mazes, -1)[maze[..., : self.mazes].argmax(-1)]
 
     def felt(self, before: Mapping[str, Tensor], place: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-        """What was commanded lately, and what came of it in ticks of walking, [B, 2] each; `known` bool [B]: there was
-        a tick before."""
+        """Fading means of the commands, and of their effect in ticks of walking, [B, 2] each; `known` bool [B]: there
+        was a tick before."""
         came = (place - before["last"]) / self.pace
         return tuple(
             torch.where(known[:, None], FADES * before[name] + (1 - FADES) * now, 0.0)
@@ -86,10 +86,10 @@ class BeliefHead(StrideHead):
         )  # type: ignore[return-value]
 
     def stops(self, pushed: Tensor, moved: Tensor, place: Tensor) -> Tensor:
-        """Log odds [..., 4] that each of the cells beside one's own cannot be entered, by this tick alone.
+        """Log odds [..., 4] that each neighbouring cell cannot be entered, by this tick alone.
 
-        Each side is seen in a frame of its own, along it and across, mirrored so that one is on its left: a wall feels
-        alike wherever it stands.
+        Each side has a frame of its own, along it and across it, mirrored so that the agent is on its left: a wall
+        feels the same wherever it stands.
         """
         along = torch.tensor(SIDES, dtype=place.dtype, device=place.device).T
         across = along.flip(0) * torch.tensor([[-1.0], [1.0]], device=place.device)
@@ -102,27 +102,26 @@ class BeliefHead(StrideHead):
         return self.stopped(torch.cat((torch.stack(felt, -1), seen), -1)).squeeze(-1)
 
     def counted(self, stops: Tensor) -> Tensor:
-        """What log odds of a tick count for: what is told of any wall is taken off, as it is no news."""
+        """The weighted log odds of a tick, less those of any wall, which are no evidence."""
         return F.softplus(self.counts[0]) * (stops - self.counts[1])
 
     def weighed(self, evidence: Tensor, pushed: Tensor, moved: Tensor, place: Tensor) -> Tensor:
-        """`evidence` [B, cells^2], log odds that cells are closed, with what this tick adds; for the cell that one is
-        in there is none."""
+        """`evidence` [B, cells^2], log odds that cells are closed, after this tick; 0 for the agent's own cell."""
         beside = self.square(place[:, None] + self.cell * torch.tensor(SIDES, device=place.device))
         told = self.counted(self.stops(pushed, moved, place))
-        # Two sides at the edge of all cells may be one number; then what both tell is added.
+        # At the edge of all cells two sides may have one number; then both are added.
         evidence = (FORGETS * evidence).scatter(1, beside, evidence.gather(1, beside)).scatter_add(1, beside, told)
         most = SUREST * self.sure
         return evidence.clamp(-self.sure, most) * ~F.one_hot(self.square(place), evidence.shape[1]).bool()
 
     def closed(self, evidence: Tensor, maze: Tensor) -> Tensor:
-        """Which cells are believed to be closed now, bool [B, cells^2]: where trips were, or nothing was learned; of a
-        wall that was known it is no news."""
+        """Which cells are believed to have closed, bool [B, cells^2]: only cells where trips were or nothing was
+        learned, as a known wall is no news."""
         return (evidence > self.sure) & (self.room(maze) >= 0)
 
     def leads_into(self, plans: Tensor, maze: Tensor, closed: Tensor) -> Tensor:
-        """Whether plans [B, N, H, 2] lead into a cell that is `closed`, bool [B, cells^2], or into one of the mazes [B,
-        mazes] in which no trip ever was; or past the corner where two such cells meet. bool [B, N].
+        """Whether plans [B, N, H, 2] lead into a cell that is `closed`, bool [B, cells^2], into a cell of the mazes [B,
+        mazes] where no trip ever was, or past a corner where two such cells meet; bool [B, N].
         """
         share = torch.arange(ALONG, device=plans.device)[:, None] / ALONG
         places = plans[..., :-1, None, :] + share * (plans[..., 1:, None, :] - plans[..., :-1, None, :])
@@ -138,8 +137,8 @@ class BeliefHead(StrideHead):
         return deep.any(-1) | self._squeezes(number, walls | closed, there)
 
     def _squeezes(self, number: Tensor, shut: Tensor, there: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Whether ways through cells of these numbers [B, N, K] go from one to another that has no side in common with
-        it, and neither has the way round their corner; cells that are shut and only grazed are passed over."""
+        """Whether ways through cells of these numbers [B, N, K] step diagonally between two shut cells, or jump over
+        more; shut cells that are only grazed are passed over."""
         order = torch.arange(number.shape[-1], device=number.device)
         last = torch.where(there(shut, number), 0, order).cummax(-1).values
         number = number.gather(-1, last)
@@ -150,15 +149,15 @@ class BeliefHead(StrideHead):
         return ((apart == 2) & corner | (apart > 2)).any(-1)
 
     def belief_losses(self, of: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What is learned, by name.
+        """Losses by name.
 
         Args:
-            of: `pushed`, `moved`, `at` [..., T, 2] of T ticks in a row, and `wall` [..., T, 4], whether each cell
-                beside is one; `been` [..., 2], places of trips, and `maze` [..., mazes], in which.
+            of: `pushed`, `moved`, `at` [..., T, 2] of T ticks in a row; `wall` [..., T, 4], whether each neighbouring
+                cell is a wall; `been` [..., 2], places of trips, and `maze` [..., mazes], their maze.
         """
         told, wall = self.stops(of["pushed"], of["moved"], of["at"]), of["wall"].to(of["at"].dtype)
         been = SCALE * self.space(self.numbered(of["been"], of["maze"]))
-        # Against a place anywhere, which trips come to by chance.
+        # Against places anywhere, where trips are by chance.
         anywhere = self.room(of["maze"])
         usual = self.counts[1].expand_as(wall)
         added: list[Tensor] = []

@@ -91,7 +91,7 @@ def imagine(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of a room or a table.")] = 0,
 ) -> None:
-    """Imagine several plans to a goal, choose one, and follow it; of the first plan points and moves may be given."""
+    """Imagine several plans to a goal, choose one and follow it. Points and moves of the first plan may be given."""
     from devmind.agent.threads import intra_op_threads
     from stages.planning import film
 
@@ -142,7 +142,7 @@ def imagine(
 
 
 def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None, simulations: int | None) -> Agent:
-    """An agent that was taught this maze, and plans in it as it is asked to."""
+    """An agent that was taught this maze, set to plan as the options say."""
     from stages.planning.parts import ROUTE
     from stages.planning.tree import search_in_a_tree
 
@@ -161,7 +161,7 @@ def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None,
 
 
 def _tell(told: Told) -> None:
-    """What was imagined and chosen, and what came of it."""
+    """Print what was imagined and chosen, and what came of it."""
     import numpy as np
 
     from stages.planning.parts import WORDS
@@ -251,7 +251,7 @@ def _walk(
 
 
 def _refuse_no_file(page: Path | None) -> None:
-    """Before anything is planned: a page needs a file in a folder that is there."""
+    """Refuse, before anything is planned, a page whose folder does not exist or that names a folder."""
     if page is not None and not page.parent.is_dir():
         raise ConfigError(f"--show writes into a folder that is there; there is no '{page.parent}'. Make it first.")
     if page is not None and page.is_dir():
@@ -261,7 +261,7 @@ def _refuse_no_file(page: Path | None) -> None:
 
 
 def _refuse_untaught(agent: Agent, rules: PointMazeRules) -> None:
-    """Before anything is planned: who never saw a maze knows nothing of its walls."""
+    """Refuse, before anything is planned, a maze that the agent was never taught: it knows nothing of its walls."""
     from stages.planning.route.lesson import levels
 
     known, size = levels(agent.config.size), agent.config.size
@@ -273,7 +273,7 @@ def _refuse_untaught(agent: Agent, rules: PointMazeRules) -> None:
 
 
 def _maze(env: str) -> PointMazeRules:
-    """The rules of the maze that is named."""
+    """The rules of the named maze."""
     from devmind.worlds.pointmaze import MAZES, PointMazeRules
 
     known = [f"pointmaze-{name}" for name in MAZES]
@@ -283,8 +283,8 @@ def _maze(env: str) -> PointMazeRules:
 
 
 def _ends(rules: PointMazeRules, start: str | None, goal: str | None) -> tuple[Any, Any]:
-    """Where to begin and where to end, [2] each, in OGBench's units. By default it is the goal's task that begins, and
-    task1 where no task is named."""
+    """Start and goal, [2] each, in OGBench's units. By default the start is that of the goal's task, or of task1 where
+    no task is named."""
     end = _place("task1" if goal is None else goal, rules, 1, "--goal")
     begin = _place(start or (goal if goal and goal.startswith("task") else "task1"), rules, 0, "--start")
     rules.between(begin[None], end[None])  # it says what is wrong with them

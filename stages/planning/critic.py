@@ -1,7 +1,7 @@
-"""Strides of a plan: whether one gets from here to there in one, and the command that leads there.
+"""Strides of a plan: whether one stride leads from here to there, and the command for it.
 
 The critic marks plans by how sound their strides are (MCSS: Lu et al. 2025, "What makes a good diffusion planner for
-decision making?"), inverse dynamics tell the command. Both are small networks on pairs of places in a maze.
+decision making?"); inverse dynamics give the command. Both are small networks on pairs of places in a maze.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from devmind.agent.output import masked_mean
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 
 STANDING, CRITICISED = 0.02, 4
-"""A stride that is shorter is none; and strides of a plan by which the critic is taught."""
+"""Length below which a stride counts as standing; strides of a plan that teach the critic."""
 
 
 class StrideHead(Head):
@@ -26,7 +26,7 @@ class StrideHead(Head):
     guidance: float
 
     def add_strides(self, hidden: int, middle: float, spread: float, length_price: float, words: int) -> None:
-        """Make the networks; see `PlannerHead` for what the numbers are. Without words strides have no names."""
+        """Make the networks; the arguments are those of `PlannerHead`. Without words strides have no names."""
         self.middle, self.spread, self.length_price = middle, spread, length_price
         seen = 6 * SPREAD_OUT + 2 + self.inlet.width
         self.dynamics, self.sound = mlp(seen, hidden, 2), mlp(seen, hidden, 1)
@@ -34,10 +34,10 @@ class StrideHead(Head):
             self.names = mlp(2 * seen, hidden, words)
 
     def marks(self, plans: Tensor, maze: Tensor) -> Tensor:
-        """The critic's marks [B, N] of plans [B, N, H, 2]: how likely all their strides can be walked, less length.
+        """The critic's marks [B, N] of plans [B, N, H, 2]: log probability that all strides can be walked, less length.
 
-        It has learned to tell strides of the data from such into other directions, so a stride through a wall is found
-        unlikely; it knows nothing of the goal, at which every plan ends.
+        The critic has learned to tell strides of the data from the same ones in other directions, so it finds a stride
+        through a wall unlikely. It knows nothing of the goal, at which every plan ends.
         """
         strides = (plans[..., 1:, :] - plans[..., :-1, :]).norm(dim=-1)
         told = self.soundness(plans[..., :-1, :], plans[..., 1:, :], maze[:, None, None])
@@ -45,10 +45,10 @@ class StrideHead(Head):
         return (F.logsigmoid(told) * moving).sum(-1) - self.length_price * strides.sum(-1)
 
     def guide(self, maze: Tensor) -> Callable[[Tensor], Tensor]:
-        """What pulls denoised plans [B, H, 2] to where the critic of strides finds them sounder, by its gradient."""
+        """A function that pulls denoised plans [B, H, 2] along the gradient of what the critic finds sound."""
 
         def pulled(clean: Tensor) -> Tensor:
-            # A life is stepped in inference mode, which keeps nothing that a gradient could go back through.
+            # A life is stepped in inference mode, which records nothing for a gradient.
             with torch.inference_mode(False), torch.enable_grad():
                 plan, which = self.unscaled(clean.clone()).requires_grad_(), maze.clone()
                 told = self.soundness(plan[:, :-1], plan[:, 1:], which[:, None])
@@ -59,7 +59,7 @@ class StrideHead(Head):
         return pulled
 
     def soundness(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
-        """Log odds [...] that one gets from `here` to `there` [..., 2] in a stride."""
+        """Log odds [...] that one stride leads from `here` to `there` [..., 2]."""
         return self.sound(self._pair(here, there, maze)).squeeze(-1)
 
     def inverse(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
@@ -80,8 +80,8 @@ class StrideHead(Head):
         return torch.cat((ends, 4 * (there - here), maze.expand(*here.shape[:-1], maze.shape[-1])), -1)
 
     def critic_loss(self, plan: Tensor, imagined: Tensor, maze: Tensor, turn: Tensor) -> Tensor:
-        """Strides of the data against the same ones turned anyhow (noise contrastive: Gutmann, Hyvärinen 2010), and
-        against those that the planner imagined in their place."""
+        """Loss of telling strides of the data from the same ones turned at random (noise contrastive: Gutmann,
+        Hyvärinen 2010), and from those that the planner imagined in their place."""
         strides = (plan[:, 1:] - plan[:, :-1]).norm(dim=-1) > STANDING
         number = (turn[0] * strides.sum(-1, keepdim=True)).long()[..., None].expand(-1, -1, 2)  # they come first
         here, there, from_, to = (way.gather(1, number + k) for way in (plan, imagined) for k in (0, 1))
@@ -96,15 +96,15 @@ class StrideHead(Head):
         return 0.1 * masked_mean(F.softplus(-real) + 0.5 * (F.softplus(false) + F.softplus(told)), moving)
 
     def scaled(self, places: Tensor) -> Tensor:
-        """The senses' numbers as the denoiser has them."""
+        """Places in the denoiser's numbers."""
         return (places - self.middle) / self.spread
 
     def unscaled(self, numbers: Tensor) -> Tensor:
-        """And back."""
+        """The inverse of `scaled`."""
         return numbers * self.spread + self.middle
 
 
 def mlp(n_in: int, hidden: int, n_out: int) -> nn.Sequential:
-    """Two hidden layers."""
+    """A network with two hidden layers."""
     layers = [nn.Linear(n_in, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, n_out)]
     return nn.Sequential(*layers)

@@ -1,12 +1,12 @@
-"""A way round: through places that trips were in, by plans that the planner draws to them and on from them.
+"""A way round: through places where trips were, by plans that the planner draws to them and on from them.
 
-The planner has learned shortest ways only, and all of its candidates may lead through what is closed. Parts of a detour
-are shortest ways again, to another place, from there to the next and in the end to the goal; so it is asked for these,
-those that lead into nothing closed are a graph, and the shortest way through it is gone (as Eysenbach et al. 2019,
-"Search on the replay buffer", search).
+The planner has learned shortest ways only, and all of its candidates may lead through a closed cell. But a detour
+consists of shortest ways: to another place, from there to the next, and at last to the goal. So the planner draws
+these; those that lead into nothing closed form a graph, and the shortest path through it is followed (as in Eysenbach
+et al. 2019, "Search on the replay buffer").
 
-Most of these plans lead from one place of a maze to a near one: they hang on the maze and on the noise alone, so they
-are drawn once, all of them at once, for all who look for a way round in it.
+Most of these plans lead from one place of a maze to a near one. They depend on the maze and the noise alone, so they
+are drawn once, all together, for all rows that look for a way round in it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from stages.planning.planner import PlannerHead
 
 NEIGHBOURS = 1.5
-"""Between places that are no further apart than this, in cells, plans are drawn as well."""
+"""Plans are drawn between places that are no further apart than this, in cells."""
 TURN = 0.2
-"""What another place on the way costs, in units of a plan's length."""
+"""What each further place on the way costs, in units of a plan's length."""
 WORD_STEPS = 4
-"""In which the moves of plans to near places are drawn."""
+"""Steps in which the moves of these plans are drawn."""
 REMEMBERED = 128
-"""Mazes' near plans that a planner keeps, each of one noise."""
+"""Sets of near plans, each of a maze and a noise, that a planner keeps."""
 Way = tuple[Tensor, Tensor, Tensor]
-"""The plan [H, 2] of the first part, its symbols int64 [L], and where it leads, [2]."""
+"""The plan [H, 2] of the first part, its symbols int64 [L], and its end, [2]."""
 
 
 @dataclass(frozen=True)
 class Near:
-    """Plans between neighbouring places of a maze: numbers of the cells where they begin and end, int64 [E], which maze
-    each is in [E, mazes], and the plans, one candidate each."""
+    """Plans between neighbouring places of a maze: numbers of the cells where they begin and end, int64 [E], their maze
+    [E, mazes], and the plans, one candidate each."""
 
     begin: Tensor
     end: Tensor
@@ -53,11 +53,11 @@ _KEPT: WeakKeyDictionary[PlannerHead, OrderedDict[Hashable, Near]] = WeakKeyDict
 
 
 def detour(head: PlannerHead, read: Route, closed: Tensor, number: int) -> Way | None:
-    """The best way round for one row; None: there is none among those that were drawn.
+    """The best way round for one row; None if the drawn plans contain none.
 
     Args:
-        read: of one row. closed: bool [cells^2], what was found closed.
-        number: says which noise plans are drawn of.
+        read: the readings of one row. closed: bool [cells^2], cells that were found closed.
+        number: names the noise of the plans.
     """
     known = (head.room(read.maze)[0] > 0) & ~closed
     known[head.square(read.place)[0]] = False
@@ -65,7 +65,7 @@ def detour(head: PlannerHead, read: Route, closed: Tensor, number: int) -> Way |
     n = len(places)
     if not n:
         return None
-    # Places are numbered from 0, one's own is n, the goal n + 1.
+    # Places are numbered from 0; the agent's own is n, the goal n + 1.
     of, to = torch.arange(n, device=places.device), torch.full((n,), n + 1, device=places.device)
     begin, end = torch.cat((torch.full_like(of, n), of)), torch.cat((of, to))
     nodes = torch.cat((places, read.place, read.goal))
@@ -90,13 +90,13 @@ def detour(head: PlannerHead, read: Route, closed: Tensor, number: int) -> Way |
     at = n + 1
     while before[at] != n:
         at = int(before[at])
-    # The first plans are those from one's own place, in the order of the places.
+    # The first plans are those from the agent's place, in the order of the places.
     return own.plans[at, 0], own.symbols[at, 0], places[at]
 
 
 def near_plans(head: PlannerHead, maze: Tensor, number: int) -> Near:
-    """Plans between all neighbouring places of the maze [1, mazes] where trips were, of the noise `number`: as this
-    head draws them now. They are always drawn all together, so that it makes no difference who asked first."""
+    """Plans between all neighbouring places of the maze [1, mazes] where trips were, with the noise `number`, as this
+    head draws them now. All are always drawn together, so that it makes no difference which row asked first."""
     kept = _KEPT.setdefault(head, OrderedDict())
     key = (*_drawn_by(head), int(maze[0, : head.mazes].argmax()), number)
     if key not in kept:
@@ -117,8 +117,8 @@ def _drawn(head: PlannerHead, asked: Route, number: int) -> Candidates:
 
 
 def _drawn_by(head: PlannerHead) -> tuple[Hashable, ...]:
-    """What near plans hang on besides maze and noise: the planner's and its judges' numbers, by sums over each of their
-    tensors, and how it is set to draw."""
+    """What near plans depend on besides maze and noise: the weights of the planner and its judges, as sums over each
+    tensor, and the settings of drawing."""
     with torch.no_grad():
         sums = torch.stack([value.abs().sum() for module in (head, *head.judges) for value in module.parameters()])
     settings = head.silenced, head.doubt, head.guidance, head.free_guidance, repr(head.scheduler.config)

@@ -1,4 +1,4 @@
-"""An agent imagines a way and goes it; a page shows the denoising as a film, candidates, and what was chosen."""
+"""An agent imagines a way and follows it; a page shows the denoising as a film, the candidates, and the chosen one."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Told:
     """What was imagined and what came of it.
 
     Attributes:
-        maze: where. start, goal: [2]; walked: [ticks + 1, 2], places that were gone through; OGBench's units.
-        frames: by step of denoising, places [N, H, 2] as they were noised, and symbols int64 [N, L].
-        found: the first plan's candidates, of one row. seconds: what it took.
-        plans: how many were made on the way. arrived: whether the goal was reached.
-        none: the agent said that there is no plan, behind what it found closed.
-        verdict: what the judge of plans says of the chosen one; "" of an agent that has none.
-        words: moves that were given, by the number of their stride.
+        maze: the maze. start, goal: [2]; walked: [ticks + 1, 2], the path walked; all in OGBench's units.
+        frames: for each denoising step the noised places [N, H, 2] and symbols int64 [N, L].
+        found: the first plan's candidates, of one row. seconds: the time to draw them.
+        plans: number of plans made on the way. arrived: whether the goal was reached.
+        none: whether the agent said that there is no plan, as something has closed.
+        verdict: the judge's sentence on the chosen plan; "" without a judge.
+        words: given moves, by the number of their stride.
     """
 
     maze: Maze
@@ -57,19 +57,19 @@ class Told:
 
     @property
     def given(self) -> list[tuple[int, int, int]]:
-        """Of each move that was given: the number of its stride, its word, and the word of what the chosen plan's
-        points do there, by the cells that they lead through, whatever the plan says of itself."""
+        """For each given move: the number of its stride, its symbol, and the symbol of what the chosen plan's points
+        do there, by the cells that they lead through, whatever symbols the plan itself has."""
         made = self._made(int(self.found.chosen[0]))
         return [(at, word, int(made[at])) for at, word in sorted(self.words.items())]
 
     @property
     def kept(self) -> list[int]:
-        """How many of the moves that were given each candidate's points make, by the same cells."""
+        """How many of the given moves each candidate's points make, by the same cells."""
         made = [self._made(number) for number in range(self.found.plans.shape[1])]
         return [sum(int(one[at]) == word for at, word in self.words.items()) for one in made]
 
     def _made(self, number: int) -> np.ndarray:
-        """The words of what a candidate's points do."""
+        """The symbols of what a candidate's points do."""
         return made_by(self.maze, self.found.plans[0, number].cpu().numpy())
 
     @property
@@ -88,10 +88,10 @@ def imagined(
     steps: int | None = None,
     horizon: int | None = None,
 ) -> Told:
-    """Plan from `start` to `goal` [2], in OGBench's units, and go.
+    """Plan from `start` to `goal` [2], in OGBench's units, and follow the plan.
 
     Raises:
-        ConfigError: a horizon or a waypoint beyond what was learned, more steps than noise levels.
+        ConfigError: a horizon or a waypoint beyond what was learned, or more steps than noise levels.
         WorldError: start or goal is no place.
     """
     head: Any = agent.head(ROUTE)
@@ -135,7 +135,7 @@ def imagined(
 
 
 def refuse_gaps(senses: Mapping[str, Any]) -> None:
-    """Nothing is planned of what is not known.
+    """Refuse senses that hold no number: nothing is planned from what is not known.
 
     Raises:
         MomentError: a sense holds NaN or infinity.
@@ -146,8 +146,8 @@ def refuse_gaps(senses: Mapping[str, Any]) -> None:
 
 
 def made_by(where: Maze, points: np.ndarray) -> np.ndarray:
-    """The words int64 [H] of what points [H, 2] of a plan do in each stride, straight on from one to the next, as trips
-    are named (`trips.moves`)."""
+    """The symbols int64 [H] of what points [H, 2] of a plan do in each stride, straight from one to the next, named as
+    trips are (`trips.moves`)."""
     share = np.arange(STRIDE)[:, None] / STRIDE
     ticks = (points[:-1, None] + share * (points[1:] - points[:-1])[:, None]).reshape(-1, 2)
     return moves(where.cells(np.concatenate((ticks, points[-1:])) * UNIT), len(points))
@@ -158,7 +158,7 @@ def _tensor(place: np.ndarray, agent: Agent) -> Tensor:
 
 
 def _take(route: Route, found: Candidates, actor: Actor) -> None:
-    """Let the row follow the plan that was found in place of its own."""
+    """Let the row follow the found plan in place of its own."""
     chosen = int(found.chosen[0])
     route.after = {**route.after, "plan": found.plans[:, chosen], "symbols": found.symbols[:, chosen]}
     route.after["told"] = route.command()
@@ -166,7 +166,7 @@ def _take(route: Route, found: Candidates, actor: Actor) -> None:
 
 
 def _judged(agent: Agent, found: Candidates, senses: Mapping[str, Any], ticks: int) -> str:
-    """What the judge says of the chosen plan, and how many of the candidates that are put before it would hold."""
+    """What the judge says of the chosen plan, and how many candidates would hold by the judge; "" without a judge."""
     if JUDGE not in agent.heads:
         return ""
     plans = zip(found.plans[0].cpu().numpy(), found.symbols[0].cpu().numpy(), strict=True)
@@ -178,7 +178,7 @@ def _judged(agent: Agent, found: Candidates, senses: Mapping[str, Any], ticks: i
 
 
 def page(told: Told) -> str:
-    """The page, whole: it loads nothing from anywhere."""
+    """The whole page, which loads nothing from anywhere."""
     found, maze = told.found, told.maze
     plans = found.plans[0].cpu().numpy() * UNIT
     came = f"It arrived after {len(told.walked) - 1} ticks" if told.arrived else "It did not arrive"
@@ -207,6 +207,6 @@ def page(told: Told) -> str:
 
 
 def filled(data: Mapping[str, Any]) -> str:
-    """The page with its data."""
+    """The page filled with its data."""
     text = files("stages.planning").joinpath(PAGE).read_text(encoding="utf-8")
     return text.replace("__DATA__", json.dumps(data).replace("<", "\\u003c"))

@@ -1,8 +1,8 @@
-"""What the planner says at a tick: which plan to follow, and when to make a new one.
+"""What the planner does at a tick: it follows a plan, and decides when to make a new one.
 
-Each tick goes on with the plan that is kept in the state. A new one is made after so many ticks; and at once where the
-world contradicts what was believed: the goal has moved, one is not where the plan had one to be, or the plan leads into
-what was found closed.
+Each tick goes on with the plan kept in the state. A new plan is made after so many ticks, and at once where the world
+contradicts the old one: the goal has moved, the agent is not where the plan had it to be, or the plan leads into a cell
+that was found closed.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 PLACE, GOAL, MAZE = -3, -2, -1
 """Where the raw senses stand among the tokens that are tapped."""
 PLACE_NUMBERS = 2
-"""Of a place: who lacks one of them knows no place."""
+"""Numbers of a place; a place that lacks one of them is unknown."""
 TRUNK, SYMBOLS, BELIEF, REPLANNING = "trunk", "symbols", "belief", "replanning"
 """What can be silenced."""
 GONE, REACHED = 0.05, 0.12
-"""A goal that is further than this from where it was has moved; and how near one comes to a place on the way round."""
+"""Distance beyond which a goal counts as moved, and within which a place on the way round counts as reached."""
 SLOW = 0.25
-"""Who is slower than this share of a tick's walking comes no further along his plan."""
+"""Progress below this share of a tick's walking counts as none."""
 WITHIN = 17
-"""Places of the next stride at which one may be."""
+"""Places on the next stride that are compared with the agent's own."""
 TRIES = 4
-"""Searches, with noise of their own, that find no plan before it is said that there is none."""
+"""Failed searches, each with noise of its own, before the planner says that there is no plan."""
 
 
 @dataclass
 class Candidates:
-    """Plans [B, N, H, 2] in the senses' units, their symbols int64 [B, N, L], the critic's marks [B, N], and which was
-    chosen, int64 [B]: the best marked one; where moves were given, of those that make most of them."""
+    """Plans [B, N, H, 2] in the senses' units, their symbols int64 [B, N, L], their marks [B, N], and the chosen one,
+    int64 [B]: the best mark, where moves were given among those that make most of them."""
 
     plans: Tensor
     symbols: Tensor
@@ -53,7 +53,7 @@ class Candidates:
 
 @dataclass
 class Route(Output):
-    """The command [..., 2] that follows each Moment's plan; thought, place, goal and maze are what was read."""
+    """The command [..., 2] that follows each Moment's plan; thought, place, goal and maze are the head's readings."""
 
     head: PlannerHead
     thought: Tensor
@@ -71,18 +71,18 @@ class Route(Output):
     def losses(
         self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
     ) -> dict[str, Tensor]:
-        """What is learned, by name: trajectory, symbols, inverse dynamics, critic.
+        """Losses by name: trajectory, symbols, moves, inverse dynamics, critic.
 
         Args:
-            target: `plan` [..., H, 2] and `symbols` int64 [..., L]; `ahead` [..., 2], where one was some ticks later,
-                and `walk` [..., 2], the command that led there; all that `BeliefHead.belief_losses` takes, if at all.
+            target: `plan` [..., H, 2] and `symbols` int64 [..., L]; `ahead` [..., 2], the place some ticks later, and
+                `walk` [..., 2], the command that led there; optionally all that `BeliefHead.belief_losses` takes.
         """
         rows = torch.ones_like(self.present[..., 0]) if mask is None else mask
         of = {name: value[rows] for name, value in target.items()}
         return self.head.losses(of, self.thought[rows], self.present[rows], self.maze[rows], generator)
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Go on with each row's plan, and make new ones where they are due, or contradicted by the world."""
+        """Go on with each row's plan, and make a new one where it is due or the world contradicts the old one."""
         head = self.head
         before = self.before or head.nothing(len(self.place), self.place.device)
         here, age = self.here, before["age"]
@@ -133,21 +133,21 @@ class Route(Output):
 
     @property
     def here(self) -> Tensor:
-        """Where it is known where one is and where to go, bool [...]."""
+        """Where the agent's place and its goal are known, bool [...]."""
         return self.present[..., [PLACE, GOAL]].all(-1)
 
     def _together(self, due: Tensor, made: Tensor) -> list[Tensor]:
-        """Rows that are `due`, bool [B], as they are planned for at once, each with the noise of its own number `made`;
-        a tree has noise of one number."""
+        """Groups of rows that are `due`, bool [B], each planned in one call, with the noise of each row's number
+        `made`; a tree has noise of one number only, so it has a group for each."""
         if self.head.tree is None:
             return [due.nonzero().squeeze(-1)]
         return [(due & (made == number)).nonzero().squeeze(-1) for number in made[due].unique()]
 
     def _progress(self, before: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """How far along its plan each row is, in strides, and how far aside of it, [B] each.
+        """How far along its plan each row is, in strides, and its distance from the plan, [B] each.
 
-        That is the nearest place of the stride that comes next, never one before: who is held up is not late for a plan
-        that has gone on without him, round the next corner.
+        Progress is the nearest place on the next stride, never an earlier one. So a plan does not go on, round the next
+        corner, without an agent that is held up.
         """
         ahead = before["along"][:, None] + torch.linspace(0, 1, WITHIN, device=self.place.device)
         far = (interpolated(before["plan"], ahead) - self.place[:, None]).norm(dim=-1)
@@ -155,8 +155,8 @@ class Route(Output):
         return ahead.gather(1, at[:, None])[:, 0].clamp_max(self.head.horizon - 1.0), aside
 
     def _back(self, rows: Tensor) -> None:
-        """Who gets no further goes back to the middle of his cell first, bool [B], and plans anew from there; in the
-        goal's own cell he goes to the goal."""
+        """Send `rows` bool [B], which get no further, back to the middle of their cell, where they plan anew; in the
+        goal's cell, to the goal."""
         square = self.head.square(self.place)
         home = square == self.head.square(self.goal)
         there = torch.where(home[:, None], self.goal, self.head.middles()[square])
@@ -167,14 +167,14 @@ class Route(Output):
         self.after["around"] = self.after["around"] | (rows & ~home)
 
     def _straight(self, place: Tensor, there: Tensor) -> Tensor:
-        """Plans [B, H, 2] within one's own cell, in which there is no wall: no further than a stride."""
+        """Plans [B, H, 2] straight to a place in the agent's own cell, where no wall is: no further than a stride."""
         plan = there[:, None].repeat(1, self.head.horizon, 1)
         plan[:, 0] = place
         return plan
 
     def _plan(self, rows: Tensor, start: Tensor | None, number: Tensor, generator: torch.Generator | None) -> None:
-        """Make plans of these rows, by noise of each row's `number` int64 [n]: to the goal, else round what is in the
-        way; or say there is none."""
+        """Make plans for these rows, with the noise of each row's `number` int64 [n]: to the goal, else round what is
+        in the way; else say that there is none."""
         head, read, after = self.head, self.rows(rows), self.after
         found = head.search(read, start, generator, number=number)
         at = torch.arange(len(rows), device=rows.device)
@@ -197,7 +197,7 @@ class Route(Output):
                 if way is not None:
                     plan[row], symbols[row], after["via"][whole] = way
                 elif bool(closed[row].any()):
-                    # It waits where it is, and looks once more with other noise before it says so.
+                    # It waits where it is and searches again, with other noise, before it says that there is no plan.
                     plan[row], symbols[row] = read.place[row], 0
                     after["failed"][whole] += 1
                     after["none"][whole] = after["failed"][whole] >= TRIES
@@ -206,11 +206,11 @@ class Route(Output):
         after["symbols"] = after["symbols"].index_put((rows,), symbols)
 
     def rows(self, index: Tensor) -> Route:
-        """The same of some rows, without what was kept."""
+        """The readings of some rows, without the kept state."""
         return self._each(lambda value: value[index])
 
     def and_of(self, other: Route) -> Route:
-        """These rows and behind them those of another, of the same head."""
+        """These rows, followed by those of another output of the same head."""
         return Route(
             self.head,
             torch.cat((self.thought, other.thought)),
@@ -221,14 +221,15 @@ class Route(Output):
         )
 
     def kept(self) -> dict[str, Tensor]:
-        """plan [B, H, 2], symbols int64 [B, L]; int64 [B]: age, ticks since it was made, 1 in the first, 0: none; and
-        made, how many were made so far, by which the noise of each is another one.
+        """The state to carry.
 
-        along [B], how far along the plan one is, in strides; stalled int64 [B], ticks since one came further.
+        plan [B, H, 2], symbols int64 [B, L]; age int64 [B], ticks since the plan was made, 1 in the first, 0 without a
+        plan; made int64 [B], plans made so far, which names the noise of the next; along [B], progress in strides;
+        stalled int64 [B], ticks without progress.
 
-        Of the belief: evidence [B, cells^2], log odds that cells are closed; pushed and moved [B, 2], commands of late
-        and what came of them; last, told and goal [B, 2], the tick's place, command and goal; via [B, 2], the place on
-        the way round, where around, bool [B], is true; failed int64 [B], searches that found nothing; none bool [B],
+        Of the belief: evidence [B, cells^2], log odds that cells are closed; pushed and moved [B, 2], fading means of
+        commands and of their effect; last, told and goal [B, 2], the tick's place, command and goal; via [B, 2], the
+        next place on a way round, where around bool [B]; failed int64 [B], searches that found nothing; none bool [B],
         there is no plan.
         """
         return self.after
@@ -241,11 +242,15 @@ class Route(Output):
         return flat.command().reshape(*lead, 2)
 
     def mode(self) -> Tensor:
-        """The command when a row's first plan, its second and so on are made of noise that is known by that number."""
+        """The command, with the noise of each plan determined by its number in the row."""
         return self.sample(None)
 
     def course(self, given: Mapping[int, str], row: int = 0) -> Course | None:
-        """A plan of the row's Moment, drawn with these moves given; None where it does not know place or goal."""
+        """A plan for the row's Moment, drawn with these moves given; None where place or goal is unknown.
+
+        Raises:
+            ConfigError: there is no such symbol, or the plan has fewer.
+        """
         head = self.head
         length = head.denoiser.config["length"]
         for at, word in given.items():
@@ -266,7 +271,7 @@ class Route(Output):
         return Course(plan.float().cpu().numpy(), tuple(given.get(at, word) for at, word in enumerate(made)), missed)
 
     def along(self, course: Course, at: float, row: int = 0) -> tuple[float, np.ndarray]:
-        """The nearest place of the course's next stride, and the command one stride further on from there."""
+        """The nearest place on the course's next stride, and the command that leads one stride further."""
         read = self.rows(torch.tensor([row], device=self.place.device))
         plan = torch.from_numpy(course.points).to(self.place)[None]
         with torch.inference_mode():
@@ -284,8 +289,8 @@ class Route(Output):
         return Route(self.head, *read)
 
     def command(self) -> Tensor:
-        """What leads from where one is to where the plan is one stride further on, [B, 2] in -1..1; who does not know
-        where he is, or where to go, stands still."""
+        """The command [B, 2] in -1..1 that leads to the plan's place one stride further on; 0 where there is no plan,
+        or the agent's place or goal is unknown."""
         head = self.head
         aim = interpolated(self.after["plan"], self.after["along"][:, None] + 1)[:, 0]
         command = head.inverse(self.place, aim, self.maze).clamp(-1, 1)
@@ -293,7 +298,7 @@ class Route(Output):
 
 
 def interpolated(plan: Tensor, at: Tensor) -> Tensor:
-    """Points [B, K, 2] of plans [B, H, 2] at the numbers `at` [B, K], the last one beyond the end."""
+    """Points [B, K, 2] of plans [B, H, 2] at the fractional indices `at` [B, K]; beyond the end the last point."""
     at = at.clamp(0, plan.shape[1] - 1)
     low = at.floor().long().clamp_max(plan.shape[1] - 2)
     share = (at - low)[..., None]

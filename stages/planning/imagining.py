@@ -1,8 +1,8 @@
-"""Imagining plans of arranging in four ways, by the same code: the hybrid, and the paper's three baselines.
+"""Imagining plans of key points in four ways, by the same code: the hybrid, and the paper's three baselines.
 
-Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `masked`: points (Gaussian) and symbols (masked) by one network;
-`trajectory`: points only; `numbers`: symbols as numbers beside the points, noised as these; `separate`: one network
-draws the symbols, and another one the points, which knows the symbols that were drawn.
+Hoeg, Vaaler, Liu, Egeland, Du (arXiv 2509.21983). `masked`: one network for points (Gaussian) and symbols (masked);
+`trajectory`: points only; `numbers`: symbols as numbers beside the points, noised alike; `separate`: one network draws
+the symbols, and another the points, given these symbols.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, WORDS
 
 VARIANTS = ("masked", "trajectory", "numbers", "separate")
 FEATURES, TOLD_BY = 2 * SPREAD_OUT + 5, 1 + THINGS + PLACES
-"""Numbers of a thing in the condition, and how many of them: the hand, things, places."""
+"""Numbers of a thing in the condition, and the number of things: the hand, things, places."""
 HALF = 0.5
-"""Above this a thing's last number says that there is one."""
+"""Above this a thing's last number says that the thing is there."""
 WORDS_FIRST, WORDS_KNOWN = 0.5, 0.35
-"""Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
+"""Shares of taught plans: with a trajectory of pure noise, which teaches symbols, and with all symbols known."""
 
 
 LEFT_OUT, ALL_LEFT_OUT = 0.25, 0.1
-"""Shares in teaching: of the trunk's features, each for itself, and of rows without any of them."""
+"""Shares left out in teaching: of the trunk's features, each by itself, and of rows, all features at once."""
 
 
 def thinned(present: Tensor, thoughts: int, generator: torch.Generator | None) -> Tensor:
-    """Which tokens [N, K] are told of in teaching, of which the first `thoughts` are the trunk's features: some of
-    these are left out, so that a plan does not hang on them."""
+    """Which tokens [N, K] a lesson shows. The first `thoughts` of them are the trunk's features; some of these are left
+    out, so that plans do not depend on them."""
 
     def kept(width: int, share: float) -> Tensor:
         return torch.rand(len(present), width, generator=generator, device=present.device) >= share
@@ -50,8 +50,8 @@ def thinned(present: Tensor, thoughts: int, generator: torch.Generator | None) -
 
 @dataclass(frozen=True)
 class Form:
-    """What plans and scenes are made of: numbers of a point, points (and symbols) of a plan, symbols there are, things
-    that a scene tells of, and numbers of a place."""
+    """Sizes of plans and scenes: numbers of a point, points (and symbols) of a plan, number of symbols, things in a
+    scene, numbers of a place."""
 
     channels: int
     horizon: int
@@ -64,12 +64,12 @@ ARRANGING = Form(CHANNELS, HORIZON, WORDS, TOLD_BY, 2)
 
 
 def scene(table: Table) -> Tensor:
-    """What a table is to the denoiser, [N, TOLD_BY, FEATURES]; a thing that is not there is zeros."""
+    """A table as tokens for the denoiser, [N, TOLD_BY, FEATURES]; a missing thing is zeros."""
     return scene_of(**{name: torch.from_numpy(value) for name, value in observed(table).items()})
 
 
 def scene_of(hand: Tensor, things: Tensor, places: Tensor) -> Tensor:
-    """The same of what is sensed, [..., 4], [..., 4 * THINGS] and [..., 4 * PLACES]: see `TabletopRules`."""
+    """The same from the senses, [..., 4], [..., 4 * THINGS] and [..., 4 * PLACES]: see `TabletopRules`."""
     lead = hand.shape[:-1]
     things, places = things.unflatten(-1, (THINGS, 4)), places.unflatten(-1, (PLACES, 4))
     own = torch.cat((hand[..., :2], torch.zeros_like(hand[..., :1]), torch.ones_like(hand[..., :1])), -1)
@@ -81,15 +81,15 @@ def scene_of(hand: Tensor, things: Tensor, places: Tensor) -> Tensor:
 
 
 class Imaginer(nn.Module):
-    """Draws plans of one of the four ways, and learns from plans that were shown.
+    """Draws plans in one of the four ways, and learns from plans that are shown.
 
     Args:
         variant: one of `VARIANTS`.
-        width, layers, attention_heads: of each denoiser; levels: of noise; steps: of denoising points; word_steps: in
-            which symbols are drawn before the points.
-        before: tokens of the condition that stand before those of the scene, and are no things; features: numbers of
-            each token of the condition, of which the first are those of the scene.
-        form: what a plan and a scene are made of.
+        width, layers, attention_heads: of each denoiser; levels: of noise; steps: denoising steps of the points;
+            word_steps: steps in which symbols are drawn before the points.
+        before: tokens of the condition before those of the scene, which are no things; features: numbers of each token
+            of the condition, the scene's first.
+        form: sizes of a plan and a scene.
 
     Raises:
         ConfigError: there is no such variant.
@@ -136,10 +136,10 @@ class Imaginer(nn.Module):
         generator: torch.Generator | None = None,
         present: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """What is learned, by name, from points [B, H, 3] and words int64 [B, L] of scenes [B, K, D].
+        """Losses by name, for points [B, H, C] and symbols int64 [B, L] of scenes [B, K, D].
 
         Args:
-            present: bool [B, K]; by default what is not all zeros.
+            present: bool [B, K]; by default tokens that are not all zeros.
         """
         n, device = len(points), points.device
         clean = (
@@ -180,8 +180,8 @@ class Imaginer(nn.Module):
         steps: int | None = None,
         watch: Watch | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Points [B, H, 3] and symbols int64 [B, L] of scenes; points {number: [B, C]} and symbols {number: int64 [B]}
-        may be given. `trajectory` tells no symbols: [B, 0]. `watch` sees the points denoised, in `steps`."""
+        """Points [B, H, C] and symbols int64 [B, L] for scenes. Points {number: [B, C]} and symbols {number: int64 [B]}
+        may be given. `trajectory` has no symbols: [B, 0]. `watch` is called at each of the `steps` of the points."""
         drawn = self.drawn(
             condition, self.chance(len(condition), generator, condition.device), given, words, steps, watch
         )
@@ -190,7 +190,7 @@ class Imaginer(nn.Module):
     def chance(
         self, n: int, generator: torch.Generator | None, device: torch.device | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What `n` plans are made of: noise [n, H, C], and luck [n, L, words] (Gumbel) by which symbols are drawn."""
+        """The chance of `n` plans: noise [n, H, C], and Gumbel luck [n, L, words], by which symbols are drawn."""
         there = device if generator is None else generator.device
         noise = torch.randn(n, self.form.horizon, self.channels, generator=generator, device=there)
         luck = gumbel(torch.rand(n, self.form.horizon, self.form.words, generator=generator, device=there))
@@ -207,7 +207,7 @@ class Imaginer(nn.Module):
         watch: Watch | None = None,
         present: Tensor | None = None,
     ) -> Drawn:
-        """As `draw`, of the given chance; with the log probability of the symbols that were drawn."""
+        """As `draw`, with a given chance; with the log probability of the drawn symbols."""
         noise, luck = chance
         present = condition.any(-1) if present is None else present
         held, sure = dict(words or {}), None
@@ -235,10 +235,10 @@ class Imaginer(nn.Module):
 def confusion(
     imaginer: Imaginer, condition: Tensor, present: Tensor, chance: tuple[Tensor, Tensor], steps: int
 ) -> tuple[float, float]:
-    """How often a step of a plan, as it is told, changes what it is about while it is denoised (mode changes, summed
-    over a plan's first `steps`), and the share of plans that are about anything twice, in the end (confused)."""
+    """Mode changes, how often the thing nearest to a step of a plan changes while it is denoised, summed over the first
+    `steps`; and the share of confused plans, which end with two steps at the same thing."""
     spots = condition[:, -THINGS - PLACES :, :2]
-    # What is not there lies far away from everything.
+    # What is missing is put infinitely far away.
     spots = spots.masked_fill(~present[:, -THINGS - PLACES :, None], torch.inf)
     about: list[Tensor] = []
 

@@ -1,8 +1,8 @@
-"""The judge of plans: whether one can be carried out, and if not, where it fails and why.
+"""The judge of plans: whether a plan can be carried out, and if not, where it fails and why.
 
-A plan is put before the agent as the sense `draft`: its points, its moves, where it is to lead, in which maze, and how
-many ticks there are. The judge reads it by itself, without the trunk. That a stride is too long, an end is elsewhere or
-a plan takes too many ticks, is told by its numbers; where walls are is learned.
+The sense `draft` is a plan: its points, its moves, its goal, its maze, and the ticks available. The judge reads it
+without the trunk. The plan's numbers show that a stride is too long, that the end is not the goal, or that the plan
+takes too many ticks; where walls are is learned.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from stages.planning.critic import mlp
 
 REASONS = ("collision", "blocked move", "unreachable", "over budget")
-"""Why a plan fails: a stride runs into a wall; a move has no way where it comes; it does not end at its goal, or has a
-stride that is longer than one can walk; it takes more ticks than there are."""
+"""Why a plan fails: a stride runs into a wall; a move leads into a wall; the plan does not end at its goal, or has a
+stride that is too long to walk; it takes more ticks than there are."""
 COLLISION, BLOCKED, UNREACHABLE, LATE = range(len(REASONS))
 MOVES = ((0, 0), (1, 0), (0, 1), (-1, 0), (0, -1))
-"""What each word of a plan adds to (column, row); the first one adds nothing."""
+"""What each symbol of a plan adds to (column, row); the first adds nothing."""
 ENDED = 0.02
-"""A stride that is shorter is none."""
+"""Length below which a stride counts as standing."""
 NUMBERS = 3
-"""What of a plan tells whether it comes there in time."""
+"""Numbers that show whether a plan arrives, and in time (`JudgeHead._numbers`)."""
 
 
 def draft(points: np.ndarray, words: np.ndarray, goal: np.ndarray, maze: np.ndarray, ticks: float) -> np.ndarray:
-    """The sense `draft` of a plan, float32: points [H, 2], words [L], goal [2], the maze (one-hot), ticks there are."""
+    """The sense `draft` of a plan, float32: points [H, 2], symbols [L], goal [2], maze (one-hot), ticks available."""
     return np.concatenate((points.ravel(), words, goal, maze, [ticks / 1000])).astype(np.float32)
 
 
@@ -48,9 +48,9 @@ class Judgement(Output):
     """Log odds that a plan fails.
 
     Attributes:
-        strides: [..., H - 1], at each stride by running into a wall.
-        moves: [..., L], at each move since there is no way.
-        whole: [..., 2], since it is unreachable, and over budget.
+        strides: [..., H - 1], that each stride runs into a wall.
+        moves: [..., L], that each move leads into a wall.
+        whole: [..., 2], that the plan is unreachable, and that it is over budget.
     """
 
     strides: Tensor
@@ -63,21 +63,21 @@ class Judgement(Output):
         return torch.cat((self.strides.amax(-1, keepdim=True), self.moves.amax(-1, keepdim=True), self.whole), -1)
 
     def flawed(self) -> Tensor:
-        """How probable it is that the plan fails in any way, [...]."""
+        """The probability that the plan fails for any reason, [...]."""
         return -torch.expm1(F.logsigmoid(-self.reasons).sum(-1))
 
     def mode(self) -> Tensor:
-        """0 for a sound plan, else 1 and the likeliest of REASONS, int64 [...]."""
+        """0 for a sound plan, else 1 plus the number of the likeliest of REASONS, int64 [...]."""
         return torch.where(self.flawed() > 0.5, 1 + self.reasons.argmax(-1), 0)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """The same, whether it fails being drawn."""
+        """As `mode`, but whether the plan fails is drawn."""
         flawed = self.flawed()
         drawn = torch.rand(flawed.shape, generator=generator, device=flawed.device) < flawed
         return torch.where(drawn, 1 + self.reasons.argmax(-1), 0)
 
     def where(self) -> Tensor:
-        """At which stride or move it fails, int64 [...]; of a plan that fails as a whole, or not at all, -1."""
+        """The stride or move at which the plan fails, int64 [...]; -1 if it fails as a whole or not at all."""
         reason = self.mode() - 1
         found = torch.where(reason == COLLISION, self.strides.argmax(-1), self.moves.argmax(-1))
         return torch.where((reason == COLLISION) | (reason == BLOCKED), found, -1)
@@ -92,10 +92,10 @@ class Judgement(Output):
         return f"judged to fail: {REASONS[reason - 1]}{f' at {what} {at + 1}' if what else ''} ({sure})"
 
     def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Nats of what is told of each stride, each move and the whole.
+        """Nats of strides, moves and reasons, summed.
 
         Args:
-            target: `hit` [..., H - 1] and `stuck` [..., L], 1, 0, or -1 where nothing is known; `reason` int64 [...].
+            target: `hit` [..., H - 1] and `stuck` [..., L], 1, 0, or -1 where unknown; `reason` int64 [...].
         """
         one_of = F.one_hot(target["reason"], 1 + len(REASONS))[..., 1:].float()
         parts = [
@@ -110,12 +110,12 @@ def _nats(log_odds: Tensor, happened: Tensor) -> Tensor:
 
 
 class JudgeHead(Head):
-    """Taps `raw:draft`: 2 H numbers of points, L of moves, 2 of the goal, one for each maze, and the ticks there are.
+    """Taps `raw:draft`: 2 H numbers of points, L of moves, 2 of the goal, one for each maze, and the ticks available.
 
     Args:
-        horizon, length, mazes: H, L and how many mazes there are.
-        stride: ticks between two points; pace, cell: what one walks in a tick, a cell's side, in the senses' units.
-        middle, spread: the senses' numbers are taken off the first and divided by the second.
+        horizon, length, mazes: H, L and the number of mazes.
+        stride: ticks between two points; pace: distance walked in a tick, cell: a cell's side, in the senses' units.
+        middle, spread: the senses' numbers are shifted by the first and divided by the second.
         hidden: width of the networks.
     """
 
@@ -151,28 +151,28 @@ class JudgeHead(Head):
         )
 
     def doubts(self, plans: Tensor, maze: Tensor) -> Tensor:
-        """Nats [...] that it costs plans [..., H, 2] in mazes [..., K], one-hot and maybe padded, to run into no wall:
-        less the log probability that none of their strides does, each by itself."""
+        """The judge's doubt [...], in nats, that plans [..., H, 2] in mazes [..., K] (one-hot, may be padded) run into
+        no wall: minus the log probability that none of their strides does, strides taken as independent."""
         hits = self._ways(plans[..., :-1, :], plans[..., 1:, :], maze[..., : self.mazes])[..., 0]
         return F.softplus(hits).sum(-1)
 
     def _corners(self, start: Tensor, words: Tensor) -> Tensor:
-        """The middles of the cells that moves lead through, [..., L + 1, 2]."""
+        """The middles of the cells that the moves lead through, [..., L + 1, 2]."""
         known = torch.tensor(MOVES, device=words.device, dtype=start.dtype)
         steps = known[words.round().long().clamp(0, len(MOVES) - 1)]
         begin = (start / self.cell).round()[..., None, :]
         return torch.cat((begin, begin + steps.cumsum(-2)), -2) * self.cell
 
     def _ways(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
-        """Log odds [..., K, 2] that there is no way from `here` to `there` [..., K, 2]: as a stride, and as a move."""
+        """Log odds [..., K, 2] that no way leads from `here` to `there` [..., K, 2]: as a stride, and as a move."""
         here, there = (here - self.middle) / self.spread, (there - self.middle) / self.spread
         ends = torch.cat((spread_out(here), spread_out(there), spread_out((here + there) / 2)), -1)
         which = maze[..., None, :].expand(*here.shape[:-1], self.mazes)
         return self.ways(torch.cat((ends, 4 * (there - here), which, which * here[..., :1]), -1))
 
     def _numbers(self, plan: Tensor, goal: Tensor, budget: Tensor) -> Tensor:
-        """How far the end is from the goal and how long the longest stride is, by what one walks in a stride; and by
-        how much the ticks that it takes are more than there are, as a logarithm."""
+        """Distance from the end to the goal and length of the longest stride, both in units of a walked stride; and the
+        logarithm of the ticks that the plan takes by those available."""
         strides = (plan[..., 1:, :] - plan[..., :-1, :]).norm(dim=-1)
         far = self.stride * self.pace
         takes = self.stride * (strides > ENDED).sum(-1, keepdim=True).clamp_min(1)

@@ -1,5 +1,5 @@
-"""What heads that follow plans of key points have in common: plans are drawn for the rows in which one is due, and each
-tick has one command, whoever asks for it.
+"""What heads that follow plans of key points share: a plan is drawn for each row in which one is due, and each tick has
+one command, however often it is asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from devmind.algorithms.diffusion.pipeline import Drawn, Watch
 from devmind.seeding import torch_generator
 
 Chance = tuple[Tensor, Tensor]
-"""Of plans: noise and luck (`Imaginer.chance`)."""
+"""Noise and luck of plans (`Imaginer.chance`)."""
 
 
 @dataclass
@@ -27,11 +27,11 @@ class KeyPoints(Output):
     """The command that follows each Moment's plan.
 
     Attributes:
-        head: which has the `Imaginer` and says how many `candidates` it draws.
-        condition, present: what plans are imagined of [..., K, D], and which of it is there, bool [..., K].
-        here: where all is sensed that the head needs, bool [...].
-        before, after: what was kept, and what is to be (`nothing` of the head).
-        told: the command of each row, once it was asked for.
+        head: has the `Imaginer` and the number of `candidates`.
+        condition, present: tokens that condition plans [..., K, D], and which are present, bool [..., K].
+        here: where the head senses all that it needs, bool [...].
+        before, after: the kept state, old and new (the head's `nothing`).
+        told: the command of each row, once computed.
     """
 
     head: Any
@@ -43,20 +43,20 @@ class KeyPoints(Output):
     told: Tensor | None = field(default=None, kw_only=True)
 
     name: ClassVar[str]
-    """By which its noise is drawn."""
+    """Names the noise."""
 
     def sensed(self) -> Tensor:
-        """What the noise of a row's plan goes by, [B, N]."""
+        """The sensed numbers that determine the noise of a row's plan, [B, N]."""
         raise NotImplementedError
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Go on with each row's plan or make new ones, and say the command."""
+        """Go on with each row's plan or make a new one, and compute the command."""
         raise NotImplementedError
 
     def losses(
         self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
     ) -> dict[str, Tensor]:
-        """What is learned, by name."""
+        """Losses by name."""
         raise NotImplementedError
 
     def loss(self, target: Any, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -68,15 +68,15 @@ class KeyPoints(Output):
         raise NotImplementedError
 
     def word(self, symbol: int) -> str:
-        """What a symbol is called in a picture; "" for one that says nothing."""
+        """A symbol's name in a picture; "" for one without meaning."""
         raise NotImplementedError
 
     def now(self, row: int) -> np.ndarray:
-        """Where the hand is, as a point [C] of a plan; numbers behind its place may be left out."""
+        """The hand's place as a point [C] of a plan; numbers after the place may be left out."""
         raise NotImplementedError
 
     def planned(self, row: int = 0) -> Plan | None:
-        """The plan in the state of a row, once it has made one."""
+        """The plan in a row's state; None before the first, and where the head senses too little."""
         if not self.after or not int(self.after["made"][row]) or not bool(self.here[row]):
             return None
         points, symbols, sure = (self.after[name][row].cpu().numpy() for name in ("plan", "symbols", "sure"))
@@ -93,10 +93,10 @@ class KeyPoints(Output):
     def imagined(
         self, rows: Tensor, number: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Points [n, H, C], symbols int64 [n, L or 0] and how sure they are, log probability [n], of new plans for
-        these rows: of the candidates the one whose symbols are surest.
+        """Points [n, H, C], symbols int64 [n, L or 0] and their log probability [n] of new plans for these rows: the
+        candidate whose symbols are surest.
 
-        Without a generator noise is known by what is sensed and by the plan's `number` int64 [n], so that rows are
+        Without a generator, what is sensed and the plan's `number` int64 [n] determine the noise, so rows are
         independent and a replay repeats them.
         """
         drawn = self.candidates(rows, number, generator)
@@ -107,7 +107,7 @@ class KeyPoints(Output):
     def candidates(
         self, rows: Tensor, number: Tensor, generator: torch.Generator | None, watch: Watch | None = None
     ) -> Drawn:
-        """All plans [n * N, ...] of which `imagined` takes one for each of `rows`; `watch` is told of each step."""
+        """All plans [n * N, ...], of which `imagined` takes one for each of `rows`; `watch` is called at each step."""
         imaginer, n, device = self.head.imaginer, self.head.candidates, rows.device
         chance: Chance
         if generator is not None:
@@ -135,16 +135,16 @@ class KeyPoints(Output):
         return flat.told.reshape(*lead, -1)
 
     def mode(self) -> Tensor:
-        """The command when each plan's noise is known by what is sensed and the plan's number."""
+        """The command, with noise determined by what is sensed and the plan's number."""
         return self.sample(None)
 
     def _flattened(self) -> Self:
-        """All Moments of a batch as rows, without what was kept."""
+        """All Moments of a batch as rows, without the kept state."""
         read = [getattr(self, one.name) for one in fields(self) if not one.kw_only and one.name != "head"]
         return type(self)(self.head, *(value.flatten(0, self.here.ndim - 1) for value in read))
 
 
 def _number_of(row: Tensor) -> int:
-    """A number for what is sensed."""
+    """A number that names what is sensed."""
     numbers = np.ascontiguousarray(row.detach().float().cpu().numpy())
     return int.from_bytes(blake2b(numbers.tobytes(), digest_size=4).digest(), "little")

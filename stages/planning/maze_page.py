@@ -1,7 +1,7 @@
-"""A walk on a page: an agent lives in a maze, tick by tick, and the plan that it follows is drawn into the picture.
+"""A walk on a page: an agent lives in a maze, tick by tick, and the page draws the plan that it follows.
 
-The agent is an Actor and the plan is the one in its state, so what is drawn is what it follows. A new goal, clicked or
-typed, begins a new walk from where it is.
+The agent is an Actor and the plan is read from its state, so the page draws what the agent follows. A new goal, clicked
+or typed, begins a new walk from where the agent is.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from stages.planning.parts import DRAFT, JUDGE, ROUTE, WALK, WORDS
 HZ = 20.0
 """Ticks a second."""
 TRAIL_EVERY = 5
-"""Of the way that was gone every so many ticks are shown."""
+"""Ticks between two shown points of the path walked."""
 IDLE_S = 0.05
 
 
 def page_files() -> dict[str, bytes]:
-    """What the page is made of, by name, beside the house's own styles and scripts."""
+    """The page's files by name, beside devmind's own styles and scripts."""
     return {item.name: item.read_bytes() for item in (files("stages.planning") / "page").iterdir()}
 
 
 class MazePage:
-    """Stands where a life stands for the page's server; `run` lives in the thread that calls it.
+    """Takes a life's place for the page's server; `run` walks in the thread that calls it.
 
     Args:
         agent: has the head `route`.
         start, goal: [2], in OGBench's units.
         publisher: gets a view each tick.
-        command: what the page says to start it again.
+        command: the command that the page names for starting it again.
 
     Attributes:
-        is_met: whether a page was opened yet.
+        is_met: whether a page has been opened.
 
     Raises:
         WorldError: start or goal is no place.
@@ -77,7 +77,7 @@ class MazePage:
         self._show()
 
     def welcome(self) -> dict[str, Any]:
-        """What a page is told first: the maze, its tasks, and how the walk stands."""
+        """What a page gets first: the maze, its tasks, and the state of the walk."""
         self.is_met, maze = True, self.rules.maze
         start = {
             "type": "welcome", "version": metadata.version("devmind"), "command": self.command, "cell": CELL,
@@ -95,9 +95,9 @@ class MazePage:
         return {}
 
     def run(self, seconds: float | None = None, hz: float = HZ) -> None:
-        """Walk, a tick after the other, for so long; None: for ever.
+        """Walk tick by tick for so many seconds; None: for ever.
 
-        The first page that is opened begins it. Who has arrived waits for another goal.
+        The first page that is opened begins the walk. An agent that has arrived waits for another goal.
         """
         until_s = float("inf") if seconds is None else time.monotonic() + seconds
         while (begun_s := time.monotonic()) < until_s:
@@ -157,7 +157,7 @@ class MazePage:
         return "one plan" if self.plans == 1 else f"{self.plans} plans"
 
     def _judged(self, senses: Mapping[str, np.ndarray]) -> str:
-        """What the judge of plans says of the new one; '' of an agent that has none."""
+        """What the judge of plans says of the new plan; '' without a judge."""
         if JUDGE not in self.agent.heads:
             return ""
         points, words = (self.plan[name][0].cpu().numpy() for name in ("plan", "symbols"))
@@ -169,7 +169,7 @@ class MazePage:
         for number in (x, y):
             if type(number) not in (int, float):
                 raise ConfigError(f"A goal is two numbers x and y in OGBench's units; got {number!s:.20}.")
-        # Where it stands when this is asked, not when it was clicked: a tick is 0.2 units.
+        # From where the agent is when this runs, not when the page was clicked: a tick is 0.2 units.
         with self._lock:
             at = self.walk.at if self._wanted is None else self._wanted.at
             self._wanted = self.rules.between(at, np.array([[float(x), float(y)]]))
@@ -188,7 +188,7 @@ class MazePage:
         self.paused, self._stale = on, True
 
     def _show(self) -> None:
-        """Publish how the walk stands: a new view each time, as pages read the old one meanwhile."""
+        """Publish the state of the walk as a new view, since pages may still read the old one."""
         points: list[list[float]] = []
         words: list[str] = []
         age, along = 0, 0.0

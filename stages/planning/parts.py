@@ -1,7 +1,10 @@
-"""What the stage adds to an agent: the senses `goal`, `maze` and `draft`, the effector `walk`, planner and judge; the
-senses `returns` and `account`, and the head that trades; the head that is instructed, by `text` and `board`; the senses
-`hand`, `things` and `places`, the effector `arm`, and the head that arranges; the head that handles things in the
-nursery, by `sight`, `words` and `body`, with the effector `reach`.
+"""What the stage adds to an agent, and the sizes of its heads.
+
+- `route`, the planner: senses `goal`, `maze`, effector `walk`. `judge`: sense `draft`.
+- `trade`: senses `returns`, `account`, effector `trade`.
+- `instruct`: reads `text` and `board`, acts with `choose`.
+- `arrange`: senses `hand`, `things`, `places`, effector `arm`.
+- `manipulate`: reads `sight`, `words` and `body` in the nursery, acts with `reach`.
 """
 
 from __future__ import annotations
@@ -22,27 +25,27 @@ from stages.planning.judge import draft_size
 
 NAME = "planning"
 ROUTE, WALK = "route", "walk"
-"""The planner's head, and what it acts with."""
+"""The planner's head and effector."""
 TRADE, RETURNS, ACCOUNT = "trade", "returns", "account"
 """The effector, and the head, that trades; what it reads of a market."""
 JUDGE, DRAFT = "judge", "draft"
-"""The head that judges plans, and the sense of a plan that is put before it."""
+"""The head that judges plans, and the sense that holds one."""
 INSTRUCT, TEXT, BOARD, LAYOUT, CHOOSE = "instruct", "text", "board", "layout", "choose"
-"""The head that is instructed, what it hears and sees (the board as the reasoning stage looks at cells, where the agent
-has that), and what it acts with: MiniGrid's actions."""
+"""The head that is instructed; its senses (`layout`, the reasoning stage's view of the board, in place of `board` where
+the agent has it); its effector, MiniGrid's actions."""
 VIEW_CELLS = "view_cells"
-"""The head of an earlier stage that reads cells of views; the one that is instructed begins with what that learned."""
+"""The reasoning stage's head that reads cells of views; `instruct` begins with its weights."""
 ARRANGE, ARM = "arrange", "arm"
-"""The head that arranges, and what it acts with."""
+"""The head that arranges, and its effector."""
 TABLE = {"hand": 4, "things": 4 * THINGS, "places": 4 * PLACES}
-"""The senses of a table, and how many numbers each has."""
+"""The senses of a table, and the numbers of each."""
 ARRANGE_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 2},
     "child": {"width": 128, "layers": 4},
     "adult": {"width": 256, "layers": 6, "attention_heads": 8, "steps": 20, "candidates": 16},
 }
 MANIPULATE, REACH, WHEREABOUTS = "manipulate", "reach", "whereabouts"
-"""The head that handles things, and what it acts with; the head of an earlier stage with whose reading it begins."""
+"""The head that handles things, and its effector; the reflex stage's head whose reading of places it begins with."""
 HANDLING = ("sight", "words", "body")
 MANIPULATE_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 1},
@@ -52,15 +55,15 @@ MANIPULATE_SIZES: dict[str, dict[str, int]] = {
 SENSES = ("body", "goal", "maze")
 TAP = ("trunk:body", "trunk:goal", "trunk:maze", "trunk", "raw:body", "raw:goal", "raw:maze")
 WORDS = ("on", "east", "south", "west", "north")
-"""Symbols of a plan, one for each point: into which cell the stride leads that begins there, x growing to the east and
-y to the south; "on" where it stays in its cell. What stands beside its stride can be told of it; a mere list of moves,
-whose tenth one is made anywhere, could not be learned (docs/log.md, 2026-11-26)."""
+"""Symbols of a plan, one for each point: the direction of the cell that the stride from there enters, x growing to the
+east and y to the south; "on" where the stride stays in its cell. A symbol that stands beside its stride can be named
+by it; a mere list of moves, whose tenth is made anywhere, could not be learned (docs/log.md, 2026-11-26)."""
 STRIDE = 16
 """Ticks between two points of a plan."""
 HORIZON = 26
-"""Points of a plan, as many as the longest ways through the mazes `medium` and `large` have."""
+"""Points of a plan, enough for the longest ways through the mazes `medium` and `large`."""
 HORIZONS = {"child": 40, "adult": 40}
-"""Ways through the maze `giant` are longer: 552 ticks were met."""
+"""Points of a plan at sizes that learn `giant`, whose ways are longer: up to 552 ticks were met."""
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {
         "width": 32,
@@ -79,7 +82,7 @@ SIZES: dict[str, dict[str, int]] = {
 
 
 def horizon(size: str) -> int:
-    """Points of a plan of an agent of a size."""
+    """Points of a plan for an agent of this size."""
     return HORIZONS.get(size, HORIZON)
 
 
@@ -87,7 +90,7 @@ def admit(agent: Agent, layers_of: str = "own") -> None:
     """Add every part that is not there yet.
 
     Args:
-        layers_of: "own", or "trunk": the planner's denoiser runs the trunk's layers, both ways (`PlannerHead`).
+        layers_of: "own", or "trunk": the planner's denoiser runs the trunk's layers in both directions (`PlannerHead`).
     """
     points = horizon(agent.config.size)
     for sense, size in (("body", 2), ("goal", 2), ("maze", len(MAZES))):
@@ -118,7 +121,7 @@ def admit(agent: Agent, layers_of: str = "own") -> None:
 
 
 def _instruct(agent: Agent) -> None:
-    """The head that is instructed; earlier stages bring `text` and `board`."""
+    """Add the head that is instructed; earlier stages bring `text` and `board`."""
     if BOARD not in agent.encoders:
         agent.add_encoder(BOARD, stage=NAME)
     if TEXT not in agent.encoders:
@@ -133,7 +136,7 @@ def _instruct(agent: Agent) -> None:
 
 
 def _arrange(agent: Agent) -> None:
-    """The senses of a table, and the head that arranges what lies on it."""
+    """Add the senses of a table, and the head that arranges what lies on it."""
     for sense, size in TABLE.items():
         if sense not in agent.encoders:
             agent.add_encoder(sense, "encoder.vector", stage=NAME, options={"size": size})
@@ -144,7 +147,7 @@ def _arrange(agent: Agent) -> None:
 
 
 def _manipulate(agent: Agent) -> None:
-    """The head that handles things; earlier stages bring its senses, its effector, and how places are read."""
+    """Add the head that handles things; earlier stages bring its senses, its effector, and a reading of places."""
     for sense in HANDLING:
         if sense not in agent.encoders:
             agent.add_encoder(sense, stage=NAME)
@@ -160,16 +163,16 @@ def _manipulate(agent: Agent) -> None:
 
 
 def trained(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of what lessons change: the stage's own parts, by the trunk's features as they are.
+    """Prefixes of the weights that lessons change: the stage's own parts. The trunk's features stay as they are.
 
-    No earlier stage uses any of it; and the planner learns as fast as where the trunk learns along (docs/log.md,
+    No earlier stage uses these parts, and the planner learns as fast as if the trunk learned too (docs/log.md,
     2026-11-25).
     """
     return owned_parts(agent, NAME)
 
 
 def untaught(agent: Agent) -> Agent:
-    """A newborn of the same size that was admitted to the stage and taught nothing."""
+    """A newborn of the same size and seed that was admitted to the stage and taught nothing."""
     newborn = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).to(agent.device)
     admit(newborn)
     return newborn.eval()

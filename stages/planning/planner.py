@@ -1,11 +1,11 @@
 """The planner: a head that keeps a plan, follows it, and makes a new one after so many ticks.
 
-A plan is a trajectory of places `stride` ticks apart and the moves from cell to cell that it comes to, denoised
-together (`devmind.algorithms.diffusion`). Of several that are drawn without guidance a critic takes one (MCSS: Lu et
-al. 2025, "What makes a good diffusion planner for decision making?"), and inverse dynamics tell the command that leads
-on. The plan is kept in the agent's state, so it is followed in life, in exams and in replay alike; when a new one is
-due is decided by ticks, never by a clock. What was found closed on the way is kept as well (`belief`), plans that lead
-there are refused, and a way round is looked for (`detour`); where none is found, that there is no plan is the answer.
+A plan is a trajectory of places `stride` ticks apart and its moves from cell to cell, denoised together
+(`devmind.algorithms.diffusion`). The planner draws several plans without guidance, and a critic chooses one (MCSS: Lu
+et al. 2025, "What makes a good diffusion planner for decision making?"). Inverse dynamics give the command. The agent's
+state keeps the plan, so life, exams and replay follow it alike. Ticks decide when a new plan is due, never a clock. The
+state also keeps which cells were found closed (`belief`). The planner refuses plans that lead into these and looks for
+a way round (`detour`); where it finds none, it says that there is no plan.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ from stages.planning.tree import searched
 OWN = "own"
 """Whose layers the denoiser runs; else TRUNK."""
 LEFT_OUT = 0.25
-"""Share of the tokens of the condition that is left out in teaching."""
+"""Probability with which a token of the condition is left out in teaching."""
 WORDS_FIRST, WORDS_KNOWN = 0.35, 0.35
-"""Shares of what is taught: symbols of a trajectory that is noise, and trajectories whose symbols are known."""
+"""Shares of taught plans: with a trajectory of pure noise, which teaches symbols, and with all symbols known."""
 NAMED_EVERY = 4
-"""One of so many plans teaches the names of strides, which are learned sooner than all else."""
+"""One in so many plans teaches the names of strides, which are learned sooner than all else."""
 GIVEN_SHARE = 0.1
-"""Of a taught plan's points, given clean beside its ends, in half of the plans."""
+"""Share of a taught plan's points that are given clean beside its ends, in half of the plans."""
 
 
 def are_lent(layers_of: str) -> bool:
@@ -74,26 +74,25 @@ class PlannerHead(BeliefHead):
     """Taps the trunk's features, and `raw:body`, `raw:goal`, `raw:maze` last.
 
     Args:
-        horizon: points of a plan; stride: ticks between two; follow: ticks until a new plan is made.
-        words, length: symbols there are, and how many a plan has; length 0: plans without symbols.
-        candidates: plans drawn of which the critic takes one; steps: of denoising them; warm_steps: of denoising one
-            that begins from the last plan, which is noised to the level `warm`.
-        word_steps: in which symbols are drawn before the trajectory; 0: side by side with it.
-        surprise: who is further than this from where the plan had him to be, a stride or more after it was made, plans
-            anew, from noise alone.
-        cell, cells, mazes: side of a cell, how many there are along each axis, and in how many mazes.
-        middle, spread: the senses' numbers are taken off the first and divided by the second.
-        width, layers, attention_heads, memory, pieces: of the denoiser; scheduler: see `SCHEDULERS`; levels: of noise
-            in teaching.
-        length_price: what a unit of a plan's length costs it in the critic's marks.
-        pace: how far one walks in a tick; sure: log odds from which on a cell
-            is taken for closed.
-        patience: who has come no further along his plan for so many ticks gets no further, and goes back.
+        horizon: points of a plan; stride: ticks between two points; follow: ticks until a new plan is made.
+        words: number of symbols; length: symbols of a plan, 0 for plans without symbols.
+        candidates: plans drawn, of which the critic chooses one; steps: denoising steps; warm_steps: denoising steps
+            of a plan that begins from the last one, which is noised to the level `warm`.
+        word_steps: steps in which symbols are drawn before the trajectory; 0: side by side with it.
+        surprise: distance from the plan beyond which a new plan is made from noise alone, from one stride after the
+            plan was made.
+        cell: side of a cell; cells: cells along each axis; mazes: number of mazes.
+        middle, spread: the senses' numbers are shifted by the first and divided by the second.
+        width, layers, attention_heads, memory, pieces: of the denoiser; scheduler: see `SCHEDULERS`; levels: noise
+            levels in teaching.
+        length_price: what a unit of length costs a plan in the critic's marks.
+        pace: distance walked in a tick; sure: log odds from which on a cell counts as closed.
+        patience: ticks without progress along the plan after which the agent goes back.
         simulations: of a Monte Carlo search over partly denoised plans in place of candidates (`tree`); 0: none.
-        guidance: how far the critic's gradient pulls what is denoised, in each step; 0: not at all.
-        free_guidance: by how much the condition counts (classifier-free guidance); 1: as it was taught, at one call of
-            the network a step and not two. A search in a tree tries some by itself.
-        layers_of: OWN, or TRUNK: the denoiser runs the trunk's layers both ways, and its width is the trunk's. They
+        guidance: how far the critic's gradient pulls the denoised points in each step; 0: not at all.
+        free_guidance: how much the condition counts (classifier-free guidance); 1: as it was taught, at one network
+            call a step instead of two. A tree tries other values by itself.
+        layers_of: OWN, or TRUNK: the denoiser runs the trunk's layers in both directions, at the trunk's width. They
             are taught where the trunk is.
         doubt: what a nat of the judge's doubt costs a plan in its marks, where the agent has a judge of plans; 0: the
             critic of strides chooses alone.
@@ -101,9 +100,9 @@ class PlannerHead(BeliefHead):
 
     carries: ClassVar[bool] = True
     silenced: frozenset[str] = frozenset()
-    """For rows and floors of exams: TRUNK: its features are taken away; SYMBOLS: none is ever told, the trajectory is
-    alone; BELIEF: nothing is found closed, and a goal that moves is not noticed; REPLANNING: the first plan is followed
-    to its end."""
+    """For rows and floors of exams. TRUNK: its features are taken away. SYMBOLS: no symbol is drawn, the trajectory
+    stands alone. BELIEF: no cell is found closed, and a goal that moves is not noticed. REPLANNING: the first plan is
+    followed to its end."""
 
     def __init__(
         self,
@@ -161,7 +160,7 @@ class PlannerHead(BeliefHead):
             2, horizon, words, length, self.read_width, inlet.n_tokens + 1,
             inlet.width if lent else width, layers, attention_heads, memory, pieces, lent,
         )  # fmt: skip
-        # What is near in numbers may be far to walk: so each pair of cells has a code of its own, the product of two.
+        # Places near in numbers may be far to walk, so each pair of cells has a code of its own, a product of two.
         self.begins, self.ends = (nn.Embedding(mazes * cells**2, self.read_width) for _ in range(2))
         self.add_strides(width, middle, spread, length_price, words if length else 0)
         self.add_belief(cell, cells, mazes, pace, sure)
@@ -172,7 +171,7 @@ class PlannerHead(BeliefHead):
             self.denoiser.lend(trunk.both_ways)
 
     def meet(self, heads: Mapping[str, Head]) -> None:
-        """The agent's judge of plans has a say in which one is followed."""
+        """Remember the agent's judges of plans, which take part in choosing one."""
         self.judges = tuple(head for head in heads.values() if isinstance(head, JudgeHead))
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Route:
@@ -181,7 +180,7 @@ class PlannerHead(BeliefHead):
         tokens = F.pad(tokens, (0, self.read_width - tokens.shape[-1]))
         present = tapped.present
         if tapped.known is not None:
-            # A place that is half NaN is none: a head that knows not where it is, or is to be, makes no plan.
+            # A place that is half NaN is unknown, and a head that does not know place and goal makes no plan.
             told = tapped.known[..., [PLACE, GOAL]] >= PLACE_NUMBERS
             present = torch.cat((present[..., :PLACE], present[..., [PLACE, GOAL]] & told, present[..., MAZE:]), -1)
         if TRUNK in self.silenced:
@@ -191,7 +190,7 @@ class PlannerHead(BeliefHead):
         return Route(self, self._between(tokens, place, goal, maze), present, place, goal, maze, kept)
 
     def _between(self, tokens: Tensor, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
-        """Tokens [..., K, D] of which the first is the code of a pair of cells, and two tell the ends by numbers."""
+        """Tokens [..., K, D]: the first is the code of a pair of cells, two hold the ends as numbers."""
         tokens = tokens.clone()
         ends = spread_out(self.scaled(torch.stack((place, goal), -2)))
         tokens[..., PLACE : GOAL + 1, : ends.shape[-1]] = ends
@@ -199,8 +198,8 @@ class PlannerHead(BeliefHead):
         return torch.cat((pair[..., None, :], tokens[..., 1:, :]), -2)
 
     def thinking(self, place: Tensor, goal: Tensor, maze: Tensor) -> Route:
-        """What would be read at `place` with the goal `goal` [N, 2] in `maze` [N, K]; without the trunk's features:
-        they are of what is.
+        """The reading as if the agent were at `place` with `goal` [N, 2] in `maze` [N, K], without the trunk's
+        features, which are of the Moment as it is.
         """
         n, told_by = len(place), self.denoiser.config["told_by"]
         maze = F.pad(maze, (0, self.inlet.width - maze.shape[-1]))
@@ -211,7 +210,7 @@ class PlannerHead(BeliefHead):
         return Route(self, self._between(tokens, place, goal, maze), present, place, goal, maze)
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
-        """What is kept of N rows without a plan."""
+        """The kept state of N rows without a plan."""
         length = self.denoiser.config["length"]
         return {
             "plan": torch.zeros(n, self.horizon, 2, device=device),
@@ -247,13 +246,13 @@ class PlannerHead(BeliefHead):
         """Draw several plans for each of B rows, and let the critic of strides and the judge of plans choose.
 
         Args:
-            start: [B, H, 2], plans to begin from.
-            generator: draws the noise, which is the same for all rows; without, `number` says which noise it is: of all
-                rows, or int64 [B], of each. A search in a tree has one for all.
-            given, words: what is held besides place and goal: waypoints {point: [B, 2]}, symbols {number: int64 [B]}.
-            watch: is told of each step, of rows [B * N].
-            steps, word_steps: how many; by default the planner's own numbers.
-            candidates: how many; by default the planner's own number, or as many as a search in a tree meets.
+            start: plans to begin from [B, H, 2].
+            generator: draws the noise, the same for all rows. Without it `number` names the noise: one number for all
+                rows, or int64 [B], one for each. A search in a tree has one for all rows.
+            given, words: held besides place and goal: waypoints {point: [B, 2]} and symbols {number: int64 [B]}.
+            watch: called at each step, with rows [B * N].
+            steps, word_steps: by default the planner's own.
+            candidates: by default the planner's own number, or as many as a search in a tree meets.
 
         Raises:
             ConfigError: more steps than there are noise levels, or a waypoint beyond the horizon.
@@ -290,7 +289,7 @@ class PlannerHead(BeliefHead):
         return self._named(found, read, words)
 
     def _doubted(self, plans: Tensor, maze: Tensor) -> Tensor | float:
-        """What the judge's doubt takes off the marks of plans [B, N, H, 2]; nothing where there is no judge."""
+        """What the judge's doubt takes off the marks of plans [B, N, H, 2]; 0 without a judge."""
         if not self.doubt:
             return 0.0
         return self.doubt * sum(judge.doubts(plans, maze[:, None]) for judge in self.judges)
@@ -298,7 +297,7 @@ class PlannerHead(BeliefHead):
     def _chances(
         self, b: int, n: int, generator: torch.Generator | None, number: int | Tensor, device: torch.device
     ) -> tuple[Tensor, Tensor]:
-        """`_chance` of `n` candidates of each of B rows, one row behind the other."""
+        """`_chance` of `n` candidates for each of B rows, row by row."""
         if isinstance(number, int) or generator is not None:
             noise, luck = self._chance(n, generator, 0 if isinstance(number, Tensor) else number, device)
             return noise.repeat(b, 1, 1), luck.repeat(b, 1, 1)
@@ -309,8 +308,8 @@ class PlannerHead(BeliefHead):
     def _chance(
         self, n: int, generator: torch.Generator | None, number: int, device: torch.device
     ) -> tuple[Tensor, Tensor]:
-        """What `n` candidates are made of: noise [n, H, 2], and luck [n, L, words] by which symbols are drawn; the
-        first one's are the likeliest."""
+        """Noise [n, H, 2] and Gumbel luck [n, L, words] of `n` candidates. The first has no luck, so it draws the
+        likeliest symbols."""
         draws = generator or torch_generator("planner", self.horizon, n, number, device=device)
         noise = torch.randn(n, self.horizon, 2, generator=draws, device=draws.device).to(device)
         kinds = n, self.denoiser.config["length"], self.denoiser.config["words"]
@@ -319,15 +318,15 @@ class PlannerHead(BeliefHead):
         return noise, luck
 
     def held(self, read: Route, given: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
-        """Points {number: [B, 2]} of plans that are held, as the denoiser has them: the ends, and what is given."""
+        """Held points {number: [B, 2]} in the denoiser's numbers: both ends and what is given."""
         return {at: self.scaled(place) for at, place in {**(given or {}), 0: read.place, -1: read.goal}.items()}
 
     def _named(self, found: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
-        """The candidates with the moves that their trajectories came to in place of those that they were drawn by; of
-        silenced symbols none is told.
+        """The candidates with the moves that their trajectories make in place of the drawn ones; none where symbols are
+        silenced.
 
-        Where moves are given, those that make most of them are preferred, before any mark; what was given stays among
-        the symbols, made by the path or not (`film.Told.given` says which).
+        Where moves are given, candidates that make most of them are preferred before any mark. Given moves stay among
+        the symbols whether the path makes them or not (`film.Told.given` says which).
         """
         if not found.symbols.shape[-1] or SYMBOLS in self.silenced:
             return found
@@ -355,14 +354,14 @@ class PlannerHead(BeliefHead):
         def uniform(*shape: int) -> Tensor:
             return torch.rand(*shape, generator=generator, device=device)
 
-        # Plans are drawn symbols first: these of pure noise, and then the trajectory with all of them known.
+        # Plans are drawn symbols first, from a trajectory of pure noise; then the trajectory, with all symbols known.
         phase = uniform(n)
         x, level = noised_to_teach(self.scheduler, clean, phase < WORDS_FIRST, generator)
         given = (uniform(n, self.horizon) < GIVEN_SHARE) & (uniform(n, 1) < 0.5)
         given[:, [0, -1]] = True
         share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))
         hidden = uniform(*symbols.shape) < share[:, None]
-        # All of the condition is left out now and then, for guidance; and parts of it, so that none is leaned on alone.
+        # The whole condition is left out at times, for guidance, and parts of it, so that the network leans on none.
         present = present & (uniform(n, 1) > 0.1) & (uniform(*present.shape) > LEFT_OUT)
         mask = self.denoiser.config["words"]
         told, logits = self.denoiser(
@@ -387,5 +386,5 @@ class PlannerHead(BeliefHead):
         return found | (self.belief_losses(of) if "wall" in of else {})
 
     def shifted(self, plan: Tensor, along: Tensor) -> Tensor:
-        """What is left of plans [B, H, 2] so many strides along, [B]; the end is held."""
+        """The rest of plans [B, H, 2] after `along` [B] strides; the last point is repeated."""
         return interpolated(plan, torch.arange(self.horizon, device=plan.device) + along[:, None])

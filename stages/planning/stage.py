@@ -76,7 +76,7 @@ SKILLS: Sequence[Skill] = (
 
 
 class PlanningStage:
-    """Planning: to imagine a path and its plan in symbols together, to choose among several, to follow it and to plan
+    """Planning: to imagine a path together with its plan in symbols, to choose among several, to follow one and to plan
     again; on the same trunk.
     """
 

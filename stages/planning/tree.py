@@ -1,7 +1,7 @@
-"""The planner's search over partly denoised plans: the critic's marks are what a node is worth.
+"""The planner's search over partly denoised plans, in which the critic's marks are the values of nodes.
 
-Monte Carlo Tree Diffusion (`devmind.algorithms.diffusion.tree`) in place of candidates that know nothing of each other:
-symbols and noise that led to good plans are gone on with, by as many network calls as are asked for.
+Monte Carlo Tree Diffusion (`devmind.algorithms.diffusion.tree`) replaces candidates that are drawn independently. The
+search goes on from symbols and noise that led to good plans, by as many network calls as are asked for.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from stages.planning.planner import PlannerHead
 
 NOWHERE = 50.0
-"""What it costs a plan that it leads where no trip ever was, in the critic's marks: more than any way is long."""
+"""Price, in the critic's marks, of a plan that leads where no trip ever was: more than the length of any way."""
 
 
 def search_in_a_tree(agent: Agent, simulations: int) -> None:
-    """Let this agent's planner search with so many simulations from now on; 0: draw candidates again."""
+    """Let this agent's planner search with so many simulations from now on; 0: draw candidates instead."""
     from stages.planning.parts import ROUTE
 
     head: Any = agent.head(ROUTE)
@@ -44,14 +44,14 @@ def searched(
     watch: Watch | None,
     number: int,
 ) -> Candidates:
-    """All plans that a search met, for each of B rows; see `PlannerHead.search`.
+    """All plans that a search meets, for each of B rows; see `PlannerHead.search`.
 
     Args:
-        watch: is told of the plans at each number of nodes, the best one so far in the place of those to come.
+        watch: called for each number of nodes with the plans so far; the best so far stands for those to come.
     """
     found = tree_of(head, read, shape, start, generator, given, words, number)
     plans = head.unscaled(found.trajectory)
-    # Trees differ in size: in the place of a node that is missing stands the root's plan, which is never chosen.
+    # Trees differ in size: the root's plan stands for a missing node, and is never chosen there.
     if watch is not None:
         for nodes in range(1, 1 + plans.shape[1]):
             best = found.worth[:, :nodes].argmax(-1)

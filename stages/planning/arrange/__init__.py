@@ -1,1 +1,1 @@
-"""Arranging: which thing goes where and in which order, and the hand's way there, imagined together."""
+"""Arranging: which thing goes where and in which order, and the hand's path, imagined together."""

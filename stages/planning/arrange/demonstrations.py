@@ -1,7 +1,7 @@
-"""What arrange learns from: a scripted hand's plans for tables, by key points, and a follower that carries plans out.
+"""What arrange learns from: a script's plans of key points for tables, and a follower that carries plans out.
 
-A plan has two points for each thing that is still to be sorted: where it is grasped, and where it is put. The order of
-the things and the place for each of them are drawn anew each time, so all plans that are right are shown alike.
+A plan has two points for each thing still to be sorted: where it is grasped, and where it is put. The order of the
+things and the place of each are drawn anew each time, so all right plans are shown equally often.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import numpy as np
 from devmind.worlds.tabletop import PACE, PLACES, THINGS, Table, TabletopRules
 
 MOST = 3
-"""Things that a plan sorts at most."""
+"""Things that a plan sorts, at most."""
 HORIZON = LENGTH = 2 * MOST
 CHANNELS = 3
-"""Of a point: x, y, and the grip behind it, 1 closed and -1 open."""
+"""Numbers of a point: x, y, and the grip after it, 1 closed and -1 open."""
 THERE = THINGS + PLACES
 WORDS = THERE + 1
 """Symbols of a plan: which thing is grasped (0 to 3), in which place it is put (4 to 7); "there" fills up its end."""
 NEAR, PATIENCE = 0.02, 24
-"""How near to a point counts as there, and ticks after which one goes on anyway."""
+"""Distance at which a point counts as reached, and ticks after which the hand goes on anyway."""
 
 
 def plans(table: Table, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Points float32 [N, H, 3] and symbols int64 [N, L] of a right plan for each table, one of all, drawn evenly."""
+    """Points float32 [N, H, 3] and symbols int64 [N, L] of a right plan for each table, drawn evenly from all."""
     n = len(table)
     rows = np.arange(n)
     points, words = np.zeros((n, HORIZON, CHANNELS)), np.full((n, LENGTH), THERE)
@@ -51,8 +51,8 @@ def plans(table: Table, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarra
 
 
 def shuffled(table: Table, rng: np.random.Generator, together: int = 1) -> Table:
-    """The same tables with things and places in another order, so that no number means anything by itself; each
-    `together` that stand behind one another in the same order."""
+    """The same tables with things and places in another order, so that no number means anything by itself; each run of
+    `together` tables gets the same order."""
     table = table.copy()
     for names in (("things", "kinds"), ("places", "place_kinds")):
         order = rng.random((len(table) // together, THINGS)).argsort(1).repeat(together, 0)
@@ -66,13 +66,13 @@ def shuffled(table: Table, rng: np.random.Generator, together: int = 1) -> Table
 
 
 def held_out(table: Table) -> np.ndarray:
-    """Whether a table holds what no lesson shows, bool [N]: a thing of the second kind in the upper right quarter."""
+    """Whether a table shows what no lesson does, bool [N]: a thing of the second kind in the upper right quarter."""
     there = (table.kinds == 1) & (table.things > 0).all(-1)
     return np.asarray(there.any(1))
 
 
 def carried_out(rules: TabletopRules, table: Table, points: np.ndarray) -> Iterator[Table]:
-    """The tables after each tick of carrying plans [N, H, 3] out: straight to each point, then its grip."""
+    """The tables after each tick while plans [N, H, 3] are carried out: straight to each point, then its grip."""
     n = len(table)
     at, waited, grip = np.zeros(n, int), np.zeros(n, int), np.full(n, -1.0)
     for _ in range((PATIENCE + 2) * points.shape[1]):
@@ -90,14 +90,14 @@ def carried_out(rules: TabletopRules, table: Table, points: np.ndarray) -> Itera
 
 
 def follow(rules: TabletopRules, table: Table, points: np.ndarray) -> Table:
-    """The tables after plans [N, H, 3] were carried out."""
+    """The tables at the end of plans [N, H, 3]."""
     return [table, *carried_out(rules, table, points)][-1]
 
 
 def arranged(
     rules: TabletopRules, table: Table, imagine: Callable[[Table], np.ndarray], rounds: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Whether all is sorted, bool [N], and the share of things that are, [N], after so many plans one after another."""
+    """Whether all is sorted, bool [N], and the share of things that are, [N], after `rounds` plans in a row."""
     for _ in range(rounds):
         table = follow(rules, table, imagine(table))
     there = table.kinds >= 0

@@ -1,8 +1,8 @@
-"""The exam of arrange: tables that no lesson had, sorted by the agent's own plans; and a thing that is moved meanwhile.
+"""The exam of arrange: the agent sorts tables that no lesson had, by its own plans; on some a thing is moved meanwhile.
 
-What the skill's gate compares is paired by table: the hybrid, and a control in the same head that imagines trajectories
-alone. Both were taught on the same batches for as long, are of one size, read the same, are followed by the same hand
-and plan anew for the same reasons.
+The skill's gate compares, table by table, the hybrid and a control in the same head that imagines trajectories alone.
+Both were taught as long on the same batches, have one size, read the same, are followed by the same hand, and plan anew
+for the same reasons.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GATE = Gate(
     ]
 )
 EPISODES, FEW = 300, 60
-"""Of each kind; and of floors and rows, which together would take longer than the exam itself."""
+"""Episodes of each kind; episodes of floors and rows, which would otherwise take longer than the exam itself."""
 BY_HAND, UNTAUGHT, FIRST_ALONE = "nearest first, by hand", "untaught agent", "the first plan alone"
 REFERENCE = "Hoeg et al. 2025 (arXiv 2509.21983), sorting with a robot's arm: hybrid 0.83, trajectory only 0.46"
 Way = Callable[[], Policy]
@@ -50,18 +50,18 @@ Way = Callable[[], Policy]
 
 @dataclass(frozen=True)
 class Tables:
-    """Tables to be sorted: the level of the world, and a seed each."""
+    """Tables to be sorted: the level of the world, and a seed for each."""
 
     context: Context
     level: str
     seeds: np.ndarray
 
     def few(self) -> Tables:
-        """The first of them."""
+        """The first few of them."""
         return Tables(self.context, self.level, self.seeds[: self.context.episodes(FEW)])
 
     def world(self) -> Any:
-        """As they begin."""
+        """A world in which they begin."""
         return self.context.make_world("tabletop", self.level, self.seeds)
 
     def sorted_by(self, policy: Policy) -> np.ndarray:
@@ -73,13 +73,13 @@ class Tables:
 
     @property
     def episodes(self) -> np.ndarray:
-        """Which they are."""
+        """Their identities."""
         return of_worlds(self.context.make_world, "tabletop", self.level, self.seeds)
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share of tables of two and of three things that are sorted, and of those on which a thing is moved; and how
-    much more is sorted than by trajectories alone.
+    """The share of tables sorted, of two things, of three, and of three of which one is moved; and how many more tables
+    are sorted than by trajectories alone.
     """
     full = level == "full"
     two, three, moved = (_tables(context, kind, level) for kind in ("two", "three", "three" + MOVED))
@@ -150,7 +150,7 @@ def _actor(agent: Agent, tables: Tables, without: Sequence[str] = ()) -> Any:
 
 @contextmanager
 def changed(agent: Agent, **how: Any) -> Iterator[None]:
-    """Within it the head that arranges has other attributes: `way`, `silenced`, `candidates`, `follow`."""
+    """A context in which the head has other attributes: `way`, `silenced`, `candidates`, `follow`."""
     head: Any = agent.head(parts.ARRANGE)
     before = {name: getattr(head, name) for name in how}
     for name, value in how.items():
@@ -171,7 +171,7 @@ def _floors(agent: Agent, tables: Tables) -> dict[str, float]:
 
 
 def _rows(agent: Agent, three: Tables, values: np.ndarray) -> dict[str, float]:
-    """Tables of three things under changes."""
+    """Results on tables of three things under changes."""
     few = three.few()
     found = {}
     changes: dict[str, dict[str, Any]] = {
@@ -196,7 +196,7 @@ def _rows(agent: Agent, three: Tables, values: np.ndarray) -> dict[str, float]:
 
 
 def _imagined(agent: Agent, tables: Tables) -> dict[str, float]:
-    """How the hybrid's and the trajectories' first plans come about."""
+    """Mode changes and confused plans among the first plans of hybrid and control."""
     found: dict[str, float] = {}
     n = len(tables.seeds)
     actor = _actor(agent, tables)
@@ -237,7 +237,7 @@ def nearest_first(senses: Senses, first: np.ndarray) -> Actions:
     near = np.abs(apart).max(1) <= NEAR
     grip = np.where(holds ^ near, 1.0, -1.0)
     move = np.where(near[:, None], 0.0, np.clip(apart / PACE, -1, 1))
-    # Closed with nothing in it the hand would push what it meets: it opens first.
+    # A closed, empty hand would push what it meets, so it opens first.
     grip = np.where(~holds & (hand[:, 2] > HALF), -1.0, grip)
     assert places.shape[1] == PLACES
     return {parts.ARM: np.column_stack((move, grip))}

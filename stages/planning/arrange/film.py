@@ -1,4 +1,4 @@
-"""An agent arranges a table: its first plan while it is denoised, all candidates, and what came of it, for a page."""
+"""An agent arranges a table, for a page: its first plan while it is denoised, all candidates, and what came of it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ WORDS = (
 
 @dataclass
 class Arranged:
-    """What was imagined of a table and what came of it; places are x, y in -1..1, y upwards.
+    """What was imagined for a table and what came of it; places are x, y in -1..1, y upwards.
 
     Attributes:
-        things, places: what lay there as it began, float [K, 3] of x, y and its kind, -1 or 1, with a number each.
-        frames: by step of denoising, key points [N, H, 2] as they were noised, and symbols int64 [N, L].
-        drawn: the first plan's candidates; chosen: the one that was followed, whose symbols were surest.
-        walked: the hand's places [ticks + 1, 2]. plans: how many were made on the way. sorted: all was, in the end.
+        things, places: what lay there at first, by number: float [3] of x, y and kind, -1 or 1.
+        frames: for each denoising step the noised key points [N, H, 2] and symbols int64 [N, L].
+        drawn: the first plan's candidates; chosen: the one that is followed, whose symbols are surest.
+        walked: the hand's places [ticks + 1, 2]. plans: number of plans made. sorted: whether all was, in the end.
         belief: what the agent says of its table at first and in the end (`Arranging.belief`).
     """
 
@@ -59,7 +59,7 @@ class Arranged:
 
     @property
     def words(self) -> list[str]:
-        """What the chosen plan is about, in its order."""
+        """The things and places of the chosen plan, in order."""
         assert self.drawn is not None
         return [WORDS[symbol] for symbol in self.drawn.symbols[self.chosen].tolist() if symbol != THERE]
 
@@ -98,12 +98,12 @@ def arranged(agent: Agent, level: str, seed: int) -> Arranged:
 
 
 def lying(row: np.ndarray) -> dict[int, np.ndarray]:
-    """What is there of `things` or `places` as they are sensed of one table: [x, y, kind] by number."""
+    """The present ones of `things` or `places`, as sensed of one table: [x, y, kind] by number."""
     return {number: one[:3] for number, one in enumerate(row.reshape(-1, 4)) if one[3] > HALF}
 
 
 def page(found: Arranged) -> str:
-    """The page, whole: that of a maze, with a table."""
+    """The whole page: that of a maze, with a table in it."""
     assert found.drawn is not None
 
     def seen(points: np.ndarray) -> list[Any]:

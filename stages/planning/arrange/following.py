@@ -1,8 +1,8 @@
-"""What the head that arranges says at a tick: which plan it follows, when it makes a new one, and the hand's command.
+"""What the head that arranges does at a tick: it follows a plan, decides when to make a new one, and moves the hand.
 
-How a plan is carried out is no matter of learning: straight to the next key point, then its grip. A new plan is made
-when the last one is at its end, and when the table contradicts it: a thing lies elsewhere than the plan had it, or the
-hand closed and holds nothing. Who carries something puts it down first.
+Following is not learned: straight to the next key point, then its grip. The head makes a new plan when the last one is
+at its end, and when the table contradicts it: a thing lies elsewhere than the plan had it, or the closed hand holds
+nothing. A hand that holds something puts it down first.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 TRUNK, REPLANNING = "trunk", "replanning"
 """What can be silenced."""
 ELSEWHERE, IN_HAND = 0.1, 1e-3
-"""A thing that is further than this from where the plan had it lies elsewhere; what is nearer to a hand that holds
-something than this is what it holds."""
+"""Distance from where the plan had it beyond which a thing lies elsewhere; distance from a hand that holds something
+within which a thing is what it holds."""
 CLOSED, HOLDS = 2, 3
-"""Where these stand in what is sensed of the hand."""
+"""Indices in the sense `hand`."""
 
 
 @dataclass
 class Arranging(KeyPoints):
     """The command [..., 3], from hand [..., 4], things [..., 4 * THINGS] and places [..., 4 * PLACES].
 
-    Kept are plan [B, H, 3] and symbols int64 [B, L]; int64 [B]: at, the key point that comes next, waited, ticks on the
-    way to it, and made, plans so far; grip [B]; sure [B], log probability of the symbols; lay [B, THINGS, 2], where
-    things lay for the plan; due bool [B], a new plan is made as soon as the hand is empty.
+    The kept state: plan [B, H, 3], symbols int64 [B, L]; at int64 [B], the next key point; waited int64 [B], ticks on
+    the way to it; made int64 [B], plans so far; grip [B]; sure [B], log probability of the symbols; lay [B, THINGS, 2],
+    where the plan has things; due bool [B], a new plan is made as soon as the hand is empty.
     """
 
     head: ArrangeHead
@@ -55,7 +55,7 @@ class Arranging(KeyPoints):
     def losses(
         self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
     ) -> dict[str, Tensor]:
-        """What is learned, by name, from `points` [..., P, H, 3] and `words` int64 [..., P, L] of P right plans."""
+        """Losses by name, for `points` [..., P, H, 3] and `words` int64 [..., P, L] of P right plans."""
         rows = self.here if mask is None else mask & self.here
         points, words = target["points"][rows], target["words"][rows]
         condition, present = (
@@ -64,7 +64,7 @@ class Arranging(KeyPoints):
         return self.head.losses(points.flatten(0, 1), words.flatten(0, 1), condition, present, generator)
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Go on with each row's plan, and make new ones where they are due, or contradicted by the table."""
+        """Go on with each row's plan, and make a new one where it is due or the table contradicts the old one."""
         head, here = self.head, self.here
         before = self.before or head.nothing(len(here), here.device)
         made, holds = before["made"], self.hand[:, HOLDS] > HALF
@@ -101,20 +101,20 @@ class Arranging(KeyPoints):
         self.after["sure"] = self.after["sure"].index_put((rows,), sure)
 
     def halfwidths(self, points: np.ndarray) -> np.ndarray:
-        """As the table is seen from above, y upwards."""
+        """Points as the table is seen from above; a plan's y grows upwards, a picture's downwards."""
         return points[:, :2] * (1.0, -1.0)
 
     def word(self, symbol: int) -> str:
-        """A thing's number, or a place's."""
+        """The number of a thing or a place."""
         return "" if symbol == THERE else f"thing {symbol + 1}" if symbol < THINGS else f"place {symbol - THINGS + 1}"
 
     def now(self, row: int) -> np.ndarray:
-        """As it is sensed."""
+        """The hand's sensed place."""
         return self.hand[row, :2].cpu().numpy()
 
     def belief(self, row: int = 0) -> str:
-        """How a row's errand stands by what it senses, in a sentence: that no plan exists, what it would have to know
-        first, or that it has one."""
+        """The state of a row's task, in a sentence: that no plan exists, what the agent would have to know first, or
+        that it knows all."""
         if not bool(self.here[row]):
             return "I would have to know first what lies on the table: I do not sense it."
         seen = self.things[row].unflatten(-1, (THINGS, 4)).cpu().numpy()
@@ -134,7 +134,7 @@ class Arranging(KeyPoints):
         return "I know where all is."
 
     def _follow(self) -> None:
-        """Straight to the next key point, then its grip; an open hand behind the last one."""
+        """Straight to the next key point, then its grip; after the last one the hand opens."""
         after, here = self.after, self.here
         at, last = after["at"], after["plan"].shape[1] - 1
         going = here & (at < self.head.follow)

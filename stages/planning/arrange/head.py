@@ -1,8 +1,8 @@
-"""The head that arranges: it imagines which thing goes where and the hand's way there, and follows that.
+"""The head that arranges: it imagines which thing goes where and the hand's path, and follows that plan.
 
-A plan is six key points of the hand and six symbols, denoised together (`imagining`): symbols by masks first, then the
-points. Of several that are drawn it follows the one whose symbols the network was surest of. Plan and progress are kept
-in the agent's state, so a plan is followed in life, in exams and in replay alike; see `following`.
+A plan is six key points of the hand and six symbols, denoised together (`imagining`): first the symbols, by masks, then
+the points. Of several plans the head follows the one of whose symbols the network is surest. The agent's state keeps
+plan and progress, so life, exams and replay follow a plan alike; see `following`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from stages.planning.arrange.following import TRUNK, Arranging
 from stages.planning.imagining import FEATURES, Imaginer, scene_of, thinned
 
 RAW = 3
-"""The last tokens that are tapped: hand, things and places as numbers."""
+"""Number of raw tokens at the end of the tap: hand, things and places."""
 AJAR = 0.1
-"""How far the gate is open through which the trunk's features come, before anything is learned: what a trunk that was
-not taught about tables says of them is mostly noise, and symbols came later with it (docs/log.md, 2026-11-25)."""
+"""Initial weight of the trunk's features: those of a trunk that was not taught about tables are mostly noise, and
+symbols are learned later with them (docs/log.md, 2026-11-25)."""
 HYBRID, TRAJECTORY = "masked", "trajectory"
 
 
@@ -37,18 +37,18 @@ class ArrangeHead(Head):
         width, layers, attention_heads, levels, steps, word_steps: see `Imaginer`.
         candidates: plans drawn, of which one is followed.
         follow: key points of a plan after which a new one is made.
-        controls: further ways of imagining, taught on the same batches. They act only where an exam asks them to, for
-            comparison; the trajectory alone is what the skill's gate compares with.
+        controls: further ways of imagining, taught on the same batches. They act only in exams, for comparison; the
+            skill's gate compares with the trajectory alone.
 
     Raises:
-        ConfigError: it taps too little, or the numbers are none that go together.
+        ConfigError: the tap is too small, or the numbers do not fit together.
     """
 
     carries: ClassVar[bool] = True
     grip: ClassVar[int] = 2
-    """Which number of a point is the grip."""
+    """Index of the grip in a point."""
     silenced: frozenset[str] = frozenset()
-    """For rows and floors of exams: TRUNK: its features are taken away; REPLANNING: the first plan is all there is."""
+    """For rows and floors of exams. TRUNK: its features are taken away. REPLANNING: only the first plan is made."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ArrangeHead(Head):
 
     @property
     def imaginer(self) -> Imaginer:
-        """Who imagines: the hybrid, where an exam asks for no control."""
+        """The way of imagining in use: the hybrid, unless an exam asks for a control."""
         found = self.ways[self.way]
         assert isinstance(found, Imaginer)
         return found
@@ -93,14 +93,14 @@ class ArrangeHead(Head):
         present = torch.cat((tapped.present[..., :-RAW], scene.any(-1) & here[..., None]), -1)
         if TRUNK in self.silenced:
             present[..., : self.thoughts] = False
-        # The trunk's features stand in numbers of their own: a plan cannot point at them.
+        # The trunk's features have channels of their own, so a plan cannot point at them.
         thought = F.pad(self.gate * tokens[..., :-RAW, :], (FEATURES, 0))
         condition = torch.cat((thought, F.pad(scene, (0, self.inlet.width))), -2)
         table = hand[..., :4], things[..., : 4 * THINGS], places[..., : 4 * PLACES]
         return Arranging(self, condition, present, here, *table, before=kept)
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
-        """What is kept of N rows without a plan."""
+        """The kept state of N rows without a plan."""
         return {
             "plan": torch.zeros(n, HORIZON, CHANNELS, device=device),
             "symbols": torch.zeros(n, LENGTH, dtype=torch.int64, device=device),
@@ -119,7 +119,7 @@ class ArrangeHead(Head):
         present: Tensor,
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
-        """What is learned of plans [n, H, 3] and words int64 [n, L], by way and name."""
+        """Losses by way and name, for plans [n, H, 3] and symbols int64 [n, L]."""
         present = thinned(present, self.thoughts, generator)
         found: dict[str, Tensor] = {}
         for way, imaginer in self.ways.items():

@@ -1,7 +1,7 @@
-"""The lesson arrange: stretches of a scripted hand's sorting, and for each Moment right plans from there on.
+"""The lesson arrange: stretches of a scripted hand's sorting, and for each Moment a right plan from there on.
 
-Which plan of all that are right is drawn anew each time it is shown. The head's control, which imagines the trajectory
-alone, is taught on the same Moments for as long: so the exam compares two that had the same lesson.
+One of all right plans is drawn anew each time. The head's control, which imagines the trajectory alone, is taught as
+long on the same Moments, so the exam compares two that had the same lesson.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from stages.planning.arrange.demonstrations import carried_out, held_out, plans,
 NAME = "arrange"
 STEPS = {"tiny": 20, "nursery": 1200, "child": 4000, "adult": 8000}
 ROWS, TINY_ROWS, TICKS = 48, 8, 2
-"""Stretches of a batch, and Moments of a stretch: what teaches is how many tables a batch has, not how many Moments of
-one (with 16 tables of four Moments, two plans each, symbols came twice as late)."""
+"""Stretches of a batch, and Moments of a stretch: more tables in a batch teach, more Moments of a table do not (with 16
+tables of four Moments, two plans each, symbols were learned twice as late)."""
 LEVELS = {"two": 0.25, "three": 0.5, "three" + SORTED: 0.25}
-"""Levels that are shown, and their shares of the tables."""
+"""Levels, and their shares of the tables."""
 TABLES, TINY_TABLES = 9_000, 120
-"""Of all levels."""
+"""Tables of all levels together."""
 AT_FIRST = 0.5
-"""Share of stretches that begin as the table does: so do all episodes."""
+"""Share of stretches that begin at a table's first Moment, as all episodes do."""
 MINUTES = 4.5
 ALONE = (
     "It trains senses and a head of its own alone, on what the trunk makes of them, and nothing behind changes these."
@@ -46,9 +46,9 @@ TRAINS: Sequence[str] = (HEAD, *(f"encoders.{sense}." for sense in parts.TABLE))
 
 
 class ArrangeLearner(MuonLearner):
-    """Muon on the head's linear maps, the hybrid's and the control's alike.
+    """Muon on the head's linear maps, those of hybrid and control alike.
 
-    By AdamW alone it takes some three times as many steps until symbols are right (docs/log.md, 2026-11-25).
+    With AdamW alone it takes some three times as many steps until symbols are right (docs/log.md, 2026-11-25).
     """
 
     orthogonal, muon_betas = (HEAD,), (0.9, 0.95)
@@ -70,8 +70,8 @@ def lesson(context: Context) -> Lesson:
 
 @lru_cache(maxsize=2)
 def stretches(seed: int, tables: int) -> Table:
-    """Two stretches of `TICKS` Moments of each table that is not held out; Moments of one behind one another. They
-    begin where a plan may be made, with an empty hand and something to sort; a share of them as the table begins."""
+    """Two stretches of `TICKS` Moments of each table that is not held out, stretch by stretch. Each begins where a plan
+    may be made (the hand is empty, and something is to be sorted); a share of them begins at the first Moment."""
     found = []
     for level, share in LEVELS.items():
         rules, rng = TabletopRules(level), numpy_rng(seed, NAME, level)
@@ -95,7 +95,7 @@ def plannable(table: Table) -> np.ndarray:
 
 def batch(seed: int, tables: int, update: int, rows: int) -> dict[str, Any]:
     """`rows` stretches, with `points` [B, T, 1, H, 3] and `words` [B, T, 1, L] of a plan at each Moment; `learned`
-    bool [B, T] names those in which there is something to plan, and the hand is empty."""
+    bool [B, T] marks Moments in which a plan may be made."""
     rng, data = numpy_rng(seed, NAME, update), stretches(seed, tables)
     which = rng.integers(0, len(data) // TICKS, rows)
     table = data.take((which[:, None] * TICKS + np.arange(TICKS)).ravel())
@@ -111,7 +111,7 @@ def batch(seed: int, tables: int, update: int, rows: int) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """What is told of noised points and of masked symbols, by way of imagining."""
+    """Losses of noised points and masked symbols, for each way of imagining."""
     output: Any = agent.forward(dict(batch), [parts.ARRANGE])[parts.ARRANGE]
     target = {name: batch[name].to(agent.device) for name in ("points", "words")}
     told = output.losses(target, batch["learned"].to(agent.device))

@@ -1,1 +1,1 @@
-"""To criticise: whether a plan is sound, and if not, where it fails and why."""
+"""Criticising: whether a plan is sound, and if not, where it fails and why."""

@@ -1,4 +1,4 @@
-"""Plans to be judged: cut out of the oracle's trips, as they are or with one flaw that the maze itself confirms."""
+"""Plans to be judged: cut out of the oracle's trips, sound or with one flaw that the maze itself confirms."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from stages.planning.route.trips import Trips, goal_of, one_hot, plan_between, s
 
 SOUND_SHARE = 0.5
 MARGIN = 0.5
-"""Of a wall, in OGBench's units, that a stride may cut: a plan has a point for 16 ticks, not the curve between."""
+"""How far a stride may cut into a wall, in OGBench's units: a plan has a point for 16 ticks, not the curve between."""
 ALONG = 9
-"""Places of a stride that are looked at."""
+"""Places of a stride that are checked."""
 FARTHEST = STRIDE * PACE * 1.5 / UNIT
-"""A stride that is longer cannot be walked, in the senses' units; one of 1.4 is walked by who goes along a diagonal."""
+"""Length, in the senses' units, above which a stride cannot be walked; along a diagonal 1.4 paces a tick can be."""
 ASTRAY, ASIDE = 0.15, (0.15, 0.3)
-"""An end this far from the goal is not there; and how far a point is put aside into a wall."""
+"""Distance from the goal at which an end counts as elsewhere; and by how much a point is moved into a wall."""
 ROOM, LACK = (1.1, 2.0), (0.4, 0.9)
-"""Ticks that there are, by those that a plan takes: of one that has enough, and of one that has not."""
+"""Ticks available by ticks that a plan takes: of one that has enough, and of one that has not."""
 TRIES = 20
 
 
@@ -31,10 +31,10 @@ class Drafts:
     """N plans.
 
     Attributes:
-        draft: as the agent is shown them, float32 [N, numbers].
-        reason: int64 [N], 0 of a sound one, else 1 and the number of REASONS.
+        draft: the sense of each, float32 [N, numbers].
+        reason: int64 [N], 0 for a sound plan, else 1 plus the number in REASONS.
         hit: int8 [N, H - 1], whether each stride runs into a wall; stuck: int8 [N, L], whether each move has no way; -1
-            where that is not known, as it is of what comes behind a move without a way.
+            where unknown, as behind a move without a way.
     """
 
     draft: np.ndarray
@@ -44,13 +44,13 @@ class Drafts:
 
     @property
     def flawed(self) -> np.ndarray:
-        """Bool [N]."""
+        """Which plans have a flaw, bool [N]."""
         return self.reason > 0
 
 
 @dataclass
 class Plan:
-    """One plan while it is made: points [H, 2] and goal [2] in the senses' units, words [L], the ticks there are."""
+    """One plan while it is made: points [H, 2] and goal [2] in the senses' units, symbols [L], ticks available."""
 
     points: np.ndarray
     words: np.ndarray
@@ -59,17 +59,17 @@ class Plan:
 
     @property
     def strides(self) -> np.ndarray:
-        """Lengths [H - 1]."""
+        """Lengths of the strides [H - 1]."""
         return np.linalg.norm(np.diff(self.points, axis=0), axis=1)
 
     @property
     def takes(self) -> int:
-        """Ticks."""
+        """Ticks that the plan takes."""
         return STRIDE * max(1, int((self.strides > ENDED).sum()))
 
 
 def drafts(trips: Sequence[Trips], n: int, rng: np.random.Generator, points: int = HORIZON) -> Drafts:
-    """`n` plans through the mazes of `trips`, half of them sound, the others with each flaw as often."""
+    """`n` plans through the mazes of `trips`: half of them sound, the others with each flaw equally often."""
     made = [_made(trips[int(rng.integers(len(trips)))], rng, points) for _ in range(n)]
     columns = (np.stack([np.asarray(row[k]) for row in made]) for k in range(4))
     return Drafts(*columns)
@@ -78,7 +78,7 @@ def drafts(trips: Sequence[Trips], n: int, rng: np.random.Generator, points: int
 def _made(trips: Trips, rng: np.random.Generator, points: int) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
     reason = 0 if rng.random() < SOUND_SHARE else 1 + int(rng.integers(len(REASONS)))
     where = maze(trips.maze)
-    while True:  # until a plan is found that is sound, and then one that can have this flaw
+    while True:  # until a sound plan is found that can be given this flaw
         _, end, at, there = stretch(trips, rng)
         goal = goal_of(trips, end, there)
         plan = Plan(*plan_between(trips, at, there, goal, points), goal.astype(np.float32), 0.0)
@@ -112,7 +112,7 @@ def _stuck(where: Maze, plan: Plan) -> np.ndarray:
 
 
 def _into_a_wall(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
-    """A piece of the way is left out for a straight line, or one point put aside, so that a wall is in the way."""
+    """Replace a piece of the way by a straight line, or move one point, so that a stride runs into a wall."""
     last = int((plan.strides > ENDED).sum())
     if last < 3:
         return False
@@ -125,14 +125,14 @@ def _into_a_wall(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
         points[int(rng.integers(1, last))] += far * np.array([np.cos(angle), np.sin(angle)], np.float32)
     changed = Plan(points, plan.words, plan.goal, plan.ticks)
     fits = changed.strides.max() <= FARTHEST and bool(_hits(where, changed).any())
-    # The same number of strides, so that it takes as many ticks as before.
+    # The number of strides stays, so that the plan takes as many ticks as before.
     fits = fits and (changed.strides[:last] > ENDED).all()
     plan.points = points if fits else plan.points
     return bool(fits)
 
 
 def _without_way(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
-    """One move is another one, for which there is no way."""
+    """Replace one move by another, for which there is no way."""
     moving = np.flatnonzero(plan.words)
     if not len(moving):
         return False
@@ -146,7 +146,7 @@ def _without_way(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
 
 
 def _elsewhere(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
-    """Its goal is somewhere else, or it leaps over a piece of its way."""
+    """Put the goal elsewhere, or let the plan leap over a piece of its way."""
     last = int((plan.strides > ENDED).sum())
     if rng.random() < 0.5:
         cells = where.free[rng.integers(len(where.free))]
@@ -168,13 +168,13 @@ def _elsewhere(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
 
 
 def _too_late(where: Maze, plan: Plan, rng: np.random.Generator) -> bool:
-    """There are fewer ticks than it takes."""
+    """Leave fewer ticks than the plan takes."""
     plan.ticks = plan.takes * rng.uniform(*LACK)
     return True
 
 
 Flaw = Callable[[Maze, Plan, np.random.Generator], bool]
-"""Gives the plan a flaw; False where it could not."""
+"""Gives the plan a flaw; False if it cannot have it."""
 FLAWS: Sequence[Flaw] = tuple(
     {COLLISION: _into_a_wall, BLOCKED: _without_way, UNREACHABLE: _elsewhere, LATE: _too_late}[reason]
     for reason in range(len(REASONS))

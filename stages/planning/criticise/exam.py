@@ -1,5 +1,5 @@
-"""The exam of criticise: plans with and without a flaw, of trips that no lesson shows; how well they are told apart,
-and whether the reason is named.
+"""The exam of criticise: plans with and without a flaw, from trips that no lesson shows; how well the judge tells them
+apart, and whether it names the reason.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ TOLD, REASON = "criticise/told apart", "criticise/reason"
 GATE = Gate([Threshold(TOLD, 0.95, beats_floor=True), Threshold(REASON, 0.90, beats_floor=True)])
 PLANS = 800
 OWN = 100
-"""Pairs of cells a maze between which the planner's own plans are judged."""
+"""Pairs of cells in each maze between which the planner's own plans are judged."""
 TICKS = {"tiny": 4_000}
 TICKS_ELSE = 12_000
-"""Of the oracle's trips in each maze that an exam's plans are cut out of."""
+"""Ticks of the oracle's trips, in each maze, from which an exam's plans are cut."""
 NOTE = "the oracle's trips, half of them with one flaw; half of these plans are sound"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Told apart: of each flawed plan, the share of sound ones that are thought better (the mean is the area under the
-    curve of the receiver's operation). Reason: whether a flawed plan is refused for its own reason.
+    """Told apart: for each flawed plan, the share of sound ones that the judge thinks better (the mean is the area
+    under the ROC curve). Reason: whether a flawed plan is refused for its own reason.
     """
     told, full = examined(context, context.episodes(PLANS if level != "glimpse" else PLANS // 5)), level == "full"
     judged = judge(agent, told.draft)
@@ -66,31 +66,31 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 
 def examined(context: Context, n: int) -> Drafts:
-    """The plans that are asked about."""
+    """The exam's plans."""
     ticks = TICKS.get(context.config.size, TICKS_ELSE)
     walked = [trips.made(name, context.seed, ticks, exam_seeds) for name in levels(context.config.size)]
     return drafts(walked, n, numpy_rng(context.seed, "criticise", "exam"), parts.horizon(context.config.size))
 
 
 def judge(agent: Agent, draft: np.ndarray) -> Judgement:
-    """What the agent says of plans that are put before it, [N, ...]."""
+    """The agent's judgement of plans, [N, ...]."""
     found: Any = agent.evaluate({parts.DRAFT: torch.from_numpy(draft)}, [parts.JUDGE])[parts.JUDGE]
     return Judgement(*(value.cpu() for value in (found.strides, found.moves, found.whole)))
 
 
 def above(flaw: np.ndarray, told: Drafts) -> np.ndarray:
-    """Of each flawed plan, the share of sound ones with a lower mark `flaw`, a tie counting half, float64."""
+    """For each flawed plan, the share of sound ones with a lower mark `flaw`, ties counting half; float64."""
     return _above(flaw, told.flawed)
 
 
 def _above(mark: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """Of each of those that are `of`, bool [N], the share of the others with a lower mark, a tie counting half."""
+    """For each row of `of`, bool [N], the share of the other rows with a lower mark, ties counting half."""
     mine, others = mark[of][:, None], mark[~of][None]
     return np.asarray((mine > others).mean(1) + 0.5 * (mine == others).mean(1))
 
 
 def _floors(told: Drafts) -> dict[str, dict[str, float]]:
-    """Rules of one kind each: who checks for collisions by the maze itself, and who does arithmetic without a maze."""
+    """Two rules: one checks for collisions by the maze itself, the other does arithmetic without a maze."""
     collides = (told.hit > 0).any(1)
     late, far = arithmetic(told)
     counted = np.where(far, 1 + UNREACHABLE, np.where(late, 1 + LATE, 0))
@@ -105,7 +105,7 @@ def _floors(told: Drafts) -> dict[str, dict[str, float]]:
 
 
 def arithmetic(told: Drafts) -> tuple[np.ndarray, np.ndarray]:
-    """Which plans take more ticks than there are, and which end elsewhere or leap, by their numbers; bool [N] each."""
+    """By their numbers, which plans take more ticks than there are, and which end elsewhere or leap; bool [N] each."""
     n = told.stuck.shape[1]
     points, goal = told.draft[:, : 2 * n].reshape(-1, n, 2), told.draft[:, 3 * n :][:, :2]
     strides = np.linalg.norm(np.diff(points, axis=1), axis=2)
@@ -115,7 +115,7 @@ def arithmetic(told: Drafts) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(told: Drafts, judged: Judgement) -> dict[str, dict[str, float]]:
-    """By reason; how often a sound plan is let pass; whether the place is named; and how calibrated its doubt is."""
+    """Rows: results by reason, sound plans that pass, whether the place is named, and calibration of the doubt."""
     flaw, reason, where = judged.flawed().numpy(), judged.mode().numpy(), judged.where().numpy()
     rows: dict[str, dict[str, float]] = {TOLD: {}, REASON: {}}
     rows[TOLD]["sound plans that pass"] = float((reason[~told.flawed] == 0).mean())
@@ -131,8 +131,8 @@ def _rows(told: Drafts, judged: Judgement) -> dict[str, dict[str, float]]:
 
 
 def _of_the_planner(agent: Agent, context: Context) -> dict[str, float]:
-    """Of the planner's own candidates between any two cells of each maze: how well those that lead through a wall, by
-    the maze itself, are told from the others (area under the curve), by the judge and by the critic of strides."""
+    """Rows on the planner's own candidates between any two cells of each maze: how well the judge, and the critic of
+    strides, tell those that lead through a wall from the others (area under the ROC curve)."""
     rows: dict[str, float] = {}
     for name in levels(context.config.size):
         world = context.make_world(
@@ -141,7 +141,7 @@ def _of_the_planner(agent: Agent, context: Context) -> dict[str, float]:
         points, shown, marks = _candidates(agent, world.observe())
         fails = ~holding(name, points)
         if not 0 < fails.sum() < len(fails):
-            continue  # nothing to tell apart
+            continue  # there is nothing to tell apart
         judged = judge(agent, shown)
         where = f"the planner's own plans in {name}"
         rows[f"{where}: through a wall, by the judge"] = float(_above(judged.strides.amax(-1).numpy(), fails).mean())
@@ -151,7 +151,7 @@ def _of_the_planner(agent: Agent, context: Context) -> dict[str, float]:
 
 
 def _candidates(agent: Agent, senses: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All candidates of B rows, one behind the other: points [B * N, H, 2], drafts, and the critic's marks."""
+    """All candidates of B rows, row by row: points [B * N, H, 2], drafts, and the critic's marks."""
     head = agent.head(parts.ROUTE)
     assert isinstance(head, PlannerHead)
     told = [torch.from_numpy(np.asarray(senses[sense])).float().to(agent.device) for sense in parts.SENSES]

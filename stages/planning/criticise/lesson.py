@@ -48,13 +48,13 @@ def lesson(context: Context) -> Lesson:
 
 
 def batch(told: Drafts) -> dict[str, Any]:
-    """Drafts as a Batch of one Moment a row, with what is to be told of them."""
+    """Drafts as a Batch of one Moment a row, with their targets."""
     target = {name: torch.from_numpy(getattr(told, name))[:, None] for name in ("hit", "stuck", "reason")}
     return collate_tick({parts.DRAFT: told.draft}, np.ones(len(told.draft), bool)) | target
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats of what is told of strides, moves and whole plans."""
+    """Nats of the judgement on strides, moves and whole plans."""
     output: Any = agent.forward(dict(batch), [parts.JUDGE])[parts.JUDGE]
     target = {name: batch[name].to(agent.device) for name in ("hit", "stuck", "reason")}
     value = output.loss(target)

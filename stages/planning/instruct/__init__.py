@@ -1,1 +1,1 @@
-"""To carry out an instruction by a plan in symbols."""
+"""Carrying out an instruction by a plan in symbols."""

@@ -1,8 +1,8 @@
-"""Asking, examined: does one who is instructed ask when, and only when, it has to; is it the right question; and is the
-instruction done once it is answered.
+"""The exam of asking: whether an instructed agent asks when, and only when, it has to; whether it asks the right
+question; and whether it does the instruction once it is answered.
 
-What is asked, and when, is decided as in a life (`devmind.acting.lacking`), a tick of these rooms being a tenth of a
-second. Who answers sees the whole room, and says what the word means, or which door comes first.
+What is asked, and when, is decided as in a life (`devmind.acting.lacking`); a tick of these rooms is a tenth of a
+second. Whoever answers sees the whole room, and says what the word means, or which door comes first.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from stages.planning.instruct.rooms import TEXT
 ASKS, ANSWERED = f"{NAME}/asks", f"{NAME}/done once answered"
 GOALS = [Threshold(name, 0.90, goal=True, when_absent="skip") for name in (ASKS, ANSWERED)]
 EPISODES, FEW = 200, 24
-"""Half of them leave something open."""
+"""Cases of an exam, half of which leave something open, and cases of a floor."""
 TICK_S, TICKS = 0.1, 150
-"""How long a tick lasts by the clock that says when one has looked for long enough; after how many a room is cut."""
+"""Seconds of a tick, by which the time of looking is counted; ticks after which a room is cut."""
 
 
 class Player(Protocol):
     """A `Policy` in rooms that says of each row what it lacks."""
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
-        """What is done."""
+        """The actions of all rows."""
         ...
 
     def lacks(self, page: str, row: int) -> Lack | None:
-        """What it would have to be told first."""
+        """What the player would have to be told first in a row; None if nothing."""
         ...
 
     def keep(self, index: np.ndarray) -> None:
@@ -57,26 +57,26 @@ class Player(Protocol):
 
 
 By = Callable[[int], Player]
-"""Who is instructed, in so many rooms."""
+"""Makes a player for so many rooms."""
 
 
 class Instructed(Actor):
     """The agent that is instructed."""
 
     def lacks(self, page: str, row: int) -> Lack | None:
-        """What it lacks, as a life finds it."""
+        """What the agent lacks, found as in a life."""
         assert self.output is not None
         return lacking(self.output, page, row)
 
 
 class ByHand:
-    """A rule with eyes that never err: it knows every word of the grammar, and reads it by a pattern."""
+    """A rule with perfect vision: it knows every word of the grammar and reads instructions by a pattern."""
 
     def __init__(self, n: int) -> None:
         self.controller, self.errands, self.unknown = Controller(), [Errand() for _ in range(n)], [""] * n
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
-        """Read what is said, and go on."""
+        """Read the pages, and act."""
         for row, page in enumerate(senses[TEXT]):
             if page:
                 words = [word.strip(",") for word in page.split(" ")]
@@ -86,7 +86,7 @@ class ByHand:
         return {parts.CHOOSE: np.array([self.controller.act(errand, reading) for errand, reading in seen])}
 
     def lacks(self, page: str, row: int) -> Lack | None:
-        """A word that is not of the grammar, or where a thing is."""
+        """The meaning of a word that is not in the grammar, or where a thing is."""
         unknown = self.unknown[row]
         return lacks.of_word(page, unknown) if unknown else lacks.of_place(self.errands[row])
 
@@ -102,7 +102,7 @@ def by_agent(agent: Agent) -> By:
 
 
 class _Questioning:
-    """A policy that lets a player act, and what it asks be answered, as a life does (`live/questions.py`)."""
+    """A policy that lets a player act and has its questions answered, as a life does (`live/questions.py`)."""
 
     def __init__(self, player: Player, rooms: AnsweringRooms, answers: bool) -> None:
         self.player, self.rooms, self.answers = player, rooms, answers
@@ -132,22 +132,22 @@ class Went:
 
     Attributes:
         asked: the questions, in order.
-        done: whether what was meant was done, and nothing asked on the way that had not to be.
+        done: whether the instruction was done, without a needless question.
     """
 
     asked: tuple[str, ...]
     done: bool
 
     def is_right(self, case: Case) -> bool:
-        """Whether it asked nothing where nothing is open, and the right question first where something is."""
+        """Whether nothing was asked where nothing is open, and the right question first where something is."""
         return bool(self.asked) == bool(case.question) and case.has_to(self.asked[:1])
 
 
 def gone(given: Sequence[Case], by: By, answers: bool = True) -> list[Went]:
-    """Let somebody be instructed in the rooms of cases, until each is done or something was asked that had not to be.
+    """Let a player carry out the instructions of cases, until each is done or a needless question was asked.
 
     Args:
-        answers: whether somebody answers.
+        answers: whether questions are answered.
     """
     rooms = AnsweringRooms(list(given))
     questioning = _Questioning(by(len(given)), rooms, answers)
@@ -164,13 +164,13 @@ def gone(given: Sequence[Case], by: By, answers: bool = True) -> list[Went]:
 
 
 def drawn(context: Context, n: int) -> list[Case]:
-    """Some `n` cases of an exam."""
+    """Up to `n` cases of an exam."""
     seeds = exam_seeds(n * OF_CASE, context.seed, NAME, "asking")
     return cases(seeds, numpy_rng(context.seed, NAME, "asking"))
 
 
 def examine(agent: Agent, context: Context, level: str) -> list[Measure]:
-    """Whether it asks when, and only when, it has to; and whether what it asked about is done once it is answered."""
+    """Whether the agent asks when, and only when, it has to; and whether it does the instruction once answered."""
     given = drawn(context, context.episodes(EPISODES, level))
     went = gone(given, by_agent(agent))
     is_open = np.array([one.case in OPEN for one in given])
@@ -227,7 +227,7 @@ def _floors(agent: Agent, context: Context, given: Sequence[Case]) -> dict[str, 
 def _rows(
     given: Sequence[Case], went: Sequence[Went], right: np.ndarray, done: np.ndarray
 ) -> dict[str, dict[str, float]]:
-    """By case; and how often is asked where something has to be."""
+    """Rows: results by case, and the number of questions where something has to be asked."""
     of = {case: np.array([one.case == case for one in given]) for case in CASES}
     rows = {ASKS: {case: float(right[which].mean()) for case, which in of.items()}}
     rows[ANSWERED] = {case: float(done[of[case]].mean()) for case in OPEN}

@@ -1,4 +1,4 @@
-"""One instruction carried out in one room, from the first view to the end: what `devmind plan` shows of a room."""
+"""One instruction carried out in one room, from the first view to the end, for `devmind plan`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Carried:
     """What came of an instruction.
 
     Attributes:
-        said, answer: the instruction, and what the agent answered to it.
-        first, last: what it would have had to know after its first view, and how its errand stood at the end.
-        steps: that were taken.
-        rewarded: the room says that its own mission is done.
-        declined, stuck: it did not begin; it found no way on.
+        said, answer: the instruction, and the agent's answer to it.
+        first, last: what the agent said of its errand after the first view and at the end (`Instruction.belief`).
+        steps: number of steps taken.
+        rewarded: whether the room counts its own mission as done.
+        declined, stuck: whether the agent did not begin; whether it found no way on.
     """
 
     said: str
@@ -35,12 +35,12 @@ class Carried:
 
     @property
     def done(self) -> bool:
-        """Carried out to the end of the plan, as far as the agent sees, or as the room says."""
+        """Whether the plan was carried out to its end, as the agent sees it, or the mission was, as the room says."""
         return self.rewarded or not (self.declined or self.stuck)
 
 
 def carried_out(agent: Agent, room: str, seed: int, said: str | None = None) -> Carried:
-    """Let the agent hear what is `said` (by default the room's own mission) in a room of BabyAI, and act.
+    """Give the agent the instruction `said` (by default the room's own mission) in a room of BabyAI, and let it act.
 
     Raises:
         WorldError: MiniGrid is not installed, or has no such room.

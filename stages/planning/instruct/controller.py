@@ -1,7 +1,7 @@
-"""The controller: one action after another by which a plan in symbols is carried out, on a map that it draws itself.
+"""The controller: it carries out a plan in symbols, action by action, on a map that it draws itself.
 
-It is given what stands in the cells that are seen and knows what it did; where things are, and where it is, it has to
-keep in mind. Nothing here is learned, and nothing knows what was said.
+It gets what stands in the cells in view, and knows its own actions; its map remembers where things are and where it is.
+Nothing here is learned, and nothing knows the instruction.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, PICK_UP, Plan,
 
 @dataclass
 class Errand:
-    """What is being carried out, and how far it is.
+    """A plan that is being carried out, and its progress.
 
     Attributes:
-        plan, at: the plan, and the number of the subgoal that is next.
-        action: what was done last; None before the first action.
+        plan, at: the plan, and the number of the next subgoal.
+        action: the last action; None before the first.
         stuck: no way leads to the next subgoal, and all that can be seen was seen.
     """
 
@@ -36,19 +36,19 @@ class Errand:
 
     @property
     def over(self) -> bool:
-        """Nothing will be done any more: the plan is carried out, or stuck."""
+        """Whether nothing will be done any more: the plan is carried out, or stuck."""
         return self.stuck or self.at >= len(self.plan)
 
     @property
     def lacks(self) -> Subgoal | None:
-        """The next subgoal, where nothing that it may be about is on the map: one has to know where it is first."""
+        """The next subgoal, if nothing on the map fits it, so that its place has to be found first; else None."""
         goal = None if self.at >= len(self.plan) else self.plan[self.at]
         held = goal is not None and goal.verb == PICK_UP and self.map.carried in goal.classes
         return None if goal is None or held or self.map.where(goal.classes) else goal
 
     @property
     def belief(self) -> str:
-        """How the errand stands, in a sentence: what it would have to know first, or why it goes on no more."""
+        """The state of the errand, in a sentence: what the agent would have to know first, or why it has ended."""
         if self.at >= len(self.plan):
             return "done, as far as I see."
         kind, lacks = self.plan[self.at].kind, self.lacks is not None
@@ -60,7 +60,7 @@ class Errand:
         return f"I would have to know first where a {kind} is: I look for one." if lacks else f"I know of a {kind}."
 
     def begin(self, plan: Plan) -> None:
-        """Take up another plan, with the map as it is; the same one again changes nothing."""
+        """Begin another plan on the same map; the same plan again changes nothing."""
         if plan != self.plan:
             self.plan, self.at, self.stuck = plan, 0, False
 
@@ -69,7 +69,7 @@ class Controller(Walker):
     """Carries out errands, tick by tick."""
 
     def act(self, errand: Errand, reading: np.ndarray) -> int:
-        """Take in what is seen and say what to do: MiniGrid's number of an action.
+        """Add the view to the map and choose an action, by MiniGrid's number.
 
         Args:
             reading: int64 [7, 7] of classes of `grid_cells`.
@@ -80,7 +80,7 @@ class Controller(Walker):
         if errand.over:
             action: int | None = DONE
         elif errand.action is None and self._there(errand):
-            action = DONE  # BabyAI looks only behind an action whether something was reached
+            action = DONE  # BabyAI checks only after an action whether something was reached
         else:
             action = self._towards(errand, errand.plan[errand.at])
         errand.stuck |= action is None
@@ -88,7 +88,7 @@ class Controller(Walker):
         return errand.action
 
     def reached(self, errand: Errand) -> bool:
-        """Whether the next subgoal is reached, as far as one sees."""
+        """Whether the next subgoal is reached, as far as the agent sees."""
         here, goal = errand.map, errand.plan[errand.at]
         if goal.verb == GO_TO:
             return errand.action is not None and self._faces(here, goal)
@@ -114,7 +114,7 @@ class Controller(Walker):
             action = self.fetch(here, costs, targets)
         elif goal.verb == DROP_NEXT_TO:
             if here.carried == FLOOR:
-                return None  # a plan that puts down what was never picked up
+                return None  # the plan puts down what was never picked up
             beside = {(row + down, column + along) for row, column in targets for down, along in STEPS}
             free = [cell for cell in beside if here.cells[cell] == FLOOR and cell != here.pose[:2]]
             moves = shortest(costs, here.pose, [pose for cell in sorted(free) for pose in before(cell)])
@@ -127,5 +127,5 @@ class Controller(Walker):
             action = self.unlock(here, costs)
         if action is None:
             action = self.explore(here, costs)
-        # Who carries what is to be put down would have to put it down first, and might pick it up again for ever.
+        # While carrying what it is to put down, the agent would have to drop that first, and might go round for ever.
         return self.clear(here, costs, targets) if action is None and goal.verb != DROP_NEXT_TO else action

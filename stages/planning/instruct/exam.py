@@ -1,8 +1,8 @@
-"""The exam of instruct: rooms that no lesson had, a mission that is said once, and whether it was done.
+"""The exam of instruct: in rooms that no lesson had a mission is said once, and the exam asks whether it is done.
 
-The agent sees its view and its own map, and hears the mission; nobody tells it what that comes to. Floors are plans by
-chance, what the language stage's head does that follows, an agent that was taught nothing, and a rule by hand that
-reads missions by a pattern; all plans of rules are carried out by the agent's own controller, with eyes that never err.
+The agent has its view, its own map and the words of the mission; nothing tells it the plan behind them. Floors are
+random plans, the language stage's head that follows, an untaught agent, and a rule by hand that reads missions by a
+pattern. The agent's own controller, with perfect vision, carries out the plans of rules.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from stages.planning.instruct.symbols import DROP_NEXT_TO, GO_TO, NOUNS, PICK_UP
 PUT_NEXT, IN_TURN = f"{NAME}/put next", f"{NAME}/go to in turn"
 LEVELS = {PUT_NEXT: "BabyAI-PutNextLocal-v0", IN_TURN: "BabyAI-GoToSeqS5R2-v0"}
 FURTHER = "BabyAI-SynthS5R2-v0"
-"""Six rooms with locked doors, all four kinds of instructions, now and then a thing in the way; no lesson shows it."""
+"""Six rooms with locked doors, all four kinds of instructions, and sometimes a thing in the way; no lesson shows it."""
 GATE = Gate(
     [Threshold(PUT_NEXT, 0.60, when_absent="skip"), Threshold(IN_TURN, 0.70, when_absent="skip"), *asking.GOALS]
 )
 EPISODES, FEW = 200, 40
 FOLLOWED = 10
-"""Rooms of language's follow, which is told the mission every tick and hears of no end: each lasts all of its ticks."""
+"""Rooms of language's follow, which gets the mission every tick and does not end: each lasts all of its ticks."""
 TOGETHER = 100
 FOLLOWS = ("follow", "choose")
-"""Heads that follow what language's lessons say; the second one of agents that lack the first."""
+"""Heads that follow instructions of the language stage; the second where an agent lacks the first."""
 By = Callable[[Rooms], Policy]
-"""Who acts in rooms: made when they begin."""
+"""Makes a policy for rooms, when they begin."""
 
 
 class Instructed:
-    """The agent in rooms: a `Policy`. `over` says whose errand is, bool [N]; None where nobody heard anything."""
+    """The agent in rooms: a `Policy`. `over` says which errands are over, bool [N]; None where none was given."""
 
     def __init__(self, agent: Agent, without: Sequence[str] = (), head: str = parts.INSTRUCT) -> None:
         self.head = head
@@ -64,13 +64,13 @@ class Instructed:
 
     @property
     def told(self) -> Any:
-        """What the head said last."""
+        """The head's last output."""
         assert self.actor.output is not None
         return self.actor.output.outputs[self.head]
 
     @property
     def over(self) -> np.ndarray | None:
-        """Of the head that carries errands out; a head without one never says so. Who sees nothing does nothing."""
+        """Which errands are over, bool [N]; None for a head without errands. Without the sense `board` all are over."""
         if self.head != parts.INSTRUCT or self.actor.output is None:
             return None
         over: np.ndarray = self.told.over.cpu().numpy()
@@ -78,7 +78,7 @@ class Instructed:
 
 
 class Planned:
-    """Plans of somebody else, carried out by the agent's controller with eyes that never err."""
+    """Given plans, carried out by the agent's controller with perfect vision."""
 
     def __init__(self, plans: Sequence[Plan]) -> None:
         self.controller, self.errands = Controller(), [Errand(plan=plan) for plan in plans]
@@ -93,7 +93,7 @@ class Planned:
 
     @property
     def over(self) -> np.ndarray:
-        """Whose errand is over, bool [N]."""
+        """Which errands are over, bool [N]."""
         return np.array([errand.over for errand in self.errands])
 
 
@@ -108,7 +108,7 @@ def done(
     """Whether each room's mission was done, float64 [N] of 0 and 1.
 
     Args:
-        said: what is said in place of the missions, which stay what is to be done; every: see `Rooms`.
+        said: instructions said in place of the missions, by which success is still judged; every: see `Rooms`.
     """
     found = []
     for at in range(0, len(seeds), TOGETHER):
@@ -116,33 +116,33 @@ def done(
         policy, earned, settled = by(rooms), np.zeros(rooms.num_envs), np.zeros(rooms.num_envs, bool)
         with stepping_threads():
             for tick in rollout(policy, rooms, sparing=True, done=settled):
-                earned += np.where(settled, 0.0, tick.reward)  # who is left out does not choose what is done
+                earned += np.where(settled, 0.0, tick.reward)  # a settled row does not choose its actions
                 over = getattr(policy, "over", None)
                 if over is not None:
                     settled[tick.asked] |= over
                 if (settled | tick.ended).all():
-                    break  # nothing will be done any more
+                    break  # nothing more will be done
         rooms.close()
         found.append(earned > 0)
     return np.concatenate(found).astype(np.float64)
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share of missions that are done in each level, and how rightly is asked; nothing without MiniGrid."""
+    """The share of missions done in each level, and the exam of asking; nothing without MiniGrid."""
     if not installed():
         return []
     return [*(_of_level(agent, context, level, name) for name in LEVELS), *asking.examine(agent, context, level)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Rooms that lessons show views of, and speak of, int64 [about n]."""
+    """Rooms whose views and things lessons show, int64 [about n]."""
     names = tuple(dict.fromkeys((*VIEWS, *missions.ROOMS)))
     seeds = lesson_seeds(-(-n // len(names)), context.seed, NAME, "episodes")
     return np.concatenate([begun(name, seeds) for name in names])
 
 
 def heard(agent: Agent, senses: Senses, said: Sequence[str]) -> Instruction:
-    """What the agent makes of instructions, each in the first Moment of a room."""
+    """The agent's reading of instructions, each said in the first Moment of a room."""
     policy = Instructed(agent)
     policy({**senses, TEXT: list(said)}, np.ones(len(said), bool))
     told: Instruction = policy.told
@@ -188,7 +188,7 @@ def _floors(
 
 
 def _by_hand(where: str, seeds: np.ndarray, by_plan: np.ndarray) -> np.ndarray:
-    """Whether the plan that a pattern reads is done: as the true one (`by_plan`) wherever it is that one."""
+    """Whether the pattern's plan is done: the result `by_plan` of the true plan where both are equal."""
     rooms = Rooms(where, seeds)
     wrong = np.array([by_pattern(said) != plan for said, plan in zip(rooms.missions, rooms.plans(), strict=True)])
     rooms.close()
@@ -199,7 +199,7 @@ def _by_hand(where: str, seeds: np.ndarray, by_plan: np.ndarray) -> np.ndarray:
 
 
 def _by_chance(name: str, rng: np.random.Generator) -> Plan:
-    """A plan of the form that the level's missions have, about things by chance."""
+    """A plan of the form of the level's missions, about random things."""
 
     def about(verb: int, nouns: int) -> Subgoal:
         return Subgoal(verb, int(rng.integers(nouns)), int(rng.integers(len(COLOURS))))

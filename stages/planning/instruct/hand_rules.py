@@ -1,4 +1,4 @@
-"""A rule by hand that reads missions by a pattern: a floor of the exam, never inside a head."""
+"""A rule by hand that reads missions by a pattern: a floor of the exam, never part of a head."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PUT = re.compile(rf"put {_THING} next to {_THING}")
 
 
 def by_pattern(said: str) -> Plan:
-    """The plan of a mission of BabyAI's grammar without places; nothing of what the pattern does not fit."""
+    """The plan of a mission of BabyAI's grammar without places; empty if the pattern does not fit."""
     before, after, then = said.partition(" after you ")
     said = f"{then}, then {before}" if after else said
     found: list[Subgoal] = []

@@ -1,7 +1,7 @@
 """The head that is instructed: it reads an instruction as a plan in symbols, and carries it out by what it sees.
 
-The plan, how far it is, and a map of what was seen are kept in the agent's state, so they are followed in life, in
-exams and in replay alike. Reading is learned, of words and of views; how a plan is carried out is the controller's.
+The agent's state keeps the plan, its progress, and a map of what was seen, so life, exams and replay are alike. Reading
+words and views is learned; the controller carries the plan out.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from stages.planning.instruct.symbols import END, LENGTH, SYMBOLS
 
 MAP = "cells"
 NUMBERS = ("instructed", "declined", "at", "stuck", "action", "carried", "slips", "place")
-"""What is kept of an errand beside plan, map, pose and page; `action` is one more than the action, 0 before the first;
-`place` is the number of the token that is likeliest of a word that is not known."""
+"""Numbers kept of an errand beside plan, map, pose and page. `action` is the action plus 1, 0 before the first; `place`
+is the number of the token that most likely belongs to an unknown word."""
 INSTRUCTED, DECLINED, AT, STUCK, ACTION, CARRIED, SLIPS, PLACE = range(len(NUMBERS))
 SAME = 1e-3
-"""Pages whose sums lie no further apart are the same one."""
+"""Pages whose sums differ by less are the same page."""
 DOUBT = 0.5
-"""A mission is declined where a token is more likely than this of a word that is not known."""
+"""A mission is declined if a token belongs to an unknown word with more than this probability."""
 
 
 @dataclass
@@ -46,11 +46,12 @@ class Instruction(Output):
 
     Attributes:
         plan: logits [..., LENGTH, 16] of each subgoal's verb, noun and colour.
-        unknown: log odds [..., K] that a token of the page is of a word that is not known; text: which are there,
+        unknown: log odds [..., K] that a token of the page belongs to an unknown word; text: which tokens are present,
             bool [..., K].
-        cells: logits [..., 49, classes] of what stands in the cells of the view; seen: bool [...], is there one.
-        before, after: what was kept (`InstructHead.nothing`).
-        page: float64 [..., D], by which pages are told apart; None reads each one anew.
+        cells: logits [..., 49, classes] of what stands in the cells of the view; seen: whether there is a view, bool
+            [...].
+        before, after: the kept state, old and new (`InstructHead.nothing`).
+        page: float64 [..., D], tells pages apart; None: each page is read anew.
     """
 
     head: InstructHead
@@ -65,16 +66,16 @@ class Instruction(Output):
 
     @property
     def heard(self) -> Tensor:
-        """Whether anything was said, bool [...]."""
+        """Whether there is a page, bool [...]."""
         return self.text.any(-1)
 
     @cached_property
     def declined(self) -> Tensor:
-        """Whether what was said holds a word that is not known, bool [...]."""
+        """Whether the page holds an unknown word, bool [...]."""
         return ((self.unknown.sigmoid() > DOUBT) & self.text).any(-1)
 
     def symbols(self) -> Tensor:
-        """The likeliest plan, int64 [..., LENGTH, 3]; all is END behind its end."""
+        """The likeliest plan, int64 [..., LENGTH, 3]; filled up with END."""
         found = torch.stack([logits.argmax(-1) for logits in self.plan.split(SYMBOLS, -1)], -1)
         open_ = (found[..., 0] != END).long().cumprod(-1)
         return found * open_[..., None]
@@ -91,8 +92,8 @@ class Instruction(Output):
         """Nats by name.
 
         Args:
-            target: `plan` int64 [..., LENGTH, 3]; `made_up` bool [..., K], tokens of words that nobody knows, where
-                nothing is to be learned of the plan; `cells` int64 [..., 49].
+            target: `plan` int64 [..., LENGTH, 3]; `made_up` bool [..., K], tokens of invented words, whose pages teach
+                no plan; `cells` int64 [..., 49].
         """
         everywhere = torch.ones_like(self.seen) if mask is None else mask
         plan, made_up = target["plan"], target["made_up"]
@@ -113,7 +114,7 @@ class Instruction(Output):
         return found
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Take up what was said, take in what is seen, and decide what to do, row by row."""
+        """Read new pages, add views to the maps, and choose actions, row by row."""
         head, n = self.head, len(self.seen)
         before = self.before or head.nothing(n)
         kept = {name: np.array(value.cpu()) for name, value in before.items()}
@@ -137,8 +138,8 @@ class Instruction(Output):
         self.after = {name: torch.from_numpy(value).to(self.seen.device) for name, value in kept.items()}
 
     def _news(self, before: Mapping[str, Tensor]) -> Tensor:
-        """Who was told another thing than what is kept, bool [B]. A page that stands there is read once: what the trunk
-        makes of it later hangs on all that was seen meanwhile, which no lesson shows."""
+        """Which rows have another page than the kept one, bool [B]. A page that stands there is read once: what the
+        trunk makes of it later depends on all that was seen meanwhile, which no lesson shows."""
         if self.page is None:
             return self.heard
         told = before["numbers"][:, INSTRUCTED].to(self.page.device) > 0
@@ -146,7 +147,7 @@ class Instruction(Output):
         return self.heard & ~(told & (apart < SAME))
 
     def _places(self) -> Tensor:
-        """The number of the token that is likeliest of a word that is not known, int64 [...]."""
+        """The number of the token that most likely belongs to an unknown word, int64 [...]."""
         if not self.unknown.shape[-1]:
             return torch.zeros(self.unknown.shape[:-1], dtype=torch.int64, device=self.unknown.device)
         return self.unknown.masked_fill(~self.text, -torch.inf).argmax(-1)
@@ -156,12 +157,12 @@ class Instruction(Output):
         return self.after
 
     def fires(self) -> Tensor:
-        """Who was instructed answers, bool [...]."""
+        """Whether the head answers, bool [...]: once it was instructed."""
         return self._done()[0]
 
     def mode(self) -> Tensor:
-        """MiniGrid's number of an action, int64 [...]; DONE where nothing was asked for, was declined, or is done, and
-        where no view is seen."""
+        """MiniGrid's number of an action, int64 [...]; DONE without an instruction, after a declined or finished one,
+        and without a view."""
         instructed, action = self._done()
         return torch.where(instructed & self.seen, action, DONE)
 
@@ -171,25 +172,25 @@ class Instruction(Output):
 
     @property
     def over(self) -> Tensor:
-        """Whose errand is over: carried out, stuck or declined; bool [B]."""
+        """Which errands are over (carried out, stuck or declined), bool [B]."""
         numbers, plan = self.after["numbers"], self.after["plan"]
         subgoals = (plan[..., 0] != END).sum(-1)
         return self.stuck | (numbers[:, AT] >= subgoals)
 
     @property
     def stuck(self) -> Tensor:
-        """Whose errand came to a point from which no way leads on, bool [B]."""
+        """Which errands are stuck, as no way leads on, bool [B]."""
         return self.after["numbers"][:, STUCK] > 0
 
     def belief(self, row: int = 0) -> str:
-        """How the errand of a row stands, in a sentence: which thing it would have to know of first, and looks for;
-        that there is none; that it is done. '' where none was begun."""
+        """The state of a row's errand, in a sentence: which thing the agent would have to know of and looks for, that
+        there is none, or that it is done; '' where no errand was begun."""
         kept = {name: value.cpu().numpy() for name, value in self.after.items()}
         begun = kept["numbers"][row, INSTRUCTED] and not kept["numbers"][row, DECLINED]
         return self.head.errand(kept, row).belief if begun else ""
 
     def answer_to(self, text: str, row: int = 0) -> str:
-        """What is answered to an instruction, in a sentence: the plan, or which word is not known."""
+        """The answer to an instruction, in a sentence: the plan, or the unknown word."""
         if not bool(self.declined.flatten()[row]):
             plan = symbols.from_numbers(self.symbols().flatten(0, -3)[row].cpu().numpy())
             return f"I shall {symbols.told(plan)}."
@@ -197,16 +198,16 @@ class Instruction(Output):
         return f"unknown word '{word}' in '{text}': say it with words that were taught, such as 'go to the red ball'."
 
     def unknown_word(self, text: str, row: int = 0) -> str:
-        """Which word of an instruction is likeliest not to be known."""
+        """The word of an instruction that is most likely unknown."""
         place = int(self.after["numbers"][row, PLACE]) if self.after else int(self._places().flatten()[row])
-        # Tokens are bytes, "a page begins" first; with others the first of them still tells about where.
+        # Tokens are bytes after "a page begins"; with other tokens the number still says roughly where.
         at = min(max(0, place - 1), max(0, len(text) - 1))
         begin = text.rfind(" ", 0, at + 1) + 1
         return text[begin:].split(" ", maxsplit=1)[0].strip(",.") or text
 
     def lacks(self, page: str, row: int = 0) -> Lack | None:
-        """A word that it does not know, in whose place the answer stands; or where the thing of its next subgoal is:
-        what is answered is done first, and then what is left of the plan. It looks for that thing meanwhile."""
+        """The meaning of an unknown word, which the answer replaces; or where the thing of the next subgoal is, for
+        which the agent looks meanwhile: the answer is done first, and then the rest of the plan."""
         kept = {name: value.cpu().numpy() for name, value in self.after.items()}
         if not page or not kept["numbers"][row, INSTRUCTED]:
             return None
@@ -235,8 +236,8 @@ class InstructHead(Head):
     """Taps the trunk's features of a page, the page's own tokens, and a board, in this order.
 
     Args:
-        views: tokens of the board; hidden: width of the network that reads pages; classes: of a cell of the view.
-        cells: width of the layer that reads cells, as of the head from which `start_from` takes its reading.
+        views: tokens of the board; hidden: width of the network that reads pages; classes: number of classes of a cell.
+        cells: width of the layer that reads cells; that of the head whose weights `start_from` takes.
     """
 
     carries: ClassVar[bool] = True
@@ -252,7 +253,11 @@ class InstructHead(Head):
         self.read = nn.Sequential(nn.Linear(inlet.map_channels[MAP], cells), nn.ReLU(), nn.Linear(cells, classes))
 
     def start_from(self, other: Head) -> None:
-        """Read the cells of views as a head of navigation does, which reads the same map."""
+        """Take over the weights of a head that reads the cells of the same map.
+
+        Raises:
+            ConfigError: that head has another map or width.
+        """
         try:
             self.read.load_state_dict(other.read.state_dict())  # type: ignore[union-attr]
         except (AttributeError, RuntimeError) as error:
@@ -282,9 +287,9 @@ class InstructHead(Head):
         return Instruction(self, *parts, before=kept, page=page)
 
     def nothing(self, n: int) -> dict[str, Tensor]:
-        """What is kept of N rows without an errand: plan int64 [N, LENGTH, 3]; the map's cells int8 [N, side, side]
+        """The kept state of N rows without an errand: plan int64 [N, LENGTH, 3]; the map's cells int8 [N, side, side]
         and looked bool [N, side, side, 4]; pose int64 [N, 3]; numbers int64 [N, 8] (NUMBERS); page float64 [N, D], the
-        sum of the page's own tokens, each by its number.
+        sum of the page's own tokens, each multiplied by its number.
         """
         return {
             "plan": torch.zeros(n, LENGTH, len(SYMBOLS), dtype=torch.int64),
@@ -297,7 +302,7 @@ class InstructHead(Head):
 
     @staticmethod
     def errand(kept: Mapping[str, np.ndarray], row: int) -> Errand:
-        """The errand that is kept of a row."""
+        """The errand in a row's kept state."""
         numbers = kept["numbers"][row]
         here = Map()
         if numbers[ACTION]:
@@ -309,7 +314,7 @@ class InstructHead(Head):
 
     @staticmethod
     def keep(errand: Errand, kept: Mapping[str, np.ndarray], row: int) -> None:
-        """The reverse of `errand`."""
+        """Write an errand into a row's kept state: the inverse of `errand`."""
         here, numbers = errand.map, kept["numbers"][row]
         kept["plan"][row], kept["cells"][row] = symbols.as_numbers(errand.plan), here.cells
         kept["looked"][row], kept["pose"][row] = here.looked, here.pose

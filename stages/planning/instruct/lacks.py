@@ -1,4 +1,4 @@
-"""What one who is instructed would have to be told first: what a word means, or where a thing is."""
+"""What an instructed agent would have to be told first: what a word means, or where a thing is."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from stages.planning.instruct.controller import Errand
 
 ARTICLES = ("a", "an", "the")
 LOOKS_S = 1.0
-"""So long it looks for a thing before it asks where one is."""
+"""Seconds for which the agent looks for a thing before it asks where one is."""
 
 
 def of_word(page: str, word: str) -> Lack:
-    """What a word of the page means; the answer stands in its place."""
+    """The meaning of a word of the page; the answer takes the word's place."""
     return Lack(f"What is '{word}'?", lambda answer: " ".join(_in_place(page, word, answer.strip())))
 
 
 def of_place(errand: Errand) -> Lack | None:
-    """Where the thing of the next subgoal is; what is answered is done first, and then what is left of the plan."""
+    """Where the thing of the next subgoal is, None if that is known; the answer is done first, then the plan's rest."""
     goal = errand.lacks
     if goal is None:
         return None
@@ -31,7 +31,7 @@ def of_place(errand: Errand) -> Lack | None:
 
 
 def _in_place(page: str, word: str, answer: str) -> Iterator[str]:
-    """The words of a page, with an answer in the place of one of them, and of its article where it brings its own."""
+    """The words of a page, with an answer in place of one word, and of its article if the answer has its own."""
     said = page.split(" ")
     for number, one in enumerate(said):
         after = said[number + 1].strip(",.") if number + 1 < len(said) else ""

@@ -1,7 +1,7 @@
-"""The lesson instruct: missions and what they come to, words that nobody knows, and what stands in cells of views.
+"""The lesson instruct: missions with their plans, invented words, and what stands in the cells of views.
 
-What a mission comes to is told by the level's own instruction, of which an exam sees nothing. How a plan is carried out
-is no part of it: the controller learns nothing.
+The level's own instruction gives a mission's plan; exams do not see it. Carrying plans out is not taught, as the
+controller learns nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = "instruct"
 STEPS = {"tiny": 20, "nursery": 700, "child": 1500, "adult": 1500}
 ROWS, TINY_ROWS = 64, 16
 MADE_UP = 0.25
-"""Share of missions in which a word is replaced by one that there is not."""
+"""Share of missions in which an invented word replaces a word."""
 VIEWS = ("BabyAI-GoToSeqS5R2-v0", "BabyAI-PutNextLocal-v0")
 OF_ONE = 8
 """Views of one room."""
@@ -36,7 +36,7 @@ ALONE = "It trains a head of its own alone, on what the trunk says already, and 
 
 
 def lesson(context: Context) -> Lesson:
-    """Missions with views beside them, a Moment each."""
+    """The lesson as data: single Moments of missions with views beside them."""
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3, minutes=3.0,
         trains=trained, prefetch=True, skills=(NAME,), rehearsal_every=0, unrehearsed=ALONE,
@@ -44,7 +44,7 @@ def lesson(context: Context) -> Lesson:
 
 
 def trained(agent: Agent) -> Sequence[str]:
-    """The head; and senses that no earlier stage has brought."""
+    """What the lesson trains: the head, and senses that no earlier stage has brought."""
     mine = owned(agent, parts.NAME)
     senses = [entry["name"] for entry in agent.config.encoders if entry["stage"] in mine]
     own = (f"encoders.{name}." for name in (parts.TEXT, parts.BOARD) if name in senses)
@@ -70,7 +70,7 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
 
 
 def _shown(said: str, rng: np.random.Generator) -> tuple[str, slice]:
-    """What is said, and where a word is that there is not."""
+    """The mission as it is said, and the place of its invented word."""
     if rng.random() >= MADE_UP:
         return said, slice(0, 0)
     word = missions.made_up(rng, exam=False)
@@ -79,7 +79,7 @@ def _shown(said: str, rng: np.random.Generator) -> tuple[str, slice]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats of plans, of words that are not known, and of cells; how many plans are right in all symbols."""
+    """Nats of plans, of unknown words and of cells; the share of plans that are right in all symbols."""
     output: Any = agent.forward(dict(batch), [parts.INSTRUCT])[parts.INSTRUCT]
     target = {name: batch[name].to(agent.device) for name in ("plan", "made_up", "cells")}
     told = output.losses(target)

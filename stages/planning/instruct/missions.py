@@ -1,8 +1,8 @@
-"""What is asked for: missions in BabyAI's own words, with what they come to, and words that nobody knows.
+"""Missions in BabyAI's own words, with their plans, and invented words.
 
-A room is drawn, and BabyAI's grammar says things of it: so an instruction has "the" where there is one such thing in
-the room and "a" where there are several. Some pairs of things are never put together in lessons, so that an exam can
-tell a grammar from a list.
+A room is drawn, and BabyAI's grammar speaks of it: an instruction has "the" where the room has one such thing, and "a"
+where it has several. Lessons never put some pairs of things together, so that an exam can tell a learned grammar from a
+learned list.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from devmind.worlds.minigrid import env_of, room
 from stages.planning.instruct.symbols import DROP_NEXT_TO, NOUNS, Plan, of_instruction
 
 ROOMS = ("BabyAI-GoToSeqS5R2-v0", "BabyAI-MiniBossLevel-v0")
-"""Whose things missions of lessons are about, in turn."""
+"""Rooms whose things the missions of lessons are about, in turn."""
 KINDS: tuple[tuple[float, list[str], list[str]], ...] = (
     (0.35, ["putnext"], ["action"]),
     (0.45, ["goto"], ["action", "and", "seq"]),
     (0.2, ["goto", "pickup", "open", "putnext"], ["action", "and", "seq"]),
 )
-"""Shares of missions, and what they are made of: actions, and how these are joined."""
+"""Shares of missions, with their actions and how these are joined."""
 OF_ONE = 8
-"""Missions that are said of one room."""
+"""Missions about one room."""
 HELD_OUT = 8
-"""Every so many-th pair of things is put together in exams only."""
+"""One in so many pairs of things is put together in exams only."""
 WORDS = frozenset(
     (*["go", "to", "the", "a", "pick", "up", "put", "next", "open", "and", "then", "after", "you"], *COLOURS, *NOUNS)
 )
@@ -40,18 +40,18 @@ OTHER_WORDS = (
     "lamp", "sofa", "cat", "cup", "table", "violet", "pink", "orange", "black", "square", "circle", "pyramid",
     "throw", "kick", "paint", "wash", "sing", "find", "hide", "window",
 )  # fmt: skip
-"""English words that no lesson says and that missions do not have."""
+"""English words that neither lessons nor missions have."""
 _CONSONANTS, _VOWELS = "bcdfghjklmnprstvwz", "aeiou"
 
 
 def pair_held_out(plan: Plan) -> bool:
-    """Whether a plan puts two things together that lessons never put together."""
+    """Whether a plan puts together two things that lessons never do."""
     pairs = [f"{one[1:]}{two[1:]}" for one, two in pairwise(plan) if two.verb == DROP_NEXT_TO]
     return any(crc32(pair.encode()) % HELD_OUT == 0 for pair in pairs)
 
 
 def drawn(seeds: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[tuple[str, Plan]]:
-    """`n` missions of rooms of lessons, OF_ONE of each seed's room: what is said, and what it comes to."""
+    """`n` missions about rooms of lessons, OF_ONE for each seed's room: the words, and the plan."""
     made = 0
     for number, seed in enumerate(seeds.tolist()):
         world = _spoken_of(ROOMS[number % len(ROOMS)])
@@ -64,8 +64,8 @@ def drawn(seeds: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[tuple
 
 @lru_cache
 def _spoken_of(name: str) -> GymWorld:
-    """A room of that kind whose things are never told by where they are; a reset draws its own mission too, so this
-    has to hold before the first one."""
+    """A room of that kind whose missions never name places. A reset draws a mission too, so this has to be set before
+    the first one."""
     world = room(name)
     env_of(world).locations = False
     return world
@@ -81,7 +81,7 @@ def _one(env: Any, rng: np.random.Generator) -> tuple[str, Plan]:
 
 
 def made_up(rng: np.random.Generator, exam: bool) -> str:
-    """A word that there is not: syllables by chance, or a known word with letters changed; exams have their own."""
+    """An invented word: random syllables, or a known word with changed letters; exams have words of their own."""
     while True:
         if rng.random() < 0.6:
             syllables = rng.integers(1, 4)
@@ -101,7 +101,7 @@ def _letter(letters: str, rng: np.random.Generator) -> str:
 
 
 def with_word(mission: str, word: str, rng: np.random.Generator) -> tuple[str, int]:
-    """The mission with one of its colours, kinds or verbs replaced by `word`, and where that begins."""
+    """The mission with one of its colours, kinds or verbs replaced by `word`, and the index where that begins."""
     said = mission.split(" ")
     content = {*COLOURS, *NOUNS, "go", "pick", "put", "open"}
     places = [at for at, one in enumerate(said) if one.strip(",") in content]

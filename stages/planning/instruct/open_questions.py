@@ -1,8 +1,8 @@
 """Instructions of which some leave something open, and rooms in which somebody who sees everything answers.
 
-A room is one of BabyAI's nine, with closed doors between them. What is to be done is always to go to one thing: one
-that is in view, one behind one's back in the same room, or one so far away that it cannot come into view before it is
-asked for; or to one in view by an instruction in which a word stands that nobody knows.
+A level has nine rooms with closed doors between them. The task is always to go to one thing: in view; behind the agent
+in the same room; in view, by an instruction with an unknown word; or so far away that it cannot come into view before
+the agent asks.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ LEVEL = "BabyAI-GoTo-v0"
 IN_VIEW, IN_ROOM, WORD, FAR = "in view", "behind one's back", "an unknown word", "far away"
 CASES = (IN_VIEW, IN_ROOM, WORD, FAR)
 IN_TURN = 4 * CASES + (IN_VIEW, IN_ROOM, WORD, WORD)
-"""Which of them comes when: what is far takes ten times as many ticks as the others."""
+"""The order of cases; few are far, as these take ten times as many ticks as the others."""
 OPEN = (WORD, FAR)
-"""Of which something has to be asked."""
+"""Cases in which something has to be asked."""
 FAR_CELLS = 20
-"""Columns and rows to a thing that is far: ten ticks of going and a view of nine in all do not come so far."""
+"""Columns plus rows to a far thing: ten ticks of walking and a view of nine together do not reach as far."""
 OF_CASE = 16
-"""Seeds that are looked at for one case at most."""
+"""Seeds that are tried for one case, at most."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Case:
     """One instruction in one room.
 
     Attributes:
-        seed: of the room; case: one of CASES; goal: kind and colour of what to go to.
-        said: the instruction; word, meant: the word of it that nobody knows, and what it stands for, "" where none is.
-        episode: which it is, of all cells, where one stands and what is said.
+        seed: of the room; case: one of CASES; goal: kind and colour of the thing to go to.
+        said: the instruction; word, meant: its unknown word and the word that it stands for, "" without one.
+        episode: its identity, from all cells, the agent's pose and the instruction.
     """
 
     seed: int
@@ -54,13 +54,13 @@ class Case:
 
     @property
     def question(self) -> str:
-        """How the question begins that has to be asked; "": nothing has to."""
+        """The beginning of the question that has to be asked; "": none has to be."""
         kind, colour = self.goal
         return {WORD: f"What is '{self.word}'?", FAR: f"Where is a {colour} {kind}?"}.get(self.case, "")
 
     def has_to(self, asked: Sequence[str]) -> bool:
-        """Whether all these questions, one behind the other, had to be asked: that one first. Of what is far one may
-        ask again behind the next door, and where a door is that was the answer."""
+        """Whether all these questions, in this order, had to be asked, beginning with `question`. For a far thing the
+        agent may ask again behind the next door, and may ask for a door that was the answer."""
         if not asked or not self.question:
             return not asked
         if not asked[0].startswith(self.question):
@@ -70,7 +70,7 @@ class Case:
 
 
 def cases(seeds: np.ndarray, rng: np.random.Generator) -> list[Case]:
-    """One case of each OF_CASE seeds' rooms, of CASES in turn."""
+    """One case from each OF_CASE seeds, in the order of IN_TURN."""
     found = []
     for number, some in enumerate(np.asarray(seeds).reshape(-1, OF_CASE).tolist()):
         case = IN_TURN[number % len(IN_TURN)]
@@ -85,7 +85,7 @@ def cases(seeds: np.ndarray, rng: np.random.Generator) -> list[Case]:
 
 
 def _goals(env: Any, case: str) -> list[tuple[str, str]]:
-    """Kinds and colours of things that are all where the case has them, in order."""
+    """Sorted kinds and colours all of whose things are where the case needs them."""
     seen = set(truth(planes(env.gen_obs()["image"])).ravel().tolist())
     here, places = env.room_from_pos(*env.agent_pos), dict[tuple[str, str], list[tuple[int, int]]]()
     for at, cell in enumerate(env.grid.grid):
@@ -114,7 +114,7 @@ def _said(env: Any, seed: int, case: str, goal: tuple[str, str], rng: np.random.
 
 
 def go_to(env: Any, goal: tuple[str, str]) -> str:
-    """Let a room's mission be to go to such a thing; gives it in BabyAI's words."""
+    """Make going to such a thing the room's mission, and give it in BabyAI's words."""
     from minigrid.envs.babyai.core.verifier import GoToInstr, ObjDesc
 
     env.instrs = GoToInstr(ObjDesc(*goal))
@@ -124,10 +124,10 @@ def go_to(env: Any, goal: tuple[str, str]) -> str:
 
 
 class AnsweringRooms(Rooms):
-    """The rooms of cases. A page is said when it is new, as it is read once while it stands (`head.py`).
+    """The rooms of cases. A page is said only when it is new, as a standing page is read once (`head.py`).
 
     Attributes:
-        pages: what each row was told last, with what was answered in it.
+        pages: the last page of each row, with the answer in it.
     """
 
     def __init__(self, given: list[Case]) -> None:
@@ -138,12 +138,12 @@ class AnsweringRooms(Rooms):
     def step(
         self, actions: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Act; what was answered is said in the Moment that this leads to."""
+        """Act; an answered page is said in the Moment that follows."""
         self.said, self._next = self._next, [""] * self.num_envs
         return super().step(actions)
 
     def answer(self, row: int, lack: Lack) -> None:
-        """Answer a question of a row, where there is anything that could be said."""
+        """Answer a row's question, if it is the one that has to be asked."""
         case, env = self.cases[row], env_of(self.worlds[row])
         told = ""
         if case.word and lack.question == f"What is '{case.word}'?":
@@ -155,7 +155,7 @@ class AnsweringRooms(Rooms):
 
 
 def _doors(env: Any) -> Iterator[Any]:
-    """The doors on the shortest way to where the room's mission leads, one behind the other."""
+    """The doors on the shortest way to the goal of the room's mission, in order."""
     goals, start = (
         {(int(x), int(y)) for x, y in env.instrs.desc.obj_poss},
         (int(env.agent_pos[0]), int(env.agent_pos[1])),

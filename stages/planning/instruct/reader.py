@@ -1,4 +1,4 @@
-"""The network that reads an instruction: from a page of text, token by token, to subgoals, one behind the other."""
+"""The network that reads an instruction: from the tokens of a page of text to subgoals, one after another."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 POOL = 3
-"""Tokens that are laid together before the order of what is said is read."""
+"""Tokens that are merged before the recurrent networks read them."""
 
 
 class Layer(nn.Module):
-    """A convolution over the tokens of a page that leaves absent ones at zero."""
+    """A convolution over the tokens of a page that keeps absent tokens at zero."""
 
     def __init__(self, width: int, dilation: int) -> None:
         super().__init__()
@@ -23,12 +23,12 @@ class Layer(nn.Module):
 
 
 class Reader(nn.Module):
-    """Pages [N, K, D] to `slots` answers [N, slots, numbers], and of each token whether it is of an unknown word.
+    """From pages [N, K, D] to `slots` answers [N, slots, numbers], and for each token whether its word is unknown.
 
-    What is beyond a page's last token changes nothing, so a page is read alike alone and among longer ones.
+    Padding behind a page's last token changes nothing, so a page is read alike alone and among longer ones.
 
     Args:
-        width: D; numbers: of an answer; hidden: width within.
+        width: D; slots: answers; numbers: numbers of an answer; hidden: width of the network.
     """
 
     def __init__(self, width: int, slots: int, numbers: int, hidden: int) -> None:
@@ -44,7 +44,7 @@ class Reader(nn.Module):
         self.tell = nn.Sequential(nn.Linear(3 * hidden, hidden), nn.GELU(), nn.Linear(hidden, numbers))
 
     def forward(self, tokens: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
-        """Answers [N, slots, numbers] and log odds [N, K] that a token is of an unknown word."""
+        """Answers [N, slots, numbers] and log odds [N, K] that a token belongs to an unknown word."""
         here = present[..., None].to(tokens.dtype)
         x = self.enter(tokens) * here
         for layer in self.layers:
@@ -73,7 +73,7 @@ class Reader(nn.Module):
 
 
 def _turned(lengths: Tensor, n: int) -> Tensor:
-    """Where each of n places is read from when what is before `lengths` int64 [N] is turned round, int64 [N, n]."""
+    """Indices int64 [N, n] that reverse the first `lengths` int64 [N] of n places."""
     at = torch.arange(n, device=lengths.device).expand(len(lengths), n)
     return torch.where(at < lengths[:, None], lengths[:, None] - 1 - at, at)
 

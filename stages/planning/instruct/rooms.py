@@ -1,4 +1,4 @@
-"""BabyAI's rooms with their missions said as pages of text: when an episode begins, and again if asked for."""
+"""BabyAI's rooms with their missions as pages of text: said when an episode begins, and again if `every` says so."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TEXT = "text"
 
 
 class Rooms(SideBySide):
-    """One room of BabyAI a seed; what is done in it is the effector `choose`.
+    """One room of BabyAI for each seed; actions are the effector `choose`.
 
     Args:
-        name: of the level; said: what is said instead of each room's own mission, which stays what is to be done.
-        every: ticks from one saying to the next; None: it is said once.
+        name: of the level; said: instructions in place of the rooms' missions, by which success is still judged.
+        every: ticks from one saying to the next; None: the instruction is said once.
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class Rooms(SideBySide):
         self.said, self.every, self.tick = list(self.missions if said is None else said), every, 0
 
     def plans(self) -> list[Plan]:
-        """What each mission comes to: the truth behind its words, for references."""
+        """The true plan of each mission, for references."""
         return [of_instruction(env_of(world).instrs) for world in self.worlds]
 
     def observe(self) -> dict[str, Any]:
-        """What is sensed now, [N, ...]."""
+        """The senses now, [N, ...]."""
         return self._with_text(super().observe())
 
     def step(
@@ -52,7 +52,7 @@ class Rooms(SideBySide):
 
 
 def begun(name: str, seeds: np.ndarray) -> np.ndarray:
-    """Which episodes the seeds begin, int64 [N]: all cells, where one stands, and what is said."""
+    """Identities of the episodes that the seeds begin, int64 [N]: from all cells, the agent's pose and the mission."""
     rooms, told = [], []
     for seed in seeds.tolist():
         world = lent(name)

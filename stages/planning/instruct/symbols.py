@@ -1,7 +1,7 @@
-"""Plans in symbols: what an instruction comes to, subgoal by subgoal, in the order in which they are to be reached.
+"""Plans in symbols: an instruction's subgoals, in the order in which they are to be reached.
 
 They are the subgoals of BabyAI's bot (Chevalier-Boisvert et al. 2019, section 3.4) without those that only explore or
-clear the way, which a controller finds by itself.
+clear the way, which a controller adds by itself.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ END, GO_TO, PICK_UP, DROP_NEXT_TO, OPEN = range(len(VERBS))
 NOUNS = (*KINDS, "door")
 DOORS = NOUNS.index("door")
 ANY = len(COLOURS)
-"""The colour of what may have any."""
+"""The colour of a thing that may have any."""
 SYMBOLS = (len(VERBS), len(NOUNS), len(COLOURS) + 1)
-"""How many there are of each of a subgoal's three."""
+"""Numbers of verbs, nouns and colours of a subgoal."""
 LENGTH = 8
-"""Subgoals of a plan at most: four things put next to others. A shorter one is filled up with END."""
+"""Subgoals of a plan, at most: four things put next to others. A shorter plan is filled up with END."""
 
 
 class Subgoal(NamedTuple):
-    """One of VERBS, NOUNS, and COLOURS or ANY, by number."""
+    """One of VERBS, one of NOUNS, and one of COLOURS or ANY, by number."""
 
     verb: int
     noun: int
@@ -35,7 +35,7 @@ class Subgoal(NamedTuple):
 
     @property
     def classes(self) -> frozenset[int]:
-        """What it may be about, as classes of `grid_cells`."""
+        """The classes of `grid_cells` that fit it."""
         colours = range(len(COLOURS)) if self.colour == ANY else (self.colour,)
         if self.noun == DOORS:
             return frozenset(door(colour, state) for colour in colours for state in range(LOCKED + 1))
@@ -43,7 +43,7 @@ class Subgoal(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it is about, without an article: "red ball"."""
+        """Its thing, without an article: "red ball"."""
         return ("" if self.colour == ANY else f"{COLOURS[self.colour]} ") + NOUNS[self.noun]
 
     def __str__(self) -> str:
@@ -54,7 +54,11 @@ Plan = tuple[Subgoal, ...]
 
 
 def as_numbers(plan: Sequence[Subgoal]) -> np.ndarray:
-    """int64 [LENGTH, 3]; WorldError where it has more subgoals."""
+    """The plan as int64 [LENGTH, 3].
+
+    Raises:
+        WorldError: it has more subgoals.
+    """
     if len(plan) > LENGTH:
         raise WorldError(f"A plan has up to {LENGTH} subgoals; got {len(plan)}. Say it in several instructions.")
     found = np.zeros((LENGTH, len(SYMBOLS)), np.int64)
@@ -69,13 +73,13 @@ def from_numbers(numbers: np.ndarray) -> Plan:
 
 
 def told(plan: Sequence[Subgoal]) -> str:
-    """In words: "pick up the red ball, drop next to the blue box"."""
+    """The plan in words: "pick up the red ball, drop next to the blue box"."""
     return ", ".join(map(str, plan)) or "nothing to do"
 
 
 def as_instruction(plan: Sequence[Subgoal]) -> str:
-    """In BabyAI's words: "put the red ball next to the blue box and go to the key". What is dropped is picked up
-    before, in the same plan."""
+    """The plan in BabyAI's words: "put the red ball next to the blue box and go to the key". A subgoal that drops a
+    thing follows the one that picks it up."""
     said: list[str] = []
     for one in plan:
         thing = str(one).removeprefix(f"{VERBS[one.verb]} ")
@@ -87,10 +91,10 @@ def as_instruction(plan: Sequence[Subgoal]) -> str:
 
 
 def of_instruction(instruction: Any) -> Plan:
-    """What an instruction of BabyAI comes to. The truth behind the words: for lessons, and for references of exams.
+    """The true plan of an instruction of BabyAI, for lessons and for references of exams.
 
     Raises:
-        WorldError: it tells things by where they are, or not by their kind, for which there are no symbols.
+        WorldError: the instruction names things by their places, or not by their kind, for which there are no symbols.
     """
     from minigrid.envs.babyai.core import verifier
 

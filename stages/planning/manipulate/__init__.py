@@ -1,1 +1,1 @@
-"""Handling things of the nursery: to push, to grasp and lift, to put into a box, by plans that are imagined."""
+"""Handling the nursery's things by imagined plans: pushing, grasping and lifting, putting into a box."""

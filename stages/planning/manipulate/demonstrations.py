@@ -1,7 +1,7 @@
-"""What manipulate learns from: a scripted hand's plans in the nursery, which it makes knowing where everything is.
+"""What manipulate learns from: a script's plans in the nursery, made with knowledge of where everything is.
 
-A plan has six key points of the hand, each with a grip and a pace behind it, and six symbols: which thing each is
-about. Places are the hand's in the room, in units of `UNIT_M` about `MIDDLE_M`.
+A plan has six key points of the hand, each with a grip and a pace, and six symbols: which thing each point is about.
+Places are those of the hand in the room, in units of `UNIT_M` about `MIDDLE_M`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ COLOURS = len(COLOUR_NAMES)
 HORIZON, CHANNELS = 6, 5
 """Points of a plan; of a point: x, y, z, the grip there, 1 closed and -1 open, and the pace there, 1 fast, -1 slow."""
 TOLD_BY = 2 + COLOURS
-"""Things of a scene: the hand, the thing that is asked for, and what has each colour."""
+"""Things of a scene: the hand, the thing asked for, and the thing of each colour."""
 THERE = 1 + COLOURS
-"""Symbols: the thing that is asked for (0), what has a colour (1 to 8), and none of these (9)."""
+"""Symbols: the thing asked for (0), the thing of a colour (1 to 8), and none of these (9)."""
 FORM = Form(CHANNELS, HORIZON, THERE + 1, TOLD_BY, 3)
 HAND_SCALE_M = 0.75
-"""Of the hand's place as the body tells it (`devmind.worlds.spaces.BODY`)."""
+"""Metres of a 1 in the hand's place in the sense `body` (`devmind.worlds.spaces.BODY`)."""
 UNIT_M, MIDDLE_M = 0.4, np.array([0.45, 0.0, -0.25])
 BACK_M = 0.36
-"""How far from the body the hand is, at most, before it goes for a thing: nearer than anything lies."""
+"""Distance of the hand from the body, at most, before it goes for a thing: nearer than anything lies."""
 BESIDE_M = 0.05
-"""Between the hand and what it is about to push."""
+"""Gap between the hand and the thing that it is about to push."""
 LIFT_M = 0.05
 """Height to which a thing is lifted."""
 
@@ -50,11 +50,11 @@ def units(place_m: np.ndarray) -> np.ndarray:
 
 
 Step = tuple[np.ndarray, float, float, int]
-"""Where the hand goes [N, 3], its grip there, its pace on the way, and which thing that is about."""
+"""Where the hand goes [N, 3], its grip there, its pace on the way, and the thing that the step is about."""
 
 
 def _carried(at: np.ndarray, goal: np.ndarray, lifts: bool) -> list[Step]:
-    """In front of the thing, over it, and up; or on to the box, and away from it with an open hand."""
+    """In front of the thing, to it, and up; or on to the box, and away from it with an open hand."""
     before = np.column_stack((np.minimum(at[:, 0] - 0.14, BACK_M), at[:, 1:]))
     found: list[Step] = [(before, -1.0, 1.0, 0), (at, 1.0, 1.0, 0)]
     if lifts:
@@ -65,7 +65,7 @@ def _carried(at: np.ndarray, goal: np.ndarray, lifts: bool) -> list[Step]:
 
 
 def _pushed(at: np.ndarray, goal: np.ndarray, size: np.ndarray) -> list[Step]:
-    """Behind the thing as one looks from the pillar, and slowly on until the thing is there."""
+    """To the thing's side away from the pillar, and slowly on until the thing is at the pillar."""
     way = (goal - at) * np.array([1.0, 1.0, 0.0])
     way /= np.linalg.norm(way, axis=1, keepdims=True)
     behind = at - way * (size + HAND_RADIUS_M + BESIDE_M)

@@ -1,7 +1,7 @@
 """The exam of manipulate: rooms that no lesson had, in which the agent pushes, grasps and lifts, and puts in.
 
-Floors: the reach arc, which touches what is asked for; an untaught agent of the same size; chance. The ceiling is the
-script that lessons show, which is told where everything is.
+Floors: the reach arc, which touches the thing asked for; an untaught agent of the same size; chance. The ceiling is the
+lesson's script, which knows where everything is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from stages.planning.manipulate.reading import in_room
 NAME = lesson.NAME
 GATE = Gate([Threshold(f"{NAME}/{task}", 0.75, beats_floor=True) for task in TASKS])
 EPISODES, FEW = 200, 40
-"""Of each task; and of floors and rows, as rooms have to be seen tick by tick."""
+"""Rooms of each task; rooms of floors and rows, as seeing rooms tick by tick takes long."""
 REACH_ALONE, UNTAUGHT = "the reach skill alone", "untaught agent"
 BY_SCRIPT = "the script, on places as the head reads them"
 USUAL_SIZE_M = 0.05
@@ -46,7 +46,7 @@ NOTES = {
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share of rooms of each task in which what is asked for is done within 4 s."""
+    """For each task, the share of rooms in which it is done within 4 s."""
     found = []
     for task in TASKS:
         seeds = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, task)
@@ -80,10 +80,10 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 
 def handled(policy: Policy, context: Context, task: str, seeds: np.ndarray, told: bool = False) -> np.ndarray:
-    """Whether a policy does what is asked for in each room, float64 [N] of 0 and 1.
+    """Whether a policy does the task in each room, float64 [N] of 0 and 1.
 
     Args:
-        told: it is given the truth in place of the senses.
+        told: the policy gets the truth in place of the senses.
     """
     world = context.make_world("nursery", f"handle/{task}", seeds)
     done = np.zeros(len(seeds), bool)
@@ -97,14 +97,14 @@ def handled(policy: Policy, context: Context, task: str, seeds: np.ndarray, told
 
 
 def handler(agent: Agent, n: int, without: Sequence[str] = ()) -> Actor:
-    """The agent, of whom the head that handles things alone moves the hand."""
+    """The agent, with the hand moved by the head `manipulate` alone."""
     return Actor(agent, n, effectors=[parts.REACH], without=without, standing={parts.REACH: (parts.MANIPULATE,)})
 
 
 def _beside(
     agent: Agent, context: Context, task: str, seeds: np.ndarray, values: np.ndarray
 ) -> tuple[dict[str, float], dict[str, float], float]:
-    """Floors, rows and the ceiling, in the first rooms."""
+    """Floors, rows and the ceiling, on the first rooms."""
     few = seeds[: context.episodes(FEW)]
     n, found = len(few), {}
 
@@ -129,7 +129,7 @@ def _beside(
 
 @contextmanager
 def silenced(agent: Agent) -> Iterator[None]:
-    """Within it the head that handles things has nothing of the trunk."""
+    """A context in which the head gets no features of the trunk."""
     head: Any = agent.head(parts.MANIPULATE)
     head.silenced = frozenset({TRUNK})
     try:
@@ -139,13 +139,13 @@ def silenced(agent: Agent) -> Iterator[None]:
 
 
 def at_random(rng: np.random.Generator) -> Policy:
-    """Another command each tick."""
+    """A random command each tick."""
     return lambda senses, first: {parts.REACH: rng.uniform(-1, 1, (len(first), 4)).astype(np.float32)}
 
 
 class Sight:
-    """What the script asks of a room, as the head reads it from what is seen: in place of the truth, for the row that
-    says what imagining adds to reading.
+    """What the script needs to know of a room, as the head reads it from the senses: for the row that shows what
+    imagining adds to reading.
     """
 
     def __init__(self, agent: Agent, n: int) -> None:
@@ -164,7 +164,7 @@ class Sight:
 
 
 class Script:
-    """Carries out the plans that lessons show, told where everything is; made anew when one is at its end."""
+    """Carries out the lesson's plans, knowing where everything is; makes a new one at the end of each."""
 
     def __init__(self, task: str) -> None:
         self.task = task

@@ -1,8 +1,7 @@
-"""What the head that handles things says at a tick: which plan it follows, when it makes another, the hand's command.
+"""What the head that handles things does at a tick: it follows a plan, decides when to make another, moves the hand.
 
-The hand goes towards the next key point, at the pace that the plan tells, by learned inverse dynamics; there it takes
-the point's grip. Who is still asked for something when a plan is at its end makes a new one, and so does who has closed
-the hand on nothing.
+The hand goes towards the next key point at the plan's pace, by learned inverse dynamics, and takes the point's grip
+there. The head makes a new plan if a task still stands at a plan's end, and if the hand has closed on nothing.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ if TYPE_CHECKING:
     from stages.planning.manipulate.head import ManipulateHead
 
 NEAR_M, PATIENCE = 0.02, 8
-"""How near to a point counts as there, along each axis, and ticks after which one goes on anyway."""
+"""Distance along each axis at which a point counts as reached, and ticks after which the hand goes on anyway."""
 SLOW = 0.5
 """The slow pace, as a share of the fast one."""
 BEHIND = 4.0
-"""Halves of a picture's width at which stands what is further out of it, or behind the eye."""
+"""Limit, in halves of the picture's width, for points further out of the picture or behind the eye."""
 HAND, HELD = slice(3, 6), 7
-"""Where these stand in what is felt of the body."""
+"""Indices in the sense `body`."""
 
 
 @dataclass
 class Manipulating(KeyPoints):
-    """The command [..., 4], from `places` as they are read [..., COLOURS + 1, 4] and `body` [..., 12].
+    """The command [..., 4], from `places` as read [..., COLOURS + 1, 4] and `body` [..., 12].
 
-    `here` is where a picture, a word and the body are sensed: who is asked for nothing does not answer.
+    `here` is where picture, word and body are sensed; without a word the head does not answer.
 
-    Kept are plan [B, H, 5] and symbols int64 [B, H]; int64 [B]: at, the key point that comes next, waited, ticks on the
-    way to it, and made, plans so far; grip [B]; sure [B], log probability of the symbols.
+    The kept state: plan [B, H, 5], symbols int64 [B, H]; at int64 [B], the next key point; waited int64 [B], ticks on
+    the way to it; made int64 [B], plans so far; grip [B]; sure [B], log probability of the symbols.
     """
 
     head: ManipulateHead
@@ -55,11 +54,11 @@ class Manipulating(KeyPoints):
         return self.body
 
     def fires(self) -> Tensor:
-        """Who is asked for something answers, bool [...]."""
+        """Whether the head answers, bool [...]: where picture, word and body are sensed."""
         return self.here
 
     def imagining(self, places: Tensor) -> Manipulating:
-        """The same, of things at other `places` than those that are read."""
+        """The same output for things at other `places` than those read."""
         scene = self.head.told(self.head.scene(places, self.body))
         condition = torch.cat((self.condition[..., : -scene.shape[-2], :], scene), -2)
         return replace(self, condition=condition, places=places)
@@ -67,23 +66,23 @@ class Manipulating(KeyPoints):
     def losses(
         self, target: Mapping[str, Tensor], mask: Tensor | None = None, generator: torch.Generator | None = None
     ) -> dict[str, Tensor]:
-        """What is learned, by name.
+        """Losses by name.
 
         Args:
-            target: `points` [..., H, 5] and `words` int64 [..., H] of a right plan;
-                `hand` [..., 3] (units of plans), where the hand was a tick later, by the `command` [..., 4].
+            target: `points` [..., H, 5] and `words` int64 [..., H] of a right plan; `hand` [..., 3] (in units of
+                plans), where the `command` [..., 4] brought the hand within a tick.
         """
         rows = self.here if mask is None else mask & self.here
         points, words = (target[name][rows] for name in ("points", "words"))
         found = self.head.losses(points, words, self.condition[rows], self.present[rows], generator)
         hand, following, command = self._hand()[rows], target["hand"][rows], target["command"][rows]
         told = self.head.inverse(hand, following, command[..., 3:])
-        # An empty mean would be no number.
+        # The mean of nothing would be NaN.
         found["inverse"] = (told - command).square().sum() / command.numel() if command.numel() else told.sum()
         return found
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Go on with each row's plan, and make new ones where they are due."""
+        """Go on with each row's plan, and make a new one where it is due."""
         head, here = self.head, self.here
         before = self.before or head.nothing(len(here), here.device)
         holds = self.body[:, HELD] > 0.5
@@ -106,12 +105,12 @@ class Manipulating(KeyPoints):
             self.after[name] = self.after[name].index_put((rows,), value)
 
     def _follow(self) -> None:
-        """Towards the next key point, then its grip; behind the last one still, with the grip as it is."""
+        """Towards the next key point, then its grip; after the last one the hand stays, with its grip."""
         after, here, hand = self.after, self.here, self._hand()
         at, last = after["at"], after["plan"].shape[1] - 1
         going = here & (at <= last)
         aim = after["plan"][torch.arange(len(at), device=at.device), at.clamp_max(last)]
-        # Nobody gets to what is out of reach, so its nearest place is gone to, and not waited for.
+        # A point out of reach is never reached, so the hand goes to the nearest place within reach.
         low, high = (torch.as_tensor(units(end), dtype=hand.dtype, device=hand.device) for end in (HAND_LOW, HAND_HIGH))
         apart = (aim[:, :3].clamp(low, high) - hand) * (UNIT_M / MAX_REACH_M)
         most = apart.abs().amax(-1)
@@ -125,15 +124,15 @@ class Manipulating(KeyPoints):
         self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}
 
     def halfwidths(self, points: np.ndarray) -> np.ndarray:
-        """As a camera on the torso sees them that looks straight ahead."""
+        """Points as a camera on the torso that looks straight ahead sees them."""
         return in_picture(points[:, :3] * UNIT_M + MIDDLE_M)
 
     def word(self, symbol: int) -> str:
-        """A colour, or what was asked for."""
+        """A colour, or the thing asked for."""
         return "" if symbol == THERE else f"the {COLOUR_NAMES[symbol - 1]} one" if symbol else "what was named"
 
     def now(self, row: int) -> np.ndarray:
-        """By the body."""
+        """The hand's place, by the sense `body`."""
         return self._hand()[row].cpu().numpy()
 
     def _hand(self) -> Tensor:
@@ -143,7 +142,7 @@ class Manipulating(KeyPoints):
 
 
 def in_picture(places_m: np.ndarray) -> np.ndarray:
-    """Places in the room [K, 3] as a camera on the torso sees them that looks straight ahead, [K, 2] (`Plan`)."""
+    """Places in the room [K, 3] as a camera on the torso that looks straight ahead sees them, [K, 2] (`Plan`)."""
     level = np.zeros(1)
     column, line, _ = project(places_m[None], level, level, WIDE_HALF_DEG)
     return np.nan_to_num(np.column_stack((column[0], line[0])), posinf=BEHIND).clip(-BEHIND, BEHIND)

@@ -1,7 +1,7 @@
-"""The head that handles things: it reads where they are, imagines what the hand does, and follows that.
+"""The head that handles things: it reads where they are, imagines what the hand does, and follows that plan.
 
-Beside arranging, whose denoiser it shares (`imagining`), things are seen and not told: a scene is what the head
-reads from the picture's tokens, under the trunk's features. How a point is reached is learned too (`Inverse`).
+It shares its denoiser with arranging (`imagining`). Here things are seen, not given as numbers: the head reads a scene
+from the picture's tokens, under the trunk's features. How to reach a point is learned too (`Inverse`).
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from stages.planning.manipulate.following import Manipulating
 from stages.planning.manipulate.reading import Reading, in_room
 
 THOUGHTS = 2
-"""The first tokens that are tapped: the trunk's features of the body, and its readout."""
+"""Number of the trunk's tokens at the beginning of the tap: its features of the body, and its readout."""
 BODY = 12
-"""Numbers of the nursery's body; see `devmind.worlds.spaces.BODY`."""
+"""Numbers of the nursery's sense `body`; see `devmind.worlds.spaces.BODY`."""
 FEATURES = 3 * SPREAD_OUT + 1 + TOLD_BY
-"""Numbers of a thing in the condition: its place, how surely it is there, and which of the scene's things it is."""
+"""Numbers of a thing in the condition: its place, the probability that it is there, and which thing it is (one-hot)."""
 TRUNK = "trunk"
 
 
 class Inverse(nn.Module):
-    """Inverse dynamics: from where the hand is to where it is wanted next, with which grip, to the command [..., 4]."""
+    """Inverse dynamics: the command [..., 4] that moves the hand from where it is to where it is to be next."""
 
     def __init__(self, hidden: int = 64) -> None:
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(7, hidden), nn.SiLU(), nn.Linear(hidden, 4))
 
     def forward(self, hand: Tensor, following: Tensor, grip: Tensor) -> Tensor:
-        """hand, following [..., 3] in units of plans; grip [..., 1]. The way is told ten times as large."""
+        """hand, following [..., 3] in units of plans; grip [..., 1]. Their difference is scaled by ten."""
         return self.layers(torch.cat((hand, 10 * (following - hand), grip), -1))
 
 
@@ -66,9 +66,9 @@ class ManipulateHead(Head):
 
     carries: ClassVar[bool] = True
     grip: ClassVar[int] = 3
-    """Which number of a point is the grip."""
+    """Index of the grip in a point."""
     silenced: frozenset[str] = frozenset()
-    """For rows of exams: TRUNK: its features are taken away."""
+    """For rows of exams. TRUNK: its features are taken away."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class ManipulateHead(Head):
         )
 
     def start_from(self, other: Head) -> None:
-        """Read places as `other` does."""
+        """Take over the weights by which `other` reads places."""
         self.read.start_from(other)
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Manipulating:
@@ -113,7 +113,7 @@ class ManipulateHead(Head):
         return Manipulating(self, condition, present, seen[1] & seen[2] & seen[3], places, body, before=kept)
 
     def scene(self, places: Tensor, body: Tensor) -> Tensor:
-        """What a room is to the denoiser, [..., TOLD_BY, FEATURES]: the hand, what is asked for, each colour."""
+        """A room as tokens for the denoiser, [..., TOLD_BY, FEATURES]: the hand, the thing asked for, each colour."""
         middle = torch.as_tensor(MIDDLE_M, dtype=body.dtype, device=body.device)
         hand = (HAND_SCALE_M * body[..., None, 3:6] - middle) / UNIT_M
         room = (in_room(places, body) - middle) / UNIT_M
@@ -123,13 +123,13 @@ class ManipulateHead(Head):
         return torch.cat((spread_out(spots), sure, which), -1)
 
     def told(self, scene: Tensor) -> Tensor:
-        """A scene as tokens of the condition. The trunk's features stand in numbers of their own: a plan cannot point
+        """A scene as tokens of the condition. The trunk's features have channels of their own, so a plan cannot point
         at them.
         """
         return F.pad(scene, (0, self.inlet.width))
 
     def nothing(self, n: int, device: torch.device) -> dict[str, Tensor]:
-        """What is kept of N rows without a plan."""
+        """The kept state of N rows without a plan."""
         return {
             "plan": torch.zeros(n, HORIZON, CHANNELS, device=device),
             "symbols": torch.zeros(n, HORIZON, dtype=torch.int64, device=device),
@@ -146,6 +146,6 @@ class ManipulateHead(Head):
         present: Tensor,
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
-        """What is learned of plans [n, H, 5] and words int64 [n, H], by name."""
+        """Losses by name, for plans [n, H, 5] and symbols int64 [n, H]."""
         present = thinned(present, THOUGHTS, generator)
         return self.imaginer.losses(condition, points, words, generator, present)

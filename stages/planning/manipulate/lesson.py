@@ -1,11 +1,11 @@
-"""The lesson manipulate: rooms as children see them, the hand anywhere, with a scripted hand's plan from there on.
+"""The lesson manipulate: rooms as the agent sees them, with the hand anywhere, and a script's plan from there on.
 
-The script takes things to be where the head reads them, not where they are: by the truth a plan's points would be told
-with the error of reading in them, each with one of its own, and a hand that is to push would miss the line. So what is
-read may as well be moved at random before it is planned for: a few thousand rooms are soon known by heart.
+The script takes things to be where the head reads them, not where they are. With the true places, each point of a plan
+would differ from the read places by an error of its own, and a pushing hand would miss its line. For the same reason
+the read places may be moved at random before the script plans; a few thousand rooms alone are soon known by heart.
 
-Each room is seen once, and something random is done in it for a tick: that teaches inverse dynamics. Where things are
-is taught too, as the tasks' rooms are seen from other places than those in which reflexes have learned to tell it.
+Each room is seen once, and a random command is given in it for a tick: that teaches inverse dynamics. Where things are
+is taught too, as these rooms are seen from other places than those in which reflexes learned to read them.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ NAME = "manipulate"
 STEPS = {"tiny": 12, "nursery": 1800, "child": 6000, "adult": 12000}
 ROWS, TINY_ROWS = 48, 8
 ROOMS, TINY_ROOMS = 1_500, 24
-"""Of each task."""
+"""Rooms of each task."""
 AT_REST = 0.4
 """Share of rooms in which the hand is where episodes begin; in the others it is anywhere."""
 MINUTES = 5
 READING_RATE = 0.3
-"""Of the lesson's rate, that of what reads places: reflexes have taught it."""
+"""Learning rate of the part that reads places, as a share of the lesson's; reflexes have taught it already."""
 MOVED, MOVED_DEG, MOVED_LOG = 8, 5.0, 0.1
-"""How often each room of a batch is planned for, and the standard deviations by which what is read is moved: of
-directions, and of the logarithm of how far it is."""
+"""Plans for each room of a batch, and the standard deviations by which read places are moved: of directions, and of the
+logarithm of the distance."""
 ALONE = "It trains a head of its own alone, on tokens and features that nothing behind it changes."
 GOAL_COLOUR = {task: PILLAR_COLOUR if task == PUSH else BOX_COLOUR for task in TASKS}
 HEAD = f"heads.{parts.MANIPULATE}."
@@ -77,7 +77,7 @@ def lesson(context: Context) -> Lesson:
 
 @lru_cache(maxsize=2)
 def rooms(seed: int, n: int, make_world: Callable[..., Any]) -> dict[str, np.ndarray]:
-    """What is sensed in `n` rooms of each task, none of them held out, and what is taught there; arrays [3 n, ...]."""
+    """Senses and targets of `n` rooms of each task, without those held out; arrays [up to 3 n, ...]."""
     found: list[dict[str, np.ndarray]] = []
     for task in TASKS:
         rng = numpy_rng(seed, NAME, task)
@@ -110,8 +110,8 @@ def _taught(world: Any, senses: Mapping[str, Any], task: str, rng: np.random.Gen
 
 
 def batch(seed: int, n: int, update: int, rows: int, make_world: Callable[..., Any]) -> dict[str, Any]:
-    """`rows` Moments [B, 1] of rooms, with `task` and `size`, and with `words`, `places`, `command` and `hand` as
-    `Manipulating` has them.
+    """`rows` Moments [B, 1] of rooms, with `task`, `size` and `places`, and with `words`, `command` and `hand` as in
+    `Manipulating.losses`.
     """
     data = rooms(seed, n, make_world)
     which = numpy_rng(seed, NAME, update).integers(0, len(data["sight"]), rows)
@@ -121,7 +121,7 @@ def batch(seed: int, n: int, update: int, rows: int, make_world: Callable[..., A
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """What is told of noised points and of masked symbols, of places, and of a command from what it did."""
+    """Losses of noised points and masked symbols, of read places, and of inverse dynamics."""
     output: Any = agent.forward(dict(batch), [parts.MANIPULATE])[parts.MANIPULATE]
     read = reading.losses(output.places, batch["places"].to(agent.device))
 
@@ -139,10 +139,10 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def believed(places: Tensor, body: Tensor, task: Tensor, size: Tensor) -> Tensor:
-    """Points [B, 1, H, 5] of a plan for each room, of things at `places` [B, 1, COLOURS + 1, 4].
+    """Points [B, 1, H, 5] of the script's plan for each room, with things at `places` [B, 1, COLOURS + 1, 4].
 
     Args:
-        task: int64 [B, 1]; size: of what is asked for and of the goal [B, 1, 2], m.
+        task: int64 [B, 1]; size: of the goal and of the thing asked for, m, by slot [B, 1, slots].
     """
     read = in_room(places, body)[:, 0].double().cpu().numpy()
     found = np.zeros((len(read), HORIZON, CHANNELS), np.float32)

@@ -1,6 +1,6 @@
 """How the head that handles things reads where they are: from tokens of the picture, and of the word that names one.
 
-The network is the one by which reflexes read places (`whereabouts`), so it can begin with what that has learned.
+The network is that of reflex's `whereabouts`, so it can begin with the weights of that head.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from devmind.errors import ConfigError
 
 
 class Reading(NamedCells):
-    """Tokens of sight [..., 16, D] and of words [..., W, D] to places [..., slots + 1, 4], the named one last."""
+    """From tokens of sight [..., 16, D] and of words [..., W, D] to places [..., slots + 1, 4], the named one last."""
 
     def forward(self, sight: Tensor, words: Tensor) -> Tensor:
         return self.tell_named(sight, words)[0]
 
     def start_from(self, other: Head) -> None:
-        """Read as a head that tells places of colours does.
+        """Take over the weights of a head that reads places of colours.
 
         Raises:
-            ConfigError: it reads something else, or from other tokens.
+            ConfigError: that head reads something else, or from other tokens.
         """
         try:
             self.load_state_dict(other.places.state_dict())  # type: ignore[union-attr]
@@ -33,7 +33,7 @@ class Reading(NamedCells):
 
 
 def losses(places: Tensor, target: Tensor) -> dict[str, Tensor]:
-    """Nats and errors of places [B, S + 1, 4] against those that are true, of the same shape, by name."""
+    """Losses by name of places [B, S + 1, 4] against the true ones, of the same shape: nats of presence, and errors."""
     here, error = target[..., 0], (places[..., 1:] - target[..., 1:]).abs().mean(-1)
     return {
         "present": F.binary_cross_entropy_with_logits(places[..., 0], here),
@@ -42,7 +42,7 @@ def losses(places: Tensor, target: Tensor) -> dict[str, Tensor]:
 
 
 def in_room(places: Tensor, body: Tensor) -> Tensor:
-    """Places [..., K, 4] as x, y, z in the room [..., K, 3] (m), by the gaze that the body [..., 12] tells of."""
+    """Places [..., K, 4] as x, y, z in the room [..., K, 3] (m), given the gaze in `body` [..., 12]."""
     pan = torch.atan2(body[..., 0], body[..., 1])[..., None]
     tilt = torch.deg2rad(60.0 * body[..., 2])[..., None]
     turn, rise = torch.deg2rad(SCALE_DEG * places[..., 1:3]).unbind(-1)

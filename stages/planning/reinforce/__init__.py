@@ -1,1 +1,1 @@
-"""Reinforcement of the planner: what strides are worth by implicit Q-learning, and a denoiser taught by returns."""
+"""Reinforcement of the planner: values of strides by implicit Q-learning, and a denoiser taught by returns."""

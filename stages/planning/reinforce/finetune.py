@@ -1,9 +1,9 @@
-"""Teaching the planner's denoiser by what plans come to: weighted regression, and a policy gradient over its steps.
+"""Teaching the planner's denoiser by the returns of plans: weighted regression, and a policy gradient over its steps.
 
-Weighted regression (AWR: Peng et al. 2019) learns plans as in the lesson, those oftener that came to more than what was
-expected from their beginning; plans are others' trips (offline) or the agent's own walks (online). The policy gradient
-(DDPO: Black et al. 2023, arXiv 2305.13301) takes denoising for a walk of several steps, in each of which words and a
-less noisy trajectory are drawn, and makes steps likelier that led to plans which are worth more than others to the same
+Weighted regression (AWR: Peng et al. 2019) learns plans as in the lesson, but more often those whose return was above
+the value expected at their beginning. Plans are others' trips (offline) or the agent's own walks (online). The policy
+gradient (DDPO: Black et al. 2023, arXiv 2305.13301) treats denoising as an episode of several steps, each of which
+draws symbols or a less noisy trajectory. It makes steps likelier that led to plans worth more than others to the same
 goal.
 """
 
@@ -30,15 +30,15 @@ from stages.planning.reinforce.values import DISCOUNT, StrideValues
 from stages.planning.route.trips import Trips
 
 TEMPERATURE = 1.0
-"""Of advantages, in strides."""
+"""Temperature of advantages, in strides."""
 LAST = 0.03
-"""How far the last step's trajectory is drawn from what the network tells, in the denoiser's numbers."""
+"""Standard deviation of the last step's trajectory about the network's answer, in the denoiser's numbers."""
 Return = Callable[[Tensor, Tensor], Tensor]
 """`(plans [N, H, 2] in the senses' units, maze [N, mazes]) -> [N]`."""
 
 
 def advantages(values: StrideValues, plans: Plans) -> Tensor:
-    """By how many strides each way [N] was shorter than what was expected from its beginning."""
+    """By how many strides each way [N] was shorter than the value expected at its beginning."""
     gone = plans.ticks / STRIDE
     with torch.no_grad():
         expected = values.value(plans.place, plans.goal, plans.maze)
@@ -46,12 +46,16 @@ def advantages(values: StrideValues, plans: Plans) -> Tensor:
 
 
 def weights(values: StrideValues, plans: Plans) -> Tensor:
-    """How often each plan [N] is to be learned, in proportion."""
+    """Relative frequency with which each plan [N] is to be learned."""
     return advantage_weights(advantages(values, plans), TEMPERATURE, 20.0)
 
 
 def own_trips(agent: Agent, maze: str, seeds: np.ndarray, ticks: int) -> Trips:
-    """Walks of the agent's own Actor from any cell to any other: those that arrived."""
+    """Walks of the agent's Actor from any cell to any other, those that arrived.
+
+    Raises:
+        ConfigError: none arrived.
+    """
     world = make_world("pointmaze", maze, seeds)
     goal = world.observe()["goal"]
     at, walk, there = [world.observe()["body"]], [], np.full(len(seeds), -1)
@@ -71,11 +75,11 @@ def own_trips(agent: Agent, maze: str, seeds: np.ndarray, ticks: int) -> Trips:
 
 @dataclass
 class Drawing:
-    """How plans of N rows were drawn: what each step began from, and what it came to.
+    """How plans of N rows were drawn: the beginning and the result of each step.
 
     Attributes:
-        words: of each step (symbols before int64 [N, L], after).
-        points: of each step (trajectory before [N, H, C], its level, after, the level there).
+        words: for each step of the symbols: int64 [N, L] before, and after.
+        points: for each step of the trajectory: [N, H, C] before, its noise level, after, the level after.
         plans: [N, H, C], in the denoiser's numbers.
     """
 
@@ -85,12 +89,12 @@ class Drawing:
 
 
 class PolicyGradient:
-    """Descends minus the plans' worth, weighted by how likely each of their steps was (REINFORCE, on its own draws).
+    """REINFORCE on its own draws: raises the log probability of denoising steps by the advantage of their plan.
 
     Args:
-        worth: what is to be made more of.
-        each: plans that are drawn for a goal; a plan's advantage is beside the others of its goal.
-        word_steps, levels: in how many steps words and trajectories are drawn.
+        worth: the return to be raised.
+        each: plans drawn for each goal; a plan's advantage is its return less their mean.
+        word_steps, levels: steps in which symbols, and trajectories, are drawn.
     """
 
     def __init__(
@@ -103,7 +107,7 @@ class PolicyGradient:
         self.optimizer = torch.optim.AdamW([p for part in parts for p in part.parameters()], lr=rate)
 
     def update(self, plans: Plans, generator: torch.Generator) -> tuple[float, float]:
-        """One step for the beginnings and goals of these; the mean worth of what was drawn, and its spread."""
+        """One step for the beginnings and goals of `plans`; gives the drawn plans' mean return, and its spread."""
         n = len(plans)
         place, goal, maze = (value.repeat_interleave(self.each, 0) for value in (plans.place, plans.goal, plans.maze))
         drawn = self.draw(place, goal, maze, generator)
@@ -120,7 +124,7 @@ class PolicyGradient:
 
     @torch.no_grad()
     def draw(self, place: Tensor, goal: Tensor, maze: Tensor, generator: torch.Generator) -> Drawing:
-        """Plans of N rows, each by noise of its own."""
+        """Draw plans for N rows, each with noise of its own."""
         head, form = self.head, self.head.denoiser.config
         tokens, n, mask = head.pipeline.token_scheduler, len(place), form.words
         symbols = torch.full((n, form.length), mask, device=place.device)
@@ -144,7 +148,7 @@ class PolicyGradient:
         return drawing
 
     def log_prob(self, drawing: Drawing, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
-        """How likely all steps were, [N], a mean over words and numbers so that both count."""
+        """Log probability of all steps [N], as means over symbols and over numbers so that both count."""
         tokens, total = self.head.pipeline.token_scheduler, torch.zeros(len(place), device=place.device)
         x = drawing.points[0][0]
         for before, after in drawing.words:
@@ -170,12 +174,12 @@ class PolicyGradient:
         return self._held(clean, place, goal), logits
 
     def _held(self, x: Tensor, place: Tensor, goal: Tensor) -> Tensor:
-        """With place and goal at the ends."""
+        """A trajectory with place and goal at its ends."""
         ends = self.head.scaled(torch.stack((place, goal), 1))
         return torch.cat((ends[:, :1], x[:, 1:-1], ends[:, 1:]), 1)
 
     def _mean(self, clean: Tensor, level: float) -> tuple[Tensor, float]:
-        """Mean and spread of what is drawn at a level; the last step's is near to what was told."""
+        """Mean and standard deviation of the draw at a noise level; at the last, `LAST` about the network's answer."""
         if level <= 1e-6:
             return clean, LAST
         levels = self.head.scheduler.config.num_train_timesteps

@@ -1,4 +1,4 @@
-"""Plans as numbers alone, one a row: what the planner learns from where it is taught without the trunk."""
+"""Plans as numbers alone, one a row, from which the planner learns without the trunk."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from stages.planning.route.trips import (
 )
 
 PARTS = ("denoiser", "begins", "ends", "dynamics", "sound")
-"""Of the planner, those that plans teach."""
+"""Parts of the planner that plans teach."""
 LOOKED_AT = 8
-"""Places of a stride, where it is asked whether it leads through a wall."""
+"""Places of a stride that are checked for walls."""
 
 
 @dataclass
@@ -36,10 +36,10 @@ class Plans:
     """N plans, with leading dimension [N].
 
     Attributes:
-        place, goal: [N, 2], where they begin and end; maze: [N, mazes], one-hot.
+        place, goal: [N, 2], the ends; maze: [N, mazes], one-hot.
         plan: [N, H, 2]; symbols: int64 [N, L].
-        ahead: [N, 2], a place some ticks later, and walk: [N, 2], what was commanded to come there.
-        ticks: [N], that the way took.
+        ahead: [N, 2], a place some ticks later; walk: [N, 2], the command that leads there.
+        ticks: [N], which the way took.
     """
 
     place: Tensor
@@ -59,11 +59,11 @@ class Plans:
         return Plans(**{name: value.to(device) for name, value in self._each()})
 
     def rows(self, index: Tensor) -> Plans:
-        """Some of them; a row may be named several times."""
+        """The rows of `index`, which may name a row several times."""
         return Plans(**{name: value[index] for name, value in self._each()})
 
     def joined(self, other: Plans) -> Plans:
-        """These and those."""
+        """These plans, followed by those of `other`."""
         return Plans(**{name: torch.cat((value, getattr(other, name))) for name, value in self._each()})
 
     def _each(self) -> list[tuple[str, Tensor]]:
@@ -71,10 +71,10 @@ class Plans:
 
 
 def drawn(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tuple[int, ...] = PAIRS) -> Plans:
-    """`n` plans out of trips, of goals and beginnings as the lesson `route` has them, for an agent of size nursery.
+    """`n` plans cut out of trips, with goals and beginnings as in the lesson `route`, for an agent of size nursery.
 
     Args:
-        pairs: how many pairs of places are drawn, of which the one with the longest detour is taken.
+        pairs: numbers of pairs of places that may be drawn; of these the pair with the longest detour is taken.
     """
     rows: list[tuple[np.ndarray, ...]] = []
     while len(rows) < n:
@@ -86,7 +86,7 @@ def drawn(trips: list[Trips], n: int, rng: np.random.Generator, pairs: tuple[int
 
 
 def walked(trips: Trips, rng: np.random.Generator, each: int) -> Plans:
-    """Plans out of whole trips that were walked, `each` of each: to its end, from its beginning and from later on."""
+    """`each` plans out of every walked trip, to the trip's end: one from its beginning, the others from later on."""
     rows: list[tuple[np.ndarray, ...]] = []
     for begin, stop in zip(trips.begin[:-1].tolist(), trips.begin[1:].tolist(), strict=True):
         end = stop - 1
@@ -107,14 +107,14 @@ def _row(trips: Trips, end: int, at: int, there: int, rng: np.random.Generator) 
 
 
 def losses(head: PlannerHead, plans: Plans) -> dict[str, Tensor]:
-    """What the planner learns of plans, by name (`PlannerHead.losses`)."""
+    """The planner's losses on plans, by name (`PlannerHead.losses`)."""
     route = head.thinking(plans.place, plans.goal, plans.maze)
     of = {"plan": plans.plan, "symbols": plans.symbols, "ahead": plans.ahead, "walk": plans.walk}
     return head.losses(of, route.thought, route.present, route.maze, None)
 
 
 def learner(agent: Agent, seed: int, steps: int, learning_rate: float) -> GradientLearner:
-    """Teaches the planner by batches of `Plans`, and nothing else of the agent."""
+    """A learner that teaches the planner by batches of `Plans`, and no other part of the agent."""
 
     def loss(agent: Agent, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
         head: Any = agent.head(ROUTE)
@@ -128,10 +128,10 @@ def learner(agent: Agent, seed: int, steps: int, learning_rate: float) -> Gradie
 def teach(
     agent: Agent, plans: Plans, steps: int, rows: int, rate: float, seed: int, weights: Tensor | None = None
 ) -> None:
-    """Teach the planner for so many steps of `rows` plans.
+    """Teach the planner for `steps` steps of `rows` plans.
 
     Args:
-        weights: [N], how often each plan is drawn, in proportion; by default all alike.
+        weights: [N], relative frequency with which each plan is drawn; by default all alike.
     """
     learns = learner(agent, seed, steps, rate)
     generator = torch.Generator().manual_seed(seed)
@@ -144,7 +144,7 @@ def teach(
 
 
 def holding(name: str, plans: np.ndarray) -> np.ndarray:
-    """Whether plans [N, H, 2] of the maze `name` lead through no wall, bool [N]: by the maze itself, for measuring."""
+    """Whether plans [N, H, 2] in the maze `name` lead through no wall, bool [N]: by the maze itself, for measuring."""
     share = np.arange(LOOKED_AT)[:, None] / LOOKED_AT
     along = plans[:, :-1, None] + share * (plans[:, 1:, None] - plans[:, :-1, None])
     return np.asarray(maze(name).inside(along.reshape(len(plans), -1, 2) * UNIT).all(1))

@@ -1,10 +1,10 @@
-"""What strides of a plan are worth, by implicit Q-learning from trips that others walked.
+"""Values of a plan's strides, by implicit Q-learning from trips that others walked.
 
-A stride is an option of `STRIDE` ticks: from a place `s` one is at a place `s'` after it. V(s, g) is what it costs to
-come from `s` to `g`, in strides, by the best that pieces of trips can be put together to; Q(s, s', g) the same when the
-next stride leads to `s'`. So V between two neighbouring points of a plan says whether they are neighbours on foot: a
-stride through a wall costs many. Goals are places that the same trip comes to later, or anywhere (hindsight, as in Park
-et al. 2023, "HIQL").
+A stride is an option of `STRIDE` ticks that leads from a place `s` to a place `s'`. V(s, g) is minus the cost, in
+strides, of the best way from `s` to `g` that pieces of trips make up; Q(s, s', g) is the same if the next stride leads
+to `s'`. So V between two neighbouring points of a plan says whether they are neighbours on foot: a stride through a
+wall costs many strides. Goals are places that the same trip reaches later, or any places (hindsight, as in Park et al.
+2023, "HIQL").
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from stages.planning.parts import STRIDE
 from stages.planning.route.trips import Trips, one_hot
 
 DISCOUNT = 0.98
-"""Of a stride."""
+"""Discount for each stride."""
 EXPECTILE = 0.9
 ELSEWHERE = 0.3
-"""Share of the goals that are places of any trip."""
+"""Share of goals that are places of any trip."""
 CODE = 64
 
 
 @dataclass
 class Strides:
-    """N strides of trips: here, there and goal [N, 2], maze [N, mazes]; ends bool [N], the goal is reached with it;
-    share [N], of the stride until then, or until the trip ended, else 1."""
+    """N strides of trips: here, there and goal [N, 2], maze [N, mazes]; ends bool [N], whether the stride reaches the
+    goal; share [N], the part of the stride until then, or until the trip ends, else 1."""
 
     here: Tensor
     there: Tensor
@@ -67,11 +67,10 @@ def strides_of(trips: list[Trips], n: int, rng: np.random.Generator) -> Strides:
 
 
 class StrideValues(nn.Module):
-    """V, twin Q and the target of both.
+    """V, twin Q, and the target network of Q.
 
     Args:
-        cell, cells, mazes: side of a cell, how many along each axis, in how many mazes; middle, spread: see
-            `PlannerHead`. hidden: width of the networks.
+        cell, cells, mazes, middle, spread: see `PlannerHead`. hidden: width of the networks.
     """
 
     def __init__(self, cell: float, cells: int, mazes: int, middle: float, spread: float, hidden: int = 128) -> None:
@@ -85,25 +84,25 @@ class StrideValues(nn.Module):
         self.slow.requires_grad_(False)
 
     def value(self, here: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
-        """V [...], what it costs to come from `here` to `goal` [..., 2], at most 0, of the order of minus strides."""
+        """V [...]: about minus the strides from `here` to `goal` [..., 2], at most 0."""
         told: Tensor = self.v(self._pair(here, goal, maze)).squeeze(-1)
         return told
 
     def worth(self, here: Tensor, there: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
-        """Q [...], the lesser of both: the same when the next stride leads `there`."""
+        """Q [...], the smaller of the twins: the same if the next stride leads `there`."""
         told: Tensor = self.q(self._stride(here, there, goal, maze)).amin(-1)
         return told
 
     def marks(self, plans: Tensor, maze: Tensor) -> Tensor:
-        """Of plans [B, N, H, 2]: what their strides cost on foot, [B, N]; `maze` [B, mazes]."""
+        """Minus what the strides of plans [B, N, H, 2] cost on foot, [B, N]; `maze` [B, mazes]."""
         here, there = plans[..., :-1, :], plans[..., 1:, :]
         moving = (there - here).norm(dim=-1) > STANDING
         which = maze[:, None, None].expand(*here.shape[:-1], maze.shape[-1])
         return (self.value(here, there, which).clamp_max(0) * moving).sum(-1)
 
     def losses(self, of: Strides) -> dict[str, Tensor]:
-        """What is learned, by name."""
-        # A stride costs what it takes of 1; who is not there yet goes on from where it leads.
+        """Losses by name."""
+        # A stride costs its share of 1; unless it reaches the goal, the value where it leads is added.
         after = torch.where(of.ends, 0.0, self.value(of.there, of.goal, of.maze).detach())
         target = q_target(-of.share, DISCOUNT**of.share, after)
         stride = self._stride(of.here, of.there, of.goal, of.maze)
@@ -111,7 +110,7 @@ class StrideValues(nn.Module):
         return {"value": value.mean(), "q": q_loss(self.q(stride).T, target).mean()}
 
     def followed(self) -> None:
-        """The targets go a little of the way to what was learned; after each step."""
+        """Move the target network a little towards the learned one; call after each step."""
         follow(self.slow, self.q, 0.01)
 
     def _pair(self, here: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
@@ -130,7 +129,7 @@ class StrideValues(nn.Module):
 def teach_values(
     values: StrideValues, trips: list[Trips], steps: int, rng: np.random.Generator, rows: int = 512, rate: float = 1e-3
 ) -> list[dict[str, float]]:
-    """Learn from trips for so many steps; what was lost, step by step."""
+    """Learn from trips for `steps` steps; gives the losses of each."""
     optimizer = torch.optim.AdamW([p for p in values.parameters() if p.requires_grad], lr=rate, weight_decay=1e-4)
     told = []
     for step in range(steps):

@@ -1,1 +1,1 @@
-"""To replan: what the world contradicts is noticed, and another way is looked for."""
+"""Replanning: to notice that the world contradicts a plan, and to look for another way."""

@@ -25,40 +25,41 @@ from stages.planning.route.exam import silenced
 from stages.planning.route.lesson import levels
 
 CLOSED, MOVED, NO_WAY = "replan/closed", "replan/moved", "replan/no way"
-# A goal that moves is seen: who plans anew by the clock comes there too, later, so that floor may be at the ceiling.
+# A goal that moves is seen: planning by the clock reaches it too, later, so that floor may be at the ceiling.
 GATE = Gate([Threshold(name, 0.90, beats_floor=name != MOVED) for name in (CLOSED, MOVED, NO_WAY)])
 EPISODES, GLIMPSE, FEW = 240, 40, 80
-"""Of each kind, in all mazes together: of an exam, of a glimpse, and of who is a floor, as planning by the clock for
+"""Episodes of each kind in all mazes together: of an exam, of a glimpse, and of a floor, as planning by the clock for
 1,000 ticks costs most of an exam.
 """
 HAPPENS = (CLOSING, MOVING, BLOCKED)
 STILL_TICKS, STILL = 100, 0.1
-"""Who follows one way to its end and came no further than this in so many ticks (OGBench's units) stands at a wall or
-where his way ends: nothing that he carries changes any more.
+"""An agent that follows one plan to its end and moves less than this (OGBench's units) in so many ticks stands at a
+wall or at the end of its plan: its state will not change any more.
 """
 SHUT_OFF_TICKS = 20
-"""How often it is looked whether a way is left, of who never says that there is none: what comes of him is known."""
+"""Ticks between two checks whether a way is left, for agents that never say that there is none: without a way their
+result is known."""
 TICKS = {"tiny": 100}
-"""After which episodes are cut at a size that only tries the machinery: who was taught nothing walks to the end."""
+"""Ticks after which episodes are cut at a size that only tries the code: an untaught agent would walk to the end."""
 OPEN_LOOP, CLOCK, UNTAUGHT = "open loop: the first plan", "by the clock, nothing remembered", "untaught agent"
 
 
 @dataclass(frozen=True)
 class Came:
-    """What came of episodes: bool [N], whether each arrived, and whether the agent said that there is no plan."""
+    """Results of episodes, bool [N]: whether each arrived, and whether the agent said that there is no plan."""
 
     arrived: np.ndarray
     none: np.ndarray
 
     @staticmethod
     def joined(parts: Sequence[Came]) -> Came:
-        """One behind the other."""
+        """The results of all parts, one after another."""
         return Came(np.concatenate([one.arrived for one in parts]), np.concatenate([one.none for one in parts]))
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Whether one arrives though a passage closed, or though the goal went elsewhere; and whether "there is no plan" is
-    said where no way is left, and not where one is.
+    """Whether the agent arrives although a passage closes, or the goal moves; and whether it says "there is no plan"
+    where no way is left, and not where one is.
     """
     counts: dict[str, dict[str, int]] = {}
     n = GLIMPSE if level == "glimpse" else EPISODES
@@ -98,10 +99,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def _no_way(context: Context, n: int, ours: dict[str, Came], others: dict[str, dict[str, Came]]) -> Measure:
-    """As many rooms in which no way is left as such in which a passage closed and one is."""
+    """Right answers, in as many rooms without a way as rooms in which a passage closed and another way is left."""
     floors = {who: float(_right(came).mean()) for who, came in others.items()}
     if others:
-        # Who gives up when it has not arrived, which is all that one can say without a belief of what is closed.
+        # Each as if it gave up where it has not arrived, which is all it can say without a belief of what is closed.
         floors |= {
             f"{who}; what has not arrived has no plan": float(
                 np.concatenate((came[CLOSING].arrived, ~came[BLOCKED].arrived)).mean()
@@ -128,24 +129,24 @@ def _no_way(context: Context, n: int, ours: dict[str, Came], others: dict[str, d
 
 
 def _right(came: dict[str, Came]) -> np.ndarray:
-    """Whether the answer was right: first of rooms with a way, then of rooms without."""
+    """Whether the answer was right, first in rooms with a way, then in rooms without."""
     return np.concatenate((~came[CLOSING].none, came[BLOCKED].none))
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Lessons are shown mazes in which nothing happens."""
+    """The mazes of lessons, in which nothing happens."""
     return of_lessons(context.make_world, n, context.seed, "pointmaze", levels(context.config.size))
 
 
 def _seeds(context: Context, n: int, what: str) -> dict[str, np.ndarray]:
-    """Of about `n` episodes in all, by level of the world."""
+    """Seeds of about `n` episodes in all, by level of the world."""
     names = levels(context.config.size)
     each = max(1, context.episodes(n) // len(names))
     return {name + what: exam_seeds(each, context.seed, "replan", name, what) for name in names}
 
 
 def _episodes(context: Context, n: int, what: str) -> np.ndarray:
-    """Which they are, in all mazes one behind the other."""
+    """The identities of the episodes, maze by maze."""
     drawn = _seeds(context, n, what)
     return np.concatenate([of_worlds(context.make_world, "pointmaze", name, seeds) for name, seeds in drawn.items()])
 
@@ -159,7 +160,7 @@ def _gone(
     fixed: bool = False,
     believes: bool = True,
 ) -> dict[str, Came]:
-    """What comes of an agent in all mazes, by what happens there."""
+    """The agent's results in all mazes, by what happens there."""
     rooms = {name: seeds for what in happens for name, seeds in _seeds(context, n, what).items()}
     actor = Actor(agent, sum(map(len, rooms.values())), effectors=[WALK])
     came = walk(actor, context, rooms, lambda: said(actor), TICKS.get(context.config.size), fixed, believes)
@@ -169,7 +170,7 @@ def _gone(
 
 
 def said(actor: Actor) -> np.ndarray:
-    """Of which rows that were asked the agent says that there is no plan, bool: it is in what the planner carries."""
+    """For which of the rows that were asked the agent says that there is no plan, bool, from the planner's state."""
     return np.asarray(actor.state.carry[f"kept.{ROUTE}"]["none"].cpu().numpy())
 
 
@@ -185,11 +186,11 @@ def walk(
     """Let a policy walk until every row has arrived or says that there is no plan, or `ticks` (1,000) are over.
 
     Args:
-        rooms: seeds by level. They are walked side by side: a tick of the last few rows costs as much as one of many.
-        said: says of the rows that were asked last whether there is no plan, bool [K].
-        fixed: it follows one way to its end, so who stands still will not move again and is cut.
-        believes: False: it finds nothing closed, so it never says that there is no plan, and who is shut off from his
-            goal for good is cut.
+        rooms: seeds by level. All walk side by side, as a tick of the last few rows costs as much as one of many.
+        said: whether the rows that were asked last say that there is no plan, bool [K].
+        fixed: the policy follows one plan to its end, so a row that stands still will not move again and is cut.
+        believes: False: the policy finds nothing closed and never says that there is no plan, so a row without a way
+            is cut.
     """
     worlds = [context.make_world("pointmaze", name, seeds) for name, seeds in rooms.items()]
     ends = np.cumsum([0, *(world.num_envs for world in worlds)])
@@ -203,7 +204,7 @@ def walk(
         none = np.where(settled, none, now & ~arrived)
         over = arrived | none
         for name, part in parts.items():
-            # Who sees no plan takes that back when his goal moves, as long as others walk.
+            # A row that sees no plan may take that back when its goal moves, so it walks on while others do.
             settled[part] |= over[part] & (MOVING not in name or over[part].all())
         if still is not None:
             settled |= still(tick)
@@ -217,8 +218,8 @@ def walk(
 
 
 def _still(moving: Iterable[bool]) -> Callable[[Transition], np.ndarray]:
-    """Tells tick by tick who came no further in the last `STILL_TICKS`, bool [N]; where the goal is `moving`, bool [N],
-    not before it has moved, as it may come to where one stands."""
+    """A function that says tick by tick which rows stood still in the last `STILL_TICKS`, bool [N]. Rows whose goal is
+    `moving`, bool [N], count only after it has moved, as it may come to where they stand."""
     waits, marks = np.array(list(moving)), dict[str, np.ndarray]()
     found = np.zeros(len(waits), bool)
 
@@ -235,7 +236,7 @@ def _still(moving: Iterable[bool]) -> Callable[[Transition], np.ndarray]:
 
 
 def _oracle_stays(world: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """What the oracle does, which sees which doors are shut [N, 2], and whose goal no way leads to, bool [N]."""
+    """Commands [N, 2] of the oracle, which sees the shut doors, and bool [N], whether no way leads to the goal."""
     truth = world.truth()
     (maze,) = (one for one in MAZES if name.startswith(one))
     doors = [(int(r), int(c)) if shut else None for (r, c), shut in zip(truth["door"], truth["shut"], strict=True)]
@@ -244,7 +245,7 @@ def _oracle_stays(world: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def knowing(context: Context, name: str, seeds: np.ndarray) -> Came:
-    """The ceiling: the oracle, which sees which doors are shut; who has no way says so."""
+    """The ceiling: the oracle, which sees the shut doors and says where no way is left."""
     world, state = context.make_world("pointmaze", name, seeds), np.zeros(len(seeds), bool)
 
     def way(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:

@@ -23,11 +23,11 @@ from stages.planning.route.trips import Trips, one_hot
 STEPS = {"tiny": 20, "nursery": 800, "child": 2000, "adult": 2000}
 ROWS = {"tiny": 16}
 TICKS = 32
-"""That each walker walks."""
+"""Ticks of each walker."""
 GOING, NEARBY = 0.7, 1.2
-"""Share of walkers that go to places, and how far these are along each axis at most, in cells."""
+"""Share of walkers that aim at places, and the places' distance along each axis at most, in cells."""
 SLIPS = (0.0, 0.05, 0.3)
-"""Standard deviations of how hands slip."""
+"""Standard deviations of the noise on commands."""
 MINUTES = 1.5
 LEARNING_RATE = 4e-3
 ALONE = "It trains a map and a sense of being stopped, parts of the planner that no later lesson changes."
@@ -57,11 +57,11 @@ def lesson(context: Context) -> Lesson:
 
 
 def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.Generator) -> dict[str, Tensor]:
-    """What `rows` walkers felt in `TICKS` ticks [rows, TICKS], and places where trips were.
+    """What `rows` walkers feel in `TICKS` ticks [rows, TICKS], and places where trips were.
 
-    Walkers begin anywhere. Each goes to a place nearby for some ticks, as who follows a plan does, through what is in
-    the way, or keeps a command; some have a hand that slips. So they run into walls, slide along them and get stuck at
-    corners. Which cells beside theirs are walls is what the lesson tells them.
+    Walkers begin anywhere. For some ticks each heads straight for a place nearby, as an agent that follows a plan does,
+    or keeps a command; the commands of some are noisy. So they run into walls, slide along them and get stuck at
+    corners. The targets are which of the four neighbouring cells are walls.
     """
     at = _anywhere(rules.maze, rows, rng)
     state = rules.between(at, at)
@@ -94,7 +94,7 @@ def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.G
 
 
 def _anywhere(where: Maze, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Places [rows, 2] at which a point touches no wall; at corners too, where it is hard to say what stops one."""
+    """Places [rows, 2] at which a point touches no wall, corners too, where the cause of a stop is hard to tell."""
     free = where.free[rng.integers(len(where.free), size=8 * rows)]
     at = where.centres(free) + rng.uniform(-CELL / 2, CELL / 2, (8 * rows, 2))
     corners = np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)]) * RADIUS
@@ -103,13 +103,13 @@ def _anywhere(where: Maze, rows: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _commands(rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Commands [rows, 2] of length 0 to 1: half along an axis, half anywhere."""
+    """Commands [rows, 2] of length 0 to 1: half along an axis, half in any direction."""
     angle = np.where(rng.random(rows) < 0.5, rng.integers(4, size=rows) * np.pi / 2, rng.uniform(0, 2 * np.pi, rows))
     return np.asarray(rng.uniform(0.0, 1.0, (rows, 1)) ** 0.5 * np.stack((np.cos(angle), np.sin(angle)), 1))
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats of which cells are walls, and of where one can be."""
+    """Nats of which cells are walls, and of where the agent can be."""
     head = agent.head(parts.ROUTE)
     assert isinstance(head, BeliefHead)
     told = head.belief_losses({name: value.to(agent.device) for name, value in batch.items()})

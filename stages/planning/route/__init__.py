@@ -1,1 +1,1 @@
-"""To find a way through a maze."""
+"""Finding a way through a maze."""

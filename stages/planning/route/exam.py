@@ -1,4 +1,4 @@
-"""The exam of route: OGBench's five tasks in each maze, by plans; beside it simpler ways and the oracle."""
+"""The exam of route: OGBench's five tasks in each maze, by plans; beside them simpler methods and the oracle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stages.planning.route.shortest import shortest
 
 EPISODES, GLIMPSE = 200, 40
 FEW = 40
-"""Episodes with something silenced: who lacks it seldom arrives, so that each lasts all of its 1,000 ticks."""
+"""Episodes with something silenced: few of them arrive, so most last all of their 1,000 ticks."""
 GATE = Gate(
     [
         Threshold("route/medium", 0.95, beats_floor=True),
@@ -43,7 +43,7 @@ REFERENCE = {
     "giant": "HIQL 0.46, QRL 0.68, GCBC 0.01 from 1,000,000 steps (OGBench's table); ours from 50,000",
 }
 STUCK_TICKS, STUCK = 100, 0.5
-"""A rule without memory that leads nobody further than this (OGBench's units) in so many ticks will not: it is cut."""
+"""A rule without memory that moves no row further than this (OGBench's units) in so many ticks is cut."""
 NEIGHBOURS = 10
 SILENCED = {
     f"trajectory only (no symbol is told; {FEW} episodes)": SYMBOLS,
@@ -51,7 +51,7 @@ SILENCED = {
 }
 
 SOUND = "first plans that lead through no wall"
-"""Beside who arrived: one who plans anew and knows the walls by touch arrives by plans that do not hold, too."""
+"""A row beside arrivals, as an agent that plans anew and feels walls also arrives by plans that do not hold."""
 SOUND_BY_CRITIC = f"{SOUND}, without the judge's say"
 
 Found = TypeVar("Found")
@@ -59,7 +59,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Walked:
-    """What came of episodes: whether each arrived, and success weighted by path length (Anderson et al. 2018)."""
+    """Results of episodes: whether each arrived, and success weighted by path length (Anderson et al. 2018)."""
 
     arrived: np.ndarray
     spl: np.ndarray
@@ -71,7 +71,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Trips that the lesson may show begin and end like these."""
+    """Episodes of lessons: trips that they show begin and end like these."""
     return of_lessons(context.make_world, n, context.seed, "pointmaze", lesson.levels(context.config.size))
 
 
@@ -130,8 +130,8 @@ def walk(
     """Let a policy walk OGBench's tasks, until all have arrived or 1,000 ticks are over.
 
     Args:
+        rule: the policy has no memory and no chance, so it may be cut when no row gets any further.
         ticks: after which episodes are cut, for experiments.
-        rule: it is one without memory and chance, so it may be cut when nobody gets any further.
     """
     world = context.make_world("pointmaze", name + TASKS, seeds)
     goal, at = world.truth()["goal"], world.truth()["at"]
@@ -145,12 +145,12 @@ def walk(
             if np.linalg.norm(now - mark, axis=1).max() < STUCK:
                 break
             mark = now
-    # One is there as soon as one is near, so a way may be shorter than the shortest one to the goal itself.
+    # Being near counts as arrival, so a path may be shorter than the shortest one to the goal itself.
     return Walked(arrived.astype(float), np.where(arrived, least / np.maximum(least, far), 0.0))
 
 
 def sound_plans(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> np.ndarray:
-    """Whether the first plan of each episode, told by numbers alone, leads through no wall; float64 [N]."""
+    """Whether the first plan of each episode, planned without the trunk, leads through no wall; float64 [N]."""
     senses, head = context.make_world("pointmaze", name + TASKS, seeds).observe(), agent.head(ROUTE)
     assert isinstance(head, PlannerHead)
     told = [torch.from_numpy(np.asarray(senses[sense])).float().to(agent.device) for sense in SENSES]
@@ -161,7 +161,7 @@ def sound_plans(agent: Agent, context: Context, name: str, seeds: np.ndarray) ->
 
 
 def _sound_rows(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> dict[str, float]:
-    """How many first plans hold, chosen by critic and judge, and by the critic of strides alone."""
+    """Shares of first plans that hold: chosen by critic and judge, and by the critic of strides alone."""
     head: Any = agent.head(ROUTE)
     found, doubt = {SOUND: float(sound_plans(agent, context, name, seeds).mean())}, head.doubt
     head.doubt = 0.0
@@ -173,7 +173,7 @@ def _sound_rows(agent: Agent, context: Context, name: str, seeds: np.ndarray) ->
 
 
 def silenced(agent: Agent, what: str, way: Callable[[], Found]) -> Found:
-    """What comes of a planner that lacks something (`PlannerHead.silenced`)."""
+    """The result of `way` with a planner that lacks something (`PlannerHead.silenced`)."""
     head: Any = agent.head(ROUTE)
     head.silenced = frozenset({what})
     try:
@@ -188,7 +188,7 @@ def straight_on(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def cloned(data: trips.Trips) -> Policy:
-    """Behaviour cloning by nearest neighbours: what the oracle did on average where place and goal were alike."""
+    """Behaviour cloning by nearest neighbours: the mean of what the oracle did where place and goal were most alike."""
     trip = np.repeat(np.arange(len(data)), np.diff(data.begin))
     tree = cKDTree(np.concatenate((data.at, data.goal[trip]), 1))
 
@@ -200,6 +200,6 @@ def cloned(data: trips.Trips) -> Policy:
 
 
 def at_random(name: str) -> Policy:
-    """A new way each tick."""
+    """A random command each tick."""
     rng = numpy_rng("route", name, "at random")
     return lambda senses, first: {WALK: rng.uniform(-1, 1, (len(first), 2))}

@@ -19,21 +19,21 @@ STEPS = {"tiny": 20, "nursery": 1000, "child": 6000, "adult": 20_000}
 ROWS, ROWS_ELSE = {"tiny": 4}, 6
 TICKS = 16
 ASKED, ASKED_ELSE = {"tiny": 8}, 640
-"""Plans of a batch that the planner is asked for by numbers alone: without the trunk one costs a third."""
+"""Plans of a batch that are read as numbers alone: without the trunk a plan costs a third."""
 MINUTES = 6.5
 LEARNING_RATE = 2e-3
 LEVELS_ELSE = ("medium", "large")
 LEVELS = {"tiny": ("medium",), "child": (*LEVELS_ELSE, "giant"), "adult": (*LEVELS_ELSE, "giant")}
-"""Mazes that are learned and examined."""
+"""Mazes that are learned and examined, by size."""
 ORACLE_TICKS = {"tiny": 4_000}
 ORACLE_TICKS_ELSE = 50_000
 """Ticks of the oracle in each maze, at most."""
 JOINED, JOINED_ELSE = {"tiny": 50}, 12_000
-"""Ways that are joined from trips of a maze."""
+"""Ways that are joined from the trips of each maze."""
 
 
 class RouteLearner(MuonLearner):
-    """Muon on the denoiser's matrices: plans that it imagines hold from half as many (docs/log.md, 2026-11-26)."""
+    """Muon on the denoiser's matrices: imagined plans hold after half as many taught ones (docs/log.md, 2026-11-26)."""
 
     orthogonal: ClassVar[tuple[str, ...]] = (f"heads.{parts.ROUTE}.denoiser.",)
     muon_rate: ClassVar[float] = 0.01
@@ -51,7 +51,7 @@ def shown(context: Context) -> list[trips.Trips]:
 
 
 def taught(context: Context) -> list[trips.Trips]:
-    """What is learned from: ways joined from pieces of those trips."""
+    """What the lesson shows: ways joined from pieces of those trips."""
     n = JOINED.get(context.config.size, JOINED_ELSE)
     return [trips.joined(trip, n, numpy_rng(context.seed, "joined", trip.maze)) for trip in shown(context)]
 
@@ -78,7 +78,7 @@ def lesson(context: Context) -> Lesson:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """What is told of noised trajectories and masked symbols, commands, and strides that can be walked."""
+    """Losses of noised trajectories, masked symbols, commands, and strides that can be walked."""
     output: Any = agent.forward({name: value for name, value in batch.items() if name != "asked"}, [parts.ROUTE])
     seen, learned = output[parts.ROUTE], batch["learned"].to(agent.device)
     asked = {name: value.to(agent.device) for name, value in batch["asked"].items()}

@@ -1,4 +1,4 @@
-"""How long the shortest way through a maze is, for SPL; for exams only."""
+"""The length of the shortest way through a maze, for SPL; for exams only."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from scipy.sparse.csgraph import dijkstra
 from devmind.worlds.pointmaze import CELL, RADIUS, Maze, maze
 
 STEP = 0.1
-"""Between points at which a line is looked at, in OGBench's units."""
+"""Distance between two checked points of a line, in OGBench's units."""
 
 
 def shortest(name: str, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """The length [N] of the shortest way that a point of OGBench's radius can go from `start` to `goal` [N, 2].
+    """The length [N] of the shortest way for a point of OGBench's radius from `start` to `goal` [N, 2].
 
-    Ways turn at the corners of walls only, so the shortest is found in the graph of corners that see each other
-    (Lozano-Pérez, Wesley 1979). The point is taken for a square, which has to swing out a little further than the
-    round one: lengths are a little too long at each corner, by 0.3 units at most.
+    Shortest ways turn at the corners of walls only, so they are found in the graph of corners that see each other
+    (Lozano-Pérez, Wesley 1979). The point is taken for a square, which has to swing out a little further than a round
+    one, so lengths are too long by up to 0.3 units at each corner.
     """
     where = maze(name)
     corners, apart = _corners(name)
@@ -39,14 +39,14 @@ def shortest(name: str, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def _corners(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Places [n, 2] at which a way may turn, and how far apart those are that see each other, [n, n]; else 0."""
+    """Places [n, 2] at which a way may turn, and the distances [n, n] between those that see each other, else 0."""
     where, found = maze(name), []
     for row, column in np.argwhere(where.walls):
         middle = where.centres(np.array([row, column]))
         for x in (-1, 1):
             for y in (-1, 1):
                 corner = middle + (CELL / 2 + RADIUS) * np.array([x, y])
-                # A corner that sticks out: both cells beside it and the one behind it are free.
+                # A corner that sticks out: both cells beside it and the diagonal one are free.
                 beside = middle + CELL * np.array([(x, 0), (0, y), (x, y)])
                 if where.inside(beside).all():
                     found.append(corner)
@@ -63,7 +63,7 @@ def _seen(where: Maze, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     points = begin[:, None] + np.linspace(0, 1, n)[None, :, None] * (end - begin)[:, None]
     size = np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)]) * (RADIUS - 1e-6)
     free = where.inside(points[:, :, None] + size).all(2)
-    # Ends may lie nearer to a wall than the point's radius: it is the way between that counts.
+    # Ends may lie nearer to a wall than the point's radius; only the way between them counts.
     near = (np.linalg.norm(points - begin[:, None], axis=-1) < RADIUS) | (
         np.linalg.norm(points - end[:, None], axis=-1) < RADIUS
     )

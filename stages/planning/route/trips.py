@@ -1,7 +1,7 @@
-"""What the lesson learns from: trips of OGBench's oracle, whose hand slips, and plans cut out of them.
+"""What the lesson learns from: trips of OGBench's oracle, whose commands are noisy, and plans cut out of them.
 
-The oracle sees the maze and walks from cell to cell on a shortest way (OGBench's `generate_locomaze.py`, of which this
-is the policy for points: the way to the next cell, plus normal noise of 0.5).
+The oracle sees the maze and walks from cell to cell on a shortest way. It is the policy for points of OGBench's
+`generate_locomaze.py`: the direction of the next cell, plus normal noise of 0.5.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from stages.planning.parts import HORIZON, STRIDE
 NOISE = 0.5
 SIDE_BY_SIDE = 40
 PIECES = (1, 1, 1, 1, 1, 2, 4, 16)
-"""Ticks that are lived before one learns from the next trip: lives begin, so a plan is made of short pasts and long."""
+"""Lengths of pieces of trips, in ticks. An episode begins with each piece, so plans are learned after short and long
+pasts."""
 EARLY = 1.5
-"""Exponent by which plans begin nearer to their trips' beginnings."""
+"""Exponent by which plans begin nearer to the beginnings of their trips."""
 NODE_TICKS, NEAR, GOALS = 4, 0.04, 16
-"""Of the graph of trips: ticks between nodes, how near two trips have to come (in the senses' units), and ways that are
-read from each search."""
+"""Of the graph of trips: ticks between nodes, distance within which two trips meet (in the senses' units), and ways
+that are read from each search."""
 COMMANDS = 4
-"""Ticks whose mean command is learned for a place ahead: the oracle's hand slips by more than half of what it does."""
+"""Ticks whose mean command is learned for a place ahead: the oracle's noise is more than half of its command."""
 PAIRS = (1, 4)
-"""How many pairs of places are drawn, of which the one with the longest detour is learned: where a wall is between."""
+"""Numbers of pairs of places that may be drawn; the pair with the longest detour, with a wall between, is learned."""
 AHEAD = (8, 20)
-"""Ticks after which a place is where a command led to."""
+"""Range of ticks after which a place counts as where a command led."""
 ASKED = ("body", "goal", "maze", "plan", "symbols", "ahead", "walk")
-"""What is known of a plan that the planner is asked for."""
+"""Numbers of a plan that is read without the trunk."""
 MOVES = {(0, 1): 1, (1, 0): 2, (0, -1): 3, (-1, 0): 4}
-"""Words of steps (row, column) to the next cell."""
+"""Symbols of steps (row, column) to the next cell."""
 
 
 Seeds = Callable[..., np.ndarray]
@@ -51,12 +52,12 @@ Seeds = Callable[..., np.ndarray]
 
 @dataclass(frozen=True)
 class Trips:
-    """Trips one behind the other.
+    """Trips, one after another.
 
     Attributes:
-        maze: its name. at: float32 [ticks, 2] in the senses' units; walk: float32 [ticks, 2], what was commanded there;
-            of the last tick of a trip there is only the place.
-        begin: int64 [trips + 1], where each begins; goal: float32 [trips, 2].
+        maze: its name. at: places float32 [ticks, 2] in the senses' units; walk: commands given there, float32
+            [ticks, 2]; the last tick of a trip has no command.
+        begin: int64 [trips + 1], where each trip begins; goal: float32 [trips, 2].
         made: ticks that the oracle walked for them.
     """
 
@@ -73,7 +74,7 @@ class Trips:
 
 @lru_cache(maxsize=4)
 def made(name: str, seed: int, ticks: int, seeds_of: Seeds = lesson_seeds) -> Trips:
-    """Trips between any two cells of the maze, of `ticks` ticks at most, all together.
+    """Trips between any two cells of the maze, of at most `ticks` ticks in all.
 
     Args:
         seeds_of: `devmind.seeding.exam_seeds` for trips that an exam shows.
@@ -102,12 +103,11 @@ def made(name: str, seed: int, ticks: int, seeds_of: Seeds = lesson_seeds) -> Tr
 
 
 def joined(trips: Trips, n: int, rng: np.random.Generator) -> Trips:
-    """`n` ways from where trips began to where others ended, each the shortest that pieces of trips can make.
+    """`n` ways from where trips began to where others ended, each the shortest that pieces of trips make up.
 
-    From 500 trips most pairs of far places are never seen. Where two trips came within 0.4 units of each other one can
-    change from one to the other, as a place is all there is to know here; so the trips are a graph in which ways are
-    found that nobody walked whole (as Eysenbach et al. 2019, "Search on the replay buffer", do to act). Nothing but the
-    trips is looked at: what is a wall is not known.
+    500 trips leave out most pairs of far places. Where two trips came within 0.4 units of each other, a way can change
+    from one to the other, as the place is the whole state here. So the trips form a graph with ways that no trip walked
+    whole (as in Eysenbach et al. 2019, "Search on the replay buffer"). Only the trips are used; walls are not known.
     """
     node = np.concatenate([np.arange(a, b - 1, NODE_TICKS) for a, b in pairwise(trips.begin)])
     trip = np.searchsorted(trips.begin, node, "right")
@@ -144,7 +144,7 @@ def joined(trips: Trips, n: int, rng: np.random.Generator) -> Trips:
 
 
 def oracle(name: str, rng: np.random.Generator | None = None) -> Policy:
-    """OGBench's oracle; with `rng` its hand slips."""
+    """OGBench's oracle; with `rng` its commands are noisy."""
 
     def way(senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
         walk = oracle_way(name, senses["body"] * UNIT, senses["goal"] * UNIT)
@@ -155,9 +155,9 @@ def oracle(name: str, rng: np.random.Generator | None = None) -> Policy:
 
 
 def moves(cells: np.ndarray, strides: int) -> np.ndarray:
-    """The words int64 [strides] of the way through the cells [ticks, 2] where one is, loops left out.
+    """The symbols int64 [strides] of the way through `cells` [ticks, 2], one for each tick, with loops left out.
 
-    Each step of one row or column stands at the stride in which it is made; where there is one already, at the next.
+    Each step of one row or column stands at the stride in which it is made, or at the next if that one has a step.
     """
     way: list[tuple[int, int]] = []
     entered: dict[tuple[int, int], int] = {}
@@ -173,7 +173,7 @@ def moves(cells: np.ndarray, strides: int) -> np.ndarray:
     words, free = np.zeros(strides, np.int64), 0
     for (row, column), (next_row, next_column) in pairwise(way):
         stride = (entered[next_row, next_column] - 1) // STRIDE
-        # Past a corner two borders may be crossed in one tick.
+        # Past a corner one tick may cross two borders.
         for step in ((0, next_column - column), (next_row - row, 0)):
             at = max(stride, free)
             if step in MOVES and at < strides:
@@ -184,15 +184,15 @@ def moves(cells: np.ndarray, strides: int) -> np.ndarray:
 def batch(
     trips: list[Trips], ticks: int, rows: int, asked: int, rng: np.random.Generator, points: int = HORIZON
 ) -> dict[str, Any]:
-    """Rows of consecutive Moments [rows, ticks], cut into pieces of trips, with what is to be planned in each.
+    """Rows of consecutive Moments [rows, ticks] made of pieces of trips, with the plan to be learned in each.
 
-    Beside them `asked` plans, under that name: the same of as many Moments [asked], each from a stretch of its own, as
-    the planner asks itself (`PlannerHead.thinking`), without a past and without the trunk.
+    Under the name `asked` come as many single Moments [asked], each from a stretch of its own, without a past and
+    without the trunk, as the planner asks itself (`PlannerHead.thinking`).
 
-    A piece's goal is its trip's, or a place that its trip comes through later (hindsight: Andrychowicz et al. 2017). A
-    plan's points are where the trip was after 0, 16, 32 ... ticks, the goal once it was reached. `learned` bool [rows,
-    ticks] names the Moments to learn from, the first and the last of each piece; the others only are the past of these,
-    and have the plan of the one before.
+    A piece's goal is its trip's, or a place that its trip reaches later (hindsight: Andrychowicz et al. 2017). A plan's
+    points are the trip's places after 0, 16, 32 ... ticks, and the goal once it is reached. `learned` bool [rows,
+    ticks] marks the Moments to learn from, the first and the last of each piece. The others are the past of these, and
+    have the plan of the Moment before.
     """
     cut = [_piece(trips[rng.integers(len(trips))], ticks, rng, points) for _ in range(rows)]
     stacked = {name: torch.from_numpy(np.stack([row[name] for row in cut])) for name in cut[0]}
@@ -206,7 +206,7 @@ def batch(
 
 
 def stretch(trips: Trips, rng: np.random.Generator) -> tuple[int, int, int, int]:
-    """First and last tick of a trip, and two between which to learn: from early on, to its end or before."""
+    """First and last tick of a trip, and two ticks between which to plan: from early on, to its end or before."""
     while True:
         trip = int(np.searchsorted(trips.begin, rng.integers(len(trips.at)), "right")) - 1
         begin, end = int(trips.begin[trip]), int(trips.begin[trip + 1]) - 1
@@ -216,14 +216,14 @@ def stretch(trips: Trips, rng: np.random.Generator) -> tuple[int, int, int, int]
 
 
 def goal_of(trips: Trips, end: int, there: int) -> np.ndarray:
-    """Where one who goes to the tick `there` of the trip that ends with the tick `end` goes to, [2]."""
+    """The goal [2] of a plan to the tick `there` of the trip whose last tick is `end`."""
     return trips.goal[np.searchsorted(trips.begin, end, "right") - 1] if there == end else trips.at[there]
 
 
 def plan_between(
     trips: Trips, at: int, there: int, goal: np.ndarray, points: int = HORIZON
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The plan from the tick `at` to the tick `there` of a trip: points float32 [H, 2], and words int64 [H]."""
+    """The plan from the tick `at` to the tick `there` of a trip: points float32 [H, 2] and symbols int64 [H]."""
     when = at + STRIDE * np.arange(points)
     plan = np.where((when < there)[:, None], trips.at[np.minimum(when, there)], goal).astype(np.float32)
     cells = maze(trips.maze).cells(np.concatenate((trips.at[at : there + 1], goal[None])) * UNIT)
@@ -236,7 +236,7 @@ def one_hot(name: str) -> np.ndarray:
 
 
 def detour_ticks(trips: Trips, at: int, there: int) -> float:
-    """Ticks that the way took above those that it would straight on: what there is to be learned of the maze."""
+    """Ticks that the way took beyond those of a straight line: what it teaches about the maze."""
     return there - at - float(np.linalg.norm(trips.at[there] - trips.at[at])) * UNIT / PACE
 
 
