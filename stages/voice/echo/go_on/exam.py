@@ -28,8 +28,8 @@ CONTINUED = "echo/continued"
 ASKED, TOGETHER = 200, 50
 DB = 20.0
 """Decibels in one unit of log-mel."""
-COPIED, RIDGE = "the last frame, copied", "ridge on 100 ms of log-mel"
-ALWAYS = "what most often follows, whatever was heard"
+COPIED, RIDGE = "the last frame, repeated", "ridge on 100 ms of log-mel"
+ALWAYS = "the median continuation, whatever was heard"
 RIDGE_BY = 300
 """Utterances of lessons on which the last two are fitted."""
 
