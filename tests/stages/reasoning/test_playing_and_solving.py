@@ -188,7 +188,7 @@ def test_a_puzzle_is_solved_and_its_way_is_right(folder: Path, capsys: pytest.Ca
     assert not lit.any()
     told = "2 presses, proven shortest" if len(places) == 2 else "not shortest: 2 would do"
     assert told in out
-    assert "looked at in" in out
+    assert "visited in" in out
 
 
 def test_lights_that_are_out_need_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

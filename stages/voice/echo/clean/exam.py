@@ -57,7 +57,7 @@ def cleaned(agent: Agent, context: Context, level: str) -> list[Measure]:
             CLEAN, "dB of SI-SDR gained", gain(made), 0.0, 20.0, floors, episodes=heard(list(said.waves)), rows=rows,
             groups=np.unique(said.voices, return_inverse=True)[1],
             note=f"words and voices of no lesson, by {said.speaker}, in noise of any colour {LOUD_DB:g} dB below; the "
-            "spectral gate is told which frames precede speech, and the best of its six settings on these sounds counts",
+            "spectral gate is told which frames precede speech; its best of six settings on these sounds counts",
             exhibits=_exhibits(said.texts, noisy, made, gain(made)) if level == "full" else (),
         )
     ]  # fmt: skip
