@@ -23,8 +23,8 @@ def read_closes(path: str | Path) -> np.ndarray:
     week. Gaps are not filled, as an agent would trade on made-up prices.
 
     Raises:
-        WorldError: there is no such file, or it is no such table; a column is missing; a cell is no number, or a price is
-            not positive; the others are not between high and low; or bars are missing, repeated, or out of order.
+        WorldError: there is no such file or it is no such table; a column is missing; a cell is no number, or a price
+            is not positive; the others are not between high and low; or bars are missing, repeated, or out of order.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
