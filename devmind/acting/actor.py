@@ -29,7 +29,7 @@ class Actor:
         n: rows.
         effectors: which it answers for, of those the agent has; all by default.
         heads: further heads whose outputs are wanted at every tick.
-        without: senses that are taken away, as in exams with a sense off.
+        without: senses that a rollout takes away, as in exams with a sense off; `encode` and `act` take none away.
         short_term: False leaves each Moment alone: a window of one Moment and no slots.
         trunk: False lets only reflex arcs answer; the window stays as it is.
         recall: what comes to mind at a tick; nothing by default.
@@ -40,7 +40,7 @@ class Actor:
 
     Attributes:
         state: the rows' state, after the last tick.
-        answered: by effector and head, how many decisions it made since the Actor was made.
+        answered: by effector and head, how many decisions each has made since the Actor was made.
         output: of the last tick; None before the first.
     """
 
@@ -69,7 +69,7 @@ class Actor:
         self.reset()
 
     def reset(self, n: int | None = None) -> None:
-        """Forget the short term: an empty window, learned slots; from here on for `n` rows. What was counted stays."""
+        """Forget the short term: an empty window and the learned slots, from now on for `n` rows. Counts stay."""
         self.n = self.n if n is None else n
         self.state = self.agent.new_state(self.n, short_term=self.short_term)
 
@@ -78,14 +78,14 @@ class Actor:
         self.state, self.n = self.state.take(index.tolist()), len(index)
 
     def encode(self, moments: Moment | Sequence[Moment] | Batch) -> Percepts:
-        """One tick as tokens and keys, without the senses that are taken away; the state is only read."""
+        """One tick as tokens and keys; the state is only read."""
         return self.agent.encode(self.state, moments)
 
     def step(self, percepts: Percepts, recalled: Encoded | None = None) -> StepOutput:
         """Take in one encoded tick and answer.
 
         Args:
-            recalled: tokens that came to mind; they stand in for what `recall` would give.
+            recalled: recalled tokens, in place of what `recall` would give.
         """
         if recalled is None and self.recall is not None:
             recalled = self.recall(percepts)
@@ -93,12 +93,12 @@ class Actor:
             self.state,
             percepts,
             recalled,
-            self.effectors,
-            self.heads,
-            self.generator,
-            self.trunk,
-            self.beliefs,
-            self.standing,
+            effectors=self.effectors,
+            heads=self.heads,
+            generator=self.generator,
+            trunk=self.trunk,
+            beliefs=self.beliefs,
+            standing=self.standing,
         )
         for effector, heads in self.output.answered.items():
             self.answered.setdefault(effector, Counter()).update(heads)
@@ -109,9 +109,9 @@ class Actor:
         return self.step(self.encode(moments))
 
     def __call__(self, senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
-        """One tick of a rollout: arrays [N, ...] by effector; rows nobody answered for are zero.
+        """One tick of a rollout: arrays [N, ...] by effector; rows that no head answered for are zero.
 
-        Where every row begins an episode the state is made anew, for as many rows as come.
+        Where every row begins an episode, the state is made anew for as many rows as there are now.
         """
         if first.all():
             self.reset(len(first))

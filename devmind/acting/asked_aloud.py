@@ -1,7 +1,7 @@
-"""A question that is spoken, answered aloud: one episode of an Actor, the same in an exam and in a life.
+"""A spoken question, answered aloud: one episode of an Actor, the same in an exam and in a life.
 
-It hears Moment by Moment; in the last one a page asks for an answer, and what is asked about is in view. Who answers is
-a head of an effector of its own, by codes of sound that are those of `utter`.
+The Actor hears Moment by Moment; in the last Moment a page asks for an answer, and what the question is about is in
+view. A head of the effector `reply` answers, in the same codes of sound as `utter`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CartPole-v1 as Gymnasium has it, for exams: a cart a seed, side by side, and how long a policy keeps the poles up."""
+"""CartPole-v1 as Gymnasium has it, for exams: one cart for each seed, and how long a policy keeps the poles up."""
 
 from __future__ import annotations
 

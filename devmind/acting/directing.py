@@ -1,7 +1,7 @@
-"""Who directs an acting agent from outside its heads, as procedures that people wrote do.
+"""Directors: they act for an agent in place of its heads, as procedures that people wrote do.
 
-A director is told tick by tick what the agent senses and believes, and says what is done in place of its heads'
-answers. Plugins bring directors (the group `devmind.procedures`); which one it is, is not asked here.
+Every tick a director is given what the agent senses and believes, and may replace what its heads answer. Directors come
+from plugins (the group `devmind.procedures`); this file knows none of them.
 """
 
 from __future__ import annotations

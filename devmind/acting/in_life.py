@@ -1,7 +1,8 @@
-"""Whether life could ask what an exam asks: noted of every Actor that acts in a rollout while the exam is held.
+"""Whether a live loop could hold an exam: noted of every Actor that acts in a rollout while the exam is held.
 
-A live loop can stand in for an Actor that acts as agents do in life: through a mailbox, which holds any sense and hands
-on any action. What a camera can picture, and a room that only moves a gaze and starts away can do, is rendered besides.
+A live loop can stand in for an Actor that acts as agents do in life: through a mailbox, which holds any sense and
+passes on any action. Where a camera could picture the world, and a room has the effectors (`EFFECTORS`), the senses are
+rendered as well.
 """
 
 from __future__ import annotations
@@ -76,12 +77,11 @@ class InLife:
 @contextmanager
 def noting() -> Iterator[InLife]:
     """What rollouts of this block would be in life; who acts in them stays as it is."""
-    noted = InLife()
+    noted, outer = InLife(), replaced()
 
     def note(policy: Policy, world: Any) -> Policy:
         noted.note(policy, world)
         return outer(policy, world)
 
-    outer = replaced()
     with acting_through(note):
         yield noted

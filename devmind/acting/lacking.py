@@ -1,7 +1,7 @@
-"""What an agent that acts would have to be told first, and when it asks for it; the same in a life and in an exam.
+"""What an acting agent would have to be told first, and when it asks for it; the same in a life and in an exam.
 
-A head knows what it lacks (`devmind.agent.plans.Lack`). It is asked for once, when it was looked for in vain, and the
-question is open as long as just that is lacking.
+A head knows what it lacks (`devmind.agent.plans.Lack`). The agent asks once, after it has looked in vain, and the
+question stays open as long as the same thing is lacking.
 """
 
 from __future__ import annotations

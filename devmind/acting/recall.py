@@ -1,8 +1,8 @@
 """Recall: from what is sensed to keys, from keys to memories, from memories to tokens of the trunk.
 
-There is one way, for the lessons' rollouts, exams, sleep, the live loop and the replay check. A memory that holds an
-example of a taught name comes back with that name as words, so a trunk that has learned to copy a name out of what is
-recalled meets the names that people taught.
+Lessons' rollouts, exams, sleep, the live loop and the replay check all recall in this way. A memory that holds an
+example of a taught name comes back with that name as words, so a trunk that has learned to copy a recalled name can
+copy the names that people taught.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ SAID, PAGE = "words", "text"
 def payload(entry: Entry) -> dict[str, Sense]:
     """An entry's senses as they come back: of a longer sound the last tick, the name as words where none were heard.
 
-    Of what a press kept besides, the look at the thing comes back as sight: the crop, further views and the scene
-    before are for telling names.
+    Of what a press stored besides, the look at the thing comes back as sight; the crop, further views and the scene
+    before it only serve to tell names.
     """
     said = {} if entry.name is None or entry.senses.get(SAID) else {SAID: entry.name}
     senses = {sense: value for sense, value in entry.senses.items() if sense not in (VIEWS, BEFORE, LOOKED)}
@@ -65,7 +65,7 @@ def recalled_tokens(agent: Agent, rows: Sequence[Sequence[Recall]]) -> Encoded |
 def keys_of(
     agent: Agent, percepts: Percepts, senses: Iterable[str], hashes: Mapping[str, str] | None = None
 ) -> list[dict[str, Key]]:
-    """What memory is asked with, and what a Moment is kept by: each row's keys by sense.
+    """Each row's keys by sense: memory is asked with them, and a Moment is stored under them.
 
     Args:
         senses: which of those that are present may ask.
@@ -96,8 +96,8 @@ def brought_back(
     budget: int = RECALLED_BUDGET,
     named: bool | None = None,
 ) -> list[Entry]:
-    """What comes to mind, `budget` memories at most: of each taught name in what is `said` the example that is most
-    like what is sensed, then all others that are, the most alike first; with `named` examples of a name alone.
+    """At most `budget` memories: for each taught name in `said` its example most like what is sensed, then other
+    memories, the most alike first; with `named` only examples of a name.
     """
     names = names_in(said, memory.index.update().known) if said else []
     meant = [entry for name in names for entry in memory.recall(keys, 1, Filters(name=name))][:budget]

@@ -1,7 +1,7 @@
 """Rollouts: a policy acts in a world of N rows, tick by tick. Nothing else steps a world for a lesson or an exam.
 
 A policy is called with what N rows sense and which of them begin an episode, and gives their actions. An `Actor` is
-one; so is a rule of three lines, so is a batched network that is being trained.
+one; so are a rule of three lines and a batched network in training.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def rollout(
         first: which rows begin an episode at the first tick, bool [N]; all by default.
         sparing: rows whose episode is over are not asked any more, where the policy can leave rows out (`keep(index)`,
             as an Actor can) and the world starts none anew; their actions are zeros.
-        done: with `sparing`, rows that need not be asked either, bool [N], as nothing that they do counts any more;
-            whoever goes through the ticks marks them in it.
+        done: with `sparing`, bool [N], further rows that need not be asked, as nothing that they do counts any more;
+            the caller marks them between ticks.
     """
     policy = replaced()(policy, world)
     senses, tick = world.observe(), 0

@@ -1,7 +1,8 @@
-"""Who answers for an effector outside of lessons: the head whose exam row was better; a trunk's only with a passed one.
+"""Which head answers for an effector outside of lessons: the one whose exam row was better; a trunk's only with a
+passed row.
 
-A row of a head is a measure "MEASURE/HEAD" beside the skill's own "MEASURE" in an agent's results: the same exam with
-that head in place of the arcs. A head of the trunk without such a row, or with a failed one, moves nothing: stillness.
+A head's row is a measure "MEASURE/HEAD" beside the skill's own "MEASURE" in an agent's results: the same exam with that
+head in place of the arcs. A head of the trunk without such a row, or with a failed one, moves nothing.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> dict[str
 
 
 def answering(agent: Agent, answers: Standing) -> dict[str, tuple[str, ...]]:
-    """Of what somebody wants to answer, by effector, what this agent has.
+    """Of the heads that are to answer, by effector, those that this agent has.
 
-    An earlier age of an agent may lack heads that it has later; `check_answering` is for the one that is asked.
+    An earlier age of an agent may lack heads that it has later; `check_answering` checks the agent that was named.
     """
     found = {effector: tuple(name for name in heads if name in agent.heads) for effector, heads in answers.items()}
     return {effector: heads for effector, heads in found.items() if heads}

@@ -1,10 +1,10 @@
-"""Words that were taught once, by one look: what is kept of them, and what is said and found by it later.
+"""Words taught once, by one look: what memory keeps of them, and how they are said and found later.
 
-There is one way, for the exam of new words and for the page of a life: a look at the thing and the sentence that named
-it are kept under the name; a question comes to an agent that begins anew, with what its memory brings back; the head
-`recognised` says which memory is of what is looked at, and the head `sought` in which cell of the picture that lies
-which the question names. By the same head it is told what it has no word for, and asks about itself. Which stage brings
-these heads is not asked here.
+The exam of new words and the page of a life share this code. A look at the thing, and the sentence that named it, are
+kept under the name. A question is put to an agent in a fresh state, with what its memory brings back. The head
+`recognised` says which memory is of what is looked at; where none is likely, the agent has no word for it and asks by
+itself. The head `sought` says in which cell of the picture the thing lies that the question names. This file does not
+know which stage adds these heads.
 """
 
 from __future__ import annotations

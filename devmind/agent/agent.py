@@ -33,7 +33,7 @@ from devmind.errors import CheckpointError, DevmindError, nearest
 from devmind.moment import Moment
 
 STREAMED = "streamed"
-"""What a state keeps of an open Moment: which sense it may be extended by."""
+"""The entry of `State.carry` that says by which sense an open Moment may be extended."""
 
 
 class Agent(Thinker):
@@ -53,7 +53,7 @@ class Agent(Thinker):
         self.post_init()
 
     def init_weights(self) -> None:
-        """Nothing: every part has drawn its weights from its own named seed already."""
+        """Do nothing: every part has drawn its weights from its own named seed already."""
 
     # -- all at once ---------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Agent(Thinker):
         Args:
             short_term: False switches short-term memory off: a window of one Moment, no slots. Encoders that see
                 change still see it.
-            targets: by head, what those that are taught by it (`Head.takes_targets`) shall answer.
+            targets: by head, the right answers, for heads that are given them in teaching (`Head.takes_targets`).
         """
         names = list(self.heads if heads is None else heads)
         return self.run_heads(names, self.perceive(batch, [self.tap_of(name) for name in names], short_term), targets)
@@ -156,13 +156,13 @@ class Agent(Thinker):
 
         Args:
             recalled: from `encode_recalled`, tokens [B, R, D].
-            standing: by effector the heads that are asked, in order; by default all, arcs first. Where none is left,
-                nothing is done.
-            beliefs: keep up the tracker's beliefs, and give them to the trunk behind what is recalled.
             effectors: which ones to answer for; all by default.
             heads: further heads whose outputs are wanted.
-            generator: actions are sampled with it; without, the most likely one is taken.
+            generator: actions are sampled with it; without it the most likely action is taken.
             trunk: False leaves the window as it is and lets only arcs answer (rollouts and exams of arcs).
+            beliefs: update the tracker's beliefs, and give them to the trunk after the recalled tokens.
+            standing: by effector, the heads that are asked, in order; by default all of them, arcs first. An effector
+                without a head does nothing.
         """
         self._open(state, percepts)
         held = self.tracker.track(self, state, percepts) if beliefs and self.tracker else None
@@ -175,7 +175,7 @@ class Agent(Thinker):
         return state, result
 
     def _with_beliefs(self, recalled: Encoded | None, held: Beliefs | None, percepts: Percepts) -> Encoded | None:
-        """Memories and beliefs side by side: each has its places, as where either comes alone."""
+        """Memories and beliefs as one Encoded, memories first."""
         if held is None or self.tracker is None or SENSE not in self.encoders:
             return recalled
         believed = self.encode_recalled(self.tracker.entries(self, held, percepts))
@@ -211,8 +211,8 @@ class Agent(Thinker):
         heads: Iterable[str] = (),
         began: Percepts | None = None,
     ) -> tuple[State, StepOutput]:
-        """Add to the open Moment's last sense, which must be one that streams; those that stand behind it in the agent
-        may have no token in this Moment.
+        """Add tokens to the open Moment's last sense, which must stream; senses behind it in the agent's order may have
+        no token in this Moment.
 
         Args:
             value: a reading of the sense for each row, [B, ...]; present: bool [B], rows that are extended, by default
@@ -262,15 +262,15 @@ class Agent(Thinker):
         return state, self._act(state, percepts.seen, effectors, heads, generator)
 
     def _open(self, state: State, percepts: Percepts) -> None:
-        """What parts carry over from the last tick becomes what they carry to the next one."""
+        """Check the state, reset rows that begin an episode, and keep readings that the next tick is compared with."""
         batch = percepts.batch
         self._check(state, batch)
         state.reset(batch["first"][:, 0])
-        for name in self.sense_order:
-            if self.encoder(name).uses_previous or self.encoder(name).effector is not None:
+        for name, encoder in self.in_order.items():
+            if encoder.uses_previous or encoder.effector is not None:
                 state.carry.pop(f"encoder.{name}", None)
-                if name in percepts.encoded and self.encoder(name).uses_previous:
-                    read = self.encoder(name).of or name
+                if name in percepts.encoded and encoder.uses_previous:
+                    read = encoder.of or name
                     reading, present = batch["senses"][read][:, 0], batch["present"][read][:, 0]
                     state.carry[f"encoder.{name}"] = {"reading": reading, "present": present}
 
@@ -301,13 +301,13 @@ class Agent(Thinker):
     ) -> None:
         """Tell the agent what it did in the Moment just stepped, for encoders that read it in the next one.
 
-        `step` notes what it answered; who then does something else (a teacher, a search, noise) says so here.
+        `step` notes its own answers; call this where something else is done instead (by a teacher, a search, noise).
 
         Args:
             actions: [B, ...] by effector; acted: bool [B] by effector, everywhere by default.
         """
-        for name in self.sense_order:
-            effector = self.encoder(name).effector
+        for name, encoder in self.in_order.items():
+            effector = encoder.effector
             if effector is not None and effector in actions:
                 done = torch.as_tensor(actions[effector], device=self.device)
                 here = (acted or {}).get(effector)
@@ -339,7 +339,7 @@ class Agent(Thinker):
     def _ask(
         self, name: str, seen: Perceived, state: State, result: StepOutput, generator: torch.Generator | None
     ) -> tuple[Tapped, Output] | None:
-        """What a head reads in this tick and its output, once a tick; None where there is nothing to read."""
+        """What a head reads in this tick, and its output, computed once; None where there is nothing to read."""
         tapped = self._read(name, seen)
         if tapped is None:
             return None

@@ -1,4 +1,4 @@
-"""Where the readout looks: the trunk's last layer, asked again for the weights that sdpa attention does not give."""
+"""Where the readout looks: attention weights of the trunk's last layer, computed anew, as sdpa does not return them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Lessons add their targets under further names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,7 +52,9 @@ def encode_words(text: str) -> np.ndarray:
 def encode_text(text: str) -> np.ndarray:
     """UTF-8 bytes of `text`, uint8 [L]; MomentError when one of them is zero, which marks a page's end in a batch."""
     if "\0" in text:
-        raise MomentError("Sense 'text' may hold any character but the one with number zero.")
+        raise MomentError(
+            "Sense 'text' may not hold the character with number zero, which marks a page's end; take it out."
+        )
     return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
@@ -223,7 +225,7 @@ def collate_tick(
 
 def at_tick(batch: Batch, tick: int) -> Batch:
     """One Moment of a Batch [B, T, ...] as a Batch with T = 1, without the senses that no row has in it."""
-    now: Batch = map_tensors({name: value for name, value in batch.items()}, lambda value: value[:, tick : tick + 1])
+    now: Batch = map_tensors(batch, lambda value: value[:, tick : tick + 1])
     there = [name for name, here in now["present"].items() if bool(here.any())]
     return now | {part: {name: now[part][name] for name in there} for part in ("senses", "present")}
 
@@ -264,7 +266,7 @@ def as_tensors(observation: Mapping[str, Any]) -> dict[str, Tensor]:
     return tensors
 
 
-def map_tensors(tree: Any, function: Any) -> Any:
+def map_tensors(tree: Any, function: Callable[..., Tensor]) -> Any:
     """`function` applied to every tensor of nested dicts."""
     if isinstance(tree, dict):
         return {key: map_tensors(value, function) for key, value in tree.items()}

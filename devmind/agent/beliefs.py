@@ -1,4 +1,4 @@
-"""Objects: explicit beliefs about what is where, kept up tick by tick from what an agent's heads tell.
+"""Objects: explicit beliefs about what is where, updated every tick from the outputs of an agent's heads.
 
 Each belief has a kind (a class that a head names), a place with its uncertainty, and three shares that add up to 1:
 
@@ -6,10 +6,10 @@ Each belief has a kind (a class that a head names), a place with its uncertainty
     elsewhere   it was looked for there and found absent, so it is anywhere but there,
     anywhere    the rest: nothing is known.
 
-A detection raises `there` by Bayes' rule and corrects the place by Kalman's; out of view the place spreads and `there`
-drains into `anywhere`; a place in view with nothing nearer before it, where nothing of that kind is seen, moves all but
-a little into `elsewhere` (negative information: Koch 2004). Only numbers from heads and the sense `body` come in, and
-nothing that is true of a world. `tracker.py` keeps beliefs up in an agent's state.
+A detection raises `there` by Bayes' rule and corrects the place by a Kalman filter. Out of view the place spreads, and
+`there` drains into `anywhere`. Where a place is in view, nothing nearer hides it, and nothing of that kind is seen
+there, nearly all of its share moves into `elsewhere` (negative information: Koch 2004). The only inputs are numbers
+from heads and the sense `body`, never a world's true state. `tracker.py` keeps the beliefs in an agent's state.
 """
 
 from __future__ import annotations

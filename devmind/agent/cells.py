@@ -1,8 +1,8 @@
-"""Where things are, told cell by cell from the tokens of the picture.
+"""Where things are, answered cell by cell from the picture's tokens.
 
-As in grid detectors (Redmon et al. 2016, "You only look once", arXiv 1506.02640) every token answers for its own
-cell with the same small network, and a softmax over cells picks the one that counts; so what is learned in one cell
-serves in all.
+As in grid detectors (Redmon et al. 2016, "You only look once", arXiv 1506.02640) every token answers for its own cell
+with the same small network, and a softmax over cells picks the one that counts; so what is learned in one cell holds in
+all of them.
 """
 
 from __future__ import annotations

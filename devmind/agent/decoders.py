@@ -1,4 +1,5 @@
-"""The decoder of transformers that is a trunk's body: a fresh Llama, or a pretrained one that was tried first.
+"""The transformers decoder that is a trunk's body: a fresh Llama, or a pretrained one, which is first tested on three
+tokens (`why_unsupported`).
 
 Notable choices: output projections start at zero (every layer starts as the identity), the decoder's word table is
 dropped (tokens come from encoders), sdpa attention with our own 4-D mask.

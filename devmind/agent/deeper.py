@@ -1,10 +1,10 @@
 """Layers that only some tokens go through: those of some senses, in Moments in which a certain one was sensed.
 
-A stage grows such layers (`Agent.grow`) where what it teaches needs more depth than what was learned before and would
-undo it: reading does, as its tokens come by the hundred (docs/log.md, 2026-11-25). All other tokens pass by, so every
-Moment without those senses is thought about exactly as before; what goes through sees the tokens that passed by, too.
-Each stage's layers have tokens of their own. Separate weights by modality over one attention are those of
-Mixture-of-Transformers (Liang et al., 2024).
+A stage grows such layers (`Agent.grow`) where its lessons need more depth and, taught to the shared layers, would undo
+what was learned before: reading does, as its tokens come by the hundred (docs/log.md, 2026-11-25). All other tokens
+skip these layers, so a Moment without those senses gives exactly the same features as before; tokens that go through
+also see those that skipped. Each stage's layers have their own tokens. Separate weights by modality over one attention
+are those of Mixture-of-Transformers (Liang et al., 2024).
 """
 
 from __future__ import annotations

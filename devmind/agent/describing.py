@@ -1,9 +1,9 @@
 """What long-term memory keeps of an example: one key a sense, and the finer features that names are fitted on.
 
 A key is short (64 numbers) so that millions can be searched; averaging a picture's sixteen tokens into it loses where
-things are, which tells digits apart. Names are fitted on few examples, so they can afford more: all tokens of a
-picture and its colours, and of a sound how the ear's hidden layer is over time, with the course of its log-mel.
-Figures: docs/log.md, "Show and tell".
+things are, which tells digits apart. Names are fitted on few examples, so they can afford more: of a picture all its
+tokens and its colours, of a sound the ear's hidden layer and its log-mel over time. Figures: docs/log.md, "Show and
+tell".
 """
 
 from __future__ import annotations

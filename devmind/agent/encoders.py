@@ -38,6 +38,11 @@ class Encoded:
         maps = {name: function(value) for name, value in self.maps.items()}
         return Encoded(function(self.tokens), function(self.present), maps)
 
+    def mean(self) -> Tensor:
+        """The mean of the tokens that exist [..., D]; zeros where none does."""
+        weight = self.present[..., None].to(self.tokens.dtype)
+        return (self.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
+
 
 class Encoder(nn.Module):
     """Base of all encoders: `forward(x, previous, previous_present) -> Encoded`, over any leading dimensions.
@@ -53,12 +58,12 @@ class Encoder(nn.Module):
     With an `effector` it reads no sense but what the agent did with that effector in the last Moment.
 
     With `of` it reads another sense once more, in its own way, under a name of its own; with `beside` only in Moments
-    that have that sense too, so that all others stay as they were, bit by bit. What it makes has no key: memory is not
-    asked by it, and keeps nothing by it. Without `enters` its tokens are for heads that tap it; the trunk gets none.
+    that have that sense too, so that all others stay as they were, bit by bit. It has no key: memory is neither asked
+    nor filled by it. Without `enters` its tokens are for heads that tap it; the trunk gets none.
 
-    With `apart` its tokens go through the trunk by themselves: they see those of their own sense alone, in a window of
-    their own, and no other token sees them. So what was learned before it came stays as it was, bit by bit, and what it
-    tells is the same whatever else is sensed. It cannot stream, nor be recalled.
+    With `apart` its tokens go through the trunk by themselves: they see only tokens of their own sense, in a window of
+    their own, and no other token sees them. So what was learned before stays as it was, bit by bit, and its features
+    are the same whatever else is sensed. It cannot stream, nor be recalled.
     """
 
     sense_dims: int = 1

@@ -1,4 +1,4 @@
-"""Heads: what a tap reads in, an Output out. The standard ones; a stage writes a class only when none fits."""
+"""Heads turn what a tap reads into an Output. The standard ones are here; a stage writes one only when none fits."""
 
 from __future__ import annotations
 
@@ -77,13 +77,23 @@ class Head(nn.Module):
         """
         return None
 
+    def sound_through(self, answers: Tensor, heard: Tensor) -> Tensor | None:
+        """How T Moments in a row that were `heard`, float32 [1600 T] at 16 kHz, sound as its answers to them, [T, ...],
+        change them: float32 [1600 T].
+
+        None where they are nothing that changes a sound.
+        """
+        return None
+
     def start_from(self, other: Head) -> None:
         """Take over how `other` reads the same tap, but not what it answers.
 
         Raises:
             ConfigError: this kind of head cannot, or the two do not fit.
         """
-        raise ConfigError(f"A {type(self).__name__} cannot start from a {type(other).__name__}.")
+        raise ConfigError(
+            f"A {type(self).__name__} cannot start from a {type(other).__name__}; name a head of its own kind."
+        )
 
 
 _ACTIVATIONS = {"gelu": nn.GELU, "tanh": nn.Tanh, "relu": nn.ReLU}
@@ -277,7 +287,9 @@ class DenseHead(Head):
 
     def forward(self, tapped: Tapped) -> Output:
         if not tapped.maps:
-            raise DevmindError("A dense head was asked about Moments none of which has the sense it taps.")
+            raise DevmindError(
+                "A dense head was asked about Moments none of which has the sense it taps; ask it where one has."
+            )
         lead = tapped.tokens.shape[:-2]
         maps = {name: value.flatten(0, len(lead) - 1) for name, value in tapped.maps.items()}
         features: Tensor | None = None

@@ -1,4 +1,4 @@
-"""The ear: 100 ms of sound from one or two ears to four tokens of 25 ms; and the encoder of any other series."""
+"""The ear: 100 ms of sound from one or two ears become four tokens of 25 ms. Also the encoder of any other series."""
 
 from __future__ import annotations
 

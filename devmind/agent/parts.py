@@ -308,7 +308,8 @@ class PartHolder(Sensing, PreTrainedModel):
 
     @staticmethod
     def _present(entries: Iterable[Mapping[str, Any]], modules: nn.ModuleDict) -> list[Mapping[str, Any]]:
-        return [entry for entry in entries if entry["name"] in modules]
+        known = set(modules)  # asked of the module itself, each name is a call
+        return [entry for entry in entries if entry["name"] in known]
 
 
 def _try_out(head: Head) -> Output | None:

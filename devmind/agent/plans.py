@@ -1,4 +1,4 @@
-"""What a head means to do, told so that it can be drawn into the picture of where its agent lives; what it lacks."""
+"""What a head means to do, in a form that can be drawn into the picture of the room, and what it lacks."""
 
 from __future__ import annotations
 

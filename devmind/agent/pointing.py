@@ -1,7 +1,7 @@
-"""Pointing at a memory: which of those that were brought back is of what is sensed now, or that none is.
+"""Pointing at a memory: which of the recalled memories is of what is sensed now, or that none is.
 
-What is said then (a name) is copied out of that memory, so any word can be said that was heard once, as with the
-pointers of Vinyals, Fortunato and Jaitly (2015, "Pointer networks"): no class of the head stands for a word.
+The answer (a name) is copied out of that memory, so any word that was heard once can be said, as with the pointers of
+Vinyals, Fortunato and Jaitly (2015, "Pointer networks"): no class of the head stands for a word.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Predicting the next Moment: what the heads `next_sight` and `next_sound` answer, how wrong they are, and surprise.
 
-A standard thing of the agent, because three ask for it: a stage's lesson, the learner beside a live agent, and the
-live page. A head answers with the change from this Moment to the next, in units of `TYPICAL_CHANGE`. Errors are
-relative to copying the last Moment, so 1 means nothing was learned (a persistence floor, as in video prediction).
+It belongs to the agent because three use it: a stage's lesson, the learner beside a live agent, and the live page. A
+head answers with the change from this Moment to the next, in units of `TYPICAL_CHANGE`. Errors are relative to copying
+the last Moment, so 1 means nothing was learned (a persistence floor, as in video prediction).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Rows are independent: each has its own clock, its own Moments of any number of tokens, and its own columns. A column
 whose token has left its row's window is free for the next token of that row, so the ring is as wide as the fullest row
-and no wider. In which column a token stands means nothing; the mask reads its Moment and its place in it.
+and no wider. A token's column has no meaning: the mask reads the token's Moment and its place in that Moment.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A Batch through the trunk: with slots segment by segment, the last W Moments' keys and values carried along.
+"""Runs a Batch through the trunk: with slots segment by segment, the keys and values of the last W Moments carried
+along.
 
 Slots that enter at Moment t are made of readouts up to t - H - 1, so a segment may go on until the first Moment whose
-slots would be made of the segment itself: it has H + 1 Moments at least, and W where all rows' episodes start together.
-Gradients flow through the slots and through what is carried, so they are those of one pass over the whole Batch.
+slots would be made of the segment itself: it has at least H + 1 Moments, and W where all rows' episodes start together.
+Gradients flow through the slots and through what is carried, so they equal those of one pass over the whole Batch.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ class Carried:
 
 
 @dataclass
-class Plan:
-    """Where slots enter a Batch, and how it is cut.
+class Cut:
+    """Where slots enter a Batch, and where it is cut into segments.
 
     Attributes:
         opened: number of the Moment that opened each Moment's episode, int64 [B, T].
@@ -97,20 +98,20 @@ class Plan:
     starts: list[int]
 
 
-def plan(first: Tensor, half: int | None) -> Plan:
+def cut_at(first: Tensor, half: int | None) -> Cut:
     """Where slots enter and segments start, from `first` bool [B, T]; without slots (None) there is one segment."""
     opened = opening_moments(first)
     tick = torch.arange(first.shape[1], device=first.device) - opened
     if half is None:
         never = torch.zeros_like(first)
-        return Plan(opened, tick, never, never, [0])
+        return Cut(opened, tick, never, never, [0])
     entering = tick % half == 0
     late = entering & (tick >= 2 * half)
     starts = [0]
     for moment in late.any(0).nonzero().squeeze(-1).tolist():
         if moment > starts[-1] + half:
             starts.append(moment)
-    return Plan(opened, tick, entering, late, starts)
+    return Cut(opened, tick, entering, late, starts)
 
 
 def run(
@@ -132,7 +133,7 @@ def run(
         deep: as of `Trunk.forward`, of bool [B, T, n]; slots pass by.
     """
     count = 0 if slots is None else len(slots)
-    cut = plan(first, None if slots is None else slots.every)
+    cut = cut_at(first, None if slots is None else slots.every)
     length, n = tokens.shape[1:3]
     offset = _offsets(present.sum(-1) + count * cut.entering, cut.opened)
     # Where all rows open their episodes alike, one row says for all which Moments a token may see.
@@ -212,7 +213,7 @@ def _offsets(count: Tensor, opened: Tensor) -> Tensor:
 
 
 def _entries(
-    slots: Slots, cut: Plan, start: int, stop: int, features: list[Tensor], current: Tensor
+    slots: Slots, cut: Cut, start: int, stop: int, features: list[Tensor], current: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The slots that enter Moments [start, stop): when int64 [B, E] (-1: no more), what [B, E, K, D], and the last."""
     entering = cut.entering[:, start:stop]
@@ -237,7 +238,7 @@ def _entries(
 
 
 def number_tokens(
-    count: int, present: Tensor, cut: Plan, offset: Tensor, when: Tensor | None, lines: int, start: int, stop: int
+    count: int, present: Tensor, cut: Cut, offset: Tensor, when: Tensor | None, lines: int, start: int, stop: int
 ) -> tuple[Asking, Columns]:
     """The segment's tokens as the mask sees them: slots that enter before the Moments' own.
 

@@ -1,4 +1,4 @@
-"""From Batches and memories to tokens: the layer of Agent that runs its encoders on what comes one after another."""
+"""From Batches and memories to tokens: the layer of Agent that runs its encoders on consecutive Moments."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Perceiver(PartHolder):
             carried: readings [B, ...] and presence bool [B] of the tick before the batch, by sense.
         """
         previous, senses, present = {}, dict(batch["senses"]), dict(batch["present"])
-        for name in self.sense_order:
-            encoder, last = self.encoder(name), (carried or {}).get(name)
+        for name, encoder in self.in_order.items():
+            last = (carried or {}).get(name)
             if encoder.effector is not None:
                 senses.pop(name, None)
                 done = _done(batch, encoder.effector, last)
@@ -58,8 +58,9 @@ class Perceiver(PartHolder):
     def encode_recalled(self, recalled: Batch) -> Encoded:
         """What memory gave, one token an entry, with type, rank and age: tokens [..., R, D], presence [..., R].
 
-        The mean of its senses, each of which is the mean of its tokens: one word beside a picture is half of it. Its
-        rank says what a store knows best: which entry is most like what is asked (or, of beliefs, is named just now).
+        A token is the mean over the entry's senses, each the mean of its own tokens: one word beside a picture is half
+        of it. The rank says what a store knows best: which entry is most like what is asked (or, of beliefs, is named
+        just now).
 
         Args:
             recalled: from `collate_recalled`: senses [..., R, *], present and valid bool [..., R], age_s [..., R].
@@ -68,9 +69,8 @@ class Perceiver(PartHolder):
         age = self.age(recalled["age_s"][..., None].clamp_min(0).log1p() / AGE_SCALE)
         total, count = torch.zeros_like(age), torch.zeros_like(age[..., :1])
         for encoded in self.encode_senses(recalled["senses"], recalled["present"], names=self.entering).values():
-            weight = encoded.present[..., None].to(encoded.tokens.dtype)
-            total = total + (encoded.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
-            count = count + weight.amax(-2)
+            total = total + encoded.mean()
+            count = count + encoded.present.any(-1, keepdim=True)
         tokens = total / count.clamp_min(1) + age + self.recalled_type + self.recalled_rank[: age.shape[-2]]
         return Encoded(tokens, recalled["valid"] & (count[..., 0] > 0))
 
@@ -90,7 +90,7 @@ def _done(batch: Batch, effector: str, last: _Kept | None) -> _Kept | None:
 
 
 def _one_later(values: Tensor, here: Tensor, last: _Kept | None, first: Tensor) -> _Kept:
-    """Each Moment is given what the one before it had, and an episode's first one nothing."""
+    """Each Moment is given what the one before it had; an episode's first Moment is given nothing."""
     value, known = last or (values[:, 0], torch.zeros_like(here[:, 0]))
     # One tick alone may follow one of another picture size; the encoder brings both to its own.
     later = value[:, None] if values.shape[1] == 1 else torch.cat((value[:, None], values[:, :-1]), 1)

@@ -1,8 +1,8 @@
-"""From readings to tokens and keys: encoders by name, and nothing else of an agent.
+"""From readings to tokens and keys: encoders by name, and no other part of an agent.
 
-What needs no trunk and no head (giving names to files, asking memory by a picture) gets along with this and with torch:
-transformers, on which the rest of an agent rests, takes seconds to import. Every part draws its first weights from its
-own named seed, so adding one leaves all others bit-equal.
+Code that needs neither trunk nor heads (naming files, asking memory by a picture) needs only this file and torch; the
+rest of an agent needs transformers, which takes seconds to import. Every part draws its first weights from its own
+named seed, so adding one leaves all others bit-equal.
 """
 
 from __future__ import annotations
@@ -77,24 +77,31 @@ class Sensing(nn.Module):
         return self.encoders[sense]  # type: ignore[return-value]
 
     @property
-    def sense_order(self) -> list[str]:
-        """The fixed order of senses within a Moment: the standard ones, then own ones as they were added.
+    def in_order(self) -> dict[str, Encoder]:
+        """Encoders by sense, in the fixed order within a Moment: standard senses, then own ones as they were added.
 
         Those that stream stand last: what a Moment is extended by comes after all that it began with.
         """
-        own = [sense for sense in self.encoders if sense not in STANDARD_SENSES]
-        order = [sense for sense in STANDARD_SENSES if sense in self.encoders] + own
-        return sorted(order, key=lambda sense: self.encoder(sense).streams)
+        # Every access to a child of a module is a search; every tick asks for the order several times.
+        found: dict[str, Any] = dict(self.encoders.items())
+        order = [sense for sense in STANDARD_SENSES if sense in found]
+        order += [sense for sense in found if sense not in STANDARD_SENSES]
+        return {sense: found[sense] for sense in sorted(order, key=lambda sense: found[sense].streams)}
+
+    @property
+    def sense_order(self) -> list[str]:
+        """The senses in the order of `in_order`."""
+        return list(self.in_order)
 
     @property
     def entering(self) -> list[str]:
-        """Those of the senses, in their order, whose tokens stand in a Moment side by side in the trunk."""
-        return [sense for sense in self.sense_order if self.encoder(sense).enters and not self.encoder(sense).apart]
+        """The senses, in order, whose tokens stand side by side in a Moment in the trunk."""
+        return [sense for sense, encoder in self.in_order.items() if encoder.enters and not encoder.apart]
 
     @property
     def apart(self) -> list[str]:
-        """Those of the senses, in their order, whose tokens go through the trunk by themselves."""
-        return [sense for sense in self.sense_order if self.encoder(sense).enters and self.encoder(sense).apart]
+        """The senses, in order, whose tokens go through the trunk by themselves."""
+        return [sense for sense, encoder in self.in_order.items() if encoder.enters and encoder.apart]
 
     def encode_senses(
         self,
@@ -113,8 +120,7 @@ class Sensing(nn.Module):
         """
         wanted = None if names is None else set(names)
         encoded = {}
-        for name in self.sense_order:
-            encoder = self.encoder(name)
+        for name, encoder in self.in_order.items():
             read, beside = encoder.of or name, encoder.beside or encoder.of or name
             if read not in senses or beside not in senses or (wanted is not None and name not in wanted):
                 continue
@@ -132,6 +138,5 @@ class Sensing(nn.Module):
 
         Zeros where the sense is absent.
         """
-        weight = encoded.present[..., None].to(encoded.tokens.dtype)
-        mean = (encoded.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
+        mean = encoded.mean()
         return F.normalize((mean @ self.key_projection.to(mean.dtype)).float(), dim=-1)

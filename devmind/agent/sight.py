@@ -1,4 +1,4 @@
-"""The eye: a picture and its change since the last one, to 16 tokens and a pyramid of feature maps."""
+"""The eye: it turns a picture, and its change since the last one, into 16 tokens and a pyramid of feature maps."""
 
 from __future__ import annotations
 

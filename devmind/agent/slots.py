@@ -42,7 +42,7 @@ class Slots(nn.Module):
         self.of_slots, self.of_readouts = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query, self.keys_values = nn.Linear(width, width), nn.Linear(width, 2 * width)
         self.attended = nn.Linear(width, width)
-        self.gate = Gate(width)
+        self.gate = GatedUnit(width)
 
     def __len__(self) -> int:
         return len(self.initial)
@@ -68,7 +68,7 @@ class Slots(nn.Module):
         return self.write(torch.where(fresh, self.initial.to(slots.dtype), slots), readouts)
 
 
-class Gate(nn.Module):
+class GatedUnit(nn.Module):
     """GTrXL's gated recurrent unit, biased to keep: g(x, y) for a state x and news y, both [..., D]."""
 
     def __init__(self, width: int) -> None:

@@ -6,8 +6,8 @@
 "trunk:recalled"   the trunk's features of what memory brought back, most alike first; all absent where nothing was
 "raw:<sense>"      the numbers of a vector sense itself (of the body), padded to 16
 
-A tuple lays theirs side by side, and gives the maps of the senses in it; raw numbers are padded to the width of the
-others then.
+A tuple concatenates the tokens of its members and gives the maps of the senses among them; raw numbers are then padded
+to the width of the other tokens.
 """
 
 from __future__ import annotations

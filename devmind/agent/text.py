@@ -2,8 +2,8 @@
 
 Four tokenizers: `bytes` (the default: no vocabulary, any language), `patches` (eight bytes a token, which a small
 speller writes byte by byte: far fewer tokens a page), `bpe` (a vocabulary file of the library tokenizers) and a
-pretrained trunk's own, with its word table. A page is one Moment: it is begun, extended and ended (`Agent.begin`), and
-what is too long is an error, never cut.
+pretrained trunk's own, with its word table. A page is one Moment: it is begun, extended and ended (`Agent.begin`). A
+page that is too long is an error; it is never cut.
 
 A reading is UTF-8 bytes, uint8 [..., L] with zeros behind the end, as `collate` makes them of a Moment's `text`; or the
 tokenizer's own numbers, int64 [..., L] with -1 behind the end. Bytes open a page: the token "a page begins" is put

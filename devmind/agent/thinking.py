@@ -65,12 +65,12 @@ class Thinker(Perceiver):
         States made before have too few layers: make new ones.
 
         Args:
-            through: whose tokens go through them, senses or READOUT, each with the sense that its Moment has to have;
-                all other tokens pass by. By default all tokens go through. A sense that streams lets only its own
-                tokens and the readout through, as the others are thought about before it has come.
+            through: which tokens go through the layers: senses or READOUT, each with the sense that has to be present
+                in the same Moment. All other tokens skip them. By default all tokens go through. A sense that streams
+                lets only its own tokens and the readout through, as the others are computed before it comes.
 
         Raises:
-            ConfigError: this stage has grown layers already, for other tokens.
+            ConfigError: this stage has already grown layers for other tokens.
         """
         groups, before = list(dict.fromkeys(self.config.grown)), self.config.deep.get(stage)
         if stage in groups and before != (None if through is None else dict(through)):
@@ -100,7 +100,7 @@ class Thinker(Perceiver):
 
     @contextmanager
     def narrowed(self, share: float) -> Iterator[None]:
-        """Within it the trunk sees this share (0 to 1) of its window, of Moments: slots have to carry the rest."""
+        """Within the block the trunk's window has this share (0 to 1) of its Moments: slots have to carry the rest."""
         moments, tokens = self.config.window, self.config.window_tokens
         self.set_window(max(1, round(share * moments)), tokens)
         try:
@@ -123,7 +123,7 @@ class Thinker(Perceiver):
         return seen
 
     def _passes(self, taps: Iterable[Tap]) -> tuple[bool, list[str]]:
-        """What taps want of the trunk: the pass that most senses share, and those of senses that go by themselves."""
+        """Which passes through the trunk taps need: whether the shared one, and which senses' own."""
         parts = {part for tap in taps for part in tap_parts(tap) if taps_trunk(part)}
         apart = [sense for sense in self.apart if f"trunk:{sense}" in parts]
         return len(parts) > len(apart), apart
@@ -136,10 +136,10 @@ class Thinker(Perceiver):
     def think(
         self, seen: Perceived, first: Tensor, short_term: bool = True, recalled: Encoded | None = None
     ) -> Perceived:
-        """Run the trunk on what `encode_batch` made of a Batch, which stays as it is; first bool [B, T].
+        """Run the trunk on what `encode_batch` made of a Batch, which is left unchanged; first bool [B, T].
 
-        For lessons that leave encoders alone: a Batch is encoded once, and thought about as often as it is learned
-        from.
+        For lessons that leave encoders alone: a Batch is encoded once, and goes through the trunk as often as it is
+        learned from.
 
         Args:
             recalled: of `encode_recalled`, tokens [B, T, R, D], if anything comes to mind.
@@ -259,7 +259,7 @@ class Thinker(Perceiver):
     def _run_apart(self, senses: Iterable[str], seen: Perceived, first: Tensor, short_term: bool = True) -> None:
         """Fill in the trunk's features of senses that go through it by themselves, where a Batch has them.
 
-        Each has a window of its own, and neither slots nor readout: what else is sensed changes nothing in it.
+        Each has its own window, and neither slots nor readout: other senses change nothing in it.
         """
         for sense in senses:
             if sense not in seen.encoded:
@@ -285,7 +285,7 @@ class Thinker(Perceiver):
     ) -> None:
         """The same for one tick, first bool [B]; the Moment stays open unless it `closes`.
 
-        Senses that go by themselves go first: who listens to the trunk's attention hears the readout's last.
+        Senses with a pass of their own go first, so that a hook on the trunk's attention sees the readout's last.
         """
         apart = dict[str, Encoded]()
         for sense, ring in state.apart.items():

@@ -1,9 +1,9 @@
 """What a sound is like as a whole, by statistics that do not change with its length or loudness.
 
 Its spectrum (mean and spread of mel cepstra, Davis and Mermelstein 1980), how fast that changes, how its loudness
-fluctuates in bands (the modulation spectrum, as in McDermott and Simoncelli 2011, "Sound texture perception"), how much
-it is of one pitch, how impulsive it is, and in short how it goes on. Loud frames count more than quiet ones, so that
-what is behind a sound counts less.
+fluctuates in bands (the modulation spectrum, as in McDermott and Simoncelli 2011, "Sound texture perception"), how
+strongly it has one pitch, how impulsive it is, and roughly how it changes from beginning to end. Loud frames weigh more
+than quiet ones, so that the background counts less.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The tracker: the part of an agent that keeps up beliefs about things, also out of sight, and gives them to the trunk.
+"""The tracker: the part of an agent that updates beliefs about things, in and out of sight, and gives them to the
+trunk.
 
 It has no weights. Its detections come from one of the agent's heads (`Output.detections`; the head's `labels` name the
-classes), depth from another, the gaze from the sense `body`; its state lives in `State.carry["tracker"]`, so rows of it
-are taken, put, repeated and cloned as all else that an agent carries. `Agent.step` runs it where beliefs are wanted, in
-lessons, exams and life alike.
+classes), depth from another, the gaze from the sense `body`. Its state is `State.carry["tracker"]`, whose rows are
+taken, put, repeated and cloned like everything else that an agent carries. `Agent.step` runs it where beliefs are
+wanted, in lessons, exams and life alike.
 """
 
 from __future__ import annotations

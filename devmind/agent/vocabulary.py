@@ -1,7 +1,8 @@
-"""Vocabularies of pieces of words, by the library tokenizers: made of a text, read from a file, or a decoder's own.
+"""Vocabularies of word pieces, made with the library tokenizers: trained on a text, read from a file, or a decoder's
+own.
 
 Byte-level BPE (Sennrich et al., 2016, arXiv 1508.07909; on bytes as in GPT-2): any text can be read, and comes back as
-it was. The library is what transformers brings along; it is loaded by whoever asks for a vocabulary.
+it was. The library comes with transformers; it is imported only where a vocabulary is asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writing: an open page is gone on with, token by token, with the cache."""
+"""Writing: an open page is continued token by token, with the cache."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ class SumTree:
         left, at = np.asarray(mass, np.float64).copy(), np.ones(len(mass), np.int64)
         while len(at) and at[0] < self._leaves:
             child = 2 * at
+            # Rounding may leave a remainder as large as the left child: a child of sum 0 is never entered.
             right = (left >= self._sums[child]) & (self._sums[child + 1] > 0)
             left -= np.where(right, self._sums[child], 0.0)
             at = child + right

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from devmind.config import RunConfig
     from devmind.curriculum.finished import RunResult
     from devmind.curriculum.gate import Gate, Threshold
-    from devmind.curriculum.stage import Context
+    from devmind.curriculum.stage import Context, Stage
 
 PLANNED_SIZE, PLANNED_ON = "nursery", "2 cores of 100 GFLOP/s (float32)"
 """Where a lesson takes the minutes that it says: the size, and the machine."""
@@ -92,7 +92,7 @@ def describe(
     show.line(f"\nRaise it: devmind stage run {stage}")
 
 
-def _describe_lessons(stage: Any, context: Context) -> None:
+def _describe_lessons(stage: Stage, context: Context) -> None:
     lessons, size = list(stage.lessons(context)), context.config.size
     if size != PLANNED_SIZE:
         show.line(f"\nLessons at size {size}; 'devmind stage run' measures how long they take")

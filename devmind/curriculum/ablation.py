@@ -1,9 +1,9 @@
-"""What `--ablate` trains beside a run: a twin without what the run is said to owe its scores to.
+"""What `--ablate` trains beside a run: a twin that lacks what the run is said to owe its scores to.
 
-Of a stage with lessons that have a `control` it is the finished agent on a trunk that lets all tokens through and does
-not learn: what those lessons teach besides the trunk is as the run began with it, and is taught as long, so what is
-better than it is owed to the trunk. Of any other stage it is the agent that the run began with, its trunk as new: what
-is better is owed to the stages before.
+Where lessons of the stage have a `control`, the twin is the finished agent on a trunk that lets all tokens through and
+does not learn. Everything else that those lessons teach is reset to what it was when the run began, and taught as long;
+so where the agent is better, it owes that to the trunk. For any other stage, the twin is the agent that the run began
+with, with a new trunk: where the agent is better, it owes that to the stages before.
 """
 
 from __future__ import annotations

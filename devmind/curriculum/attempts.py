@@ -1,7 +1,7 @@
 """Attempts at a stage: one that fails a gate is taught again, and the attempt that reached most is kept.
 
 A repeat goes over all lessons at half their steps. It mends what was nearly learned, and can cost more than it mends:
-lessons that change what the agent perceives leave its hands and its trunk half their steps to follow.
+after lessons that change what the agent perceives, its hands and its trunk have only half their steps to follow.
 """
 
 from __future__ import annotations

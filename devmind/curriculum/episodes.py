@@ -1,7 +1,7 @@
-"""Which episode a value of an exam is of: a hash of what is met in it, by which copies are told from news.
+"""Which episode a value of an exam is of: a hash of the episode's content, which tells repeated episodes from new ones.
 
-Seeds tell nothing: two seeds of a small world begin the same episode. So an episode is named by what it holds, noise
-aside, and not by what an agent makes of it, so that lessons and exams, taught and untaught agents can be compared.
+Seeds do not tell them apart: two seeds of a small world begin the same episode. So an episode is named by its content,
+without the noise, and not by what an agent makes of it; lessons and exams, taught and untaught agents can be compared.
 """
 
 from __future__ import annotations

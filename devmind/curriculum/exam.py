@@ -1,6 +1,6 @@
 """What a skill measures: one value per episode, with chance, floors and ceiling in the same unit.
 
-Episodes that are the same count once: score and interval are of the different ones, and `distinct` says how many.
+Equal episodes count once: score and interval are of the different ones, and `distinct` is their number.
 """
 
 from __future__ import annotations
@@ -91,7 +91,10 @@ class Measure:
                 f" with {int((~np.isfinite(values)).sum())} values that are not finite."
             )
         if self.rate and not np.isin(values, (0.0, 1.0)).all():
-            raise ExamError(f"Measure '{self.name}' is a rate, so every value must be 0 or 1.")
+            raise ExamError(
+                f"Measure '{self.name}' is a rate, so every value must be 0 or 1; got values from {values.min():g} to"
+                f" {values.max():g}."
+            )
         object.__setattr__(self, "values", values)
         for name in ("episodes", "groups"):
             if (given := getattr(self, name)) is not None:
@@ -165,7 +168,7 @@ class Measure:
         return None if groups is None or (groups == groups[0]).all() else groups
 
     def of(self, name: str, values: np.ndarray, **changed: Any) -> Measure:
-        """The same of somebody else who answered, on the same episodes: no rows and no exhibits unless `changed`."""
+        """The same measure with another player's values on the same episodes: no rows or exhibits unless `changed`."""
         fields: dict[str, Any] = {"rows": {}, "exhibits": (), **changed}
         return replace(self, name=name, values=values, **fields)
 
@@ -176,7 +179,7 @@ class Measure:
 
 def parted(values: np.ndarray, left: np.ndarray, what: str) -> dict[str, float]:
     """Rows of a measure: means of `values` [N] where lessons left something out, `left` bool [N], and of the others,
-    each with its n; none where there are not both.
+    each with its n; no rows unless there are both.
 
     Args:
         what: was left out: "of looks".

@@ -1,9 +1,9 @@
-"""Examining an agent: every skill of some stages, to measures, verdicts and plain dictionaries."""
+"""Examines an agent in the skills of some stages: gives measures, verdicts and plain dictionaries."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,8 +34,8 @@ class Examined:
 
 
 @contextmanager
-def examination(agent: Agent) -> Any:
-    """Evaluation mode without gradients; the agent is given back in the mode it came in."""
+def examination(agent: Agent) -> Iterator[None]:
+    """Evaluation mode without gradients; afterwards the agent is in the mode it was in before."""
     training = agent.training
     agent.eval()
     try:

@@ -1,13 +1,13 @@
-"""Which run a folder holds, and how it ended: read from its journal, without torch, so that it is said at once."""
+"""Which run a folder holds, and how it ended: read from its journal, without torch, so that it comes at once."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from devmind.checkpointing.files import sha256
 from devmind.config import RunConfig
 from devmind.curriculum.journal import Journal
 from devmind.errors import CheckpointError, ConfigError, without_secrets
@@ -60,16 +60,12 @@ def finished_run(out: Path, mine: Mapping[str, Any]) -> RunResult | None:
     if not finished:
         return None
     done = result(mine["stage"], out, finished, already=True)
-    if "results_sha256" in finished and done.results.is_file() and _sha256(done.results) != finished["results_sha256"]:
+    if "results_sha256" in finished and done.results.is_file() and sha256(done.results) != finished["results_sha256"]:
         raise CheckpointError(
             f"'{done.results}' is not what the run wrote: it was damaged or edited. The one beside its agent "
             f"({done.agent}) may be whole; else give another --out, and run it anew."
         )
     return done
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def result(stage: str, out: Path, finished: Mapping[str, Any], already: bool = False) -> RunResult:

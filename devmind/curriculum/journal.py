@@ -1,8 +1,8 @@
 """The run's journal: an append-only file of events, where the curriculum's position lives.
 
-Every line ends with a checksum over itself and the checksum before it, so that a flipped bit, a changed number, a line
-that was taken out or put in are all noticed by the next who reads. It guards against accidents and edits, not against
-somebody who computes all sums anew. A line that a crash cut off has none; the first sum behind it covers it.
+Every line ends with a checksum over itself and the checksum before it, so that a flipped bit, a changed number, and a
+line that was removed or added are noticed by the next reader. It guards against accidents and edits, not against
+somebody who computes all checksums anew. A line that a crash cut off has none; the first checksum behind it covers it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A night: an agent sleeps on a memory, is saved as a new milestone, and only then what it knows may be deleted."""
+"""A night: an agent sleeps on a memory and is saved as a new milestone; only then may what it knows be deleted."""
 
 from __future__ import annotations
 

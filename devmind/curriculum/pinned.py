@@ -1,8 +1,8 @@
-"""What a run stands on besides its settings: threads, versions, device and the content of its files.
+"""What a run depends on besides its settings: threads, versions, device and the content of its files.
 
-Written with the first line of a run's journal and into every checkpoint, and compared when the run goes on: with other
-packages or other recordings it would come to other weights without a word. The number of threads is no reason to
-refuse: the recorded one is used, on any number of cores.
+This is written with the first line of a run's journal and into every checkpoint, and compared when the run goes on:
+other packages or other recordings would lead to other weights without a warning. Another number of threads is no reason
+to refuse: the recorded number is used, on any number of cores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many steps each lesson gets, how often it rehearses, decided once, and how long it takes here: a forecast."""
+"""How many steps each lesson gets and how often it rehearses, decided once; and a forecast of how long that takes."""
 
 from __future__ import annotations
 

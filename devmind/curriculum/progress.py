@@ -1,4 +1,4 @@
-"""What a user sees while a run works: what is being done now, and of a lesson its name, share and time left."""
+"""What a user sees while a run works: what is being done now, and for a lesson its name, percentage and time left."""
 
 from __future__ import annotations
 

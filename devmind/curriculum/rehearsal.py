@@ -1,10 +1,10 @@
 """Rehearsal: a lesson mixes batches of lessons before it into its own, so that what those taught stays.
 
-What is rehearsed comes from behind a lesson's end, in batches of a quarter of the rows: batches that were not met yet,
-and as hard as its last ones. Those that are dear to make are made once in a run and come again (`Batches.kept`).
-Rehearsals stand between a lesson's own steps and are not counted among them. They take about a fifth of the time at
-most: how often they come follows from the minutes that lessons say of themselves (`settled`), not from a clock, so the
-same command teaches the same on every machine. What they took is reported.
+Rehearsed batches come from behind a lesson's end and have a quarter of the rows: the agent has not met them, and they
+are as hard as the lesson's last ones. Batches that are expensive to make are made once in a run and used again
+(`Batches.kept`). Rehearsals stand between a lesson's own steps and are not counted among them. They take about a fifth
+of the time at most: how often they come follows from the minutes that lessons declare (`settled`), not from a clock, so
+the same command teaches the same on every machine. The time that they took is reported.
 """
 
 from __future__ import annotations

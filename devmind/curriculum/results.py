@@ -1,4 +1,4 @@
-"""Putting results.json together: the only source of every report."""
+"""Puts results.json together, the only source of every report."""
 
 from __future__ import annotations
 

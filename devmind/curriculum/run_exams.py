@@ -1,4 +1,4 @@
-"""The exams of a run: each is held once and noted in the journal, and a run that goes on does not hold it again."""
+"""The exams of a run: each is held once and noted in the journal, and a run that goes on does not repeat it."""
 
 from __future__ import annotations
 

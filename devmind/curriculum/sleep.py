@@ -1,8 +1,9 @@
-"""Sleep: memories are replayed into the weights until they answer alone, then what they know may be pruned.
+"""Sleep: memories are replayed into the weights until these answer alone; then the memories that they know may be
+pruned.
 
-A run of one lesson, planned and taught as every other is: steps and rehearsals settled once, one Trainer.fit,
-checkpoints, an exact way back. What was slept on is kept in a reservoir of fixed size, so that the next nights go over
-it again.
+A sleep is a run of one lesson, planned and taught like any other: steps and rehearsals decided once, one Trainer.fit,
+checkpoints, exact resumption. A reservoir of fixed size keeps what was slept on, so that the next nights go over it
+again.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from devmind.config import RunConfig
+from devmind.curriculum.episodes import MakeWorld
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate
 from devmind.curriculum.prefetch import Prefetch
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from devmind.agent.agent import Agent
 
-MakeWorld = Callable[..., Any]
 Scalars = Mapping[str, "Tensor | float"]
 """What a step reports, by name: it is drawn by `devmind watch` and the report."""
 ROWS_SHARE = 0.25
@@ -61,7 +61,7 @@ class Context:
         return (said and said.batch) or rows, (said and said.learning_rate) or learning_rate
 
     def options(self, lesson: str, own: Mapping[str, Any]) -> dict[str, Any]:
-        """What else a lesson is told: `own`, with what the configuration says in its place (`Lesson.options`).
+        """A lesson's options: its `own` values, replaced where the configuration says so (`Lesson.options`).
 
         Raises:
             ConfigError: a value is of another kind than the lesson's own, such as words for a number.
@@ -156,9 +156,10 @@ class Learner(ABC):
 
     Attributes:
         steps: of the whole lesson, rehearsals not counted; set by the runner before the first.
-        again: whether this is a later round of a lesson that is taught in rounds, others between them; set by who
-            teaches so. Who prepares the agent in `begin` does so in the first round only: it would undo what was
-            learned. A stage that is taught again, as it failed, is prepared anew: what its lessons build on has moved.
+        again: whether this is a later round of a lesson that is taught in rounds, with others between them; set by
+            whoever teaches in rounds. A learner that prepares the agent in `begin` does so in the first round only, as
+            it would undo what was learned. A stage that is taught again because it failed is prepared anew: what its
+            lessons build on has moved.
         mixes: whether `update` takes a `Rehearsed` batch too. A lesson whose learner does not says
             `Lesson(rehearsal_every=0)`, or a run that has something to rehearse is refused.
     """
@@ -233,25 +234,26 @@ class Lesson:
         make_batches: `(agent, context, steps) -> Batches`. Where `context.rows(n)` says how many rows a batch has,
             later lessons rehearse this one in smaller batches, and can do so more often.
         steps: its own by default, at the context's size; rehearsals are not counted.
-        minutes: what those steps take at size nursery on two cores of 100 GFLOP/s each in float32, rehearsals left
-            out, told by `stage describe`; how often it rehearses follows from it, and nothing else.
+        minutes: how long those steps take at size nursery on two cores of 100 GFLOP/s each in float32, without
+            rehearsals. `stage describe` shows it; how often the lesson rehearses follows from it, and nothing else
+            does.
         unrehearsed: why later stages do not rehearse this lesson, as a sentence; "" where they do. The report shows it.
         compared: what was measured of it beside another way to teach the same, as sentences. The report shows it.
         rehearses: lessons of its own stage, taught before it, that it mixes in too; one named twice comes twice as
-            often. Each of these and of what earlier stages have to rehearse comes in turn.
-        rehearsal_every: one of so many updates is a rehearsal, at most. 0: none, where nothing is trained that an
-            earlier lesson uses: there is nothing to keep then, and a rehearsal would have no gradient.
-        undoes_earlier: it trains something that an earlier stage uses. Where it does not, lessons of its own stage are
-            the only ones it rehearses.
-        rehearsal_share: of the time, that rehearsals may take; they come more seldom where they would take more. 1:
-            as often as `rehearsal_every` says, whatever they take.
-        rehearsal_cost: what a rehearsal of this lesson by another takes, of the time of one of its own steps (with a
+            often. These and the lessons of earlier stages take turns.
+        rehearsal_every: at most one in so many updates is a rehearsal. 0: none, for a lesson that trains nothing that
+            an earlier lesson uses: nothing can be lost then, and a rehearsal would have no gradient.
+        undoes_earlier: whether it trains something that an earlier stage uses. If not, it rehearses lessons of its own
+            stage only.
+        rehearsal_share: the largest share of the time that rehearsals may take; they become rarer where they would take
+            more. 1: as often as `rehearsal_every` says, however long they take.
+        rehearsal_cost: how long a rehearsal of this lesson by another takes, as a share of one of its own steps (with a
             quarter of the rows 0.3 to 0.4, measured over a whole stage at size nursery).
         skills: names of the skills it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) it uses; they are listed in the agent's `trained_on`.
-        options: names of what a configuration may tell it besides (`Context.options`); others are refused.
-        control: as `make_learner`, but the trunk lets all tokens through and does not learn: how `--ablate` teaches the
-            twin. Without one in any lesson of a stage the twin has a fresh trunk and all lessons.
+        options: names of further settings that a configuration may give it (`Context.options`); others are refused.
+        control: like `make_learner`, for a trunk that lets all tokens through and does not learn: `--ablate` teaches
+            the twin by it. If no lesson of a stage has one, the twin has a fresh trunk and all lessons.
     """
 
     name: str
@@ -282,9 +284,9 @@ class Skill:
             in the same episodes, with no floors, rows or exhibits; 'glimpse' in a fifth of them.
         gate: decides on the measures, or a function of the context that gives such a gate.
         about: one line for `stage describe` and the report.
-        taught: `(context, n) -> int64 [about n]`, episodes that lessons show, named as its measures name theirs
-            (`devmind.curriculum.episodes`). `check_stage` looks for the exam's among them, and asks for this unless
-            all measures are exhaustive.
+        taught: `(context, n) -> int64 [about n]`, episodes that lessons show, named like those of its measures
+            (`devmind.curriculum.episodes`). `check_stage` searches them for the exam's episodes, and requires this
+            function unless all measures are exhaustive.
         unretained: why later stages do not sit its exam again, as a sentence; "" where they do.
     """
 

@@ -1,7 +1,7 @@
-"""Teaching one lesson: a fresh Lightning Trainer, checkpoints inside the lesson, and an exact way back into it.
+"""Teaching one lesson: a fresh Lightning Trainer, checkpoints inside the lesson, and exact resumption.
 
-This is the only place that knows Lightning: `LessonModule` shows it a Learner of any kind as a module that optimises by
-itself, so precision, devices, loggers and callbacks are the Trainer's.
+Only this file knows Lightning: `LessonModule` wraps a Learner of any kind as a module with manual optimisation, so that
+precision, devices, loggers and callbacks are the Trainer's.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class LessonModule(LightningModule):
     """A Learner as the Trainer wants it.
 
     Attributes:
-        updates: batches learned from since the lesson began, rehearsals included; the learner's step is how many of its
-            own were before.
+        updates: batches learned from since the lesson began, rehearsals included; the learner's step counts the
+            lesson's own only.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class LessonModule(LightningModule):
         return self.batches.own_steps(self.updates)
 
     def on_fit_start(self) -> None:
-        """The agent is on its device by now. It learns in training mode: a saved one comes in eval mode, in which
-        Lightning would leave it, so that nothing is dropped out, and no recurrent layer learns on a GPU.
+        """The agent is on its device now. It has to learn in training mode: a loaded agent is in eval mode, and
+        Lightning would leave it so; then nothing would be dropped out, and no recurrent layer could learn on a GPU.
         """
         self._came_training = self.agent.training
         self.agent.train()
@@ -98,15 +98,16 @@ class LessonModule(LightningModule):
             self.learner.load_state_dict(self._state)
 
     def on_fit_end(self) -> None:
-        """The lesson is over, or stopped; the agent is in the mode that it came in."""
+        """The lesson is over, or stopped; the agent goes back to the mode that it came in."""
         self.learner.end()
         self.agent.train(self._came_training)
 
     def configure_optimizers(self) -> None:
-        """None that Lightning would step: a learner keeps its own, if it has any."""
+        """None for Lightning to step: a learner keeps its own optimizer, if it has one."""
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Every update has its own named random numbers."""
+        # The class's name is part of the seed: a learner that is renamed draws other numbers.
         name = type(self.learner).__name__
         path = ("rehearsal", self.updates) if isinstance(batch, Rehearsed) else (self.steps,)
         torch.manual_seed(derive_seed(self.learner.seed, name, *path))

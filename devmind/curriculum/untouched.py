@@ -1,11 +1,11 @@
-"""Whether a stage has left all that was there before as it was: then nothing that was learned can be lost.
+"""Whether a stage has left everything that was there before as it was: then nothing that was learned can be lost.
 
-A stage that trains parts and layers of its own alone changes nothing of what earlier stages use. Their exams would say
-so again, episode by episode, at the price of its lessons; equal tensors say it of every episode there is. What makes
-sure of it, between the agent that was handed to the stage and the one that it made: every tensor that was there is
-equal to the bit, and so are the settings that all parts share; what is new is the stage's own; no head of the stage
-answers by itself for an effector that was there; and every earlier lesson that can be rehearsed gives the same losses
-to the bit, so that what the stage added does not stand in the way of what was there.
+A stage that trains only its own parts and layers changes nothing that earlier stages use. Their exams would show that
+episode by episode, at the price of the stage's lessons; equal tensors show it for every episode there is. Compared are
+the agent that was handed to the stage and the one that it made. Every tensor that was there is equal to the bit, and so
+are the settings that all parts share; what is new is the stage's own; no head of the stage answers, without being
+named, for an effector that was there; and every earlier lesson that can be rehearsed gives the same losses to the bit,
+so that nothing the stage added stands in the way of what was there.
 """
 
 from __future__ import annotations

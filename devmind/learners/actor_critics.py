@@ -35,7 +35,27 @@ def actor_critic(agent: Agent, effector: str, head: str = "", critic: str = "") 
     return TrunkPolicy(agent, effector, head, critic)
 
 
-class Arc:
+class _HeadAndCritic:
+    """A head of an agent that acts for an effector, and its critic."""
+
+    def __init__(self, agent: Agent, effector: str, head: str, critic: str) -> None:
+        self.agent, self.effector, self.names = agent, effector, (head, critic)
+        self.arc, self.critic = agent.head(head), agent.head(critic)
+
+    def _answer(self, tapped: Tapped) -> tuple[Categorical | Normal, Tensor]:
+        return self.arc(tapped), self.critic(tapped).mode()
+
+    def as_command(self, action: Tensor) -> np.ndarray:
+        """A choice among a table's commands is that command."""
+        table: Any = getattr(self.arc, "table", None)
+        return np.asarray((action if table is None else table[action]).detach().cpu().numpy())
+
+    def parts(self) -> nn.ModuleList:
+        """Both heads."""
+        return nn.ModuleList([self.arc, self.critic])
+
+
+class Arc(_HeadAndCritic):
     """A reflex arc of an agent and its critic as an `ActorCritic`.
 
     An observation is what the arc taps, `tokens` [N, K, D] and `present` [N, K]: each tick is encoded once, and only
@@ -43,8 +63,7 @@ class Arc:
     """
 
     def __init__(self, agent: Agent, effector: str, head: str, critic: str) -> None:
-        self.agent, self.effector, self.names = agent, effector, (head, critic)
-        self.arc, self.critic = agent.head(head), agent.head(critic)
+        super().__init__(agent, effector, head, critic)
         self.tap = agent.tap_of(head)
         self.senses = tapped_senses(self.tap)
         self.n_tokens = {sense: agent.encoder(sense).n_tokens for sense in self.senses}
@@ -77,19 +96,10 @@ class Arc:
     def __call__(self, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
         """What the arc and its critic answer."""
         assert isinstance(observation, dict)
-        tapped = Tapped(observation["tokens"], observation["present"])
-        return self.arc(tapped), self.critic(tapped).mode()
-
-    def as_command(self, action: Tensor) -> np.ndarray:
-        """A choice among a table's commands is that command."""
-        return _as_command(self.arc, action)
-
-    def parts(self) -> nn.ModuleList:
-        """Both heads."""
-        return nn.ModuleList([self.arc, self.critic])
+        return self._answer(Tapped(observation["tokens"], observation["present"]))
 
 
-class TrunkPolicy:
+class TrunkPolicy(_HeadAndCritic):
     """A head on the trunk and its critic as an `ActorCritic` that learns from rows of consecutive Moments.
 
     It acts by an `Actor`, tick by tick with the state; an observation is what was sensed (`senses.NAME`, `present.NAME`
@@ -99,8 +109,7 @@ class TrunkPolicy:
     """
 
     def __init__(self, agent: Agent, effector: str, head: str, critic: str) -> None:
-        self.agent, self.effector, self.names = agent, effector, (head, critic)
-        self.arc, self.critic = agent.head(head), agent.head(critic)
+        super().__init__(agent, effector, head, critic)
         self.actor = Actor(agent, effectors=())
 
     def read(self, senses: Senses, first: np.ndarray) -> dict[str, Tensor]:
@@ -126,35 +135,20 @@ class TrunkPolicy:
     def __call__(self, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
         """What the head and its critic answer on a tick's features."""
         assert isinstance(observation, dict)
-        return self._answer(observation["feature"])
+        return self._on(observation["feature"])
 
     def along(self, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
         """Their answers [B, T, ...] on rows of consecutive Moments [B, T, ...], with a gradient through the trunk."""
         assert isinstance(observation, dict)
-        batch = {
-            "senses": {key[7:]: value for key, value in observation.items() if key.startswith("senses.")},
-            "present": {key[8:]: value for key, value in observation.items() if key.startswith("present.")},
-            "first": observation["first"],
-            "valid": torch.ones_like(observation["first"]),
+        batch: Batch = {
+            part: {key.removeprefix(f"{part}."): x for key, x in observation.items() if key.startswith(f"{part}.")}
+            for part in ("senses", "present")
         }
+        batch |= {"first": observation["first"], "valid": torch.ones_like(observation["first"])}
         seen = self.agent.perceive(batch, ["trunk"])
         assert seen.readout is not None
-        return self._answer(seen.readout)
+        return self._on(seen.readout)
 
-    def _answer(self, feature: Tensor) -> tuple[Categorical | Normal, Tensor]:
+    def _on(self, feature: Tensor) -> tuple[Categorical | Normal, Tensor]:
         here = torch.ones(*feature.shape[:-1], 1, dtype=torch.bool, device=feature.device)
-        tapped = Tapped(feature[..., None, :], here)
-        return self.arc(tapped), self.critic(tapped).mode()
-
-    def as_command(self, action: Tensor) -> np.ndarray:
-        """A choice among a table's commands is that command."""
-        return _as_command(self.arc, action)
-
-    def parts(self) -> nn.ModuleList:
-        """Both heads."""
-        return nn.ModuleList([self.arc, self.critic])
-
-
-def _as_command(head: nn.Module, action: Tensor) -> np.ndarray:
-    table: Any = getattr(head, "table", None)
-    return np.asarray((action if table is None else table[action]).detach().cpu().numpy())
+        return self._answer(Tapped(feature[..., None, :], here))

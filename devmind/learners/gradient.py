@@ -28,14 +28,15 @@ SHARED = ("trunk.", "readout", "recalled_", "age.")
 LAYERS = "trunk.decoder.layers."
 """Names of the trunk's layers begin so, each with its number."""
 EARLIER = {"trunk": 0.3, "heads": 0.1}
-"""Of a lesson's learning rate, that of what an earlier stage has taught: what all stages share, and its heads. Reading
-at the full rate unlearned reaching within 50 steps, by the heads more than by the trunk (docs/log.md, 2026-11-23).
+"""Shares of a lesson's learning rate for what an earlier stage has taught: what all stages share, and heads. At the
+full rate, reading undid reaching within 50 steps, through the heads more than through the trunk (docs/log.md,
+2026-11-23).
 """
 
 
 def owned(agent: Agent, stage: str | None = None) -> set[str]:
-    """The names under which parts belong to `stage`, by default the agent's last: its own, and what was made anew; what
-    a newborn brings along is its first stage's.
+    """The stage names whose parts belong to `stage`, by default the agent's last: its own, that of parts made anew, and
+    for an agent's first stage that of a newborn's parts.
     """
     stages = list(agent.config.stages) or ["newborn"]
     stage = stage or stages[-1]
@@ -56,9 +57,9 @@ def owned_parts(agent: Agent, stage: str) -> tuple[str, ...]:
 
 
 def rate_of(agent: Agent) -> Callable[[str], float]:
-    """By a parameter's name, at what share of a lesson's rate it learns in the agent's last stage (`EARLIER`).
+    """A function that gives, by a parameter's name, its share of a lesson's rate in the agent's last stage (`EARLIER`).
 
-    An earlier stage's encoder is trained only by a stage that asks for it, because it sees things of another kind.
+    An earlier stage's encoder has the full rate: a stage trains it only if it shows it things of another kind.
     """
     mine, config = owned(agent), agent.config
     if not config.stages:
@@ -115,8 +116,8 @@ class GradientLearner(Learner):
         decay_from: the share of the steps from which on rates fall.
 
     Attributes:
-        slowed: by prefix of parameters' names, at what share of its rate what it names learns, where an earlier lesson
-            of the same stage has taught it (`slower`).
+        slowed: by prefix of parameter names, the share of their rate at which parameters learn that an earlier lesson
+            of the same stage has taught (`slower`).
     """
 
     mixes: ClassVar[bool] = True
@@ -156,9 +157,9 @@ class GradientLearner(Learner):
         return "vector" if parameter.ndim < 2 else "matrix"
 
     def groups(self, options: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """What is trained by kind, as an optimizer's groups with each kind's `options`.
+        """The trained parameters as an optimizer's groups, by kind, each with its kind's `options`.
 
-        What earlier stages have taught, and what is `slowed`, is in groups of its own, which learn more slowly.
+        Parameters that earlier stages have taught, or that are `slowed`, are in groups of their own, with a lower rate.
         """
         slowed = self.slowed
 
@@ -206,7 +207,7 @@ class GradientLearner(Learner):
         self.step_down()
 
     def step_down(self) -> None:
-        """One optimizer step by the gradients that stand at the parameters."""
+        """One optimizer step with the parameters' gradients, clipped as `descend` says."""
         nn.utils.clip_grad_norm_([p for _, p in self.trained_parameters()], 1.0, foreach=True)
         self.optimizer.step()
 
@@ -225,8 +226,8 @@ class GradientLearner(Learner):
 
 
 def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
-    """The lesson, whose learner changes what earlier lessons of its stage have taught at a share of its rate; so does
-    its control's.
+    """The lesson with a learner that changes what earlier lessons of its stage have taught at a share of its rate; its
+    control's learner does so too.
 
     Args:
         slowed: shares by prefix of parameters' names.

@@ -1,9 +1,9 @@
 """Learning several losses in one step, and measuring how they go together.
 
-A batch has a part for each sense (or task), each with a loss of its own. Each part's gradient is taken by itself, as
-one backward pass over all of them would cost the same, so how large it is on what all parts share, and the cosine
-between any two, come for nothing: parts whose gradients point apart (a cosine below 0) undo each other (Yu et al.,
-2020, "Gradient surgery for multi-task learning").
+A batch has a part for each sense (or task), each with its own loss. Each part's gradient is computed separately, which
+costs no more than one backward pass over all of them; so the norm of each on the shared parameters, and the cosine
+between any two, come for free. Parts whose gradients point apart (a cosine below 0) undo each other (Yu et al., 2020,
+"Gradient surgery for multi-task learning").
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Rehearsed, Scalars
 from devmind.learners.gradient import GradientLearner, Loss
 
-SHARED = ("trunk.",)
+COMPARED_ON = ("trunk.",)
 """Prefixes of the parameters on which gradients are compared."""
 
 
 @dataclass(frozen=True)
 class JointLoss:
-    """The weighted sum of the losses of those parts that a batch has; told is `PART/loss`, and what each loss tells.
+    """The weighted sum of the losses of the parts in a batch. Scalars: `PART/loss`, and `PART/NAME` of each loss's own.
 
     Attributes:
         losses: by part; weights: of each.
@@ -37,20 +37,20 @@ class JointLoss:
 
     def __call__(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, Mapping[str, Tensor]]:
         each = [self.of(agent, part, of_part) for part, of_part in batch.items()]
-        return torch.stack([loss for loss, _ in each]).sum(), {k: v for _, told in each for k, v in told.items()}
+        return torch.stack([loss for loss, _ in each]).sum(), {k: v for _, scalars in each for k, v in scalars.items()}
 
     def of(self, agent: Agent, part: str, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        """One part's weighted loss, and what is told of it."""
+        """One part's weighted loss, and its scalars."""
         loss, scalars = self.losses[part](agent, batch)
-        told = {f"{part}/loss": loss.detach()} | {f"{part}/{name}": one for name, one in scalars.items()}
-        return self.weights[part] * loss, told
+        named = {f"{part}/loss": loss.detach()} | {f"{part}/{name}": one for name, one in scalars.items()}
+        return self.weights[part] * loss, named
 
 
 class JointLearner(GradientLearner):
     """Steps down a `JointLoss`.
 
-    Told with every step: `PART/loss`, `PART/gradient norm` on what is shared, weighted as it is stepped by, and
-    `cosine/ONE with OTHER` of those gradients. Where nothing shared is trained, norms and cosines are left out.
+    Each step reports `PART/loss`; `PART/gradient norm` of the part's weighted gradient on the shared parameters; and
+    `cosine/ONE with OTHER` of two such gradients. Where no shared parameter is trained, norms and cosines are left out.
     """
 
     def __init__(self, agent: Agent, loss: JointLoss, **more: Any) -> None:
@@ -58,27 +58,27 @@ class JointLearner(GradientLearner):
         self.joint = loss
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """One step, with what its parts' gradients have to do with each other."""
+        """One step, with the norms and cosines of its parts' gradients."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
         names, parameters = zip(*self.trained_parameters(), strict=True)
-        shared = [at for at, name in enumerate(names) if name.startswith(SHARED)]
+        shared = [at for at, name in enumerate(names) if name.startswith(COMPARED_ON)]
         total: list[Tensor | None] = [None] * len(parameters)
-        value, told, on_shared = torch.zeros(()), dict[str, Any](), dict[str, Tensor]()
+        value, scalars, on_shared = torch.zeros(()), dict[str, Any](), dict[str, Tensor]()
         for part, of_part in batch.items():
             loss, of_loss = self.joint.of(self.agent, part, of_part)
             # The Trainer's autocast is for forward passes.
             with torch.autocast(loss.device.type, enabled=False):
                 found = torch.autograd.grad(loss, parameters, allow_unused=True)
             total = [_sum(before, new) for before, new in zip(total, found, strict=True)]
-            value, told = value.to(loss.device) + loss.detach(), told | of_loss
+            value, scalars = value.to(loss.device) + loss.detach(), scalars | of_loss
             if shared:
                 on_shared[part] = torch.cat([_flat(found[at], parameters[at]) for at in shared])
         for parameter, gradient in zip(parameters, total, strict=True):
             parameter.grad = gradient
         self.step_down()
-        return {"loss": value} | told | compared(on_shared)
+        return {"loss": value} | scalars | compared(on_shared)
 
 
 def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
@@ -92,8 +92,8 @@ def _flat(gradient: Tensor | None, of: Tensor) -> Tensor:
 def compared(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """`PART/gradient norm` and `cosine/ONE with OTHER` of gradients [P] by part; a cosine with nothing is 0."""
     norms = {part: gradient.norm() for part, gradient in gradients.items()}
-    told = {f"{part}/gradient norm": norm for part, norm in norms.items()}
+    scalars = {f"{part}/gradient norm": norm for part, norm in norms.items()}
     for one, other in combinations(gradients, 2):
         product = (norms[one] * norms[other]).clamp_min(1e-12)
-        told[f"cosine/{one} with {other}"] = gradients[one] @ gradients[other] / product
-    return told
+        scalars[f"cosine/{one} with {other}"] = gradients[one] @ gradients[other] / product
+    return scalars

@@ -20,6 +20,7 @@ from devmind.learners.actor_critics import Arc, TrunkPolicy, actor_critic
 from devmind.learners.distil import Kept, divergence_from, kept_of
 from devmind.learners.ppo import PPO, collect, improve, sampled
 from devmind.seeding import lesson_seeds, numpy_rng, torch_generator
+from devmind.worlds.adapter import VectorWorld
 from devmind.worlds.restarting import Restarting
 from devmind.worlds.side_by_side import Joined
 
@@ -59,6 +60,18 @@ class Drill:
     def network(self, agent: Agent) -> Arc | TrunkPolicy:
         """The policy and its critic, of this agent."""
         return actor_critic(agent, self.effector, self.head, self.critic)
+
+
+def saved_worlds(worlds: Mapping[str, VectorWorld[Any]]) -> dict[str, dict[str, Tensor]]:
+    """The states of worlds as tensors by name and field, for a checkpoint."""
+    states = {name: vars(world.state()) for name, world in worlds.items()}
+    return {name: {key: torch.from_numpy(x.copy()) for key, x in state.items()} for name, state in states.items()}
+
+
+def restored(world: VectorWorld[Any], tensors: Mapping[str, Tensor]) -> VectorWorld[Any]:
+    """The world, put into one of the states that `saved_worlds` gave."""
+    world.restore(type(world.state())(**{key: value.cpu().numpy().copy() for key, value in tensors.items()}))
+    return world
 
 
 class PolicyLearner(Learner):
@@ -107,12 +120,8 @@ class PolicyLearner(Learner):
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer's state, the lasting worlds' states as tensors, and what is kept for rehearsals."""
-        worlds = {
-            name: {key: torch.from_numpy(value.copy()) for key, value in vars(world.state()).items()}
-            for name, world in self.lasting.items()
-        }
         optimizer = None if self._optimizer is None else self._optimizer.state_dict()
-        return {"optimizer": optimizer, "lasting": worlds, "kept": self.kept}
+        return {"optimizer": optimizer, "lasting": saved_worlds(self.lasting), "kept": self.kept}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let lasting worlds go on."""
@@ -121,9 +130,7 @@ class PolicyLearner(Learner):
         self.kept = dict(state["kept"])
         for name, tensors in state["lasting"].items():
             world = self._made(name, self.drills[name].levels[0], 0)
-            kept = {key: value.cpu().numpy().copy() for key, value in tensors.items()}
-            world.restore(type(world.state())(**kept))
-            self.lasting[name] = world
+            self.lasting[name] = restored(world, tensors)
 
     def begin(self, step: int) -> None:
         """Freeze all but the policies; how widely they explore follows a schedule, not a gradient."""

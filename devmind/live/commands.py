@@ -19,6 +19,7 @@ from devmind.acting.recall import PAGE
 from devmind.acting.taught_words import teaching
 from devmind.agent.threads import stepping_threads
 from devmind.errors import ConfigError, StoreError, TracesError, bound, nearest
+from devmind.live.echoing import requested
 from devmind.live.remembering.answering import Dialogue, OwnWords, answer, learned
 from devmind.live.remembering.asking import STEADY_S
 from devmind.live.remembering.remembered import as_shown, remembered
@@ -217,6 +218,10 @@ class Commands:
         that it was taught to hear is answered aloud by that head (`sure` of the answer), all else as `_say` has it, and
         sound of which no word is sure not at all.
         """
+        if heard and not self.life.loop.paused:
+            with stepping_threads():
+                if echoed := self._echoed(text, heard[0].time_s):
+                    return echoed
         life, gives_name = self.life, name_in(text, self.life.child.names.known()) is not None
         results = life.heard.results if life.heard else None
         with stepping_threads():
@@ -234,12 +239,15 @@ class Commands:
         `answer` is a sentence; `taught` is the answer of `teach`, where it was taught; `own` is what it writes itself,
         where it can write, and `learned` what it answers by words that were taught: `OwnWords` each. A word that was
         taught is found by what was shown with it, and then it writes nothing besides. With a voice its own words are
-        said aloud, or else the sentence; that nothing is sensed in a pause is only shown.
+        said aloud, or else the sentence; that nothing is sensed in a pause is only shown. What is asked to be done
+        with what it heard sounds by itself, and `answer` says what that is.
         """
         life, known = self.life, self.life.child.names.known()
         if life.loop.paused:
             self._between(lambda: life.room.say(text))
             return {"answer": PAUSED}
+        if echoed := self._echoed(text):
+            return echoed
         name, is_asked = name_in(text, known), life.asking.question is not None
         if name is None and is_asked and is_short_reply(text):
             name = name_in_reply(text, known)
@@ -262,6 +270,27 @@ class Commands:
         sentence = self._between(tell)
         life.say_aloud(aloud.text if aloud else sentence)
         return {"answer": sentence, **told}
+
+    def _echoed(self, text: str, before_s: float = float("inf")) -> dict[str, Any]:
+        """`_say` of a request to do something with what it heard before a time of the room's clock; empty where that is
+        not asked, or the agent has no heads for any such thing.
+        """
+        life, request = self.life, requested(text)
+        agent = life.loop.agent
+        if request is None or not life.echoing.can(agent):
+            return {}
+
+        def listen() -> tuple[Moment, ...]:
+            life.room.say(text)
+            return life.echoing.heard(life.recent.now_s, before_s)
+
+        heard = self._between(listen)
+        echoed = life.echoing.answer(agent, life.heard.results if life.heard else None, request, heard)
+        if echoed.note is None:
+            life.say_aloud(echoed.text)
+        else:
+            self._between(lambda: life.note("echoed", echoed.note or {}))
+        return {"answer": echoed.text}
 
     def _in_own_words(self, text: str) -> dict[str, OwnWords]:
         """`own` and `learned` of `_say`, as far as there are any."""

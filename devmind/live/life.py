@@ -30,6 +30,7 @@ from devmind.errors import StoreError, without_secrets
 from devmind.live.ages import ages
 from devmind.live.commands import Commands
 from devmind.live.directing import Directing, placed
+from devmind.live.echoing import Echoing
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.loop import LiveLoop, LiveSummary, Tick
 from devmind.live.questions import Questions
@@ -99,6 +100,7 @@ class Life:
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
         self.answers, self._speaks = answers, False
         self.uttering, self.replying = Uttering(speaker), Replying(speaker, answers)
+        self.echoing = Echoing(speaker, answers)
         self.ages = {age.id: age for age in ages(folder)}
         self.age = next(age.id for age in self.ages.values() if age.taught and age.folder == folder.resolve())
         self.child, self.recent, self.holding = ShowAndTell(agent, memory), RecentBuffer(1 / room.dt_s), Holding()
@@ -234,6 +236,7 @@ class Life:
         held = {sense: value for sense, value in tick.moment.senses.items() if sense != "sight"}
         held |= {} if self.holding.crop is None else {"sight": self.holding.crop}
         self.recent.add(replace(tick.moment, senses=held))
+        self.echoing.take(self.loop.agent, tick.moment)
         self._named = None
         self.recalling.offer(tick.moment)
 

@@ -71,11 +71,11 @@ class Replying:
         output: Any = done.outputs[head]
         shares = output.probabilities()[0]
         best, labels = int(shares.argmax()), agent.labels_of(head)
-        self._speaker.play(partial(_sound, agent, output.mode()[0]))
+        self._speaker.play(partial(sound_of_codes, agent, output.mode()[0]))
         return Replied(labels[best] if labels else f"answer {best}", float(shares[best]), head)
 
 
-def _sound(agent: Agent, codes: Any) -> Any:
+def sound_of_codes(agent: Agent, codes: Any) -> Any:
     """How codes sound, float32 [1, S].
 
     Raises:

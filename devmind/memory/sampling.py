@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.algorithms.priorities import SumTree
 from devmind.errors import StoreError
 from devmind.seeding import derive_seed, numpy_rng
 
@@ -82,48 +83,6 @@ class Reservoir:
         self.seen, self.items = int(state["seen"]), [int(item) for item in state["items"]]
 
 
-class SumTree:
-    """Non-negative weights [size] whose prefix sums are searched and changed in O(log size).
-
-    Every inner node is the sum of its two children, computed anew from them, so the tree is a function of the weights
-    alone, in whatever order they were set.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._leaves = 1 << max(0, size - 1).bit_length()
-        self._nodes = np.zeros(2 * self._leaves)
-
-    @property
-    def total(self) -> float:
-        """The sum of all weights."""
-        return float(self._nodes[1])
-
-    @property
-    def weights(self) -> np.ndarray:
-        """float64 [size], a copy."""
-        return self._nodes[self._leaves : self._leaves + self.size].copy()
-
-    def set(self, places: np.ndarray, weights: np.ndarray) -> None:
-        """New weights float [n] at int64 [n]; of a place named twice the last one counts."""
-        nodes = np.asarray(places, np.int64) + self._leaves
-        self._nodes[nodes] = weights
-        while len(nodes) and nodes[0] > 1:
-            nodes = np.unique(nodes >> 1)
-            self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
-
-    def find(self, sums: np.ndarray) -> np.ndarray:
-        """The places int64 [n] in whose share of [0, total) the numbers float [n] fall; never one of weight 0."""
-        nodes, left = np.ones(len(sums), np.int64), np.asarray(sums, np.float64).copy()
-        while nodes.size and nodes[0] < self._leaves:
-            nodes = 2 * nodes
-            # Rounding may leave a remainder as large as the left child: never step into what weighs nothing.
-            right = ((left >= self._nodes[nodes]) & (self._nodes[nodes + 1] > 0)) | (self._nodes[nodes] <= 0)
-            left = np.where(right, left - self._nodes[nodes], left)
-            nodes = nodes + right
-        return nodes - self._leaves
-
-
 class Prioritised:
     """Draws numbers with probability p^alpha / sum p^alpha (Schaul et al. 2016, arXiv 1511.05952, eq. 1).
 
@@ -160,7 +119,7 @@ class Prioritised:
 
     def probabilities(self) -> np.ndarray:
         """P(i) float64 [n] in the order of `ids`."""
-        return self._tree.weights / self._tree.total
+        return self._tree.values / self._tree.total
 
     def update(self, ids: Sequence[int], priorities: np.ndarray) -> None:
         """New priorities float [n], 0 or more.

@@ -15,6 +15,8 @@ from devmind.cli.serving import OpenOption, PortOption, Publisher, SecondsOption
 from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from devmind.agent.agent import Agent
     from devmind.worlds.pointmaze import PointMazeRules
     from stages.planning.film import Told
@@ -24,78 +26,84 @@ plan = group("Plan and follow a path through a maze, sort a table, or carry out 
 Folder = Annotated[Path | None, agent_option(raised_through("planning"))]
 
 
+Env = Annotated[
+    str,
+    typer.Argument(
+        metavar="ENV",
+        help="A maze (pointmaze-medium, pointmaze-large; from size child on also pointmaze-giant), a "
+        "table (tabletop:three), or a room of BabyAI.",
+    ),
+]
+Goal = Annotated[
+    str | None,
+    typer.Option(
+        "--goal",
+        metavar="X,Y|TASK|WORDS",
+        help="A place in OGBench's units, or task1 to task5; in a room an instruction, by default its mission.",
+    ),
+]
+Start = Annotated[
+    str | None, typer.Option("--start", metavar="X,Y|TASK", help="The start; by default that of the task.")
+]
+Waypoints = Annotated[
+    list[str] | None,
+    typer.Option("--waypoint", metavar="N:X,Y", help="A given point of the plan; may be repeated."),
+]
+Symbols = Annotated[
+    str | None,
+    typer.Option(
+        "--symbols", metavar="WORDS", help="Given moves, one a stride, such as east,on,?,south; ? leaves a move open."
+    ),
+]
+Steps = Annotated[
+    int | None, typer.Option("--steps", min=1, metavar="N", help="Denoising steps; by default those of the agent.")
+]
+Simulations = Annotated[
+    int | None,
+    typer.Option(
+        "--simulations",
+        min=1,
+        metavar="N",
+        help="Search a tree of partly denoised plans with N simulations, in place of candidates.",
+    ),
+]
+Horizon = Annotated[
+    int | None, typer.Option("--horizon", min=2, metavar="N", help="Points of a plan; by default as many as learned.")
+]
+Film = Annotated[Path | None, typer.Option("--show", metavar="FILE", help="Write a page with a film of the denoising.")]
+Page = Annotated[bool, typer.Option("--page", help="Serve a page that shows the walk and the plan.")]
+Guidance = Annotated[
+    float | None,
+    typer.Option(
+        "--guidance",
+        min=0.0,
+        metavar="X",
+        help="Weight of start, goal and maze in denoising (classifier-free guidance); 1 as taught.",
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of a room or a table.")]
+
+
 @plan.command("plan")
 def imagine(
-    env: Annotated[
-        str,
-        typer.Argument(
-            metavar="ENV",
-            help="A maze (pointmaze-medium, pointmaze-large; from size child on also pointmaze-giant), a "
-            "table (tabletop:three), or a room of BabyAI.",
-        ),
-    ],
+    env: Env,
     agent: Folder = None,
-    goal: Annotated[
-        str | None,
-        typer.Option(
-            "--goal",
-            metavar="X,Y|TASK|WORDS",
-            help="A place in OGBench's units, or task1 to task5; in a room an instruction, by default its mission.",
-        ),
-    ] = None,
-    start: Annotated[
-        str | None, typer.Option("--start", metavar="X,Y|TASK", help="The start; by default that of the task.")
-    ] = None,
-    waypoint: Annotated[
-        list[str] | None,
-        typer.Option("--waypoint", metavar="N:X,Y", help="A given point of the plan; may be repeated."),
-    ] = None,
-    symbols: Annotated[
-        str | None,
-        typer.Option(
-            "--symbols",
-            metavar="WORDS",
-            help="Given moves, one a stride, such as east,on,?,south; ? leaves a move open.",
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option("--steps", min=1, metavar="N", help="Denoising steps; by default those of the agent.")
-    ] = None,
-    simulations: Annotated[
-        int | None,
-        typer.Option(
-            "--simulations",
-            min=1,
-            metavar="N",
-            help="Search a tree of partly denoised plans with N simulations, in place of candidates.",
-        ),
-    ] = None,
-    horizon: Annotated[
-        int | None,
-        typer.Option("--horizon", min=2, metavar="N", help="Points of a plan; by default as many as learned."),
-    ] = None,
-    film_: Annotated[
-        Path | None, typer.Option("--show", metavar="FILE", help="Write a page with a film of the denoising.")
-    ] = None,
-    page: Annotated[bool, typer.Option("--page", help="Serve a page that shows the walk and the plan.")] = False,
+    goal: Goal = None,
+    start: Start = None,
+    waypoint: Waypoints = None,
+    symbols: Symbols = None,
+    steps: Steps = None,
+    simulations: Simulations = None,
+    horizon: Horizon = None,
+    film_: Film = None,
+    page: Page = False,
     port: PortOption = 0,
     open_: OpenOption = True,
     seconds: SecondsOption = None,
-    guidance: Annotated[
-        float | None,
-        typer.Option(
-            "--guidance",
-            min=0.0,
-            metavar="X",
-            help="Weight of start, goal and maze in denoising (classifier-free guidance); 1 as taught.",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of a room or a table.")] = 0,
+    guidance: Guidance = None,
+    seed: Seed = 0,
 ) -> None:
     """Draw several plans to a goal, choose one and follow it. Points and moves of the first plan may be given."""
-    from devmind.agent.threads import intra_op_threads
-    from stages.planning import film
-
     if env.startswith(("BabyAI-", "MiniGrid-")):
         if start or waypoint or symbols or steps or simulations or horizon or film_ or page or guidance is not None:
             raise ConfigError(
@@ -123,21 +131,32 @@ def imagine(
             )
         _walk(taught, rules, begin, end, env, port, open_, seconds)
         return
+    _film(
+        taught,
+        rules,
+        begin,
+        end,
+        film_,
+        waypoints=dict(_waypoint(one, rules) for one in waypoint or ()),
+        words=_words(symbols),
+        steps=steps,
+        horizon=horizon,
+    )
+
+
+def _film(
+    taught: Agent, rules: PointMazeRules, begin: np.ndarray, end: np.ndarray, file: Path | None, **given: Any
+) -> None:
+    """Go the way once, as `film.imagined` does with what is `given`; say how it went, and write the film."""
+    from devmind.agent.threads import intra_op_threads
+    from stages.planning import film
+
     with intra_op_threads(1):
-        told = film.imagined(
-            taught,
-            rules,
-            begin,
-            end,
-            waypoints=dict(_waypoint(one, rules) for one in waypoint or ()),
-            words=_words(symbols),
-            steps=steps,
-            horizon=horizon,
-        )
+        told = film.imagined(taught, rules, begin, end, **given)
     _tell(told)
-    if film_ is not None:
-        film_.write_text(film.page(told), encoding="utf-8")
-        show.path("page", film_)
+    if file is not None:
+        file.write_text(film.page(told), encoding="utf-8")
+        show.path("page", file)
     if not told.arrived:
         raise typer.Exit(1)
 

@@ -14,7 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate
 from devmind.agent.config import SIZES, AgentConfig
 from devmind.agent.ring import Ring
-from devmind.agent.slots import Gate, Slots
+from devmind.agent.slots import GatedUnit, Slots
 from devmind.errors import ConfigError, DevmindError
 from devmind.moment import Moment
 from devmind.raised import FOLDER
@@ -81,12 +81,12 @@ def test_segments_do_not_depend_on_how_they_are_cut(small_agent: Callable[..., A
 
 def test_a_batch_is_cut_where_slots_would_be_made_of_the_segment_itself() -> None:
     aligned = torch.zeros(3, 100, dtype=torch.bool)
-    assert segments.plan(aligned, 16).starts == [0, 32, 64, 96]
-    assert segments.plan(aligned[:, :32], 16).starts == [0]
+    assert segments.cut_at(aligned, 16).starts == [0, 32, 64, 96]
+    assert segments.cut_at(aligned[:, :32], 16).starts == [0]
     generator = torch.Generator().manual_seed(0)
     for every in (1, 3, 8):
         first = torch.rand(5, 90, generator=generator) < 0.03
-        cut = segments.plan(first, every)
+        cut = segments.cut_at(first, every)
         assert min(b - a for a, b in zip(cut.starts, cut.starts[1:], strict=False)) > every
         for start, stop in zip(cut.starts, [*cut.starts[1:], 90], strict=True):
             writes = cut.late[:, start:stop].any(0).nonzero().flatten() + start
@@ -248,7 +248,7 @@ def test_a_head_added_leaves_answers_over_slots_bit_equal(small_agent: Callable[
 def test_the_gate_against_a_plain_gru() -> None:
     """With no news but the candidate's, GTrXL's gate is torch's GRU cell with its update gate turned round."""
     torch.manual_seed(0)
-    gate, cell = Gate(6), torch.nn.GRUCell(6, 6)
+    gate, cell = GatedUnit(6), torch.nn.GRUCell(6, 6)
     with torch.no_grad():
         cell.weight_ih.copy_(gate.news.weight)
         cell.bias_ih.copy_(gate.news.bias)

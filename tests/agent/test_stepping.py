@@ -10,7 +10,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate, to_device
 from devmind.agent.ring import Ring
-from devmind.agent.segments import number_tokens, plan
+from devmind.agent.segments import cut_at, number_tokens
 from devmind.agent.window import window_mask
 from devmind.errors import DevmindError
 from tests.agent.conftest import make_rows, tick_of
@@ -97,7 +97,7 @@ def test_mask_against_plain_loops(limit: int | None) -> None:
     length, n, window = 9, 3, 4
     present = torch.rand(2, length, n, generator=generator) < 0.6
     first = torch.rand(2, length, generator=generator) < 0.2
-    cut = plan(first, None)
+    cut = cut_at(first, None)
     count = present.sum(-1)
     offset = count.cumsum(1) - count
     offset = offset - offset.gather(1, cut.opened)

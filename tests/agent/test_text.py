@@ -222,7 +222,7 @@ def test_what_is_too_long_is_an_error_that_says_the_limit(small_agent: Callable[
         all_at_once(agent, pages(["x" * 30]))
     with pytest.raises(MomentError, match=r"'words' may have up to 64 bytes in a tick; got 66 \('ääää"):
         collate([[Moment(0.0, {"words": "ä" * 33})]])
-    with pytest.raises(MomentError, match="any character but the one with number zero"):
+    with pytest.raises(MomentError, match="may not hold the character with number zero"):
         collate([[Moment(0.0, {"text": "a\0b"})]])
 
 

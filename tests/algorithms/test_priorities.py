@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from devmind.algorithms.priorities import SumTree, importance
 
@@ -20,6 +22,26 @@ def test_a_place_is_found_where_the_running_sum_passes(capacity: int) -> None:
     assert tree.total == priority.sum()
     mass = rng.random(500) * tree.total
     assert (tree.find(mass) == np.searchsorted(priority.cumsum(), mass, side="right")).all()
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=40), st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_sum_tree_is_the_prefix_sums(weights: list[float], data: st.DataObject) -> None:
+    tree = SumTree(len(weights))
+    order = data.draw(st.permutations(range(len(weights))))
+    for place in order:
+        tree.set(np.array([place]), np.array([weights[place]]))
+    at_once = SumTree(len(weights))
+    at_once.set(np.arange(len(weights)), np.array(weights))
+    np.testing.assert_array_equal(tree._sums, at_once._sums)
+    assert tree.total == pytest.approx(sum(weights))
+    if tree.total > 1e-6:
+        sums = np.linspace(0, tree.total, 50, endpoint=False)
+        found = tree.find(sums)
+        ends = np.cumsum(weights)
+        assert (np.array(weights)[found] > 0).all()
+        assert (sums <= ends[found] + 1e-9 * tree.total).all()
+        assert (sums >= ends[found] - np.array(weights)[found] - 1e-9 * tree.total).all()
 
 
 def test_places_are_drawn_as_often_as_their_priorities_say() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from devmind.errors import StoreError
-from devmind.memory.sampling import Prioritised, Reservoir, SumTree
+from devmind.memory.sampling import Prioritised, Reservoir
 
 RARE = 1e-4
 """A right sampler fails a chi-square test this seldom; the seeds are fixed, so it does not fail at all."""
@@ -79,26 +79,6 @@ def test_what_was_discarded_makes_room() -> None:
     assert reservoir.items == [0, 2]
     reservoir.offer([7, 8])
     assert reservoir.items == [0, 2, 7, 8]
-
-
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=40), st.data())
-@settings(max_examples=60, deadline=None)
-def test_a_sum_tree_is_the_prefix_sums(weights: list[float], data: st.DataObject) -> None:
-    tree = SumTree(len(weights))
-    order = data.draw(st.permutations(range(len(weights))))
-    for place in order:
-        tree.set(np.array([place]), np.array([weights[place]]))
-    at_once = SumTree(len(weights))
-    at_once.set(np.arange(len(weights)), np.array(weights))
-    np.testing.assert_array_equal(tree._nodes, at_once._nodes)
-    assert tree.total == pytest.approx(sum(weights))
-    if tree.total > 1e-6:
-        sums = np.linspace(0, tree.total, 50, endpoint=False)
-        found = tree.find(sums)
-        ends = np.cumsum(weights)
-        assert (np.array(weights)[found] > 0).all()
-        assert (sums <= ends[found] + 1e-9 * tree.total).all()
-        assert (sums >= ends[found] - np.array(weights)[found] - 1e-9 * tree.total).all()
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

@@ -15,7 +15,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.seeding import exam_seeds
 from devmind.worlds.nursery.looks import TONES, never_met, unheard
-from stages.memory.match.heads import sureness
+from stages.memory.match.heads import log_odds
 from stages.memory.match.lesson import CHOICES, HEAD, KINDS, LONGEST_TAUGHT, answers, shown, things
 from stages.memory.recall.things import HELD_OUT, nearest_raw
 from stages.memory.short_term import TOGETHER
@@ -78,7 +78,7 @@ def chosen(agent: Agent, sense: str, met: np.ndarray, short_term: bool = True) -
         sure = []
         for tick in range(part.shape[1]):
             output = actor.act(collate_tick({sense: part[:, tick]}, np.full(len(part), tick == 0)))
-            sure.append(sureness(output.outputs[HEAD]).cpu().numpy())
+            sure.append(log_odds(output.outputs[HEAD]).cpu().numpy())
         said.append(np.stack(sure[-CHOICES:], 1).argmax(1))
     return np.concatenate(said)
 

@@ -31,7 +31,7 @@ class MatchHead(Head):
         return Categorical(torch.stack((torch.zeros_like(same), same), -1))
 
 
-def sureness(output: Output) -> Tensor:
-    """A `MatchHead`'s log-odds that what is sensed is what the trunk holds, [...]."""
+def log_odds(output: Output) -> Tensor:
+    """The log-odds [...] by a `MatchHead` that what is sensed is what the trunk holds."""
     assert isinstance(output, Categorical)
     return output.logits[..., 1] - output.logits[..., 0]

@@ -21,7 +21,7 @@ from devmind.agent.batch import clip
 from devmind.curriculum.stage import Context
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.looks import sizes
-from stages.memory.match.heads import sureness
+from stages.memory.match.heads import log_odds
 from stages.memory.recall.things import SIZES_M, TAUGHT, Lives, lives, looks
 
 HEAD = "same"
@@ -97,4 +97,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """Cross-entropy of the answer for each choice."""
     said = agent(batch, [HEAD])[HEAD]
     value = F.cross_entropy(said.logits[:, -CHOICES:].flatten(0, 1), batch["same"].flatten())
-    return value, {"right": (sureness(said)[:, -CHOICES:].argmax(1) == batch["same"].argmax(1)).float().mean()}
+    return value, {"right": (log_odds(said)[:, -CHOICES:].argmax(1) == batch["same"].argmax(1)).float().mean()}

@@ -69,10 +69,6 @@ class Lives:
         """The lives [start, stop)."""
         return Lives(*(getattr(self, field.name)[start:stop] for field in fields(self)))
 
-    def singly(self) -> list[Lives]:
-        """Each life by itself."""
-        return [self.part(row, row + 1) for row in range(len(self.seed))]
-
     def first(self, n: int) -> Lives:
         """The first `n` lives."""
         return self.part(0, n)

@@ -22,6 +22,7 @@ from devmind.agent.threads import stepping_threads
 from devmind.curriculum.stage import Batches, Context, Lesson, Scalars
 from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
+from devmind.learners.policy import restored, saved_worlds
 from devmind.learners.q_learning import Practice, QLearning
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds import minigrid
@@ -210,12 +211,8 @@ class ValueLearner(GradientLearner):
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer, transitions, target networks and lasting worlds."""
-        worlds = {
-            name: {key: torch.from_numpy(value.copy()) for key, value in vars(world.state()).items()}
-            for name, world in self.lasting.items()
-        }
         practices = {name: practice.state_dict() for name, practice in self.practices.items()}
-        return super().state_dict() | {"practices": practices, "lasting": worlds}
+        return super().state_dict() | {"practices": practices, "lasting": saved_worlds(self.lasting)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore them."""
@@ -224,9 +221,7 @@ class ValueLearner(GradientLearner):
             self.practice(name).load_state_dict(practice)
         for name, tensors in state["lasting"].items():
             world = self.context.make_world(name, "", lesson_seeds(self.drills[name].rows, 0))
-            kept = {key: value.cpu().numpy().copy() for key, value in tensors.items()}
-            world.restore(type(world.state())(**kept))
-            self.lasting[name] = world
+            self.lasting[name] = restored(world, tensors)
 
 
 def moments(sense: str, sensed: Tensor) -> Batch:

@@ -21,7 +21,7 @@ from devmind.worlds.nursery.looks import WITHOUT, unheard
 from stages.memory import parts
 from stages.memory.match import exam, lesson
 from stages.memory.match.exam import PAUSE, chosen, nearest
-from stages.memory.match.heads import MatchHead, sureness
+from stages.memory.match.heads import MatchHead, log_odds
 from stages.memory.match.lesson import KINDS, LONGEST_TAUGHT, answers, lesson_batch, longest, shown, things
 from stages.memory.recall.things import HELD_OUT, SIZES_M, TAUGHT
 from stages.memory.stage import MemoryStage
@@ -104,7 +104,7 @@ def test_the_head_says_whether_what_is_sensed_is_what_the_trunk_holds():
     tokens = torch.randn(5, 4, 8)
     present = torch.tensor([True, True, False, True]).expand(5, 4)
     tokens[:3, -1] = tokens[:3, :2].mean(1)  # the trunk holds what is sensed, whatever the absent token says
-    sure = sureness(head(Tapped(tokens, present)))
+    sure = log_odds(head(Tapped(tokens, present)))
     assert (sure[:3] > 4.9).all()
     assert (sure[3:] < sure[:3].min()).all()
 

@@ -63,7 +63,7 @@ def test_a_life_is_a_function_of_its_own_seed() -> None:
     assert all(len(np.unique(row)) == 12 for row in kinds)
     answers = lives(np.arange(400), 12).answer
     assert np.abs(np.bincount(answers.ravel()) / answers.size - 1 / len(NAMES)).max() < 0.02
-    np.testing.assert_array_equal(together.singly()[1].answer, alone.answer)
+    np.testing.assert_array_equal(together.part(1, 2).answer, alone.answer)
 
 
 def test_lessons_of_names_and_their_exams_have_other_combinations_of_shape_colour_and_texture(context: Context) -> None:

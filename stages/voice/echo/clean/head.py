@@ -13,6 +13,7 @@ from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Regression
 from devmind.agent.taps import Tapped
 from stages.voice.ear import FRAMES, MEL, SCALE, SHIFT, TOKENS
+from stages.voice.echo.clean.filters import filtered
 
 
 @dataclass
@@ -26,8 +27,8 @@ class Cleaned(Regression):
 
 
 class CleanedHead(Head):
-    """Taps ("trunk:listen", "listen"): the ear's log-mel, frame by frame, and the trunk's features of `listen`, through
-    a gated recurrent unit that can follow the noise over time.
+    """Taps ("trunk:listen", "listen"): the ear's log-mel, frame by frame, with the trunk's features and the ear's
+    tokens of the same Moment, through a gated recurrent unit that can follow the noise over time.
 
     A gain on the sound heard keeps its phases, which the codec here does not. A row of a batch is one episode.
     """
@@ -38,9 +39,12 @@ class CleanedHead(Head):
         super().__init__(inlet)
         mels, hidden = inlet.map_channels[MEL], hidden or max(32, inlet.width)
         self.look = nn.Conv1d(mels, hidden, 3)
-        self.think = nn.Linear(inlet.width, hidden)
+        self.think = nn.Linear(2 * inlet.width, hidden)
         self.memory = nn.GRU(2 * hidden, hidden, batch_first=True)
         self.answer = nn.Linear(2 * hidden, mels)
+
+    def sound_through(self, answers: Tensor, heard: Tensor) -> Tensor:
+        return filtered(heard[None], answers.flatten(0, 1)[None])[0]
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Cleaned:
         mel = (tapped.maps[MEL].flatten(-2) + SHIFT) * SCALE
@@ -48,7 +52,8 @@ class CleanedHead(Head):
         # Each frame with the two before it.
         looked = self.look(mel[..., -(FRAMES + 2) :].flatten(0, -3))
         looked = torch.relu(looked).mT.unflatten(0, lead)
-        thought = tapped.tokens[..., :TOKENS, :] * tapped.present[..., :TOKENS, None]
+        # Each token twice, side by side: the trunk's feature of it, and what the ear made of it.
+        thought = (tapped.tokens * tapped.present[..., None]).unflatten(-2, (2, TOKENS)).transpose(-3, -2).flatten(-2)
         told = torch.relu(self.think(thought)).repeat_interleave(FRAMES // TOKENS, -2)
         seen = torch.cat((looked, told), -1)
         row = seen.flatten(1, -2) if len(lead) > 1 else seen

@@ -20,7 +20,7 @@ from stages.voice.one_head import head_lesson
 from stages.voice.parts import CLEANED
 from stages.voice.utterances import alike, groups, shares, sources, where
 
-STEPS = {"tiny": 8, "nursery": 200, "child": 3000, "adult": 8000}
+STEPS = {"tiny": 8, "nursery": 1000, "child": 3000, "adult": 8000}
 LOUD_DB = (-2.0, 12.0)
 """Range of the level of speech above noise in lessons."""
 LEAD = 2 * TICK_SAMPLES
@@ -30,7 +30,7 @@ LEAD = 2 * TICK_SAMPLES
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     return head_lesson(
-        context, "clean", CLEANED, loss, lesson_batch, steps=STEPS, rows=16, learning_rate=4e-3, minutes=1.0,
+        context, "clean", CLEANED, loss, lesson_batch, steps=STEPS, rows=16, learning_rate=4e-3, minutes=1.5,
         skill="echo", learns_from=groups(context),
     )  # fmt: skip
 

@@ -1,0 +1,63 @@
+"""What was heard, put once more to heads that make sound of it: said again, cleaned, gone on with, as an exam puts it.
+
+It is an episode of its own, of one ear, taken in at once by `Agent.forward` as in the exam of echo: codes and gains are
+those that are examined, bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from devmind.acting.asked_aloud import UTTER
+from devmind.agent.agent import Agent
+from devmind.agent.batch import clip
+from devmind.agent.heads import Head
+from devmind.moment import Moment
+
+CLEAN, GO_ON = "clean", "go_on"
+"""The effectors by which what was heard is cleaned, and goes on; by UTTER it is said again."""
+_SOUNDS_BY = {UTTER: "as_sound", CLEAN: "sound_through"}
+
+
+def sounding(agent: Agent, effector: str) -> list[str]:
+    """The heads that answer for one of these three effectors by what can be made sound, those too that stand by.
+
+    What answers for GO_ON answers by codes of UTTER, so another head has to know how they sound.
+    """
+    every = agent.heads_of(effector, standby=True)
+    if effector not in _SOUNDS_BY:
+        return every if sounding(agent, UTTER) else []
+    by = _SOUNDS_BY[effector]
+    return [name for name in every if getattr(type(agent.head(name)), by) is not getattr(Head, by)]
+
+
+def one_ear(heard: Sequence[Moment]) -> Tensor:
+    """What T Moments in a row sound like to one ear, float32 [1600 T]."""
+    return torch.from_numpy(np.concatenate([np.asarray(one.senses["sound"], np.float32).mean(0) for one in heard]))
+
+
+def answers(agent: Agent, heard: Sequence[Moment], head: str) -> Tensor:
+    """What a head answers to each of T Moments in a row, [T, ...]."""
+    sound = one_ear(heard).reshape(1, len(heard), 1, -1)
+    with torch.inference_mode():
+        return agent(clip({"sound": sound}), [head])[head].mode()[0].cpu()
+
+
+def codes(agent: Agent, heard: Sequence[Moment], codec: str, goes_on: str | None = None) -> Tensor:
+    """Codes by which T Moments are said again, [T, ...]; with `goes_on` those of the A Moments behind them that this
+    head tells by the last one follow, [T + A, ...].
+    """
+    again = answers(agent, heard, codec)
+    return again if goes_on is None else torch.cat((again, answers(agent, heard, goes_on)[-1]))
+
+
+def cleaned(agent: Agent, heard: Sequence[Moment], head: str) -> np.ndarray:
+    """How T Moments sound through what a head answers to them, float32 [1, 1600 T]."""
+    with torch.inference_mode():
+        made = agent.head(head).sound_through(answers(agent, heard, head), one_ear(heard))
+    assert made is not None
+    return np.asarray(made.numpy()[None], np.float32)
