@@ -42,7 +42,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     floor = float((warmth.argmax(axis=1) == side.numpy()[:, 0]).mean())
     floors = {"strongest reading": floor}
     episodes = of_worlds(context.make_world, "thermal", "", seeds)
-    return [Measure("warmth", "sides named rightly", right, 0.25, 1.0, floors, rate=True, episodes=episodes)]
+    return [Measure("warmth", "sides named correctly", right, 0.25, 1.0, floors, rate=True, episodes=episodes)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:

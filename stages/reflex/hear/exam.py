@@ -83,7 +83,7 @@ def _named(agent: Agent, head: str, heard: Tensor) -> np.ndarray:
 
 
 def _sound_exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tuple[Exhibit, ...]:
-    """One sound of each class that was named rightly, and up to six that were not."""
+    """One sound of each class that was named correctly, and up to six that were not."""
     right = chosen == kind
     examples = [int(np.flatnonzero(right & (kind == k))[0]) for k in np.unique(kind[right])]
     played = [("example", i, CLASSES[kind[i]]) for i in examples if CLASSES[kind[i]] != "quiet"]

@@ -205,7 +205,7 @@ def _stranger_floors(taught: Taught, asked: Asked) -> dict[str, float]:
 
 
 def _exhibits(asked: Recorded, chosen: np.ndarray) -> tuple[Exhibit, ...]:
-    """Two sounds that were named rightly and six that were not, with spectra."""
+    """Two sounds that were named correctly and six that were not, with spectra."""
     right, shown = chosen == asked.kinds, list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:6]):
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"

@@ -79,7 +79,7 @@ def by_ridge(of: np.ndarray, kinds: np.ndarray, fold: np.ndarray) -> np.ndarray:
 
 
 def measured(agent: Agent, fresh: Agent | None, every: Recorded, untaught: str) -> Measure:
-    """The measure `sounds/folds`: which of all recordings of known kinds are named rightly.
+    """The measure `sounds/folds`: which of all recordings of known kinds are named correctly.
 
     Args:
         fresh: an untaught agent with the same parts, as the baseline `untaught`; None for a glimpse.
