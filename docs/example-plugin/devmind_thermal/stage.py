@@ -34,7 +34,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of unseen seats whose warmest side is named; the floor takes the strongest reading at its word."""
+    """Share of unseen seats whose warmest side is named; the baseline answers with the strongest reading."""
     seeds = exam_seeds(context.episodes(120 if level == "glimpse" else 600), "warmth")
     batch, warmth = sit(context, seeds)
     side = batch["side"]
@@ -46,7 +46,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Seats of lessons: none of them is examined."""
+    """Seats of lessons; the exam has none of them."""
     return of_lessons(context.make_world, n, context.seed, "thermal", [""])
 
 
