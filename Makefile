@@ -12,8 +12,9 @@ SYSTEM_PACKAGES := portaudio19-dev pulseaudio pulseaudio-utils libasound2-plugin
 CLUSTERS := /etc/postgresql-common/createcluster.d
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # Processes of one thread each, two unless told: threads of torch would only get into each other's way in small tests.
+# Bytecode is kept, also where the environment says not to (images of containers do): tests begin a hundred processes.
 PROCESSES ?= 2
-TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
+TESTS := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
 # Types are checked beside the tests, as what one core does not need of its time: alone they keep one of two waiting.

@@ -1,6 +1,6 @@
-"""devmind raises one multimodal agent through developmental stages, and proves at every gate what it learned.
+"""devmind raises one multimodal agent through developmental stages, and examines at every gate what it has learned.
 
-Names are imported on first use, so that `import devmind` costs nothing:
+Names are imported on first use, so `import devmind` itself is fast:
 
     agent = devmind.Agent.from_pretrained("checkpoints/reflex-nursery-seed0/milestones/01-reflex")
 """

@@ -1,8 +1,7 @@
-"""What reading bytes of strangers may cost, and how text of theirs is shown.
+"""Limits for reading untrusted files, and safe display of their text.
 
-One budget for every reader of foreign files: memory up to 10 times the input and 256 MB besides. A reader refuses, with
-a sentence, what would go beyond it before it unfolds it, by what the file declares; what declares nothing is unfolded
-only as far as the budget goes.
+Every reader of foreign files has the same memory budget: 10 times the input, plus 256 MB. A reader refuses a file that
+declares more than that before it decompresses it. A file that declares no size is decompressed only up to the budget.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from devmind.errors import DevmindError
 
 MEMORY_TIMES, MEMORY_BYTES = 10, 256 << 20
 EXPANDED_TIMES = 1000
-"""All of a file's parts together may unfold to so many times its size, one after the other: a black room's recording is
-250 times smaller than what it holds, a bomb 10,000 times."""
+"""All parts of a file together, decompressed one after the other, may have this many times the file's size. The
+recording of a black room expands 250 times, a decompression bomb 10,000 times."""
 LONGEST_NAME = 200
 _DTYPE = re.compile(r"[<>|=]?[biuf](?:1|2|4|8|16)|bool|u?int(?:8|16|32|64)|float(?:16|32|64)", re.ASCII)
 
@@ -27,12 +26,13 @@ def memory_bytes(size: int) -> int:
 
 
 def is_numeric(dtype: object) -> bool:
-    """Whether a text names a dtype of plain numbers; numpy would read much more out of one, and a lot of memory."""
+    """Whether `dtype` is a text that names a plain numeric dtype. NumPy also accepts texts that describe other, very
+    large dtypes."""
     return isinstance(dtype, str) and _DTYPE.fullmatch(dtype) is not None
 
 
 def is_name(text: object, longest: int = LONGEST_NAME) -> bool:
-    """Whether it is a text of one line that a terminal can show, of up to so many bytes."""
+    """Whether `text` is one printable line of at most `longest` bytes of UTF-8, without blanks at its ends."""
     return (
         isinstance(text, str)
         and text.isprintable()
@@ -42,8 +42,8 @@ def is_name(text: object, longest: int = LONGEST_NAME) -> bool:
 
 
 def printable(text: str) -> str:
-    """Text as a terminal can show it: what would steer it (escape sequences, carriage returns, marks that turn the
-    direction of writing round) stands there as `\\x1b`, line breaks and tabs stay.
+    """Text that is safe to show in a terminal: control characters (escape sequences, carriage returns, marks that
+    change the writing direction) are written out, as `\\x1b`; line breaks and tabs stay.
     """
     if text.isprintable():
         return text
@@ -52,9 +52,10 @@ def printable(text: str) -> str:
 
 @contextmanager
 def damage(kind: type[DevmindError], sentence: str) -> Iterator[None]:
-    """Whatever a parser trips over inside becomes `kind`: `sentence`, with the reason in place of `{}`.
+    """Turn any exception of the block into `kind`, with `sentence` as its message and the reason in place of `{}`.
 
-    What a damaged or hostile file raises depends on where a parser trips, which no list of exceptions covers.
+    All exceptions are caught, since a damaged or hostile file can make a parser fail anywhere and in any way. A
+    DevmindError passes unchanged.
     """
     try:
         yield

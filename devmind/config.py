@@ -15,7 +15,7 @@ from devmind.errors import ConfigError, nearest
 
 Size = Literal["tiny", "nursery", "child", "adult"]
 TRIAL_SIZES = ("tiny",)
-"""Sizes that try the machinery in minutes: some steps a lesson, few episodes an exam. Their scores mean nothing."""
+"""Sizes for trying a run in minutes, with few steps a lesson and few episodes an exam. Their scores mean nothing."""
 
 
 class Section(BaseModel):
@@ -32,7 +32,7 @@ class TrunkConfig(Section):
 
 
 class TextConfig(Section):
-    """What is read, and in which pieces."""
+    """The texts that are read, and their tokenizer."""
 
     files: tuple[str, ...] | None = Field(
         None, description="texts that are read (UTF-8), the last tenth of each held out; None: --data's, or the stage's"
@@ -46,7 +46,7 @@ class TextConfig(Section):
 
 
 class HearingConfig(Section):
-    """How words are heard, where a stage brings an ear for speech."""
+    """How words are recognised, in a stage that brings an ear for speech."""
 
     encoder: Literal["gru", "conv", "transformer"] | None = Field(
         None, description="what goes over the ear's tokens in arcs of words; None: what the agent has, else conv"
@@ -64,7 +64,7 @@ class HearingConfig(Section):
 
 
 class LessonConfig(Section):
-    """What a run changes about one lesson."""
+    """A run's changes to one lesson."""
 
     steps: int | None = Field(None, ge=1, description="optimizer steps; None: the lesson's own for this size")
     batch: int | None = Field(None, ge=1, description="examples (or children) a step; None: the lesson's own")
@@ -83,7 +83,7 @@ class ExamConfig(Section):
 
 
 class RunConfig(Section):
-    """Everything a run depends on besides its files; stored with the run."""
+    """Everything that a run depends on, apart from its input files; stored with the run."""
 
     extends: str | None = Field(None, description="another configuration this one starts from")
     size: Size = Field("nursery", description="the one dial: width, depth and budgets follow from it")
@@ -122,7 +122,7 @@ class RunConfig(Section):
     def _is_device(cls, name: str) -> str:
         if name in ("auto", "cpu"):
             return name
-        import torch  # it alone knows the names; whether such a device is here is found out when a run begins
+        import torch  # torch knows the names of devices; whether the device is present is checked when a run begins
 
         try:
             torch.device(name)
@@ -152,7 +152,7 @@ class MemoryConfig(Section):
 
 
 class LiveConfig(Section):
-    """How an agent lives in a room; `devmind live --set`."""
+    """The configuration of a live agent; `devmind live --set`."""
 
     extends: str | None = Field(None, description="another configuration this one starts from")
     hz: float = Field(10.0, ge=1, le=50, description="ticks a second")
@@ -171,10 +171,10 @@ LIVE = "live"
 
 
 def find(name: str) -> Path:
-    """The file of a named configuration: a path as given, or `NAME.yaml` of the wheel's or the checkout's `configs/`.
+    """The file of a configuration: a given path, or `NAME.yaml` in the folder `configs/` of the wheel or the checkout.
 
     Raises:
-        ConfigError: neither exists; the sentence names the nearest.
+        ConfigError: there is no such file; the message names the nearest configuration.
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
         if Path(name).is_file():
@@ -194,7 +194,7 @@ def _folders() -> list[Path]:
 
 
 def named() -> list[str]:
-    """Names of the configurations of runs that come with devmind."""
+    """Names of the run configurations that come with devmind."""
     every = {path.stem for folder in _folders() if folder.is_dir() for path in folder.glob("*.yaml")}
     return sorted(every - {LIVE})
 
@@ -208,7 +208,8 @@ def load_as(model: type[Model], name: str, changes: Mapping[str, Any] | None = N
     """Read configuration `name` with what it extends, then apply `changes` (nested) and `sets` (`a.b=c` texts).
 
     Raises:
-        ConfigError: an unknown key (the nearest is named), a value of the wrong type, or an unreadable file.
+        ConfigError: a key is unknown (the message names the nearest), a value has the wrong type, or a file cannot be
+            read.
     """
     values = _read(name)
     for key, value in (changes or {}).items():
@@ -226,12 +227,16 @@ def load_as(model: type[Model], name: str, changes: Mapping[str, Any] | None = N
 
 
 def validate(values: Mapping[str, Any]) -> RunConfig:
-    """A RunConfig of plain values, with every complaint as one sentence."""
+    """A RunConfig made of plain values; see `validate_as`."""
     return validate_as(RunConfig, values)
 
 
 def validate_as(model: type[Model], values: Mapping[str, Any]) -> Model:
-    """A configuration of plain values, with every complaint as one sentence."""
+    """A configuration of type `model`, made of plain values.
+
+    Raises:
+        ConfigError: values do not fit; up to three faults are named, one sentence each.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -254,7 +259,7 @@ def _read(name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
     except PermissionError as error:
         raise ConfigError(f"Configuration '{path}' may not be read; change its permissions.") from error
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError(f"Configuration '{path}' is not readable YAML: {error}. Mend the file.") from error
+        raise ConfigError(f"Configuration '{path}' is not readable YAML: {error}. Correct the file.") from error
     if not isinstance(values, dict):
         raise ConfigError(f"Configuration '{path}' must hold keys and values; got {type(values).__name__}.")
     parent = values.get("extends")

@@ -32,11 +32,11 @@ HIDDEN = "***"
 
 
 def without_secrets(what: Any) -> Any:
-    """Text with what opens doors taken out of its URLs; of mappings and lists, of every text in them.
+    """The text with logins and secret query values removed from its URLs; for mappings and lists, every text in them.
 
-    `rtsp://me:pass@host/x?token=abc` becomes `rtsp://host/x?token=***`. It is for everything that is written, shown or
-    logged; only who opens the address needs all of it. A password with a blank, or one that begins with digits and a
-    slash, is no part of a URL and is not recognised: such characters are written as %20 and %2F.
+    `rtsp://me:pass@host/x?token=abc` becomes `rtsp://host/x?token=***`. Use it for everything that is written, shown or
+    logged; only the code that opens an address needs the whole. A password with a blank, or with digits and then a
+    slash at its start, is not recognised, because a URL has to write those characters as %20 and %2F.
     """
     if isinstance(what, str):
         if "@" not in what and "=" not in what:
@@ -53,9 +53,9 @@ def _without_query_secrets(word: re.Match[str]) -> str:
 
 
 class DevmindError(Exception):
-    """Base of every error a user can mend; the command line prints it as one sentence and exits with 2.
+    """Base of every error that a user can fix; the command line prints it as one sentence and exits with code 2.
 
-    Sentences quote what was given, which may be an address with a password: that is taken out here, for all of them.
+    Messages quote input, which may be an address with a password, so secrets are removed here for all messages.
     """
 
     def __init__(self, *what: object) -> None:
@@ -71,11 +71,11 @@ class PluginError(DevmindError):
 
 
 class MomentError(DevmindError):
-    """A Moment or an Action breaks its law (dtype, shape or range)."""
+    """A Moment or an Action has a wrong dtype, shape or range."""
 
 
 class WorldError(DevmindError):
-    """A world was asked for something it does not have."""
+    """A world does not have what was requested."""
 
 
 class SessionError(DevmindError):
@@ -87,15 +87,15 @@ class CheckpointError(DevmindError):
 
 
 class StoreError(DevmindError):
-    """Long-term memory cannot be read or written, or was asked with keys of another encoder."""
+    """Long-term memory cannot be read or written, or was searched with keys of another encoder."""
 
 
 class TracesError(StoreError):
-    """What was to be forgotten is deleted, and traces of it may stay in files; the sentence says why and what to do."""
+    """Entries were deleted, but traces of them may stay in files; the message says why and what to do."""
 
 
 class KeptError(StoreError):
-    """Some of what was to be forgotten could not be and stays, the rest is gone; `kept` is how many entries stay."""
+    """Some entries could not be deleted, and the others were; `kept` is the number of entries that stay."""
 
     def __init__(self, sentence: str, kept: int) -> None:
         super().__init__(sentence)
@@ -103,22 +103,22 @@ class KeptError(StoreError):
 
 
 class ExamError(DevmindError):
-    """A skill could not be examined (no data, overlap with what was trained on, missing part)."""
+    """A skill could not be examined (no data, overlap with the training data, or a missing part)."""
 
 
 class SensorError(DevmindError):
-    """A sensor cannot be used at all: its library, file or address is missing or wrong. Waiting would not mend it."""
+    """A sensor cannot be used at all: its library, file or address is missing or wrong. Waiting does not help."""
 
 
 class StaleReading(DevmindError):  # noqa: N818 - the name in the Sensor law
-    """A sensor has nothing new enough, or its series has a gap."""
+    """A sensor has no recent enough reading, or its series has a gap."""
 
 
 def bound(command: str, arguments: Mapping[str, Any], known: Mapping[str, Callable[..., T]]) -> Callable[[], T]:
-    """A page's `command` with these arguments, ready to be called.
+    """The function of a web page's `command` with its arguments bound, ready to be called.
 
     Raises:
-        ConfigError: it is not known, or takes other arguments.
+        ConfigError: the command is unknown, or takes other arguments.
     """
     if command not in known:
         raise ConfigError(f"There is no command '{command}'{nearest(command, known)}")
@@ -130,11 +130,11 @@ def bound(command: str, arguments: Mapping[str, Any], known: Mapping[str, Callab
 
 
 LISTED = 20
-"""A sentence lists so many names at most; whole folders and catalogues are for other commands."""
+"""The most names that an error message lists."""
 
 
 def nearest(name: str, known: Iterable[str], listed: int = LISTED) -> str:
-    """`; did you mean 'x'?`, or the list of what is known when nothing is near: the tail of an error sentence."""
+    """The end of an error message: `; did you mean 'x'?`, or the known names if none is similar."""
     known = sorted(known)
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     if close:

@@ -1,7 +1,7 @@
 """Moment and Action: one tick of experience, and what was done in it.
 
-The law: an absent sense is absent, never zeros; a stale one is never repeated. Cameras, microphones, simulated rooms
-and recorded sessions all give Moments, and the agent cannot tell them apart.
+A sense that was not sensed is left out, never filled with zeros, and an old reading is never repeated. Cameras,
+microphones, simulated rooms and recorded sessions all give Moments, and the agent cannot tell them apart.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ TICK_SAMPLES = SOUND_RATE_HZ // TICK_HZ
 SIGHT_SIZE = 64
 PERIPHERY_SIZE = 16
 WIDE_SIZE = 48
-"""Cells a side of the wide view whose change `periphery` is."""
+"""Cells per side of the wide view from which `periphery` is computed."""
 
 Sense = np.ndarray | str
 
 
 @dataclass(frozen=True)
 class StandardSense:
-    """What every source of a standard sense must give. None in `shape` is a free size."""
+    """The dtype and shape that every source of a standard sense must give. None in `shape` means any size."""
 
     dtype: str
     shape: tuple[int | None, ...]
@@ -51,15 +51,15 @@ class Moment:
     """One tick of experience.
 
     Args:
-        time_s: seconds on the source's own clock, never falling within an episode.
-        senses: name to array (or str for `words`); what was not sensed is not in the mapping.
+        time_s: seconds on the source's own clock; they never decrease within an episode.
+        senses: arrays by name (str for `words` and `text`); what was not sensed is not in the mapping.
         reward: reward received with this Moment.
-        first: this Moment opens an episode: the agent's state is reset before it.
-        last: this Moment closes an episode (by truncation, or with `terminal`).
-        terminal: the episode ended by its own rules: no value is bootstrapped beyond it.
+        first: this Moment begins an episode; the agent's state is reset before it.
+        last: this Moment ends an episode (by truncation, or with `terminal`).
+        terminal: the episode ended by its own rules, so no value is bootstrapped beyond it.
 
     Raises:
-        MomentError: a standard sense has another dtype or shape than its law.
+        MomentError: a standard sense has a wrong dtype or shape, or `terminal` is set without `last`.
     """
 
     time_s: float
@@ -88,7 +88,7 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Action:
-    """What was done in the same tick: effector name to array. An effector that did nothing is not in the mapping."""
+    """What was done in one tick: arrays by effector. An effector that did nothing is not in the mapping."""
 
     effectors: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -99,7 +99,7 @@ class Action:
 
 
 def check_sense(name: str, value: Sense) -> None:
-    """Raise MomentError unless `value` fits the law of the sense `name`; own senses may be any numeric array."""
+    """Raise MomentError unless `value` fits the sense `name`; a sense of your own may be any numeric array."""
     law = STANDARD_SENSES.get(name)
     if law is None:
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "buif":

@@ -1,4 +1,4 @@
-"""Plugins are found by entry point and loaded only when used; the built-ins come through the same doors."""
+"""Plugins are found by entry point and loaded only when used; the built-in ones are found in the same way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUPS = ("stages", "sensors", "worlds", "parts", "stores", "commands", "procedu
 
 @dataclass(frozen=True)
 class Plugin:
-    """One entry of one group: where it comes from, loaded or not."""
+    """One entry point of one group and the distribution that it comes from."""
 
     group: str
     name: str
@@ -27,9 +27,9 @@ class Plugin:
 
     @property
     def about(self) -> str:
-        """The first paragraph of its docstring, read from its file without running it; '' when there is none.
+        """The first paragraph of the plugin's docstring, read from its file without running it; '' if there is none.
 
-        What `load` would refuse is no error here: a list of plugins shows the broken ones too.
+        A plugin that `load` would refuse raises nothing here, so that a list of plugins can show broken ones too.
         """
         module, _, name = self.value.partition(":")
         try:
@@ -53,7 +53,7 @@ class Plugin:
 
 
 def about(docstring: str | None) -> str:
-    """What a plugin says of itself: the first paragraph of its docstring, as one line."""
+    """The first paragraph of a docstring, as one line."""
     return " ".join((docstring or "").strip().partition("\n\n")[0].split())
 
 
@@ -66,7 +66,7 @@ def _why_broken(plugin: Plugin, error: Exception) -> str:
         if not places or not spec or spec.origin is None:
             where = f" in {places[0]}" if places else ""
             return f"{head}: a folder named '{top}'{where} shadows devmind's own; rename it or run from another folder."
-    return f"{head}: {type(error).__name__}: {error}. Mend or uninstall it ('devmind plugins list' shows all)."
+    return f"{head}: {type(error).__name__}: {error}. Fix or uninstall it ('devmind plugins list' shows all)."
 
 
 @cache
@@ -89,7 +89,11 @@ def available(group: str) -> dict[str, Plugin]:
 
 
 def find(group: str, name: str) -> Plugin:
-    """The plugin `name` of `group`, not yet imported; PluginError names the nearest when there is none."""
+    """The plugin `name` of `group`, not yet imported.
+
+    Raises:
+        PluginError: there is no such plugin; the message names the nearest.
+    """
     known = available(group)
     if name not in known:
         raise PluginError(f"There is no {group.removesuffix('s')} named '{name}'{nearest(name, known)}")

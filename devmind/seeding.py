@@ -1,4 +1,4 @@
-"""Seeds are derived by name, never drawn in order: adding a part or a lesson changes no other part's numbers."""
+"""Seeds are derived from names, not drawn in order, so a new part or lesson changes no other part's random numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     import torch
 
 EXAM_SEEDS_FROM = 1_000_000
-"""Lessons use world seeds below this number, exams from it on (DESIGN, section 5)."""
+"""Lessons use world seeds below this number; exams use this number and those above (DESIGN, section 5)."""
 
 
 def derive_seed(*parts: int | str) -> int:
-    """A 63-bit seed from any path of names and numbers, for example `derive_seed(seed, "watch", update)`."""
-    # NumPy's numbers and strings name the same seed as Python's.
+    """A 63-bit seed from a sequence of names and numbers, for example `derive_seed(seed, "watch", update)`."""
+    # NumPy's numbers and strings give the same seed as Python's.
     text = "\x1f".join(f"str:{part}" if isinstance(part, str) else f"int:{int(part)}" for part in parts)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
 

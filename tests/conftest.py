@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests import unsynced
 from tests.dealing import dealt
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -44,6 +45,14 @@ def own_data(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, 
     """No test writes to what the user of this machine keeps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("own")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_waiting_for_disks() -> Generator[None, None, None]:
+    """Neither what writes files waits nor SQLite: `tests.unsynced` says why nothing is overlooked."""
+    with pytest.MonkeyPatch.context() as patch:
+        unsynced.patched(patch)
         yield
 
 

@@ -208,6 +208,14 @@ class Secretive(Drawn):
         return tuple(replace(skill, taught=None) for skill in super().skills)
 
 
+class Drifting(Drawn):
+    """Asks about other rounds in retention than in full, where its agent is as right."""
+
+    def rounds(self, context: Context, agent: Agent, level: str) -> Sequence[Measure]:
+        seeds = np.arange(8) + self.first_seed + 8 * (level == "retention")
+        return [measure(np.ones(8), exhaustive=False, episodes=self.met(context, seeds))]
+
+
 class Floorless(LampStage):
     """Prints no floor."""
 
@@ -369,6 +377,7 @@ def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> 
         (ByHand, "worlds are stepped by devmind.acting.rollout"),
         (AsideByHand, "worlds are stepped by devmind.acting.rollout"),
         (TaughtByHand, "worlds are stepped by devmind.acting.rollout"),
+        (Drifting, "an exam of retention asks the full exam's episodes"),
         (Floorless, "a full exam prints a floor"),
         (Unmeasured, "a gate's thresholds are measured"),
         (Cramming, "nothing is learned in an exam"),

@@ -1,7 +1,8 @@
-"""Where an agent meets a world: the one driver of lessons' rollouts, exams, sleep, the live loop and the replay check.
+"""Acting of agents in worlds: one driver for the rollouts of lessons, exams, sleep, the live loop and the replay check.
 
-What an exam proves, life must be able to do, so both run this code: `Actor` takes Moments and gives Actions, `rollout`
-lets any policy (an Actor, a rule, a batched network) act in any world, `recall` turns memories into tokens.
+All of them run this code, so that what an exam shows also holds live. `Actor` takes Moments and gives Actions,
+`rollout` lets any policy (an Actor, a rule, a batched network) act in any world, and `recall` turns memories into
+tokens.
 """
 
 from devmind.acting.actor import Actor

@@ -1,4 +1,4 @@
-"""The Actor: N rows of one agent with their state, and what they keep up from tick to tick. Moments in, Actions out."""
+"""The Actor: N rows of one agent with their state. It takes Moments and gives Actions."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from devmind.agent.taps import Percepts
 from devmind.moment import Moment
 
 Recaller = Callable[[Percepts], Encoded | None]
-"""What comes to mind at a tick: tokens [N, R, D] of `devmind.acting.recall`, or None."""
+"""Gives the recalled tokens [N, R, D] of a tick (`devmind.acting.recall`), or None."""
 
 
 class Actor:
-    """N rows that step together. It is a `Policy`, so `rollout` takes it as it is.
+    """N rows that step together. It is a `Policy`, so it can be given to `rollout`.
 
     Args:
-        agent: whose weights act; may be changed between two ticks (the state goes on).
-        n: rows.
-        effectors: which it answers for, of those the agent has; all by default.
+        agent: the agent that acts; it may be replaced between two ticks, and the state goes on.
+        n: number of rows.
+        effectors: those of the agent's effectors to answer for; all by default.
         heads: further heads whose outputs are wanted at every tick.
-        without: senses that a rollout takes away, as in exams with a sense off; `encode` and `act` take none away.
-        short_term: False leaves each Moment alone: a window of one Moment and no slots.
-        trunk: False lets only reflex arcs answer; the window stays as it is.
-        recall: what comes to mind at a tick; nothing by default.
-        beliefs: keep up the agent's beliefs about things (`output.beliefs`) and give them to the trunk, where it has a
-            tracker; False in exams of what is left without them, and where no arc could read them.
-        standing: by effector the heads that are asked, in order (`devmind.acting.standing`); all of them by default.
-        generator: actions are sampled with it; without, the most likely one is taken.
+        without: senses that are removed in a rollout, as in exams with a sense off; `encode` and `act` remove none.
+        short_term: False switches short-term memory off: a window of one Moment and no slots.
+        trunk: False lets only reflex arcs answer; the window does not change.
+        recall: gives the recalled tokens of a tick; by default nothing is recalled.
+        beliefs: update the agent's beliefs about things (`output.beliefs`) and give them to the trunk, if the agent has
+            a tracker. False for exams without beliefs, and where only arcs act, which do not read them.
+        standing: by effector, the heads that are asked, in order (`devmind.acting.standing`); all of them by default.
+        generator: samples the actions; without it the most likely action is taken.
 
     Attributes:
-        state: the rows' state, after the last tick.
-        answered: by effector and head, how many decisions each has made since the Actor was made.
-        output: of the last tick; None before the first.
+        state: the state of the rows after the last tick.
+        answered: by effector and head, the number of decisions that the head has made.
+        output: that of the last tick; None before the first.
     """
 
     def __init__(
@@ -69,23 +69,23 @@ class Actor:
         self.reset()
 
     def reset(self, n: int | None = None) -> None:
-        """Forget the short term: an empty window and the learned slots, from now on for `n` rows. Counts stay."""
+        """Begin with an empty state, for `n` rows (by default as many as before). The counts of `answered` stay."""
         self.n = self.n if n is None else n
         self.state = self.agent.new_state(self.n, short_term=self.short_term)
 
     def keep(self, index: np.ndarray) -> None:
-        """Go on with the rows `index` alone, int64 [K]."""
+        """Continue with only the rows `index`, int64 [K]."""
         self.state, self.n = self.state.take(index.tolist()), len(index)
 
     def encode(self, moments: Moment | Sequence[Moment] | Batch) -> Percepts:
-        """One tick as tokens and keys; the state is only read."""
+        """Encode one tick as tokens and keys; the state is not changed."""
         return self.agent.encode(self.state, moments)
 
     def step(self, percepts: Percepts, recalled: Encoded | None = None) -> StepOutput:
-        """Take in one encoded tick and answer.
+        """Step the agent by one encoded tick.
 
         Args:
-            recalled: recalled tokens, in place of what `recall` would give.
+            recalled: recalled tokens, in place of those that `recall` would give.
         """
         if recalled is None and self.recall is not None:
             recalled = self.recall(percepts)
@@ -109,9 +109,9 @@ class Actor:
         return self.step(self.encode(moments))
 
     def __call__(self, senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
-        """One tick of a rollout: arrays [N, ...] by effector; rows that no head answered for are zero.
+        """One tick of a rollout: arrays [N, ...] by effector, zero in rows that no head answered for.
 
-        Where every row begins an episode, the state is made anew for as many rows as there are now.
+        If every row begins an episode, the state is replaced by an empty one for that number of rows.
         """
         if first.all():
             self.reset(len(first))

@@ -1,7 +1,7 @@
-"""A spoken question, answered aloud: one episode of an Actor, the same in an exam and in a life.
+"""Spoken questions that are answered aloud: one episode of an Actor, the same in an exam and live.
 
-The Actor hears Moment by Moment; in the last Moment a page asks for an answer, and what the question is about is in
-view. A head of the effector `reply` answers, in the same codes of sound as `utter`.
+The Actor hears Moment by Moment. In the last Moment a page asks for the answer, and the thing that the question is
+about is in view. A head of the effector `reply` answers, in the same codes of sound as `utter`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from devmind.agent.taps import taps_trunk
 from devmind.moment import Moment, Sense
 
 REPLY, UTTER = "reply", "utter"
-"""The effector that answers what is asked aloud, and the one whose codes it answers by."""
+"""The effector that answers spoken questions, and the one whose codes of sound it uses."""
 PAGE = "?"
-"""What is written where an answer is wanted; the finer eye looks where there is a page."""
+"""The page of the Moment in which an answer is wanted; the encoder `detail` sees only Moments with a page."""
 
 
 def ask(agent: Agent, asked: Batch, heads: Sequence[str]) -> StepOutput:
-    """What comes of the last Moment of episodes [N, T, ...] in which something is asked.
+    """Run episodes [N, T, ...] in which something is asked; gives the output of the last Moment.
 
     Args:
-        heads: those that may answer, in order. A row for which none does is not `acted` upon.
+        heads: the heads that may answer, in order. If none answers for a row, `acted` is false there.
     """
     trunk = any(taps_trunk(agent.tap_of(head)) for head in heads)
     n, ticks = asked["first"].shape
@@ -40,14 +40,14 @@ def ask(agent: Agent, asked: Batch, heads: Sequence[str]) -> StepOutput:
 
 
 def as_asked(heard: Sequence[Moment], sight: Sense | None) -> Batch:
-    """What a life heard, and what is in view, as an episode of one row."""
+    """What was heard live, and the picture in view, as an episode of one row."""
     row = [Moment(one.time_s, {"sound": one.senses["sound"]}, first=not number) for number, one in enumerate(heard)]
     seen = {} if sight is None else {"sight": sight}
     return collate([[*row[:-1], Moment(row[-1].time_s, {**row[-1].senses, **seen, "text": PAGE}, first=len(row) == 1)]])
 
 
 def sounded(agent: Agent, codes: torch.Tensor) -> np.ndarray | None:
-    """How codes [T, ...] of an answer sound, float32 [1, S]; None where no head of `utter` can tell."""
+    """The sound of an answer's codes [T, ...], float32 [1, S]; None if no head of `utter` can turn codes into sound."""
     for name in agent.heads_of(UTTER, standby=True):
         if type(agent.head(name)).as_sound is not Head.as_sound:
             with torch.inference_mode():

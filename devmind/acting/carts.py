@@ -1,4 +1,4 @@
-"""CartPole-v1 as Gymnasium has it, for exams: one cart for each seed, and how long a policy keeps the poles up."""
+"""Gymnasium's CartPole-v1 for exams: one cart for each seed, and the return of a policy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.side_by_side import SideBySide
 
 MOST = 500.0
-"""What an episode returns at the most."""
+"""The highest return of an episode."""
 
 
 def carts(seeds: np.ndarray) -> SideBySide:
@@ -19,7 +19,7 @@ def carts(seeds: np.ndarray) -> SideBySide:
 
 
 def kept_up(seeds: np.ndarray, policy: Policy) -> np.ndarray:
-    """Returns float64 [N] in CartPole-v1, one episode a seed; all run until the last one ends."""
+    """Returns float64 [N] of `policy` in CartPole-v1, one episode for each seed; all run until the last one ends."""
     world = carts(seeds)
     try:
         return returns(policy, world)

@@ -1,7 +1,7 @@
-"""Directors: they act for an agent in place of its heads, as procedures that people wrote do.
+"""Directors act for an agent in place of its heads; procedures that people wrote are an example.
 
-Every tick a director is given what the agent senses and believes, and may replace what its heads answer. Directors come
-from plugins (the group `devmind.procedures`); this file knows none of them.
+In every tick a director gets what the agent senses and believes, and may replace the answers of its heads. Directors
+come from plugins (the group `devmind.procedures`); this file knows none of them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Told:
-    """What a director is told of a tick.
+    """What a director gets in one tick.
 
     Attributes:
-        moment: as the agent got it.
-        labels: names of the classes that beliefs are about.
-        beliefs: of the agent's tracker, of one row; None where none are kept up.
-        named: where things are that memory knows by a name, in degrees left and up; those in view alone.
-        read: `(head) -> Output` [1, ...], what a head of the agent says of this Moment by itself; None where the agent
-            has no such head, or nothing was sensed that it reads.
+        moment: the Moment that the agent gets.
+        labels: names of the classes of beliefs.
+        beliefs: those of the agent's tracker, one row; None if it has none.
+        named: directions of things in view that memory knows by name, in degrees left and up.
+        read: `(head) -> Output` [1, ...], the output of a head of the agent for this Moment; None if the agent has no
+            such head, or if nothing that it taps was sensed.
     """
 
     moment: Moment
@@ -40,18 +40,18 @@ class Told:
 
 
 class Director(Protocol):
-    """One agent's director; it begins anew with a Moment that is a first one.
+    """The director of one agent; it starts again at a Moment that is `first`.
 
     Attributes:
-        fault: why it says nothing any more, a sentence; '' when all is well.
+        fault: a sentence that says why it has stopped; '' if it has not.
     """
 
     fault: str
 
     def direct(self, told: Told) -> Mapping[str, np.ndarray]:
-        """One tick: by effector what is done in place of what the heads answer; what is left out is theirs."""
+        """One tick: actions by effector that replace the heads' answers; heads answer for other effectors."""
         ...
 
     def doing(self) -> list[str]:
-        """What it is about, a line for each intention, for people."""
+        """Its present intentions in words, one line each."""
         ...

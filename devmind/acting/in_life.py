@@ -1,8 +1,7 @@
-"""Whether a live loop could hold an exam: noted of every Actor that acts in a rollout while the exam is held.
+"""Notes whether a live loop could hold an exam, from every Actor that acts in the exam's rollouts.
 
-A live loop can stand in for an Actor that acts as agents do in life: through a mailbox, which holds any sense and
-passes on any action. Where a camera could picture the world, and a room has the effectors (`EFFECTORS`), the senses are
-rendered as well.
+A live loop can replace an Actor that acts as agents do live. A mailbox then passes any sense in and any action out. If
+a camera could picture the world, and a room has the effectors (`EFFECTORS`), senses are rendered as well.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from devmind.acting.actor import Actor
 from devmind.acting.rollout import Policy, acting_through, replaced
 
 EFFECTORS = ("look", "move", "say", "utter")
-"""What an agent answers for in a room, whatever the room has besides."""
+"""The effectors that an agent may answer for in a room."""
 SINGLE = "its exam puts single Moments to heads, or plays the agent inside a policy of its own"
 
 
 def unasked(actor: Actor) -> str:
-    """Why life cannot act in the place of `actor`; '' when it can."""
+    """Why a live loop cannot act in place of `actor`; '' if it can."""
     alone = actor.trunk and not actor.beliefs and actor.agent.tracker is not None
     own = alone or not actor.short_term or actor.recall is not None or actor.generator is not None
     return "its agent acts under a condition of the exam's own" if own else ""
 
 
 def unpictured(actor: Actor, world: Any) -> str:
-    """Why a camera's room cannot stand in for `world`; '' when it can."""
+    """Why a camera's room cannot replace `world`; '' if it can."""
     from devmind.worlds.nursery import NurseryRules
 
     if lacks := sorted(set(actor.effectors or actor.agent.effectors) - set(EFFECTORS)):
@@ -41,9 +40,9 @@ class InLife:
     """What was noted of one exam.
 
     Attributes:
-        mailbox, rendered: whether any rollout can be lived so; unasked, unpictured: why others cannot.
+        mailbox, rendered: whether any rollout can be run live in that way; unasked, unpictured: why others cannot.
 
-    What an exam asks beside that under a condition of its own, a sense or the memory off, makes no difference.
+    One such rollout is enough, even if others of the exam have a sense or memory off.
     """
 
     mailbox: bool = False
@@ -52,7 +51,7 @@ class InLife:
     unpictured: dict[str, None] = field(default_factory=dict)
 
     def note(self, policy: Policy, world: Any) -> None:
-        """Take down one rollout that is about to begin."""
+        """Note one rollout that is about to begin."""
         if not isinstance(policy, Actor):
             return
         if why := unasked(policy):
@@ -66,7 +65,7 @@ class InLife:
 
     @property
     def said(self) -> str:
-        """In words, the same on the console, in the report and on a stage's page."""
+        """In words, as on the console, in the report and on a stage's page."""
         left, unseen = "; ".join(self.unasked), "; ".join(self.unpictured)
         if not self.mailbox:
             return f"not asked in life: {left or SINGLE}"
@@ -76,7 +75,7 @@ class InLife:
 
 @contextmanager
 def noting() -> Iterator[InLife]:
-    """What rollouts of this block would be in life; who acts in them stays as it is."""
+    """Note the rollouts of this block; the policies that act in them do not change."""
     noted, outer = InLife(), replaced()
 
     def note(policy: Policy, world: Any) -> Policy:

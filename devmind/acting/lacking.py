@@ -1,6 +1,6 @@
-"""What an acting agent would have to be told first, and when it asks for it; the same in a life and in an exam.
+"""The information that an acting agent lacks, and when it asks for it; the same live and in an exam.
 
-A head knows what it lacks (`devmind.agent.plans.Lack`). The agent asks once, after it has looked in vain, and the
+A head says what it lacks (`devmind.agent.plans.Lack`). The agent asks once, after it has searched in vain, and the
 question stays open as long as the same thing is lacking.
 """
 
@@ -13,10 +13,10 @@ from devmind.agent.plans import Lack
 
 
 def lacking(output: StepOutput, page: str, row: int = 0) -> Lack | None:
-    """What the first head that decided in this tick, and lacks anything, would have to be told.
+    """What the first head lacks, of those that decided in this tick; None if none lacks anything.
 
     Args:
-        page: what the row's agent was told to do; "" is nothing.
+        page: the instruction of the row's agent; "" is none.
     """
     for heads in output.answered.values():
         for name in [name for name, count in heads.items() if count and name in output.outputs]:
@@ -28,10 +28,10 @@ def lacking(output: StepOutput, page: str, row: int = 0) -> Lack | None:
 
 @dataclass
 class Inquiry:
-    """One agent's question, tick by tick.
+    """The open question of one agent, updated tick by tick.
 
     Attributes:
-        asked: what was asked for and is lacking still; None: no question is open.
+        asked: what was asked for and is still lacking; None: no question is open.
     """
 
     asked: Lack | None = None
@@ -39,7 +39,7 @@ class Inquiry:
     _since_s: float = 0.0
 
     def is_due(self, lack: Lack | None, now_s: float) -> bool:
-        """Whether what is lacking in this tick is asked for now, which it then is (`asked`)."""
+        """Whether the agent asks now for what it lacks in this tick; if so, `asked` is set."""
         question = "" if lack is None else lack.question
         if question != self._question:
             self._question, self._since_s, self.asked = question, now_s, None

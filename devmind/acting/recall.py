@@ -1,8 +1,8 @@
-"""Recall: from what is sensed to keys, from keys to memories, from memories to tokens of the trunk.
+"""Recall: from senses to keys, from keys to memories, and from memories to tokens of the trunk.
 
-Lessons' rollouts, exams, sleep, the live loop and the replay check all recall in this way. A memory that holds an
-example of a taught name comes back with that name as words, so a trunk that has learned to copy a recalled name can
-copy the names that people taught.
+The rollouts of lessons, exams, sleep, the live loop and the replay check all recall in this way. An example of a taught
+name is recalled with that name as words. So a trunk that has learned to copy recalled names can copy those that people
+taught.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 from devmind.moment import Sense
 
 SAID, PAGE = "words", "text"
-"""The sense that says what a memory is of, and that of what is said to the agent."""
+"""The sense with the words of a memory, and the sense with what is said to the agent."""
 
 
 def payload(entry: Entry) -> dict[str, Sense]:
-    """An entry's senses as they come back: of a longer sound the last tick, the name as words where none were heard.
+    """An entry's senses as they are recalled: the last tick of a sound, and the name as words if none were heard.
 
-    Of what a press stored besides, the look at the thing comes back as sight; the crop, further views and the scene
-    before it only serve to tell names.
+    If the entry holds the look at a thing that was named by a press, that picture is the sight. The crop, the further
+    views and the scene before the press serve only naming.
     """
     said = {} if entry.name is None or entry.senses.get(SAID) else {SAID: entry.name}
     senses = {sense: value for sense, value in entry.senses.items() if sense not in (VIEWS, BEFORE, LOOKED)}
@@ -39,21 +39,21 @@ def payload(entry: Entry) -> dict[str, Sense]:
 
 
 def said_in(entry: Entry) -> str:
-    """The words that an entry holds, such as a name that was heard; '' where there are none."""
+    """The words in an entry, such as a name that was heard; '' if there are none."""
     said = entry.senses.get(SAID, "")
     return said if isinstance(said, str) else ""
 
 
 def as_recall(entry: Entry, now_s: float) -> Recall:
-    """An entry as the agent gets it back, with its age in seconds."""
+    """An entry as it is recalled, with its age in seconds."""
     return payload(entry), max(0.0, now_s - entry.time_s)
 
 
 @torch.no_grad()
 def recalled_tokens(agent: Agent, rows: Sequence[Sequence[Recall]]) -> Encoded | None:
-    """Tokens [N, R, D] of what was recalled for N rows, for `Agent.step`; None where nothing was for any.
+    """Tokens [N, R, D] of the recalled entries of N rows, for `Agent.step`; None if no row has any.
 
-    Senses that this agent has no encoder for are left out.
+    Senses without an encoder are left out.
     """
     known = set(agent.sense_order)
     kept = [[({s: v for s, v in senses.items() if s in known}, age_s) for senses, age_s in row] for row in rows]
@@ -65,11 +65,11 @@ def recalled_tokens(agent: Agent, rows: Sequence[Sequence[Recall]]) -> Encoded |
 def keys_of(
     agent: Agent, percepts: Percepts, senses: Iterable[str], hashes: Mapping[str, str] | None = None
 ) -> list[dict[str, Key]]:
-    """Each row's keys by sense: memory is asked with them, and a Moment is stored under them.
+    """The keys of each row by sense, with which memory is searched and Moments are stored.
 
     Args:
-        senses: which of those that are present may ask.
-        hashes: `encoder_hashes(agent)`, where the caller has them: they take a while.
+        senses: the senses to use; absent ones are left out.
+        hashes: `encoder_hashes(agent)`, if the caller has them already, since they take a while.
     """
     hashes = encoder_hashes(agent) if hashes is None else hashes
     wanted = set(senses)
@@ -85,7 +85,7 @@ def keys_of(
 
 
 def names_in(text: str, known: Iterable[str]) -> list[str]:
-    """Names of `known` that stand in the text as whole words, whatever their case, in the order of `known`."""
+    """Names of `known` that are in the text as whole words, in any case, in the order of `known`."""
     return [name for name in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)]
 
 
@@ -96,8 +96,13 @@ def brought_back(
     budget: int = RECALLED_BUDGET,
     named: bool | None = None,
 ) -> list[Entry]:
-    """At most `budget` memories: for each taught name in `said` its example most like what is sensed, then other
-    memories, the most alike first; with `named` only examples of a name.
+    """The recalled entries, at most `budget`.
+
+    First comes, for each taught name in `said`, its example that is most similar to what is sensed; then all others,
+    the most similar first.
+
+    Args:
+        named: True: only examples of a name; False: only entries without one; None: both.
     """
     names = names_in(said, memory.index.update().known) if said else []
     meant = [entry for name in names for entry in memory.recall(keys, 1, Filters(name=name))][:budget]
@@ -106,18 +111,18 @@ def brought_back(
 
 
 class OwnMemories:
-    """Recall for N rows that have a memory each, for an Actor: called with the percepts of a tick, gives tokens.
+    """Recall of an Actor with N rows that have a memory each: called with the percepts of a tick, it gives tokens.
 
-    A name in what is said to a row, a page of text, brings back what was taught by it before all else.
+    If a page of text names a taught thing, its example is recalled first.
 
     Args:
         memories: one for each row.
-        senses: by which they are asked.
-        hashes: `encoder_hashes(agent)`, where the caller has them: they take a while.
-        named: only examples of a name come to mind.
+        senses: the senses with which memory is searched.
+        hashes: `encoder_hashes(agent)`, if the caller has them already, since they take a while.
+        named: as for `brought_back`.
 
     Attributes:
-        entries: what came back last, by row.
+        entries: by row, what was recalled last.
     """
 
     def __init__(
@@ -133,7 +138,7 @@ class OwnMemories:
         self.entries: list[list[Entry]] = [[] for _ in memories]
 
     def find(self, percepts: Percepts) -> list[list[Recall]]:
-        """The memories nearest to what each row senses, with their ages by each memory's own clock."""
+        """The recalled memories of each row, with their ages by each memory's own clock."""
         keys, batch = keys_of(self.agent, percepts, self.senses, self.hashes), percepts.batch
         heard = [""] * len(keys)
         if PAGE in batch["senses"] and batch["senses"][PAGE].dtype == torch.uint8:
@@ -149,5 +154,5 @@ class OwnMemories:
         ]
 
     def __call__(self, percepts: Percepts) -> Encoded | None:
-        """Tokens [N, R, D], or None where nothing came back."""
+        """Tokens [N, R, D], or None if nothing was recalled."""
         return recalled_tokens(self.agent, self.find(percepts))

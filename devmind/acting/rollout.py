@@ -1,7 +1,7 @@
-"""Rollouts: a policy acts in a world of N rows, tick by tick. Nothing else steps a world for a lesson or an exam.
+"""Rollouts: a policy acts in a world of N rows, tick by tick. Only rollouts step worlds in lessons and exams.
 
-A policy is called with what N rows sense and which of them begin an episode, and gives their actions. An `Actor` is
-one; so are a rule of three lines and a batched network in training.
+A policy gets the senses of N rows and which of them begin an episode, and gives their actions. An `Actor` is a policy,
+and so is a short rule, or a batched network in training.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ Policy = Callable[[Senses, np.ndarray], Actions]
 """`(senses [N, ...], first bool [N]) -> actions [N, ...]`."""
 
 Through = Callable[[Policy, "Steppable"], Policy]
-"""Puts another policy in the place of one that is about to act in a world."""
+"""Replaces a policy that is about to act in a world by another one."""
 SPARED = 0.75
-"""A policy leaves rows out when no more than this share of those it is asked about go on: leaving out costs a copy."""
+"""Ended rows are dropped when at most this share of the rows that the policy is asked about goes on, because dropping
+costs a copy."""
 _THROUGH: ContextVar[Through | None] = ContextVar("who acts in a rollout in place of its policy", default=None)
 _ROLLING: ContextVar[bool] = ContextVar("a rollout is stepping a world", default=False)
 
 
 class Steppable(Protocol):
-    """What a rollout asks of a world of N rows: `VectorWorld`, `SideBySide` and whatever steps like them."""
+    """What a rollout needs of a world of N rows, such as `VectorWorld` and `SideBySide`."""
 
     @property
     def num_envs(self) -> int:
-        """N."""
+        """N, the number of rows."""
         ...
 
     def observe(self) -> Senses:
-        """What is sensed now."""
+        """The present senses."""
         ...
 
     def step(self, actions: Any) -> tuple[Senses, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Act for one tick: senses, reward [N], terminated [N], truncated [N], info."""
+        """Act for one tick; gives senses, reward [N], terminated [N], truncated [N] and info."""
         ...
 
 
@@ -53,9 +54,9 @@ class Transition:
 
     Attributes:
         tick: from 0; senses, first: what the policy was given; actions: what it did.
-        following: what is sensed next; reward float [N]; terminated, truncated bool [N].
-        led_to: what the step itself led to: `following`, unless rows that ended have been started anew since.
-        asked: the rows that the policy was asked about, int64 [K]; all, unless the rollout is sparing.
+        following: the next senses; reward float [N]; terminated, truncated bool [N].
+        led_to: the senses at the end of the step: those of `following`, except in ended rows that the world has reset.
+        asked: the rows that the policy was asked about, int64 [K]; all of them, unless the rollout is sparing.
     """
 
     tick: int
@@ -71,7 +72,7 @@ class Transition:
 
     @property
     def ended(self) -> np.ndarray:
-        """Whose episode is over, bool [N]."""
+        """The rows whose episode is over, bool [N]."""
         return np.asarray(self.terminated | self.truncated)
 
 
@@ -83,17 +84,17 @@ def rollout(
     sparing: bool = False,
     done: np.ndarray | None = None,
 ) -> Iterator[Transition]:
-    """Let `policy` act in `world` from where it stands, one Transition a tick.
+    """Let `policy` act in `world` from its present state; gives one Transition for each tick.
 
-    The world's own truth may be read between two ticks: it is then that of `following`.
+    The caller may read the world's true state between two ticks; it is then that of `following`.
 
     Args:
-        ticks: how many; None goes on until every row's episode is over, which is for worlds that start none anew.
+        ticks: number of ticks; None: until every row's episode is over, for worlds that do not reset ended rows.
         first: which rows begin an episode at the first tick, bool [N]; all by default.
-        sparing: rows whose episode is over are not asked any more, where the policy can leave rows out (`keep(index)`,
-            as an Actor can) and the world starts none anew; their actions are zeros.
-        done: with `sparing`, bool [N], further rows that need not be asked, as nothing that they do counts any more;
-            the caller marks them between ticks.
+        sparing: do not ask the policy about rows whose episode is over; their actions are zeros. This needs a policy
+            that can drop rows (`keep(index)`, as an Actor can) and a world that does not reset ended rows.
+        done: with `sparing`, further rows that need not be asked, bool [N], because their actions no longer count; the
+            caller sets them between ticks.
     """
     policy = replaced()(policy, world)
     senses, tick = world.observe(), 0
@@ -125,16 +126,16 @@ def _rows(value: Any, index: np.ndarray) -> Any:
 
 
 def _spread(value: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
-    """Rows [len(index), ...] at their places among `n`, zeros elsewhere."""
+    """Rows [len(index), ...] at their places among `n` rows, zeros elsewhere."""
     found = np.zeros((n, *value.shape[1:]), value.dtype)
     found[index] = value
     return found
 
 
 def observations(world: Steppable, ticks: int, policy: Policy | None = None) -> Iterator[Senses]:
-    """What is sensed in `ticks` Moments of a world, the one it stands at first; without a policy nothing is done.
+    """The senses of `ticks` Moments of a world, beginning with the present one; without a policy nothing is done.
 
-    The world is not stepped behind the last one, so its truth is that Moment's.
+    The world is not stepped after the last Moment, so its true state is that of this Moment.
     """
     yield world.observe()
     for transition in rollout(policy or still, world, ticks - 1):
@@ -142,7 +143,7 @@ def observations(world: Steppable, ticks: int, policy: Policy | None = None) -> 
 
 
 def returns(policy: Policy, world: Steppable) -> np.ndarray:
-    """Each row's sum of rewards until all episodes are over, float64 [N]; a row whose episode is over earns no more."""
+    """Each row's sum of rewards in one episode, float64 [N]; the rollout ends when all episodes are over."""
     total, going = np.zeros(world.num_envs), np.ones(world.num_envs, bool)
     for transition in rollout(policy, world):
         total = total + np.where(going, transition.reward, 0.0)
@@ -161,23 +162,23 @@ def scripted(command: np.ndarray, effector: str = "look") -> Policy:
 
 
 def starts_anew(world: Any) -> bool:
-    """Whether rows whose episode ends go on in a new one (Gymnasium's same-step autoreset)."""
+    """Whether the world resets ended rows in the same step (Gymnasium's same-step autoreset)."""
     return (getattr(world, "metadata", None) or {}).get("autoreset_mode") is AutoresetMode.SAME_STEP
 
 
 def is_rolling() -> bool:
-    """Whether the world's step that asks this is a rollout's: the stages' law check counts those that are not."""
+    """Whether a rollout is stepping a world now; the check of stages counts world steps outside of rollouts."""
     return _ROLLING.get()
 
 
 def replaced() -> Through:
-    """Who decides now which policy acts in a rollout; where nobody does, the one that came."""
+    """The present replacement of policies (`acting_through`); by default every policy stays."""
     return _THROUGH.get() or (lambda policy, world: policy)
 
 
 @contextmanager
 def acting_through(through: Through) -> Iterator[None]:
-    """Rollouts that begin in this block let `through(policy, world)` act: how an exam is held by the live loop."""
+    """Let `through(policy, world)` act in rollouts that begin in this block; so the live loop can hold an exam."""
     token = _THROUGH.set(through)
     try:
         yield

@@ -1,8 +1,8 @@
-"""Which head answers for an effector outside of lessons: the one whose exam row was better; a trunk's only with a
-passed row.
+"""Which heads answer for an effector outside of lessons, and in which order, by the results of exams.
 
-A head's row is a measure "MEASURE/HEAD" beside the skill's own "MEASURE" in an agent's results: the same exam with that
-head in place of the arcs. A head of the trunk without such a row, or with a failed one, moves nothing.
+A head's row is the measure "MEASURE/HEAD" beside the skill's own "MEASURE" in an agent's results: the same exam with
+that head in place of the arcs. A head whose row is better than the arcs is asked before them. A head on the trunk
+without a row, or with a failed one, does not answer.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from devmind.errors import CheckpointError, ConfigError, nearest
 
 RESULTS = "results.json"
 Standing = Mapping[str, tuple[str, ...]]
-"""By effector the heads that may answer, in the order in which they are asked."""
+"""By effector, the heads that may answer, in the order in which they are asked."""
 
 
 def read_results(folder: Path) -> dict[str, Any] | None:
-    """The `results.json` beside a saved agent; None where it was never examined.
+    """The `results.json` of a saved agent; None if it was never examined.
 
     Raises:
-        CheckpointError: it is there and cannot be read, or is not what was saved with the agent.
+        CheckpointError: the file cannot be read, or is not the one that was saved with the agent.
     """
     content = read_sealed(Path(folder), RESULTS)
     if content is None:
@@ -41,15 +41,15 @@ def read_results(folder: Path) -> dict[str, Any] | None:
             f"The results '{Path(folder) / RESULTS}' cannot be read ({error}); use a backup."
         ) from error
     if not isinstance(results, dict):
-        raise CheckpointError(f"The results '{Path(folder) / RESULTS}' are no JSON object; use a backup.")
+        raise CheckpointError(f"The results '{Path(folder) / RESULTS}' are not a JSON object; use a backup.")
     return results
 
 
 def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
-    """The order of heads for every effector of `agent`, by its `results.json`; without one its arcs alone answer.
+    """The order of heads for every effector of `agent`, by its `results.json`; without results only arcs answer.
 
     Raises:
-        CheckpointError: what it says is not what an exam writes.
+        CheckpointError: the results do not have the form that exams write.
     """
     with damage(CheckpointError, f"The agent's {RESULTS} are not what an exam writes ({{}}); use a backup."):
         skills = (results or {}).get("skills", ())
@@ -58,19 +58,19 @@ def standing(agent: Agent, results: Mapping[str, Any] | None = None) -> dict[str
 
 
 def answering(agent: Agent, answers: Standing) -> dict[str, tuple[str, ...]]:
-    """Of the heads that are to answer, by effector, those that this agent has.
+    """The heads of `answers`, by effector, that this agent has.
 
-    An earlier age of an agent may lack heads that it has later; `check_answering` checks the agent that was named.
+    An earlier age of an agent may lack heads that it has later. `check_answering` is for the agent that was named.
     """
     found = {effector: tuple(name for name in heads if name in agent.heads) for effector, heads in answers.items()}
     return {effector: heads for effector, heads in found.items() if heads}
 
 
 def check_answering(agent: Agent, answers: Standing) -> None:
-    """Refuse heads that the agent lacks, or that do not answer for that effector.
+    """Check that the agent has these heads, and that they answer for these effectors.
 
     Raises:
-        ConfigError: with what there is.
+        ConfigError: it has not; the message names the nearest.
     """
     for effector, heads in answers.items():
         if effector not in agent.effectors:
@@ -84,12 +84,12 @@ def check_answering(agent: Agent, answers: Standing) -> None:
 def _in_order(agent: Agent, heads: list[str], measures: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
     gains = {name: _gain(name, measures) for name in heads}
     may = [name for name in heads if not taps_trunk(agent.tap_of(name)) or gains[name] is not None]
-    # Sorting is stable: arcs keep their order, and a head that is no better than they are is asked after them.
+    # Sorting is stable: arcs keep their order, and a head that is not better than they are is asked after them.
     return tuple(sorted(may, key=lambda name: 0 if (gains[name] or 0.0) > 0 else 1))
 
 
 def _gain(head: str, measures: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """How much better than the measures they stand beside a head's rows are, on average; None without a passed row."""
+    """The mean gain of a head's rows over the skills' own measures; None without a row, or if one failed."""
     gains = []
     for name, row in measures.items():
         beside = measures.get(name.removesuffix(f"/{head}")) if name.endswith(f"/{head}") else None

@@ -1,10 +1,9 @@
-"""Words taught once, by one look: what memory keeps of them, and how they are said and found later.
+"""Words taught once, by one look: what memory stores of them, and how they are said and found later.
 
-The exam of new words and the page of a life share this code. A look at the thing, and the sentence that named it, are
-kept under the name. A question is put to an agent in a fresh state, with what its memory brings back. The head
-`recognised` says which memory is of what is looked at; where none is likely, the agent has no word for it and asks by
-itself. The head `sought` says in which cell of the picture the thing lies that the question names. This file does not
-know which stage adds these heads.
+The exam of new words and the live page share this code. Memory stores a look at the thing and the sentence that named
+it, under the name. A question is put to an agent with an empty state and its recalled memories. The head `recognised`
+says which memory shows the thing in view; if none is likely, the agent has no word for it and asks. The head `sought`
+says in which cell of the picture the named thing is. This file does not know which stage adds these heads.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ SIGHT = "sight"
 RECOGNISED, SOUGHT = "recognised", "sought"
 WHAT = "what is that?"
 DOUBT = 0.5
-"""From here on it is unsure what a thing is called."""
+"""The agent asks for a thing's name if its doubt is above this probability."""
 
 
 class TaughtAnswer(NamedTuple):
-    """What N rows answer by words that were taught once.
+    """Answers of N rows with words that were taught once.
 
     Attributes:
-        words: the word of the memory that is of what is looked at, '' where none is.
-        sure: the probability of that, float64 [N].
-        cells: the likeliest cell of the picture, counted row by row, int64 [N].
-        cells_sure: the probability of that cell, float64 [N].
-        nearest: the likeliest word whether or not it is said, '' where no word came to mind.
-        doubt: the probability that this word is not that of what is looked at, float64 [N].
+        words: the most likely word for the thing in view, '' if "no word" is more likely.
+        sure: its probability, float64 [N].
+        cells: the most likely cell of the picture, counted row by row, int64 [N].
+        cells_sure: its probability, float64 [N].
+        nearest: the most likely word, even if "no word" is more likely; '' if no word was recalled.
+        doubt: the probability that `nearest` is wrong, float64 [N].
     """
 
     words: list[str]
@@ -50,43 +49,43 @@ class TaughtAnswer(NamedTuple):
 
     @property
     def asks(self) -> np.ndarray:
-        """Whether it asks by itself what it looks at: no word is more likely right than wrong, bool [N]."""
+        """Whether the agent asks what the thing in view is: no word is more likely right than wrong, bool [N]."""
         return self.doubt > DOUBT
 
 
 def teaching(name: str) -> str:
-    """What is said while a thing is shown: 'this is a zib.'; of a name with a capital letter 'this is Tom.'"""
+    """The sentence that teaches a name: 'this is a zib.', or 'this is Tom.' for a name with a capital letter."""
     article = "" if name[:1].isupper() else "an " if name[:1] in "aeiou" else "a "
     return f"this is {article}{name}."
 
 
 def where(name: str) -> str:
-    """How it is asked for: 'where is the zib?'"""
+    """The question for a thing's place: 'where is the zib?'"""
     return f"where is the {name}?"
 
 
 def look(sight: Sense, name: str) -> dict[str, Sense]:
-    """What is kept of one look at a thing that was named, by sense."""
+    """The senses that memory stores of one look at a named thing."""
     return {SIGHT: sight, PAGE: teaching(name)}
 
 
 def answers_by_looks(agent: Agent) -> bool:
-    """Whether it has the heads, and the senses that they are asked by."""
+    """Whether the agent has the two heads and the senses that they need."""
     return {RECOGNISED, SOUGHT} <= set(agent.heads) and {SIGHT, PAGE} <= set(agent.encoders)
 
 
 def memories_of(agent: Agent, memories: Sequence[Memory], hashes: Mapping[str, str] | None = None) -> OwnMemories:
-    """What comes to mind of words that were taught: examples of a name alone, by what is seen."""
+    """Recall of taught words: only examples of a name, searched by sight."""
     return OwnMemories(agent, memories, (SIGHT,), hashes, named=True)
 
 
 def ask(agent: Agent, recall: OwnMemories | None, sight: np.ndarray, said: Sequence[str]) -> TaughtAnswer:
-    """Ask N rows that begin here.
+    """Ask the agent N questions, each with an empty state.
 
     Args:
-        recall: of `memories_of`; None: nothing comes to mind.
+        recall: from `memories_of`; None: nothing is recalled.
         sight: uint8 [N, 64, 64, 3].
-        said: the question of each.
+        said: the question of each row.
     """
     actor = Actor(agent, len(said), effectors=(), heads=(RECOGNISED, SOUGHT), recall=recall)
     outputs: Any = actor.act(collate_tick({SIGHT: sight, PAGE: list(said)}, np.ones(len(said), bool))).outputs
@@ -107,8 +106,9 @@ def ask(agent: Agent, recall: OwnMemories | None, sight: np.ndarray, said: Seque
 
 
 def _words(shares: np.ndarray, entries: Sequence[Entry]) -> dict[str, float]:
-    """The probability of each word by those [R + 1] of memories, the last of which is none ('' here): memories of one
-    word add up.
+    """Probabilities by word, from those [R + 1] of memories, the last of which is none ('' here).
+
+    Memories of the same word add up.
     """
     of = {"": float(shares[-1])}
     for entry, share in zip(entries, shares, strict=False):
@@ -121,6 +121,6 @@ def _named(of: Mapping[str, float]) -> dict[str, float]:
 
 
 def _likeliest(of: Mapping[str, float]) -> tuple[str, float]:
-    """The likeliest word and its probability; '' and 0 of none."""
+    """The most likely word and its probability; '' and 0 if there is no word."""
     word = max(of, key=of.__getitem__, default="")
     return word, of.get(word, 0.0)

@@ -1,4 +1,4 @@
-"""The agent: encoders, trunk, heads, and the two ways to run them (stepping with state, and all at once)."""
+"""The agent: encoders, trunk and heads, run tick by tick with a state or all at once on a batch."""
 
 from __future__ import annotations
 

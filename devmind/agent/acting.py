@@ -1,4 +1,4 @@
-"""Who answers for an effector: arcs are asked first, in order; a row is decided by the first head that fires."""
+"""The choice of the head that answers for an effector: arcs are asked first, and the first head that fires decides."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Ask = Callable[[str], tuple[Tapped, Output] | None]
 
 @dataclass
 class StepOutput:
-    """What came of one tick of B agents.
+    """The result of one tick of B agents.
 
     Attributes:
-        action: by effector, [B, ...]; rows nobody answered for are zero.
-        acted: by effector, whether somebody answered, bool [B].
-        outputs: Output by head name, of the heads that were run.
-        answered: by effector and head, how many of the B rows that head decided.
-        features: the readout's feature [B, D]; None when the trunk was not run.
-        beliefs: about things, in and out of sight; None where none are kept up.
+        action: by effector, [B, ...]; zero in rows that no head answered for.
+        acted: by effector, whether a head answered, bool [B].
+        outputs: by head, the Outputs of the heads that were run.
+        answered: by effector and head, the number of the B rows that the head decided.
+        features: the readout's feature [B, D]; None if the trunk was not run.
+        beliefs: about things in and out of sight; None if the tracker was not run.
         recalled: the tokens [B, R, D] that the trunk was given beside the senses: memories, then beliefs.
     """
 
@@ -43,7 +43,7 @@ class StepOutput:
     recalled: Encoded | None = None
 
     def to_action(self, row: int = 0) -> Action:
-        """The Action of one agent, as arrays; an effector nobody answered for is not in it."""
+        """The Action of one agent, as arrays; an effector that no head answered for is not in it."""
         return Action(
             {
                 name: np.asarray(value[row].detach().cpu().numpy())
@@ -55,7 +55,7 @@ class StepOutput:
 
 @dataclass
 class Answer:
-    """An effector's action [B, ...], the rows that were decided, bool [B], and how many each head decided."""
+    """An effector's action [B, ...], the rows that were decided, bool [B], and the number that each head decided."""
 
     action: Tensor
     acted: Tensor
@@ -70,16 +70,17 @@ def decide(
     generator: torch.Generator | None,
     carry: dict[str, Any],
 ) -> Answer | None:
-    """Ask heads in order until every row is decided; None when none of them has anything to read.
+    """Ask heads in order until every row is decided; None if none of them has anything to read.
 
-    An arc cannot fire on a sense that its row lacks. Heads after the last open row are not run. A row that is in the
-    middle of a sequence goes on with it, unless a head before the one that gave it fires: then the rest is dropped.
+    An arc cannot fire on a sense that its row lacks. Once every row is decided, the remaining heads are not run. A row
+    that is in the middle of a sequence continues it. If a head before the one that gave the sequence fires, the rest is
+    dropped.
 
     Args:
-        ask: runs the head of that name: what it read and its output, or None when nothing of its tap was sensed.
-        generator: samples the actions; without, the most likely is taken.
-        carry: the state's; under "head.<name>" it holds what is left of sequences: `rest` [B, H - 1, *shape] and
-            `left` int64 [B], how many of them are still to be carried out.
+        ask: runs the head of that name and gives what it read and its output, or None if its tap has no token.
+        generator: samples the actions; without it the most likely action is taken.
+        carry: the state's `carry`; its entry "head.<name>" holds the rest of the sequences: `rest` [B, H - 1, *shape]
+            and `left` int64 [B], how many of these actions are still to be carried out.
     """
     action: Tensor | None = None
     open_rows = torch.ones(rows, dtype=torch.bool)
@@ -115,7 +116,7 @@ def decide(
 
 @dataclass
 class _Sequence:
-    """Actions to come, values [B, H, *shape], of which each row carries out the next `left`, int64 [B]."""
+    """Sequences of actions, values [B, H, *shape]; each row carries out the next `left` of them, int64 [B]."""
 
     values: Tensor
     left: Tensor
@@ -127,7 +128,7 @@ class _Sequence:
         return cls(values, torch.full((len(values),), follow, device=values.device))
 
     def among(self, rows: Tensor, others: _Sequence | None) -> _Sequence:
-        """These where `rows` bool [B], the others elsewhere."""
+        """This sequence in the `rows`, bool [B], and the other one elsewhere."""
         if others is None:
             return self
         length = max(self.values.shape[1], others.values.shape[1])
@@ -136,7 +137,7 @@ class _Sequence:
         return _Sequence(torch.where(where, mine, theirs), torch.where(rows, self.left, others.left))
 
     def after(self, takes: Tensor) -> dict[str, Tensor] | None:
-        """What is left in the rows that took the first one, [B, H - 1, ...]; None when nothing is, in no row."""
+        """What is left, [B, H - 1, ...], in the rows that took the first action; None if no row has any left."""
         left = torch.where(takes, self.left - 1, 0)
         return {"rest": self.values[:, 1:], "left": left} if bool((left > 0).any()) else None
 

@@ -1,4 +1,4 @@
-"""A head that says what each action is worth: one number, or quantiles of the return, for each of n actions."""
+"""A head that estimates the value of each of n actions: the expected return, or quantiles of the return."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from devmind.errors import ConfigError
 
 @dataclass
 class ActionValues(Output):
-    """`quantiles` [..., A, K] of what each of A actions returns; where K is 1 that is its expected return."""
+    """`quantiles` [..., A, K] of the return of each of A actions; with K = 1 that is its expected return."""
 
     quantiles: Tensor
 
@@ -32,7 +32,7 @@ class ActionValues(Output):
         return masked_mean((self.quantiles - wanted.to(self.quantiles.dtype)).square(), mask)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """The best action, int64 [...]: how to explore is its learner's choice."""
+        """The best action, int64 [...]; exploration is the learner's task."""
         return self.mode()
 
     def mode(self) -> Tensor:
@@ -50,9 +50,9 @@ class ActionValuesHead(Head):
     """Values of `classes` actions.
 
     Args:
-        quantiles: how many of the return's distribution; 1 gives its mean.
-        dueling: what the state is worth and what each action adds to the mean of all are told apart (Wang et al. 2016,
-            arXiv 1511.06581, eq. 9).
+        quantiles: number of quantiles of the return's distribution; 1 gives its mean.
+        dueling: estimate the value of the state and the advantage of each action over the mean of all separately (Wang
+            et al. 2016, arXiv 1511.06581, eq. 9).
         hidden, depth, activation: of the `Reader`.
     """
 

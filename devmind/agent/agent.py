@@ -1,8 +1,8 @@
 """The agent: encoders, trunk and heads in one PreTrainedModel, stepped tick by tick or run all at once.
 
-No training, metrics or hardware in here. State is passed in and out. `parts.py` builds it, `senses.py` encodes,
-`thinking.py` runs trunk and heads, `taps.py` says what heads read, `acting.py` who answers, `saving.py` keeps it on
-disk.
+It contains no training, metrics or hardware, and its state is passed in and out. `parts.py` builds the agent,
+`senses.py` encodes, `thinking.py` runs trunk and heads, `taps.py` says what heads read, `acting.py` which head answers,
+and `saving.py` writes and reads it.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Agent(Thinker):
     ) -> dict[str, Output]:
         """Outputs [B, T, ...] of `heads` (all by default) for a Batch of consecutive Moments.
 
-        A row starts with an empty window and the learned slots; Moments never see beyond a `first`. Only what the
-        heads need is run.
+        A row starts with an empty window and the learned slots. A Moment sees nothing before the `first` of its
+        episode. Only the parts that the heads need are run.
 
         Args:
             short_term: False switches short-term memory off: a window of one Moment, no slots. Encoders that see
@@ -81,9 +81,9 @@ class Agent(Thinker):
     def evaluate(
         self, senses: Mapping[str, Tensor], heads: Iterable[str], present: Mapping[str, Tensor] | None = None
     ) -> dict[str, Output]:
-        """Outputs [N, ...] of heads for N unrelated Moments: no state, no slots, nothing seen before.
+        """Outputs [N, ...] of heads for N unrelated Moments, without state or slots, as a search needs them.
 
-        This is what a search asks: the same as `forward` with `short_term=False` on N rows of one Moment.
+        The result equals that of `forward` with `short_term=False` on N rows of one Moment.
 
         Args:
             senses: readings [N, ...] by sense; present: bool [N] by sense, everywhere by default.
@@ -123,7 +123,7 @@ class Agent(Thinker):
 
     @torch.no_grad()
     def encode(self, state: State, moments: Moment | Sequence[Moment] | Batch) -> Percepts:
-        """Encode one tick: tokens, maps and keys by sense. The state is only read.
+        """Encode one tick: tokens, maps and keys by sense. The state is not changed.
 
         Args:
             moments: a Moment, one for each of the state's agents, or a Batch with T = 1 (`collate_tick`).
@@ -152,17 +152,17 @@ class Agent(Thinker):
         beliefs: bool = False,
         standing: Mapping[str, Sequence[str]] | None = None,
     ) -> tuple[State, StepOutput]:
-        """One tick: the new state and what to do. The given state is consumed: clone it first to keep it.
+        """Run one tick; gives the new state and the result. The given state is consumed: clone it first to keep it.
 
         Args:
-            recalled: from `encode_recalled`, tokens [B, R, D].
-            effectors: which ones to answer for; all by default.
+            recalled: memories from `encode_recalled`, tokens [B, R, D].
+            effectors: those to answer for; all by default.
             heads: further heads whose outputs are wanted.
-            generator: actions are sampled with it; without it the most likely action is taken.
+            generator: samples the actions; without it the most likely action is taken.
             trunk: False leaves the window as it is and lets only arcs answer (rollouts and exams of arcs).
             beliefs: update the tracker's beliefs, and give them to the trunk after the recalled tokens.
-            standing: by effector, the heads that are asked, in order; by default all of them, arcs first. An effector
-                without a head does nothing.
+            standing: by effector, the heads that are asked, in order; by default all of the effector's heads, arcs
+                first. An effector that is not in `standing` does nothing.
         """
         self._open(state, percepts)
         held = self.tracker.track(self, state, percepts) if beliefs and self.tracker else None
@@ -189,12 +189,12 @@ class Agent(Thinker):
     def begin(
         self, state: State, percepts: Percepts, recalled: Encoded | None = None, heads: Iterable[str] = ()
     ) -> tuple[State, StepOutput]:
-        """Open a Moment that is still being read or said; `extend` adds to it, and `end` closes it and acts.
+        """Open a Moment that is still being read or written; `extend` adds to it, and `end` closes it and acts.
 
-        Begin, extend and end come to what `step` does with the whole Moment at once.
+        `begin`, `extend` and `end` give the same result as `step` with the whole Moment at once.
 
         Args:
-            heads: those wanted now; they may tap senses, and the trunk's features of a sense's tokens.
+            heads: heads that are run now; they may tap senses, and the trunk's features of a sense's tokens.
         """
         self._open(state, percepts)
         self._step_trunk(percepts.seen, recalled, percepts.batch["first"][:, 0], state, closes=False)
@@ -215,10 +215,10 @@ class Agent(Thinker):
         no token in this Moment.
 
         Args:
-            value: a reading of the sense for each row, [B, ...]; present: bool [B], rows that are extended, by default
-                all.
-            heads: those wanted on the new tokens, which tap this sense or the trunk's features of it.
-            began: what the Moment began with, for heads that tap its other senses as well.
+            value: a reading of the sense for each row, [B, ...]; present: bool [B], the rows that are extended, by
+                default all.
+            heads: heads that are run on the new tokens; they tap this sense or the trunk's features of it.
+            began: the percepts that the Moment began with, for heads that tap its other senses as well.
 
         Raises:
             DevmindError: the sense does not stream, or a row's Moment is not open.
@@ -241,7 +241,7 @@ class Agent(Thinker):
         return [name for name in self.entering if self.encoder(name).streams]
 
     def _streamed(self, percepts: Percepts) -> Tensor:
-        """Which of the senses that stream is the last one with tokens in each row, int64 [B]; 0: none has any."""
+        """Number of the last streaming sense with tokens in each row, from 1, int64 [B]; 0: none has any."""
         found = torch.zeros(len(percepts.batch["first"]), dtype=torch.int64, device=self.device)
         for number, name in enumerate(self._streaming(), 1):
             if name in percepts.encoded:
@@ -257,7 +257,7 @@ class Agent(Thinker):
         heads: Iterable[str] = (),
         generator: torch.Generator | None = None,
     ) -> tuple[State, StepOutput]:
-        """Close the open Moment with its readout and act, as `step` does; `percepts` are those it began with."""
+        """Close the open Moment with its readout and act, as `step` does; `percepts` are those that it began with."""
         percepts.seen.readout = self._end_trunk(state)
         return state, self._act(state, percepts.seen, effectors, heads, generator)
 
@@ -283,13 +283,13 @@ class Agent(Thinker):
         generator: torch.Generator | None,
         standing: Mapping[str, Sequence[str]] | None = None,
     ) -> StepOutput:
-        """Ask the wanted heads, and for each effector those that may answer for it."""
+        """Run the wanted heads, and for each effector the heads that may answer for it."""
         carries = {name: self.head(name).carries for name in heads}
         outputs = self.run_heads([name for name in carries if not carries[name]], seen)
         result = StepOutput(outputs=outputs, features=seen.readout)
         for name, goes_on in carries.items():
             if goes_on and self._ask(name, seen, state, result, generator) is None:
-                self.run_heads([name], seen)  # says what is missing
+                self.run_heads([name], seen)  # raises the error that names the missing sense
         for effector in self.effectors if effectors is None else effectors:
             names = self.heads_of(effector) if standing is None else standing.get(effector, ())
             self._answer(effector, names, seen, state, result, generator)
@@ -304,7 +304,7 @@ class Agent(Thinker):
         `step` notes its own answers; call this where something else is done instead (by a teacher, a search, noise).
 
         Args:
-            actions: [B, ...] by effector; acted: bool [B] by effector, everywhere by default.
+            actions: [B, ...] by effector; acted: bool [B] by effector, by default true in every row.
         """
         for name, encoder in self.in_order.items():
             effector = encoder.effector
@@ -329,7 +329,7 @@ class Agent(Thinker):
         def ask(name: str) -> tuple[Tapped, Output] | None:
             return self._ask(name, seen, state, result, generator)
 
-        # A head that could not be tried when it was added shows now what the effector takes.
+        # If a head could not be tried when it was added, its first answer sets the effector's form.
         form = self.declared(effector) or Effector(effector)
         answer = decide(form, names, ask, len(state), generator, state.carry)
         result.answered[effector] = dict(answer.counts) if answer else dict.fromkeys(names, 0)
@@ -339,7 +339,7 @@ class Agent(Thinker):
     def _ask(
         self, name: str, seen: Perceived, state: State, result: StepOutput, generator: torch.Generator | None
     ) -> tuple[Tapped, Output] | None:
-        """What a head reads in this tick, and its output, computed once; None where there is nothing to read."""
+        """What a head reads in this tick, and its output, computed once; None if there is nothing to read."""
         tapped = self._read(name, seen)
         if tapped is None:
             return None
@@ -355,7 +355,7 @@ class Agent(Thinker):
     # -- on disk -------------------------------------------------------------------------------------------------
 
     def sha256(self, prefix: str = "") -> str:
-        """SHA-256 of all weights; with a prefix such as "encoders.sight." of that part only."""
+        """SHA-256 of all weights, or, with a prefix such as "encoders.sight.", of that part only."""
         return saving.hash_tensors({n: x for n, x in saving.all_tensors(self).items() if n.startswith(prefix)})
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
@@ -381,7 +381,7 @@ class Agent(Thinker):
             agent = cls(AgentConfig.from_dict(saved), strict=strict)
         except DevmindError:
             raise
-        except Exception as error:  # a stranger's config can be wrong in any way, also for the libraries behind us
+        except Exception as error:  # an untrusted config can be wrong in any way, and libraries raise what they like
             raise CheckpointError(
                 f"The config.json of '{folder}' describes no agent of this devmind ({type(error).__name__}: {error})."
             ) from error

@@ -1,4 +1,4 @@
-"""Where the readout looks: attention weights of the trunk's last layer, computed anew, as sdpa does not return them."""
+"""The readout's attention weights in the trunk's last layer, recomputed because sdpa does not return them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devmind.agent.window import is_known, rotate_keys
 
 @dataclass(frozen=True)
 class _Heard:
-    """What went into the last layer for the readout at one tick."""
+    """The input of the last layer for the readout at one tick."""
 
     hidden: Tensor
     cos: Tensor
@@ -27,11 +27,10 @@ class _Heard:
 
 
 class ReadoutAttention:
-    """Notes what the last layer that all tokens go through is given in a step, and recomputes the readout's weights
-    when somebody asks.
+    """Notes the input of the last layer that all tokens go through, and recomputes the readout's weights on request.
 
-    The step itself computes what it always does. Nothing is known (None) before the first step, and with decoders
-    whose attention is not softmax(q k) of Llama's and Qwen's kind. Layers that grow later need a new one.
+    The step itself is not changed. The weights are None before the first step, and for decoders whose attention is not
+    of Llama's or Qwen's kind. After the trunk has grown, make a new object.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -44,7 +43,7 @@ class ReadoutAttention:
             self._handle = self._attention.register_forward_pre_hook(self._hear, with_kwargs=True)
 
     def close(self) -> None:
-        """Note nothing any more."""
+        """Stop noting."""
         if self._handle is not None:
             self._handle.remove()
         self._heard = None
@@ -61,9 +60,9 @@ class ReadoutAttention:
 
     @torch.no_grad()
     def weights(self) -> Tensor | None:
-        """The readout's weights over the ring, mean over the heads, float32 [B, filled] summing to 1.
+        """The readout's weights over the ring, mean over the attention heads, float32 [B, filled], summing to 1.
 
-        To be asked before the next step.
+        Call it before the next step.
         """
         heard, attention = self._heard, self._attention
         if heard is None:
@@ -79,21 +78,21 @@ class ReadoutAttention:
         return scores.softmax(-1).mean(1).squeeze(1)
 
     def over(self, sense: str, percepts: Percepts) -> Tensor | None:
-        """Shares float32 [B, K] of this tick's tokens of a sense, summing to 1; None when it was not sensed.
+        """Shares float32 [B, K] of the weight on one sense's K tokens of this tick, summing to 1; None if it is absent.
 
         Args:
-            percepts: what the last step was given.
+            percepts: those that the last step was given.
         """
         weights, heard = self.weights(), self._heard
         order = [name for name in self.agent.entering if name in percepts.encoded]
         if weights is None or heard is None or sense not in order or not _columns(percepts, sense):
             return None
-        # Counted from the end: the readout is last, and only tokens that somebody has are in the trunk.
+        # Counted from the end: the readout is last, and the trunk holds only tokens that some row has.
         end = heard.columns.shape[1] - 1
         for name in order[order.index(sense) + 1 :]:
             end -= _columns(percepts, name)
         if end < _columns(percepts, sense):
-            return None  # the Moment was written in several calls: the last one held the readout alone
+            return None  # the Moment was written in several calls, and the last one held only the readout
         shares = weights.gather(1, heard.columns[:, end - _columns(percepts, sense) : end])
         return shares / shares.sum(-1, keepdim=True).clamp_min(1e-12)
 

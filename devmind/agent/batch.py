@@ -5,8 +5,8 @@
     batch["first"]           bool [B, T]  this Moment opens an episode
     batch["valid"]           bool [B, T]  false where a shorter row was padded
     batch["reward"]          float32 [B, T]  received with this Moment
-    batch["actions"][name]   optional: what was done in this Moment, by effector, [B, T, ...], zeros where nothing was
-    batch["acted"][name]     with it: bool [B, T]
+    batch["actions"][name]   optional: what was done in this Moment, by effector, [B, T, ...], zeros if nothing
+    batch["acted"][name]     comes with `actions`: bool [B, T]
     batch["recalled"]        optional: senses [B, T, R, ...], present, age_s float32 [B, T, R], valid bool [B, T, R]
 
 Lessons add their targets under further names.
@@ -59,7 +59,7 @@ def encode_text(text: str) -> np.ndarray:
 
 
 def pad_body(body: np.ndarray) -> np.ndarray:
-    """The last dimension of `body` padded to 16 with NaN, the mark of a dimension this body does not have."""
+    """`body` with its last dimension padded to 16 by NaN, which marks dimensions that this body does not have."""
     if body.shape[-1] > BODY_SIZE:
         raise MomentError(f"Sense 'body' may have up to {BODY_SIZE} dimensions; got {body.shape[-1]}.")
     pad = [(0, 0)] * (body.ndim - 1) + [(0, BODY_SIZE - body.shape[-1])]
@@ -115,7 +115,7 @@ def collate_senses(rows: Sequence[Sequence[Mapping[str, Sense]]]) -> Batch:
 
 
 def last_tick(senses: Mapping[str, Sense]) -> dict[str, Sense]:
-    """A payload as a token is made of it: of a longer sound the last tick, as all in a batch must be of one length."""
+    """A payload as it is encoded: sound is cut or padded to its last tick, so that all in a batch have one length."""
     sound = senses.get("sound")
     if isinstance(sound, np.ndarray) and sound.shape[1] != TICK_SAMPLES:
         last = sound[:, -TICK_SAMPLES:]
@@ -138,10 +138,10 @@ def collate(
     recalled: Sequence[Sequence[Sequence[Recall]]] | None = None,
     actions: Sequence[Sequence[Action]] | None = None,
 ) -> Batch:
-    """B rows of consecutive Moments (and what was recalled for each, and done in each) as one Batch [B, T, ...].
+    """B rows of consecutive Moments, with recalled entries and actions if given, as one Batch [B, T, ...].
 
     Raises:
-        MomentError: a sense or an effector has several shapes among the Moments, or a body more than 16 dimensions.
+        MomentError: a sense or an effector has different shapes among the Moments, or a body more than 16 dimensions.
     """
     batch = collate_senses([[moment.senses for moment in row] for row in moments])
     first = torch.zeros_like(batch["valid"])
@@ -164,7 +164,7 @@ def collate_actions(rows: Sequence[Sequence[Action]], length: int) -> Batch:
     """What was done, as `actions` [B, T, ...] (float32, or int64 for choices) and `acted` bool [B, T] by effector.
 
     Raises:
-        MomentError: an effector has several shapes.
+        MomentError: an effector has different shapes.
     """
     batch: Batch = {"actions": {}, "acted": {}}
     for name in sorted({name for row in rows for action in row for name in action.effectors}):
@@ -187,7 +187,7 @@ def collate_actions(rows: Sequence[Sequence[Action]], length: int) -> Batch:
 
 
 def as_opening(moments: Sequence[Moment]) -> list[Moment]:
-    """Consecutive Moments as a row of their own: the first one opens an episode, what went before it was not seen."""
+    """Consecutive Moments as a row of its own, whose first Moment begins an episode."""
     return [replace(moments[0], first=True), *moments[1:]]
 
 
@@ -196,10 +196,10 @@ def collate_tick(
 ) -> Batch:
     """One tick of N worlds as a Batch with T = 1, without a copy where possible.
 
-    The arrays must not be written to afterwards: the next tick's eye still looks at this one's picture.
+    Do not write to the arrays afterwards: the next tick is still compared with this tick's picture.
 
     Args:
-        observation: arrays [N, ...] by sense; `words` and `text` lists of N str, where "" is absent.
+        observation: arrays [N, ...] by sense; `words` and `text` are lists of N str, where "" is absent.
         first: bool [N]; reward: float [N], zeros by default.
     """
     n = len(first)
@@ -224,7 +224,7 @@ def collate_tick(
 
 
 def at_tick(batch: Batch, tick: int) -> Batch:
-    """One Moment of a Batch [B, T, ...] as a Batch with T = 1, without the senses that no row has in it."""
+    """One Moment of a Batch [B, T, ...] as a Batch with T = 1; senses that no row has in it are left out."""
     now: Batch = map_tensors(batch, lambda value: value[:, tick : tick + 1])
     there = [name for name, here in now["present"].items() if bool(here.any())]
     return now | {part: {name: now[part][name] for name in there} for part in ("senses", "present")}
@@ -236,7 +236,7 @@ def one_tick(senses: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def clip(senses: Mapping[str, Tensor]) -> dict[str, Any]:
-    """N rows of T consecutive Moments, senses [N, T, ...], all present, the first one opening an episode."""
+    """N rows of T consecutive Moments, senses [N, T, ...], all present; the first one begins an episode."""
     n, ticks = next(iter(senses.values())).shape[:2]
     first = torch.zeros(n, ticks, dtype=torch.bool)
     first[:, 0] = True
@@ -250,13 +250,13 @@ def clip(senses: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def stacked(ticks: Iterable[Mapping[str, Any]], names: Iterable[str] = ()) -> dict[str, Tensor]:
-    """One tick after another, arrays or tensors [N, ...] by name, as tensors [N, T, ...]; of these names, or of all."""
+    """Arrays [N, ...] of T ticks, stacked by name as tensors [N, T, ...]; of the given names, or of all."""
     every = list(ticks)
     return {name: torch.from_numpy(np.stack([one[name] for one in every], 1)) for name in tuple(names) or every[0]}
 
 
 def as_tensors(observation: Mapping[str, Any]) -> dict[str, Tensor]:
-    """A vector world's observation, senses [N, ...], as tensors; words as bytes [N, 64]."""
+    """The observation of N worlds, senses [N, ...], as tensors; words become bytes [N, 64]."""
     tensors = {}
     for name, value in observation.items():
         if name == "words":

@@ -1,14 +1,14 @@
 """Objects: explicit beliefs about what is where, updated every tick from the outputs of an agent's heads.
 
-Each belief has a kind (a class that a head names), a place with its uncertainty, and three shares that add up to 1:
+Each belief has a kind (a class of a head), a place with its covariance, and three probabilities that sum to 1:
 
-    there       it is where it was last seen,
-    elsewhere   it was looked for there and found absent, so it is anywhere but there,
+    there       the thing is where it was last seen,
+    elsewhere   the agent looked there and did not find it, so it is anywhere but there,
     anywhere    the rest: nothing is known.
 
-A detection raises `there` by Bayes' rule and corrects the place by a Kalman filter. Out of view the place spreads, and
-`there` drains into `anywhere`. Where a place is in view, nothing nearer hides it, and nothing of that kind is seen
-there, nearly all of its share moves into `elsewhere` (negative information: Koch 2004). The only inputs are numbers
+A detection raises `there` by Bayes' rule and corrects the place by a Kalman filter. With time the covariance grows, and
+`there` and `elsewhere` decay into `anywhere`. If a place is in view, nothing nearer hides it, and nothing of that kind
+is seen, nearly all of `there` moves into `elsewhere` (negative information: Koch 2004). The only inputs are numbers
 from heads and the sense `body`, never a world's true state. `tracker.py` keeps the beliefs in an agent's state.
 """
 
@@ -35,11 +35,11 @@ from devmind.errors import ConfigError
 
 @dataclass(frozen=True)
 class Beliefs:
-    """Beliefs of N rows about up to S things each; `update` gives new ones and leaves these as they are.
+    """Beliefs of N rows about up to S things each; `update` gives new ones and does not change these.
 
-    used bool [N, S]; kind, hits int64 [N, S]; mean [N, S, 3] and covariance [N, S, 3, 3] in metres; there, elsewhere
-    [N, S]; age_s [N, S] since it was last seen; in_sight bool [N, S]: seen in this very tick; size_m [N, S], 0 where no
-    head told it; embedding [N, S, E], zeros where none was given.
+    used bool [N, S]; kind and hits (number of detections) int64 [N, S]; mean [N, S, 3] and covariance [N, S, 3, 3] in
+    metres; there, elsewhere [N, S]; age_s [N, S] since the thing was last seen; in_sight bool [N, S]: it is seen in
+    this tick; size_m [N, S], 0 if unknown; embedding [N, S, E], zeros if none was given.
     """
 
     used: np.ndarray
@@ -59,19 +59,19 @@ class Beliefs:
 
     @property
     def spread_m(self) -> np.ndarray:
-        """Standard deviation of each place, mean over the axes, [N, S]."""
+        """Standard deviation of each place [N, S] in metres, root mean square over the axes."""
         return np.asarray(np.sqrt(np.trace(self.covariance, axis1=-2, axis2=-1) / 3))
 
     def take(self, rows: np.ndarray) -> Beliefs:
-        """The rows `rows` alone."""
+        """Only the rows `rows`."""
         return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
 def no_beliefs(n: int, things: int = 8, embedding: int = 0) -> Beliefs:
-    """N rows that believe nothing yet, with room for `things` each and embeddings of so many numbers.
+    """Empty beliefs of N rows, with room for `things` each and embeddings of `embedding` numbers.
 
     Raises:
-        ConfigError: no room for a single thing.
+        ConfigError: `things` is below 1.
     """
     if things < 1:
         raise ConfigError(f"Beliefs need room for one thing at least; got {things}.")
@@ -98,7 +98,7 @@ def update(
     dt_s: float,
     params: FilterParams = FilterParams(),  # noqa: B008 - it is frozen
 ) -> Beliefs:
-    """The beliefs one tick of `dt_s` seconds later: time passes, detections correct, absences are noticed."""
+    """The beliefs after a tick of `dt_s` seconds: they age, are corrected by detections, and absences are noted."""
     aged = _aged(beliefs, dt_s, params)
     at = gaze.eye_m[:, None] + point(seen.azimuth_deg, seen.elevation_deg, seen.distance_m)
     noise = polar_noise(at - gaze.eye_m[:, None], params.angle_deg, params.log_distance)
@@ -108,7 +108,7 @@ def update(
 
 
 def _aged(old: Beliefs, dt_s: float, params: FilterParams) -> Beliefs:
-    """Time alone: places spread, trust drains, what was seen but once and not again is dropped."""
+    """Time alone: covariances grow, shares decay, and unconfirmed beliefs that were unseen for a second are dropped."""
     walk = np.where(old.in_sight, params.walk_seen_m, params.walk_m) ** 2 * dt_s
     kept = np.exp(-dt_s / params.drain_s)
     return replace(
@@ -125,10 +125,11 @@ def _aged(old: Beliefs, dt_s: float, params: FilterParams) -> Beliefs:
 def _paired(
     old: Beliefs, seen: Detections, at: np.ndarray, noise: np.ndarray, params: FilterParams
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The belief of each detection, int64 [N, M] (-1 none, 0 <= slot), and which of them lie beyond the gate [N, M].
+    """The slot of each detection's belief, int64 [N, M] (-1: none), and which detections set a place anew, bool [N, M].
 
-    First by place within the gate. What is left goes to a belief of its kind that nothing else was seen of, the one
-    seen last: a thing that turns up elsewhere is the same thing that has moved. Then to a free slot, or the stalest.
+    Detections are first matched by place, within the gate. The rest are matched to beliefs of their kind without a
+    detection, the last seen first: a thing that appears elsewhere is taken for the same thing, moved. What is still
+    left begins a belief, in a free slot or in place of the stalest one.
     """
     same = seen.here[..., None] & old.used[:, None] & (seen.kind[..., None] == old.kind[:, None])
     if seen.embedding is not None:
@@ -142,10 +143,10 @@ def _paired(
     moved = greedy_assignment(
         np.where(alike & (seen.sure >= params.leap)[..., None], old.age_s[:, None], np.inf), np.inf
     )
-    # What is not sure enough to move a belief begins none beside it either.
+    # A detection that is not sure enough to move a belief does not begin a second one either.
     track, open_ = np.where(moved >= 0, moved, track), open_ & (moved < 0) & ~alike.any(-1)
     taken = _taken(track, old.used.shape[1])
-    # Free slots first, then what was never confirmed, then what was seen longest ago; surest detections choose first.
+    # Free slots go first, then unconfirmed beliefs, then those seen longest ago; the surest detections choose first.
     price = old.used * (1e6 * (old.hits >= params.confirm) + 1e3 - np.minimum(old.age_s, 999.0)) + 1.0
     price = np.where(taken, np.inf, price)[:, None] * (2.0 - seen.sure[..., None])
     fresh = greedy_assignment(np.where(open_[..., None], price, np.inf), np.inf)
@@ -165,7 +166,7 @@ def _detected(
     noise: np.ndarray,
     params: FilterParams,
 ) -> Beliefs:
-    """Detections taken in: places kalman_update, or set anew where they leapt; trust by Bayes' rule."""
+    """Apply detections: places by `kalman_update`, or set anew where `leaps`; `there` by Bayes' rule."""
     rows, which = np.nonzero(track >= 0)
     slots = track[rows, which]
     new = {f.name: getattr(old, f.name).copy() for f in fields(old)}
@@ -189,7 +190,7 @@ def _detected(
 
 
 def _absent(old: Beliefs, seen: Detections, gaze: Gaze, params: FilterParams) -> Beliefs:
-    """Places looked at in which nothing of the kind is seen: the trust goes elsewhere."""
+    """Move `there` to `elsewhere` for places in view where nothing of that kind is seen."""
     offset = old.mean - gaze.eye_m[:, None]
     column, row, ahead = project(offset, gaze.pan_deg, gaze.tilt_deg, gaze.half_deg)
     inside = (np.abs(column) < 0.9) & (np.abs(row) < 0.9) & gaze.known[:, None]

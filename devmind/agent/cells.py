@@ -1,8 +1,7 @@
-"""Where things are, answered cell by cell from the picture's tokens.
+"""Where things are, predicted cell by cell from the picture's tokens.
 
-As in grid detectors (Redmon et al. 2016, "You only look once", arXiv 1506.02640) every token answers for its own cell
-with the same small network, and a softmax over cells picks the one that counts; so what is learned in one cell holds in
-all of them.
+As in grid detectors (Redmon et al. 2016, "You only look once", arXiv 1506.02640) the same small network predicts from
+each token for its cell, and a softmax over cells weighs the predictions. So what is learned in one cell holds in all.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 SIGHT_TOKENS, NUMBERS = 16, 4
-"""Of a place: in view (a logit), left and up of the gaze (/30 deg), log of the distance in metres."""
+"""The numbers of a place: a logit of being in view, left and up of the gaze (in units of 30 deg), and the log of the
+distance in metres."""
 SCALE_DEG = HALF_VIEW_DEG = 30.0
 
 
 class Cells(nn.Module):
-    """Tokens of sight [..., 16, D], cell by cell from the top left, to a place for each slot."""
+    """A place for each of S slots from the tokens of sight [..., 16, D], ordered from the top left."""
 
     cells: Tensor
 
@@ -46,14 +46,14 @@ class Cells(nn.Module):
 
 
 class NamedCells(Cells):
-    """Tokens of words [..., W, D] besides, which name a slot."""
+    """Cells that also read tokens of words [..., W, D], which name a slot."""
 
     def __init__(self, width: int, slots: int) -> None:
         super().__init__(width, slots)
         self.choose = nn.Linear(width, slots)
 
     def tell_named(self, sight: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-        """Places [..., S + 1, 4] of all slots and then of the named one, and logits of the cells [..., S, 16]."""
+        """Places [..., S + 1, 4] of all slots and of the named one, last, and logits of the cells [..., S, 16]."""
         places, logits = self.tell(sight)
         choice = self.choose(words.sum(-2)).softmax(-1)
         named = (choice[..., None] * places).sum(-2, keepdim=True)

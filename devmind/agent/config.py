@@ -1,4 +1,4 @@
-"""AgentConfig: everything needed to rebuild an agent, with every part named by its entry point."""
+"""AgentConfig: all that is needed to rebuild an agent; every part is named by its entry point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from devmind.errors import ConfigError, nearest
 
 @dataclass(frozen=True)
 class Size:
-    """One setting of the dial: the trunk's width, depth and heads, its window in Moments, and its slots."""
+    """One size: the trunk's width, layers and attention heads, its window in Moments, and its slots."""
 
     width: int
     layers: int
@@ -23,9 +23,9 @@ class Size:
 
 
 WINDOW_TOKENS = 1024
-"""The most tokens that one token may see: a window is shorter where its Moments hold many."""
+"""The most tokens in a window: it covers fewer Moments if they hold many tokens."""
 ANEW = ""
-"""The `trunk_stage` of a trunk that was made anew later: it belongs to whichever stage teaches it."""
+"""The `trunk_stage` of a trunk that was replaced by a fresh one: it belongs to whichever stage teaches it."""
 
 SIZES = {
     "tiny": Size(width=16, layers=1, attention_heads=2, window=8, slots=2),
@@ -36,7 +36,11 @@ SIZES = {
 
 
 def size_named(name: str) -> Size:
-    """The size `name`; ConfigError names the nearest when there is none."""
+    """The size `name`.
+
+    Raises:
+        ConfigError: there is no such size; the message names the nearest.
+    """
     if name not in SIZES:
         raise ConfigError(f"There is no agent size '{name}'{nearest(name, SIZES)}")
     return SIZES[name]
@@ -46,26 +50,27 @@ class AgentConfig(PreTrainedConfig):
     """What an agent is made of; saved as `config.json`.
 
     Attributes:
-        size: the dial; width, layers, attention_heads and window follow it where they are 0.
-        window: W, in Moments; window_tokens: how many tokens it may hold, None for any number.
-        slots: tokens that carry what leaves the window (`slots.py`); None: the size's own, 0: none. They are written
-            every `slots_every` Moments, which is half the window at birth and stays when the window changes.
+        size: the name of a size; width, layers, attention_heads and window follow it if they are 0.
+        window: W, in Moments; window_tokens: the most tokens that it may hold, None for any number.
+        slots: number of tokens that carry information beyond the window (`slots.py`); None: the size's own, 0: none.
+            They are written every `slots_every` Moments: by default half of the first window, also if the window
+            changes later.
         encoders, heads: one dict a part, `{"name", "part", "stage", "options", ...}`; `part` is an entry point of the
             group `devmind.parts`. A head also has `tap` and `effector`. Filled by `Agent.add_encoder` and `add_head`.
-        effectors: what the heads act with, one dict each: `{"name", "shape", "dtype", "horizon"}` (`parts.Effector`).
-        tracker: which heads feed the beliefs (`tracker.Tracker`), by `Agent.add_tracker`; None: it keeps none up.
-        pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it was read.
-        trunk: the decoder's own config when it is not the default Llama.
-        trunk_stage: the stage whose the trunk's parameters are: the newborn's, which its first stage teaches, or ANEW.
-        grown: the stage of each of the trunk's last layers that was grown (`Agent.grow`); deep: by stage, the senses
-            whose tokens go through its layers, which others pass by, each with the one that has to be sensed besides
-            (`deeper.py`); of a stage that is not named all tokens do.
+        effectors: one dict for each effector, `{"name", "shape", "dtype", "horizon"}` (`parts.Effector`).
+        tracker: which heads feed the beliefs (`tracker.Tracker`), set by `Agent.add_tracker`; None: there is none.
+        pretrained: folder or name of a decoder to start the trunk from; becomes `trunk_source` once it has been read.
+        trunk: the decoder's own config if it is not the default Llama.
+        trunk_stage: the stage that the trunk's parameters belong to: "newborn", which the first stage teaches, or ANEW.
+        grown: the stage of each of the trunk's grown layers (`Agent.grow`), which are its last ones.
+        deep: by stage, the senses whose tokens go through that stage's layers, each with the sense that has to be
+            present besides (`deeper.py`). All tokens go through the layers of a stage that is not named here.
         rebase_at: position at which the window's positions are moved back to small numbers (float32 keeps the
-            rotary phases exact to about 1e-3 up to here); must be below 32,768.
-        hearing: how a stage that brings an ear for speech is to build it and its heads, by name of a setting of
-            `devmind.config.HearingConfig`; what is not named the stage chooses.
-        stages: names of the stages the agent was admitted to, in order.
-        trained_on: groups of files (speakers, sources), and of the nursery's looks, that this agent learned from, in
+            rotary phases exact to about 1e-3 up to here); at most 32,768.
+        hearing: how a stage that brings an ear for speech builds it and its heads, by the names of the settings in
+            `devmind.config.HearingConfig`; the stage chooses what is not named.
+        stages: names of the stages that admitted the agent, in order.
+        trained_on: groups of files (speakers, sources) and of the nursery's looks that this agent has learned from, in
             the order of the lessons; exams refuse overlap.
         devmind_version: the format of the saved folder.
     """

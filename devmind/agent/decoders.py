@@ -1,8 +1,8 @@
-"""The transformers decoder that is a trunk's body: a fresh Llama, or a pretrained one, which is first tested on three
-tokens (`why_unsupported`).
+"""The trunk's decoder from transformers: a fresh Llama, or a pretrained decoder that is first tested on three tokens
+(`why_unsupported`).
 
-Notable choices: output projections start at zero (every layer starts as the identity), the decoder's word table is
-dropped (tokens come from encoders), sdpa attention with our own 4-D mask.
+Notable choices: the output projections of a fresh decoder start at zero, so every layer starts as the identity; the
+decoder's embedding table is dropped, since tokens come from encoders; sdpa attention gets a 4-D mask of our own.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def zero_outputs(layer: Any) -> None:
 
 
 def pass_by(decoder: Any) -> None:
-    """Leave those layers of a trunk's decoder out of what is computed that let all tokens through: the same comes out,
-    in a fraction of the time. It is not saved with the agent, and holds as long as those layers do not learn.
+    """Skip layers of a trunk's decoder that are still the identity: the result is the same, in a fraction of the time.
+
+    This is not saved with the agent, and is right only as long as those layers do not learn.
     """
     for layer in decoder.layers:
         if not (layer.self_attn.o_proj.weight.any() or layer.mlp.down_proj.weight.any()):
@@ -49,7 +50,7 @@ def _through(hidden_states: Tensor, *_: Any, **__: Any) -> Tensor:
 
 
 def build_decoder(config: AgentConfig) -> PreTrainedModel:
-    """The decoder that `config` describes; a pretrained one is read from its folder and noted in the config.
+    """The decoder that `config` describes; a pretrained one is loaded and noted in the config.
 
     Raises:
         PluginError: the named decoder cannot serve as a trunk.
@@ -107,7 +108,7 @@ def _load_pretrained(source: str) -> PreTrainedModel:
 
 @torch.no_grad()
 def why_unsupported(decoder: Any) -> str | None:
-    """None when `decoder` behaves as a trunk must, else the reason: it is tried on three tokens, not looked up."""
+    """None if `decoder` behaves as a trunk must when it is run on three tokens, otherwise the reason."""
     parts = ("layers", "rotary_emb", "norm")
     if not all(hasattr(decoder, part) for part in parts):
         return f"it lacks {', '.join(part for part in parts if not hasattr(decoder, part))}"
@@ -149,6 +150,6 @@ def angles_back(decoder: Any, shift: Tensor) -> tuple[Tensor, Tensor]:
     """cos and sin [B, 1, R] that rotate keys back by `shift` int64 [B] positions."""
     probe = torch.zeros(1, dtype=torch.float32, device=shift.device)
     cos, sin = decoder.rotary_emb(probe, position_ids=shift[:, None])
-    # Some rotary variants scale cos and sin; the cached keys carry that factor once already.
+    # Some rotary variants scale cos and sin; the cached keys have that factor already.
     scale = decoder.rotary_emb.attention_scaling
     return cos / scale, -sin / scale

@@ -1,10 +1,10 @@
-"""Layers that only some tokens go through: those of some senses, in Moments in which a certain one was sensed.
+"""Layers that only some tokens go through: those of certain senses, in Moments that have a certain sense.
 
-A stage grows such layers (`Agent.grow`) where its lessons need more depth and, taught to the shared layers, would undo
-what was learned before: reading does, as its tokens come by the hundred (docs/log.md, 2026-11-25). All other tokens
-skip these layers, so a Moment without those senses gives exactly the same features as before; tokens that go through
-also see those that skipped. Each stage's layers have their own tokens. Separate weights by modality over one attention
-are those of Mixture-of-Transformers (Liang et al., 2024).
+A stage grows such layers (`Agent.grow`) if its lessons need more depth, and would undo earlier learning if they taught
+the shared layers. Reading is an example, as a page has hundreds of tokens (docs/log.md, 2026-11-25). All other tokens
+skip these layers, so a Moment without those senses gives exactly the same features as before. Tokens that go through
+also attend to tokens that skipped. Each stage chooses the tokens of its layers. Weights by modality with shared
+attention are those of Mixture-of-Transformers (Liang et al., 2024).
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from torch import Tensor, nn
 from devmind.agent.window import is_known, rotate_keys
 
 Deep = tuple[Tensor | bool | None, ...]
-"""By stage that has grown layers, in the order of those, which tokens go through them: bool [B, Q]; True: all; None:
-none now, but later ones may look at these; False: none, and nothing is kept of any. Empty: all go through all."""
+"""For each stage with grown layers, in their order, which tokens go through them: bool [B, Q]; True: all; None: none
+now, but their keys and values are kept for later tokens; False: none, and nothing is kept. Empty: all go through all
+layers."""
 
 
 def each(deep: Deep, change: Callable[[Tensor], Tensor | bool | None]) -> Deep:
-    """The same, tensors changed."""
+    """`deep` with `change` applied to its tensors."""
     return tuple(change(one) if isinstance(one, Tensor) else one for one in deep)
 
 
 class _Deeper:
-    """What a decoder layer does besides: `deep` says of each token whether it goes through; `group` is its stage's."""
+    """Added to a decoder layer's class: `deep` says which tokens go through it; `group` is the number of its stage."""
 
     group: int
 
@@ -43,7 +44,7 @@ class _Deeper:
         return through if mine is True else torch.where(mine[..., None], through, hidden_states)
 
     def _kept(self, hidden_states: Tensor, **kwargs: Any) -> bool:
-        """Keep keys and values of tokens that pass by, a sixth of the layer's cost; False where that is unknown."""
+        """Cache keys and values of tokens that skip the layer, at a sixth of its cost; False if that is impossible."""
         layer: Any = self
         attention, cache = layer.self_attn, kwargs.get("past_key_values")
         if cache is None or not is_known(attention):
@@ -60,10 +61,10 @@ class _Deeper:
 
 
 def deepen(layer: nn.Module, group: int) -> None:
-    """Make a decoder layer of transformers one that only some tokens go through; its parameters keep their names.
+    """Turn a transformers decoder layer into one that only some tokens go through; parameter names stay the same.
 
     Args:
-        group: the number of the stage that has grown it, among those that have grown some.
+        group: the number of the layer's stage, among the stages that have grown layers.
     """
     kind: Any = type(layer)
     layer.__class__ = _deeper(kind)

@@ -1,9 +1,9 @@
-"""What long-term memory keeps of an example: one key a sense, and the finer features that names are fitted on.
+"""What long-term memory stores of an example: one key for each sense, and finer features on which names are fitted.
 
-A key is short (64 numbers) so that millions can be searched; averaging a picture's sixteen tokens into it loses where
-things are, which tells digits apart. Names are fitted on few examples, so they can afford more: of a picture all its
-tokens and its colours, of a sound the ear's hidden layer and its log-mel over time. Figures: docs/log.md, "Show and
-tell".
+A key is short (64 numbers), so that millions can be searched. It averages a picture's sixteen tokens and so loses the
+places of its parts, by which digits differ. Names are fitted on few examples, so their features can be longer: all
+tokens and the colours of a picture, the ear's hidden layer and the log-mel over time of a sound. Figures: docs/log.md,
+"Show and tell".
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from devmind.agent.timbre import timbre
 from devmind.moment import TICK_SAMPLES, Sense
 
 VERSION = 5
-"""Counts changes of what `describe` computes: it is part of the hash, so old keys are rebuilt."""
+"""Version of what `describe` computes; it is part of the hash, so that old keys are rebuilt after a change."""
 COLOURS = 5 * 16 * 16
-"""The last so many features of a picture are how much there is of each colour, square roots that are of length 1."""
+"""Number of a picture's last features: square roots of the share of each colour, a vector of length 1."""
 QUIET_DB = 35.0
-"""So far below its loudest tick a sound has not begun yet, or is over: silence around it is no part of it."""
+"""Ticks at the ends of a sound that are more than this far below its loudest tick are left out as silence."""
 
 
 class Description(NamedTuple):
-    """Of one sense: `vector` float32 [64] of length 1, `features` float32 [F] (F is the sense's own)."""
+    """Of one sense: the key `vector`, float32 [64] of length 1, and `features` float32 [F], where F varies by sense."""
 
     vector: np.ndarray
     features: np.ndarray
 
 
 class Describer(Sensing):
-    """The encoders of a saved agent without the rest of it: it describes as that agent does, to the bit.
+    """The encoders of a saved agent without its other parts; it describes exactly as that agent does.
 
     Attributes:
-        device: where it computes: this process's CPU.
+        device: always the CPU.
     """
 
     device = torch.device("cpu")
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Build the encoders that the `config.json` of an agent names; one whose plugin is missing is left out."""
+        """Build the encoders named in an agent's `config.json`; one whose plugin is missing is left out."""
         super().__init__()
         self.config = SimpleNamespace(width=config["width"], seed=config["seed"])
         self.encoders = nn.ModuleDict()
@@ -62,7 +62,7 @@ class Describer(Sensing):
 
     @classmethod
     def from_pretrained(cls, folder: Path) -> Self:
-        """That of the agent saved in `folder`, in eval mode.
+        """The Describer of the agent saved in `folder`, in eval mode.
 
         Raises:
             CheckpointError: a file is missing or damaged, or of a newer version.
@@ -73,11 +73,10 @@ class Describer(Sensing):
 
 
 def describe(agent: Sensing, senses: Mapping[str, Sense]) -> dict[str, Description]:
-    """Key and features of everything in `senses` that the agent has an encoder for.
+    """Key and features of each of the `senses` that the agent has an encoder for.
 
-    Nothing else goes in: no state and no earlier Moment, so the same payload is described alike at any time. Sound
-    [C, S] of any length is heard tick by tick; less than a whole last tick is left out, and so is what is quiet before
-    and after it.
+    No state or earlier Moment is used, so the same payload is always described in the same way. Sound [C, S] of any
+    length is encoded tick by tick, without an incomplete last tick and without silence at its beginning and end.
     """
     described = {}
     for name in agent.sense_order:
@@ -89,7 +88,7 @@ def describe(agent: Sensing, senses: Mapping[str, Sense]) -> dict[str, Descripti
 
 @torch.no_grad()
 def describe_many(agent: Sensing, name: str, values: Sequence[Sense]) -> list[Description]:
-    """The same of one sense of many payloads at once; pictures of one shape, sounds of any length."""
+    """Descriptions of one sense for many payloads at once; pictures must have one shape, sounds any length."""
     rows = [_ticks(name, value) for value in values]
     stacked = collate_senses([[{name: part} for part in row] for row in rows])
     encoded = agent.encode_senses(stacked["senses"], stacked["present"])[name]
@@ -108,7 +107,7 @@ def describe_many(agent: Sensing, name: str, values: Sequence[Sense]) -> list[De
 
 
 def encoder_hashes(agent: Sensing) -> dict[str, str]:
-    """What the keys of each sense are made with, 32 hexadecimal digits: its encoder's weights and the projection."""
+    """By sense, a hash of what its keys are computed with (encoder weights and projection), 32 hexadecimal digits."""
     tensors = agent.state_dict()
 
     def made_of(prefix: str) -> str:
@@ -120,7 +119,7 @@ def encoder_hashes(agent: Sensing) -> dict[str, str]:
 
 
 def _ticks(name: str, value: Sense) -> Sequence[Sense]:
-    """A sound as its ticks [C, 1600] from the first loud one to the last, anything else as it is."""
+    """A sound as its ticks [C, 1600], from the first loud one to the last; other values unchanged."""
     if name != "sound" or isinstance(value, str) or value.shape[1] < 2 * TICK_SAMPLES:
         return [value]
     whole = value.shape[1] // TICK_SAMPLES
@@ -131,7 +130,7 @@ def _ticks(name: str, value: Sense) -> Sequence[Sense]:
 
 
 def _features(encoded: Encoded) -> Tensor:
-    """Features [F] of one sense over T ticks: all tokens of a single reading; of a series mean, spread and change."""
+    """Features [F] of a sense over T ticks: its mean tokens; for sound mean, deviation and change of hidden frames."""
     if "hidden" not in encoded.maps:
         return encoded.tokens.mean(0).flatten()
     frames = encoded.maps["hidden"].squeeze(2).transpose(1, 2).flatten(0, 1)
@@ -140,15 +139,16 @@ def _features(encoded: Encoded) -> Tensor:
 
 
 def _mean(encoded: Encoded) -> Tensor:
-    """The mean token [D] of a sense of any number of tokens."""
+    """The mean token [D] of a sense with any number of tokens."""
     return encoded.tokens[encoded.present].mean(0)
 
 
 def _colours(picture: np.ndarray) -> Tensor:
-    """How much of a picture [H, W, 3] each colour takes (CIE Lab, 5 levels of light by 16 by 16), float32 [1280].
+    """Square roots of the share of each colour in a picture [H, W, 3], float32 [1280] (CIE Lab, 5 x 16 x 16 bins).
 
-    A colour stays when a thing is turned or comes nearer (Swain and Ballard 1991, "Color indexing"). The middle counts,
-    and the corners, where the ground is, do not. Inner products of square roots are Bhattacharyya's coefficient.
+    A colour stays the same when a thing is turned or comes nearer (Swain and Ballard 1991, "Color indexing"). The
+    middle is weighted and the corners, which show the ground, are not. The inner product of two such vectors is the
+    Bhattacharyya coefficient.
     """
     import cv2
 

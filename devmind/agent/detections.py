@@ -1,4 +1,4 @@
-"""What beliefs are made of: the detections that a head gives, the gaze with its depth, and the filter's parameters."""
+"""The input of beliefs: the detections of a head, the gaze with its depth map, and the filter's parameters."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Detections:
-    """What a head detects in one tick of N rows, up to M things each; the order of the M means nothing.
+    """A head's detections in one tick of N rows, up to M things each, in any order.
 
-    Directions are relative to the gaze as a head gives them (`Output.detections`), and in the torso's frame after
-    `seen_from`. What a head does not tell is left out: without embeddings only the class tells things apart.
+    A head gives directions relative to the gaze (`Output.detections`); `seen_from` turns them into the torso's frame.
+    Without embeddings, only the class distinguishes things.
 
     Args:
-        here: which rows hold something, bool [N, M].
+        here: which entries hold a thing, bool [N, M].
         kind: its class, int64 [N, M]; the head's `labels` are the names of the classes.
         azimuth_deg, elevation_deg, distance_m: from the eye, left and up positive, float [N, M].
-        sure: the head's probability that it is there, [N, M].
-        size_m: its width, [N, M]; None where the head does not tell it.
-        embedding: what it looks like, L2-normalised [N, M, E]; None where the head gives none.
+        sure: the head's probability that the thing is there, [N, M].
+        size_m: its width, [N, M]; None if the head gives none.
+        embedding: its appearance, L2-normalised [N, M, E]; None if the head gives none.
     """
 
     here: np.ndarray
@@ -33,7 +33,7 @@ class Detections:
     embedding: np.ndarray | None = None
 
     def seen_from(self, pan_deg: np.ndarray, tilt_deg: np.ndarray, where: np.ndarray) -> Detections:
-        """In the torso's directions, for a gaze [N]; nothing in the rows that are not `where`, bool [N]."""
+        """These detections in the torso's frame, for a gaze [N]; rows where `where` bool [N] is false hold nothing."""
         return Detections(
             self.here & where[:, None],
             self.kind,
@@ -47,20 +47,20 @@ class Detections:
 
 
 def no_detections(n: int) -> Detections:
-    """Nothing seen by N rows."""
+    """N rows without detections."""
     zero = np.zeros((n, 0))
     return Detections(zero.astype(bool), zero.astype(np.int64), zero, zero, zero, zero)
 
 
 @dataclass(frozen=True)
 class Gaze:
-    """Where N rows look, and how far it is to what they see.
+    """The gaze of N rows and their depth maps.
 
     Args:
-        pan_deg, tilt_deg: of the head against the torso, float [N].
+        pan_deg, tilt_deg: of the head relative to the torso, float [N].
         eye_m: the eye's place in the frame of beliefs, [N, 3]; it moves when the body leans.
         depth_m: metres along the axis, float [N, H, W].
-        known: in which rows `depth_m` is of this tick, bool [N]; where it is not, nothing is found absent.
+        known: whether `depth_m` is of this tick, bool [N]; if not, nothing is judged absent in that row.
         half_deg: half the field of view.
     """
 
@@ -77,22 +77,22 @@ class FilterParams:
     """How fast beliefs change.
 
     Args:
-        angle_deg, log_distance: errors of a detection (one standard deviation).
+        angle_deg, log_distance: standard deviations of a detection's direction and of the log of its distance.
         walk_m, walk_seen_m: random walk of a thing out of sight and in sight, metres after one second.
-        spread_m: how uncertain a place can become.
-        drain_s: after that time 1/e of the trust in a place is left.
-        hit, false: chance that a thing in view is detected, and that one is detected where there is none.
-        surest: no belief is surer than that, since heads go on being wrong in the same way.
-        missed, doubted: chance of no detection though it is there: where the eye sees past the place or a thing of
-            another class stands there, and where it sees something at that distance.
-        hint: how sure a head may be of a class, short of a detection, for nothing of that class to be found absent.
-        gate: largest squared distance at which a detection belongs to a belief (chi-square with 3 degrees: 0.99).
-        alike: least cosine of two embeddings of one thing.
-        begin, leap: how sure a detection must be to begin a belief, and to move one beyond the gate.
-        nearer, beyond: depth over the expected distance below which something hides the place, and above which the eye
+        spread_m: the largest standard deviation of a place.
+        drain_s: time after which 1/e of a belief's shares is left.
+        hit, false: probability that a thing in view is detected, and that one is detected where there is none.
+        surest: the highest value of `there`, since the errors of a head repeat.
+        missed, doubted: probability of no detection although the thing is there. `missed` holds if the eye sees past
+            the place or a thing of another class stands there, `doubted` if it sees something at that distance.
+        hint: if a head gives a class at least this probability anywhere, nothing of that class is judged absent.
+        gate: largest squared distance at which a detection belongs to a belief (chi-square, 3 degrees: 0.99).
+        alike: smallest cosine between two embeddings of one thing.
+        begin, leap: probability that a detection needs to begin a belief, and to move one beyond the gate.
+        nearer, beyond: depth over expected distance: below `nearer` something hides the place, above `beyond` the eye
             sees past it.
-        before: distance of another thing in that direction over the expected one, below which it hides the place.
-        confirm: detections before a belief is told to anyone.
+        before: distance of another thing in that direction over the expected one; below this it hides the place.
+        confirm: detections before a belief is reported.
     """
 
     angle_deg: float = 3.0

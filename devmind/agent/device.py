@@ -1,4 +1,4 @@
-"""The one place that knows which devices there are."""
+"""The choice of devices; no other module names one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pick_device(name: str = "auto") -> torch.device:
     """`auto` is the first GPU that works, else the CPU; any other name is a torch device.
 
     Raises:
-        ConfigError: the name is no device, or the device is not there.
+        ConfigError: the name is not a device, or the device is not available.
     """
     gpu = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else None
     if name == "auto":
@@ -39,7 +39,7 @@ def place(agent: Agent, device: torch.device | str) -> Agent:
 
 
 def wait_for(device: torch.device | str) -> None:
-    """Return when `device` has done all that it was asked: an accelerator works on while its host goes on."""
+    """Wait until `device` has finished its queued work, since an accelerator runs asynchronously."""
     if torch.device(device).type != "cpu":
         torch.accelerator.synchronize(torch.device(device))
 

@@ -1,4 +1,4 @@
-"""Encoders: one sense in, a few tokens out. This file holds the contract, and the encoders of plain numbers.
+"""Encoders turn the reading of one sense into a few tokens. Here are the base class and the encoders of plain numbers.
 
 The eye is in `sight.py`, the ear in `hearing.py`, words and boards in `symbols.py`.
 """
@@ -39,7 +39,7 @@ class Encoded:
         return Encoded(function(self.tokens), function(self.present), maps)
 
     def mean(self) -> Tensor:
-        """The mean of the tokens that exist [..., D]; zeros where none does."""
+        """Mean of the tokens that exist, [..., D]; zeros where none exists."""
         weight = self.present[..., None].to(self.tokens.dtype)
         return (self.tokens * weight).sum(-2) / weight.sum(-2).clamp_min(1)
 
@@ -47,23 +47,22 @@ class Encoded:
 class Encoder(nn.Module):
     """Base of all encoders: `forward(x, previous, previous_present) -> Encoded`, over any leading dimensions.
 
-    A subclass sets `n_tokens` (its budget K), `sense_dims` (dimensions of one reading), `uses_previous` (it wants the
-    last tick's reading too; what it makes of it must be nothing where `previous_present` is false) and `map_channels`
-    (channels of each map), takes `width` and JSON options, and implements `encode` on flat batches [N, ...].
-    Tokens leave an encoder at unit scale (LayerNorm); absent Moments are not shown to it.
+    A subclass takes `width` and JSON options, and implements `encode` on flat batches [N, ...]. It sets `n_tokens` (its
+    number of tokens K), `sense_dims` (dimensions of one reading) and `map_channels` (channels of each map). Tokens
+    leave an encoder at unit scale (LayerNorm); Moments without the sense are not given to it.
 
-    With `streams` the sense has any number of tokens, `n_tokens` at most, which share one type embedding and are told
-    apart by their rotary places; a Moment that was begun can be extended by more of them.
-
-    With an `effector` it reads no sense but what the agent did with that effector in the last Moment.
-
-    With `of` it reads another sense once more, in its own way, under a name of its own; with `beside` only in Moments
-    that have that sense too, so that all others stay as they were, bit by bit. It has no key: memory is neither asked
-    nor filled by it. Without `enters` its tokens are for heads that tap it; the trunk gets none.
-
-    With `apart` its tokens go through the trunk by themselves: they see only tokens of their own sense, in a window of
-    their own, and no other token sees them. So what was learned before stays as it was, bit by bit, and its features
-    are the same whatever else is sensed. It cannot stream, nor be recalled.
+    Attributes:
+        uses_previous: it also gets the last tick's reading, which must have no effect if `previous_present` is false.
+        streams: the sense has any number of tokens up to `n_tokens`, which share one type embedding and differ by their
+            rotary positions. A Moment that was begun can be extended by more of them.
+        effector: it reads no sense, but what the agent did with this effector in the last Moment.
+        of: it reads this other sense a second time, under a name of its own. Its tokens have no key, so memory is
+            neither searched nor written by them.
+        beside: it reads only Moments that also have this sense; all others stay bit-identical.
+        enters: False: its tokens are for heads that tap them, and do not enter the trunk.
+        apart: its tokens go through the trunk by themselves. They see only tokens of their own sense, in a window of
+            their own, and no other token sees them. So features learned earlier stay bit-identical, and those of this
+            sense do not depend on other senses. It cannot stream, nor be recalled.
     """
 
     sense_dims: int = 1
@@ -84,7 +83,7 @@ class Encoder(nn.Module):
         self.type_embedding = nn.Parameter(torch.randn(1 if self.streams else n_tokens, width) * _TYPE_STD)
 
     def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
-        """Tokens of flat readings x [N, ...]; previous [N, ...] and previous_present [N] come where they are used."""
+        """Tokens of flat readings x [N, ...]; previous [N, ...] and previous_present [N] are given if it uses them."""
         raise NotImplementedError
 
     def forward(self, x: Tensor, previous: Tensor | None = None, previous_present: Tensor | None = None) -> Encoded:
@@ -106,10 +105,10 @@ class Encoder(nn.Module):
 def encode_rows(
     encoder: Encoder, x: Tensor, present: Tensor, previous: Tensor | None, previous_present: Tensor | None
 ) -> Encoded:
-    """Run `encoder` on the Moments that have the sense only; absent rows give zeros and no token.
+    """Run `encoder` only on Moments that have the sense; the others get zeros and no token.
 
     Args:
-        x: readings [*L, ...]; present: bool [*L]; previous and previous_present alike, or None.
+        x: readings [*L, ...]; present: bool [*L]; previous and previous_present of the same shapes, or None.
     """
     if bool(present.all()):
         return encoder(x, previous, previous_present)
@@ -137,7 +136,7 @@ def mlp(n_in: int, n_hidden: int, n_out: int) -> nn.Sequential:
 
 
 class VectorEncoder(Encoder):
-    """Up to `size` numbers to one token; a dimension that is NaN or missing at the end is absent, and it is told so."""
+    """Up to `size` numbers to one token. NaN or missing last numbers count as absent; the network is given a mask."""
 
     def __init__(self, width: int, size: int = BODY_SIZE) -> None:
         super().__init__(width, n_tokens=1)
@@ -168,10 +167,10 @@ class PeripheryEncoder(Encoder):
 
 
 class DoneEncoder(Encoder):
-    """What the agent did last with one effector, to one token: numbers of a `shape`, or one of `classes`.
+    """The agent's last action with one effector to one token: numbers of a `shape`, or one of `classes`.
 
-    It is given to the agent as a sense of any name: `add_encoder("did", "encoder.done", options={"effector": "move",
-    "shape": [2]})`. An episode's first Moment lacks it.
+    It is added as a sense of any name: `add_encoder("did", "encoder.done", options={"effector": "move",
+    "shape": [2]})`. An episode's first Moment does not have it.
     """
 
     def __init__(self, width: int, effector: str, shape: Sequence[int] = (), classes: int | None = None) -> None:
@@ -194,9 +193,9 @@ class DoneEncoder(Encoder):
 
 
 def default_part(space: Any) -> tuple[str, dict[str, Any]]:
-    """Entry point and options of the encoder for a plugin's own sense, by its Gymnasium Box space.
+    """Entry point and options of the default encoder for a plugin's own sense, by its Gymnasium Box space.
 
-    A vector [K] takes `encoder.vector`, a series [C, S] `encoder.series`, a picture [H, W, C] `encoder.image`.
+    A vector [K] gets `encoder.vector`, a series [C, S] `encoder.series`, a picture [H, W, C] `encoder.image`.
 
     Raises:
         PluginError: the space has another number of dimensions.

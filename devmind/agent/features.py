@@ -1,7 +1,7 @@
 """Sound features in torch: power mel, log-mel, MFCC and interaural lags, batched over any leading dimensions.
 
 Definitions are librosa's defaults (Slaney mel scale and area norm, periodic Hann window, centred frames padded with
-zeros), so librosa is the offline reference of the parity test; these run about ten times faster on 100 ms chunks.
+zeros), and a test compares with librosa. These functions are about ten times faster on chunks of 100 ms.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def mel_filterbank(rate_hz: int, n_fft: int, n_mels: int) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def _filters(rate_hz: int, n_fft: int, n_mels: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The mel filterbank transposed [bins, n_mels] and the window [n_fft], kept for each device."""
+    """The transposed mel filterbank [bins, n_mels] and the window [n_fft], cached by device."""
     # A cached tensor made under inference_mode could never be used in training.
     with torch.inference_mode(False):
         bank = torch.from_numpy(mel_filterbank(rate_hz, n_fft, n_mels).T.copy()).to(device)
@@ -73,7 +73,7 @@ def power_to_db(power: Tensor, top_db: float | None = 80.0, floor: float = 1e-10
 
 
 def log_mel(sound: Tensor, n_fft: int = 512, hop: int = 160, n_mels: int = 64, rate_hz: int = SOUND_RATE_HZ) -> Tensor:
-    """Log-mel on a fixed scale for a network, about -2..2: (log10(power + 1e-6) + 2) / 2, [..., frames, n_mels]."""
+    """Log-mel [..., frames, n_mels], scaled to about -2..2 for a network: (log10(power + 1e-6) + 2) / 2."""
     return ((mel_power(sound, n_fft, hop, n_mels, rate_hz) + 1e-6).log10() + 2.0) / 2.0
 
 
@@ -101,8 +101,8 @@ def mfcc(
 def interaural_lags(left: Tensor, right: Tensor, max_lag: int = 12) -> Tensor:
     """Normalised cross-correlation of two ears [..., S] at lags -max_lag..max_lag, [..., 2 max_lag + 1] in -1..1.
 
-    A peak at a positive lag means that the right ear hears later, so the source is on the left. Twelve samples are
-    0.75 ms at 16 kHz, more than a head's largest delay.
+    A peak at a positive lag means that the sound reaches the right ear later, so its source is on the left. Twelve
+    samples are 0.75 ms at 16 kHz, more than the largest delay between a person's ears.
     """
     shifted = F.pad(right, (max_lag, max_lag)).unfold(-1, left.shape[-1], 1)
     correlation = (shifted @ left.unsqueeze(-1)).squeeze(-1)
@@ -111,5 +111,5 @@ def interaural_lags(left: Tensor, right: Tensor, max_lag: int = 12) -> Tensor:
 
 
 def level_difference(left: Tensor, right: Tensor) -> Tensor:
-    """Log10 ratio of the ears' mean powers over the last dimension, [..., S] to [...]; positive is louder left."""
+    """Log10 ratio of the ears' mean powers over the last dimension, [..., S] to [...]; positive: louder on the left."""
     return ((left.square().mean(-1) + 1e-8) / (right.square().mean(-1) + 1e-8)).log10()

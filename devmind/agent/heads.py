@@ -1,4 +1,4 @@
-"""Heads turn what a tap reads into an Output. The standard ones are here; a stage writes one only when none fits."""
+"""Heads turn the features of a tap into an Output. A stage defines its own head only if no standard one here fits."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Inlet:
 class Head(nn.Module):
     """Base of all heads: takes the inlet and JSON options, `forward(tapped) -> Output`.
 
-    With `takes_targets` it is called as `forward(tapped, targets)`: in teaching with what it shall answer (so that each
-    part of an answer is predicted from the right ones before it), otherwise with None. A subclass with `critic` says
-    what something is worth; only learning asks it, so who lives or is examined may lack it.
-
-    With `carries` it is called tick by tick as `forward(tapped, kept)`: what its last output `kept` in the state, by
-    name tensors [B, ...], or None; zeros in a row whose episode has just begun. Its output may then `prepare`, with the
-    generator that the action is drawn by. In a batch `kept` is left out.
+    Attributes:
+        takes_targets: it is called as `forward(tapped, targets)`. In teaching, targets are the right answers, so that
+            each part of an answer is predicted from the right parts before it (teacher forcing); otherwise None.
+        critic: it estimates a value that only learning needs, so an agent can act and be examined without it.
+        carries: tick by tick it is called as `forward(tapped, kept)`. `kept` is what its last output kept in the state,
+            tensors [B, ...] by name, or None; zeros in a row whose episode has just begun. Then its output's `prepare`
+            is called, with the generator that samples the action. In a batch `kept` is left out.
     """
 
     takes_targets: bool = False
@@ -59,21 +59,24 @@ class Head(nn.Module):
         return self(tapped, targets) if self.takes_targets else self(tapped)
 
     def meet(self, heads: Mapping[str, Head]) -> None:
-        """Told of the agent's heads, its own among them, each time one was added. A head that asks another one keeps it
-        outside of its own parameters (in a tuple): it is saved, taught and counted where it is at home."""
+        """Called with all heads of the agent, itself included, each time one is added.
+
+        A head that uses another head stores it in a tuple, outside of its own parameters: the other one is saved,
+        taught and counted by itself.
+        """
 
     def borrow(self, trunk: Trunk) -> None:
-        """Told of the agent's trunk when it is built. A head that runs the trunk's layers keeps it outside of its own
-        parameters, as in `meet`."""
+        """Called with the agent's trunk when the head is built. A head that runs the trunk's layers stores the trunk
+        outside of its own parameters, as in `meet`."""
 
     def reading(self) -> Iterable[nn.Parameter]:
-        """The parameters by which it reads its tap, which `start_from` takes over; those that answer are not in it."""
+        """The parameters that read the tap, without those that answer; `start_from` copies them."""
         return ()
 
     def as_sound(self, answers: Tensor) -> Tensor | None:
-        """How its answers for `utter` to T Moments in a row, [T, ...], sound: float32 [1600 T] at 16 kHz.
+        """The sound of its answers [T, ...] for `utter` in T consecutive Moments, float32 [1600 T] at 16 kHz.
 
-        None where they are no codes of sound.
+        None if its answers are not codes of sound.
         """
         return None
 
@@ -86,10 +89,10 @@ class Head(nn.Module):
         return None
 
     def start_from(self, other: Head) -> None:
-        """Take over how `other` reads the same tap, but not what it answers.
+        """Copy the parameters with which `other` reads the same tap, but not those that answer.
 
         Raises:
-            ConfigError: this kind of head cannot, or the two do not fit.
+            ConfigError: this kind of head does not support it, or the two do not fit.
         """
         raise ConfigError(
             f"A {type(self).__name__} cannot start from a {type(other).__name__}; name a head of its own kind."
@@ -100,10 +103,10 @@ _ACTIVATIONS = {"gelu": nn.GELU, "tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 class Reader(nn.Module):
-    """Tokens [..., K, D] to a vector [..., n_out]: each token squeezed, all laid side by side, then an MLP.
+    """Tokens [..., K, D] to a vector [..., n_out]: each token is projected, all are concatenated, then comes an MLP.
 
-    Heads stay small while the trunk grows: at most 32 numbers a token and 256 hidden ones.
-    Laid side by side, not averaged: where a token stands (which part of the picture, which 25 ms) is what an arc needs.
+    Heads stay small if the trunk is wide: by default at most 32 numbers a token and 256 hidden units. Tokens are
+    concatenated rather than averaged, because an arc needs a token's place (the part of the picture, the 25 ms).
     """
 
     def __init__(self, inlet: Inlet, n_out: int, hidden: int | None, depth: int, activation: str, gain: float) -> None:
@@ -128,16 +131,16 @@ class Reader(nn.Module):
 
 
 class ReaderHead(Head):
-    """Base of the heads whose answer is one `Reader`'s numbers."""
+    """Base of the heads whose answer comes from one `Reader`."""
 
     read: Reader
 
     def reading(self) -> Iterable[nn.Parameter]:
-        """All of the reader but its last layer."""
+        """The parameters of the reader, without its last layer."""
         return (*self.read.squeeze.parameters(), *self.read.net[:-1].parameters())
 
     def start_from(self, other: Head) -> None:
-        """Copy all of `other`'s reader but its last layer."""
+        """Copy `other`'s reader without its last layer."""
         if not isinstance(other, ReaderHead):
             super().start_from(other)
         assert isinstance(other, ReaderHead)
@@ -151,7 +154,7 @@ class ReaderHead(Head):
 
 
 class CategoricalHead(ReaderHead):
-    """One of `classes`; see `Categorical` for threshold, rest, table. With `slots` that many choices [..., L, n]."""
+    """One of `classes`; see `Categorical` for threshold, rest and table. With `slots` L: L choices, [..., L, n]."""
 
     def __init__(
         self,
@@ -182,7 +185,7 @@ class CategoricalHead(ReaderHead):
 
 
 class NormalHead(ReaderHead):
-    """An actor of `size` continuous numbers: mean by MLP, one learned log standard deviation a dimension."""
+    """A policy of `size` continuous numbers: the mean by an MLP, one learned log standard deviation per dimension."""
 
     def __init__(
         self,
@@ -203,10 +206,10 @@ class NormalHead(ReaderHead):
 
 
 class ValueHead(ReaderHead):
-    """One number [...]: what a state is worth.
+    """The value of a state, one number [...].
 
     Args:
-        critic: only learning asks it; False: acting does too, as a search asks for the worth of positions.
+        critic: only learning uses it; False: acting uses it too, as a search does for positions.
     """
 
     def __init__(
@@ -227,10 +230,10 @@ class ValueHead(ReaderHead):
 
 
 class RegressionHead(ReaderHead):
-    """Numbers of any `shape` [..., *shape]: directions, boxes, a prediction of the next tokens.
+    """Numbers of any `shape`, [..., *shape]: directions, boxes, a prediction of the next tokens.
 
-    With a `horizon` above 1 it answers with that many of them, [..., horizon, *shape], one for each tick to come, and
-    is asked again after `follow` ticks.
+    With a `horizon` above 1 it answers with a sequence [..., horizon, *shape], one entry for each coming tick, and is
+    asked again after `follow` ticks.
     """
 
     def __init__(
@@ -264,9 +267,10 @@ class RegressionHead(ReaderHead):
 
 
 class DenseHead(Head):
-    """A map over the picture from a sense's pyramid of maps (U-Net: Ronneberger et al., 2015, coarse to fine sums).
+    """A map over the picture from a sense's feature maps, summed from coarse to fine (U-Net: Ronneberger et al., 2015).
 
-    With `classes` a `Categorical` at every pixel [..., 64, 64, classes]; without, a `Regression` [..., 64, 64].
+    With `classes` it gives a `Categorical` at every pixel, [..., 64, 64, classes]; without, a `Regression`
+    [..., 64, 64].
     """
 
     def __init__(self, inlet: Inlet, classes: int | None = None, loss: str = "l1", channels: int | None = None) -> None:
@@ -275,7 +279,7 @@ class DenseHead(Head):
             raise ConfigError("A dense head must tap one sense whose encoder gives feature maps, such as 'sight'.")
         self.classes, self.kind = classes, loss
         channels = channels or max(4, inlet.width // 8)
-        # The finest map is the picture itself; the rest are joined from the coarsest on.
+        # The finest map is the picture itself; the others are joined, beginning with the coarsest.
         self.finest, *coarser = sorted(inlet.map_channels, key=lambda name: int(name.removeprefix("stride")))
         self.levels = coarser[::-1]
         self.lateral = nn.ModuleList(nn.Conv2d(inlet.map_channels[name], channels, 1) for name in self.levels)
@@ -308,14 +312,14 @@ class DenseHead(Head):
 
 
 class WithReadoutHead(Head):
-    """A head of another part on the trunk's features of senses, and a small MLP on the readout added to its numbers.
+    """An inner head on the trunk's features of senses, plus a small MLP on the readout that is added to its numbers.
 
-    Taps (..., "trunk"), the readout last. The inner head has the shape of a reflex arc that taps the same senses, so
-    its weights can be an arc's (`copy_of`): on a fresh trunk, which is the identity but for type embeddings and a norm,
-    it answers nearly as that arc does, and learns what the trunk adds.
+    It taps (..., "trunk"), the readout last. The inner head has the shape of a reflex arc that taps the same senses, so
+    it can start with the arc's weights (`copy_of`). A fresh trunk is the identity except for type embeddings and a
+    norm, so the head begins with nearly the arc's answers and learns what the trunk adds.
 
     Args:
-        part, options: the inner head's, as for `Agent.add_head`.
+        part, options: those of the inner head, as for `Agent.add_head`.
     """
 
     def __init__(self, inlet: Inlet, part: str, options: Mapping[str, Any] | None = None, hidden: int = 64) -> None:
@@ -337,7 +341,7 @@ class WithReadoutHead(Head):
         return answer.with_numbers(numbers + self.more(tapped.tokens[..., -1, :]).reshape(numbers.shape))
 
     def copy_of(self, other: Head) -> None:
-        """Take over all of `other`'s weights as the inner head's.
+        """Copy all weights of `other` into the inner head.
 
         Raises:
             ConfigError: they do not fit.
@@ -349,11 +353,11 @@ class WithReadoutHead(Head):
 
 
 class NextTokensHead(Head):
-    """How each token of a sense will change until the next Moment: `Regression` [..., K, D], whitened.
+    """Predicts the whitened change of each token of a sense until the next Moment: `Regression` [..., K, D].
 
-    Taps ("trunk:<sense>", "<sense>", "trunk"): what the trunk makes of each token, the token itself, and the readout,
-    to the same small network for all tokens. Errors are measured in the whitened change of the sense's own encoder
-    tokens: `set_whitening` notes by which matrix, so that every direction in which tokens change counts alike.
+    It taps ("trunk:<sense>", "<sense>", "trunk"): the trunk's feature of each token, the token itself, and the readout.
+    One small network serves all tokens. Changes of the encoder's tokens are whitened by the matrix of `set_whitening`,
+    so that every direction of change has the same weight in the error.
     """
 
     whitening: Tensor
@@ -378,14 +382,14 @@ class NextTokensHead(Head):
         return Regression(self.answer(F.gelu(self.of_token(tokens) + self.of_readout(readout) + self.place)))
 
     def set_whitening(self, changes: Tensor, least: float = 0.01) -> None:
-        """Measure by the inverse root of the covariance of `changes` [N, D].
+        """Whiten by the inverse root of the second moment of `changes` [N, D].
 
         Args:
-            least: directions with less than this share of the largest variance count as if they had it.
+            least: smaller variances are raised to this share of the largest one.
         """
         variance, axes = torch.linalg.eigh(changes.T @ changes / len(changes))
         self.whitening.copy_(axes @ torch.diag(variance.clamp_min(least * variance.max()).rsqrt()) @ axes.T)
 
     def changes(self, tokens: Tensor, following: Tensor) -> Tensor:
-        """The whitened change from `tokens` [..., K, D] to `following`, which is what shall be answered."""
+        """The target of this head: the whitened change from `tokens` [..., K, D] to `following`."""
         return (following - tokens) @ self.whitening

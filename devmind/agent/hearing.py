@@ -1,4 +1,4 @@
-"""The ear: 100 ms of sound from one or two ears become four tokens of 25 ms. Also the encoder of any other series."""
+"""The ear turns 100 ms of sound from one or two ears into four tokens of 25 ms. Another encoder serves other series."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _HOP = TICK_SAMPLES // _FRAMES
 
 
 class SoundEncoder(Encoder):
-    """Log-mel of each ear (two frames a token), cross-correlation lags and level difference between the ears.
+    """Encodes the log-mel of each ear (two frames a token), and cross-correlation and level difference of the ears.
 
-    Level alone cannot tell left from right well enough; the lags can. A single ear is heard by both,
-    and told apart by a flag. Sound longer than a tick is heard from its last 100 ms, shorter sound as its end.
-    `maps` has `hidden` (2 width, 1 x 4), what the tokens are read from: it keeps more of a voice than they do. It is
-    for memory, and not among `map_channels`, which dense heads take for pictures.
+    The level difference alone does not distinguish left and right well enough; the lags do. Sound of one ear is used
+    for both, with a flag. Of longer sound the last 100 ms are used; shorter sound is padded at its beginning. `maps`
+    has `hidden` (2 width, 1 x 4), from which the tokens are computed: memory uses it, since it keeps more of a voice.
+    It is not among `map_channels`, which dense heads take for pictures.
     """
 
     sense_dims = 2
@@ -56,7 +56,7 @@ class SoundEncoder(Encoder):
 
 
 class SeriesEncoder(Encoder):
-    """Any series [C, S] to four tokens: strided convolution, mean over each quarter, projection."""
+    """Encodes any series [C, S] as four tokens: strided convolution, mean over each quarter, projection."""
 
     sense_dims = 2
 

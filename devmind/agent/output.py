@@ -1,4 +1,4 @@
-"""What a head answers: a distribution or a value, with a loss, a sample and a mode. Plain tensor ops, no overhead."""
+"""Outputs of heads: a distribution or a value with a loss, a sample and a mode, in plain tensor operations."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from devmind.errors import ConfigError
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean of `values` [..., *rest] where `mask` bool [...] is true (everywhere if None); 0 when it is nowhere.
+    """Mean of `values` [..., *rest] where `mask` bool [...] is true (everywhere if None); 0 if it is true nowhere.
 
-    A mask of numbers weighs them.
+    A mask of numbers gives weights.
     """
     if mask is None:
         return values.mean()
@@ -32,8 +32,9 @@ class Output:
     """Base of all outputs; [...] is [B, T] in a batch, [B] in a tick.
 
     Attributes:
-        horizon: how many ticks one answer covers: above 1 it is a sequence [..., horizon, *shape], whose rest waits in
-            the state; follow: after how many of them the head is asked again (None: after all).
+        horizon: number of ticks that one answer covers; above 1 it is a sequence [..., horizon, *shape], whose rest
+            waits in the state.
+        follow: number of ticks after which the head is asked again (None: after all).
     """
 
     horizon: int = 1
@@ -43,8 +44,8 @@ class Output:
         """Mean loss against `target`, a scalar.
 
         Args:
-            mask: bool [...], which entries count, or float [...], how much each does.
-            generator: where a loss draws random numbers (the noise of a denoiser), they come from it.
+            mask: bool [...], which entries count, or float [...], their weights.
+            generator: for a loss that draws random numbers (the noise of a denoiser).
         """
         raise NotImplementedError
 
@@ -57,64 +58,63 @@ class Output:
         raise NotImplementedError
 
     def fires(self) -> Tensor | None:
-        """Whether an arc answers, bool [...]; None means always."""
+        """Whether an arc answers, bool [...]; None: always."""
         return None
 
     def answer(self, generator: torch.Generator | None = None) -> Tensor:
-        """The action: a sample when a generator is given, else the mode."""
+        """The action: a sample if a generator is given, otherwise the mode."""
         return self.mode() if generator is None else self.sample(generator)
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
-        """Work out what the answer and `kept` share, of a head that carries; nothing by default."""
+        """For a head that carries: compute what `answer` and `kept` share. Does nothing by default."""
 
     def kept(self) -> dict[str, Tensor]:
-        """What a head that carries goes on from at the next tick, by name [B, ...]."""
+        """For a head that carries: what it needs at the next tick, tensors [B, ...] by name."""
         raise NotImplementedError(f"A {type(self).__name__} keeps nothing: its head must not say `carries`.")
 
     def numbers(self) -> Tensor:
-        """The free numbers [..., *shape] that the answer is made of: logits, means or values."""
+        """The unconstrained numbers [..., *shape] of the answer: logits, means or values."""
         raise NotImplementedError(f"A {type(self).__name__} is not made of one tensor of free numbers.")
 
     def with_numbers(self, numbers: Tensor) -> Self:
-        """The same kind of answer made of other numbers."""
+        """The same kind of answer with other numbers."""
         raise NotImplementedError(f"A {type(self).__name__} is not made of one tensor of free numbers.")
 
     def overlays(self, row: int = 0) -> dict[str, np.ndarray]:
-        """What can be drawn over the picture that was tapped; nothing by default.
+        """What can be drawn over the tapped picture, for one row of the flattened [...]; nothing by default.
 
-        Of one row of the flattened [...], any of
+        Any of
             boxes float32 [K, 5]: x0, y0, x1, y1 in 0..1 of the picture, ends exclusive, and a score in 0..1
-            masks uint8 [64, 64]: the thing each pixel belongs to, from 1 on; 0 where there is none
+            masks uint8 [64, 64]: the number of the thing at each pixel, from 1; 0 where there is none
             depth float32 [64, 64]: metres
         """
         return {}
 
     def detections(self) -> Detections | None:
-        """What it detects in the picture that was tapped, in directions from the gaze; None: it is no detector.
+        """Detections in the tapped picture, in directions relative to the gaze; None if this is not a detector.
 
         Leading dimensions are flattened to rows.
         """
         return None
 
     def planned(self, row: int = 0) -> Plan | None:
-        """The plan that a row of a tick's answer follows, to be drawn; None: it follows none. Asked after `kept`."""
+        """The plan that a row of a tick's answer follows, for drawing; None if there is none. Call it after `kept`."""
         return None
 
     def course(self, given: Mapping[int, str], row: int = 0) -> Course | None:
-        """A plan that a row would follow if some of its symbols were these, by their numbers; None: it draws none.
+        """The plan that a row would follow with the `given` symbols, by number; None if the head draws no plans.
 
         Raises:
-            ConfigError: there is no such symbol, or a plan has fewer.
+            ConfigError: there is no such symbol, or a number is beyond the plan's last one.
         """
         return None
 
     def along(self, course: Course, at: float, row: int = 0) -> tuple[float, np.ndarray]:
-        """How far along a course of its own a row is that was `at` before, in points, and the command that leads on."""
+        """How far a row is along its `course`, in points, after having been `at`, and the command that continues it."""
         raise NotImplementedError(f"A {type(self).__name__} draws no courses.")
 
     def lacks(self, page: str, row: int = 0) -> Lack | None:
-        """What a row of a tick's answer would have to be told to do what stands on the `page`; None: nothing. Asked
-        after `kept`."""
+        """What a row would need to know to do what the `page` asks; None if nothing. Call it after `kept`."""
         return None
 
 
@@ -122,9 +122,9 @@ class Output:
 class Categorical(Output):
     """One of n classes from `logits` [..., n].
 
-    With a `threshold` this is a startle-like arc: it fires where the probability of not resting, 1 - P(class `rest`),
-    is above the threshold, and then answers with the best class other than `rest`. A `table` float [n, K] turns the
-    answered class into a vector [..., K] for a continuous effector.
+    With a `threshold` this is an arc that may rest: it fires where the probability of not resting, 1 - P(class `rest`),
+    is above the threshold, and then answers with the best class other than `rest`. A `table` float [n, K] maps the
+    class to a vector [..., K] for a continuous effector.
     """
 
     logits: Tensor
@@ -137,11 +137,11 @@ class Categorical(Output):
         return self.logits.log_softmax(-1).gather(-1, value.long()[..., None]).squeeze(-1)
 
     def probabilities(self) -> Tensor:
-        """[..., n], summing to 1."""
+        """Probabilities [..., n], summing to 1."""
         return self.logits.softmax(-1)
 
     def entropy(self) -> Tensor:
-        """In nats, [...]."""
+        """Entropy in nats, [...]."""
         log_p = self.logits.log_softmax(-1)
         return -(log_p.exp() * log_p).sum(-1)
 
@@ -152,7 +152,7 @@ class Categorical(Output):
         )
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Cross-entropy against classes int64 [...], or against soft targets: probabilities, float [..., n]."""
+        """Cross-entropy with classes int64 [...], or with probabilities float [..., n] as soft targets."""
         soft = target.is_floating_point() and target.shape == self.logits.shape
         wanted = target.flatten(0, -2) if soft else target.long().flatten()
         losses = F.cross_entropy(self.logits.flatten(0, -2), wanted, reduction="none")
@@ -185,9 +185,9 @@ class Categorical(Output):
 
 @dataclass
 class Normal(Output):
-    """Diagonal normal: `mean` and `log_std`, both [..., K].
+    """Diagonal normal distribution: `mean` and `log_std`, both [..., K].
 
-    With a `threshold` it is an arc that may rest: it fires where its mean is longer than that.
+    With a `threshold` it is an arc that may rest: it fires where the norm of its mean is above the threshold.
     """
 
     mean: Tensor
@@ -200,7 +200,7 @@ class Normal(Output):
         return (-0.5 * z.square() - self.log_std - 0.5 * math.log(2.0 * math.pi)).sum(-1)
 
     def entropy(self) -> Tensor:
-        """In nats, summed over K, [...]."""
+        """Entropy in nats, summed over K, [...]."""
         return (self.log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1)
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
@@ -259,11 +259,11 @@ class Regression(Output):
 
 
 STEADY = 0.01
-"""A head whose answers hardly vary is held to this variance: a tenth of an effector's range, squared."""
+"""The least variance by which `drifts` divides, for heads that hardly vary: a tenth of an effector's range, squared."""
 
 
 def drifts(outputs: Mapping[str, Output], wanted: Mapping[str, Output], here: Tensor) -> dict[str, Tensor]:
-    """By head of `wanted`, how far its numbers are from these, squared, as a share of their variance over the batch.
+    """By head of `wanted`, the squared distance of `outputs` from it, divided by the variance of `wanted` in the batch.
 
     Args:
         here: which Moments count, bool [B, T].

@@ -28,10 +28,10 @@ from devmind.moment import STANDARD_SENSES
 
 @dataclass(frozen=True)
 class Effector:
-    """What an effector is given in one tick: an array of this shape and dtype ("float32" or "int64").
+    """The form of an effector's action in one tick: an array of this shape and dtype ("float32" or "int64").
 
     Attributes:
-        horizon: the most ticks that one answer may cover; 1: every tick is answered for itself.
+        horizon: the most ticks that one answer may cover; 1: every tick has an answer of its own.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Effector:
         return f"{self.dtype} {list(self.shape)}, sequences of up to {self.horizon}"
 
     def check(self, head: str, output: Output, answer: Tensor) -> None:
-        """Raise PluginError unless `answer` [B, ...], which `output` gave, is one for this effector."""
+        """Raise PluginError unless `answer` [B, ...] of `output` has this effector's form."""
         shape, dtype = tuple(answer.shape[1:]), "float32" if answer.is_floating_point() else "int64"
         sequence = output.horizon > 1
         if (shape[1:] if sequence else shape, dtype) == (self.shape, self.dtype) and output.horizon <= self.horizon:
@@ -56,7 +56,7 @@ class Effector:
 
 
 class PartHolder(Sensing, PreTrainedModel):
-    """The layer of Agent that knows its encoders and heads."""
+    """The base class of Agent that holds its encoders and heads."""
 
     config_class = AgentConfig
     config: AgentConfig
@@ -68,7 +68,7 @@ class PartHolder(Sensing, PreTrainedModel):
         self.kept_tensors: dict[str, Tensor] = {}
 
     def build_parts(self, strict: bool) -> None:
-        """Build what the config names; a part whose plugin is missing is an error or a warning."""
+        """Build the parts that the config names; a missing plugin is an error if `strict`, otherwise a warning."""
         for build, entries in ((self.build_encoder, self.config.encoders), (self._build_head, self.config.heads)):
             for entry in entries:
                 attempt(build, entry, strict)
@@ -81,10 +81,14 @@ class PartHolder(Sensing, PreTrainedModel):
         options: Mapping[str, Any] | None = None,
         space: Any = None,
     ) -> None:
-        """Give the agent a sense. Without `part`: the standard one, or by `space` (a Gymnasium Box) for an own sense.
+        """Give the agent a sense.
+
+        Args:
+            part: entry point of the encoder. By default a standard sense has the encoder of its name, and any other
+                sense one that fits its `space`, a Gymnasium Box.
 
         Raises:
-            PluginError: no such part, the sense is there already, or no default fits.
+            PluginError: there is no such part, the agent has the sense already, or no default fits.
         """
         if part is None and sense in STANDARD_SENSES:
             part = f"encoder.{sense}"
@@ -109,16 +113,17 @@ class PartHolder(Sensing, PreTrainedModel):
         labels: Sequence[str] = (),
         standby: bool = False,
     ) -> None:
-        """Give the agent a head; with `effector`, it is one of those that may answer for it.
+        """Give the agent a head; with `effector`, it is one of the heads that may answer for that effector.
 
         Args:
             options: keyword arguments of the head's class, as JSON; they are saved in the config.
-            recalls: it is taught to answer from what memory brings back; sleep moves such answers into the weights.
-            labels: what each class of a head that chooses is called; what memories say is compared with them.
-            standby: it answers only where it is named (`standing`, `--answers`), so who acted before still does.
+            recalls: it is taught to answer from recalled memories; sleep moves such answers into the weights.
+            labels: names of the classes of a head that chooses; names in memories are compared with them.
+            standby: it answers only where it is named (`standing`, `--answers`), so the heads that acted before still
+                do.
 
         Raises:
-            PluginError: no such part, the name is taken, or the tap's sense has no encoder.
+            PluginError: there is no such part, the name is taken, or the tap's sense has no encoder.
         """
         _check_new(name, self.config.heads, "head")
         entry: dict[str, Any] = {"name": name, "part": part, "stage": stage, "effector": effector}
@@ -130,10 +135,10 @@ class PartHolder(Sensing, PreTrainedModel):
         self.config.heads = [*self.config.heads, entry]
 
     def add_effector(self, name: str, shape: Sequence[int] = (), dtype: str = "float32", horizon: int = 1) -> None:
-        """Declare what an effector is given; one that is not declared takes the form of its first head's answers.
+        """Declare the form of an effector; one that is not declared takes the form of its first head's answers.
 
         Raises:
-            PluginError: it is declared already in another form, or the form is none.
+            PluginError: the effector is already declared in another form, or the form is invalid.
         """
         effector = Effector(name, tuple(shape), dtype, horizon)
         if dtype not in ("float32", "int64") or horizon < 1:
@@ -148,13 +153,13 @@ class PartHolder(Sensing, PreTrainedModel):
             self.config.effectors = [*self.config.effectors, entry]
 
     def add_tracker(self, detects: str, depth: str | None = None, names: str | None = None, **options: Any) -> None:
-        """Let the agent keep up beliefs about things from what its heads detect; another tracker gives way.
+        """Give the agent a tracker, which keeps beliefs about things that its heads detect; it replaces an earlier one.
 
         Args:
-            detects, depth, names: the heads that feed it; options: `stage` and the numbers of `tracker.Tracker`.
+            detects, depth, names: the heads that feed it; options: other fields of `tracker.Tracker`.
 
         Raises:
-            PluginError: there is no such head, or it detects nothing, or its classes have no names.
+            PluginError: there is no such head, `detects` gives no detections, or its classes have no names.
         """
         for name in (detects, depth, names):
             if name is not None:
@@ -168,7 +173,7 @@ class PartHolder(Sensing, PreTrainedModel):
 
     @property
     def tracker(self) -> Tracker | None:
-        """What keeps up beliefs; None where there is nothing, or the plugin of a head that feeds it is missing."""
+        """The agent's tracker; None if it has none, or if the plugin of a head that feeds it is missing."""
         if self.config.tracker is None:
             return None
         found = Tracker(**self.config.tracker)
@@ -176,7 +181,7 @@ class PartHolder(Sensing, PreTrainedModel):
         return found if wanted <= set(self.heads) else None
 
     def labels_of(self, head: str) -> list[str]:
-        """What the classes of a head are called; none where it was added without."""
+        """The names of a head's classes; empty if it was added without labels."""
         self.head(head)
         return next(list(entry.get("labels", ())) for entry in self.config.heads if entry["name"] == head)
 
@@ -211,7 +216,7 @@ class PartHolder(Sensing, PreTrainedModel):
             one.meet(known)
 
     def _tell_of_silence(self, new: Mapping[str, Any]) -> None:
-        """Warn where of two heads for one effector that always fire the later one can never answer."""
+        """Warn if a head can never answer, because an earlier head of its effector and tap always fires."""
         output = _try_out(self.head(new["name"])) if new["effector"] else None
         if output is None or output.fires() is not None or new.get("standby"):
             return
@@ -225,54 +230,56 @@ class PartHolder(Sensing, PreTrainedModel):
                 )
 
     def inlet(self, tap: Tap) -> Inlet:
-        """The shape a head with this tap reads; PluginError when its sense has no encoder."""
+        """The shape of what a head with this tap reads; PluginError if its sense has no encoder."""
         width, parts = self.config.width, tap_parts(tap)
         raw = [sense for part in parts if (sense := raw_sense(part)) is not None]
         for sense in raw:
             if sense != "body" and self.encoder(sense).sense_dims != 1:
-                raise PluginError(f"Only a vector can be tapped raw; '{sense}' is none.")
+                raise PluginError(f"Only a vector sense can be tapped raw; '{sense}' is not one. Tap its tokens.")
         widest = max((self._numbers_of(sense) for sense in raw), default=BODY_SIZE)
         if raw and len(parts) == 1:
             return Inlet(widest, 1)
         if raw and width < widest:
-            raise PluginError(f"Raw numbers stand beside tokens of {widest} numbers or more; this agent has {width}.")
+            raise PluginError(
+                f"A tap with raw numbers beside tokens needs an agent of width {widest} or more; got {width}."
+            )
         senses = [sense_of(part) for part in parts]
         maps = {name: size for sense in tapped_senses(tap) for name, size in self.encoder(sense).map_channels.items()}
         n_tokens = sum(1 if sense is None else self.tokens_of(sense) for sense in senses)
         return Inlet(width, n_tokens, maps)
 
     def tokens_of(self, sense: str) -> int:
-        """How many tokens a sense has, or what memory brings back (RECALLED); PluginError when there is no encoder."""
+        """Number of tokens of a sense, or of recalled memories (RECALLED); PluginError if there is no encoder."""
         return RECALLED_BUDGET if sense == RECALLED else self.encoder(sense).n_tokens
 
     @property
     def raw_senses(self) -> dict[str, int]:
-        """Vector senses that some head reads as they are, and the body; each with the most numbers it may have."""
+        """The body and the vector senses that a head taps raw, each with the most numbers that it may have."""
         taps = [tap_parts(tap if isinstance(tap := entry["tap"], str) else tuple(tap)) for entry in self.config.heads]
         senses = {"body"} | {sense for tap in taps for part in tap if (sense := raw_sense(part)) is not None}
         return {sense: self._numbers_of(sense) for sense in senses}
 
     def _numbers_of(self, sense: str) -> int:
-        """The most numbers of a vector sense, at least as many as the body has, to which short ones are filled up."""
+        """The most numbers of a vector sense, at least those of a body; shorter readings are padded to it."""
         encoder = self.encoder(sense) if sense in self.encoders else None
         return max(BODY_SIZE, encoder.size) if isinstance(encoder, VectorEncoder) else BODY_SIZE
 
     def head(self, name: str) -> Head:
-        """The head `name`; PluginError names the nearest when there is none."""
+        """The head `name`; PluginError names the nearest if there is none."""
         if name not in self.heads:
             raise PluginError(f"This agent has no head '{name}'{nearest(name, self.heads)}")
         return self.heads[name]  # type: ignore[return-value]
 
     def tap_of(self, name: str) -> Tap:
-        """What the head `name` taps."""
+        """The tap of the head `name`."""
         self.head(name)
         return next(entry["tap"] for entry in self.config.heads if entry["name"] == name)
 
     def heads_of(self, effector: str, standby: bool = False) -> list[str]:
-        """The heads that answer for `effector`, in order: arcs first, the trunk's last.
+        """The heads that answer for `effector`, in order: arcs first, heads that tap the trunk last.
 
         Args:
-            standby: those too that answer only where they are named.
+            standby: include heads that answer only where they are named.
         """
         every = [entry for entry in self._present(self.config.heads, self.heads) if entry["effector"] == effector]
         mine = [entry for entry in every if standby or not entry.get("standby")]
@@ -280,7 +287,7 @@ class PartHolder(Sensing, PreTrainedModel):
 
     @property
     def effectors(self) -> list[str]:
-        """Every effector some head answers for, sorted."""
+        """All effectors that have a head, sorted."""
         return sorted({entry["effector"] for entry in self._present(self.config.heads, self.heads)} - {None})
 
     def part_parameters(self) -> dict[tuple[str, str], list[nn.Parameter]]:
@@ -295,7 +302,7 @@ class PartHolder(Sensing, PreTrainedModel):
         return groups
 
     def missing_prefixes(self) -> tuple[str, ...]:
-        """Prefixes of the saved tensors of parts that are in the config but whose plugin is missing."""
+        """Prefixes of the saved tensors of parts whose plugin is missing."""
         return tuple(
             f"{kind}.{entry['name']}."
             for kind, entries, modules in (
@@ -308,12 +315,12 @@ class PartHolder(Sensing, PreTrainedModel):
 
     @staticmethod
     def _present(entries: Iterable[Mapping[str, Any]], modules: nn.ModuleDict) -> list[Mapping[str, Any]]:
-        known = set(modules)  # asked of the module itself, each name is a call
+        known = set(modules)  # a look-up in the module itself costs a call for each name
         return [entry for entry in entries if entry["name"] in known]
 
 
 def _try_out(head: Head) -> Output | None:
-    """What the head answers to one Moment of zeros; None when it cannot be asked like this."""
+    """The head's answer to one Moment of zeros; None if it cannot answer that."""
     inlet = head.inlet
     maps = {}
     for name, channels in inlet.map_channels.items():
@@ -323,7 +330,7 @@ def _try_out(head: Head) -> Output | None:
     try:
         with torch.no_grad():
             return head.respond(tapped.map(lambda x: x.to(next(head.parameters(), x).device)))
-    # A head of another kind may want more than zeros; its answers are looked at when it gives them (`acting.py`).
+    # Some heads need more than zeros; their answers are checked when they act (`acting.py`).
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, DevmindError):
         return None
 

@@ -1,4 +1,4 @@
-"""What a head means to do, in a form that can be drawn into the picture of the room, and what it lacks."""
+"""A head's plan, in a form that can be drawn into the picture of the room, and the information that it lacks."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Plan:
-    """Where something, such as a hand, is to go, of one agent at one tick.
+    """The planned path of something, such as a hand, for one agent at one tick.
 
-    Places are told in the whole picture that its room shows, in halves of that picture's width from its middle: x to
-    the right, y down, so that 1 is its right edge; what lies further is out of the picture. Finite numbers.
+    Places are measured in the whole picture of the room, from its middle, in halves of its width: x to the right, y
+    down. So x = 1 is the right edge, and larger values are outside of the picture. All numbers are finite.
 
     Attributes:
-        points_halfwidths: float [H, 2], the key points in their order.
-        grips: bool [H], where a hand is closed behind the point.
-        words: H symbols, one a point; "" is none.
-        at: the number of the point that comes next; H: the plan is at its end.
-        now_halfwidths: float [2], where what moves is now; None where that is not known.
-        share: how sure the head is of these words, 0..1, of what it says of itself; None where it does not tell.
-        number: how many plans it has made, this one among them.
+        points_halfwidths: float [H, 2], the key points in order.
+        grips: bool [H], whether the hand is closed after the point.
+        words: H symbols, one for each point; "" is none.
+        at: number of the next point; H: the plan is at its end.
+        now_halfwidths: float [2], where the moving thing is now; None if that is not known.
+        share: the head's own probability of these words, 0..1; None if it gives none.
+        number: number of plans made so far, including this one.
     """
 
     points_halfwidths: np.ndarray
@@ -36,12 +36,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Lack:
-    """What an agent would have to be told before it can do as it was told, of one agent at one tick.
+    """Information that one agent lacks, at one tick, to follow an instruction.
 
     Attributes:
-        question: in words, such as "Where is a red ball?"; the same as long as the same is lacking.
-        restated: `(answer) -> page`: what it was told, as it stands with the answer in it. It is read like any page.
-        looks_s: how long it looks by itself before it asks; 0: there is nothing that it could do by itself.
+        question: in words, such as "Where is a red ball?"; it stays the same while the same thing is lacking.
+        restated: `(answer) -> page`: the instruction with the answer filled in, which is read like any page.
+        looks_s: how long the agent searches by itself before it asks; 0: it asks at once.
     """
 
     question: str
@@ -51,12 +51,12 @@ class Lack:
 
 @dataclass(frozen=True)
 class Course:
-    """A way that a head has drawn with some of its plan's symbols given, to be followed by who asked for it.
+    """A path that a head has sampled for some given symbols of its plan; the caller follows it.
 
     Attributes:
-        points: float32 [H, C], in the head's own senses' numbers.
-        words: H symbols, those that were given and those that were drawn for the rest.
-        missed: numbers of given symbols that the points do not make.
+        points: float32 [H, C], in the units of the senses that the head reads.
+        words: H symbols, the given ones and those that the head chose for the rest.
+        missed: numbers of the given symbols that the points do not realise.
     """
 
     points: np.ndarray

@@ -1,7 +1,7 @@
-"""Pointing at a memory: which of the recalled memories is of what is sensed now, or that none is.
+"""A head that points at the recalled memory of the thing that is sensed now, or at none.
 
-The answer (a name) is copied out of that memory, so any word that was heard once can be said, as with the pointers of
-Vinyals, Fortunato and Jaitly (2015, "Pointer networks"): no class of the head stands for a word.
+The answer (a name) is copied from that memory. So the agent can say any word that it has heard once: as in pointer
+networks (Vinyals, Fortunato and Jaitly 2015), the head has no class for each word.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class PointerHead(Head):
-    """One of R memories, or none: `Categorical` [..., R + 1], the last of which is none of them.
+    """One of R memories, or none: `Categorical` [..., R + 1], whose last class is none.
 
-    Taps ("trunk:recalled", "trunk"): the readout asks, by a scaled dot product, each memory as the trunk has it. What
-    is absent cannot be pointed at.
+    It taps ("trunk:recalled", "trunk") and scores each memory by a scaled dot product of the readout with the trunk's
+    feature of the memory. An absent memory has probability 0.
     """
 
     def __init__(self, inlet: Inlet) -> None:
@@ -40,7 +40,7 @@ class PointerHead(Head):
 
 
 def pointed_at(output: Categorical) -> list[int | None]:
-    """The memory that each row of a tick points at, by its place among those brought back; None: none of them."""
+    """For each row of a tick, the index of the recalled memory that it points at; None: none of them."""
     logits: Tensor = output.logits
     none = logits.shape[-1] - 1
     return [None if at == none else at for at in logits.argmax(-1).tolist()]
@@ -48,21 +48,20 @@ def pointed_at(output: Categorical) -> list[int | None]:
 
 @dataclass(frozen=True)
 class Pointed:
-    """What is pointed at: the place of a memory among those brought back, or None for none of them; and the
-    probability that the head gives it."""
+    """The index of a recalled memory, or None for none of them, and the head's probability of it."""
 
     at: int | None
     share: float
 
 
 def pointer_of(agent: Agent) -> str | None:
-    """The agent's head that points at memories; None where it has none."""
+    """The name of the agent's head that points at memories; None if it has none."""
     return next((name for name, head in agent.heads.items() if isinstance(head, PointerHead)), None)
 
 
 @torch.no_grad()
 def pointed(agent: Agent, head: str, seen: Perceived) -> Pointed:
-    """What the head `head` points at, of a tick of one row that was stepped with memories."""
+    """What the head `head` points at in a tick of one row that was stepped with memories."""
     output = agent.run_heads([head], seen)[head]
     assert isinstance(output, Categorical)
     share = output.logits[0].softmax(-1).max()

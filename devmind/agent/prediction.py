@@ -1,8 +1,8 @@
-"""Predicting the next Moment: what the heads `next_sight` and `next_sound` answer, how wrong they are, and surprise.
+"""Prediction of the next Moment by the heads `next_sight` and `next_sound`: targets, errors and surprise.
 
-It belongs to the agent because three use it: a stage's lesson, the learner beside a live agent, and the live page. A
-head answers with the change from this Moment to the next, in units of `TYPICAL_CHANGE`. Errors are relative to copying
-the last Moment, so 1 means nothing was learned (a persistence floor, as in video prediction).
+A stage's lesson, the learner beside a live agent and the live page use it. A head predicts the change from this Moment
+to the next, in units of `TYPICAL_CHANGE`. Errors are relative to copying the last Moment (the persistence baseline of
+video prediction), so 1 is no better than predicting no change.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 BANDS = 16
 TYPICAL_CHANGE = {"next_sight": 0.05, "next_sound": 0.1}
-"""The heads answer in these units, so an untrained one is wrong by about as much as the world changes."""
+"""The units of the heads' answers, chosen so that the error of an untrained head is about the change in the world."""
 STILL = 0.1
-"""Less than this share of the typical change counts as this much: in a still scene a camera's noise is no surprise."""
+"""Surprise divides by at least this share of the typical change, so that camera noise in a still scene stays small."""
 
 
 class Residual(NamedTuple):
-    """Sums of squares of one head over a batch, scalars: of what it missed, and of the change there was."""
+    """Sums of squares over a batch for one head, scalars: of its error, and of the true change."""
 
     residual: Tensor
     change: Tensor
@@ -53,7 +53,7 @@ def coarse_sound(sound: Tensor) -> Tensor:
 
 
 def targets(senses: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What each head is about, by head: the coarse picture [B, T, 8, 8, 3] and sound [B, T, 16] of each Moment."""
+    """What each head predicts, by head: the coarse picture [B, T, 8, 8, 3] and sound [B, T, 16] of each Moment."""
     coarse = {"sight": coarse_sight, "sound": coarse_sound}
     return {f"next_{sense}": make(senses[sense]) for sense, make in coarse.items() if sense in senses}
 
@@ -64,9 +64,9 @@ def predicting(agent: Agent, senses: Container[str]) -> list[str]:
 
 
 def residuals(outputs: Mapping[str, Output], batch: Mapping[str, Any]) -> dict[str, Residual]:
-    """How far each predicting head of `outputs` [B, T] was off, over all pairs of Moments that have its sense.
+    """The error of each predicting head of `outputs` [B, T], over all pairs of Moments that have its sense.
 
-    A Moment that opens an episode is predicted from nothing and does not count.
+    A Moment that begins an episode has nothing before it and does not count.
     """
     valid = batch["valid"][:, 1:] & ~batch["first"][:, 1:]
     found = {}
@@ -83,7 +83,7 @@ def residuals(outputs: Mapping[str, Output], batch: Mapping[str, Any]) -> dict[s
 
 
 def prediction_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Squared error of the predicted next picture and sound, each over that of predicting no change; and their sum."""
+    """The sum over heads of the squared error relative to predicting no change, and these ratios by head."""
     outputs = agent(batch, predicting(agent, batch["senses"]))
     ratios = {name: each.ratio() for name, each in residuals(outputs, batch).items()}
     total = sum(ratios.values(), start=torch.zeros((), device=batch["valid"].device))
@@ -92,12 +92,12 @@ def prediction_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dic
 
 @torch.no_grad()
 def surprise(outputs: Mapping[str, Output], before: Moment, now: Moment) -> dict[str, float]:
-    """How wrong the last tick's predictions were, by sense: 1 is as wrong as to have expected no change.
+    """The error of the last tick's predictions by sense; 1 is the error of predicting no change.
 
     Args:
-        outputs: of the step on `before`, [1, ...]; heads that do not predict are passed over.
-        before, now: consecutive Moments. A sense that one of them lacks is absent from the answer, and so are all
-            when `now` opens an episode.
+        outputs: of the step on `before`, [1, ...]; heads that do not predict are ignored.
+        before, now: consecutive Moments. A sense that one of them lacks is left out; if `now` begins an episode, all
+            are.
     """
     if now.first:
         return {}

@@ -1,8 +1,8 @@
-"""Short-term memory: a ring of tokens, the keys and values of the last W Moments of B agents.
+"""Short-term memory: a ring buffer with the keys and values of the tokens of the last W Moments of B agents.
 
-Rows are independent: each has its own clock, its own Moments of any number of tokens, and its own columns. A column
-whose token has left its row's window is free for the next token of that row, so the ring is as wide as the fullest row
-and no wider. A token's column has no meaning: the mask reads the token's Moment and its place in that Moment.
+Rows are independent: each has its own clock, its own Moments with any number of tokens, and its own columns. A column
+whose token has left the window of its row is reused for the row's next token, so the ring is little wider than its
+fullest row. The column itself has no meaning: the mask uses the token's Moment and its place in that Moment.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from devmind.errors import DevmindError
 _CLOCKS = ("tick", "opened", "position", "begins", "order", "is_open", "sensed")
 _COLUMNS = ("moment", "seen_order", "seen_begins", "valid")
 _SPARE = 1.25
-"""A ring that is too narrow is made this much wider than what it must hold, so that it seldom grows."""
+"""A ring that is too narrow grows at least by this factor, so that it seldom grows."""
 
 
 class RingLayer(CacheLayerMixin):
-    """One layer's keys and values [B, H, C, D] in fixed buffers: `update` writes the ring's columns, returns all."""
+    """One layer's keys and values [B, H, C, D] in fixed buffers; `update` writes the ring's columns and returns all."""
 
     keys: Tensor
     values: Tensor
@@ -32,7 +32,7 @@ class RingLayer(CacheLayerMixin):
         self.ring = ring
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        # Buffers made under inference_mode could not be written outside of it.
+        # Buffers that are made under inference_mode could not be written outside of it.
         with torch.inference_mode(False):
             heads, capacity = key_states.shape[1], self.ring.valid.shape[1]
             self.keys = key_states.new_zeros(len(self.ring), heads, capacity, key_states.shape[-1])
@@ -65,21 +65,21 @@ class RingLayer(CacheLayerMixin):
 
 
 class Ring:
-    """The last W Moments of B agents, at most `limit` tokens of each.
+    """The last W Moments of B agents, with at most `limit` tokens of each agent.
 
     A Moment is opened by `begin`, filled by any number of `write`s and closed by `end`.
 
     Attributes:
         window, limit: W in Moments, and the most tokens of a row that one token can see (None: any number).
-        tick: int64 [B], number of the Moment that is open, or of the next one.
-        opened: int64 [B], the Moment that opened the current episode.
-        position: int64 [B], position of the next present token; begins: of the current Moment's first token.
+        tick: int64 [B], number of the open Moment, or of the next one.
+        opened: int64 [B], number of the first Moment of the current episode.
+        position: int64 [B], position of the next present token; begins: that of the current Moment's first token.
         order: int64 [B], index of the next token in its Moment; is_open: bool [B], whether the Moment is open.
-        sensed: int64 [B], which of the senses that let tokens through grown layers the current Moment has, a bit each.
+        sensed: int64 [B], a bit for each sense that gives tokens access to grown layers: whether the Moment has it.
         moment, seen_order, seen_begins: int64 [B, C]; valid: bool [B, C]: the tokens in the columns (`Columns`).
-        columns: where the last write went: a slice or int64 [n] where all rows wrote alike, else int64 [B, n].
-        filled: columns from this one on hold nothing.
-        highest: no position is above this (kept on the host, so that a tick need not wait for the device).
+        columns: those of the last write: a slice or int64 [n] if they are the same in all rows, else int64 [B, n].
+        filled: this column and all later ones are empty.
+        highest: an upper bound of all positions (kept on the host, so that a tick need not wait for the device).
     """
 
     tick: Tensor
@@ -97,7 +97,7 @@ class Ring:
     def __init__(self, n: int, window: int, layers: int, device: torch.device, limit: int | None = None) -> None:
         self.window, self.limit, self.highest, self.filled = window, limit, 0, 0
         self.columns: slice | Tensor = slice(0, 0)
-        # Buffers made under inference_mode could not be written outside of it.
+        # Buffers that are made under inference_mode could not be written outside of it.
         with torch.inference_mode(False):
             for name in _CLOCKS:
                 setattr(self, name, torch.zeros(n, dtype=torch.int64, device=device))
@@ -114,10 +114,10 @@ class Ring:
     # -- one Moment ----------------------------------------------------------------------------------------------
 
     def begin(self, first: Tensor) -> None:
-        """Open the next Moment of every row; `first` bool [B]: it opens an episode.
+        """Open the next Moment of every row; `first` bool [B]: it begins an episode.
 
         Raises:
-            DevmindError: a row's Moment is open still.
+            DevmindError: a row's Moment is still open.
         """
         if bool(self.is_open.any()):
             raise DevmindError("A Moment is still open in this state: close it with `end` before the next one begins.")
@@ -129,7 +129,7 @@ class Ring:
         self.is_open.fill_(True)
 
     def write(self, present: Tensor) -> tuple[Tensor, Tensor]:
-        """Take columns for tokens of the open Moments, present bool [B, n], which the layers then fill.
+        """Reserve columns for tokens of the open Moments, present bool [B, n]; the layers then fill them.
 
         Returns:
             Positions int64 [B, n], and the mask [B, 1, n, filled].
@@ -161,7 +161,7 @@ class Ring:
         return asking.position, window_mask(asking, seen, self.window, self.limit)
 
     def end(self) -> None:
-        """The open Moments are complete: what is written next belongs to the next ones."""
+        """Close the open Moments; what is written next belongs to the next ones."""
         self.tick += 1
         self.is_open.fill_(False)
 
@@ -172,7 +172,7 @@ class Ring:
         return torch.arange(self.columns.start, self.columns.stop, device=self.tick.device).expand(len(self), -1)
 
     def _forget(self) -> None:
-        """Free the columns of tokens that no later token of their row can see; `window_mask` says which these are."""
+        """Free the columns of tokens that no later token of their row can see, by the rule of `window_mask`."""
         tick = self.tick[:, None]
         seen = (self.moment > tick - self.window) & (self.moment >= self.opened[:, None])
         if self.limit is not None and self.valid.shape[1] > self.limit:
@@ -180,7 +180,7 @@ class Ring:
         self.valid &= seen
 
     def _free_columns(self, n: int) -> Tensor:
-        """The first `n` columns of each row that hold nothing, int64 [B, n] rising; the ring grows where needed."""
+        """The first `n` empty columns of each row, int64 [B, n] in rising order; the ring grows if needed."""
         held = int(self.valid.sum(1).amax()) if len(self) else 0
         if held + n > self.valid.shape[1]:
             self._widen(max(int(_SPARE * self.valid.shape[1]), held + n))
@@ -196,7 +196,7 @@ class Ring:
 
         with torch.inference_mode(False):
             for name in _COLUMNS:
-                # A token always sees itself, which is found by its numbers: an empty column may not have them.
+                # A token finds itself by its numbers, so an empty column must have different ones.
                 setattr(self, name, wider(getattr(self, name), 1, -1 if name == "moment" else 0))
             for layer in self.layers:
                 if layer.is_initialized:
@@ -205,7 +205,7 @@ class Ring:
     # -- positions -----------------------------------------------------------------------------------------------
 
     def oldest_position(self) -> Tensor:
-        """Where the oldest Moment that can still be seen begins, int64 [B]."""
+        """Position at which the oldest visible Moment begins, int64 [B]."""
         self._forget()
         now = torch.where(self.is_open, self.begins, self.position)
         if not self.valid.shape[1]:
@@ -225,7 +225,7 @@ class Ring:
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def take(self, index: Index) -> Ring:
-        """The rows `index`, as a ring of their own."""
+        """The rows `index`, as a new ring."""
         rows = as_index(index, len(self), self.tick.device)
         taken = Ring(len(rows), self.window, len(self.layers), self.tick.device, self.limit)
         taken.highest, taken.filled = self.highest, self.filled
@@ -241,10 +241,10 @@ class Ring:
         return taken
 
     def put(self, index: Index, other: Ring) -> None:
-        """Replace the rows `index` by those of `other`, however full either ring is.
+        """Replace the rows `index` by those of `other`, which may be fuller or emptier.
 
         Raises:
-            DevmindError: the other ring is of another window, depth or number of rows.
+            DevmindError: the other ring has another window, depth or number of rows.
         """
         rows = as_index(index, len(self), self.tick.device)
         mine = (len(rows), self.window, self.limit, len(self.layers))
@@ -272,7 +272,7 @@ class Ring:
 
 
 def _shared(columns: Tensor) -> slice | Tensor:
-    """Rising columns [B, n] in the form that is cheapest to write to: a slice, [n] if all rows are alike, or as is."""
+    """Rising columns [B, n] in the form that is cheapest to write to: a slice, [n] if all rows are equal, or [B, n]."""
     if not columns.numel():
         return slice(0, 0)
     if len(columns) > 1 and not bool((columns == columns[:1]).all()):

@@ -1,6 +1,7 @@
-"""Rows of what B agents carry: tensors [B, ...], lists of B entries, and dicts of these, taken, put and repeated.
+"""Row operations (take, put, empty) on what B agents carry: tensors [B, ...], lists of B entries, and dicts of these.
 
-Zeros, and None in a list, stand for "nothing carried": a row that is put where a name is missing fills it with them.
+Zeros, or None in a list, mean that nothing is carried. If a row is put among rows that lack one of its names, the
+others get zeros or None there.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ Index = Tensor | Sequence[int] | int
 
 
 def as_index(index: Index, n: int, device: torch.device) -> Tensor:
-    """`index` as int64 [k]: of one row, of several rows in any order, or a bool mask [n].
+    """`index` as int64 [k]; it may be one row, several rows in any order, or a bool mask [n].
 
     Raises:
-        DevmindError: a row is not among the `n`.
+        DevmindError: there is no such row among the `n`, or a mask has another length.
     """
     found = torch.as_tensor(index, device=device)
     if found.dtype == torch.bool:
@@ -45,10 +46,10 @@ def take(rows: Any, index: Tensor) -> Any:
 
 
 def put(rows: Any, index: Tensor, other: Any, n: int) -> Any:
-    """`rows` (of `n` rows) with its rows `index` replaced by those of `other`; either may be None: nothing carried.
+    """`rows` (`n` of them) with the rows `index` replaced by those of `other`; None: nothing is carried.
 
     Raises:
-        DevmindError: the two carry things of different shapes.
+        DevmindError: shapes of the two differ.
     """
     like = other if rows is None else rows
     if like is None:
@@ -75,7 +76,7 @@ def put(rows: Any, index: Tensor, other: Any, n: int) -> Any:
 
 
 def empty(rows: Any, where: Tensor) -> Any:
-    """`rows` with nothing carried in the rows `where`, bool [B]."""
+    """`rows` with zeros, or None, in the rows `where`, bool [B]."""
     if isinstance(rows, Tensor):
         return rows.masked_fill(where.reshape(-1, *[1] * (rows.ndim - 1)), 0)
     if isinstance(rows, list):

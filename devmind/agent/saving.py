@@ -1,8 +1,8 @@
 """Agents on disk: `config.json`, `model.safetensors` and `checksums.json` in one folder; never pickle.
 
-The checksums are laid out as in devmind's other saved folders. A folder may keep only those tensors that another one
-beside it lacks (`over`): agents that come with the package grow out of each other. A part whose plugin is missing
-stays in the config, and its tensors are written back as they were read.
+The checksums have the layout of devmind's other saved folders. A folder may store only the tensors that differ from
+those of a folder beside it (`over`), since each agent that comes with the package goes on from an earlier one. A part
+whose plugin is missing stays in the config, and its tensors are saved again unchanged.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from devmind.agent.parts import PartHolder
 
 FORMAT_VERSION = 1
-"""Raised when a saved folder of this version cannot be read by the one before."""
+"""Increased when the previous version cannot read a folder saved by this one."""
 MODEL_TYPE = "devmind-agent"
 CONFIG, WEIGHTS, CHECKSUMS = "config.json", "model.safetensors", "checksums.json"
 OVER = "over"
-"""In `checksums.json`: the folder beside this one that holds all other tensors, and the SHA-256 of its weights."""
+"""Entry of `checksums.json`: the folder beside this one that has all other tensors, and the SHA-256 of its weights."""
 
 
 def hash_tensors(tensors: Mapping[str, Tensor]) -> str:
@@ -41,7 +41,7 @@ def hash_tensors(tensors: Mapping[str, Tensor]) -> str:
 
 
 def all_tensors(agent: PartHolder) -> dict[str, Tensor]:
-    """Every tensor that is saved: the agent's own, and those kept for parts whose plugin is missing."""
+    """All tensors to save: the agent's own, and those kept for parts whose plugin is missing."""
     return {**agent.state_dict(), **agent.kept_tensors}
 
 
@@ -49,10 +49,10 @@ def save(agent: PartHolder, folder: Path, over: Path | None = None) -> None:
     """Write config, weights and checksums into `folder`, which is made if needed.
 
     Args:
-        over: the folder of an agent beside it, whose tensors this one has too; those that are equal are not written.
+        over: folder, beside this one, of an agent whose tensors this agent has too; equal tensors are not written.
 
     Raises:
-        CheckpointError: the folder cannot be written; `over` is not beside it, or holds what this agent lacks.
+        CheckpointError: the folder cannot be written; `over` is not beside it, or has tensors that this agent lacks.
     """
     from safetensors.torch import save as to_bytes
 
@@ -76,7 +76,7 @@ def save(agent: PartHolder, folder: Path, over: Path | None = None) -> None:
 
 
 def _differing(tensors: Mapping[str, Tensor], folder: Path, over: Path) -> dict[str, Tensor]:
-    """Those that the agent in `over` lacks, or has otherwise."""
+    """The tensors that the agent in `over` lacks, or that differ there."""
     _verify(over)
     base = read_tensors(over)
     if over.resolve().parent != folder.resolve().parent or not base.keys() <= tensors.keys():
@@ -93,17 +93,18 @@ def _weights_sha256(folder: Path) -> str:
 
 
 def seal(folder: Path, name: str, data: bytes) -> None:
-    """Put the file `name` beside the agent saved in `folder`, and its checksum into `checksums.json`.
+    """Write the file `name` into the folder of a saved agent, and its checksum into `checksums.json`.
 
-    A kill between the two leaves a file that nothing vouches for, and `read_sealed` says so until it is written again.
+    If the process is killed between the two, the file has no checksum, and `read_sealed` refuses it until it is written
+    again.
 
     Raises:
-        CheckpointError: the folder holds no whole agent, or cannot be written.
+        CheckpointError: the folder's checksums are damaged, or it cannot be written.
     """
     sums = _read_json(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else {}
     files = dict(sums.get("files", {}))
     try:
-        if files.pop(name, None) is not None:  # else a kill would leave a whole agent that does not verify
+        if files.pop(name, None) is not None:  # otherwise a kill here would leave an agent with a wrong checksum
             _write_sums(folder, {**sums, "files": files})
         put(folder / name, data)
         if sums:
@@ -114,10 +115,10 @@ def seal(folder: Path, name: str, data: bytes) -> None:
 
 
 def read_sealed(folder: Path, name: str) -> bytes | None:
-    """The content of a file beside a saved agent, its checksum verified; None where there is none.
+    """The content of a file in the folder of a saved agent, with its checksum verified; None if there is no file.
 
     Raises:
-        CheckpointError: it is missing, was changed since, or was put there by something else.
+        CheckpointError: the file is missing, was changed, or has no checksum.
     """
     path, sums = folder / name, _read_json(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else {}
     files = sums.get("files")
@@ -129,10 +130,10 @@ def read_sealed(folder: Path, name: str) -> bytes | None:
             return None
         raise CheckpointError(f"There is no whole agent in '{folder}': the file {name} is missing.") from None
     except OSError as error:
-        raise CheckpointError(f"'{path}' cannot be read: {error.strerror or error}; check its rights.") from error
+        raise CheckpointError(f"'{path}' cannot be read: {error.strerror or error}; check its permissions.") from error
     if entry is None and sums:
         raise CheckpointError(
-            f"'{path}' was not saved with its agent: {CHECKSUMS} does not name it. Use a backup, or take it away."
+            f"'{path}' was not saved with its agent: {CHECKSUMS} does not name it. Use a backup, or remove the file."
         )
     if entry is not None and _sha256_in(folder, name, entry) != hashlib.sha256(data).hexdigest():
         raise CheckpointError(f"The file '{path}' is damaged or was edited: its checksum is not the saved one.")
@@ -151,7 +152,7 @@ def _sha256_in(folder: Path, name: str, entry: Any) -> str:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The `config.json` of a saved agent, after its version and every file's checksum were verified.
+    """The `config.json` of a saved agent, once its version and the checksum of every file are verified.
 
     Raises:
         CheckpointError: a file is missing, damaged or edited, or the folder is of a newer version.
@@ -167,10 +168,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         )
     _verify(folder)
     if config.get("pretrained") is not None:
-        # Saving writes None there, whatever the trunk was made of: somebody else wrote this.
+        # Saving always writes None here, so somebody has edited the file.
         raise CheckpointError(
             f"The config.json of '{folder}' asks for a decoder from elsewhere ('{config['pretrained']}'). A saved "
-            "agent holds its whole trunk and asks for nothing: it was edited, and is not loaded."
+            "agent has its whole trunk, so somebody has edited this file, and it is not loaded. Use a backup."
         )
     return config
 
@@ -193,7 +194,7 @@ def _verify(folder: Path) -> None:
         raise CheckpointError(f"The file '{folder / CHECKSUMS}' is damaged: it does not name the agent's files.")
     for name, entry in files.items():
         path = folder / name
-        if Path(name).name != name:  # a stranger's could name a device that never ends
+        if Path(name).name != name:  # an untrusted file could name an endless device
             raise CheckpointError(
                 f"The file '{folder / CHECKSUMS}' is damaged: it names {name}, which is not beside it."
             )
@@ -206,7 +207,7 @@ def _verify(folder: Path) -> None:
 
 
 def load_weights(agent: PartHolder, folder: Path) -> None:
-    """Fill in the weights; those of parts that are missing are kept aside for the next save.
+    """Load the weights into `agent`; those of missing parts are kept for the next save.
 
     Raises:
         CheckpointError: the tensors do not fit the agent's parts.
@@ -217,10 +218,10 @@ def load_weights(agent: PartHolder, folder: Path) -> None:
 
 
 def read_tensors(folder: Path, names: Collection[str] | None = None) -> dict[str, Tensor]:
-    """The saved tensors: those of `names` that are there, or all; those of the folders below it among them.
+    """The saved tensors, also those in the folders that this one was saved `over`: all, or those of `names`.
 
     Raises:
-        CheckpointError: they are no weights, or what is below is missing, damaged or another one.
+        CheckpointError: a file has no weights, or a folder below is missing, damaged or another one.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -236,7 +237,7 @@ def read_tensors(folder: Path, names: Collection[str] | None = None) -> dict[str
 
 
 def _layers(folder: Path) -> list[Path]:
-    """The folders that `folder` was saved over, the lowest first, and itself."""
+    """The folders that `folder` was saved over, the lowest first, and `folder` last."""
     found = [folder]
     while (below := _below(found[0])) is not None:
         if below in found:
@@ -246,7 +247,7 @@ def _layers(folder: Path) -> list[Path]:
 
 
 def _below(folder: Path) -> Path | None:
-    """The folder that holds the tensors which this one does not keep, verified; None where it keeps all."""
+    """The verified folder that `folder` was saved over; None if `folder` has all its tensors."""
     over = _read_json(folder / CHECKSUMS).get(OVER) if (folder / CHECKSUMS).is_file() else None
     if over is None:
         return None
@@ -268,7 +269,7 @@ def _below(folder: Path) -> Path | None:
 
 
 def fill(module: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Fill in the weights of `module`; CheckpointError when they are not exactly its own."""
+    """Load `tensors` into `module`; CheckpointError if their names and shapes are not exactly its own."""
     try:
         module.load_state_dict(tensors, strict=True)
     except RuntimeError as error:

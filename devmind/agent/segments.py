@@ -1,9 +1,8 @@
-"""Runs a Batch through the trunk: with slots segment by segment, the keys and values of the last W Moments carried
-along.
+"""Runs a Batch through the trunk; with slots this is done in segments that carry the keys and values of W Moments.
 
-Slots that enter at Moment t are made of readouts up to t - H - 1, so a segment may go on until the first Moment whose
-slots would be made of the segment itself: it has at least H + 1 Moments, and W where all rows' episodes start together.
-Gradients flow through the slots and through what is carried, so they equal those of one pass over the whole Batch.
+Slots that enter at Moment t are computed from readouts up to t - H - 1. So a segment can go on until the first Moment
+whose slots depend on the segment itself: it has at least H + 1 Moments, and W if the episodes of all rows begin
+together. Gradients flow through slots, keys and values, so they equal those of one pass over the whole Batch.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from devmind.agent.slots import Slots
 from devmind.agent.window import Asking, Columns, opening_moments, window_mask
 
 Decode = Callable[[Tensor, Tensor, Tensor, Any, Deep], Tensor]
-"""Tokens [B, Q, D], mask [B, 1, Q, K], positions [B, Q], a Cache or None and who goes deep to features [B, Q, D]."""
+"""Tokens [B, Q, D], mask [B, 1, Q, K], positions [B, Q], a Cache or None, and a `Deep`, to features [B, Q, D]."""
 
 
 class CarriedLayer(CacheLayerMixin):
-    """One layer's keys and values [B, heads, S, D] so far: `update` appends, gradients flow through."""
+    """One layer's keys and values [B, heads, S, D] so far; `update` appends to them, and gradients flow through."""
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         self.keys, self.values, self.is_initialized = key_states, value_states, True
@@ -44,7 +43,7 @@ class CarriedLayer(CacheLayerMixin):
         return self.keys, self.values  # type: ignore[return-value]
 
     def drop(self, n: int) -> None:
-        """Forget the oldest `n` tokens, where any are kept."""
+        """Drop the oldest `n` tokens, if there are any."""
         if self.keys is None or self.values is None:
             return
         self.keys, self.values = self.keys[:, :, n:], self.values[:, :, n:]
@@ -61,7 +60,7 @@ class CarriedLayer(CacheLayerMixin):
 
 _T = TypeVar("_T", Asking, Columns)
 PACKED_BELOW = 0.8
-"""Where fewer of a segment's tokens than this share are present, they are moved together and the rest not computed."""
+"""If less than this share of a segment's tokens is present, the present ones are packed and only they are computed."""
 
 
 class Carried:
@@ -73,7 +72,7 @@ class Carried:
         self.segments: list[tuple[int, Columns]] = []
 
     def forget(self, before: int) -> None:
-        """Drop segments all of whose Moments are numbered below `before`."""
+        """Drop segments whose Moments are all numbered below `before`."""
         while self.segments and self.segments[0][0] <= before:
             _, columns = self.segments.pop(0)
             for layer in self.layers:
@@ -85,10 +84,10 @@ class Cut:
     """Where slots enter a Batch, and where it is cut into segments.
 
     Attributes:
-        opened: number of the Moment that opened each Moment's episode, int64 [B, T].
-        tick: of each Moment within its episode, int64 [B, T].
-        entering: bool [B, T], slots enter; late: bool [B, T], they were written (j >= 2).
-        starts: the number of each segment's first Moment.
+        opened: for each Moment, the number of its episode's first Moment, int64 [B, T].
+        tick: number of each Moment within its episode, int64 [B, T].
+        entering: bool [B, T], slots enter; late: bool [B, T], slots enter that have been written (j >= 2).
+        starts: number of each segment's first Moment.
     """
 
     opened: Tensor
@@ -125,18 +124,18 @@ def run(
     decode: Decode,
     deep: Deep = (),
 ) -> Tensor:
-    """Features [B, T, n, D] of T consecutive Moments, slots included where they enter.
+    """Features [B, T, n, D] of the tokens of T consecutive Moments; slots enter among them, and have no feature here.
 
     Args:
-        window, limit: of `window_mask`.
-        tokens: [B, T, n, D], the last one of each Moment its readout; present: bool [B, T, n]; first: bool [B, T].
-        deep: as of `Trunk.forward`, of bool [B, T, n]; slots pass by.
+        window, limit: as for `window_mask`.
+        tokens: [B, T, n, D], the last one of each Moment is its readout; present: bool [B, T, n]; first: bool [B, T].
+        deep: as for `Trunk.forward`, with bool [B, T, n]; slots skip grown layers.
     """
     count = 0 if slots is None else len(slots)
     cut = cut_at(first, None if slots is None else slots.every)
     length, n = tokens.shape[1:3]
     offset = _offsets(present.sum(-1) + count * cut.entering, cut.opened)
-    # Where all rows open their episodes alike, one row says for all which Moments a token may see.
+    # If the episodes of all rows begin together, one row of Moment numbers serves all rows.
     lines = 1 if bool((cut.opened == cut.opened[:1]).all()) else len(tokens)
     carried = Carried(layers)
     cache = carried.cache if len(cut.starts) > 1 else None
@@ -181,7 +180,7 @@ def _gathered(deep: Deep, index: Tensor) -> Deep:
 
 
 def _packing(valid: Tensor) -> Tensor | None:
-    """Which tokens of valid bool [B, S] to compute, int64 [B, P], the present ones of each row first; None: all."""
+    """Indices of the tokens to compute, int64 [B, P], present ones first, from valid bool [B, S]; None: all."""
     most = int(valid.sum(1).amax())
     if most >= PACKED_BELOW * valid.shape[1]:
         return None
@@ -194,7 +193,7 @@ def _gather(tokens: _T, index: Tensor) -> _T:
 
 
 def _join(columns: Sequence[Columns]) -> Columns:
-    """Columns one behind the other; those that speak for all rows at once are widened where others do not."""
+    """Columns, concatenated; a field of one row is expanded if others have B rows."""
     if len(columns) == 1:
         return columns[0]
 
@@ -207,7 +206,7 @@ def _join(columns: Sequence[Columns]) -> Columns:
 
 
 def _offsets(count: Tensor, opened: Tensor) -> Tensor:
-    """Position of each Moment's first present token, int64 [B, T], from the number of its present tokens."""
+    """Position of each Moment's first present token, int64 [B, T], from the numbers of present tokens."""
     before = count.cumsum(1) - count
     return before - before.gather(1, opened)
 
@@ -215,7 +214,7 @@ def _offsets(count: Tensor, opened: Tensor) -> Tensor:
 def _entries(
     slots: Slots, cut: Cut, start: int, stop: int, features: list[Tensor], current: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The slots that enter Moments [start, stop): when int64 [B, E] (-1: no more), what [B, E, K, D], and the last."""
+    """Slots that enter Moments [start, stop): Moments int64 [B, E] (-1: none), slots [B, E, K, D], and the last one."""
     entering = cut.entering[:, start:stop]
     most = int(entering.sum(1).max())
     number = torch.arange(start, stop, device=entering.device).expand_as(entering)
@@ -232,7 +231,7 @@ def _entries(
             tick = cut.tick[rows, moment[rows]]
             current = current.index_put((rows,), slots.advance(current[rows], tick, readouts[rows[:, None], at]))
         entries.append(torch.where(late[:, None, None], current, slots.initial))
-    # Rows that are in the middle of their first segments have none.
+    # In some segments no slots enter.
     shape = (len(when), 0, *slots.initial.shape)
     return when, torch.stack(entries, 1) if entries else slots.initial.new_zeros(shape), current
 
@@ -240,11 +239,11 @@ def _entries(
 def number_tokens(
     count: int, present: Tensor, cut: Cut, offset: Tensor, when: Tensor | None, lines: int, start: int, stop: int
 ) -> tuple[Asking, Columns]:
-    """The segment's tokens as the mask sees them: slots that enter before the Moments' own.
+    """The numbers of the segment's tokens that the mask uses: entering slots first, then the tokens of Moments.
 
     Args:
-        count: K, slots that enter; when: int64 [B, E], the Moments they enter, -1 for none.
-        lines: how many rows of Moment numbers it takes, B or 1.
+        count: K, the number of slots; when: int64 [B, E], the Moments that they enter, -1 for none.
+        lines: number of rows of Moment numbers, B, or 1 if they are the same for all rows.
     """
     n, device = present.shape[2], present.device
     moment = torch.arange(start, stop, device=device).repeat_interleave(n).expand(lines, -1)

@@ -1,4 +1,4 @@
-"""From Batches and memories to tokens: the layer of Agent that runs its encoders on consecutive Moments."""
+"""From Batches and memories to tokens: the base class of Agent that runs its encoders on consecutive Moments."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from devmind.agent.sensing import named_seed
 from devmind.agent.taps import Perceived, raw_vectors
 
 AGE_SCALE = 16.0
-"""Ages enter as log(1 + seconds) / 16, which is 1 at a hundred days: an old memory is no louder than what it holds."""
+"""Ages are encoded as log(1 + seconds) / 16, which is 1 at a hundred days, so that old ones do not dominate a token."""
 
 
 class Perceiver(PartHolder):
-    """Encoders with the tick before, recalled entries; no trunk yet."""
+    """Runs encoders on consecutive Moments and on recalled entries, without the trunk."""
 
     def __init__(self, config: AgentConfig) -> None:
         super().__init__(config)
@@ -36,10 +36,12 @@ class Perceiver(PartHolder):
         names: Iterable[str] | None = None,
         carried: Mapping[str, tuple[Tensor, Tensor]] | None = None,
     ) -> Perceived:
-        """Encode a Batch [B, T, ...]; the tick before a Moment is its row's last one, or `carried` before the first.
+        """Encode a Batch [B, T, ...].
+
+        Encoders that use the previous tick get that of the same row, and `carried` for the first Moment.
 
         Args:
-            names: which senses; by default all that have an encoder.
+            names: the senses to encode; by default all that have an encoder.
             carried: readings [B, ...] and presence bool [B] of the tick before the batch, by sense.
         """
         previous, senses, present = {}, dict(batch["senses"]), dict(batch["present"])
@@ -56,11 +58,11 @@ class Perceiver(PartHolder):
         return Perceived(encoded, raw_vectors(batch["senses"], batch["present"], self.raw_senses))
 
     def encode_recalled(self, recalled: Batch) -> Encoded:
-        """What memory gave, one token an entry, with type, rank and age: tokens [..., R, D], presence [..., R].
+        """Recalled entries as one token each, with type, rank and age: tokens [..., R, D], presence [..., R].
 
-        A token is the mean over the entry's senses, each the mean of its own tokens: one word beside a picture is half
-        of it. The rank says what a store knows best: which entry is most like what is asked (or, of beliefs, is named
-        just now).
+        A token is the mean over its entry's senses, each of which is the mean over its own tokens, so that a word has
+        the same weight as a picture. The rank is the order of the entries: the most similar one first (for beliefs, the
+        one that is named now).
 
         Args:
             recalled: from `collate_recalled`: senses [..., R, *], present and valid bool [..., R], age_s [..., R].
@@ -76,11 +78,11 @@ class Perceiver(PartHolder):
 
 
 _Kept = tuple[Tensor, Tensor]
-"""Readings [B, T, ...] (of one tick [B, ...]) and presence bool [B, T] ([B])."""
+"""Readings [B, T, ...] and their presence bool [B, T]; for one tick [B, ...] and [B]."""
 
 
 def _done(batch: Batch, effector: str, last: _Kept | None) -> _Kept | None:
-    """What was done with the effector in each Moment; None when nobody knows, not even of the Moment before."""
+    """What was done with the effector in each Moment; None if it is not known, not even for the Moment before."""
     if effector in batch.get("actions", {}):
         return batch["actions"][effector], batch["acted"][effector]
     if last is None:
@@ -90,8 +92,8 @@ def _done(batch: Batch, effector: str, last: _Kept | None) -> _Kept | None:
 
 
 def _one_later(values: Tensor, here: Tensor, last: _Kept | None, first: Tensor) -> _Kept:
-    """Each Moment is given what the one before it had; an episode's first Moment is given nothing."""
+    """Values and presence shifted by one Moment; an episode's first Moment gets nothing."""
     value, known = last or (values[:, 0], torch.zeros_like(here[:, 0]))
-    # One tick alone may follow one of another picture size; the encoder brings both to its own.
+    # A single tick may follow one with another picture size; the encoder resizes both.
     later = value[:, None] if values.shape[1] == 1 else torch.cat((value[:, None], values[:, :-1]), 1)
     return later, torch.cat((known[:, None], here[:, :-1]), 1) & ~first

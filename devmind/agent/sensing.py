@@ -1,8 +1,8 @@
-"""From readings to tokens and keys: encoders by name, and no other part of an agent.
+"""From readings to tokens and keys: the encoders of an agent by name, without its other parts.
 
-Code that needs neither trunk nor heads (naming files, asking memory by a picture) needs only this file and torch; the
-rest of an agent needs transformers, which takes seconds to import. Every part draws its first weights from its own
-named seed, so adding one leaves all others bit-equal.
+Code that uses neither trunk nor heads (naming files, searching memory with a picture) imports only this file and torch.
+The other parts need transformers, which takes seconds to import. Every part draws its first weights from a seed of its
+own name, so a new part leaves all others bit-identical.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ KEY_SIZE = 64
 
 @contextmanager
 def named_seed(*parts: int | str) -> Iterator[None]:
-    """Within the block torch's random numbers come from a seed named by `parts`; outside they are untouched."""
+    """Draw torch's random numbers in the block from a seed named by `parts`; those outside are not affected."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(*parts))
         yield
 
 
 def attempt(build: Callable[[Mapping[str, Any]], None], entry: Mapping[str, Any], strict: bool = False) -> None:
-    """Build a part that the config names; a missing plugin is an error (`strict`), or one warning and no part."""
+    """Build a part that the config names. If its plugin is missing, raise (`strict`), or warn and leave it out."""
     try:
         build(entry)
     except PluginError as error:
@@ -59,19 +59,19 @@ class Sensing(nn.Module):
     key_projection: Tensor
 
     def build_encoder(self, entry: Mapping[str, Any]) -> None:
-        """Build one encoder that the config names; PluginError when its plugin is missing."""
+        """Build one encoder that the config names; PluginError if its plugin is missing."""
         factory = plugins.load("parts", entry["part"])
         with named_seed(self.config.seed, "encoder", entry["name"]):
             encoder = factory(self.config.width, **entry["options"])
         self.encoders[entry["name"]] = encoder.to(self.device)
 
     def add_key_projection(self) -> None:
-        """Make the fixed projection from which keys are made."""
+        """Make the fixed projection that turns mean tokens into keys."""
         projection = torch.randn(self.config.width, KEY_SIZE, generator=torch_generator(self.config.seed, "key"))
         self.register_buffer("key_projection", projection)
 
     def encoder(self, sense: str) -> Encoder:
-        """The encoder of `sense`; PluginError names the nearest when there is none."""
+        """The encoder of `sense`; PluginError names the nearest if there is none."""
         if sense not in self.encoders:
             raise PluginError(f"This agent has no encoder for the sense '{sense}'{nearest(sense, self.encoders)}")
         return self.encoders[sense]  # type: ignore[return-value]
@@ -80,9 +80,9 @@ class Sensing(nn.Module):
     def in_order(self) -> dict[str, Encoder]:
         """Encoders by sense, in the fixed order within a Moment: standard senses, then own ones as they were added.
 
-        Those that stream stand last: what a Moment is extended by comes after all that it began with.
+        Senses that stream come last, since tokens that extend a Moment follow those that it began with.
         """
-        # Every access to a child of a module is a search; every tick asks for the order several times.
+        # Each access to a child of a module is a search, and every tick needs the order several times.
         found: dict[str, Any] = dict(self.encoders.items())
         order = [sense for sense in STANDARD_SENSES if sense in found]
         order += [sense for sense in found if sense not in STANDARD_SENSES]
@@ -95,7 +95,7 @@ class Sensing(nn.Module):
 
     @property
     def entering(self) -> list[str]:
-        """The senses, in order, whose tokens stand side by side in a Moment in the trunk."""
+        """The senses, in order, whose tokens are in the same Moment of the trunk."""
         return [sense for sense, encoder in self.in_order.items() if encoder.enters and not encoder.apart]
 
     @property
@@ -113,10 +113,10 @@ class Sensing(nn.Module):
         """Tokens of senses [*L, ...] over any leading dimensions, without the trunk.
 
         Args:
-            present: bool [*L] by sense; a sense not named is present everywhere. An encoder `of` another sense
-                needs that one, and the one `beside` which it stands.
+            present: bool [*L] by sense; a sense that is not named is present everywhere. An encoder with `of` or
+                `beside` runs where those senses are present.
             previous: (last tick's readings [*L, ...], presence bool [*L]) by sense, for encoders that see change.
-            names: which senses to encode; by default all that have an encoder.
+            names: the senses to encode; by default all that have an encoder.
         """
         wanted = None if names is None else set(names)
         encoded = {}

@@ -1,4 +1,4 @@
-"""The eye: it turns a picture, and its change since the last one, into 16 tokens and a pyramid of feature maps."""
+"""The eye turns a picture, and its change since the last one, into 16 tokens and a pyramid of feature maps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GRID_TOKENS = 16
 
 
 def as_planes(picture: Tensor) -> Tensor:
-    """Pictures [N, H, W, C] (uint8, or float in 0..1) as float [N, C, 64, 64] in 0..1, area-resized when needed."""
+    """Pictures [N, H, W, C] (uint8, or float in 0..1) as float [N, C, 64, 64] in 0..1, area-resized if needed."""
     planes = picture.permute(0, 3, 1, 2)
     planes = planes.float() / 255.0 if planes.dtype == torch.uint8 else planes.float()
     if planes.shape[-2:] != (SIGHT_SIZE, SIGHT_SIZE):
@@ -24,10 +24,10 @@ def as_planes(picture: Tensor) -> Tensor:
 
 
 class SightEncoder(Encoder):
-    """Four convolutions down to a 4x4 grid, one token a cell.
+    """Four convolutions down to a 4x4 grid, with one token for each cell.
 
     Channels follow the width (c = width / 8: c, 2c, 4c, 8c). `maps` are `stride1` (the 2C input planes: picture and
-    change, at 64x64), `stride2` (c, 32x32), `stride4`, `stride8` and `stride16`. The change is zero where there was no
+    change, at 64x64), `stride2` (c, 32x32), `stride4`, `stride8` and `stride16`. The change is zero if there was no
     picture before.
     """
 

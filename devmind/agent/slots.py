@@ -1,15 +1,15 @@
-"""Slots: K learned tokens that carry what leaves the window. Once every H Moments they are written and enter anew.
+"""Slots: K recurrent tokens that carry information beyond the window. Every H Moments they are written and enter again.
 
-Number the Moments of an episode t = 0, 1, ...; H is half the window that the agent was born with. At t = jH the slots
-S_j enter the trunk as the first tokens of that Moment and stay visible as its other tokens do, so the newest ones are
-at most H - 1 Moments old.
+Number the Moments of an episode t = 0, 1, ...; H is half of the agent's first window. At t = jH the slots S_j enter the
+trunk as the first tokens of that Moment. They stay visible as long as its other tokens, so the newest slots are at most
+H - 1 Moments old.
 
     S_0 = S_1 = learned;    S_j = write(S_{j-1}, readouts of Moments (j-2)H .. (j-1)H - 1)    for j >= 2
 
-The segment that is written is the one that begins to leave a window of 2 H Moments just then. `write` is
-block-recurrent transformers' cross-attention from a recurrent state to a segment (Hutchins et al. 2022, arXiv
-2203.07852, section 3) with the gated unit of GTrXL (Parisotto et al. 2020, arXiv 1910.06764, section 3.2), one GRU-like
-gate a slot as in Slot Attention (Locatello et al. 2020, arXiv 2006.15055, algorithm 1).
+What is written is the segment that begins to leave a window of 2 H Moments at that time. `write` is the cross-attention
+from a recurrent state to a segment of block-recurrent transformers (Hutchins et al. 2022, arXiv 2203.07852, section 3),
+with the gated unit of GTrXL (Parisotto et al. 2020, arXiv 1910.06764, section 3.2): one GRU-like gate for each slot, as
+in Slot Attention (Locatello et al. 2020, arXiv 2006.15055, algorithm 1).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from torch.nn import functional as F
 from devmind.agent import rows
 
 KEEP = 2.0
-"""Bias of the update gate at birth: a write replaces sigmoid(-2) = 12 % of a slot (GTrXL's b_g)."""
+"""Initial bias of the update gate (GTrXL's b_g): at first a write replaces sigmoid(-2) = 12 % of a slot."""
 
 
 class Slots(nn.Module):
-    """The learned first slots, and how a segment's readouts are written into them.
+    """The learned initial slots, and the layer that writes a segment's readouts into slots.
 
     Attributes:
-        every: H, Moments from one write to the next.
+        every: H, the number of Moments from one write to the next.
         initial: S_0, float [K, D].
     """
 
@@ -48,7 +48,7 @@ class Slots(nn.Module):
         return len(self.initial)
 
     def write(self, slots: Tensor, readouts: Tensor) -> Tensor:
-        """The slots [B, K, D] after the readouts [B, H, D] of one segment were written into them."""
+        """The slots [B, K, D] with the readouts [B, H, D] of one segment written into them."""
 
         def by_head(x: Tensor) -> Tensor:
             return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -62,14 +62,14 @@ class Slots(nn.Module):
         """S_j [B, K, D] of rows at episode tick jH >= 2H, from S_{j-1} and the leaving segment's readouts [B, H, D].
 
         Args:
-            tick: int64 [B]; a row's very first write starts from the learned slots, whatever `slots` holds.
+            tick: int64 [B]; the first write of a row's episode starts from the learned slots, and ignores `slots`.
         """
         fresh = (tick == 2 * self.every)[:, None, None]
         return self.write(torch.where(fresh, self.initial.to(slots.dtype), slots), readouts)
 
 
 class GatedUnit(nn.Module):
-    """GTrXL's gated recurrent unit, biased to keep: g(x, y) for a state x and news y, both [..., D]."""
+    """GTrXL's gated recurrent unit, biased to keep: g(x, y) for a state x and an input y, both [..., D]."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class GatedUnit(nn.Module):
             self.news.bias[width : 2 * width] = -KEEP
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """(1 - z) x + z tanh(W y + U (r x)), of the shape of x."""
+        """(1 - z) x + z tanh(W y + U (r x)), in the shape of x."""
         reset, update, fresh = self.news(y).chunk(3, -1)
         of_reset, of_update = self.state(x).chunk(2, -1)
         z = torch.sigmoid(update + of_update)
@@ -93,9 +93,9 @@ class SlotState:
     """The slots of B agents that step together.
 
     Attributes:
-        slots: S of the last write, [B, K, D].
+        slots: the slots after the last write, [B, K, D].
         readouts: those of the last 2H Moments, [B, 2H, D], each at its episode tick modulo 2H.
-        tick: of the next Moment within its episode, int64 [B].
+        tick: number of the next Moment within its episode, int64 [B].
     """
 
     slots: Tensor
@@ -105,7 +105,7 @@ class SlotState:
     @classmethod
     def empty(cls, n: int, slots: Slots) -> SlotState:
         """The state of `n` agents before their first Moment."""
-        # Buffers made under inference_mode could not be written outside of it.
+        # Buffers that are made under inference_mode could not be written outside of it.
         with torch.inference_mode(False):
             like = slots.initial.detach()
             width = like.shape[1]
@@ -116,7 +116,7 @@ class SlotState:
             )
 
     def enter(self, slots: Slots, first: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The tokens [B, K, D] that enter with this tick and which rows get them, bool [B]; None when no row does.
+        """The tokens [B, K, D] that enter with this tick and the rows that get them, bool [B]; None if no row does.
 
         Args:
             first: bool [B], rows whose episode starts with this Moment.
@@ -130,13 +130,13 @@ class SlotState:
         written = late.nonzero().squeeze(-1)
         if len(written):
             tick = self.tick[written]
-            # The older half of the ring: it is written over from this Moment on.
+            # The older half of the ring, which is overwritten from this Moment on.
             at = (tick % (2 * every))[:, None] + torch.arange(every, device=tick.device)
             self.slots[written] = slots.advance(self.slots[written], tick, self.readouts[written[:, None], at])
         return torch.where(late[:, None, None], self.slots, slots.initial), entering
 
     def keep(self, readout: Tensor) -> None:
-        """The Moment is over: keep its readout [B, D]."""
+        """Store the readout [B, D] of the Moment that has ended."""
         at = self.tick % self.readouts.shape[1]
         self.readouts[torch.arange(len(at), device=at.device), at] = readout.to(self.readouts.dtype)
         self.tick += 1

@@ -1,4 +1,4 @@
-"""What B agents carry from tick to tick. Rows are independent: they can be taken out, put in, repeated and cloned."""
+"""The state of B agents from tick to tick. Rows are independent and can be taken, put, repeated and cloned."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class State:
 
     Attributes:
         ring: the trunk's window.
-        slots: what left the window; None where none are given (an agent without slots, or short-term memory off).
-        apart: the window of each sense whose tokens go through the trunk by themselves.
-        carry: what a part keeps from tick to tick, by part ("encoder.sight", "head.plan", "tracker"): tensors
+        slots: information from beyond the window; None for an agent without slots, or with short-term memory off.
+        apart: by sense, the windows of senses whose tokens go through the trunk by themselves.
+        carry: what parts keep from tick to tick, by part ("encoder.sight", "head.plan", "tracker"): tensors
             [B, ...], lists of B entries, or dicts of these (`rows.py`). Zeros and None mean that nothing is carried;
-            a row whose episode starts anew begins with them.
+            they are set where an episode begins.
     """
 
     ring: Ring
@@ -38,7 +38,7 @@ class State:
         return len(self.ring)
 
     def take(self, index: Index) -> State:
-        """The rows `index` (row numbers, or a bool mask [B]) as a state of their own that shares nothing."""
+        """The rows `index` (row numbers, or a bool mask [B]) as a new state, which shares no memory with this one."""
         at = self._index(index)
         with torch.inference_mode(False):
             apart = {sense: ring.take(at) for sense, ring in self.apart.items()}
@@ -46,10 +46,10 @@ class State:
             return State(self.ring.take(at), slots, apart, rows.take(self.carry, at))
 
     def put(self, index: Index, other: State) -> None:
-        """Replace the rows `index` by the rows of `other`, whichever Moments the two are at.
+        """Replace the rows `index` by the rows of `other`; the two may be at different Moments.
 
         Raises:
-            DevmindError: the states are of different agents, or their numbers of rows do not fit.
+            DevmindError: the states are of different agents, or their numbers of rows differ.
         """
         at = self._index(index)
         if (self.slots is None) != (other.slots is None):
@@ -68,15 +68,15 @@ class State:
             self.carry = rows.put(self.carry, at, other.carry, len(self))
 
     def repeat(self, n: int) -> State:
-        """Every row `n` times, the copies of one row side by side."""
+        """A new state with every row `n` times; copies of one row are adjacent."""
         return self.take(torch.arange(len(self)).repeat_interleave(n))
 
     def clone(self) -> State:
-        """A copy that shares nothing with this state: step one, keep the other."""
+        """A copy that shares no memory with this state, so that one can be stepped and the other kept."""
         return self.take(torch.arange(len(self)))
 
     def reset(self, first: Tensor) -> None:
-        """Drop what the parts carry in rows whose episode starts with this Moment, bool [B]."""
+        """Clear `carry` in rows whose episode begins with this Moment, bool [B]."""
         if self.carry and bool(first.any()):
             self.carry = rows.empty(self.carry, first)
 
@@ -84,8 +84,8 @@ class State:
         return as_index(index, len(self), self.ring.tick.device)
 
     def check(self, n: int, layers: int, slots: int, window: int, limit: int | None, apart: Sequence[str] = ()) -> None:
-        """Raise unless this state was made for `n` agents with these `layers`, this window and, if any, `slots`, whose
-        senses `apart` go by themselves.
+        """Raise DevmindError unless this state fits `n` agents with these `layers`, `slots` and window, and with the
+        senses `apart`.
         """
         if n != len(self):
             raise DevmindError(
@@ -106,7 +106,7 @@ class State:
                 f"This state has windows of their own for the senses {', '.join(self.apart) or 'none'}, the agent for "
                 f"{', '.join(apart) or 'none'} now: make a new one with new_state."
             )
-        # A window of one is that of short-term memory switched off.
+        # A window of 1 means that short-term memory is off.
         if self.ring.window not in (window, 1) or self.ring.limit != limit:
             raise DevmindError(
                 f"This state is for a window of {self.ring.window} Moments and {self.ring.limit} tokens, the agent's "

@@ -1,4 +1,4 @@
-"""Words as bytes, and boards as planes: the senses made of symbols."""
+"""Encoders of symbols: words as bytes, and boards as planes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from devmind.errors import MomentError
 
 _CHUNK = 8
 WHAT_GAIN, WHERE_GAIN = 3.0, 4.0
-"""On the first weights of a board's convolutions and keys. At 1 a query looks at all cells alike and what stands there
-is faint beside where: a token says neither, and hundreds of steps pass before what stands where is learned at all.
+"""Factors on the initial weights of a board's convolutions and keys. With 1, a query attends to all cells alike and a
+cell's content is weak beside its place, so learning what is where takes hundreds of steps to begin.
 """
 
 
 class WordsEncoder(Encoder):
-    """UTF-8 bytes [64] in chunks of eight, one token a chunk that holds any byte; no vocabulary, any language."""
+    """UTF-8 bytes [64] in chunks of eight; every chunk that is not empty gives one token. It needs no vocabulary."""
 
     def __init__(self, width: int) -> None:
         super().__init__(width, n_tokens=WORDS_BYTES // _CHUNK)
@@ -35,8 +35,8 @@ class WordsEncoder(Encoder):
 class BoardEncoder(Encoder):
     """A board of any size up to 32x32 to eight tokens: two convolutions, then eight learned queries over the cells.
 
-    Each query looks at the cells with four attention heads, so no cell is lost to pooling and boards of any size share
-    the weights. `maps` has `cells` (width, H x W): what stands in and around each cell, without where that is.
+    Each query attends to the cells with four heads, so boards of any size share the weights and no cell is lost by
+    pooling. `maps` has `cells` (width, H x W): the content in and around each cell, without its place.
     """
 
     sense_dims = 3
@@ -65,7 +65,7 @@ class BoardEncoder(Encoder):
                 f"A board may have up to {self.planes} planes of 32x32 here; got {planes} of {height}x{width}."
             )
         x = F.pad(x.to(self.rows.dtype), (0, 0, 0, 0, 0, self.planes - planes))
-        # One plane of ones lets the convolutions see the board's edge.
+        # A plane of ones shows the convolutions where the board ends.
         x = torch.cat((x, torch.ones_like(x[:, :1])), 1)
         cells = F.relu(self.second(F.relu(self.first(x))))
         placed = cells + (self.rows[:height, None] + self.columns[None, :width]).permute(2, 0, 1)

@@ -1,13 +1,13 @@
-"""Taps: where a head reads what it answers from.
+"""Taps say which features a head reads.
 
 "trunk"            the readout's feature
 "trunk:<sense>"    the trunk's features of that sense's tokens
-"<sense>"          that sense's encoder tokens: a reflex arc
-"trunk:recalled"   the trunk's features of what memory brought back, most alike first; all absent where nothing was
-"raw:<sense>"      the numbers of a vector sense itself (of the body), padded to 16
+"<sense>"          the tokens of that sense's encoder, which makes the head a reflex arc
+"trunk:recalled"   the trunk's features of recalled memories, the most similar first; absent if none was recalled
+"raw:<sense>"      the numbers of a vector sense (such as the body) themselves, padded to 16
 
-A tuple concatenates the tokens of its members and gives the maps of the senses among them; raw numbers are then padded
-to the width of the other tokens.
+A tuple concatenates the tokens of its members and gives the maps of its senses; raw numbers are then padded to the
+width of the other tokens.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from devmind.errors import MomentError
 Tap = str | Sequence[str]
 
 RECALLED = "recalled"
-"""What stands for a sense in the tap "trunk:recalled"; it has RECALLED_BUDGET tokens at most, and no encoder."""
+"""The name of recalled memories in the tap "trunk:recalled"; they have RECALLED_BUDGET tokens at most, no encoder."""
 
 
 @dataclass
 class Tapped:
-    """What a head reads: tokens [..., K, D], their presence bool [..., K], and a sense's maps [..., C, H, W].
+    """What a head reads: tokens [..., K, D], their presence bool [..., K], and the maps [..., C, H, W] of a sense.
 
-    `known` int64 [..., K], where raw numbers are tapped: how many of a reading come before the first one that is NaN or
-    infinite, which stands among the tokens as 0; of other tokens 0.
+    `known` int64 [..., K] is set if raw numbers are tapped: how many numbers come before the first that is NaN or
+    infinite (such numbers are 0 in the tokens). For other tokens it is 0.
     """
 
     tokens: Tensor
@@ -54,10 +54,10 @@ class Perceived:
     """All that taps may read of Moments [...]: [B, T] in a batch, [B] in a tick.
 
     Attributes:
-        encoded: what the encoders made of each sense.
-        raw: readings [..., K] of senses that are tapped raw, and where they are present, bool [...] (None: everywhere).
-        readout: the trunk's feature [..., D], once the trunk was run.
-        of_senses: the trunk's features of each sense's tokens, and of what was recalled (RECALLED).
+        encoded: the encoders' tokens by sense.
+        raw: readings [..., K] of senses that are tapped raw, and their presence bool [...] (None: everywhere).
+        readout: the readout's feature [..., D], once the trunk has been run.
+        of_senses: the trunk's features of each sense's tokens, and of recalled memories (RECALLED).
     """
 
     encoded: dict[str, Encoded]
@@ -66,7 +66,7 @@ class Perceived:
     of_senses: dict[str, Encoded] = field(default_factory=dict)
 
     def without_maps(self) -> Perceived:
-        """The same for heads that read tokens: maps, which dense heads read, are five sixths of what is held."""
+        """A copy without maps, which only dense heads read and which take five sixths of the memory."""
         tokens = {name: Encoded(one.tokens, one.present) for name, one in self.encoded.items()}
         return Perceived(tokens, self.raw, self.readout, self.of_senses)
 
@@ -85,12 +85,12 @@ class Perceived:
 
 @dataclass
 class Percepts:
-    """One tick of B agents, encoded: what arcs read, what memory is asked with, what the trunk steps on.
+    """One encoded tick of B agents: the input of arcs and trunk, and the keys for searching memory.
 
     Attributes:
         seen: tokens, presence and maps by sense.
-        keys: L2-normalised float32 [B, 64] by sense; zeros where the sense is absent; none of encoders
-            `of` another one.
+        keys: L2-normalised float32 [B, 64] by sense; zeros where the sense is absent. Encoders `of` another sense have
+            none.
         batch: the tick itself, with T = 1.
     """
 
@@ -107,10 +107,10 @@ class Percepts:
 def raw_vectors(
     senses: Mapping[str, Tensor], present: Mapping[str, Tensor], sizes: Mapping[str, int]
 ) -> dict[str, tuple[Tensor, Tensor | None]]:
-    """What `Perceived.raw` holds of the senses in `sizes`: readings [..., K] and their presence.
+    """`Perceived.raw` for the senses in `sizes`: readings [..., K] and their presence.
 
     Raises:
-        MomentError: a reading has more numbers than `sizes` says.
+        MomentError: a reading has more numbers than `sizes` allows.
     """
     found = {name: (value, present.get(name)) for name, value in senses.items() if name in sizes}
     for name, (value, _) in found.items():
@@ -122,7 +122,7 @@ def raw_vectors(
 
 
 def tap_parts(tap: Tap) -> tuple[str, ...]:
-    """What a tap lays side by side: a tuple's members, or the tap itself."""
+    """The parts of a tap: the members of a tuple, or the tap itself."""
     return (tap,) if isinstance(tap, str) else tuple(tap)
 
 
@@ -132,17 +132,17 @@ def taps_trunk(tap: Tap) -> bool:
 
 
 def sense_of(part: str) -> str | None:
-    """The sense whose tokens, or the trunk's features of them, a part of a tap reads; None for readout and raw body."""
+    """The sense whose tokens, or trunk features, a part of a tap reads; None for the readout and raw senses."""
     return None if part == "trunk" or part.startswith("raw:") else part.removeprefix("trunk:")
 
 
 def raw_sense(part: str) -> str | None:
-    """The sense whose numbers a part of a tap reads as they are; None for all other parts."""
+    """The sense that a part of a tap reads raw; None for all other parts."""
     return part.removeprefix("raw:") if part.startswith("raw:") else None
 
 
 def can_read(tap: Tap, senses: Container[str]) -> bool:
-    """Whether a head with this tap has anything to read where only these senses are sensed."""
+    """Whether a head with this tap has anything to read if only these senses are present."""
     needs = [sense for part in tap_parts(tap) if (sense := raw_sense(part) or sense_of(part))]
     return not needs or any(sense in senses for sense in needs)
 
@@ -153,10 +153,10 @@ def tapped_senses(tap: Tap) -> tuple[str, ...]:
 
 
 def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped | None:
-    """What a head with this tap reads, or None when nothing of it was sensed (or the trunk was not run).
+    """What a head with this tap reads, or None if none of it was sensed (or the trunk was not run).
 
     Args:
-        n_tokens: how many tokens each sense has, for those of a tuple that were not sensed.
+        n_tokens: number of tokens by sense, for senses of a tuple that were not sensed.
     """
     parts = tap_parts(tap)
     found = [_read_part(part, seen) for part in parts]

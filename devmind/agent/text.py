@@ -1,13 +1,13 @@
-"""Text: pages of any language, read token by token and written with the same table.
+"""Text: pages of any language, read token by token and written with the same embedding table.
 
-Four tokenizers: `bytes` (the default: no vocabulary, any language), `patches` (eight bytes a token, which a small
-speller writes byte by byte: far fewer tokens a page), `bpe` (a vocabulary file of the library tokenizers) and a
-pretrained trunk's own, with its word table. A page is one Moment: it is begun, extended and ended (`Agent.begin`). A
-page that is too long is an error; it is never cut.
+There are four tokenizers: `bytes` (the default, without a vocabulary), `patches` (eight bytes a token, written byte by
+byte by a small GRU, so that a page has far fewer tokens), `bpe` (a vocabulary file of the library tokenizers), and that
+of a pretrained trunk, with its embedding table. A page is one Moment: it is begun, extended and ended (`Agent.begin`).
+A page that is too long is an error; it is never truncated.
 
-A reading is UTF-8 bytes, uint8 [..., L] with zeros behind the end, as `collate` makes them of a Moment's `text`; or the
-tokenizer's own numbers, int64 [..., L] with -1 behind the end. Bytes open a page: the token "a page begins" is put
-before them. Numbers are taken as they are, so a page is extended by numbers.
+A reading is either UTF-8 bytes, uint8 [..., L] padded with zeros, as `collate` makes them from a Moment's `text`; or
+token numbers, int64 [..., L] padded with -1. Bytes begin a page, and the token BEGIN is put before them. Numbers are
+taken unchanged, so a page is extended by numbers.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from devmind.agent.agent import Agent
 
 BEGIN, END, NOTHING = 256, 257, 258
-"""Numbers beside the 256 bytes: a page begins, it ends, and what fills up its last patch."""
+"""Token numbers after the 256 bytes: a page begins, a page ends, and padding of a page's last patch."""
 PATCH = 8
 PAGE_TOKENS = 512
 TOKENIZERS, OWN = ("bytes", "patches", "bpe"), "own"
 
 
 class TextEncoder(Encoder):
-    """A page of up to `limit` tokens, one embedding each; `patches` squeezes eight bytes into one.
+    """A page of up to `limit` tokens, one embedding each; `patches` projects eight bytes into one token.
 
     Args:
         tokenizer: bytes, patches or bpe.
-        limit: the most tokens of a page, "a page begins" among them.
-        vocabulary: the JSON of a tokenizer of the library tokenizers, for bpe; it is saved with the agent.
-        begin, end: its numbers for "a page begins" and "a page ends", where it has them.
-        size: rows of the word table, by default as many as the vocabulary has.
-        plain: embeddings go into the trunk as they are, as a pretrained decoder expects its own: no normalisation.
+        limit: the most tokens of a page, including BEGIN.
+        vocabulary: for bpe, the JSON of a tokenizer of the library tokenizers; it is saved with the agent.
+        begin, end: the vocabulary's numbers for the beginning and the end of a page, if it has them.
+        size: rows of the embedding table, by default the size of the vocabulary.
+        plain: embeddings enter the trunk without normalisation, as a pretrained decoder expects its own.
     """
 
     streams = True
@@ -87,7 +87,7 @@ class TextEncoder(Encoder):
             nn.init.zeros_(self.type_embedding)
 
     def numbers(self, x: Tensor) -> Tensor:
-        """The tokens of readings [N, L]: int64 [N, K], of patches [N, K, 8]; -1 where there is none.
+        """The tokens of readings [N, L]: int64 [N, K], for patches [N, K, 8]; -1 where there is none.
 
         Raises:
             MomentError: a page has more tokens than the limit.
@@ -137,10 +137,10 @@ class TextEncoder(Encoder):
         return Encoded(tokens * (1 - opens) + self.opening * opens, present)
 
     def targets(self, x: Tensor) -> Tensor:
-        """What is to be written after each token of readings [N, L]: the next one, after the last one "a page ends".
+        """The token to be written after each token of readings [N, L]: the next one, and after the last one END.
 
-        Of patches the bytes of the next one, and the end behind the last of them. Shaped as `numbers`; -1 where there
-        is nothing to learn (a vocabulary without an end).
+        For patches these are the bytes of the next patch, with END after the last byte. The shape is that of
+        `numbers`; -1 where there is no target (after the end, or for a vocabulary without an end).
         """
         numbers = self.numbers(x)
         later = F.pad(numbers[:, 1:], (0, 0, 0, 1) if self.patched else (0, 1), value=-1)
@@ -151,13 +151,13 @@ class TextEncoder(Encoder):
             last = last[..., None]
         found = torch.where(last, ending, later)
         if self.patched:
-            # A page ends behind its last byte, which may be in the middle of a patch.
+            # A page ends after its last byte, which may be in the middle of a patch.
             behind = F.pad(found[..., :-1], (1, 0), value=NOTHING)
             found = torch.where((found == NOTHING) & (behind < BEGIN), END, found)
         return found
 
     def decode(self, numbers: Tensor) -> list[str]:
-        """The texts of tokens [N, K] (of patches [N, K, 8]), without what begins and ends a page."""
+        """The texts of tokens [N, K] (for patches [N, K, 8]), without the marks of a page's beginning and end."""
         rows = numbers.flatten(1).tolist()
         if self.pieces is not None:
             kept = [[n for n in row if n >= 0 and n not in (self.begin, self.end)] for row in rows]
@@ -166,17 +166,17 @@ class TextEncoder(Encoder):
 
 
 def from_bytes(x: Tensor) -> list[str]:
-    """Texts of uint8 [N, L], zeros behind the end."""
+    """Texts of uint8 [N, L], padded with zeros."""
     return [bytes(row).split(b"\0", 1)[0].decode(errors="replace") for row in x.cpu().tolist()]
 
 
 @dataclass
 class Spelling(Output):
-    """Eight bytes for each token [...]: numbers [..., 8], one after the other by the speller `head`.
+    """Eight bytes for each token [...]: numbers [..., 8], written one after the other by the GRU of `head`.
 
     Attributes:
-        features: [..., D], what each is spelled from.
-        logits: float [..., 8, 259], where the right bytes were given; None otherwise.
+        features: [..., D], from which the bytes are written.
+        logits: float [..., 8, 259] if the right bytes were given; None otherwise.
     """
 
     head: TextHead
@@ -184,13 +184,13 @@ class Spelling(Output):
     logits: Tensor | None
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log probability of each of the bytes int64 [..., 8], given those before it."""
+        """Log probability of each byte of `value`, int64 [..., 8], given the bytes before it."""
         logits = self.head.spelled(self.features, value) if self.logits is None else self.logits
         losses = F.cross_entropy(logits.flatten(0, -2), value.clamp_min(0).flatten(), reduction="none")
         return -losses.reshape(value.shape)
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Nats a byte against numbers int64 [..., 8]; what only fills up a patch does not count."""
+        """Nats a byte for numbers int64 [..., 8]; the padding of a patch does not count."""
         counts = (target >= 0) & (target != NOTHING)
         return masked_mean(-self.log_prob(target), counts if mask is None else counts & mask[..., None])
 
@@ -202,11 +202,11 @@ class Spelling(Output):
 
 
 class TextHead(Head):
-    """What is written next, after each token of a page, with the table of the encoder of the sense it taps.
+    """Predicts the next token after each token of a page, with the embedding table of the encoder that it taps.
 
     Args:
-        patched: the encoder reads patches, so eight bytes are spelled.
-        plain: the features meet the table as they are, as in a pretrained decoder.
+        patched: the encoder reads patches, so eight bytes are written for each token.
+        plain: features are compared with the table without a projection, as in a pretrained decoder.
         untied: rows of a table of its own, for pretrained decoders whose output table is not their input table.
     """
 
@@ -219,17 +219,20 @@ class TextHead(Head):
         if patched:
             self.start, self.cell = nn.Linear(inlet.width, inlet.width), nn.GRUCell(size, inlet.width)
             self.out = nn.Linear(inlet.width, size)
-        # Not a submodule: the table is the encoder's, and is saved and counted there.
+        # A tuple, so that it is no submodule: the table is saved and counted with the encoder.
         self._encoder: tuple[TextEncoder, ...] = ()
 
     def tie(self, encoder: Encoder) -> None:
         """Write with the table of this encoder.
 
         Raises:
-            PluginError: it is no encoder of text, or reads in another way.
+            PluginError: it is not an encoder of text, or only one of the two uses patches.
         """
         if not isinstance(encoder, TextEncoder) or encoder.patched != self.patched:
-            raise PluginError("A head that writes text must tap the trunk's features of a sense of text read alike.")
+            raise PluginError(
+                "A head that writes text must tap the trunk's features of a sense of text, and use patches only if the "
+                "sense does; add it with `add_text`."
+            )
         self._encoder = (encoder,)
 
     @property
@@ -248,7 +251,7 @@ class TextHead(Head):
         return Spelling(self, tapped.tokens, logits)
 
     def spelled(self, features: Tensor, numbers: Tensor) -> Tensor:
-        """Logits [..., 8, V] of each of the bytes `numbers` int64 [..., 8], given those before it."""
+        """Logits [..., 8, V] of each byte of `numbers`, int64 [..., 8], given the bytes before it."""
         hidden = torch.tanh(self.start(features)).flatten(0, -2)
         before = F.embedding(numbers.clamp_min(0), self.table).flatten(0, -3)
         found = []
@@ -259,7 +262,7 @@ class TextHead(Head):
 
     @torch.no_grad()
     def spell(self, features: Tensor, choose: Any) -> Tensor:
-        """Eight bytes int64 [..., 8], each chosen of logits [N, V] given those before it; nothing follows the end."""
+        """Eight bytes int64 [..., 8], each chosen by `choose` from logits [N, V]; after END comes only padding."""
         hidden = torch.tanh(self.start(features)).flatten(0, -2)
         before = hidden.new_zeros(len(hidden), self.table.shape[1])
         found: list[Tensor] = []
@@ -284,16 +287,17 @@ def add_text(
     part: str = "head.text",
     beside: Sequence[str] = (),
 ) -> None:
-    """Let the agent read and write pages: the encoder `text` and, on the trunk's features of it, the head `text`.
+    """Let the agent read and write pages: add the encoder `text` and, on the trunk's features of it, the head `text`.
 
     Args:
-        part: the entry point of the head, a `TextHead`; beside: what else it taps, behind the trunk's features.
-        tokenizer: bytes, patches, or the path of a `tokenizer.json` of the library tokenizers. An agent that has the
-            encoder already keeps it, and the head writes as that reads.
-        own: take tokenizer and word tables of the pretrained decoder that the trunk came from.
+        tokenizer: bytes, patches, or the path of a `tokenizer.json` of the library tokenizers. An agent that already
+            has the encoder keeps it, and the head uses its tokenizer.
+        own: use the tokenizer and the embedding tables of the pretrained decoder that the trunk was made from.
+        part: entry point of the head, a `TextHead`.
+        beside: further parts of the head's tap, after the trunk's features.
 
     Raises:
-        PluginError: `own` without such a trunk, or at another width than its own.
+        PluginError: `own` without such a trunk, or at another width than the decoder's.
         ConfigError: there is no such tokenizer.
     """
     if sense not in agent.encoders:
@@ -316,10 +320,10 @@ def add_text(
 def add_reading(
     agent: Agent, tokenizer: str, limit: int = PAGE_TOKENS, stage: str = "newborn", sense: str = "text"
 ) -> None:
-    """Add the encoder of pages alone; a head is added by `add_text`. Arguments and what is raised: as there.
+    """Add only the encoder of pages; `add_text` adds the head as well, and has the same arguments and errors.
 
     Args:
-        tokenizer: also `own`, the pretrained trunk's.
+        tokenizer: as for `add_text`, or `own`, that of the pretrained trunk.
     """
     options: dict[str, Any] = {"tokenizer": tokenizer, "limit": limit}
     tables: Mapping[str, Tensor] = {}
@@ -334,7 +338,7 @@ def add_reading(
 
 
 def text_loss(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> tuple[Tensor, dict[str, Tensor]]:
-    """Nats a token (of patches: a byte) of writing the pages of a batch [B, T], each token from those before it."""
+    """Mean loss of the pages of a batch [B, T], each token given those before it: nats a token (patches: a byte)."""
     encoder = agent.encoder(sense)
     assert isinstance(encoder, TextEncoder)
     x = batch["senses"][sense]
@@ -348,10 +352,10 @@ def text_loss(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> tu
 
 @torch.no_grad()
 def page_nats(agent: Agent, batch: Mapping[str, Any], sense: str = "text") -> Tensor:
-    """How hard each page of a batch [B, T] is to foretell: nats a byte, float [B, T], whatever the tokenizer is.
+    """The loss of each page of a batch [B, T] in nats a byte, float [B, T], which is comparable between tokenizers.
 
-    Every page must be there, as UTF-8 (`collate` makes them so). What it takes to end a page is not counted, nor is the
-    first token of a vocabulary that has none for "a page begins"; divide by log(2) for bits a byte.
+    Every page must be present, as UTF-8 bytes (`collate` makes them). The end of a page is not counted, nor is the
+    first token if a vocabulary has no token for the beginning of a page. Divide by log(2) for bits a byte.
     """
     encoder = agent.encoder(sense)
     assert isinstance(encoder, TextEncoder)

@@ -1,6 +1,4 @@
-"""From tokens to features to answers: the layer of Agent that has the trunk, grows it and runs it, and runs heads on
-what was perceived.
-"""
+"""From tokens to features to outputs: the base class of Agent that has, grows and runs the trunk, and runs heads."""
 
 from __future__ import annotations
 
@@ -34,11 +32,11 @@ from devmind.agent.trunk import Trunk
 from devmind.errors import ConfigError, DevmindError
 
 READOUT = "readout"
-"""A Moment's last token, beside the names of its senses."""
+"""The name of a Moment's last token, beside those of the senses."""
 
 
 class Thinker(Perceiver):
-    """Encoders, trunk and heads, run as far as it takes; no acting yet."""
+    """Runs encoders, trunk and heads as far as needed, without acting."""
 
     def __init__(self, config: AgentConfig) -> None:
         super().__init__(config)
@@ -60,9 +58,9 @@ class Thinker(Perceiver):
         return grown | self.part_parameters()
 
     def grow(self, layers: int, stage: str = "newborn", through: Mapping[str, str] | None = None) -> None:
-        """Append `layers` trunk layers of `stage` with zero output projections: every answer stays exactly as it is.
+        """Append `layers` trunk layers of `stage` with zero output projections, so that no answer changes at first.
 
-        States made before have too few layers: make new ones.
+        Older states have too few layers: make new ones.
 
         Args:
             through: which tokens go through the layers: senses or READOUT, each with the sense that has to be present
@@ -89,10 +87,10 @@ class Thinker(Perceiver):
     def set_window(self, moments: int, tokens: int | None = None) -> None:
         """Let the trunk see the last `moments` Moments, and at most `tokens` tokens (by default as many as before).
 
-        No weight changes: slots are written as often as before. States made before do not fit: make new ones.
+        No weights change, and slots are written as often as before. Older states do not fit: make new ones.
 
         Raises:
-            ConfigError: there would be less than one Moment, or less than one token.
+            ConfigError: `moments` or `tokens` is below 1.
         """
         config = AgentConfig(size=self.config.size, window=moments, window_tokens=tokens or self.config.window_tokens)
         self.config.window, self.config.window_tokens = config.window, config.window_tokens
@@ -100,7 +98,7 @@ class Thinker(Perceiver):
 
     @contextmanager
     def narrowed(self, share: float) -> Iterator[None]:
-        """Within the block the trunk's window has this share (0 to 1) of its Moments: slots have to carry the rest."""
+        """Shorten the trunk's window, in the block, to this share (0 to 1) of its Moments; slots carry the rest."""
         moments, tokens = self.config.window, self.config.window_tokens
         self.set_window(max(1, round(share * moments)), tokens)
         try:
@@ -109,9 +107,10 @@ class Thinker(Perceiver):
             self.set_window(moments, tokens)
 
     def perceive(self, batch: Batch, taps: Iterable[str | Sequence[str]], short_term: bool = True) -> Perceived:
-        """Run a Batch [B, T, ...] as far as the taps need it: only tapped senses, the trunk only for a tap on it.
+        """Run a Batch [B, T, ...] as far as the taps need it: the trunk runs only if it is tapped.
 
-        `short_term` as in `forward`.
+        Args:
+            short_term: as for `forward`.
         """
         batch, taps = to_device(batch, self.device), list(taps)
         shared, apart = self._passes(taps)
@@ -123,26 +122,26 @@ class Thinker(Perceiver):
         return seen
 
     def _passes(self, taps: Iterable[Tap]) -> tuple[bool, list[str]]:
-        """Which passes through the trunk taps need: whether the shared one, and which senses' own."""
+        """The trunk passes that taps need: whether the shared one, and the senses with a pass of their own."""
         parts = {part for tap in taps for part in tap_parts(tap) if taps_trunk(part)}
         apart = [sense for sense in self.apart if f"trunk:{sense}" in parts]
         return len(parts) > len(apart), apart
 
     def _wanted(self, taps: Iterable[Tap], shared: bool) -> set[str]:
-        """The senses to encode for taps: those that they name, and for the `shared` pass all that enter."""
+        """The senses to encode: those that taps name, and for the `shared` pass all that enter it."""
         named = {sense for tap in taps for part in tap_parts(tap) if (sense := sense_of(part)) is not None}
         return named | set(self.entering if shared else ())
 
     def think(
         self, seen: Perceived, first: Tensor, short_term: bool = True, recalled: Encoded | None = None
     ) -> Perceived:
-        """Run the trunk on what `encode_batch` made of a Batch, which is left unchanged; first bool [B, T].
+        """Run the trunk on the result of `encode_batch`, which is not changed; first bool [B, T].
 
-        For lessons that leave encoders alone: a Batch is encoded once, and goes through the trunk as often as it is
-        learned from.
+        It serves lessons that do not train encoders: a Batch is encoded once, and goes through the trunk as often as it
+        is learned from.
 
         Args:
-            recalled: of `encode_recalled`, tokens [B, T, R, D], if anything comes to mind.
+            recalled: from `encode_recalled`, tokens [B, T, R, D], if anything was recalled.
         """
         thought = Perceived(dict(seen.encoded), seen.raw)
         first = first.to(self.device)
@@ -156,10 +155,10 @@ class Thinker(Perceiver):
         seen: Perceived | Mapping[str, Encoded],
         targets: Mapping[str, Any] | None = None,
     ) -> dict[str, Output]:
-        """Outputs of heads on what was perceived; a mapping of encoded senses serves heads that tap senses.
+        """Outputs of heads on what was perceived; for heads that tap senses, a mapping of encoded senses is enough.
 
         Raises:
-            DevmindError: a head taps something that was not sensed, or the trunk when it was not run.
+            DevmindError: a head taps something that was not sensed, or the trunk although it was not run.
         """
         seen = seen if isinstance(seen, Perceived) else Perceived(dict(seen))
         outputs = {}
@@ -189,11 +188,11 @@ class Thinker(Perceiver):
         closes: bool = True,
         memories: int = RECALLED_BUDGET,
     ) -> tuple[Tensor, Tensor, dict[str, slice]]:
-        """All tokens of a Moment in their fixed order: tokens [..., n, D], presence [..., n], each sense's place.
+        """All tokens of a Moment in their fixed order: tokens [..., n, D], presence [..., n], slices by sense.
 
         Args:
             closes: the readout closes the Moment; otherwise more tokens will follow.
-            memories: so many of the recalled tokens, the first ones, are memories; beliefs come behind them.
+            memories: number of memories among the recalled tokens; they come first, and beliefs follow.
         """
         tokens, present, places = [self.readout.new_zeros(*lead, 0, self.config.width)], [], {}
         present.append(torch.ones(*lead, 0, dtype=torch.bool, device=self.device))
@@ -216,7 +215,7 @@ class Thinker(Perceiver):
         return torch.cat(tokens, -2), torch.cat(present, -1), places
 
     def _sensed(self, present: Tensor, places: Mapping[str, slice]) -> Tensor:
-        """Which of the senses that let tokens through grown layers a Moment has, a bit each, int64 [...]."""
+        """A bit for each of `_doors`: whether the Moment has that sense, int64 [...]."""
         bits = present.new_zeros(present.shape[:-1], dtype=torch.int64)
         for bit, sense in enumerate(self._doors()):
             if sense in places:
@@ -224,10 +223,10 @@ class Thinker(Perceiver):
         return bits
 
     def _deep(self, sensed: Tensor, n: int, places: Mapping[str, slice], closes: bool = True) -> Deep:
-        """Which of a Moment's `n` tokens go through grown layers, of bool [..., n].
+        """Which of a Moment's `n` tokens go through each stage's grown layers, bool [..., n].
 
         Args:
-            sensed: from `_sensed`, of all of the Moment.
+            sensed: from `_sensed`, of the whole Moment.
             closes: the last token is the readout.
         """
         doors, found = self._doors(), list[Tensor | bool]()
@@ -244,7 +243,7 @@ class Thinker(Perceiver):
         return tuple(found)
 
     def _doors(self) -> list[str]:
-        """The senses that let tokens through grown layers."""
+        """The senses on whose presence it depends which tokens go through grown layers."""
         return list(dict.fromkeys(beside for through in self.config.deep.values() for beside in through.values()))
 
     def _run_trunk(self, seen: Perceived, recalled: Encoded | None, first: Tensor, short_term: bool = True) -> None:
@@ -257,9 +256,9 @@ class Thinker(Perceiver):
         seen.of_senses = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}
 
     def _run_apart(self, senses: Iterable[str], seen: Perceived, first: Tensor, short_term: bool = True) -> None:
-        """Fill in the trunk's features of senses that go through it by themselves, where a Batch has them.
+        """Fill in the trunk's features of senses that go through it by themselves, if the Batch has them.
 
-        Each has its own window, and neither slots nor readout: other senses change nothing in it.
+        Each has its own window, without slots and readout, so other senses have no effect on it.
         """
         for sense in senses:
             if sense not in seen.encoded:
@@ -283,9 +282,9 @@ class Thinker(Perceiver):
         closes: bool = True,
         memories: int = RECALLED_BUDGET,
     ) -> None:
-        """The same for one tick, first bool [B]; the Moment stays open unless it `closes`.
+        """Run the trunk for one tick, first bool [B]; the Moment stays open unless it `closes`.
 
-        Senses with a pass of their own go first, so that a hook on the trunk's attention sees the readout's last.
+        Senses with a pass of their own go first, so that a hook on the trunk's attention sees the readout's pass last.
         """
         apart = dict[str, Encoded]()
         for sense, ring in state.apart.items():
@@ -313,7 +312,7 @@ class Thinker(Perceiver):
         return Encoded(features, encoded.present)
 
     def _end_trunk(self, state: State) -> Tensor:
-        """Close the open Moment with its readout: the readout's feature [B, D]."""
+        """Close the open Moment with its readout; gives the readout's feature [B, D]."""
         n = len(state)
         ones = torch.ones(n, 1, dtype=torch.bool, device=self.device)
         deep = self._deep(state.ring.sensed, 1, {})
@@ -323,8 +322,8 @@ class Thinker(Perceiver):
 
 
 def _pack(tokens: Tensor, present: Tensor, deep: Deep) -> tuple[tuple[Tensor, Tensor, Deep], Tensor | None]:
-    """Tokens [..., n, D], presence and who goes deep without the columns that no Moment uses, and which are left (None:
-    all).
+    """Tokens [..., n, D], presence and `deep` without columns that no Moment uses, and the columns that are left, bool
+    [n] (None: all).
     """
     used = present.flatten(0, -2).any(0)
     if bool(used.all()):

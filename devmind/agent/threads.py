@@ -1,6 +1,6 @@
-"""How many threads torch and numba use inside one operation: one while stepping, all cores while training.
+"""The number of threads of torch and numba inside one operation: one for stepping, all cores for training.
 
-A cached step of a small agent is many tiny operations; on two cores it took 12 ms with one thread and 180 ms with two.
+A step of a small agent is many tiny operations; on two cores it took 12 ms with one thread and 180 ms with two.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import torch
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @contextmanager
 def intra_op_threads(n: int) -> Iterator[None]:
-    """Run the body with `n` intra-op threads, then put the former number back."""
+    """Run the block with `n` intra-op threads, and restore the number afterwards."""
     before = torch.get_num_threads()
     _set(n)
     try:
@@ -30,10 +30,10 @@ def intra_op_threads(n: int) -> Iterator[None]:
 
 
 def _set(n: int) -> None:
-    """Both pools alike, for the calling thread: idle workers of the one spin in the way of the other.
+    """Set both pools for the calling thread, because idle workers of one pool slow down the other.
 
-    numba first: when it starts its workers, it sets OpenMP's number. Both keep a number for each Python thread (numba's
-    mask; OpenMP's and MKL's setting), so a helper thread leaves the main thread's as it is.
+    numba comes first, since it sets OpenMP's number when it starts its workers. Both keep one number for each Python
+    thread, so a helper thread does not change that of the main thread.
     """
     import numba
 
@@ -51,12 +51,12 @@ def stepping_threads() -> Iterator[None]:
 
 @contextmanager
 def training_threads(n: int | None = None) -> Iterator[None]:
-    """`n` threads, or one for each core this process may use: for optimizer steps on large batches."""
+    """`n` threads, by default one for each core of this process: for optimizer steps on large batches."""
     with intra_op_threads(n or cores()):
         yield
 
 
 def for_a_helper() -> Callable[[], None]:
-    """What a thread that works beside this one runs first: it gets half of this one's threads, at least one."""
+    """A function for a helper thread to call first, which gives it half of this thread's threads, at least one."""
     half = max(1, torch.get_num_threads() // 2)
     return lambda: _set(half)

@@ -1,9 +1,9 @@
-"""What a sound is like as a whole, by statistics that do not change with its length or loudness.
+"""The timbre of a whole sound: statistics that do not depend on its length or loudness.
 
-Its spectrum (mean and spread of mel cepstra, Davis and Mermelstein 1980), how fast that changes, how its loudness
-fluctuates in bands (the modulation spectrum, as in McDermott and Simoncelli 2011, "Sound texture perception"), how
-strongly it has one pitch, how impulsive it is, and roughly how it changes from beginning to end. Loud frames weigh more
-than quiet ones, so that the background counts less.
+They are the spectrum (mean and deviation of mel cepstra, Davis and Mermelstein 1980) and its rate of change; the
+fluctuation of loudness in bands (the modulation spectrum, as in McDermott and Simoncelli 2011, "Sound texture
+perception"); the pitch and its strength; impulsiveness; and the rough course from beginning to end. Loud frames weigh
+more than quiet ones, so that the background counts less.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from devmind.moment import SOUND_RATE_HZ
 
 CEPSTRA = 24
 FRAME_HZ = 100
-"""Of `log_mel`."""
+"""Frames a second of `log_mel`."""
 BANDS, WINDOW = 6, 128
-"""Bands of mel whose loudness is followed, and frames of a window in which its fluctuation is looked at."""
+"""Number of mel bands whose fluctuation is measured, and of frames in a window for it."""
 MODULATION_HZ = (0.5, 1.5, 2.5, 4.0, 6.5, 10.0, 16.0, 26.0, 50.1)
 PITCH_FRAME, PITCH_HOP, PITCH_LAGS = 640, 320, (20, 400)
-"""In samples; lags are of 40 to 800 Hz."""
+"""In samples; these lags are pitches of 40 to 800 Hz."""
 COURSE_PARTS, COURSE_CEPSTRA, COURSE_WAVES = 16, 7, 3
 
 
 def timbre(sound: np.ndarray) -> np.ndarray:
-    """Of one ear's sound [S] at 16 kHz, S >= 1: float32 [161]."""
+    """Timbre float32 [161] of one ear's sound [S] at 16 kHz, S >= 1."""
     mels = log_mel(torch.from_numpy(np.asarray(sound, np.float32))).numpy().astype(np.float64)
     power = np.exp(mels)
     level = np.log(power.sum(1) + 1e-10)
@@ -48,7 +48,7 @@ def _cosines(points: int, waves: int) -> np.ndarray:
 
 
 def _modulation(power: np.ndarray, level: np.ndarray) -> np.ndarray:
-    """Log power of fluctuations in bands and all together, by their frequency (Welch 1967), [8 x 7]."""
+    """Log power of the fluctuations of each band and of the whole, by frequency (Welch 1967), [8 x 7]."""
     bands = [np.log(part.sum(1) + 1e-8) for part in np.array_split(power, BANDS, axis=1)]
     course = np.stack([*bands, level], 1)
     course = course - course.mean(0)
@@ -64,7 +64,7 @@ def _modulation(power: np.ndarray, level: np.ndarray) -> np.ndarray:
 
 
 def _spectrum(mels: np.ndarray, power: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Flatness, middle and width of the spectrum: weighted mean and spread of each, [6]."""
+    """Flatness, centroid and width of the spectrum: mean and deviation of each, [6]."""
     flatness, place = mels.mean(1) - np.log(power.mean(1) + 1e-10), np.arange(mels.shape[1])
     total = power.sum(1) + 1e-10
     middle = power @ place / total
@@ -74,8 +74,8 @@ def _spectrum(mels: np.ndarray, power: np.ndarray, weight: np.ndarray) -> np.nda
 
 
 def _pitch(sound: np.ndarray) -> np.ndarray:
-    """How much of one pitch it is by autocorrelation (mean, spread, most), and the octave of that pitch or of a whole
-    fraction of it (both), [5].
+    """Pitch by autocorrelation, [5]: mean and deviation of its strength, mean and deviation of its octave, and the 90 %
+    quantile of its strength. The pitch found may be a whole fraction of the true one.
     """
     sound = np.pad(sound, (0, max(0, PITCH_FRAME - len(sound)))).astype(np.float64)
     taper, first, last = np.hanning(PITCH_FRAME), *PITCH_LAGS
@@ -98,13 +98,13 @@ def _pitch(sound: np.ndarray) -> np.ndarray:
 
 
 def _peaks(sound: np.ndarray) -> np.ndarray:
-    """How far it stands out of its own mean loudness: crest and fourth moment, logarithms [2]."""
+    """Impulsiveness: logarithms of crest factor and fourth moment, [2]."""
     unit = sound / (sound.std() + 1e-9)
     return np.array([np.log(np.abs(unit).max() + 1e-9), np.log1p(np.mean(unit**4))])
 
 
 def _course(cepstra: np.ndarray) -> np.ndarray:
-    """How the lowest cepstra go on, whatever the length: the first waves over time, [3 x 7]."""
+    """The course of the lowest cepstra, independent of the length: their first cosine waves over time, [3 x 7]."""
     places = np.linspace(0, len(cepstra), COURSE_PARTS + 1)
     ends = [(int(low), max(int(low) + 1, int(high))) for low, high in pairwise(places)]
     parts = np.stack([cepstra[low:high, :COURSE_CEPSTRA].mean(0) for low, high in ends])

@@ -1,10 +1,8 @@
-"""The tracker: the part of an agent that updates beliefs about things, in and out of sight, and gives them to the
-trunk.
+"""The tracker updates an agent's beliefs about things, in and out of sight, and gives them to the trunk.
 
-It has no weights. Its detections come from one of the agent's heads (`Output.detections`; the head's `labels` name the
-classes), depth from another, the gaze from the sense `body`. Its state is `State.carry["tracker"]`, whose rows are
-taken, put, repeated and cloned like everything else that an agent carries. `Agent.step` runs it where beliefs are
-wanted, in lessons, exams and life alike.
+It has no weights. Detections come from one head of the agent (`Output.detections`; the head's `labels` name the
+classes), depth from another, and the gaze from the sense `body`. Its state is `State.carry["tracker"]`, whose rows are
+handled like all that an agent carries. `Agent.step` runs it if beliefs are wanted: in lessons, exams and live.
 """
 
 from __future__ import annotations
@@ -30,12 +28,12 @@ if TYPE_CHECKING:
 
 CARRY = "tracker"
 SENSE = "belief"
-"""The sense under which an agent encodes a belief: a vector of `numbers_of` its classes."""
+"""The sense under which an agent encodes a belief: a vector of `numbers_of(classes)` numbers."""
 BESIDE_CLASS = 7
-"""Numbers of a belief behind one a class: azimuth and elevation (/30 deg), log of the distance (m), spread (m), there,
-elsewhere, and how surely its class is named just now."""
+"""Numbers of a belief after its one-hot class: azimuth and elevation (/30 deg), log of the distance (m), standard
+deviation (m), there, elsewhere, and the probability that its class is named now."""
 RECALLED = 4
-"""The most beliefs that the trunk is given in one Moment."""
+"""The most beliefs that the trunk gets in one Moment."""
 SCALE_DEG = 30.0
 PLACE_M = 0.15
 PAN_SIN, PAN_COS, TILT, LEAN = 0, 1, 2, 8
@@ -44,16 +42,16 @@ PAN_SIN, PAN_COS, TILT, LEAN = 0, 1, 2, 8
 
 @dataclass(frozen=True)
 class Tracker:
-    """Which heads feed the beliefs, and the body they are turned by; saved in the agent's config as it stands.
+    """The heads that feed the beliefs, and the scale of the body; its fields are saved in the agent's config.
 
     Args:
-        detects: the head whose output gives detections; depth: the head whose answer is metres [..., 64, 64]. Without
-            depth nothing is ever found absent.
+        detects: the head whose output gives detections.
+        depth: the head whose answer is metres [..., 64, 64]; without it nothing is ever judged absent.
         names: the head that says which class the words of this Moment name.
-        stage: which admitted it.
+        stage: the stage that added the tracker.
         things: the most beliefs of one row.
-        embedding: numbers of the detections' embeddings; 0 where the head gives none.
-        max_tilt_deg, max_lean_m: what the body's numbers of 1 stand for.
+        embedding: length of the detections' embeddings; 0 if the head gives none.
+        max_tilt_deg, max_lean_m: the tilt and the lean that the number 1 in the sense `body` stands for.
     """
 
     detects: str
@@ -66,9 +64,9 @@ class Tracker:
     max_lean_m: float = 0.3
 
     def track(self, agent: Agent, state: State, percepts: Percepts) -> Beliefs:
-        """Take in one tick and leave the new beliefs in `state`; a row without picture or body only grows older.
+        """Update the beliefs in `state` by one tick; in a row without picture or body they only grow older.
 
-        The state must have been opened for this tick: rows that begin an episode believe nothing.
+        The state must have been opened for this tick, so that rows that begin an episode have no beliefs.
         """
         n = len(state)
         carried = state.carry.get(CARRY)
@@ -83,12 +81,12 @@ class Tracker:
         return after
 
     def _gaze(self, percepts: Percepts) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-        """Pan and tilt [N], the eye's place [N, 3], and in which rows there are both picture and body, bool [N]."""
+        """Pan and tilt [N], the eye's place [N, 3], and which rows have both picture and body, bool [N]."""
         batch, n = percepts.batch, len(percepts.batch["first"])
         if not {"sight", "body"} <= batch["present"].keys():
             return (np.zeros(n), np.zeros(n), np.zeros((n, 3))), np.zeros(n, bool)
         here = (batch["present"]["sight"] & batch["present"]["body"])[:, 0].cpu().numpy()
-        # A camera's gaze has no lean, which is absent (NaN) among its numbers.
+        # A camera has no lean: that number is absent (NaN).
         body = batch["senses"]["body"][:, 0].float().nan_to_num(0.0).cpu().numpy()
         eye = np.zeros((n, 3))
         eye[:, 0] = body[:, LEAN] * self.max_lean_m
@@ -99,14 +97,14 @@ class Tracker:
         if not here.any():
             return no_detections(len(here))
         found = agent.run_heads([self.detects], percepts.seen)[self.detects].detections()
-        assert found is not None  # `Agent.add_tracker` has tried it
+        assert found is not None  # `Agent.add_tracker` has checked it
         return Detections(found.here & here[:, None], *(getattr(found, f.name) for f in fields(found)[1:]))
 
     @torch.no_grad()
     def entries(self, agent: Agent, beliefs: Beliefs, percepts: Percepts) -> Batch:
-        """What the trunk is given, for `Agent.encode_recalled`: tensors [N, 4, ...], beliefs about what is named first.
+        """The beliefs for the trunk, as `Agent.encode_recalled` takes them: tensors [N, 4, ...], named things first.
 
-        Without a head for names, or words, the order is that of `entries`.
+        Without a head for names, or without words, the order is that of the function `entries`.
         """
         heard, named = percepts.batch["present"].get("words"), None
         if self.names is not None and heard is not None and heard.any():
@@ -118,8 +116,8 @@ class Tracker:
 
 @dataclass
 class _Looked:
-    """The last picture whose depth was asked for: depth_m float32 [N, 64, 64], picture uint8 [N, 64, 64, 3], and
-    whether there is one, bool [N]."""
+    """The last picture whose depth was computed: depth_m float32 [N, 64, 64], picture uint8 [N, 64, 64, 3], and `some`
+    bool [N], whether there is one."""
 
     depth_m: np.ndarray
     picture: np.ndarray
@@ -137,9 +135,9 @@ class _Looked:
     def look(
         self, agent: Agent, head: str | None, percepts: Percepts, here: np.ndarray, held: Beliefs, seen: Detections
     ) -> np.ndarray:
-        """Ask for depth where something believed is not seen; in which rows it is known, bool [N].
+        """Compute depth in rows where a thing that is believed in is not seen; gives the rows with depth, bool [N].
 
-        The same picture has the same depth, so it is not asked for again.
+        The depth of an unchanged picture is not computed again.
         """
         told = (seen.here[:, None] & (seen.kind[:, None] == held.kind[..., None])).any(-1)
         known = (held.used & ~told).any(1) & here & (head is not None)
@@ -167,18 +165,19 @@ def _tensors(beliefs: Beliefs, looked: _Looked, device: torch.device) -> dict[st
 
 
 Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""values float32 [..., k, numbers], age_s float32 [..., k] since it was seen, valid bool [..., k]."""
+"""values float32 [..., k, numbers], age_s float32 [..., k] since the thing was seen, valid bool [..., k]."""
 
 
 def numbers_of(classes: int) -> int:
-    """How many numbers a belief is encoded from, of a tracker with so many classes."""
+    """The number of numbers in an encoded belief, for this number of classes."""
     return classes + BESIDE_CLASS
 
 
 def entries(beliefs: Beliefs, classes: int) -> Entries:
-    """All beliefs of each row as entries: those out of sight first, then those seen last; nothing is named yet.
+    """All confirmed beliefs of each row as entries; none is marked as named yet.
 
-    What is in sight the trunk sees for itself, so it comes last.
+    Things out of sight come first, the last seen ones before others. Things in sight come last, since the trunk sees
+    them anyway.
     """
     told = beliefs.used & (beliefs.hits > 1)
     price = np.where(told, beliefs.age_s + 1e6 * beliefs.in_sight, np.inf)
@@ -201,7 +200,7 @@ def entries(beliefs: Beliefs, classes: int) -> Entries:
 
 
 def recall(every: Entries, named: np.ndarray | None = None, k: int = RECALLED) -> Entries:
-    """At most k entries for the trunk: of what is named first, then in the order in which they are given.
+    """At most k entries for the trunk: first those of named classes, then the others in the given order.
 
     Args:
         named: a head's probability that each class is named in this tick, [..., classes]; None: no words.
@@ -217,14 +216,14 @@ def recall(every: Entries, named: np.ndarray | None = None, k: int = RECALLED) -
 
 
 def recalled_batch(values: Tensor, age_s: Tensor, valid: Tensor) -> Batch:
-    """Entries [..., R, numbers], age_s and valid [..., R] as a Batch's `recalled`."""
+    """Entries [..., R, numbers], age_s and valid [..., R] in the form of a Batch's `recalled`."""
     return {"senses": {SENSE: values}, "present": {SENSE: valid}, "age_s": age_s, "valid": valid}
 
 
 def shares(beliefs: Beliefs, kind: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """How the belief about the thing of `kind` [N] is shared among K places [N, K, 3] it may be at; rows add up to 1.
+    """Probabilities [N, K] that the thing of `kind` [N] is at each of K places [N, K, 3]; rows sum to 1.
 
-    Where a row believes nothing of that kind, all places are alike.
+    In a row without a belief of that kind, all places are equally likely.
     """
     n, k, _ = places.shape
     mine = beliefs.used & (beliefs.kind == kind[:, None])

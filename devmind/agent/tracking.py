@@ -2,9 +2,9 @@
 
 Everything is plain NumPy over N rows at once. Positions are metres in the frame of a torso that does not lean:
 x forward, y left, z up from the upright head. Sources: Kalman 1960 ("A new approach to linear filtering and prediction
-problems"); Lerro and Bar-Shalom 1993 (converted measurements: a direction and a distance as a point with a slanted
-covariance); Blackman and Popoli 1999 ("Design and analysis of modern tracking systems", ch. 6: gates, and pairing the
-nearest first).
+problems"); Lerro and Bar-Shalom 1993 (converted measurements: a direction and a distance become a point with a
+covariance); Blackman and Popoli 1999 ("Design and analysis of modern tracking systems", ch. 6: gates and greedy
+assignment).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def direction(vector: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def polar_noise(vector: np.ndarray, angle_deg: float, log_distance: float) -> np.ndarray:
-    """Covariances [..., 3, 3] of points seen at `vector` [..., 3] with errors of angle and of the distance's log."""
+    """Covariances [..., 3, 3] of points seen at `vector` [..., 3], from the errors of angle and log distance."""
     far = np.maximum(np.linalg.norm(vector, axis=-1), 0.05)[..., None, None]
     along = vector[..., None] * vector[..., None, :] / far**2
     aside, radial = (np.deg2rad(angle_deg) * far) ** 2, (log_distance * far) ** 2
@@ -34,7 +34,7 @@ def polar_noise(vector: np.ndarray, angle_deg: float, log_distance: float) -> np
 
 
 def process_noise(covariance: np.ndarray, step: np.ndarray, most: float) -> np.ndarray:
-    """Covariances [..., 3, 3] after a random walk of variance `step` [...] (m^2), levelling out at `most`."""
+    """Covariances [..., 3, 3] after a random walk of variance `step` [...] (m^2), limited to a mean variance `most`."""
     full = np.trace(covariance, axis1=-2, axis2=-1) / (3 * most)
     return covariance + (step * np.clip(1 - full, 0, 1))[..., None, None] * np.eye(3)
 
@@ -58,8 +58,8 @@ def squared_distance(offset: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 def greedy_assignment(cost: np.ndarray, most: float) -> np.ndarray:
     """The track of each of M detections by cost [N, M, S], the cheapest pairs first; int64 [N, M], -1 for none.
 
-    Of what is left the cheapest pair is taken until all cost more than `most`; no row and no column twice. It differs
-    from the best assignment (Kuhn 1955) only where gates overlap, and runs for all rows at once.
+    The cheapest remaining pair is taken until all cost more than `most`; each detection and each track is used once. It
+    differs from the optimal assignment (Kuhn 1955) only where gates overlap, and runs for all rows at once.
     """
     n, m, s = cost.shape
     left, every = np.where(cost <= most, cost, np.inf), np.arange(n)
@@ -79,11 +79,11 @@ def greedy_assignment(cost: np.ndarray, most: float) -> np.ndarray:
 def project(
     offset: np.ndarray, pan_deg: np.ndarray, tilt_deg: np.ndarray, half_deg: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where points [N, S, 3] from the eye fall in a picture of a gaze [N].
+    """Project points [N, S, 3], relative to the eye, into the picture of a gaze [N].
 
     Returns:
-        column and row in -1..1 (left to right, top to bottom; beyond that out of view) and metres along the axis,
-        each [N, S]. What is behind the eye has a column and row of infinity.
+        column and row in -1..1 (left to right, top to bottom; out of view beyond that) and metres along the axis,
+        each [N, S]. Points behind the eye have an infinite column and row.
     """
     pan, tilt = np.deg2rad(pan_deg)[:, None], np.deg2rad(tilt_deg)[:, None]
     x, y, z = offset[..., 0], offset[..., 1], offset[..., 2]

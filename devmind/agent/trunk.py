@@ -1,6 +1,6 @@
-"""The trunk: a RoPE decoder of transformers (`decoders.py`) fed with tokens of Moments, in Batches or tick by tick.
+"""The trunk: a transformers decoder with RoPE (`decoders.py`) over tokens of Moments, in Batches or tick by tick.
 
-One window mask serves both ways. Slots, where there are any, enter here: see `slots.py` and `segments.py`.
+Both ways use the same window mask. Slots, if there are any, enter here: see `slots.py` and `segments.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Trunk(nn.Module):
 
     @property
     def n_layers(self) -> int:
-        """Number of decoder layers now."""
+        """The present number of decoder layers."""
         return len(self.decoder.layers)
 
     def forward(
@@ -63,11 +63,11 @@ class Trunk(nn.Module):
         Args:
             tokens: [B, T, n, D]; present: bool [B, T, n]; first: bool [B, T].
             short_term: False runs every Moment by itself, without slots.
-            deep: of bool [B, T, n], tokens that go through grown layers; by default all do.
-            slots: False: none enter, as the last token of a Moment is no readout.
+            deep: tokens that go through grown layers, with bool [B, T, n]; by default all do.
+            slots: False: no slots enter, for tokens whose last one is not a readout.
 
         Returns:
-            [B, T, n, D]; rows of absent tokens mean nothing.
+            [B, T, n, D]; features of absent tokens have no meaning.
         """
         if short_term:
             return self._run(self.slots if slots else None, tokens, present, first, deep)
@@ -75,7 +75,7 @@ class Trunk(nn.Module):
         return self._run(None, *alone, each(deep, lambda one: one.flatten(0, 1)[:, None])).reshape(tokens.shape)
 
     def _run(self, slots: Slots | None, tokens: Tensor, present: Tensor, first: Tensor, deep: Deep) -> Tensor:
-        # Where nothing goes deep in the whole Batch, no later token will look at what those layers keep.
+        # If no token of the Batch goes through a stage's layers, nothing has to be kept for later tokens.
         through = each(deep, lambda one: bool(one.any()) and one)
         return segments.run(
             slots, self.window, self.limit, self.n_layers, tokens, present, first, self._decode, through
@@ -94,8 +94,8 @@ class Trunk(nn.Module):
 
         Args:
             tokens: [B, n, D], the last one the readout; present: bool [B, n]; first: bool [B].
-            carried: slots, which enter at their ticks and keep the readout (they are consumed); None: without slots.
-            deep: of bool [B, n], tokens that go through grown layers; by default all do.
+            carried: slots, which enter at their ticks and store the readout (they are consumed); None: no slots.
+            deep: tokens that go through grown layers, with bool [B, n]; by default all do.
         """
         features = self.begin(tokens, present, first, ring, carried, deep)
         self.end(features[:, -1], ring, carried)
@@ -110,7 +110,7 @@ class Trunk(nn.Module):
         carried: SlotState | None = None,
         deep: Deep = (),
     ) -> Tensor:
-        """Open a Moment with its first tokens, slots before them; as `step`, but `end` has to close it."""
+        """Open a Moment with its first tokens, and slots before them; like `step`, but `end` has to close it."""
         n = tokens.shape[1]
         ring.begin(first)
         entering = None if carried is None or self.slots is None else carried.enter(self.slots, first)
@@ -134,7 +134,7 @@ class Trunk(nn.Module):
         return self._decode(tokens, mask, position, ring.cache, deep)
 
     def end(self, readout: Tensor, ring: Ring, carried: SlotState | None = None) -> None:
-        """Close the Moment; readout [B, D] is the feature of its last token, of which slots are made."""
+        """Close the Moment; readout [B, D] is the feature of its last token, which is later written into slots."""
         ring.end()
         if carried is not None and self.slots is not None:
             carried.keep(readout)
@@ -153,7 +153,7 @@ class Trunk(nn.Module):
     def both_ways(self, tokens: Tensor) -> Tensor:
         """Features of tokens [B, T, D] that all see one another, without causality, window or state.
 
-        Only layers that the trunk was born with: what stages have grown is for tokens of theirs, and changes nothing.
+        Grown layers are skipped, since each stage grows them for certain tokens.
         """
         b, t = tokens.shape[:2]
         mask = torch.ones(b, 1, t, t, dtype=torch.bool, device=tokens.device)
@@ -162,10 +162,10 @@ class Trunk(nn.Module):
         return self._decode(tokens, mask, position, None, (False,) * len({layer.group for layer in grown}))
 
     def grow(self, layers: int, seed: int, group: int = 0) -> None:
-        """Append decoder layers whose output projections are zero: features stay exactly as they are.
+        """Append decoder layers whose output projections are zero, so that features do not change at first.
 
         Args:
-            group: as of `deepen`.
+            group: as for `deepen`.
         """
         config = self.decoder.config
         for index in range(self.n_layers, self.n_layers + layers):

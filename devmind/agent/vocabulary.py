@@ -1,8 +1,8 @@
-"""Vocabularies of word pieces, made with the library tokenizers: trained on a text, read from a file, or a decoder's
-own.
+"""Vocabularies of word pieces, made with the library tokenizers: trained on a text, read from a file, or taken from a
+decoder.
 
-Byte-level BPE (Sennrich et al., 2016, arXiv 1508.07909; on bytes as in GPT-2): any text can be read, and comes back as
-it was. The library comes with transformers; it is imported only where a vocabulary is asked for.
+Byte-level BPE (Sennrich et al., 2016, arXiv 1508.07909; on bytes as in GPT-2) can read any text, and decoding restores
+it exactly. The library comes with transformers and is imported only if a vocabulary is needed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from devmind.agent.agent import Agent
 
 BEGINS, ENDS = ("<s>", "<|begin_of_text|>", "[CLS]"), ("</s>", "<|endoftext|>", "<|end_of_text|>", "[SEP]")
-"""What vocabularies call the tokens with which a page begins and ends."""
+"""Usual names of the tokens with which a page begins and ends."""
 FEWEST = 258
 """Pieces of the smallest vocabulary: all bytes, and those two tokens."""
 PART = 10_000
-"""Characters that are given to the library at once: what it takes to merge one word grows faster than the word."""
+"""Characters that the library gets at once, since the time to merge a word grows faster than the word."""
 
 
 def make_vocabulary(text: str, size: int) -> str:
-    """A vocabulary of `size` pieces, those that `text` is made of, as the JSON of a `tokenizer.json`.
+    """A vocabulary of `size` pieces trained on `text`, as the JSON of a `tokenizer.json`.
 
     Raises:
         ConfigError: `size` is below FEWEST.
@@ -36,7 +36,7 @@ def make_vocabulary(text: str, size: int) -> str:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     if size < FEWEST:
-        raise ConfigError(f"A vocabulary has {FEWEST} pieces at least, all bytes among them; got {size}.")
+        raise ConfigError(f"A vocabulary needs at least {FEWEST} pieces, which include all bytes; got {size}.")
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
@@ -54,7 +54,7 @@ def read_vocabulary(path: Path) -> dict[str, Any]:
     """Options of a `TextEncoder` for the vocabulary in a file.
 
     Raises:
-        ConfigError: there is no such file, or it is no vocabulary.
+        ConfigError: there is no such file, or it is not a vocabulary.
     """
     if not path.is_file():
         raise ConfigError(f"There is no tokenizer '{path}': expected bytes, patches, or a file tokenizer.json.")
@@ -65,7 +65,7 @@ def read_vocabulary(path: Path) -> dict[str, Any]:
 
 
 def options_of(vocabulary: str) -> dict[str, Any]:
-    """Options of a `TextEncoder` for the JSON of a vocabulary: it, and the numbers that begin and end a page."""
+    """Options of a `TextEncoder` for the JSON of a vocabulary: the JSON, and its numbers for a page's begin and end."""
     from tokenizers import Tokenizer
 
     pieces = Tokenizer.from_str(vocabulary)
@@ -78,10 +78,10 @@ def options_of(vocabulary: str) -> dict[str, Any]:
 
 
 def of_pretrained(agent: Agent, limit: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Options and word tables (`in`, and `out` where it is another one) of the trunk's own decoder.
+    """Options and embedding tables (`in`, and `out` if it differs) of the pretrained decoder of the trunk.
 
     Raises:
-        PluginError: the trunk came from no decoder, or has another width than it; or its words cannot be read.
+        PluginError: the trunk is not a pretrained decoder, the agent has another width, or the words cannot be read.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -1,4 +1,4 @@
-"""Writing: an open page is continued token by token, with the cache."""
+"""Writing: continue an open page token by token, with cached keys and values."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from devmind.agent.text import TextEncoder
 from devmind.errors import MomentError
 
 STOPS = ".?"
-"""What ends a sentence."""
+"""Characters that end a sentence."""
 
 
 class Writer:
-    """Goes on writing the open page of each row until it ends or has `most` more tokens.
+    """Continues the open page of each row until it ends or has `most` more tokens.
 
-    Iterating gives each token's numbers as they are chosen, int64 [N, 1] (of patches [N, 8]); -1 in rows that ended.
+    Iteration gives the numbers of each token as it is chosen, int64 [N, 1] (for patches [N, 8]); -1 in ended rows.
 
     Args:
-        percepts, output: those that the page was begun with; `Agent.begin(..., heads=["text"])` gave `output`.
-        generator: draws the tokens; without, each is the likeliest.
-        stops: a row has ended behind a token with one of these characters.
+        percepts, output: those that the page was begun with; `output` comes from `Agent.begin(..., heads=["text"])`.
+        generator: samples the tokens; without it each is the most likely one.
+        stops: a row ends after a token with one of these characters.
 
     Attributes:
-        state: behind the last token that was given; the pages are open still.
-        sure: probability of each token that was given, by those before it, float [N] each (of patches: of all bytes);
-            1 in rows that had ended.
+        state: the state after the last token; the pages are still open.
+        sure: for each token, its probability given those before it, float [N] (for patches: of all its bytes); 1 in
+            ended rows.
     """
 
     def __init__(
@@ -91,15 +91,15 @@ def write(
     generator: torch.Generator | None = None,
     sense: str = "text",
 ) -> tuple[State, list[str]]:
-    """What a `Writer` with these arguments writes: the state behind it, and a text for each row."""
+    """What a `Writer` with these arguments writes: the state after it, and a text for each row."""
     writer = Writer(agent, state, percepts, output, most, generator, sense)
     written = list(writer)
     return writer.state, writer.encoder.decode(torch.cat(written, 1)) if written else [""] * len(writer.at)
 
 
 class Turn(NamedTuple):
-    """One turn of N rows: what was written, the probability of each text (of all its bytes, as the agent itself has
-    it), and the answers of the heads that were asked at its end."""
+    """One turn of N rows: the texts that were written, the agent's probability of each, and outputs of heads at the end
+    of the turn."""
 
     texts: list[str]
     sure: list[float]
@@ -107,23 +107,24 @@ class Turn(NamedTuple):
 
 
 class Conversation:
-    """Turns of N rows that go on from one another: what is sensed with a page, and a sentence that the agent writes
-    behind it, likeliest byte by likeliest byte. Each turn is a Moment, and so is each `listen` of a pause.
+    """Consecutive turns of N rows: the agent reads a page and writes a sentence after it, always the most likely token.
+
+    Each turn is a Moment, and so is each `listen`.
 
     Attributes:
-        state: behind the last turn.
+        state: the state after the last turn.
     """
 
     def __init__(self, agent: Agent, n: int = 1, sense: str = "text") -> None:
         self.agent, self.sense, self.state = agent, sense, agent.new_state(n)
 
     def turn(self, heard: Batch, most: int, heads: Iterable[str] = ()) -> Turn:
-        """Take in a page of each row and answer it.
+        """Read a page in each row and answer it.
 
         Args:
-            heard: one tick of N rows (`collate_tick`) with a page in each, and what is sensed with it.
-            most: bytes of a sentence; 0 only listens.
-            heads: those asked when the turn is over.
+            heard: one tick of N rows (`collate_tick`) with a page in each, and other senses.
+            most: the most tokens of the answer; 0: only read.
+            heads: heads that are run at the end of the turn.
         """
         percepts = self.agent.encode(self.state, heard)
         self.state, output = self.agent.begin(self.state, percepts, heads=[self.sense])
@@ -136,12 +137,12 @@ class Conversation:
         return Turn(writer.encoder.decode(torch.cat(tokens, 1)), sure, ended.outputs)
 
     def listen(self, sensed: Batch) -> None:
-        """Take in a Moment of each row, of a pause: what is sensed while nobody says anything."""
+        """Take in one Moment of each row without writing, for pauses."""
         percepts = self.agent.encode(self.state, sensed)
         self.state, _ = self.agent.step(self.state, percepts, effectors=())
 
 
 def answered(agent: Agent, asked: Batch, most: int, sense: str = "text") -> tuple[list[str], list[float]]:
-    """What an agent that begins here writes behind the question of each row, and how sure it is: a first `turn`."""
+    """Answers of an agent with an empty state to the question in each row, and their probabilities."""
     turn = Conversation(agent, len(asked["first"]), sense).turn(asked, most)
     return turn.texts, turn.sure

@@ -1,1 +1,1 @@
-"""Files that survive a kill: atomic writes, checksummed folders, state without pickle."""
+"""Files that survive a killed process: atomic writes, checksummed folders, and state without pickle."""

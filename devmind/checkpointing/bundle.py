@@ -1,6 +1,7 @@
-"""A nested state as a folder of safetensors and JSON: saved whole or not at all, verified on loading, never pickle.
+"""A bundle is a nested state as a folder of safetensors and JSON, without pickle: saved whole or not at all, and
+verified on loading.
 
-`NAME/state.json` holds the tree, the format's version and a running number, `NAME/tensors.safetensors` the tensors,
+`NAME/state.json` has the tree, the format's version and a running number; `NAME/tensors.safetensors` the tensors;
 `NAME/checksums.json` the size and SHA-256 of both.
 """
 
@@ -20,9 +21,9 @@ STATE, TENSORS = "state.json", "tensors.safetensors"
 
 
 def save(folder: Path, state: Any) -> Path:
-    """Save `state` (see `nested.split` for what it may hold) as the folder `folder`, replacing one of that name.
+    """Save `state` (see `nested.split` for what it may hold) as `folder`, replacing an older one of that name.
 
-    One process writes a shelf of bundles (the parent folder) at a time.
+    Only one process may write to a shelf (the parent folder of bundles) at a time.
 
     Raises:
         CheckpointError: the state holds something that cannot be saved, or the disk refuses; nothing is left behind.
@@ -31,7 +32,7 @@ def save(folder: Path, state: Any) -> Path:
 
     folder = Path(folder)
     tree, tensors = split(state)
-    # A running number, not a clock or a name, says which bundle is newest: clocks jump and copies lose their times.
+    # A running number says which bundle is newest, since clocks jump and copies lose their times.
     number = 1 + max((_number(path) for path in _bundles(folder.parent)), default=0)
     with sealed(folder) as incomplete:
         text = json.dumps({"format": FORMAT, "number": number, "state": tree}, allow_nan=False)
@@ -44,7 +45,7 @@ def load(folder: Path, device: str = "cpu") -> Any:
     """The state saved in `folder`, its tensors on `device`.
 
     Raises:
-        CheckpointError: what is wrong, as a sentence: missing, never finished, damaged, or of a newer format.
+        CheckpointError: the bundle is missing, was never finished, is damaged, or has a newer format.
     """
     from safetensors.torch import load_file
 
@@ -59,15 +60,15 @@ def load(folder: Path, device: str = "cpu") -> Any:
 
 
 def newest(shelf: Path) -> Path | None:
-    """The newest bundle in the folder `shelf` that verifies; None when there is none. Damaged ones are passed over."""
+    """The newest bundle in the folder `shelf` that verifies; None if there is none. Damaged ones are skipped."""
     return next((path for path in _newest_first(shelf) if _good(path)), None)
 
 
 def retire(shelf: Path, keep: int = 2) -> list[Path]:
-    """Remove bundles older than the `keep` newest that verify, and what interrupted writes left; returns what went.
+    """Remove bundles older than the `keep` newest that verify, and remains of interrupted writes; gives the removed.
 
-    Nothing goes before `keep` newer ones were read back and verified. Damaged bundles newer than those stay, for a
-    person to look at.
+    Nothing is removed before `keep` newer bundles have been verified. Damaged bundles that are newer than those stay,
+    so that a person can look at them.
     """
     if keep < 1:
         raise CheckpointError(f"At least one bundle must be kept; got keep={keep}.")

@@ -1,4 +1,4 @@
-"""Atomic writes, checksums, and sentences for what a disk can refuse."""
+"""Atomic writes, checksums, and error messages for failed writes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _REFUSALS = {
 
 
 def refusal(error: OSError, path: Path) -> CheckpointError:
-    """The error to raise when the system refused to write `path`: one sentence that names the cause and a way out."""
+    """The error for a failed write to `path`: one sentence that names the cause and a remedy."""
     why = _REFUSALS.get(error.errno or 0, f"{error.strerror or error}; check the path and try again")
     return CheckpointError(f"Cannot write {path}: {why}.")
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn every OSError inside (safetensors' too) into the CheckpointError of `refusal`."""
+    """Turn every OSError in the block (also those of safetensors) into the CheckpointError of `refusal`."""
     from safetensors import SafetensorError
 
     try:
@@ -40,7 +40,7 @@ def explained(path: Path) -> Iterator[None]:
     except OSError as error:
         raise refusal(error, path) from error
     except SafetensorError as error:
-        # safetensors writes through Rust, which reports the system's number only inside its text.
+        # safetensors writes through Rust, which gives the system's error number only in its message.
         number = re.search(r"os error (\d+)", str(error))
         if number is None:
             raise CheckpointError(f"Cannot write {path}: {error}.") from error
@@ -49,10 +49,10 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder `path`, and those above it, where they are missing.
+    """Make the folder `path` and its parents if they are missing.
 
     Raises:
-        CheckpointError: a file is in its way, or the disk refuses.
+        CheckpointError: a file has that name, or the disk refuses.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -61,10 +61,10 @@ def make_folder(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes | str) -> None:
-    """`put` (text as UTF-8), with a sentence for what the disk refuses.
+    """Like `put` (text as UTF-8), but with a CheckpointError if the disk refuses.
 
     Raises:
-        CheckpointError: the disk is full, read-only, or refuses otherwise; the old content is untouched.
+        CheckpointError: the disk is full, read-only, or refuses for another reason; the old content stays.
     """
     path = Path(path)
     with explained(path):
@@ -72,12 +72,12 @@ def write_atomically(path: Path, data: bytes | str) -> None:
 
 
 def put(path: Path, content: bytes) -> None:
-    """Replace the file `path` by `content`; a kill leaves the old content or the new, never a mixture.
+    """Replace the content of the file `path`; a killed process leaves the old or the new content, never a mixture.
 
-    The order matters: content under a temporary name, fsync, rename, fsync of the folder. Missing folders are made.
+    The order matters: write under a temporary name, fsync, rename, fsync the folder. Missing folders are made.
 
     Raises:
-        OSError: the disk refuses; the old content is untouched. `write_atomically` says it in a sentence.
+        OSError: the disk refuses; the old content stays. `write_atomically` raises a CheckpointError instead.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
@@ -87,7 +87,7 @@ def put(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes files that only their owner reads; a report is meant to be shown.
+        # mkstemp makes files that only their owner can read; a report is meant to be shown.
         temporary.chmod(0o644)
         take_place(temporary, path)
     except BaseException:
@@ -96,20 +96,22 @@ def put(path: Path, content: bytes) -> None:
 
 
 def take_place(partial: Path, path: Path) -> None:
-    """Give the name `path` in one step to what was written whole, and to the disk, as `partial` on the same disk."""
+    """Rename `partial`, which is complete, synced and on the same disk, to `path` in one step."""
     os.replace(partial, path)
     sync_folder(path.parent)
 
 
 def sync_file(path: Path) -> None:
-    """Return only when the content of `path` is on the disk."""
+    """Return when the content of `path` is on the disk."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Return only when the names in `folder` are on the disk; nothing where a folder cannot be opened or synced, as on
-    Windows, on some file systems, and where it may be written into but not read.
+    """Return when the names in `folder` are on the disk.
+
+    Does nothing if a folder cannot be opened or synced: on Windows, on some file systems, and without permission to
+    read it.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY)

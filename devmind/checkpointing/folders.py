@@ -1,4 +1,4 @@
-"""Folders that are there whole or not at all, sealed by `checksums.json`."""
+"""Folders that exist whole or not at all, sealed by `checksums.json`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ REPLACED = ".replaced"
 
 @contextmanager
 def sealed(target: Path) -> Iterator[Path]:
-    """Write a folder: fill the yielded `NAME.incomplete`; on leaving it is checksummed, fsynced, renamed to `target`.
+    """Write a folder: the block fills the yielded `NAME.incomplete`, which is then checksummed, synced and renamed.
 
-    A target that exists is replaced, and put back if the last rename fails. After an exception nothing is left behind;
-    after a kill only `NAME.incomplete` (or `NAME.replaced`, still whole) is, which the next write of that name clears.
+    An existing target is replaced, and restored if the last rename fails. After an exception nothing is left behind. A
+    killed process leaves `NAME.incomplete` (or `NAME.replaced`, still whole); the next write of that name removes it.
 
     Raises:
-        CheckpointError: the disk refuses; the sentence says why.
+        CheckpointError: the disk refuses; the message says why.
     """
     target = Path(target)
     incomplete = target.with_name(target.name + INCOMPLETE)
@@ -56,7 +56,7 @@ def _entry(path: Path) -> dict[str, int | str]:
 
 
 def _move(incomplete: Path, target: Path) -> None:
-    # No `take_place`: a folder that is not empty cannot be replaced in one step, so the old one is put aside first.
+    # Unlike `take_place`: a folder that is not empty cannot be replaced in one step, so the old one is renamed first.
     replaced = target.with_name(target.name + REPLACED)
     if target.exists():
         remove(replaced)
@@ -72,7 +72,7 @@ def _move(incomplete: Path, target: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Delete a folder if it is there; renamed first, so that a kill never leaves half a folder under a good name."""
+    """Delete a folder if it exists; it is renamed first, so that a kill never leaves half a folder under its name."""
     if not folder.exists():
         return
     doomed = folder if folder.name.endswith(INCOMPLETE) else folder.with_name(folder.name + INCOMPLETE)
@@ -86,7 +86,7 @@ def verify(folder: Path) -> None:
     """Check every file of a sealed folder against `checksums.json`.
 
     Raises:
-        CheckpointError: what is wrong: no such folder, never finished, a missing, shortened or changed file.
+        CheckpointError: there is no such folder, it was never finished, or a file is missing, shortened or changed.
     """
     folder = Path(folder)
     if folder.name.endswith(INCOMPLETE):

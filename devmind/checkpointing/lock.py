@@ -1,4 +1,4 @@
-"""One process writes a folder at a time: a lock of the system, which goes when its process does, however it ends."""
+"""A lock, so that only one process writes to a folder at a time; the system releases it when the process ends."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _FIRST_BYTE = 0
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder`, which is made if missing, until the block ends. A file `.lock` stays in it and
-    means nothing; a new folder that has nothing else goes again.
+    """Lock `folder`, which is made if missing, until the block ends.
 
-    On a file system without locks there is none.
+    The file `.lock` stays in the folder and has no meaning afterwards; a new folder with nothing else in it is removed.
+    On a file system without locks nothing is locked.
 
     Raises:
-        CheckpointError: another process holds it; or the folder cannot be made or written.
+        CheckpointError: another process has the lock, or the folder cannot be made or written.
     """
     folder = Path(folder)
     is_new = not folder.exists()
     make_folder(folder)
     file = _opened(folder)
     try:
-        with suppress(OSError):  # who holds it is only told, also on a full disk
+        with suppress(OSError):  # the process id is for information, and not needed on a full disk
             file.truncate(0)
             file.write(str(os.getpid()).encode())
             file.flush()
         yield
     finally:
         with suppress(OSError):
-            if is_new and [path.name for path in folder.iterdir()] == [LOCK]:  # refused before anything was begun
+            if is_new and [path.name for path in folder.iterdir()] == [LOCK]:  # nothing was written
                 (folder / LOCK).unlink()
                 folder.rmdir()
         file.close()
 
 
 def _opened(folder: Path) -> IO[bytes]:
-    """The lock's file, held."""
+    """The file of the lock, locked."""
     while True:
         try:
             file = (folder / LOCK).open("a+b")
@@ -64,12 +64,12 @@ def _opened(folder: Path) -> IO[bytes]:
         with suppress(OSError):
             if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
                 return file
-        file.close()  # who held it before took it away: this one has no name any more
+        file.close()  # its former holder has deleted it, so this file has no name any more
         make_folder(folder)
 
 
 def _take(file: IO[bytes]) -> None:
-    """Lock or raise OSError at once; released when the file is closed, by the system if need be."""
+    """Lock the file or raise OSError at once; closing the file releases the lock."""
     if os.name == "nt":
         import msvcrt
 

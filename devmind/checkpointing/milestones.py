@@ -1,4 +1,4 @@
-"""Milestones: the agents that runs have raised, newest first. Looking for one reads its config only."""
+"""Milestones: the agents that runs have raised. A search for one reads only configs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def newest_milestone(runs: Path, requires: Sequence[str]) -> Path | None:
     """The newest milestone below the folder `runs` whose agent has been through the stages `requires`.
 
     Raises:
-        CheckpointError: a newer one is damaged, so nobody knows.
+        CheckpointError: the config of a newer one is damaged, so its stages are unknown.
     """
     found = sorted(Path(runs).glob("**/milestones/*/config.json"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found:

@@ -1,4 +1,4 @@
-"""Nested state as a JSON tree plus named tensors, and back: what pickle is used for, without running any code."""
+"""Nested state as a JSON tree plus named tensors, and back: a replacement for pickle that runs no code on loading."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     import torch
 
 # In the tree every JSON object is a tag: {"dict": [[key, value], ...]}, {"tuple": [...]}, {"tensor": name} or
-# {"float": "nan"}. So keys may be numbers (an optimizer's are) and no key can be mistaken for a tag.
+# {"float": "nan"}. So keys may be numbers (as those of an optimizer), and no key can be mistaken for a tag.
 
 
 def split(state: Any) -> tuple[Any, dict[str, torch.Tensor]]:
-    """Take `state` apart into a tree that JSON can hold and its tensors (on the CPU, contiguous) by readable names.
+    """Split `state` into a tree for JSON and its tensors (on the CPU, contiguous) by readable names.
 
-    Tensors, numbers, strings, None, lists, tuples and dicts may be nested freely. Subclasses come back as their base
-    type (an OrderedDict as a dict), tensors that share memory as separate tensors.
+    Tensors, numbers, strings, None, lists, tuples and dicts may be nested freely. Subclasses are restored as their base
+    type (an OrderedDict as a dict), and tensors that share memory as separate tensors.
 
     Raises:
-        CheckpointError: anything else is inside; the sentence says where.
+        CheckpointError: the state holds anything else; the message says where.
     """
     tensors: dict[str, torch.Tensor] = {}
     return _split(state, "state", tensors), tensors
@@ -56,17 +56,17 @@ def _keep(tensor: torch.Tensor, path: str, tensors: dict[str, torch.Tensor]) -> 
 
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
         raise CheckpointError(f"Cannot save {path}: expected a dense tensor, got {tensor.layout} on {tensor.device}.")
-    # Copied: safetensors refuses tensors that share memory, and the result must not change when training goes on.
+    # Copied, since safetensors refuses tensors that share memory, and the result must not change as training goes on.
     name = path if path not in tensors else f"{path}#{len(tensors)}"
     tensors[name] = tensor.detach().to("cpu", copy=True).contiguous()
     return name
 
 
 def join(tree: Any, tensors: dict[str, torch.Tensor]) -> Any:
-    """Put together what `split` took apart.
+    """The state that `split` has split.
 
     Raises:
-        CheckpointError: the tree names a tensor that is not there, or holds an unknown tag.
+        CheckpointError: the tree names a missing tensor, or has an unknown tag.
     """
     if isinstance(tree, list):
         return [join(item, tensors) for item in tree]

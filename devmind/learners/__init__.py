@@ -1,1 +1,1 @@
-"""Learners: they consume batches and improve an agent, by gradient or otherwise; none knows Lightning."""
+"""Learners take batches and improve an agent, by gradient or otherwise; none depends on Lightning."""

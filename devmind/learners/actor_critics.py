@@ -21,7 +21,7 @@ def actor_critic(agent: Agent, effector: str, head: str = "", critic: str = "") 
     """The head that acts for `effector` and its critic; by default `{effector}_arc` and `{effector}_value`.
 
     Raises:
-        ConfigError: one of them reads the trunk and the other does not, or reads features of single tokens.
+        ConfigError: one of them taps the trunk but not both tap "trunk", the readout's feature.
     """
     head, critic = head or f"{effector}_arc", critic or f"{effector}_value"
     taps = agent.tap_of(head), agent.tap_of(critic)
@@ -46,7 +46,7 @@ class _HeadAndCritic:
         return self.arc(tapped), self.critic(tapped).mode()
 
     def as_command(self, action: Tensor) -> np.ndarray:
-        """A choice among a table's commands is that command."""
+        """Actions in the effector's form; if the head has a table, a class becomes its command."""
         table: Any = getattr(self.arc, "table", None)
         return np.asarray((action if table is None else table[action]).detach().cpu().numpy())
 
@@ -58,7 +58,7 @@ class _HeadAndCritic:
 class Arc(_HeadAndCritic):
     """A reflex arc of an agent and its critic as an `ActorCritic`.
 
-    An observation is what the arc taps, `tokens` [N, K, D] and `present` [N, K]: each tick is encoded once, and only
+    An observation is what the arc taps, `tokens` [N, K, D] and `present` [N, K]. Each tick is encoded once, and only
     the senses that the arc reads.
     """
 
@@ -70,12 +70,12 @@ class Arc(_HeadAndCritic):
         self.carried: dict[str, tuple[Tensor, Tensor]] = {}
 
     def read(self, senses: Senses, first: np.ndarray) -> dict[str, Tensor]:
-        """`tokens` and `present`; carries what encoders of change need to the next tick."""
+        """`tokens` and `present`; keeps what encoders that see change need in the next tick."""
         read, self.carried = self._read(senses, first)
         return read
 
     def peek(self, senses: Senses) -> dict[str, Tensor]:
-        """What the next tick would read, in rows whose episode goes on."""
+        """What `read` would give for the next tick in rows whose episode goes on, without changing anything."""
         n = len(next(iter(senses.values())))
         return self._read(senses, np.zeros(n, bool))[0]
 
@@ -94,7 +94,7 @@ class Arc(_HeadAndCritic):
         return {"tokens": tapped.tokens, "present": tapped.present}, carried
 
     def __call__(self, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
-        """What the arc and its critic answer."""
+        """The answers of the arc and its critic."""
         assert isinstance(observation, dict)
         return self._answer(Tapped(observation["tokens"], observation["present"]))
 
@@ -102,10 +102,10 @@ class Arc(_HeadAndCritic):
 class TrunkPolicy(_HeadAndCritic):
     """A head on the trunk and its critic as an `ActorCritic` that learns from rows of consecutive Moments.
 
-    It acts by an `Actor`, tick by tick with the state; an observation is what was sensed (`senses.NAME`, `present.NAME`
-    and `first`, each [N, ...]) and the readout's feature [N, D] that came of it. To learn, whole rows go through the
-    trunk at once, each from where its episode began: there the right state is the empty one, and by the trunk's law
-    the features are those of stepping. So a rollout begins episodes in all of its rows, and may begin further ones.
+    It acts by an `Actor`, tick by tick. An observation holds the senses (`senses.NAME`, `present.NAME` and `first`,
+    each [N, ...]) and the readout's feature [N, D]. In learning, whole rows go through the trunk at once. So every row
+    must begin an episode with the rollout, where the state is empty; then features equal those of stepping. Further
+    episodes may begin in a row.
     """
 
     def __init__(self, agent: Agent, effector: str, head: str, critic: str) -> None:
@@ -113,7 +113,7 @@ class TrunkPolicy(_HeadAndCritic):
         self.actor = Actor(agent, effectors=())
 
     def read(self, senses: Senses, first: np.ndarray) -> dict[str, Tensor]:
-        """Step the trunk by one tick; where all rows begin episodes, from an empty state."""
+        """Step the trunk by one tick, from an empty state if all rows begin episodes."""
         if first.all():
             self.actor.reset(len(first))
         batch: Batch = to_device(collate_tick(dict(senses), first), self.agent.device)
@@ -126,19 +126,19 @@ class TrunkPolicy(_HeadAndCritic):
         }
 
     def peek(self, senses: Senses) -> dict[str, Tensor]:
-        """What the next tick would read, in rows whose episode goes on; the state stays where it is."""
+        """What `read` would give for the next tick in rows whose episode goes on; the state is not changed."""
         kept = self.actor.state.clone()
         read = self.read(senses, np.zeros(len(kept), bool))
         self.actor.state = kept
         return read
 
     def __call__(self, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
-        """What the head and its critic answer on a tick's features."""
+        """The answers of the head and its critic for one tick's features."""
         assert isinstance(observation, dict)
         return self._on(observation["feature"])
 
     def along(self, observation: Tree) -> tuple[Categorical | Normal, Tensor]:
-        """Their answers [B, T, ...] on rows of consecutive Moments [B, T, ...], with a gradient through the trunk."""
+        """Their answers [B, T, ...] for rows of consecutive Moments [B, T, ...], with gradients through the trunk."""
         assert isinstance(observation, dict)
         batch: Batch = {
             part: {key.removeprefix(f"{part}."): x for key, x in observation.items() if key.startswith(f"{part}.")}

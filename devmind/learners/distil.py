@@ -1,4 +1,4 @@
-"""Distillation: heads are held to what they answered before, on observations that were kept.
+"""Distillation: heads are trained to keep their earlier answers on stored observations.
 
 Hinton et al. 2015, "Distilling the knowledge in a neural network"; of policies: Rusu et al. 2016, arXiv 1511.06295.
 """
@@ -18,16 +18,16 @@ from devmind.agent.batch import Batch, collate_tick
 from devmind.agent.output import Categorical, Normal, Output, masked_mean
 
 Kept = dict[str, Any]
-"""`batch`: rows of Moments; `answers`: of each head, its output's tensors [B, T, ...] by field. It can be saved."""
+"""`batch`: rows of Moments; `answers`: by head, its output's tensors [B, T, ...] by field. It can be saved."""
 
 
 @torch.no_grad()
 def kept_of(agent: Agent, ticks: Sequence[tuple[Senses, np.ndarray]], valid: np.ndarray, heads: Sequence[str]) -> Kept:
-    """What heads answer now in T consecutive ticks of N rows.
+    """Store the present answers of heads in T consecutive ticks of N rows.
 
     Args:
         ticks: senses [N, ...] of each tick, and which rows begin an episode, bool [N].
-        valid: bool [N, T], false behind an episode's end.
+        valid: bool [N, T], false after an episode's end.
     """
     known = {*agent.sense_order, "body"}
     each = [collate_tick({k: v for k, v in senses.items() if k in known}, first) for senses, first in ticks]
@@ -41,9 +41,9 @@ def kept_of(agent: Agent, ticks: Sequence[tuple[Senses, np.ndarray]], valid: np.
 
 
 def divergence_from(agent: Agent, kept: Kept) -> Tensor:
-    """How far the heads have moved from what was kept, with a gradient: a scalar, the mean over Moments and heads.
+    """The distance of the heads' answers from the stored ones, with a gradient: a scalar, mean over Moments and heads.
 
-    KL(kept || now) in nats of a head that chooses and of a normal distribution; of any other, the squared error.
+    It is KL(stored || present) in nats for categorical and normal distributions, and the squared error for others.
     """
     outputs = agent(kept["batch"], list(kept["answers"]))
     valid = kept["batch"]["valid"].to(agent.device)
@@ -55,13 +55,13 @@ def divergence_from(agent: Agent, kept: Kept) -> Tensor:
 
 
 def _numbers(output: Output) -> dict[str, Tensor]:
-    """An output's tensors that follow from what was sensed."""
+    """An output's float tensors, without a table of commands."""
     tensors = {key: value for key, value in vars(output).items() if isinstance(value, Tensor) and key != "table"}
     return {key: value.clone() for key, value in tensors.items() if value.is_floating_point()}
 
 
 def distance(output: Output, wanted: dict[str, Tensor]) -> Tensor:
-    """How far an output is from the numbers that were kept of one, [B, T, ...]; see `divergence_from`."""
+    """The distance of an output from stored numbers of one, [B, T, ...]; see `divergence_from`."""
     if isinstance(output, Categorical):
         return _divergence(wanted["logits"].softmax(-1), output.logits.log_softmax(-1))
     if isinstance(output, Normal):
@@ -74,7 +74,7 @@ def distance(output: Output, wanted: dict[str, Tensor]) -> Tensor:
 
 
 def divergence(wanted: Tensor, log_p: Tensor) -> Tensor:
-    """KL(wanted || p) in nats [n]; probabilities [n, ..., classes]; the mean over further dimensions."""
+    """KL(wanted || p) in nats, [n], from [n, ..., classes]; mean over the dimensions between."""
     each = _divergence(wanted, log_p)
     return each.flatten(1).mean(1) if each.ndim > 1 else each
 

@@ -1,5 +1,5 @@
-"""Learning by gradient on a loss: AdamW, warm-up and linear decay, rehearsal of earlier lessons mixed in; and lessons
-that are taught so.
+"""Learning by gradient on a loss: AdamW with warm-up and linear decay, rehearsal of earlier lessons, and lessons taught
+in this way.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 Loss = Callable[["Agent", Any], tuple[Tensor, Mapping[str, Tensor]]]
 
 SHARED = ("trunk.", "readout", "recalled_", "age.")
-"""Prefixes of what every stage shares: the trunk with its slots, the readout token, what marks recalled tokens."""
+"""Prefixes of the parameters that all stages share: trunk with slots, readout token, marks of recalled tokens."""
 
 LAYERS = "trunk.decoder.layers."
-"""Names of the trunk's layers begin so, each with its number."""
+"""Prefix of the names of the trunk's layers; each layer's number follows."""
 EARLIER = {"trunk": 0.3, "heads": 0.1}
 """Shares of a lesson's learning rate for what an earlier stage has taught: what all stages share, and heads. At the
 full rate, reading undid reaching within 50 steps, through the heads more than through the trunk (docs/log.md,
@@ -35,8 +35,9 @@ full rate, reading undid reaching within 50 steps, through the heads more than t
 
 
 def owned(agent: Agent, stage: str | None = None) -> set[str]:
-    """The stage names whose parts belong to `stage`, by default the agent's last: its own, that of parts made anew, and
-    for an agent's first stage that of a newborn's parts.
+    """The stage names whose parts belong to `stage`, by default the agent's last stage.
+
+    These are its own name, that of a replaced trunk (ANEW), and for an agent's first stage "newborn".
     """
     stages = list(agent.config.stages) or ["newborn"]
     stage = stage or stages[-1]
@@ -44,7 +45,7 @@ def owned(agent: Agent, stage: str | None = None) -> set[str]:
 
 
 def grown_layers(agent: Agent, stages: Container[str]) -> tuple[str, ...]:
-    """Prefixes of the parameters of the trunk's layers that one of `stages` has grown."""
+    """Prefixes of the parameters of trunk layers that one of `stages` has grown."""
     config = agent.config
     born = config.layers - len(config.grown)
     return tuple(f"{LAYERS}{born + at}." for at, stage in enumerate(config.grown) if stage in stages)
@@ -57,9 +58,9 @@ def owned_parts(agent: Agent, stage: str) -> tuple[str, ...]:
 
 
 def rate_of(agent: Agent) -> Callable[[str], float]:
-    """A function that gives, by a parameter's name, its share of a lesson's rate in the agent's last stage (`EARLIER`).
+    """A function from a parameter's name to its share of a lesson's rate in the agent's last stage (`EARLIER`).
 
-    An earlier stage's encoder has the full rate: a stage trains it only if it shows it things of another kind.
+    An encoder of an earlier stage has the full rate, since a stage trains it only to see things of another kind.
     """
     mine, config = owned(agent), agent.config
     if not config.stages:
@@ -79,12 +80,12 @@ def rate_of(agent: Agent) -> Callable[[str], float]:
 def trainable(agent: Agent, stage: str | None = None) -> tuple[str, ...]:
     """Prefixes of the parameters that a stage may train, as learners take them for `trains`.
 
-    These are the trunk, the stage's own encoders and heads, and heads of earlier stages that read the trunk: the trunk
-    changes under those, and rehearsal keeps them right. Encoders and reflex arcs of earlier stages stay as they are,
-    bit by bit, and with them keys and names in memory. What a newborn brings along belongs to its first stage.
+    These are the trunk, the stage's own encoders and heads, and heads of earlier stages that read the trunk, since the
+    trunk changes and rehearsal keeps them right. Encoders and reflex arcs of earlier stages stay bit-identical, so keys
+    and names in memory stay valid. The parts of a newborn belong to its first stage.
 
     Args:
-        stage: by default the one the agent is in (the last of `agent.config.stages`); an agent in none trains all.
+        stage: by default the agent's present stage (the last of `agent.config.stages`); an agent in none trains all.
     """
     if stage is None and not agent.config.stages:
         return ("",)
@@ -99,7 +100,7 @@ def trainable(agent: Agent, stage: str | None = None) -> tuple[str, ...]:
 
 
 def schedule(update: int, steps: int, warm_up: int = 20, decay_from: float = 0.3) -> float:
-    """Factor on the learning rate: linear warm-up, flat, linear decay to zero from `decay_from` of the steps on."""
+    """Factor on the learning rate: linear warm-up, 1, and linear decay to zero after a share `decay_from` of steps."""
     if update < warm_up:
         return (update + 1) / warm_up
     left = (steps - update) / max(1.0, steps * (1 - decay_from))
@@ -110,14 +111,14 @@ class GradientLearner(Learner):
     """Minimises `loss(agent, batch) -> (loss, scalars to report)` over the parameters named by `trains`.
 
     Args:
-        steps: of the whole lesson; the runner sets it.
-        trains: prefixes of parameter names to train ('' trains everything), by default `trainable(agent)`; all others
-            are frozen meanwhile.
-        decay_from: the share of the steps from which on rates fall.
+        steps: number of steps of the whole lesson; the runner sets it.
+        trains: prefixes of parameter names to train ('' trains everything), by default `trainable(agent)`; all other
+            parameters are frozen.
+        decay_from: share of the steps after which rates fall.
 
     Attributes:
-        slowed: by prefix of parameter names, the share of their rate at which parameters learn that an earlier lesson
-            of the same stage has taught (`slower`).
+        slowed: by prefix of parameter names, the share of the rate for parameters that an earlier lesson of the same
+            stage has taught (`slower`).
     """
 
     mixes: ClassVar[bool] = True
@@ -138,28 +139,28 @@ class GradientLearner(Learner):
         super().__init__(agent, seed=seed, trains=trainable(agent) if trains is None else trains)
         self.steps, self.loss = steps, loss
         self.learning_rate, self.weight_decay, self.decay_from = learning_rate, weight_decay, decay_from
-        # Of the stage that the agent is in now: a study's joint arm is in another one when the optimizer is made.
+        # Computed now, since in a study's joint arm the agent is in another stage when the optimizer is made.
         self.of_stage = rate_of(agent)
         self._optimizer: torch.optim.Optimizer | None = None
 
     def trained_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Names and parameters this lesson changes."""
+        """Names and parameters that this lesson changes."""
         for name, parameter in self.agent.named_parameters():
             if name.startswith(self.trains):
                 yield name, parameter
 
     def make_optimizer(self) -> torch.optim.Optimizer:
-        """AdamW; matrices decay, vectors and gains do not."""
+        """AdamW; weight decay applies to matrices, not to vectors and gains."""
         return torch.optim.AdamW(self.groups({}), lr=self.learning_rate, betas=(0.9, 0.95))
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
-        """Under which of the options of `groups` a parameter is stepped."""
+        """The kind of a parameter, which selects its options in `groups`."""
         return "vector" if parameter.ndim < 2 else "matrix"
 
     def groups(self, options: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The trained parameters as an optimizer's groups, by kind, each with its kind's `options`.
+        """The trained parameters as an optimizer's groups, by kind, with the `options` of each kind.
 
-        Parameters that earlier stages have taught, or that are `slowed`, are in groups of their own, with a lower rate.
+        Parameters taught by earlier stages, and those in `slowed`, form groups with a lower rate.
         """
         slowed = self.slowed
 
@@ -178,13 +179,13 @@ class GradientLearner(Learner):
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """Made when it is first asked for: the agent is on its device then."""
+        """The optimizer, made at first use, when the agent is on its device."""
         if self._optimizer is None:
             self._optimizer = self.make_optimizer()
         return self._optimizer
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """One step down the loss; the learning rate is a function of the position alone."""
+        """One step down the loss; the learning rate depends only on the step's number."""
         self.set_rates(step)
         if isinstance(batch, Rehearsed):
             prefix, (loss, scalars) = "rehearsal/", batch.learner.rehearse(batch.batch)
@@ -194,20 +195,20 @@ class GradientLearner(Learner):
         return {prefix + "loss": loss.detach()} | {prefix + name: value for name, value in scalars.items()}
 
     def set_rates(self, step: int) -> None:
-        """Every group's learning rate at this position."""
+        """Set every group's learning rate for this step."""
         for group in self.optimizer.param_groups:
             group["lr"] = group["rate"] * schedule(step, self.steps, decay_from=self.decay_from)
 
     def descend(self, loss: Tensor) -> None:
-        """One optimizer step; the global norm is clipped at 1, as rendered scenes give an outlier now and then."""
+        """One optimizer step; the global norm is clipped at 1, since rendered scenes sometimes give an outlier."""
         self.optimizer.zero_grad()
-        # The Trainer's autocast is for forward passes.
+        # The Trainer's autocast is meant for forward passes.
         with torch.autocast(loss.device.type, enabled=False):
             loss.backward()
         self.step_down()
 
     def step_down(self) -> None:
-        """One optimizer step with the parameters' gradients, clipped as `descend` says."""
+        """One optimizer step with the present gradients, clipped as in `descend`."""
         nn.utils.clip_grad_norm_([p for _, p in self.trained_parameters()], 1.0, foreach=True)
         self.optimizer.step()
 
@@ -216,7 +217,7 @@ class GradientLearner(Learner):
         return {"optimizer": None if self._optimizer is None else self._optimizer.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with that optimizer."""
+        """Restore the optimizer's state."""
         if state["optimizer"] is not None:
             self.optimizer.load_state_dict(state["optimizer"])
 
@@ -226,11 +227,10 @@ class GradientLearner(Learner):
 
 
 def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
-    """The lesson with a learner that changes what earlier lessons of its stage have taught at a share of its rate; its
-    control's learner does so too.
+    """The lesson, with a lower rate for parameters that earlier lessons of its stage have taught; also in its control.
 
     Args:
-        slowed: shares by prefix of parameters' names.
+        slowed: shares of the rate, by prefix of parameter names.
     """
 
     def slowing(make: Callable[[Agent, Context], Learner]) -> Callable[[Agent, Context], Learner]:
@@ -238,7 +238,7 @@ def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
             learner = make(agent, context)
             if not isinstance(learner, GradientLearner):
                 raise ConfigError(
-                    f"The lesson '{lesson.name}' learns without rates; only a GradientLearner can be slowed."
+                    f"The lesson '{lesson.name}' has no learning rate; only a GradientLearner can be slowed."
                 )
             learner.slowed = slowed
             return learner
@@ -250,7 +250,7 @@ def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
 
 
 def head_loss(head: str, target: str, scalar: str = "") -> Loss:
-    """The loss of one head on what a batch has as `target`, reported under the head's name or as `scalar`."""
+    """The loss of one head on the batch's entry `target`, reported under the head's name or as `scalar`."""
 
     def loss(agent: Agent, batch: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
         value = agent(batch, [head])[head].loss(batch[target])
@@ -283,11 +283,11 @@ def gradient_lesson(
     """A lesson taught by gradient on `loss`; the configuration may change its rows and learning rate.
 
     Args:
-        make: `(agent, context, update, rows, steps) -> batch`; with `prefetch` it reads nothing of the agent.
+        make: `(agent, context, update, rows, steps) -> batch`; with `prefetch` it must not read the agent.
         steps: by size.
         rows: of a batch; `tiny_rows` at size tiny.
-        trains: gives the prefixes of the parameters that it changes; control_trains: those that its control changes
-            (`Lesson.control`), which has none without.
+        trains: gives the prefixes of the parameters that the lesson changes.
+        control_trains: the same for its control (`Lesson.control`); None: it has no control.
         more: further arguments of Lesson.
     """
     count, rate = context.changed(name, tiny_rows if context.config.size == "tiny" else rows, learning_rate)

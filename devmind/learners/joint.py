@@ -1,9 +1,9 @@
-"""Learning several losses in one step, and measuring how they go together.
+"""Learning from several losses in one step, with a measure of how they agree.
 
-A batch has a part for each sense (or task), each with its own loss. Each part's gradient is computed separately, which
-costs no more than one backward pass over all of them; so the norm of each on the shared parameters, and the cosine
-between any two, come for free. Parts whose gradients point apart (a cosine below 0) undo each other (Yu et al., 2020,
-"Gradient surgery for multi-task learning").
+A batch has a part for each sense (or task), each with its own loss. The gradient of each part is computed separately,
+which costs no more than one backward pass over all of them. So the norm of each gradient on the shared parameters, and
+the cosine between any two, cost nothing extra. Two parts with a cosine below 0 work against each other (Yu et al.,
+2020, "Gradient surgery for multi-task learning").
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ COMPARED_ON = ("trunk.",)
 
 @dataclass(frozen=True)
 class JointLoss:
-    """The weighted sum of the losses of the parts in a batch. Scalars: `PART/loss`, and `PART/NAME` of each loss's own.
+    """The weighted sum of the losses of a batch's parts. Scalars: `PART/loss`, and `PART/NAME` for those of each loss.
 
     Attributes:
-        losses: by part; weights: of each.
+        losses, weights: by part.
     """
 
     losses: Mapping[str, Loss]
@@ -47,10 +47,10 @@ class JointLoss:
 
 
 class JointLearner(GradientLearner):
-    """Steps down a `JointLoss`.
+    """Minimises a `JointLoss`.
 
-    Each step reports `PART/loss`; `PART/gradient norm` of the part's weighted gradient on the shared parameters; and
-    `cosine/ONE with OTHER` of two such gradients. Where no shared parameter is trained, norms and cosines are left out.
+    Each step reports `PART/loss`, `PART/gradient norm` of the part's weighted gradient on the shared parameters, and
+    `cosine/ONE with OTHER` of two such gradients. If no shared parameter is trained, norms and cosines are left out.
     """
 
     def __init__(self, agent: Agent, loss: JointLoss, **more: Any) -> None:
@@ -58,7 +58,7 @@ class JointLearner(GradientLearner):
         self.joint = loss
 
     def update(self, batch: Any, step: int) -> Scalars:
-        """One step, with the norms and cosines of its parts' gradients."""
+        """One step; scalars include the norms and cosines of the parts' gradients."""
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
@@ -68,7 +68,7 @@ class JointLearner(GradientLearner):
         value, scalars, on_shared = torch.zeros(()), dict[str, Any](), dict[str, Tensor]()
         for part, of_part in batch.items():
             loss, of_loss = self.joint.of(self.agent, part, of_part)
-            # The Trainer's autocast is for forward passes.
+            # The Trainer's autocast is meant for forward passes.
             with torch.autocast(loss.device.type, enabled=False):
                 found = torch.autograd.grad(loss, parameters, allow_unused=True)
             total = [_sum(before, new) for before, new in zip(total, found, strict=True)]
@@ -90,7 +90,7 @@ def _flat(gradient: Tensor | None, of: Tensor) -> Tensor:
 
 
 def compared(gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """`PART/gradient norm` and `cosine/ONE with OTHER` of gradients [P] by part; a cosine with nothing is 0."""
+    """`PART/gradient norm` and `cosine/ONE with OTHER` of gradients [P] by part; a cosine with a zero gradient is 0."""
     norms = {part: gradient.norm() for part, gradient in gradients.items()}
     scalars = {f"{part}/gradient norm": norm for part, norm in norms.items()}
     for one, other in combinations(gradients, 2):

@@ -1,4 +1,4 @@
-"""Learning with Muon on some matrices and AdamW on the rest (Jordan et al., 2024, "Muon")."""
+"""Learning with Muon on some matrices and AdamW on all other parameters (Jordan et al., 2024, "Muon")."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from devmind.algorithms.muon import Muon
 from devmind.learners.gradient import LAYERS, GradientLearner
 
 TRUNK = (LAYERS,)
-"""Names of the trunk's matrices begin so."""
+"""Prefix of the names of the trunk's matrices."""
 
 
 class MuonLearner(GradientLearner):
-    """Muon on the linear maps that a subclass names, AdamW on everything else.
+    """Muon on the linear layers that a subclass names, AdamW on all other parameters.
 
     Attributes:
-        orthogonal: prefixes of the names of what Muon steps; its matrices are those whose names end with ".weight".
-        muon_rate: its rate, before it is slowed as what earlier stages have taught is. muon_betas: its momentum.
+        orthogonal: prefixes of the names of parameters for Muon; it takes the matrices whose names end with ".weight".
+        muon_rate: its rate, before the lower shares for parameters of earlier stages.
+        muon_betas: its momentum.
     """
 
     orthogonal: ClassVar[tuple[str, ...]] = TRUNK
@@ -28,13 +29,13 @@ class MuonLearner(GradientLearner):
     muon_betas: ClassVar[tuple[float, float]] = (0.95, 0.95)
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
-        """Matrices that Muon steps are of a kind of their own."""
+        """The kind "orthogonal" for Muon's matrices, otherwise as in the base class."""
         kind = super().kind(name, parameter)
         steps = kind == "matrix" and name.startswith(self.orthogonal) and name.endswith(".weight")
         return "orthogonal" if steps else kind
 
     def options(self) -> dict[str, Mapping[str, Any]]:
-        """Of each kind, what its groups have of their own."""
+        """Options of the optimizer's groups by kind."""
         muon = {"rate": self.muon_rate, "weight_decay": self.weight_decay, "betas": self.muon_betas}
         return {"orthogonal": {"orthogonal": True, **muon}}
 

@@ -1,4 +1,4 @@
-"""Learning by reward in a lesson: an agent's policies, arcs or heads on the trunk, practise in drills, one a step."""
+"""Learning by reward in a lesson: policies of an agent (arcs, or heads on the trunk) practise in drills, one a step."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from devmind.worlds.restarting import Restarting
 from devmind.worlds.side_by_side import Joined
 
 KEPT_ROWS = 16
-"""Rows of each level whose observations are kept of a drill, for rehearsing it."""
+"""Rows of each level whose observations are stored for the rehearsal of a drill."""
 
 
 @dataclass(frozen=True)
 class Drill:
-    """What one training step of one policy is.
+    """One training step of one policy.
 
     Attributes:
-        effector: what the head acts with.
-        world, levels: practised in, the levels side by side.
-        rows: in each level.
+        effector: the effector of the head.
+        world, levels: the world to practise in; its levels run side by side.
+        rows: number of rows in each level.
         ticks: length of a rollout.
-        ppo: how it learns; the entropy's weight falls linearly to a tenth.
+        ppo: settings of PPO; the weight of the entropy falls linearly to a tenth.
         learning_rate: at the start; it falls linearly to a tenth.
-        log_std: of the actions at the lesson's start and end.
-        lasting: rows start anew when they end, and go on from one training step to the next; not for policies on the
-            trunk, whose rows begin their episodes with each rollout.
+        log_std: log standard deviation of the actions at the lesson's start and end.
+        lasting: ended rows are reset, and rows go on from one training step to the next. Policies on the trunk cannot
+            do this, since their rows begin episodes with each rollout.
         head, critic: by default `{effector}_arc` and `{effector}_value`; arcs, or heads on the trunk.
     """
 
@@ -58,35 +58,36 @@ class Drill:
     critic: str = ""
 
     def network(self, agent: Agent) -> Arc | TrunkPolicy:
-        """The policy and its critic, of this agent."""
+        """The agent's policy and its critic."""
         return actor_critic(agent, self.effector, self.head, self.critic)
 
 
 def saved_worlds(worlds: Mapping[str, VectorWorld[Any]]) -> dict[str, dict[str, Tensor]]:
-    """The states of worlds as tensors by name and field, for a checkpoint."""
+    """The states of worlds as tensors, by name and field, for a checkpoint."""
     states = {name: vars(world.state()) for name, world in worlds.items()}
     return {name: {key: torch.from_numpy(x.copy()) for key, x in state.items()} for name, state in states.items()}
 
 
 def restored(world: VectorWorld[Any], tensors: Mapping[str, Tensor]) -> VectorWorld[Any]:
-    """The world, put into one of the states that `saved_worlds` gave."""
+    """The world, set to a state that `saved_worlds` gave."""
     world.restore(type(world.state())(**{key: value.cpu().numpy().copy() for key, value in tensors.items()}))
     return world
 
 
 class PolicyLearner(Learner):
-    """Proximal policy optimisation of an agent's policies, one drill a training step.
+    """Proximal policy optimisation of an agent's policies, one drill in each training step.
 
-    Batches name the drill. It is rehearsed by distillation: what the policies answer on some observations is kept when
-    a later lesson begins, and they are held to it (Rusu et al. 2016, "Policy distillation", arXiv 1511.06295).
+    Batches name the drill. Rehearsal is distillation: when a later lesson begins, the policies' answers on some
+    observations are stored, and the policies are trained to keep them (Rusu et al. 2016, "Policy distillation",
+    arXiv 1511.06295).
 
     Args:
         drills: by name.
-        init_from: heads and critics, and the heads whose reading of the tokens they take over when the lesson begins,
-            whenever it does: where perception was taught once more, what was read before is stale.
-        frozen: heads that keep their reading while rewards teach them to answer.
-        crowd: scales every drill's rows.
-        trains: prefixes of what rewards change besides these heads, for policies on the trunk; see `trainable`.
+        init_from: by head or critic, another head whose reading parameters (`Head.reading`) it copies. This happens
+            each time the lesson begins, since perception may have been taught again.
+        frozen: heads whose reading parameters do not change; rewards teach only their answers.
+        crowd: factor on the rows of every drill.
+        trains: prefixes of further parameters that rewards change, for policies on the trunk; see `trainable`.
     """
 
     mixes: ClassVar[bool] = True
@@ -119,12 +120,12 @@ class PolicyLearner(Learner):
         self._optimizer: torch.optim.Optimizer | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's state, the lasting worlds' states as tensors, and what is kept for rehearsals."""
+        """The optimizer's state, the states of lasting worlds as tensors, and what is stored for rehearsals."""
         optimizer = None if self._optimizer is None else self._optimizer.state_dict()
         return {"optimizer": optimizer, "lasting": saved_worlds(self.lasting), "kept": self.kept}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let lasting worlds go on."""
+        """Restore the optimizer, the stored answers and the lasting worlds."""
         if state["optimizer"] is not None:
             self.optimizer.load_state_dict(state["optimizer"])
         self.kept = dict(state["kept"])
@@ -133,7 +134,7 @@ class PolicyLearner(Learner):
             self.lasting[name] = restored(world, tensors)
 
     def begin(self, step: int) -> None:
-        """Freeze all but the policies; how widely they explore follows a schedule, not a gradient."""
+        """Freeze all but the policies; their standard deviations follow a schedule, not a gradient."""
         if step == 0:
             for student, teacher in self.init_from.items():
                 self.agent.head(student).start_from(self.agent.head(teacher))
@@ -147,7 +148,7 @@ class PolicyLearner(Learner):
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """Adam, one group a policy and one for the rest; what has no gradient in a step is left as it is."""
+        """Adam, with one group for each policy and one for the rest; a parameter without a gradient does not change."""
         if self._optimizer is None:
             groups = [list(network.parts().parameters()) for network in self.networks.values()]
             made = [{"params": [p for p in each if p.requires_grad]} for each in (*groups, self._further())]
@@ -155,7 +156,7 @@ class PolicyLearner(Learner):
         return self._optimizer
 
     def _further(self) -> list[nn.Parameter]:
-        """What rewards change besides heads and critics."""
+        """The parameters that rewards change besides heads and critics."""
         mine = {id(p) for network in self.networks.values() for p in network.parts().parameters()}
         named = self.agent.named_parameters() if self.further else ()
         return [p for name, p in named if name.startswith(self.further) and id(p) not in mine]
@@ -163,8 +164,8 @@ class PolicyLearner(Learner):
     def update(self, batch: Any, step: int) -> Scalars:
         """One rollout and one update of the drill that the batch names; or a step of a rehearsal.
 
-        On one intra-op thread: these are thousands of small operations, which two threads only slow down. In full
-        precision: the ratio of two probabilities of one action is close to 1.
+        It runs on one intra-op thread, since two threads would slow down thousands of small operations; and in full
+        precision, since the ratio of an action's new and old probability is close to 1.
         """
         progress = step / max(1, self.steps)
         if isinstance(batch, Rehearsed):
@@ -191,7 +192,7 @@ class PolicyLearner(Learner):
 
     @torch.no_grad()
     def remember(self) -> None:
-        """Let each policy act once in its worlds, and keep what it sensed and answered."""
+        """Let each policy act once in its worlds, and store what it sensed and answered."""
         for name, drill in self.drills.items():
             network = drill.network(self.agent)
             generator = torch_generator(self.seed, "kept", name, device=self.agent.device)
@@ -203,10 +204,10 @@ class PolicyLearner(Learner):
             self.kept[name] = kept_of(self.agent, ticks, ~np.stack(over[:-1], 1), network.names[:1])
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
-        """How far the drill's policy has moved from what it answered on the kept observations, in nats.
+        """The divergence of the drill's policy from its stored answers, in nats.
 
         Raises:
-            ConfigError: nothing was kept.
+            ConfigError: nothing was stored.
         """
         name = batch["drill"]
         if name not in self.kept:
@@ -222,7 +223,7 @@ class PolicyLearner(Learner):
     def _practise(
         self, name: str, drill: Drill, network: Arc | TrunkPolicy, step: int
     ) -> tuple[Rollout[Any, Tensor], Tensor]:
-        """The rollout, and the level of each row, int64 [N]."""
+        """A rollout, and the level of each row, int64 [N]."""
         generator = torch_generator(self.seed, "motor", name, step, device=self.agent.device)
         if drill.lasting:
             kept = self.lasting.get(name) or self._made(name, drill.levels[0], step)
@@ -238,7 +239,7 @@ class PolicyLearner(Learner):
         return collected, level.to(collected.reward.device)
 
     def _made(self, name: str, level: str, step: int | str, most: int | None = None) -> Any:
-        """A level's world with rows of this training step, at most `most`; a lasting drill's, of its first."""
+        """A level's world with at most `most` rows; unless the drill is lasting, the seeds depend on the step."""
         drill = self.drills[name]
         names = (name,) if drill.lasting else (level, step)
         rows_ = max(4, round(drill.rows * self.crowd))

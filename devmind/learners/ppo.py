@@ -1,8 +1,8 @@
-"""Proximal policy optimisation of whatever acts and has a critic, in worlds of rows.
+"""Proximal policy optimisation of any actor-critic, in worlds of rows.
 
-`collect` lets an actor-critic act in a world by `devmind.acting.rollout` and keeps what learning needs; `improve` is
-one update on it, on single steps or on rows of consecutive ones. Both know no agent: the benchmark against
-Stable-Baselines3 runs them with a network of its own, `devmind.learners.policy` with an agent's heads.
+`collect` lets an actor-critic act in a world by `devmind.acting.rollout` and stores what learning needs. `improve` is
+one update from that, on single steps or on rows of consecutive steps. Neither needs an agent: the benchmark against
+Stable-Baselines3 uses a network of its own, and `devmind.learners.policy` an agent's heads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from devmind.algorithms.rollout import Rollout, Tree, columns, next_values, rows
 
 
 class Choice(Protocol):
-    """A distribution over actions [N, ...]; heads' outputs are some."""
+    """A distribution over actions [N, ...], such as the outputs of heads."""
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """Actions [N, ...]."""
@@ -34,21 +34,21 @@ class Choice(Protocol):
         ...
 
     def entropy(self) -> Tensor:
-        """In nats, [N]."""
+        """Entropy in nats, [N]."""
         ...
 
 
 class ActorCritic(Protocol):
-    """What acts and is improved: reads senses without a gradient, and answers with one."""
+    """A policy with a critic: it reads senses without a gradient, and answers with one."""
 
     effector: str
 
     def read(self, senses: Senses, first: np.ndarray) -> Tree:
-        """What N rows sense as an observation [N, ...]; goes on from the tick before."""
+        """The senses of N rows as an observation [N, ...], following the tick before."""
         ...
 
     def peek(self, senses: Senses) -> Tree:
-        """As `read`, but the next `read` goes on as if this had not been asked."""
+        """Like `read`, but without an effect on the next `read`."""
         ...
 
     def __call__(self, observation: Tree) -> tuple[Choice, Tensor]:
@@ -56,13 +56,13 @@ class ActorCritic(Protocol):
         ...
 
     def as_command(self, action: Tensor) -> np.ndarray:
-        """Sampled actions as what the effector takes."""
+        """Sampled actions in the effector's form."""
         ...
 
 
 @runtime_checkable
 class SequencePolicy(ActorCritic, Protocol):
-    """An actor-critic whose answers depend on earlier steps: it learns from whole rows of consecutive ones."""
+    """An actor-critic whose answers depend on earlier steps; it learns from whole rows of consecutive steps."""
 
     def along(self, observation: Tree) -> tuple[Choice, Tensor]:
         """Answers [B, T, ...] on rows [B, T, ...], each of which begins an episode."""
@@ -77,9 +77,9 @@ def collect(
     generator: torch.Generator,
     first: np.ndarray | None = None,
 ) -> Rollout[Any, Tensor]:
-    """Act for `ticks` from where `world` stands; every tensor of what comes back is [ticks, N, ...].
+    """Act for `ticks` from the present state of `world`; every tensor of the result is [ticks, N, ...].
 
-    In a world that starts ended rows anew all ticks count, in any other only those up to a row's end.
+    In a world that resets ended rows all ticks count; in any other, only those up to a row's end.
 
     Args:
         generator: samples the actions.
@@ -105,7 +105,7 @@ def collect(
         terminals.append(torch.as_tensor(tick.terminated).to(device))
         truncations.append(torch.as_tensor(tick.truncated).to(device))
         restarted = tick.led_to is not tick.following
-        # Elsewhere the next tick's own value serves, so the critic runs a second time only where it must.
+        # Otherwise the value of the next tick is used, so the critic runs a second time only if it must.
         needed = tick.tick == ticks - 1 or (restarted and bool(tick.truncated.any()))
         led_to_values.append(network(network.peek(tick.led_to))[1] if needed else None)
     terminal = torch.stack(terminals)
@@ -125,7 +125,7 @@ def collect(
 
 
 def sampled(network: ActorCritic, generator: torch.Generator) -> Policy:
-    """What a policy does while it learns: a sample of its choices."""
+    """The policy as it acts while learning: with sampled actions."""
 
     def policy(senses: Senses, first: np.ndarray) -> Actions:
         choice, _ = network(network.read(senses, first))
@@ -136,13 +136,13 @@ def sampled(network: ActorCritic, generator: torch.Generator) -> Policy:
 
 @dataclass(frozen=True)
 class PPO:
-    """How one update learns.
+    """Settings of one update.
 
     Attributes:
-        discount, gae_lambda: of the advantages.
+        discount, gae_lambda: for the advantages.
         epochs, batches: passes over a rollout, and minibatches in each.
-        clip: of the probability ratio; entropy: weight of the entropy.
-        max_grad_norm: of each group of parameters that is clipped together.
+        clip: for the probability ratio; entropy: weight of the entropy.
+        max_grad_norm: for each group of parameters that is clipped together.
     """
 
     discount: float = 0.0
@@ -167,8 +167,8 @@ def improve(
 
     Args:
         order: decides the minibatches.
-        clipped: groups of parameters whose gradients' norm is clipped together.
-        group: int64 [N]; advantages are normalised within each group of rows, all together by default.
+        clipped: groups of parameters; the gradient norm of each group is clipped.
+        group: int64 [N]; advantages are normalised within each group of rows, by default over all rows.
     """
     advantage, target = generalized_advantages(
         collected.reward,
@@ -184,7 +184,7 @@ def improve(
     for index in group.unique():
         mine = group == index
         advantage[:, mine] = normalize(advantage[:, mine], collected.mask[:, mine])
-    # Of a policy with a state whole rows are drawn: what a step answers is made of those before it.
+    # For a policy with a state whole rows are drawn, since its answers depend on earlier steps.
     whole_rows = isinstance(network, SequencePolicy)
     drawn = collected.mask.any(0, keepdim=True) if whole_rows else collected.mask
     for chosen in minibatches(drawn, settings.epochs, settings.batches, order):
@@ -206,9 +206,9 @@ def improve(
 def _evaluate(
     network: ActorCritic, collected: Rollout[Any, Tensor], chosen: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Callable[[Tensor], Tensor]]:
-    """Log probability of what was done, value and entropy of the chosen steps (or all steps of the chosen rows), [B].
+    """Log probability of the actions, value and entropy of the chosen steps (or all steps of the chosen rows), [B].
 
-    The last is a function that picks the same steps of a tensor [T, N].
+    The last result is a function that picks the same steps from a tensor [T, N].
     """
     if not isinstance(network, SequencePolicy):
         choice, value = network(rows(collected.observation, chosen))

@@ -1,8 +1,8 @@
-"""Deep Q-learning of whatever says what actions are worth, in worlds of rows.
+"""Deep Q-learning of any network that gives action values, in worlds of rows.
 
-`Practice` lets a network act in a world by `devmind.acting.rollout`, keeps the transitions and learns from them (Mnih
-et al. 2015); double, n-step, prioritised, and on quantiles where the network gives some. It knows no agent: the
-benchmark against Stable-Baselines3 runs it with a network of its own, the reasoning stage with an agent's heads.
+`Practice` lets a network act in a world by `devmind.acting.rollout`, stores the transitions and learns from them (Mnih
+et al. 2015): double, n-step, prioritised, and with quantiles if the network gives them. It needs no agent: the
+benchmark against Stable-Baselines3 uses a network of its own, and the reasoning stage an agent's heads.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ class ValueNetwork(Protocol):
     effector: str
 
     def read(self, senses: Senses) -> Tensor:
-        """What N rows sense, as it is kept, [N, ...]."""
+        """The senses of N rows in the form that is stored, [N, ...]."""
         ...
 
     def __call__(self, observation: Tensor) -> Tensor:
-        """Quantiles [B, A, K] of what each action returns; K is 1 without quantiles."""
+        """Quantiles [B, A, K] of each action's return; K is 1 without quantiles."""
         ...
 
 
 @dataclass(frozen=True)
 class QLearning:
-    """How a network learns from its transitions.
+    """Settings of learning from transitions.
 
     Attributes:
-        discount: of what follows; n_step: rewards that are summed before the network is asked.
-        double: the network that learns chooses the action by which a target is asked.
-        batch: rows of a step; capacity: transitions that are kept.
-        target_every: steps after which the targets' network becomes as the one that learns.
-        bounds: of what can be returned at all, where that is known: targets are cut to it, which keeps values from
-            chasing themselves upwards.
-        priority, beta: of `Transitions`; None draws evenly.
-        epsilon: share of actions drawn evenly, at the start, in the end, and the share of the lesson in which it falls.
+        discount: per step; n_step: number of rewards that are summed before a target bootstraps from the network.
+        double: the learning network chooses the action of a target, and the target network gives its value.
+        batch: rows of a step; capacity: transitions that are stored.
+        target_every: steps after which the learning network is copied to the target network.
+        bounds: the lowest and highest possible return, if known; targets are clamped to them, which prevents
+            overestimates from growing.
+        priority, beta: as for `Transitions`; priority None draws uniformly.
+        epsilon: share of random actions at the start and at the end, and the share of the lesson over which it falls.
     """
 
     discount: float = 0.99
@@ -70,11 +70,11 @@ class QLearning:
 
 
 class Practice:
-    """One network's practice: the network that learns, the one its targets are asked of, and what was met.
+    """The practice of one network: the learning network, the target network, and the stored transitions.
 
     Args:
         network: a `ValueNetwork` and a module.
-        names: of its random numbers.
+        names: they name the seed of its random numbers.
     """
 
     def __init__(self, network: Any, settings: QLearning, *names: int | str) -> None:
@@ -85,13 +85,13 @@ class Practice:
 
     @torch.no_grad()
     def act(self, world: Steppable, ticks: int, epsilon: float, number: int, first: np.ndarray | None = None) -> float:
-        """Act for `ticks` from where `world` stands and keep what was met; the mean reward of these steps.
+        """Act for `ticks` from the present state of `world` and store the transitions; gives their mean reward.
 
-        In a world that starts ended rows anew all ticks count, in any other only those up to a row's end, and it stops
-        where all have ended. What the last tick led to is bootstrapped from.
+        In a world that resets ended rows all ticks count. In any other, only those up to a row's end count, and the
+        rollout stops when all rows have ended. The last tick bootstraps from the state that it led to.
 
         Args:
-            number: names this rollout's random numbers.
+            number: the number of this rollout, for the seed of its random numbers.
             first: which rows begin an episode at the first tick; all by default.
         """
         network, device = self.network, next(self.network.parameters()).device
@@ -134,10 +134,10 @@ class Practice:
         return float(reward[counts].mean())
 
     def learn(self, steps: int, number: int, descend: Callable[[Tensor], None]) -> dict[str, float]:
-        """Steps down the loss on transitions that were met.
+        """Minimise the loss on stored transitions.
 
         Args:
-            number: names what is drawn.
+            number: the number of this call, for the seed of what is drawn.
             descend: makes one step down a loss.
 
         Returns:
@@ -157,14 +157,14 @@ class Practice:
         return {"loss": float(loss.detach()), "value": float(wanted.mean())}
 
     def draw(self, rng: np.random.Generator, n: int | None = None) -> tuple[dict[str, Tensor], np.ndarray, Tensor]:
-        """Transitions on the network's device, as `Transitions.draw` gives them; a batch by default."""
+        """Transitions on the network's device, as `Transitions.draw` gives them; by default a batch."""
         rows, places, weight = self.met.draw(n or self.settings.batch, rng, self.settings.beta)
         device = next(self.network.parameters()).device
         return {name: x.to(device) for name, x in rows.items()}, places, weight.to(device)
 
     @torch.no_grad()
     def targets(self, rows: Mapping[str, Tensor]) -> Tensor:
-        """What was done in these transitions is worth, quantiles [B, K]."""
+        """Targets for the values of the actions in these transitions, quantiles [B, K]."""
         legal, following = rows.get("legal"), rows["following"]
         chooser = self.network(following).mean(-1) if self.settings.double else None
         wanted = target(rows["return"], rows["factor"], self.fixed(following), chooser, legal)
@@ -172,26 +172,26 @@ class Practice:
 
     @staticmethod
     def chosen(quantiles: Tensor, rows: Mapping[str, Tensor]) -> Tensor:
-        """Of quantiles [B, A, K] those of the actions that were done, [B, K]."""
+        """The quantiles [B, K] of the actions that were taken, from [B, A, K]."""
         return quantiles[torch.arange(len(quantiles), device=quantiles.device), rows["action"]]
 
     def state_dict(self) -> dict[str, Any]:
-        """What was met, the network that targets are asked of, and how far it is."""
+        """The transitions, the target network, and the numbers of steps."""
         fixed = {name: x.clone() for name, x in self.fixed.state_dict().items()}
         return {"met": self.met.state_dict(), "fixed": fixed, "steps": self.steps, "env_steps": self.env_steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with them."""
+        """Restore a state from `state_dict`."""
         self.met.load_state_dict(state["met"])
         self.fixed.load_state_dict(state["fixed"])
         self.steps, self.env_steps = int(state["steps"]), int(state["env_steps"])
 
 
 def legal_in(world: Any, effector: str, led_to: bool = False) -> Tensor | None:
-    """What is legal for each row, bool [N, A], by the world's Rules; None where it has none, or all is legal.
+    """Legal actions of each row, bool [N, A], by the world's Rules; None if it has no Rules, or all actions are legal.
 
     Args:
-        led_to: in what the last step led to, before rows that ended were started anew.
+        led_to: for the states that the last step led to, before ended rows were reset.
     """
     if not hasattr(world, "rules"):
         return None
@@ -201,7 +201,7 @@ def legal_in(world: Any, effector: str, led_to: bool = False) -> Tensor | None:
 
 
 def greedy(network: Any) -> Callable[[Senses, np.ndarray], Actions]:
-    """The policy that does what is worth most."""
+    """The policy that takes the action with the highest value."""
 
     @torch.no_grad()
     def policy(senses: Senses, first: np.ndarray) -> Actions:

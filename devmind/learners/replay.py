@@ -1,8 +1,8 @@
-"""What is replayed in sleep: memories as questions, and what the awake agent answers to them.
+"""Replay in sleep: memories become questions, and the awake agent's answers are the targets.
 
-A memory that says something (it has words, or is an example of a name) is asked with the rest of what was sensed. The
-awake agent recalls, so it can answer; those answers are the targets. No label is needed, only memories and an agent
-that has learned to use them.
+The question of a memory that has words, or is an example of a name, consists of its other senses. The awake agent
+recalls memories, so it can answer; its answers are the targets. No labels are needed, only memories and an agent that
+has learned to use them.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from devmind.seeding import numpy_rng
 
 TOGETHER = 32
 IMPORTANCE_SHARE = 0.1
-"""What the most important memory adds to its priority, beside a surprise in nats."""
+"""What the most important memory adds to its priority, which is otherwise its surprise in nats."""
 LEAST = 0.05
-"""Priority, in nats, of what does not surprise any more."""
+"""The lowest priority, in nats, for memories that no longer surprise."""
 BETA = 0.4
-"""Where the importance weights' exponent begins; it ends at 1 (Schaul et al. 2016, table 3)."""
+"""The first exponent of the importance weights; it rises to 1 (Schaul et al. 2016, table 3)."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A memory to be asked: what was sensed besides words, and what the awake agent had at hand."""
+    """A memory as a question: its senses without words, and the entries that the awake agent recalls for it."""
 
     senses: Mapping[str, Sense]
     recalled: Sequence[Recall]
 
 
 def questions(memory: Memory, ids: Iterable[int], senses: Sequence[str]) -> Iterator[tuple[Entry, Question]]:
-    """The memories of these numbers that can be asked by `senses`, with what is recalled for each, itself first."""
+    """The memories with these ids that have words and one of `senses`, with what is recalled for each, itself first."""
     table = memory.index.update()
     for number in ids:
         for entry in memory.get([number]):
@@ -55,27 +55,27 @@ def questions(memory: Memory, ids: Iterable[int], senses: Sequence[str]) -> Iter
             keys = {name: key for name, key in entry.keys.items() if name in asked}
             if not keys or not says(entry):
                 continue
-            # Not `recall`: what sleep looks up must not count as recalled in life.
+            # Not `recall`, because searches of sleep must not count as recalls.
             alike = memory.nearest(table, keys, RECALLED_BUDGET, Filters(), Weights())
             others = memory.get(found for found in alike if found != number)
             yield entry, Question(asked, [as_recall(e, entry.time_s) for e in (entry, *others)[:RECALLED_BUDGET]])
 
 
 def says(entry: Entry) -> bool:
-    """Whether a memory says what it is of."""
+    """Whether a memory has words or a name."""
     return entry.name is not None or bool(entry.senses.get(SAID))
 
 
 def candidates(
     memory: Memory, limit: int, senses: Iterable[str], seed: Sequence[int | str], kept: Iterable[int] = ()
 ) -> list[int]:
-    """Numbers of up to `limit` memories to sleep on: half the most important (of these the newest), half of the others
-    drawn evenly (a reservoir); and besides those the ones in `kept`, slept on before, which are there still.
+    """Ids of the memories to sleep on: up to `limit`, and those in `kept` (slept on before) that still exist.
 
-    Only what says something and has a key of one of `senses` can be asked.
+    Half of them are the most important, newer ones first if equal; the other half is drawn uniformly from the rest (a
+    reservoir). Only memories with words or a name, and with a key of one of `senses`, can be asked.
 
     Raises:
-        StoreError: nothing can.
+        StoreError: there is no such memory.
     """
     facts, table = memory.store.facts(Filters(says=True)), memory.index.update()
     held = [table.ids[table.senses[sense].places] for sense in senses if sense != SAID and sense in table.senses]
@@ -96,27 +96,27 @@ class Replay:
     """The questions of some memories, the awake agent's answers, and batches of them.
 
     Args:
-        agent: as it falls asleep; it answers all questions here, with recall and without.
+        agent: the agent at the beginning of sleep; it answers all questions here, with recall and without.
         ids: memories to sleep on; those that cannot be asked are left out.
         heads: categorical heads that answer.
-        moments: in a batch.
+        moments: number of Moments in a batch.
 
     Attributes:
-        ids: of the memories that are asked, in ascending order.
+        ids: ids of the memories that are asked, in ascending order.
         wanted: by head, the awake agent's probabilities [n, ..., classes].
-        sure: by head, how certain those are, [n], 1 for no doubt and 0 for no idea.
-        told: whether one of those answers is what the memory itself says, bool [n]; see `Agent.add_head(labels=...)`.
+        sure: by head, the certainty of those answers, [n], from 0 (uniform) to 1.
+        told: whether one of those answers is the memory's own word, bool [n]; see `Agent.add_head(labels=...)`.
 
     Raises:
         StoreError: no memory can be asked.
-        ConfigError: a head's answers are no classes.
+        ConfigError: a head is not categorical.
     """
 
     def __init__(
         self, agent: Agent, memory: Memory, ids: Iterable[int], heads: Sequence[str], *, seed: int, moments: int = 64
     ) -> None:
         self.heads, self.seed, self.moments, self._window = list(heads), seed, moments, agent.config.window
-        # All of them, some 25 kB each: the memory they are from may let go of them while it is slept on.
+        # All payloads are held (some 25 kB each), since the memory may delete entries during sleep.
         self._payloads: dict[int, Mapping[str, Sense]] = {}
         importance, wanted, words = [], [], []
         for part in _parts(questions(memory, ids, list(agent.sense_order)), TOGETHER):
@@ -141,7 +141,7 @@ class Replay:
     def _answers(
         self, agent: Agent, asked: Sequence[tuple[Mapping[str, Sense], Sequence[Recall]]]
     ) -> dict[str, Tensor]:
-        """Probabilities [n, ..., classes] by head of unrelated Moments, with what is recalled for each."""
+        """Probabilities [n, ..., classes] by head for unrelated Moments, with the recalled entries of each."""
         rows = [[Moment(0.0, senses, first=True)] for senses, _ in asked]
         recalled = [[back] for _, back in asked] if any(back for _, back in asked) else None
         outputs = agent(collate(rows, recalled), self.heads)
@@ -151,10 +151,10 @@ class Replay:
         return {name: outputs[name].probabilities()[:, 0] for name in self.heads}
 
     def alone(self, agent: Agent, ids: Iterable[int], view: int | None) -> dict[str, Tensor]:
-        """What `agent` answers without recall: probabilities [n, ..., classes] by head.
+        """Answers of `agent` without recall: probabilities [n, ..., classes] by head.
 
         Args:
-            view: number of a view that was never replayed; None asks with the payload as it is.
+            view: number of a view that is never replayed; None: the payload itself.
         """
         found = []
         for part in _parts(iter(ids), TOGETHER):
@@ -166,7 +166,7 @@ class Replay:
         return {head: torch.cat([each[head] for each in found]) for head in self.heads}
 
     def surprise(self, alone: Mapping[str, Tensor]) -> np.ndarray:
-        """KL divergence in nats of answers to all questions from the awake ones, by head, float64 [heads, n]."""
+        """KL divergence in nats of all answers from the awake ones, times certainty, by head, float64 [heads, n]."""
         rows = [
             (self.sure[head] * divergence(self.wanted[head], alone[head].clamp_min(1e-9).log())).cpu().double().numpy()
             for head in self.heads
@@ -176,15 +176,16 @@ class Replay:
     # -- replaying -----------------------------------------------------------------------------------------------
 
     def surprised(self, ids: np.ndarray, surprise: np.ndarray) -> None:
-        """How surprised the sleeping agent was by these memories: those that surprise are replayed more."""
+        """Set priorities by how much these memories surprised the sleeping agent; surprising ones are replayed more."""
         importance = self.importance[[self.place[int(number)] for number in ids]]
-        # A divergence of almost nothing may be rounded to below it.
+        # Rounding can make a very small divergence negative.
         self.sampler.update(ids.tolist(), np.maximum(surprise, 0.0) + IMPORTANCE_SHARE * importance)
 
     def batch(self, update: int, steps: int) -> dict[str, Any]:
-        """Views of memories drawn by priority, alone and in rows of a window: `place` int64 and `weight` float [B, T].
+        """Views of memories drawn by priority, as a Batch [B, T, ...] with `place` int64 and `weight` float [B, T].
 
-        Every third is asked by one of its senses only, as it may be met again.
+        Rows have 1, 8 or a window's Moments, in turn. About a third of the memories are asked with only one sense,
+        because they may be met so.
         """
         length = min((1, 8, self._window)[update % 3], self._window, self.moments)
         rng = numpy_rng(self.seed, "sleep", update)
@@ -208,7 +209,7 @@ class Replay:
 
 
 def nothing_to_ask() -> StoreError:
-    """A sentence on a memory that says nothing."""
+    """The error for a memory without any question."""
     return StoreError(
         "There is nothing to sleep on: no memory has both words (or a name) and a sense that this agent has. "
         "Let it live with a memory, or teach names, first."
@@ -216,7 +217,7 @@ def nothing_to_ask() -> StoreError:
 
 
 def _told(agent: Agent, wanted: Mapping[str, Tensor], words: Sequence[str]) -> np.ndarray:
-    """Whether a head's answer, by the label of its class, is what each memory says: bool [n]."""
+    """Whether a head's answer, by the label of its class, is each memory's word, bool [n]."""
     told = np.zeros(len(words), bool)
     for entry in agent.config.heads:
         labels = [searchable(label) for label in entry.get("labels", ())]

@@ -1,8 +1,8 @@
-"""Review: the last lesson of a stage goes over all that the stage has taught, in turn, while rates fall to zero.
+"""Review: the last lesson of a stage repeats all that the stage has taught, in turn, while rates fall to zero.
 
-Every lesson bends the trunk to its own ends and rehearses what was before it too seldom to lose nothing; what is taught
-last is kept best. Going over everything in small batches, with nothing new among it, takes a tenth of the time that
-teaching took. Lessons of earlier stages come in between by the runner's rehearsal, as in any lesson.
+Every lesson changes the trunk for its own task, and rehearses earlier ones too seldom to prevent all forgetting. A
+review repeats all lessons in small batches and teaches nothing new; it takes a tenth of the time of teaching. The
+runner's rehearsal adds lessons of earlier stages, as in any lesson.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from devmind.learners.gradient import GradientLearner, trainable
 
 NAME = "review"
 EVERY = 2
-"""One of so many updates is of an earlier stage."""
+"""One in this many updates rehearses an earlier stage."""
 
 
 class Review(GradientLearner):
-    """Learns batches `{"of": name, "batch": ...}` by what the learner of the lesson `name` rehearses.
+    """Learns batches `{"of": name, "batch": ...}` by the rehearsal loss of the lesson `name`.
 
     Args:
         lessons: by name.
@@ -37,7 +37,7 @@ class Review(GradientLearner):
         self.of = {name: lesson.make_learner(agent, context) for name, lesson in lessons.items()}
 
     def begin(self, step: int) -> None:
-        """Those that note what the agent does now do so at the start."""
+        """At the start, let the lessons' learners store what they rehearse from."""
         if step == 0:
             for learner in self.of.values():
                 learner.remember()
@@ -47,18 +47,18 @@ class Review(GradientLearner):
         return self.of[batch["of"]].rehearse(batch["batch"])
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's state, and what each lesson's learner has."""
+        """The optimizer's state, and those of the lessons' learners."""
         return super().state_dict() | {"of": {name: learner.state_dict() for name, learner in self.of.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with those."""
+        """Restore them."""
         super().load_state_dict(state)
         for name, learner in self.of.items():
             learner.load_state_dict(state["of"][name])
 
 
 def turn_of(turns: Sequence[str], update: int) -> tuple[str, int]:
-    """Whose turn it is at an update, where `turns` come again and again, and how often it had one before."""
+    """The lesson at an update, if `turns` repeat, and how often it has had a turn before."""
     again, at = divmod(update, len(turns))
     return turns[at], again * turns.count(turns[at]) + turns[:at].count(turns[at])
 
@@ -73,15 +73,15 @@ def review(
     trains: Callable[[Agent], Sequence[str]] = trainable,
     control_trains: Callable[[Agent], Sequence[str]] | None = None,
 ) -> Lesson:
-    """The lesson that goes over `lessons` of a stage.
+    """The lesson that repeats `lessons` of a stage.
 
     Args:
-        turns: names of lessons, one for each step; one that is named twice comes twice as often.
-        trains: gives the prefixes of the parameters that it changes; control_trains: those that its control changes
-            (`Lesson.control`), which has none without.
+        turns: names of lessons, one for each step; a name that is listed twice comes twice as often.
+        trains: gives the prefixes of the parameters that the lesson changes.
+        control_trains: the same for its control (`Lesson.control`); None: it has no control.
 
     Raises:
-        ConfigError: a turn is none of the lessons.
+        ConfigError: a turn names none of the lessons.
     """
     by_name = {lesson.name: lesson for lesson in lessons}
     if unknown := [name for name in turns if name not in by_name]:

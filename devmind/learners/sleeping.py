@@ -1,10 +1,10 @@
-"""Sleep's learner: what the agent answers with memories at hand, it learns to answer alone.
+"""The learner of sleep: the agent learns to give without recall the answers that it gives with recall.
 
-The awake agent is the teacher, the same agent without recall the pupil (distillation: Hinton et al. 2015; of a context
-into weights: Snell, Klein and Zhong 2022, arXiv 2209.15189). Memories are replayed among rehearsals of earlier lessons,
-since one without the other overwrites (complementary learning systems: McClelland, McNaughton and O'Reilly 1995).
-Encoders stay as they are, bit by bit: keys and names go on to be valid. Other heads that read the trunk are held to
-their old answers.
+The awake agent is the teacher, and the same agent without recall the student (distillation: Hinton et al. 2015; of a
+context into weights: Snell, Klein and Zhong 2022, arXiv 2209.15189). Replays of memories alternate with rehearsals of
+earlier lessons, to prevent forgetting (complementary learning systems: McClelland, McNaughton and O'Reilly 1995).
+Encoders stay bit-identical, so keys and names stay valid. Other heads that read the trunk are trained to keep their
+answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from devmind.learners.gradient import GradientLearner
 from devmind.learners.replay import Replay
 
 GUARD = 0.05
-"""How much a drift of all their variance counts, in nats: at 1 the other heads drown what is to be learned."""
+"""Weight of the other heads' drift in the loss: nats for a drift of their whole variance. At 1 it would dominate."""
 UNREHEARSED = "A night is of one memory; the next night goes over what this one slept on."
 
 
@@ -35,7 +35,7 @@ def heads_to_sleep(agent: Agent) -> list[str]:
     """The heads of this agent that were taught to answer from memory (`Agent.add_head(..., recalls=True)`).
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there are none.
     """
     found = [entry["name"] for entry in agent.config.heads if entry.get("recalls") and entry["name"] in agent.heads]
     if not found:
@@ -50,8 +50,8 @@ class SleepLearner(GradientLearner):
     """Trains the trunk and the heads that read it on a `Replay`.
 
     Args:
-        agent: as it falls asleep.
-        replay: its batches are what this learner is fed with.
+        agent: the agent at the beginning of sleep.
+        replay: the Replay that makes the batches.
     """
 
     def __init__(self, agent: Agent, replay: Replay, *, seed: int, learning_rate: float) -> None:
@@ -63,27 +63,27 @@ class SleepLearner(GradientLearner):
         self._born = copy.deepcopy(agent).requires_grad_(False).eval()
 
     def begin(self, step: int) -> None:
-        """The frozen copy goes where the agent is."""
+        """Move the frozen copy to the agent's device."""
         super().begin(step)
         place(self._born, self.agent.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's state, the priorities, and how often was drawn."""
+        """The states of the optimizer and of the sampler (priorities and number of draws)."""
         return super().state_dict() | {"sampler": self.replay.sampler.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what `state_dict` gave."""
+        """Restore a state from `state_dict`."""
         super().load_state_dict(state)
         self.replay.sampler.load_state_dict(state["sampler"])
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
-        """Refused: a night is of one memory, and the next night goes over again what this one slept on."""
+        """Raise ConfigError: a night belongs to one memory, and the next night repeats what this one replayed."""
         raise ConfigError(UNREHEARSED)
 
     def _loss(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """Weighted divergence from the awake answers, and the drift of other heads; surprises become priorities."""
         replay, asked = self.replay, batch["place"].flatten()
-        # What a memory holds no sense for has nothing to read.
+        # Heads that tap senses which no memory of the batch has are left out.
         guarded = [name for name in self.guarded if can_read(agent.tap_of(name), batch["senses"])]
         outputs = agent(batch, [*replay.heads, *guarded])
         surprise = torch.zeros(len(asked), device=asked.device)
@@ -91,7 +91,7 @@ class SleepLearner(GradientLearner):
             log_p = outputs[head].logits.log_softmax(-1).flatten(0, 1)
             wanted, sure = replay.wanted[head].to(asked.device)[asked], replay.sure[head].to(asked.device)[asked]
             surprise = surprise + sure * divergence(wanted, log_p)
-        # Divided by their sum: as priorities spread, weights relative to the rarest memory would fade out the loss.
+        # Divided by their sum, since otherwise the loss would shrink as priorities spread.
         weight = batch["weight"].flatten()
         told = (weight * surprise).sum() / weight.sum()
         replay.surprised(replay.ids[asked.cpu().numpy()], surprise.detach().cpu().double().numpy())

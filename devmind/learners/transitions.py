@@ -1,4 +1,4 @@
-"""Transitions that were met, to learn from again: a ring of rows, drawn evenly or by priority, saved whole."""
+"""Replay buffer of transitions: a ring of rows, drawn uniformly or by priority, and saved whole."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch import Tensor
 from devmind.algorithms.priorities import SumTree, importance
 
 LEAST_PRIORITY = 1e-6
-"""Added to every error: what was learned well is drawn again now and then."""
+"""Added to every error, so that well learned transitions are still drawn sometimes."""
 
 
 class Transitions:
-    """Up to `capacity` rows of named tensors; behind that the oldest places are given anew.
+    """Up to `capacity` rows of named tensors; further rows replace the oldest.
 
     Args:
-        priority: how much errors count in drawing, 0 to 1; None draws evenly.
+        priority: exponent of the errors in drawing, 0 to 1; None draws uniformly.
     """
 
     def __init__(self, capacity: int, priority: float | None = None) -> None:
@@ -33,10 +33,10 @@ class Transitions:
         return self.count
 
     def add(self, rows: Mapping[str, Tensor]) -> None:
-        """Take in rows [n, ...], at most as many as there are places; new ones have the highest priority yet.
+        """Add rows [n, ...], at most `capacity`; they get the highest priority so far.
 
         Raises:
-            ValueError: there are more rows than places, or they have other columns than those before.
+            ValueError: there are more rows than `capacity`, or they have other columns than earlier rows.
         """
         n = len(next(iter(rows.values())))
         if n > self.capacity:
@@ -53,10 +53,10 @@ class Transitions:
         self.next, self.count = (self.next + n) % self.capacity, min(self.capacity, self.count + n)
 
     def draw(self, n: int, rng: np.random.Generator, beta: float = 0.0) -> tuple[dict[str, Tensor], np.ndarray, Tensor]:
-        """N rows by column, their places int64 [n], and the weights float [n] by which their losses count.
+        """Draw n rows: tensors by column, their places int64 [n], and weights float [n] for their losses.
 
         Args:
-            beta: of `importance`; without priorities all weights are 1.
+            beta: as for `importance`; without priorities all weights are 1.
         """
         if self.tree is None:
             places, weight = rng.integers(0, self.count, n), np.ones(n)
@@ -67,7 +67,7 @@ class Transitions:
         return {name: x[index] for name, x in self.columns.items()}, places, torch.from_numpy(weight).float()
 
     def tell(self, places: np.ndarray, error: np.ndarray) -> None:
-        """Give what was drawn the priorities of its errors, float [n]; nothing without priorities."""
+        """Set the priorities of drawn rows by their errors, float [n]; does nothing without priorities."""
         if self.tree is None or self.priority is None:
             return
         priority = (np.abs(error.astype(np.float64)) + LEAST_PRIORITY) ** self.priority
@@ -75,7 +75,7 @@ class Transitions:
         self.highest = max(self.highest, float(priority.max()))
 
     def state_dict(self) -> dict[str, Any]:
-        """The rows there are, where the next one goes, and priorities."""
+        """The rows, the place of the next one, and the priorities."""
         return {
             "columns": {name: x[: self.count].clone() for name, x in self.columns.items()},
             "next": self.next,
@@ -84,7 +84,7 @@ class Transitions:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with these."""
+        """Restore a state from `state_dict`."""
         self.columns, self.count = {}, 0
         self.next, self.highest = int(state["next"]), float(state["highest"])
         for name, x in state["columns"].items():

@@ -3,8 +3,8 @@
 Every lesson of every stage is there, with its own learner, batches and rehearsals, for `STEPS` steps; of the exams
 those that take little, in which the agent alone is asked, without floors. That earlier stages are untouched is shown by
 one batch of each of their lessons. How fast the machine teaches is not measured, as nothing but the forecast hangs on
-it. `installed` hides the stages behind their short selves in processes that are
-given its environment.
+it, and no disk is waited for, as a kill loses nothing that was written. `installed` hides the stages behind their short
+selves in processes that are given its environment.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from devmind.agent.agent import Agent
 from devmind.curriculum import plan, untouched
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.stage import Context, Lesson, Skill, Stage
+from tests import unsynced
 
 GROUP = "devmind.stages"
 STEPS = 2
@@ -68,6 +69,7 @@ def __getattr__(name: str) -> Short:
     if not real:
         raise AttributeError(name)
     plan.step_s, untouched.BATCHES = lambda *_: 1.0, 1
+    os.fsync = unsynced.fsync
     return Short(EntryPoint(name, real[0].value, GROUP).load()())
 
 

@@ -24,11 +24,18 @@ from devmind.memory.stores.sqlite import SqliteStore
 from devmind.moment import Moment
 from devmind.sessions.pointed import blank
 from devmind.sessions.recorder import Recorder
+from tests import unsynced
 
 IMAGE_MB = {"ext4": 24, "xfs": 320, "btrfs": 128}
 """The smallest that are made."""
 MAKE = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"], "btrfs": ["mkfs.btrfs", "-q", "-f"]}
 GONE, STAYS = b"Zanzibar-forgotten", b"Zanzibar-stays"
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at is the disk, which overwritten blocks reach by being waited for."""
+    unsynced.synced(monkeypatch)
 
 
 class Disk:

@@ -33,6 +33,9 @@ STAGES: dict[str, Stage] = {
 }
 SKILLS = [(stage, skill) for stage in STAGES.values() for skill in stage.skills]
 SLOW = ("sleep",)
+LAWS_ALONE = (*SLOW, "sliding", "navigate", "route", "replan", "trade", "instruct", "arrange", "manipulate")
+"""Skills whose glimpses take long: at their episodes the law check of whole stages looks alone, among 10,000 of lessons
+(`tests/test_testing_stages.py`)."""
 
 
 def of(names: Collection[str] | None = None, slow: tuple[str, ...] = SLOW) -> pytest.MarkDecorator:
@@ -66,7 +69,7 @@ def scores(found: Mapping[str, Measure]) -> dict[str, tuple[float, float]]:
     return {name: (round(measure.score, 4), measure.ceiling) for name, measure in found.items()}
 
 
-@of([skill.name for _, skill in SKILLS if skill.name not in SLOW])  # a night's are looked at by the stages' laws alone
+@of([skill.name for _, skill in SKILLS if skill.name not in LAWS_ALONE])
 def test_an_exam_is_of_different_episodes_that_no_lesson_shows(
     stage: Stage, skill: Skill, agent: Agent, tmp_path: Path
 ) -> None:

@@ -24,6 +24,8 @@ BUSY_S = 10.0
 RETRY_S = 0.01
 MADE_WITHIN_S = 2.0
 """Another process that makes a new database has written to it by then."""
+SYNCHRONOUS = "FULL"
+"""SQLite's word for waiting at each commit until it is on the disk itself: a power cut takes nothing acknowledged."""
 LOGGED_SINCE = 4
 """From this version on a file says whether a log belongs to it."""
 PACKED_BYTES = 512 << 20
@@ -157,7 +159,7 @@ class SqliteFile:
                     raise StoreError(
                         f"The file system of '{self.place}' allows no write-ahead log; keep memory on a local disk."
                     )
-                database.execute("PRAGMA synchronous = FULL")
+                database.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
                 self._settle(database)
         with self._writing() as database:
             for statements in MIGRATIONS[self._check_version(database) :]:

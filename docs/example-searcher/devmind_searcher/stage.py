@@ -81,7 +81,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def lost_lines(move: Callable[[Position], np.ndarray], side: int) -> np.ndarray:
-    """Every line of the game in which `side` plays `move` and the other any move: whether `side` loses, bool [lines]."""
+    """Every line of the game in which `side` plays `move` and the other any move: whether `side` lost, bool [lines]."""
     position, lost = RULES.initial(np.zeros(1)), []
     for ply in range(9):
         if ply % 2 == side:

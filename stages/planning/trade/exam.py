@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -125,7 +126,11 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 def traded(policy: Policy, context: Context, kind: str, seeds: np.ndarray) -> Traded:
     """Let a policy trade a path of each seed to its end."""
-    world = context.make_world("market", kind, seeds)
+    return _gone(policy, context.make_world, kind, seeds)
+
+
+def _gone(policy: Policy, make_world: Callable[..., Any], kind: str, seeds: np.ndarray) -> Traded:
+    world = make_world("market", kind, seeds)
     highest, fall = np.ones(len(seeds)), np.zeros(len(seeds))
     for _ in rollout(policy, world):
         worth = world.truth()["worth"]
@@ -139,11 +144,17 @@ def _policy(agent: Agent, n: int, kind: str) -> Policy:
     return Actor(agent, n, effectors=[parts.TRADE], trunk=False)
 
 
+@lru_cache(maxsize=64)
+def _by_rule(make_world: Callable[..., Any], kind: str, rule: Callable[[], Rule], seeds: tuple[int, ...]) -> Traded:
+    """What a rule's trades come to: the same whoever is examined, and as often as that is asked."""
+    return _gone(rules.by(rule()), make_world, kind, np.array(seeds))
+
+
 def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
     seeds, market = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, kind), MARKETS[kind]
-    done = partial(traded, context=context, kind=kind, seeds=seeds)
-    mine = done(_policy(agent, len(seeds), kind))
-    best, informed = (done(rules.by(rule())) for rule in (market.rules[market.against], market.informed))
+    by_rule = partial(_by_rule, context.make_world, kind, seeds=tuple(seeds.tolist()))
+    mine = traded(_policy(agent, len(seeds), kind), context, kind, seeds)
+    best, informed = by_rule(market.rules[market.against]), by_rule(market.informed)
 
     def value(one: Traded) -> np.ndarray:
         if kind == "coin":
@@ -154,7 +165,7 @@ def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
     cash = Traded(np.zeros(len(seeds)), np.zeros(len(seeds)))
     floors, rows = dict[str, float](), dict[str, float]()
     if level == "full":
-        tried = {name: done(rules.by(rule())) for name, rule in market.rules.items()}
+        tried = {name: by_rule(rule) for name, rule in market.rules.items()}
         floors = {name: float(value(one).mean()) for name, one in tried.items()}
         shown = {"the agent": mine, HOLD: tried[HOLD], market.against: best, "the informed rule": informed}
         for name, one in shown.items():

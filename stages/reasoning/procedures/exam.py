@@ -53,13 +53,19 @@ def effectiveness(agent: Agent, seed: int, rate: float) -> float:
     return live(seed, rate, worth=lambda situation: worths(agent, situation))[0]
 
 
+@lru_cache(maxsize=4096)
+def _committed(seed: int, rate: float, plan: str) -> float:
+    """Effectiveness of always the same commitment in one world: the same whoever is examined, as often as is asked."""
+    return live(seed, rate, Forced(plan))[0]
+
+
 def _tileworld(agent: Agent, context: Context, level: str) -> Measure:
     n, full = context.episodes(WORLDS, level), level == "full"
     seeds = exam_seeds(n, context.seed, NAME)
     # Drawn by name for each world, so that a glimpse asks about worlds of the full exam.
     speed = np.concatenate([rates(1, numpy_rng("exam", NAME, int(seed))) for seed in seeds])
     each = list(zip(seeds.tolist(), speed.tolist(), strict=True))
-    bold, cautious = (np.array([live(*one, Forced(plan))[0] for one in each]) for plan in COMMITMENTS)
+    bold, cautious = (np.array([_committed(*one, plan) for one in each]) for plan in COMMITMENTS)
     mine = np.array([effectiveness(agent, *one) for one in each])
     mean = (bold + cautious) / 2
     floors, rows = dict[str, float](), dict[str, float]()

@@ -24,8 +24,10 @@ from stages.reasoning.q_star import follow, q_star
 from stages.reasoning.sliding.lesson import MOST, costs, mixed, perimeter, rules
 from stages.reasoning.sliding.patterns import left
 
-PUZZLES, NODES = 1000, 2000
-"""8-puzzles, and states of each that Q may evaluate; A* with Manhattan needs 1,000 on average."""
+PUZZLES, NODES, TINY_NODES = 1000, 2000, 400
+"""8-puzzles, and states of each that Q may evaluate; A* with Manhattan needs 1,000 on average. An agent of size tiny,
+which claims nothing, would use up 2,000 on nearly every puzzle, and most of the exam's time with them.
+"""
 CAREFUL = 1.05
 """Weight of the search for a shortest solution: above 1 it tolerates a Q that overestimates a little."""
 FARTHEST = 31
@@ -55,18 +57,20 @@ HAND, TABLED = "A* with Manhattan", "A* with pattern databases"
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share solved within the budget; at level full also by a shortest solution, the nodes, and the 15-puzzle."""
     n, full = context.episodes(PUZZLES), level == "full"
+    budget = TINY_NODES if context.config.size == "tiny" else NODES
     tiles, fewest = puzzles(n if level != "glimpse" else max(8, n // 5), context.seed)
     guide = lambda states: costs(agent, 3, states)  # noqa: E731
-    ways, episodes = search(3, tiles, guide, weight=CAREFUL), identities({"tiles": tiles})
+    ways, episodes = search(3, tiles, guide, budget, CAREFUL), identities({"tiles": tiles})
     some = slice(max(8, n // 5))
     by_hand = search(3, tiles[some], lambda states: manhattan(3, states), SEARCHED) if full else []
-    within = search(3, tiles[some], lambda states: manhattan(3, states)) if full else []
-    floors = {f"{HAND}, {NODES} nodes": float(solved(within).mean())} if full else {}
+    within = search(3, tiles[some], lambda states: manhattan(3, states), budget) if full else []
+    floors = {f"{HAND}, {budget} nodes": float(solved(within).mean())} if full else {}
     found = [
         Measure(
             "sliding", "solved", solved(ways), chance=0.0, ceiling=1.0, floors=floors, rate=True, episodes=episodes,
-            rows=_rows(agent, tiles) if full else {}, reference="breadth-first search solves all in the fewest moves",
-            note=f"8-puzzles that no lesson showed; Q is evaluated on at most {NODES} states a puzzle",
+            rows=_rows(agent, tiles, budget) if full else {},
+            reference="breadth-first search solves all in the fewest moves",
+            note=f"8-puzzles that no lesson showed; Q is evaluated on at most {budget} states a puzzle",
         )
     ]  # fmt: skip
     if not full:
@@ -82,9 +86,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         ),
         Measure(
             "sliding/nodes", f"nodes, divided by those of {HAND}", ratio(nodes, hands, FEWER),
-            chance=NODES / hands.mean(), ceiling=float(fewest.mean() / hands.mean()), floors={HAND: 1.0},
+            chance=budget / hands.mean(), ceiling=float(fewest.mean() / hands.mean()), floors={HAND: 1.0},
             higher_is_better=False, episodes=episodes[some],
-            note=f"{nodes.mean():.0f} by {hands.mean():.0f}; an unsolved puzzle counts its budget of {NODES}",
+            note=f"{nodes.mean():.0f} by {hands.mean():.0f}; an unsolved puzzle counts its budget of {budget}",
         ),
     ]  # fmt: skip
     return [*found, *fifteens(agent, context)]
@@ -141,11 +145,11 @@ def solved(ways: Sequence[Way]) -> np.ndarray:
     return np.array([way.actions is not None for way in ways], float)
 
 
-def _rows(agent: Agent, tiles: np.ndarray) -> dict[str, float]:
+def _rows(agent: Agent, tiles: np.ndarray, nodes: int) -> dict[str, float]:
     """The rows of every searched skill: without search, and with an untrained network."""
     newborn, some = parts.untrained(agent), tiles[: max(8, len(tiles) // 20)]
     alone = follow(tiles, rules(3).slid, rules(3).solved, lambda states: costs(agent, 3, states), most=FARTHEST)
-    untrained = search(3, some, lambda states: costs(newborn, 3, states), weight=CAREFUL)
+    untrained = search(3, some, lambda states: costs(newborn, 3, states), nodes, CAREFUL)
     return {"network alone": float(alone.mean()), "untrained, with search": float(solved(untrained).mean())}
 
 

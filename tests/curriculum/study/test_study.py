@@ -32,7 +32,7 @@ STAGES = {
 }
 FILE = {
     "question": "Does it help to have seen lamps?",
-    "config": {"size": "tiny", "device": "cpu", "checkpoint_every_s": 0.001},
+    "config": {"size": "tiny", "device": "cpu"},
     "stages": {"lamps": {"lessons": {"one": 6, "two": None}, "steps": 0.5}, "later": {}},
     "arms": {
         "staged": {"walk": ["lamps", "later"]},
@@ -207,20 +207,21 @@ def test_a_finished_study_asked_again_does_nothing(made):
 
 
 TWO = {"arms": {name: FILE["arms"][name] for name in ("staged", "newborn")}, "secondary": []}
+OFTEN = {"config": FILE["config"] | {"checkpoint_every_s": 0.001}}
 
 
 def test_a_study_that_was_killed_goes_on_to_the_same_values(tmp_path, monkeypatch):
     straight = study_of(tmp_path, (0, 1), **TWO)
     straight.out = tmp_path / "straight"
     straight.run()
-    killed = study_of(tmp_path, (0, 1), **TWO)
+    killed = study_of(tmp_path, (0, 1), **TWO, **OFTEN)
     interrupt_at(monkeypatch, ("third", 5), lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(Interrupted):
         killed.run()
     monkeypatch.undo()
     patched(monkeypatch)
     first = (killed.folder("lamps", 0) / "journal.jsonl").read_bytes()
-    again = study_of(tmp_path, (0, 1), **TWO)
+    again = study_of(tmp_path, (0, 1), **TWO, **OFTEN)
     again.run()
     assert (killed.folder("lamps", 0) / "journal.jsonl").read_bytes() == first, "a finished run was touched"
     assert sum(1 for _ in Journal(killed.folder("lamps-later", 0) / "journal.jsonl").events("resumed")) == 1

@@ -194,7 +194,8 @@ def test_a_batch_is_what_the_actor_would_sense(context: Context) -> None:
     assert 0 <= scalars["as the bot"] <= 1
 
 
-def test_an_untaught_agent_stands_at_the_floors(context: Context) -> None:
+def test_an_untaught_agent_stands_at_the_floors(tmp_path: Path) -> None:
+    context = Context(load("tiny", sets=["exam.episodes_scale=0.05"]), 0, "cpu", tmp_path, worlds.make)
     agent = tiny_agent()
     parts.admit(agent)
     with examination(agent):

@@ -12,7 +12,6 @@ from devmind.curriculum.examining import examination
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import check_head, tiny_agent, tiny_context
-from devmind.testing.parts import check_learner
 from devmind.worlds.pointmaze import UNIT, maze
 from stages.planning import parts
 from stages.planning.criticise import exam, lesson
@@ -21,7 +20,6 @@ from stages.planning.judge import BLOCKED, COLLISION, LATE, REASONS, UNREACHABLE
 from stages.planning.parts import HORIZON, STRIDE
 from stages.planning.reinforce.plans import holding
 from stages.planning.route import trips
-from stages.planning.stage import PlanningStage
 
 pytest.importorskip("ogbench")
 
@@ -108,14 +106,6 @@ def test_moves_lead_through_the_cells_that_the_maze_has(agent: Agent, told: Draf
     full = (sound[:, 3 * HORIZON - 1] == 0).numpy()  # longer ones are cut
     away = (corners[:, -1] - goal).abs().amax(1)[full]
     assert (away <= 0.2 + 1e-5).float().mean() > 0.95, "the last cell is the goal's"
-
-
-def test_the_lesson_goes_on_where_it_was_stopped(tmp_path) -> None:
-    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
-    stage.admit(agent)
-    agent.config.stages = [stage.name]
-    (found,) = [one for one in stage.lessons(context) if one.name == "criticise"]
-    check_learner(found, agent, context, steps=2)
 
 
 def test_a_minute_of_the_lesson_tells_flaws_of_new_trips(agent: Agent, walked: list[trips.Trips]) -> None:

@@ -20,7 +20,7 @@ from devmind.cli import app
 from devmind.curriculum.exam import Measure
 from devmind.errors import ConfigError, WorldError
 from devmind.seeding import lesson_seeds, numpy_rng
-from devmind.testing import check_learner, tiny_agent, tiny_context
+from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds import minigrid
 from devmind.worlds.minigrid import env_of, installed, lent
 from stages.planning import parts
@@ -33,7 +33,6 @@ from stages.planning.instruct.head import DECLINED, InstructHead, Instruction
 from stages.planning.instruct.reader import Reader
 from stages.planning.instruct.rooms import Rooms
 from stages.planning.instruct.symbols import ANY, DROP_NEXT_TO, GO_TO, OPEN, PICK_UP, Subgoal, as_numbers, from_numbers
-from stages.planning.stage import PlanningStage
 
 pytestmark = pytest.mark.skipif(not installed(), reason=minigrid.MISSING)
 
@@ -329,13 +328,6 @@ def test_a_page_that_stands_there_is_read_once(agent: Agent, monkeypatch: pytest
         told: Any = actor.output.outputs[parts.INSTRUCT]  # type: ignore[union-attr]
         declined.append(bool(told.after["numbers"][0, DECLINED]))
     assert declined == [False] * 5 + [True]
-
-
-def test_the_lesson_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
-    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
-    stage.admit(agent)
-    agent.config.stages = [stage.name]
-    check_learner(lesson.lesson(context), agent, context, steps=2)
 
 
 def test_a_room_is_planned_in_by_the_command_which_says_what_it_cannot_do(

@@ -12,6 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from devmind.acting import rollout
 from devmind.cli import app
 from devmind.errors import MomentError
 from devmind.testing import tiny_agent
@@ -32,6 +33,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def plan(folder: Path, *words: str):
     return CliRunner().invoke(app, ["plan", "pointmaze-medium", "--agent", str(folder), *words])
+
+
+@pytest.fixture
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is imagined is looked at, and not where it leads: the walk ends after some ticks."""
+    monkeypatch.setattr(film, "rollout", lambda policy, world: rollout(policy, world, 4))
 
 
 def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path: Path) -> None:
@@ -123,6 +130,7 @@ def test_candidates_that_make_most_of_the_given_moves_are_preferred_before_any_m
     assert head.search(read, candidates=3).chosen.tolist() == [0, 0]
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_guidance_makes_other_plans_and_1_is_what_was_taught(folder: Path, tmp_path: Path) -> None:
     def points(*words: str) -> list[Any]:
         page = tmp_path / "plan.html"
@@ -134,6 +142,7 @@ def test_guidance_makes_other_plans_and_1_is_what_was_taught(folder: Path, tmp_p
     assert points("--guidance", "3") != alone
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
     came = plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), "--simulations", "9")

@@ -16,7 +16,6 @@ from devmind.agent.agent import Agent
 from devmind.curriculum.examining import examination
 from devmind.learners.gradient import GradientLearner
 from devmind.testing import tiny_agent, tiny_context
-from devmind.testing.parts import check_learner
 from devmind.worlds import pointmaze
 from devmind.worlds.pointmaze import BLOCKED, CELL, CLOSING, MAZES, MOVING, UNIT, PointMazeRules, maze, oracle_way
 from stages.planning import parts
@@ -27,7 +26,6 @@ from stages.planning.parts import HORIZON, ROUTE, STRIDE, WALK
 from stages.planning.planner import PlannerHead
 from stages.planning.replan import exam, lesson
 from stages.planning.route import trips
-from stages.planning.stage import PlanningStage
 
 pytest.importorskip("ogbench")
 SEEDS = np.arange(1_000_000, 1_000_005)
@@ -337,14 +335,6 @@ def test_what_is_felt_fades_and_a_cell_found_closed_stays_so(agent: Agent) -> No
     evidence = torch.full_like(evidence, 99.0)
     head.space.weight.data.fill_(-1.0)
     assert not head.closed(evidence, which).any(), "that a wall is one is no news"
-
-
-def test_the_lesson_goes_on_where_it_was_stopped(tmp_path) -> None:
-    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
-    stage.admit(agent)
-    agent.config.stages = [stage.name]
-    (found,) = [one for one in stage.lessons(context) if one.name == "replan"]
-    check_learner(found, agent, context, steps=2)
 
 
 def test_what_walkers_felt_is_what_the_maze_has(agent: Agent) -> None:

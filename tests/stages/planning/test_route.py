@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from devmind.acting import Policy
-from devmind.testing import check_learner, tiny_agent, tiny_context
-from devmind.testing.parts import check_rehearsed
+from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.pointmaze import UNIT, maze
 from stages.planning.following import Candidates, Route
 from stages.planning.parts import HORIZON, ROUTE, STRIDE
@@ -26,15 +25,6 @@ TICKS = 4_000
 @pytest.fixture(scope="module")
 def data() -> trips.Trips:
     return trips.made("medium", 0, TICKS)
-
-
-def test_the_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(tmp_path) -> None:
-    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
-    stage.admit(agent)
-    agent.config.stages = [stage.name]
-    (lesson,) = [one for one in stage.lessons(context) if one.name == "route"]
-    check_learner(lesson, agent, context, steps=2)
-    check_rehearsed(lesson, agent, context)
 
 
 def test_trips_lead_to_their_goals_within_the_ticks_that_were_promised(data: trips.Trips) -> None:

@@ -18,10 +18,9 @@ from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examination
 from devmind.errors import ConfigError, WorldError
 from devmind.learners.gradient import GradientLearner
-from devmind.testing import check_episodes, check_head, check_learner, tiny_agent, tiny_context
+from devmind.testing import check_head, tiny_agent, tiny_context
 from devmind.worlds.market import LEVELS, SEEN, TICKS, Costs, MarketRules
 from stages.planning import parts
-from stages.planning.stage import PlanningStage
 from stages.planning.trade import exam, lesson, rules
 from stages.planning.trade.head import TradeHead, command
 
@@ -129,16 +128,6 @@ def test_rules_do_not_look_ahead_and_remember_nothing_of_another_episode() -> No
             world.restore(state)
             other = [tick.actions[parts.TRADE] for tick in rollout(policy, world, 20)]
             np.testing.assert_array_equal(done[0], other, err_msg=f"{kind}: {name}")
-
-
-def test_the_lesson_goes_on_where_it_was_stopped_and_shows_other_paths_than_the_exam(tmp_path: Path) -> None:
-    stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
-    stage.admit(agent)
-    agent.config.stages = [stage.name]
-    (one,) = (one for one in stage.lessons(context) if one.name == "trade")
-    check_learner(one, agent, context, steps=2)
-    (skill,) = (skill for skill in stage.skills if skill.name == "trade")
-    check_episodes(skill, agent, tiny_context(tmp_path, "exam.episodes_scale=0.1"), 300)
 
 
 def of(policy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float = 0.2) -> dict[str, Measure]:

@@ -13,8 +13,7 @@ import pytest
 from devmind.agent.beliefs import no_beliefs
 from devmind.curriculum.examining import examination
 from devmind.seeding import lesson_seeds
-from devmind.testing import check_learner, tiny_agent, tiny_context
-from devmind.testing.stages import check_skill
+from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds.nursery import hiding
 from devmind.worlds.nursery.state import COLOUR_NAMES
 from stages.reasoning import parts
@@ -22,18 +21,9 @@ from stages.reasoning.procedures import errand, exam, lesson
 from stages.reasoning.procedures.commitment import COMMITMENTS, Forced, live
 from stages.reasoning.procedures.library import shipped
 from stages.reasoning.procedures.reading import read
-from stages.reasoning.stage import SKILLS, ReasoningStage
+from stages.reasoning.stage import SKILLS
 
 (SKILL,) = (skill for skill in SKILLS if skill.name == "procedures")
-
-
-def test_the_laws_of_the_skill_and_its_lesson(tmp_path: Path) -> None:
-    agent, context = tiny_agent(), tiny_context(tmp_path)
-    parts.admit(agent)
-    agent.config.stages = ["reasoning"]
-    check_skill(SKILL, agent, context)
-    (taught,) = [one for one in ReasoningStage().lessons(context) if one.name == "procedures"]
-    check_learner(taught, agent, context, steps=2)
 
 
 def test_who_knows_how_worlds_end_reaches_the_ceiling_and_shuffled_answers_fall_to_the_floors(

@@ -13,24 +13,11 @@ from devmind.curriculum.ablation import taught_by_controls
 from devmind.curriculum.stage import Context, check_lessons
 from devmind.errors import ConfigError
 from devmind.learners.gradient import owned_parts
-from devmind.testing import check_learner, tiny_agent, tiny_context
-from devmind.testing.parts import check_rehearsed
+from devmind.testing import tiny_agent, tiny_context
 from stages.reasoning.games import CONNECT4
 from stages.reasoning.lessons import FORMED, OFTEN, selfplay_lesson
 from stages.reasoning.selfplay import SelfPlayByMuon
 from stages.reasoning.stage import ReasoningStage
-
-
-# Othello's self-play takes long; the law check of the whole stage (`tests/test_testing_stages.py`) teaches it as well.
-@pytest.mark.parametrize("name", ["tictactoe", "connect4", "puzzles", "sliding", "values", "imagine", "procedures"])
-def test_a_lesson_goes_on_where_it_was_stopped_and_can_be_rehearsed(name: str, tmp_path) -> None:
-    stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
-    stage.admit(agent)
-    agent.config.stages = [stage.name]
-    (lesson,) = [one for one in stage.lessons(context) if one.name == name]
-    check_learner(lesson, agent, context, steps=2)
-    if name != "values":  # of which nothing can be undone
-        check_rehearsed(lesson, agent, context)
 
 
 def test_lessons_of_nursery_take_thirty_minutes_at_most(tmp_path) -> None:

@@ -16,7 +16,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Context
 from devmind.curriculum.start import make_context
 from devmind.curriculum.teaching import teach
-from devmind.testing import check_learner, tiny_agent
+from devmind.testing import tiny_agent
 from stages.reflex import together
 from stages.reflex.foresee import exam as foresee_exam
 from stages.reflex.foresee import lesson as foresee
@@ -144,11 +144,6 @@ def test_the_lesson_changes_the_trunk_and_its_heads_and_nothing_else(
     assert any("self_attn.q_proj" in name or "o_proj" in name for name in changed)
     for name in (*COPIES, *FORESEEN):
         assert any(one.startswith(f"heads.{name}.") for one in changed)
-
-
-def test_a_stopped_lesson_goes_on_to_the_same_weights(agent: Agent, context: Context) -> None:
-    lesson = next(one for one in ReflexStage().lessons(context) if one.name == "together")
-    check_learner(lesson, agent, context, steps=2)
 
 
 def test_the_twin_is_taught_the_heads_alone_on_a_trunk_that_lets_all_through(
