@@ -163,7 +163,7 @@ def test_the_command_serves_it_and_refuses_what_is_for_one_plan(child: Agent, tm
     assert came.output.startswith("open this page: http://127.0.0.1:")
     came = CliRunner().invoke(app, [*words, "--symbols", "east"])
     assert came.exit_code == 2
-    assert "On the page it plans by itself" in " ".join(str(came.exception or came.output).split()) + came.output
+    assert "On the page the agent plans by itself" in " ".join(str(came.exception or came.output).split()) + came.output
 
 
 def test_the_guard_of_the_live_page_stands_before_it(child: Agent, rules: PointMazeRules) -> None:
