@@ -268,7 +268,7 @@ def test_a_terminal_shows_how_far_the_search_is_and_nothing_else_does(
     args = ("solve", "8-puzzle", "--state", "1 2 3 4 5 6 0 7 8", "--agent", str(folder), "--nodes", "3000")
     code, out, err = run(capsys, *args)
     assert (code, len(out.splitlines()), err) == (0, 2, "")
-    asked = re.search(r"; (\d+) states? looked at", out)
+    asked = re.search(r"; (\d+) states? visited", out)
     assert asked is not None
     screen = io.StringIO()
     monkeypatch.setattr(show, "console", lambda: Console(file=screen, force_terminal=True, width=100, highlight=False))
