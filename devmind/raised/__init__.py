@@ -1,7 +1,7 @@
-"""Agents that come with the package: the newborn, and what became of it behind later stages.
+"""Agents that come with the package: the newborn, and agents after later stages.
 
-Each is a folder here, saved like any other agent, with the results of its exams beside it; README.md says how they
-were made. A command's `--agent NAME` means one of them, and what needs an agent takes one where none was raised.
+Each is a folder here, saved like any other agent, with the results of its exams; README.md says how they were made.
+`--agent NAME` of a command means one of them. A command that needs an agent takes one of them if none was raised.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 
 HERE = Path(__file__).parent
 SIZE = "nursery"
-"""The size that all of them have."""
+"""The size of all of them."""
 NEWBORN = "newborn"
 FOLDER = HERE / NEWBORN
-"""The agent that `devmind hello` wakes: it has been through the stage `reflex`."""
+"""The agent of `devmind hello`, after the stage `reflex`."""
 
 
 def raised() -> dict[str, Path]:
-    """The folder of each agent that comes with the package, by its name; who has been through least comes first."""
+    """The folder of each agent that comes with the package, by its name; agents with fewer stages come first."""
     folders = [path.parent for path in HERE.glob("*/config.json")]
     return {folder.name: folder for folder in sorted(folders, key=lambda folder: (len(stages_of(folder)), folder.name))}
 
 
 def most_raised(through: Iterable[str] = (), without: str | None = None) -> Path | None:
-    """The one that has been through most stages, all of `through` among them and `without` not; None where none has."""
+    """The agent with the most stages that has all of `through` and not `without`; None if there is none."""
     fitting = [
         folder
         for folder in raised().values()
@@ -36,12 +36,12 @@ def most_raised(through: Iterable[str] = (), without: str | None = None) -> Path
 
 
 def with_head(head: str) -> list[str]:
-    """The names of those that have the head `head`, in the order of `raised`."""
+    """The names of agents with the head `head`, in the order of `raised`."""
     return [name for name, folder in raised().items() if head in {entry["name"] for entry in _config(folder)["heads"]}]
 
 
 def stages_of(folder: Path) -> list[str]:
-    """The stages that the agent in `folder` has been through, in their order."""
+    """The stages of the agent in `folder`, in order."""
     return list(_config(folder)["stages"])
 
 

@@ -1,12 +1,12 @@
 """Put a raised agent beside the newborn: `python -m devmind.raised.pack RUN/milestones/01-reflex newborn`.
 
-`python -m devmind.raised.pack RUN`, where RUN is the folder of a whole childhood (`devmind curriculum run`), puts all
-of its agents here at once, each over the one before.
+`python -m devmind.raised.pack RUN`, where RUN is the folder of a whole childhood (`devmind curriculum run`), packs all
+of its agents at once, each over the one before.
 
-Critics are left out, since nobody rewards it, and weights are kept in half precision; `--over NAME` keeps only those
-that the agent of that name lacks. With `--exams FILE` (what
-`devmind stage exam STAGE --agent newborn --json FILE` wrote of the packed agent) its scores are sealed beside it; they
-say which heads may act.
+Critics are left out, as the agents get no rewards, and weights are in half precision. With `--over NAME` only weights
+that the agent of that name lacks are written. `--exams FILE`, written by
+`devmind stage exam STAGE --agent newborn --json FILE` for the packed agent, adds its scores, which decide which heads
+may act.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from devmind.raised import HERE, NEWBORN, stages_of
 
 LARGEST_BYTES = 16_000_000
 ENDED = ("*/milestones/*/config.json", "*/agent/config.json")
-"""Where the stages of a curriculum end, below its folder: with a milestone, or with an agent that failed a gate."""
+"""Agents at the end of a curriculum's stages, below its folder: milestones, or agents that failed a gate."""
 KNOWN = ("pictures:scikit-learn digits", "text:", "nursery ")
-"""Groups that one of these agents may have learned from: pictures that come with a library, texts, and what of the
-nursery is left out of its lessons. None of a person's voice or face."""
+"""Groups in `trained_on` that are allowed here: pictures that come with a library, texts, and held-out parts of the
+nursery. None is of a person's voice or face."""
 
 
 def packed(agent: Agent) -> Agent:
-    """A copy of `agent` in half precision, without critics, which only learning needs."""
+    """A copy of `agent` in half precision, without critics, which only lessons need."""
     config = copy.deepcopy(agent.config)
     config.heads = [head for head in config.heads if not agent.head(head["name"]).critic]
     config.encoders = list(config.encoders)
@@ -44,10 +44,10 @@ def packed(agent: Agent) -> Agent:
 
 
 def pack(source: Path, out: Path, over: Path | None = None) -> int:
-    """Write the agent in `source`, packed, to `out`; gives its bytes.
+    """Write the agent in `source`, packed, to `out`; returns its size in bytes.
 
     Args:
-        over: a packed agent beside it that it grew out of; what both have is not written again.
+        over: the packed agent beside it from which it was raised; weights that both have are not written again.
 
     Raises:
         CheckpointError: `source` holds no agent, it learned from somebody's recordings, or it is too large.
@@ -67,11 +67,11 @@ def pack(source: Path, out: Path, over: Path | None = None) -> int:
 
 
 def pack_childhood(run: Path, into: Path = HERE) -> dict[str, int]:
-    """Pack the agents that the stages of the curriculum in the folder `run` ended with; gives their bytes by name.
+    """Pack the last agent of each stage of the curriculum in the folder `run`; returns their sizes in bytes by name.
 
     Raises:
-        CheckpointError: an agent cannot be packed (`pack`), or one that lies in `into` would be left without the agent
-            that it was packed over.
+        CheckpointError: an agent cannot be packed (`pack`), or one in `into` would lose the agent that it was
+            packed over.
     """
     ended = [path.parent for pattern in ENDED for path in run.glob(pattern)]
     ended.sort(key=lambda folder: len(stages_of(folder)))
@@ -92,9 +92,9 @@ def pack_childhood(run: Path, into: Path = HERE) -> dict[str, int]:
 
 
 def seal_exams(folder: Path, exams: Sequence[Path]) -> None:
-    """Put the scores in the files `exams`, of a stage or one of its skills each, beside the packed agent in `folder`.
+    """Add the scores in the files `exams`, each of a stage or of a skill, to the packed agent in `folder`.
 
-    They are its results, and have passed where all of them have.
+    They are its results, which have passed if all of them have.
 
     Raises:
         CheckpointError: one of them is of another agent.

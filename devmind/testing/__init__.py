@@ -1,7 +1,7 @@
-"""Checks that every plugin runs on itself, in this tree and in others, and small stand-ins to run them with.
+"""Checks for plugins, in this tree and in others, and small stand-ins for tests.
 
-Each check states the law it checks and raises `BrokenLawError` with the law's text and what was found. Nothing heavy is
-imported before a check that needs it runs.
+Each check states its law and raises `BrokenLawError` with the law's text and what was found. Heavy packages are
+imported only when a check needs them.
 """
 
 from devmind.testing.fakes import (

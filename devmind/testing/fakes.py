@@ -35,7 +35,7 @@ class LampState(Struct):
 class LampRules(Rules[LampState]):
     """Three lamps, one lit at a time: pressing its button is rewarded. It has every standard sense and one of its own.
 
-    Small enough to read at once and to step thousands of times in a test; `warmth` float32 [3] is the own sense.
+    It is short, and fast enough for thousands of steps in a test. Its own sense is `warmth` float32 [3].
     """
 
     name: str = "lamps"
@@ -101,7 +101,7 @@ class LampRules(Rules[LampState]):
 
 
 def _lit(seed: np.ndarray, tick: np.ndarray) -> np.ndarray:
-    """Which lamp is lit: a hash of seed and tick (multiplicative, wrapping at 64 bits)."""
+    """The number of the lit lamp: a hash of seed and tick (multiplicative, wrapping at 64 bits)."""
     mixed = (seed.astype(np.uint64) * np.uint64(2_654_435_761) + tick.astype(np.uint64)) * np.uint64(
         11_400_714_819_323_198_485
     )
@@ -131,7 +131,7 @@ def tiny_context(out: Path, *sets: str, make_world: Callable[..., Any] | None = 
 
 
 def lamp_moments(ticks: int = ROUND_TICKS, seed: int = 0) -> list[tuple[Moment, Action]]:
-    """One episode of LampRules as (Moment, Action) pairs; the child presses the first button all the time."""
+    """One episode of LampRules as (Moment, Action) pairs; the child always presses the first button."""
     rules = LampRules()
     state, pairs = rules.initial(np.array([seed])), []
     for tick in range(ticks):

@@ -1,4 +1,4 @@
-"""How a check complains: with the law that is broken first, then what was found."""
+"""The error of a check: the broken law first, then what was found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def require(holds: bool, law: str, found: str) -> None:
 
 
 def difference(a: Mapping[str, Any], b: Mapping[str, Any], tolerance: Mapping[str, float] | None = None) -> str:
-    """Where two mappings of arrays (or texts) differ, in words; '' when they are equal.
+    """Where two mappings of arrays (or texts) differ, in words; '' if they are equal.
 
     Arrays must agree in dtype, shape and every bit; a name in `tolerance` may differ by that much.
     """

@@ -1,4 +1,4 @@
-"""The laws of what directs a life, and of what gives its words a voice."""
+"""The laws of directors of a life, and of voices."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TICKS = 4
 
 
 def check_director(make: Callable[[], Any], words: str = "red") -> None:
-    """Check the laws of a director (`devmind.acting.directing`): of every tick it makes arrays, and it begins anew.
+    """Check the laws of a director (`devmind.acting.directing`): it answers each tick with arrays, and can restart.
 
     Args:
-        make: makes a new one, as a plugin of the group `devmind.procedures` does of a file.
-        words: what is said to it in one of the ticks.
+        make: makes a new one, as a plugin of the group `devmind.procedures` makes from a file.
+        words: the words that it hears in one of the ticks.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
@@ -33,7 +33,7 @@ def check_director(make: Callable[[], Any], words: str = "red") -> None:
 
 
 def _directed(director: Any, tick: int, words: str) -> Mapping[str, np.ndarray]:
-    """One tick of an episode in which something is said, and in whose last tick nothing is sensed."""
+    """One tick of an episode with words in one tick, and without senses in the last."""
     from devmind.acting.directing import Told
     from devmind.moment import Moment
 

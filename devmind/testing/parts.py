@@ -25,7 +25,7 @@ def check_head(head: Head, target: Any = None) -> None:
     """Check the laws of a head on random features of its inlet's shape, [3, 2, ...].
 
     Args:
-        target: what its loss wants, [3, 2, ...]; a sample of its own answer by default.
+        target: a target of its loss, [3, 2, ...]; by default a sample of its own answer.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
@@ -112,11 +112,11 @@ def _check_loss(head: Head, loss: Tensor) -> None:
 
 
 def check_learner(lesson: Lesson, agent: Agent, context: Context, *, steps: int = 3) -> None:
-    """Check the laws of a lesson's learner and batches on copies of `agent`, whichever way it learns.
+    """Check the laws of a lesson's learner and batches on copies of `agent`, for any kind of learner.
 
-    A lesson is a function of (seed, lesson, update, weights): taught twice it ends in the same weights, bit for bit,
-    and so it does when it is stopped after `steps` - 1 and goes on from its checkpoint. Only what the learner names in
-    `trains` changes. What `state_dict` gives, `load_state_dict` takes.
+    A lesson is a function of (seed, lesson, update, weights): taught twice it ends with the same weights, bit for bit,
+    also if it stops after `steps` - 1 and resumes from its checkpoint. Only weights that the learner names in `trains`
+    change. `load_state_dict` restores what `state_dict` gives.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
@@ -151,7 +151,7 @@ def check_learner(lesson: Lesson, agent: Agent, context: Context, *, steps: int 
 
 
 def _check_trains(learner: Learner, after: Mapping[str, Tensor]) -> None:
-    """`learner` was made for a copy of the agent that nothing was taught."""
+    """Check `trains`; `learner` was made for an untaught copy of the agent."""
     before = learner.agent.state_dict()
     changed = [n for n, x in after.items() if not n.startswith(learner.trains) and not bool((before[n] == x).all())]
     law = "only what a learner names in `trains` changes"
@@ -159,7 +159,7 @@ def _check_trains(learner: Learner, after: Mapping[str, Tensor]) -> None:
 
 
 def _check_state(lesson: Lesson, agent: Agent, context: Context, steps: int, stopped: Mapping[str, Any]) -> None:
-    """A learner that took back a state gives that state."""
+    """Check that a learner that loads a state returns that state."""
     from devmind.checkpointing.nested import split
 
     pupil = copy.deepcopy(agent)
@@ -176,8 +176,8 @@ def _check_state(lesson: Lesson, agent: Agent, context: Context, steps: int, sto
 def check_rehearsed(lesson: Lesson, agent: Agent, context: Context) -> None:
     """Check that a lesson can be rehearsed by later stages, or says why it is not.
 
-    Its learner remembers, is saved and loaded, and gives for a batch from behind the lesson's end one finite number,
-    with a gradient in something of the agent; told twice, the same.
+    Its learner remembers, and can be saved and loaded. For a batch from after the lesson's end it gives one finite
+    number with a gradient in the agent, and the same number twice.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.

@@ -1,4 +1,4 @@
-"""The laws of a sensor: something outside that is asked, never waited for."""
+"""The laws of a sensor: callers read a device without waiting for it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from devmind.moment import STANDARD_SENSES, check_sense
 from devmind.testing.laws import BrokenLawError, require
 
 ANSWER_S = 5.0
-"""A read that has given nothing after this long is taken for one that waits."""
+"""A read that takes longer than this counts as waiting."""
 READS = 20
 
 
 def check_sensor(make: Callable[[], Any], *, patience_s: float = 10.0) -> None:
     """Check the laws of a sensor on the device that `make()` stands for (or on a stand-in for it).
 
-    A sensor is a context manager with the attributes `sense` (the name its arrays go by), `drops` (captures lost so
+    A sensor is a context manager with the attributes `sense` (the name of its arrays), `drops` (captures lost so
     far) and, for a sense of its own, `space` (a gymnasium Box); and with at least one of two functions.
     `read_latest(max_age_s) -> (array, captured_at_s)` is for frames. `read_window(start_s, end_s) -> array [C, S]`,
     with the attribute `rate_hz`, is for series. Both raise StaleReading and never wait. Times are `time.monotonic()`
@@ -69,7 +69,7 @@ def _stale(sensor: Any, law: str) -> None:
 
 
 def _answer(sensor: Any, name: str, *arguments: float) -> Any:
-    """What a read gives, None for StaleReading; a read that waits is a broken law, not a hanging test."""
+    """The result of a read, None for StaleReading; a read that waits breaks the law instead of hanging the test."""
     found: list[Any] = []
 
     def read() -> None:
@@ -134,7 +134,7 @@ def _check_copies(sensor: Any, patience_s: float) -> None:
     if first is None:
         return
     kept, captured_at_s = first[0].copy(), first[1]
-    time.sleep(0.1)  # time for some captures: none of them may write into what was given
+    time.sleep(0.1)  # time for some captures: none of them may write into arrays given before
     require(np.array_equal(first[0], kept), "a capture never changes what was read before", "an array that changed")
     second = _answer(sensor, "read_latest", patience_s)
     if second is not None and second[1] == captured_at_s:

@@ -26,20 +26,19 @@ if TYPE_CHECKING:
 
 MEMBERS = ("name", "requires", "skills", "admit", "lessons")
 LESSON_EPISODES = 10_000
-"""Episodes of lessons among which those of an exam are looked for."""
+"""Episodes of lessons that are compared with those of an exam."""
 SHARED = 0.01
-"""Of an exam's episodes at most this share may be among them."""
+"""The largest share of an exam's episodes that may be among them."""
 FEWER = 0.5
-"""A full exam has this share of its episodes in the laws: what it measures, and that it asks the same again, is seen by
-these."""
+"""Share of its episodes that a full exam has in these checks of its measures and of its repetition."""
 
 
 def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, steps: int = 3) -> None:
     """Check the laws of a stage at size tiny: a few steps of every lesson, every exam with few episodes.
 
     Args:
-        stage: the stage, made.
-        make_world: stands for `devmind.worlds.make` when the stage's worlds are not installed as plugins.
+        stage: an instance of the stage.
+        make_world: replaces `devmind.worlds.make` if the stage's worlds are not installed as plugins.
         steps: optimizer steps of each lesson.
 
     Raises:
@@ -57,7 +56,7 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
         for one in earlier:
             one.admit(agent)
         _check_admission(stage, agent, Path(folder, "agent"))
-        # As in a run: the agent is in the stage, and what a learner may train follows from that.
+        # As in a run: the agent is in the stage, which decides what a learner may train.
         agent.config.stages = [*(one.name for one in earlier), stage.name]
         lessons, kept = list(stage.lessons(context)), dict[str, Batches]()
         _check_lessons(stage, lessons)
@@ -70,7 +69,7 @@ def check_stage(stage: Any, *, make_world: Callable[..., Any] | None = None, ste
 
 
 def _by_rollout_only(make_world: Callable[..., Any]) -> Callable[..., Any]:
-    """As `make_world`, but a step that no rollout takes breaks the law: exam and life would become two programs."""
+    """As `make_world`, but steps outside of a rollout break the law, as exam and life would become two programs."""
 
     def made(name: str, level: str, seeds: Any, *args: Any, **kwargs: Any) -> Any:
         world = make_world(name, level, seeds, *args, **kwargs)
@@ -93,7 +92,7 @@ def _watched(step: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 @contextmanager
 def _all_by_rollout_only() -> Iterator[None]:
-    """In this block the same holds of worlds that a stage makes without `make_world`, single ones side by side too."""
+    """A block in which the same holds for worlds made without `make_world`, also single ones side by side."""
     from devmind.worlds.adapter import VectorWorld
     from devmind.worlds.side_by_side import SideBySide
 
@@ -172,9 +171,9 @@ def _check_among_rehearsals(
     context: Context,
     kept: dict[str, Batches],
 ) -> None:
-    """By turns a step of the lesson and one of each lesson that it rehearses; nothing where there are none.
+    """In turn a step of the lesson and one of each lesson that it rehearses; nothing without rehearsals.
 
-    As in a run, what is dear to make is made once for all lessons (`kept`).
+    As in a run, expensive objects are made once for all lessons (`kept`).
     """
     from devmind.curriculum.rehearsal import rehearsals
 
@@ -193,8 +192,8 @@ def _check_among_rehearsals(
 
 
 def check_skill(skill: Skill, agent: Agent, context: Context) -> None:
-    """Check the laws of one skill's exam: what it gives, that it repeats, that nothing is learned in it, and that its
-    episodes differ and are not those of lessons.
+    """Check the laws of one skill's exam: its measures, that it is repeatable, that the agent learns nothing in it, and
+    that its episodes differ from each other and from those of lessons.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
@@ -245,13 +244,13 @@ def _same_episodes(one: Measure, other: Measure) -> bool:
 def check_episodes(
     skill: Skill, agent: Agent, context: Context, lesson_episodes: int = LESSON_EPISODES
 ) -> dict[str, Measure]:
-    """Check that a skill is examined on different episodes, of exams' seeds, and on none that lessons show.
+    """Check that a skill's exam has different episodes, with exam seeds, and none that lessons show.
 
-    A glimpse is held, which has no floors: those may be fitted on lessons. What is taught within an exam, to a copy of
-    the agent, may have lessons' seeds.
+    The check runs a glimpse, without floors, as floors may be fitted on lessons. Teaching a copy of the agent within an
+    exam may use lesson seeds.
 
     Returns:
-        What the glimpse measured, by name.
+        The measures of the glimpse, by name.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
@@ -281,7 +280,7 @@ def check_episodes(
 
 
 def _noting(make_world: Callable[..., Any], seeds: list[np.ndarray]) -> Callable[..., Any]:
-    """As `make_world`; the seeds of worlds that are made for an exam, and not for teaching within it, are noted."""
+    """As `make_world`, but notes the seeds of worlds for an exam (not those for teaching within it)."""
     import torch
 
     def made(name: str, level: str, given: Any, *args: Any, **kwargs: Any) -> Any:

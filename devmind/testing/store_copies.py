@@ -1,4 +1,4 @@
-"""The law of a store's changes: a copy kept up to date by them always equals the store, whoever wrote to it."""
+"""The law of a store's changes: a copy that applies them always equals the store, whoever wrote to it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Row = tuple[float, float, str | None]
 
 
 class Copy:
-    """Facts and keys of a store, held by applying its changes one after another.
+    """A copy of a store's facts and keys, kept up to date by its changes.
 
     Args:
-        store: asked for its changes at each `follow`.
+        store: the store whose changes each `follow` applies.
     """
 
     def __init__(self, store: Store) -> None:
@@ -27,7 +27,7 @@ class Copy:
         self.keys: dict[tuple[int, str], tuple[bytes, str, int]] = {}
 
     def follow(self, after: str) -> Changes:
-        """Apply what has changed since the last time and compare with all there is."""
+        """Apply the changes since the last time and compare with the whole store."""
         changes = self.store.changes(self.revision or None)
         require(bool(self.revision) or changes.anew, "changes begin anew without a revision", "`anew` is False")
         self._apply(changes)
@@ -69,12 +69,12 @@ def _unlike(found: dict[Any, Any], wanted: dict[Any, Any]) -> list[Any]:
 
 
 def check_changes(make: Callable[[], Store], write: Callable[[Store], None], persistent: bool) -> None:
-    """Check the law over some writing.
+    """Check the law over some writes.
 
     Args:
         make: opens the store, which may hold entries already.
         write: adds one entry.
-        persistent: two openings see the same entries.
+        persistent: whether two openings see the same entries.
     """
     with make() as store:
         for _ in range(4):

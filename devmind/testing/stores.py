@@ -1,4 +1,4 @@
-"""The laws of a store: what was acknowledged stays, what was deleted is gone, and keys of two encoders never mix."""
+"""The laws of a store: acknowledged entries stay, deleted ones are gone, and keys of two encoders never mix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_store(make: Callable[[], Store], *, persistent: bool = True) -> None:
 
     Args:
         make: opens the store; every call opens the same one (the same folder, the same database).
-        persistent: what is closed and opened again still holds its content; False for stores in RAM.
+        persistent: whether the store keeps its content when it is closed and opened again; False for stores in RAM.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
@@ -51,7 +51,7 @@ def check_store(make: Callable[[], Store], *, persistent: bool = True) -> None:
 
 
 def example(number: int, encoder: str = "encoder-a") -> Entry:
-    """An entry with a picture, a sound and words; of every two, one is an example of a name."""
+    """An entry with a picture, a sound and words; every second one is an example of a name."""
     rng = np.random.default_rng(number)
     senses: dict[str, Sense] = {
         "sight": rng.integers(0, 256, (8, 8, 3), dtype=np.uint8),
@@ -164,7 +164,7 @@ def _check_revision(store: Store) -> None:
 
 
 def _check_second(store: Store, second: Store) -> None:
-    """Two openings of one store, as two processes have it."""
+    """Check two openings of one store, as in two processes."""
     before = store.revision()
     second.add([example(10, "encoder-b")])
     _same(store.find(), second.find(), "two openings of one store see the same entries")

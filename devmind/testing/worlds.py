@@ -1,4 +1,4 @@
-"""The laws of a world: of Rules (pure batched functions) and of any gymnasium.Env an agent can live in."""
+"""The laws of a world: of Rules (pure batched functions) and of any gymnasium.Env for an agent."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from devmind.moment import STANDARD_SENSES, check_sense
 from devmind.testing.laws import BrokenLawError, difference, require
 
 SOUND_TOLERANCE: Mapping[str, float] = {"sound": 1e-6}
-"""N children together may differ from N single ones by this much: sums of waves depend on the order of adding."""
+"""Tolerance between N children together and N single ones: sums of waves depend on the order of addition."""
 
 MOST_STEPS = 500
-"""Longer episodes are not played to their end."""
+"""Steps after which the check stops playing an episode."""
 
 
 def check_world(
@@ -28,10 +28,10 @@ def check_world(
     """Check the laws of a world: Rules, or a gymnasium.Env (a simulated, replayed or wrapped one).
 
     Args:
-        world: Rules or an Env; an Env is left where the check ended, so give one made for it.
-        ticks: how many random actions are tried.
-        children: how many children of Rules are stepped together.
-        tolerance: by sense, how far N together may be from N singles; what is not named must be bit-equal.
+        world: Rules or an Env; the check does not reset an Env at its end, so give one made for it.
+        ticks: the number of random actions.
+        children: the number of children of Rules that are stepped together.
+        tolerance: by sense, the largest difference of N together from N singles; other senses must be bit-equal.
 
     Raises:
         BrokenLawError: the first law that does not hold, with what was found.
@@ -72,7 +72,7 @@ def _keeps_sense_law(name: str, value: Any, law: str) -> None:
 
 
 def _inside(world: Any, senses: Mapping[str, Any]) -> None:
-    """Every sense that is there lies in its space; an absent one may be missing."""
+    """Check that every present sense lies in its space; senses may be absent."""
     for name, value in senses.items():
         law = "what a world observes lies in its observation_space"
         require(name in world.observation_space.spaces, law, f"a sense '{name}' that the space does not have")
@@ -165,7 +165,7 @@ def _check_observation(rules: Any, state: Any, children: int) -> None:
 
 
 def _silent(value: Any) -> bool:
-    """Rules say '' where a child hears no words: the adapter leaves the sense out."""
+    """Whether a value is the '' of a child that hears no words, which the adapter leaves out."""
     return isinstance(value, str) and not value
 
 
@@ -241,7 +241,7 @@ def _episode(env: gymnasium.Env, ticks: int) -> list[tuple[dict[str, Any], float
 
 
 def _random_action(env: Any) -> Any:
-    """A random action; of a world of Rules one that is legal now."""
+    """A random action; in a world of Rules a legal one."""
     if not (hasattr(env, "rules") and hasattr(env, "state")):
         return env.action_space.sample()
     masks = env.rules.legal(env.state())

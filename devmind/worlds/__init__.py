@@ -1,4 +1,4 @@
-"""Worlds: where an agent lives; simulated, live or replayed, all give Moments of the standard senses."""
+"""Worlds, the environments of an agent. Simulated, live and replayed ones all give Moments of the standard senses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make(name: str, level: str, seeds: np.ndarray | list[int], n: int | None = N
         name: an entry of the plugin group `worlds`; its class takes the level.
         level: one of that world's levels.
         seeds: one seed a child; lessons use seeds below a million, exams the others.
-        n: how many; by default the number of seeds.
+        n: number of children; by default the number of seeds.
 
     Raises:
         WorldError: unknown world or level, or `n` is not the number of seeds.

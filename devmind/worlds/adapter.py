@@ -18,7 +18,7 @@ from devmind.worlds.rules import Rules, State
 
 
 def row(senses: Mapping[str, Any], index: int) -> dict[str, Any]:
-    """One child's senses of a batch; `words` is left out where there are none."""
+    """One child's senses of a batch, without `words` if they are empty."""
     return {name: value[index] for name, value in senses.items() if not (name == "words" and value[index] == "")}
 
 
@@ -30,7 +30,7 @@ def moment(
     truncated: bool = False,
     tick_hz: float = TICK_HZ,
 ) -> Moment:
-    """A Moment of one child's senses; tick 0 is an episode's first."""
+    """A Moment of one child's senses; tick 0 is the first of an episode."""
     return Moment(tick / tick_hz, dict(senses), float(reward), tick == 0, bool(terminal or truncated), bool(terminal))
 
 
@@ -39,7 +39,7 @@ class RulesWorld(gymnasium.Env, Generic[State]):
 
     Args:
         rules: the world's rules.
-        seed: of the first episode when `reset` names none; later episodes count on from it.
+        seed: the first episode's, if `reset` gives none; later episodes count on from it.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012
@@ -52,7 +52,7 @@ class RulesWorld(gymnasium.Env, Generic[State]):
         self._state: State | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict]:
-        """Start the episode of `seed`; without one, that of the next number."""
+        """Start the episode of `seed`, by default the next number."""
         super().reset(seed=seed)
         seed = self._next_seed if seed is None else seed
         self._next_seed = seed + 1
@@ -60,7 +60,7 @@ class RulesWorld(gymnasium.Env, Generic[State]):
         return row(self.rules.observe(self._state), 0), {"seed": seed}
 
     def step(self, action: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        """Act for one tick; effectors left out do nothing."""
+        """Act for one tick; effectors that are left out do nothing."""
         batch = {name: np.asarray(value)[None] for name, value in action.items()}
         self._state = self.rules.step(_started(self._state), batch)
         outcome = self.rules.outcome(self._state)
@@ -68,21 +68,21 @@ class RulesWorld(gymnasium.Env, Generic[State]):
         return row(self.rules.observe(self._state), 0), float(outcome.reward[0]), *flags, {}
 
     def truth(self) -> dict[str, np.ndarray]:
-        """What is true now, without the leading dimension; for lessons and exams only."""
+        """The present truth, without the leading dimension; for lessons and exams only."""
         return {name: value[0] for name, value in self.rules.truth(_started(self._state)).items()}
 
     def state(self) -> State:
-        """The state now, a copy."""
+        """A copy of the present state."""
         return _started(self._state).copy()
 
     def restore(self, state: State) -> dict[str, Any]:
-        """Go on from `state`; returns what is sensed there."""
+        """Continue from `state`; returns its senses."""
         self._state = state.copy()
         return row(self.rules.observe(self._state), 0)
 
 
 class VectorWorld(VectorEnv, Generic[State]):
-    """N children stepped together; an ended child is not reset by itself (re-seed all with `reset`).
+    """N children stepped together. An ended child is not reset by itself (re-seed all with `reset`).
 
     Senses are arrays [N, ...], `words` a list of N str ("" is absent).
     """
@@ -96,7 +96,7 @@ class VectorWorld(VectorEnv, Generic[State]):
         self.single_action_space = rules.action_space
         self._state: State | None = None
 
-    # Made when they are asked for: with thousands of rows they take seconds, and worlds are made for every batch.
+    # Made on first use: with thousands of rows they take seconds, and worlds are made for every batch.
     @cached_property
     def observation_space(self) -> spaces.Space:  # type: ignore[override]
         """The senses of N children."""
@@ -121,7 +121,7 @@ class VectorWorld(VectorEnv, Generic[State]):
         return self.observe(), {}
 
     def begin(self, seeds: np.ndarray | list[int]) -> None:
-        """As `reset`, but nothing is sensed: who is asked for a state, or senses later, need not wait for pictures."""
+        """As `reset`, without senses: a caller that needs the state alone, or senses later, saves the pictures."""
         seeds = np.asarray(seeds, np.int64)
         if seeds.shape != (self.num_envs,):
             raise WorldError(f"Expected one seed for each of {self.num_envs} children; got shape {list(seeds.shape)}.")
@@ -136,19 +136,19 @@ class VectorWorld(VectorEnv, Generic[State]):
         return self.observe(), outcome.reward, outcome.terminal, outcome.truncated, {}
 
     def observe(self) -> dict[str, Any]:
-        """What the children sense now."""
+        """The children's present senses."""
         return self.rules.observe(_started(self._state))
 
     def truth(self) -> dict[str, np.ndarray]:
-        """What is true now, [N, ...]; for lessons and exams only."""
+        """The present truth, [N, ...]; for lessons and exams only."""
         return self.rules.truth(_started(self._state))
 
     def state(self) -> State:
-        """The state now, a copy."""
+        """A copy of the present state."""
         return _started(self._state).copy()
 
     def restore(self, state: State) -> dict[str, Any]:
-        """Go on from `state`; returns what is sensed there."""
+        """Continue from `state`; returns its senses."""
         if len(state) != self.num_envs:
             raise WorldError(f"Expected a state of {self.num_envs} children; got {len(state)}.")
         self._state = state.copy()

@@ -1,7 +1,7 @@
-"""Games of two players who place marks on a board, as Rules, and those of k in a row.
+"""Games of two players who place marks on a board, as Rules; among them those of k in a row.
 
 Tic-tac-toe is 3 x 3 with 3 in a row; Connect-4 is 6 x 7 with 4 in a row, where marks fall to the lowest free cell.
-Othello stands in `othello.py`.
+Othello is in `othello.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from devmind.errors import WorldError
 from devmind.worlds.rules import Outcome, Struct
 
 NAMES: Mapping[str, str] = {"tictactoe": "3x3x3", "connect4": "6x7x4-falling"}
-"""Levels that have a name of their own."""
+"""Levels with names of their own."""
 
 
 @dataclass
@@ -33,12 +33,12 @@ class Board(Struct):
 
 
 class BoardRules(ABC):
-    """What all such games share: each position is seen by the player whose turn it is, and a win earns 1.
+    """Base of such games: the player to move sees each position, and a win earns 1.
 
-    The sense `position` is int8 [2, rows, columns], own marks and the other's; the effector is `place`.
+    The sense `position` is int8 [2, rows, columns], own marks and the opponent's; the effector is `place`.
 
     Attributes:
-        choices: how many moves there are to choose from.
+        choices: the number of moves.
         falling: a move is a column; else move i is cell i, and moves behind the last cell are no cell.
     """
 
@@ -54,36 +54,36 @@ class BoardRules(ABC):
 
     @abstractmethod
     def free(self, marks: np.ndarray) -> np.ndarray:
-        """Moves that may be made, bool [N, choices], in positions that have not ended."""
+        """Legal moves, bool [N, choices], in positions that have not ended."""
 
     @abstractmethod
     def placed(self, marks: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """Marks int8 [N, cells] after legal moves int64 [N], still as who moved sees them."""
+        """Marks int8 [N, cells] after legal moves int64 [N], still as seen by the player who moved."""
 
     @abstractmethod
     def finished(self, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whether the game is over, bool [N], and what it came to for who moved last, float32 [N]: 1, 0 or -1; 0 where
-        it is not over."""
+        """Whether the game is over, bool [N], and its result for the player who moved last, float32 [N]: 1, 0 or -1; 0
+        if it is not over."""
 
     def ended(self, marks: np.ndarray) -> np.ndarray:
         """Whether the game is over, bool [N]."""
         return self.finished(marks)[0]
 
     def initial(self, seeds: np.ndarray) -> Board:
-        """Empty boards: nothing is left to chance."""
+        """Empty boards; there is no chance."""
         return self.of(np.zeros((len(seeds), self.cells), np.int8))
 
     def of(self, marks: np.ndarray) -> Board:
-        """Positions with these marks, int8 [N, cells], 1 of the player to move; player 0 is who began."""
+        """Positions with these marks, int8 [N, cells], 1 of the player to move; player 0 began."""
         moves = np.count_nonzero(marks, -1)
         return Board(np.asarray(marks, np.int8).copy(), (moves % 2).astype(np.int64), np.zeros(len(marks), bool))
 
     def legal(self, state: Board) -> Mapping[str, np.ndarray]:
-        """Moves that may be made; anything once the game has ended."""
+        """Legal moves; all moves once the game has ended."""
         return {"place": self.free(state.marks) | self.ended(state.marks)[:, None]}
 
     def step(self, state: Board, actions: Mapping[str, np.ndarray]) -> Board:
-        """A move of the player whose turn it is, and the other's turn; a game that has ended stays as it is."""
+        """A move of the player to move, then the other's turn; a game that has ended does not change."""
         over, marks = self.ended(state.marks), state.marks.copy()
         if "place" not in actions:
             return Board(marks, state.player.copy(), over)
@@ -97,7 +97,7 @@ class BoardRules(ABC):
         return Board(marks, np.where(over, state.player, 1 - state.player), over)
 
     def outcome(self, state: Board) -> Outcome:
-        """What the game came to for who moved last; the other's turn counts -1."""
+        """The result for the player who moved last; the discount of the other's turn is -1."""
         ended, result = self.finished(state.marks)
         reward = np.where(state.over, 0, result).astype(np.float32)
         discount = np.where(ended, 0, -1).astype(np.float32)
@@ -109,18 +109,18 @@ class BoardRules(ABC):
         return {"position": planes.reshape(-1, 2, self.rows, self.columns)}
 
     def truth(self, state: Board) -> dict[str, np.ndarray]:
-        """Nothing: both players see all there is."""
+        """Nothing: both players see everything."""
         return {}
 
 
 class MnkRules(BoardRules):
     """K in a row wins.
 
-    The level is "rows x columns x k", such as "3x3x3": who has k marks in a row wins. With "-falling" a choice is a
-    column, and the mark falls to its lowest free cell. "tictactoe" and "connect4" are levels too.
+    The level is "rows x columns x k", such as "3x3x3". With "-falling" a choice is a column, and the mark falls to its
+    lowest free cell. "tictactoe" and "connect4" are levels too.
 
     Raises:
-        WorldError: the level is none of these; or a move is made that is not legal.
+        WorldError: the level is none of these, or a move is not legal.
     """
 
     name = "mnk"
@@ -152,11 +152,11 @@ class MnkRules(BoardRules):
         return after
 
     def won(self, marks: np.ndarray) -> np.ndarray:
-        """Whether who moved last has k in a row, bool [N]."""
+        """Whether the player who moved last has k in a row, bool [N]."""
         return np.asarray((marks[:, self.lines] == -1).all(-1).any(-1))
 
     def finished(self, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Over by a line of who moved last, who has won then, or when no cell is free."""
+        """Over if the last player has a line, and wins, or if no cell is free."""
         won = self.won(marks)
         return won | (marks != 0).all(-1), won.astype(np.float32)
 

@@ -31,8 +31,8 @@ MAX_STEPS = 500
 
 @dataclass
 class CartPoleState(Struct):
-    """Where cart and pole are, float64 [N] each; `tick` int64 [N] counts steps; `over` bool [N]: the episode had ended
-    before the last step."""
+    """Position and speed of cart and pole, float64 [N] each; `tick` int64 [N] counts steps; `over` bool [N]: the
+    episode had ended before the last step."""
 
     position: np.ndarray
     speed: np.ndarray
@@ -43,13 +43,13 @@ class CartPoleState(Struct):
 
 
 class CartPoleRules:
-    """`body` is [position, speed, angle_rad, turn_rad_s]; `push` is 0 (left) or 1 (right), no push when missing.
+    """`body` is [position, speed, angle_rad, turn_rad_s]; `push` is 0 (left) or 1 (right); a missing one is no push.
 
-    Reward 1 for each step, the falling one too. Terminal beyond 2.4 units or 12 degrees, truncated after 500 steps. An
-    ended child stays as it is and earns nothing.
+    Reward 1 for each step, also that of the fall. Terminal beyond 2.4 units or 12 degrees, truncated after 500 steps.
+    An ended child does not change and earns nothing.
 
     Raises:
-        WorldError: a level is asked for; there is only one, "".
+        WorldError: the level is not "", the only one.
     """
 
     name = "cartpole"
@@ -63,7 +63,7 @@ class CartPoleRules:
         self.action_space = spaces.Dict({"push": spaces.Discrete(2)})
 
     def initial(self, seeds: np.ndarray) -> CartPoleState:
-        """Four numbers uniform in ±0.05 for each seed, the ones `CartPole-v1` draws for `reset(seed=...)`."""
+        """Four numbers uniform in ±0.05 for each seed, as `CartPole-v1` draws them for `reset(seed=...)`."""
         starts = np.empty((4, len(seeds)))
         for child, seed in enumerate(seeds):
             starts[:, child] = np.random.default_rng(int(seed)).uniform(-0.05, 0.05, 4)
@@ -96,7 +96,7 @@ class CartPoleRules:
         )
 
     def outcome(self, state: CartPoleState) -> Outcome:
-        """Reward and endings; both endings hold when the pole falls in step 500."""
+        """Reward and endings; both endings are true if the pole falls in step 500."""
         earned = ~state.over & (state.tick > 0)
         return Outcome(earned.astype(np.float32), self._fallen(state), state.tick >= MAX_STEPS)
 
@@ -105,7 +105,7 @@ class CartPoleRules:
         return {"body": self._motion(state).astype(np.float32)}
 
     def truth(self, state: CartPoleState) -> dict[str, np.ndarray]:
-        """The same in full precision, float64 [N, 4], and how many steps were survived, int64 [N]."""
+        """The same in full precision, float64 [N, 4], and the steps survived, int64 [N]."""
         return {"motion": self._motion(state), "survived": state.tick.copy()}
 
     @staticmethod

@@ -1,12 +1,12 @@
-"""ClockFit: the host time of every sample of a device that runs on a clock of its own.
+"""ClockFit: the host time of each sample of a device with its own clock.
 
-A device counts samples by its own crystal, and its callbacks come late, never early: the host time of a block is noisy.
-Host time is fitted as a line over the sample index by Huber's M-estimator, solved by iteratively reweighted least
+A device counts samples by its own crystal, and its callbacks come late, never early, so the host time of a block is
+noisy. Host time is fitted as a line over the sample index by Huber's M-estimator, with iteratively reweighted least
 squares (Huber 1964, "Robust estimation of a location parameter"; Holland & Welsch 1977, "Robust regression using
-iteratively reweighted least-squares"), over the last `window_s` seconds. Callbacks that came late weigh little.
+iteratively reweighted least-squares"), over the last `window_s` seconds. Late callbacks get small weights.
 
-A second of late callbacks tells nothing of a drift of some ppm, so the drift has a prior, normal around what was
-known before with the deviation DRIFT_PRIOR: crystals are that good. It counts while the window is short, and fades.
+A second of late callbacks says nothing about a drift of some ppm. So the drift has a normal prior around its last
+estimate, with the standard deviation DRIFT_PRIOR of crystals. The prior counts while the window is short.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ITERATIONS = 20
 class ClockFit:
     """Observations (sample index, host time) of one device, and the line through them.
 
-    `observe` costs a few stores and may be called from an audio callback; the fit is made when something is asked,
-    and only when there is something new. Not safe between threads: the caller locks.
+    `observe` costs a few stores and may be called from an audio callback. The fit is computed on request, if there
+    are new observations. Not safe between threads: the caller locks.
 
     Args:
-        rate_hz: samples the device promises a second.
+        rate_hz: nominal samples a second.
         window_s: older observations are forgotten.
-        points: observations kept; those that come faster than points / window_s a second are thinned.
+        points: observations kept; more than points / window_s a second are thinned.
     """
 
     def __init__(self, rate_hz: float, window_s: float = 60.0, points: int = 1024) -> None:
@@ -49,12 +49,12 @@ class ClockFit:
         self._line: tuple[float, float, float, float] | None = None
 
     def __len__(self) -> int:
-        """Observations the fit rests on."""
+        """The number of observations in the fit."""
         return min(self._count, len(self._index))
 
     @property
     def span_s(self) -> float:
-        """From the oldest observation kept to the newest, host seconds; a drift means little before some 20 s."""
+        """Host seconds from the oldest observation kept to the newest; a drift means little below some 20 s."""
         size = len(self._index)
         if not self._count:
             return 0.0
@@ -72,7 +72,7 @@ class ClockFit:
         self._line = None
 
     def restart(self) -> None:
-        """Samples were lost, so indices mean other times from here on; the drift is the device's and stays known."""
+        """Forget the offset, as samples were lost; the drift belongs to the device and stays."""
         if self._count:
             self._known_drift = self._fit()[2]
         self._count, self._line = 0, None
@@ -81,7 +81,7 @@ class ClockFit:
         """The host time at which sample `index` was made, seconds.
 
         Raises:
-            WorldError: nothing was observed yet.
+            WorldError: there is no observation yet.
         """
         index0, host0, drift, _ = self._fit()
         return host0 + (index - index0) / self.rate_hz * (1 + drift)
@@ -93,7 +93,7 @@ class ClockFit:
 
     @property
     def drift_ppm(self) -> float:
-        """How much faster the device counts than it promises, parts per million of host time."""
+        """How much faster the device counts than nominally, parts per million of host time."""
         return (1 / (1 + self._fit()[2]) - 1) * 1e6
 
     @property

@@ -1,12 +1,11 @@
 """Rubik's cube as Rules: 2 x 2 x 2 and 3 x 3 x 3, twelve or six quarter turns, stickers of six colours.
 
-A sticker is a place on the surface of the cube, and a turn moves the stickers of one face's layer; both follow from
-where the places lie in space, so nothing here is a table of moves. In 3 x 3 x 3 the centres stay where they are, so all
-six faces turn either way. In 2 x 2 x 2 there are none: the piece at down, back, left stays where it is, and the other
-three faces turn.
+A sticker is a place on the surface of the cube, and a turn moves the stickers of one face's layer. Both follow from the
+geometry, so there is no table of moves. In 3 x 3 x 3 the centres are fixed, and all six faces turn either way. In
+2 x 2 x 2 there are no centres: the piece at down, back, left is fixed, and the three faces without it turn.
 
-One in twelve ways to put a cube of 3 x 3 x 3 together can be solved, one in three of 2 x 2 x 2: turns keep the sum of
-the corners' twists, that of the edges' flips, and the parity of corners and edges together.
+Of all assemblies of a cube of 3 x 3 x 3 one in twelve can be solved, of 2 x 2 x 2 one in three: turns preserve the sum
+of corner twists, the sum of edge flips, and the joint parity of corners and edges.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from devmind.worlds.rules import Outcome, Struct
 SIDES = (2, 3)
 FACES = "URFDLB"
 """Up, right, front, down, left, back: faces, their colours and the order of stickers, as in Singmaster's notation; the
-stickers of a face go row by row, as it is seen in the usual unfolded cube."""
+stickers of a face go row by row, as on the usual unfolded cube."""
 _NORMAL = {"U": (0, 0, 1), "R": (1, 0, 0), "F": (0, -1, 0), "D": (0, 0, -1), "L": (-1, 0, 0), "B": (0, 1, 0)}
 _RIGHT = {"U": (1, 0, 0), "R": (0, 1, 0), "F": (1, 0, 0), "D": (1, 0, 0), "L": (0, -1, 0), "B": (-1, 0, 0)}
 _DOWN = {"U": (0, -1, 0), "R": (0, 0, -1), "F": (0, 0, -1), "D": (0, 1, 0), "L": (0, 0, -1), "B": (0, 0, -1)}
 SCRAMBLED = {2: 30, 3: 60}
-"""Quarter turns by chance, at most, where the level says nothing."""
+"""Random quarter turns, at most, by default."""
 
 
 @dataclass
@@ -50,11 +49,11 @@ class CubeRules:
     """The sense `puzzle` int8 [6, 3 * side, 4 * side], the effector `turn`; a turn costs 1 until all is solved.
 
     Plane c shows where colour c is on the unfolded cube: up above front, then left, front, right, back, and down below.
-    Turns are `names`: a face clockwise ("U"), then the same face back ("U'"). The level is the side, and how many turns
-    by chance scramble it at most: "3" or "3-20".
+    Turns are in `names`: a face clockwise ("U"), then the same face back ("U'"). The level is the side, and optionally
+    the largest number of random turns of a scramble: "3" or "3-20".
 
     Raises:
-        WorldError: the level is neither, or a turn is made that there is not.
+        WorldError: the level is neither, or there is no such turn.
     """
 
     name = "cube"
@@ -79,7 +78,7 @@ class CubeRules:
         self.action_space = spaces.Dict({"turn": spaces.Discrete(len(self.names))})
 
     def initial(self, seeds: np.ndarray) -> Stickers:
-        """The goal after 1 to `most` turns by chance, none of which takes back the one before."""
+        """The goal after 1 to `most` random turns, none of which undoes the one before."""
         rngs = [numpy_rng(self.name, self.level, int(seed)) for seed in seeds]
         mixed = [self.mixed(rng.integers(1, self.most + 1, 1), rng)[0] for rng in rngs]
         return self.of(np.concatenate(mixed) if mixed else np.zeros((0, self.cells), np.int8))
@@ -90,7 +89,7 @@ class CubeRules:
         return Stickers(np.asarray(colours, np.int8).copy(), np.zeros(n, np.float32), np.zeros(n, bool))
 
     def mixed(self, count: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Colours int8 [N, stickers] after so many turns int64 [N] by chance, and the turn that takes back the last."""
+        """Colours int8 [N, stickers] after `count` random turns int64 [N], and the turn that undoes the last."""
         colours, back = np.tile(self.goal, (len(count), 1)), np.full(len(count), -1)
         for number in range(int(count.max(initial=0))):
             chance = rng.random((len(count), len(self.names)))
@@ -101,7 +100,7 @@ class CubeRules:
         return colours, back
 
     def turned(self, colours: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """Colours after a turn of each."""
+        """Colours after one turn of each row."""
         return np.take_along_axis(colours, self.moves[moves], 1)
 
     def legal(self, state: Stickers) -> Mapping[str, np.ndarray]:
@@ -109,7 +108,7 @@ class CubeRules:
         return {}
 
     def step(self, state: Stickers, actions: Mapping[str, np.ndarray]) -> Stickers:
-        """One turn; what is solved stays as it is."""
+        """One turn; a solved cube does not change."""
         over = self.solved(state.colours)
         if "turn" not in actions:
             return Stickers(state.colours.copy(), np.zeros(len(state), np.float32), over)
@@ -120,7 +119,7 @@ class CubeRules:
         return Stickers(colours, np.where(over, 0, -1).astype(np.float32), over)
 
     def outcome(self, state: Stickers) -> Outcome:
-        """-1 a turn, the last one too; terminal when every face has one colour."""
+        """-1 a turn, also for the last; terminal when every face has one colour."""
         solved = self.solved(state.colours)
         return Outcome(state.earned.copy(), solved, np.zeros_like(solved))
 
@@ -132,17 +131,17 @@ class CubeRules:
         return {"puzzle": board.reshape(n, 6, height, width)}
 
     def truth(self, state: Stickers) -> dict[str, np.ndarray]:
-        """Nothing: what solves it follows from what is seen."""
+        """Nothing: the puzzle is fully visible."""
         return {}
 
     def solved(self, colours: np.ndarray) -> np.ndarray:
-        """Whether every face has one colour, bool [N], and that is its own."""
+        """Whether every face has its own colour alone, bool [N]."""
         return np.asarray((colours == self.goal).all(-1))
 
     def unsolvable(self, colours: np.ndarray) -> str:
-        """Why no turns lead from colours int8 [stickers] to the goal, as a sentence; "" where some do.
+        """Why no turns lead from colours int8 [stickers] to the goal, as a sentence; "" if some do.
 
-        In 2 x 2 x 2 the piece at down, back, left has to be at home, as turns leave it alone.
+        In 2 x 2 x 2 the piece at down, back, left must be at home, as no turn moves it.
         """
         counts = np.bincount(colours, minlength=6)
         for colour, count in enumerate(counts):
@@ -174,7 +173,7 @@ class CubeRules:
 
 @lru_cache
 def places(side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of every sticker the place of its piece and the direction it faces, int64 [stickers, 3] each.
+    """The place of each sticker's piece and the direction it faces, int64 [stickers, 3] each.
 
     Places are -1 and 1, and 0 in the middle, along x (to the right), y (to the back), z (up).
     """
@@ -191,7 +190,7 @@ def places(side: int) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache
 def turns(side: int) -> tuple[tuple[str, ...], np.ndarray]:
-    """Names of the turns, and of each which sticker comes to every place, int64 [turns, stickers]."""
+    """Names of the turns, and for each turn the sticker that comes to each place, int64 [turns, stickers]."""
     where, facing = places(side)
     known = {(*a, *b): number for number, (a, b) in enumerate(zip(where.tolist(), facing.tolist(), strict=True))}
     names, moves = [], []
@@ -209,8 +208,8 @@ def turns(side: int) -> tuple[tuple[str, ...], np.ndarray]:
 
 @lru_cache
 def pieces(side: int) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
-    """The stickers of every corner and of every edge; of a corner the one that faces up or down first, then clockwise;
-    of an edge that of up or down first, else that of front or back."""
+    """The stickers of each corner and of each edge. A corner begins with the sticker that faces up or down, then
+    clockwise; an edge with the one that faces up or down, else front or back."""
     where, facing = places(side)
     found: dict[tuple[int, ...], list[int]] = {}
     for number, place in enumerate(where.tolist()):
@@ -230,7 +229,7 @@ def pieces(side: int) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...
 def _placed(
     colours: np.ndarray, goal: np.ndarray, made_of: tuple[tuple[int, ...], ...], kind: str
 ) -> tuple[list[int], list[int], str]:
-    """Of every place which piece is there and how far it is turned; and what is wrong where a piece does not exist."""
+    """The piece in each place and its twist; and what is wrong, if a piece does not exist."""
     home = {}
     for number, stickers in enumerate(made_of):
         has = goal[list(stickers)].tolist()
@@ -250,7 +249,7 @@ def _placed(
 
 
 def _corner_at_home(corners: tuple[tuple[int, ...], ...]) -> int:
-    """Which corner of 2 x 2 x 2 no turn moves."""
+    """The corner of 2 x 2 x 2 that no turn moves."""
     where, _ = places(2)
     return next(number for number, (first, *_) in enumerate(corners) if where[first].tolist() == [-1, 1, -1])
 
@@ -261,7 +260,7 @@ def _odd(order: list[int]) -> bool:
 
 
 def _unfolded(side: int) -> np.ndarray:
-    """Which cell of the unfolded cube shows a sticker, int64 [stickers]: rows of 4 * side cells."""
+    """The cell of the unfolded cube for each sticker, int64 [stickers]; rows have 4 * side cells."""
     corner = {"U": (0, 1), "L": (1, 0), "F": (1, 1), "R": (1, 2), "B": (1, 3), "D": (2, 1)}
     row, column = np.divmod(np.arange(side**2), side)
     cells = [(corner[f][0] * side + row) * 4 * side + corner[f][1] * side + column for f in FACES]

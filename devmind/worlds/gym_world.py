@@ -1,7 +1,7 @@
-"""Gymnasium environments as worlds of senses and effectors, and as Rules where they can be copied.
+"""Gymnasium environments as worlds of senses and effectors, and as Rules if they can be copied.
 
-Observations are Box, Discrete, MultiDiscrete and MultiBinary spaces, or a Dict of these; so are actions. A choice is
-sensed as numbers that are 0 or 1, one for each possibility. Texts, sequences and graphs have to be wrapped first.
+Observations and actions are Box, Discrete, MultiDiscrete or MultiBinary spaces, or a Dict of these. Discrete
+observations become one-hot vectors. Texts, sequences and graphs need a wrapper first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from devmind.moment import STANDARD_SENSES, check_sense
 from devmind.worlds.rules import Outcome, Struct
 
 OBSERVATION = "observation"
-"""The sense's name where an environment has one observation that is no standard sense."""
+"""The name of a single observation that is no standard sense."""
 
 Convert = Callable[[Any], np.ndarray]
 
@@ -32,11 +32,11 @@ class GymWorld(gymnasium.Env):
     anything else `observation`; the entries of a Dict keep their names.
 
     Args:
-        sense: name of the sense where the observation is a single one.
-        effector: name of the effector where the action is a single one; actions keep their space under it.
+        sense: name of the sense, for a single observation.
+        effector: name of the effector, for a single action; its space stays the same.
 
     Raises:
-        WorldError: a space is of another kind, or an entry of a Dict has a standard sense's name and not its form.
+        WorldError: a space is of another kind, or an entry of a Dict has the name of a standard sense but not its form.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012
@@ -61,7 +61,7 @@ class GymWorld(gymnasium.Env):
         return {name: convert(part) for (name, convert), part in zip(self._converters.items(), parts, strict=True)}
 
     def command(self, action: Mapping[str, Any]) -> Any:
-        """What the environment is given for arrays by effector; WorldError when one is missing."""
+        """The environment's action for arrays by effector; WorldError if one is missing."""
         for name in self.effectors:
             if name not in action:
                 raise WorldError(f"Expected the effector '{name}'; got {sorted(action) or 'none'}.")
@@ -75,7 +75,7 @@ class GymWorld(gymnasium.Env):
         return self.senses(observation), info
 
     def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        """Act with the arrays under the effectors' names; WorldError when one is missing."""
+        """Act with arrays by effector; WorldError if one is missing."""
         observation, reward, terminated, truncated, info = self.env.step(self.command(action))
         return self.senses(observation), float(reward), bool(terminated), bool(truncated), info
 
@@ -85,7 +85,7 @@ class GymWorld(gymnasium.Env):
 
 
 def _entries(space: spaces.Space, name: str, use: str) -> dict[str, spaces.Space]:
-    """The spaces to use by name; one that is no Dict has `name`."""
+    """The spaces to use by name; a space that is no Dict gets `name`."""
     entries = dict(space.spaces) if isinstance(space, spaces.Dict) else {name: space}
     for entry, one in entries.items():
         numeric = isinstance(one, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
@@ -98,7 +98,7 @@ def _entries(space: spaces.Space, name: str, use: str) -> dict[str, spaces.Space
 
 
 def _sensed(space: spaces.Space) -> tuple[spaces.Box, Convert]:
-    """The Box in which an observation is sensed, and how it gets there."""
+    """The Box of a sense, and the conversion of observations to it."""
     if isinstance(space, spaces.Discrete):
         return _one_hots(np.array([space.n]), np.array([space.start]))
     if isinstance(space, spaces.MultiDiscrete):
@@ -115,7 +115,7 @@ def _sensed(space: spaces.Space) -> tuple[spaces.Box, Convert]:
 
 
 def _one_hots(sizes: np.ndarray, starts: np.ndarray) -> tuple[spaces.Box, Convert]:
-    """Choices of so many possibilities each, side by side as zeros and ones."""
+    """One-hot vectors of choices with these sizes, side by side."""
     offsets = np.concatenate(([0], np.cumsum(sizes)[:-1])) - starts
 
     def convert(value: Any) -> np.ndarray:
@@ -148,7 +148,7 @@ def _check_form(name: str, space: spaces.Box) -> None:
 
 
 def _commanded(space: spaces.Space, value: Any) -> Any:
-    """An array as the environment wants it: a Discrete one as an int."""
+    """An array as the environment takes it: a Discrete one as an int."""
     if isinstance(space, spaces.Discrete):
         return int(np.asarray(value).reshape(-1)[0])
     return np.asarray(value).astype(space.dtype)
@@ -159,9 +159,9 @@ def _commanded(space: spaces.Space, value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """One environment at one moment of its life; it is never stepped, only copies of it are.
+    """One environment at one time; only copies of it are stepped.
 
-    Two are equal when they came from the same seed by the same actions.
+    Two are equal if they come from the same seed and actions.
     """
 
     env: GymWorld
@@ -187,10 +187,10 @@ class GymState(Struct):
 
 
 class GymRules:
-    """A registered Gymnasium environment as Rules: every step is made by a copy, so search and resuming work.
+    """A registered Gymnasium environment as Rules: every step is made on a copy, so search and resuming work.
 
-    Copies cost time (CartPole: some 50 us, a game with pictures or a physics engine far more); Rules written as arrays
-    are faster. `legal` is the environment's own `action_mask`, where its info has one. Senses are those of `GymWorld`.
+    Copies take time (CartPole: some 50 us; a game with pictures or a physics engine: far more); Rules on arrays are
+    faster. `legal` is the environment's own `action_mask`, if its info has one. Senses are those of `GymWorld`.
 
     Args:
         level: the environment's id, such as "CartPole-v1".
@@ -219,7 +219,7 @@ class GymRules:
             raise WorldError(f"There is no Gymnasium environment '{level}' that can be made: {error}") from error
 
     def _check_copies(self) -> None:
-        """Raise unless a copy goes on as the original does."""
+        """Raise WorldError unless a copy continues like the original."""
         self.action_space.seed(0)
         action = self.action_space.sample()
         try:
@@ -246,7 +246,7 @@ class GymRules:
         return GymState(found, np.zeros(len(seeds), np.float32), *(np.zeros(len(seeds), bool) for _ in range(2)))
 
     def legal(self, state: GymState) -> Mapping[str, np.ndarray]:
-        """The environments' own masks, where they have some and one Discrete action."""
+        """The environments' own masks, if they have masks and one Discrete action."""
         masks = [snapshot.legal for snapshot in state.env]
         discrete = [name for name, space in self.effectors.items() if isinstance(space, spaces.Discrete)]
         if len(discrete) != 1 or not masks or any(mask is None or not mask.any() for mask in masks):
@@ -254,7 +254,7 @@ class GymRules:
         return {discrete[0]: np.stack(masks)}
 
     def step(self, state: GymState, actions: Mapping[str, np.ndarray]) -> GymState:
-        """One step of copies. Where an effector is missing, no time passes; an ended child stays."""
+        """One step of copies. If an effector is missing, no time passes; an ended child does not change."""
         new = replace(state.copy(), reward=np.zeros(len(state), np.float32))
         if any(name not in actions for name in self.effectors):
             return new
@@ -268,7 +268,7 @@ class GymRules:
         return new
 
     def outcome(self, state: GymState) -> Outcome:
-        """Reward and endings as the environments gave them."""
+        """Reward and endings from the environments."""
         return Outcome(state.reward.copy(), state.terminal.copy(), state.truncated.copy())
 
     def observe(self, state: GymState) -> dict[str, Any]:
@@ -276,7 +276,7 @@ class GymRules:
         return {name: np.stack([one.senses[name] for one in state.env]) for name in self.observation_space.spaces}
 
     def truth(self, state: GymState) -> dict[str, np.ndarray]:
-        """Nothing is known but what is sensed."""
+        """Nothing: only the senses are known."""
         return {}
 
 

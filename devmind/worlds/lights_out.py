@@ -1,7 +1,7 @@
-"""Lights Out as Rules: a press turns a light and those beside it; when all are out, the puzzle is solved.
+"""Lights Out as Rules: a press toggles a light and its neighbours; the puzzle is solved when all are out.
 
-Presses commute, and two of the same undo each other, so a way out is a set of presses. Not every pattern has one: on a
-board of five by five only one in four (Anderson and Feil 1998, "Turning lights out with linear algebra").
+Presses commute, and the same press twice cancels out, so a solution is a set of presses. Not every pattern has one: on
+a board of 5 x 5 only one in four (Anderson and Feil 1998, "Turning lights out with linear algebra").
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Lights(Struct):
 class LightsOutRules:
     """The sense `puzzle` int8 [1, side, side], the effector `press`; a press costs 1 until all lights are out.
 
-    The level is the side, and how many presses scramble it at most: "5" (as many as there are lights) or "5-8".
+    The level is the side, and optionally the largest number of presses of a scramble: "5" (as many as lights) or "5-8".
 
     Raises:
         WorldError: the level is neither.
@@ -60,7 +60,7 @@ class LightsOutRules:
         self.action_space = spaces.Dict({"press": spaces.Discrete(self.cells)})
 
     def initial(self, seeds: np.ndarray) -> Lights:
-        """Scrambles of 1 to `most` presses at different places, as the seed has it."""
+        """Scrambles of 1 to `most` presses at different places, by the seed."""
         pressed = np.zeros((len(seeds), self.cells), np.int8)
         for row, seed in enumerate(seeds):
             rng = numpy_rng(self.name, self.level, int(seed))
@@ -81,7 +81,7 @@ class LightsOutRules:
         return {}
 
     def step(self, state: Lights, actions: Mapping[str, np.ndarray]) -> Lights:
-        """One press; what is solved stays as it is."""
+        """One press; a solved puzzle does not change."""
         over = _solved(state.lit)
         if "press" not in actions:
             return Lights(state.lit.copy(), np.zeros(len(state), np.float32), over)
@@ -90,7 +90,7 @@ class LightsOutRules:
         return Lights(lit, np.where(over, 0, -1).astype(np.float32), over)
 
     def outcome(self, state: Lights) -> Outcome:
-        """-1 a press, the last one too; terminal when all lights are out."""
+        """-1 a press, also for the last; terminal when all lights are out."""
         solved = _solved(state.lit)
         return Outcome(state.earned.copy(), solved, np.zeros_like(solved))
 
@@ -99,7 +99,7 @@ class LightsOutRules:
         return {"puzzle": state.lit.reshape(-1, 1, self.side, self.side).copy()}
 
     def truth(self, state: Lights) -> dict[str, np.ndarray]:
-        """Nothing: what solves it follows from what is seen."""
+        """Nothing: the puzzle is fully visible."""
         return {}
 
 
@@ -108,7 +108,7 @@ def _solved(lit: np.ndarray) -> np.ndarray:
 
 
 def turns(side: int) -> np.ndarray:
-    """Which lights a press turns, int8 [presses, lights]."""
+    """The lights that each press toggles, int8 [presses, lights]."""
     row, column = np.divmod(np.arange(side**2), side)
     apart = abs(row[:, None] - row) + abs(column[:, None] - column)
     return (apart <= 1).astype(np.int8)

@@ -1,8 +1,8 @@
-"""A market as Rules: one asset, whose price nobody moves, and an account that pays fees, slippage and tax.
+"""A market as Rules: one asset, whose price trades do not move, and an account that pays fees, slippage and tax.
 
-Prices are drawn from one of a few processes, or replayed from any file of open, high, low, close and volume. Trading is
-on paper only: nothing here can place an order anywhere. What a row sees is made of prices up to its own tick; the
-prices behind it stand in the state, as an episode's seed says them all, and nothing but `truth` reads them.
+Prices come from one of a few processes, or from any file of open, high, low, close and volume. Trading is on paper:
+nothing here can place an order. Observations are made of prices up to the present tick. The state also holds later
+prices, as the seed decides them all, but only `truth` reads them.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ from devmind.worlds.rules import Outcome, Struct
 from devmind.worlds.spaces import effector
 
 TICKS = 256
-"""Of an episode."""
+"""Ticks of an episode."""
 SEEN = 32
-"""Ticks before an episode whose prices are known at its beginning, and returns that are seen at each tick."""
+"""Ticks before an episode with known prices, and the number of returns seen at each tick."""
 SCALE = 50.0
-"""What log returns are multiplied by where they are seen, so that two percent are a 1."""
+"""Factor of log returns in the sense, so that two percent are a 1."""
 LESSONS_SHARE = 0.7
-"""Of a file's bars: lessons are cut from these, exams from those behind them (walk-forward)."""
+"""The first share of a file's bars is for lessons, the rest for exams (walk-forward)."""
 REPLAY = "replay:"
-"""Before the path of a file, as a level."""
+"""Prefix of a level that is the path of a file."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """fee: of what is traded; slippage: by which share of itself a price moves against who trades all that he has, and
-    in proportion against who trades less; tax: on gains when they are realised, losses being set off against later
-    ones."""
+    """fee: share of the traded amount; slippage: share by which the price moves against a trader who trades everything,
+    in proportion for smaller trades; tax: on realised gains, after losses that were not yet set off."""
 
     fee: float = 0.001
     slippage: float = 0.0005
@@ -49,7 +48,7 @@ Returns = Callable[[np.random.Generator, int], np.ndarray]
 
 
 def _random(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Drift and noise that has no memory: nothing to predict."""
+    """Drift and noise without memory: nothing can be predicted."""
     return 0.0006 + 0.01 * rng.standard_normal(n)
 
 
@@ -60,7 +59,7 @@ def _trend(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def _reverting(rng: np.random.Generator, n: int) -> np.ndarray:
-    """The logarithm of the price comes back to its mean by a tenth a tick."""
+    """The logarithm of the price returns to its mean by a tenth a tick."""
     away, shocks = np.zeros(n + 1), 0.02 * rng.standard_normal(n)
     for tick in range(n):
         away[tick + 1] = 0.9 * away[tick] + shocks[tick]
@@ -68,14 +67,14 @@ def _reverting(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def _shocks(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Trends whose volatility comes in waves, and falls of several percent now and then."""
+    """Trends with waves of volatility, and falls of several percent now and then."""
     wild = np.where(np.cumsum(rng.random(n) < 0.03) % 2 == 1, 2.0, 0.75)
     calm = _trend(rng, n)
     return calm * wild + np.where(rng.random(n) < 1 / 64, 0.05 * rng.standard_normal(n) - 0.03, 0.0)
 
 
 COIN_STEP, COIN_STAYS = 0.25, 0.6
-"""Of the level "coin": by how much a price moves, and how likely a tick goes the way of the one before."""
+"""Of the level "coin": the step of the price, and the probability that a tick repeats the direction before."""
 
 
 def _coin(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -96,22 +95,23 @@ LEVELS: dict[str, tuple[Returns, Costs]] = {
 
 
 def coin_share(rose: np.ndarray) -> np.ndarray:
-    """The share of wealth [...] to hold in the level "coin" after a rise, or a fall (Kelly 1956): what makes the
-    logarithm of wealth grow fastest."""
+    """The share of wealth [...] to hold in the level "coin" after a rise, or a fall: the one for which the logarithm of
+    wealth grows fastest (Kelly 1956)."""
     up = np.where(rose, COIN_STAYS, 1 - COIN_STAYS)
     return np.clip((2 * up - 1) / COIN_STEP, 0.0, 1.0)
 
 
 def coin_growth() -> float:
-    """What the logarithm of wealth grows by in a tick of the level "coin" at best; half of the ticks follow a rise."""
+    """The best growth of the logarithm of wealth a tick in the level "coin"; half of the ticks follow a rise."""
     stake = float(coin_share(np.array(True))) * COIN_STEP
     return 0.5 * float(COIN_STAYS * np.log1p(stake) + (1 - COIN_STAYS) * np.log1p(-stake))
 
 
 @dataclass
 class Account(Struct):
-    """price float64 [N, SEEN + TICKS + 1]; tick int64 [N]; float64 [N]: cash, units held, cost, what was paid for
-    them, losses not yet set off, worth at this tick and before it; over bool [N]: it had ended before this tick."""
+    """price float64 [N, SEEN + TICKS + 1]; tick int64 [N]; float64 [N]: cash, units held, cost (the cost
+    basis of the units), losses not yet set off, net worth at this tick and before it; over bool [N]: it had ended
+    before this tick."""
 
     price: np.ndarray
     tick: np.ndarray
@@ -130,16 +130,16 @@ class Account(Struct):
 
 
 def bought(state: Account, share: Any, costs: Costs) -> Account:
-    """What one has after buying for this share [N] of the cash."""
+    """The account after buying for this share [N] of the cash."""
     spent = share * state.cash
     units = spent * (1 - costs.fee) / (state.now * (1 + costs.slippage * share))
     return replace(state, cash=state.cash - spent, units=state.units + units, cost=state.cost + spent)
 
 
 def sold(state: Account, share: Any, costs: Costs) -> Account:
-    """What one has after selling this share [N] of the units, tax paid.
+    """The account after selling this share [N] of the units, tax paid.
 
-    As in `bought`, arrays may be tensors as well, and costs one a row: so what is left can be differentiated.
+    As in `bought`, arrays may be tensors, and costs may differ by row, so that the result can be differentiated.
     """
     got = share * state.units * state.now * (1 - costs.slippage * share) * (1 - costs.fee)
     gain = got - share * state.cost
@@ -153,16 +153,16 @@ def sold(state: Account, share: Any, costs: Costs) -> Account:
 
 
 class MarketRules:
-    """`returns` float32 [32] are the last log returns, the latest last, 0.02 being a 1; `account` float32 [3] are the
-    share of wealth held in the asset, its gain that is not realised, by wealth, and how much of the episode is left.
-    `trade` [1] buys for that share of the cash, or sells that share of the units; a tick later the price moves.
+    """`returns` float32 [32]: the last log returns, the latest last; 0.02 is a 1. `account` float32 [3]: the share of
+    wealth in the asset, its unrealised gain divided by wealth, and the remaining share of the episode. `trade` [1]
+    buys for that share of the cash (if positive), or sells that share of the units; then the price moves.
 
-    Reward is the growth of the logarithm of net worth: what one would have after selling all, costs and tax taken off.
-    One begins with cash of 1, and an episode takes 256 ticks.
+    The reward is the growth of the logarithm of net worth: cash after selling everything, minus costs and tax. An
+    episode begins with cash of 1 and takes 256 ticks.
 
     Args:
-        level: a process of `LEVELS`; or "replay:" and the path of a file (`devmind.worlds.ohlcv`), of which each seed
-            takes another cut, lessons from its earlier bars and exams from its later ones.
+        level: a process of `LEVELS`; or "replay:" and the path of a file (`devmind.worlds.ohlcv`). Each seed takes
+            another cut of the file: lessons from earlier bars, exams from later ones.
 
     Raises:
         WorldError: there is no such level, or the file cannot be used, with the reason.
@@ -210,11 +210,11 @@ class MarketRules:
         return cut[begin : begin + n + 1] / cut[begin]
 
     def legal(self, state: Account) -> Mapping[str, np.ndarray]:
-        """Every trade is legal: nobody can spend or sell more than he has."""
+        """Every trade is legal: a share cannot exceed what is there."""
         return {}
 
     def step(self, state: Account, actions: Mapping[str, np.ndarray]) -> Account:
-        """Trade at this tick's price, then the price moves; an action that is left out keeps what is held."""
+        """Trade at this tick's price, then the price moves; without an action nothing is traded."""
         over = self._ended(state)
         trade = np.asarray(actions.get("trade", np.zeros((len(state), 1))), np.float64)[:, 0]
         if not np.isfinite(trade).all():
@@ -225,7 +225,7 @@ class MarketRules:
         return replace(after, worth=self.net_worth(after))
 
     def net_worth(self, state: Account) -> np.ndarray:
-        """What would be there after selling all, costs and tax taken off, [N]."""
+        """Cash after selling everything, minus costs and tax, [N]."""
         return np.asarray(sold(state, 1.0, self.costs).cash)
 
     def outcome(self, state: Account) -> Outcome:
@@ -243,7 +243,7 @@ class MarketRules:
         return {"returns": (SCALE * past).astype(np.float32), "account": account.astype(np.float32)}
 
     def truth(self, state: Account) -> dict[str, np.ndarray]:
-        """All prices, net worth, and what is held, in full precision."""
+        """All prices, net worth and the units held, in full precision."""
         return {"price": state.price.copy(), "worth": state.worth.copy(), "units": state.units.copy()}
 
     def _ended(self, state: Account) -> np.ndarray:

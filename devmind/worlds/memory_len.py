@@ -1,11 +1,11 @@
-"""memory_len as Rules: a sign is shown once, and asked for N steps later.
+"""memory_len as Rules: a sign is shown once, and the question for it comes N steps later.
 
 The protocol is that of bsuite's memory_len with one bit (Osband et al., 2020, "Behaviour Suite for Reinforcement
 Learning", appendix), written anew: the context is +1 or -1 in the first Moment and 0 afterwards, the time to the
 question is shown in every Moment, and the choice made in the last Moment earns 1 when it names the context, else -1.
-There the first Moment is given twice; here once, so the sign is exactly N steps old when it is asked for. And there the
-context reads 0 behind the first Moment; here it shows distractors, numbers of less than half the sign's size, so that
-what is carried has to be chosen, and no two episodes are alike.
+There are two differences. bsuite gives the first Moment twice; here it comes once, so the sign is exactly N steps old
+at the question. In bsuite the context is 0 after the first Moment; here it shows distractors, numbers of less than
+half the sign's size, so that the agent must choose what to remember, and no two episodes are alike.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LENGTHS = (*range(1, 11), 12, 14, 17, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 10
 
 
 DISTRACTING = 0.5
-"""How large a distractor is at most; the sign is 1."""
+"""The largest size of a distractor; the sign is 1."""
 
 
 @dataclass
@@ -45,10 +45,10 @@ class MemoryLenRules:
     """`signal` is [time to the question 1..0, index of the bit asked for (always 0), context and then distractors];
     `choose` is 0 or 1.
 
-    The level is the length N, as text. An episode has N + 1 Moments; what is chosen before the last one counts nothing.
+    The level is the length N, as text. An episode has N + 1 Moments; choices before the last one do not count.
 
     Raises:
-        WorldError: the level is no positive whole number.
+        WorldError: the level is not a positive whole number.
     """
 
     name = "memory_len"
@@ -60,7 +60,7 @@ class MemoryLenRules:
         self.action_space = spaces.Dict({"choose": spaces.Discrete(2)})
 
     def initial(self, seeds: np.ndarray) -> MemoryLenState:
-        """One fair bit a seed, and what is shown behind it."""
+        """One fair bit a seed, and the distractors."""
         context = np.array([numpy_rng(self.name, int(seed)).integers(2) for seed in seeds], np.int64)
         n = len(seeds)
         shown = distractors(self.name, seeds, self.length + 1)
@@ -71,7 +71,7 @@ class MemoryLenRules:
         return {}
 
     def step(self, state: MemoryLenState, actions: Mapping[str, np.ndarray]) -> MemoryLenState:
-        """One Moment on; an ended child stays and earns nothing. No choice, or one above 1, is a wrong one."""
+        """The next Moment; an ended child stays and earns nothing. No choice, or one above 1, is wrong."""
         chosen = np.asarray(actions.get("choose", np.full(len(state), -1)))
         asked = state.tick == self.length
         reward = np.where(asked, np.where(chosen == state.context, 1.0, -1.0), 0.0).astype(np.float32)
@@ -90,12 +90,12 @@ class MemoryLenRules:
         return {"signal": np.stack((left, np.zeros(len(state)), context), 1).astype(np.float32)}
 
     def truth(self, state: MemoryLenState) -> dict[str, np.ndarray]:
-        """`choice` int64 [N]: a teacher's, who sees the context, at every tick; `asked` bool [N]: it counts; `told`."""
+        """`choice` int64 [N]: the right one, at every tick; `asked` bool [N]: whether it counts; `told`."""
         return {"choice": state.context.copy(), "asked": state.tick == self.length, "told": state.context.copy()}
 
 
 def distractors(world: str, seeds: np.ndarray, ticks: int) -> np.ndarray:
-    """Numbers that mean nothing, float32 [N, ticks] in -DISTRACTING..DISTRACTING, of each seed by itself."""
+    """Random numbers float32 [N, ticks] in -DISTRACTING..DISTRACTING, for each seed by itself."""
     drawn = [numpy_rng(world, "distractors", int(s)).uniform(-DISTRACTING, DISTRACTING, ticks) for s in seeds]
     return np.stack(drawn).astype(np.float32)
 

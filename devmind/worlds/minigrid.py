@@ -1,4 +1,4 @@
-"""MiniGrid's and BabyAI's rooms as worlds: what is seen as a board, MiniGrid's seven actions as the effector `choose`.
+"""MiniGrid's and BabyAI's rooms as worlds: the view as the sense `board`, the seven actions as the effector `choose`.
 
 The environments are MiniGrid's own (Chevalier-Boisvert et al., 2023; 2019), of the extra `worlds`.
 """
@@ -18,12 +18,12 @@ from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.minigrid_view import seen_fast
 
 OBJECTS = 11
-"""Kinds of cells that MiniGrid tells apart, from unseen to agent."""
+"""MiniGrid's kinds of cells, from unseen to agent."""
 PLANES = OBJECTS + 2
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 ACTIONS = 7
 STREWN, CARRIED = 0.1, 0.3
-"""How likely a free cell of a room that is glanced at holds a thing, and how likely something is carried there."""
+"""In rooms of `glances`: the probability that a free cell holds a thing, and that the agent carries one."""
 _WORDS = (
     "go to pick up put next open door key ball box red green blue purple yellow grey a an the in front of behind on "
     "you your left right then after and"
@@ -34,7 +34,7 @@ MISSING = "MiniGrid is not installed; it is in the extra 'worlds': pip install '
 
 
 def installed() -> bool:
-    """Whether MiniGrid is there."""
+    """Whether MiniGrid is installed."""
     return find_spec("minigrid") is not None
 
 
@@ -67,7 +67,7 @@ def room(name: str) -> GymWorld:
     import minigrid  # it registers its environments
     from minigrid.envs.babyai.core import roomgrid_level
 
-    # BabyAI prints a line for each room that it draws anew.
+    # BabyAI prints a line for each room that it draws again.
     roomgrid_level.print = lambda *words: None  # type: ignore[attr-defined]
     known = [one for one in gymnasium.registry if one.startswith(("MiniGrid-", "BabyAI-"))]
     if name not in known:
@@ -78,20 +78,20 @@ def room(name: str) -> GymWorld:
 
 
 def env_of(world: gymnasium.Env) -> Any:
-    """MiniGrid's own environment behind a `room`: grid, mission, where the agent stands."""
+    """MiniGrid's own environment in a `room`: grid, mission, the agent's place."""
     return world.env.unwrapped  # type: ignore[attr-defined]
 
 
 @lru_cache
 def lent(name: str) -> GymWorld:
-    """A room of that kind which is made once in a process, for whoever resets it, looks, and is done."""
+    """A room of this kind, made once a process and shared: a caller resets it, looks, and keeps nothing."""
     return room(name)
 
 
 def glances(names: tuple[str, ...], seeds: np.ndarray, each: int, rng: np.random.Generator) -> np.ndarray:
-    """What is seen from `each` poses in one room a seed, int8 [N x each, 13, 7, 7], with things strewn about.
+    """Views from `each` poses in one room a seed, int8 [N x each, 13, 7, 7], with random things on free cells.
 
-    Doors stand as chance will have it, and something or nothing is carried: all that can be in a cell is met.
+    Doors are in random states, and the agent carries something or nothing, so that all contents of cells occur.
     """
     found = []
     for number, seed in enumerate(seeds.tolist()):
@@ -125,7 +125,7 @@ def _can_stand(cell: Any) -> bool:
 
 
 def _strew(env: Any, rng: np.random.Generator) -> None:
-    """Things on free cells, and doors of any colour, open, closed or locked."""
+    """Put things on free cells, and doors of any colour, open, closed or locked."""
     for x in range(env.width):
         for y in range(env.height):
             cell = env.grid.get(x, y)

@@ -1,4 +1,4 @@
-"""MiniGrid's and BabyAI's rooms as Rules to live in, with what is said in them as a page that stands there."""
+"""MiniGrid's and BabyAI's rooms as Rules for a life, with the instruction as a page in view."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CELL_PX = 48
 
 
 class MiniGridRules(GymRules):
-    """Senses `board`, what is seen, and `text`, the room's instruction in every tick; the effector `choose`.
+    """Senses `board`, the view, and `text`, the room's instruction in every tick; the effector `choose`.
 
-    Every step copies the room (some 2 ms), so it is for one child, who is watched; lessons and exams step rooms in
-    place (`minigrid.room`).
+    Every step copies the room (some 2 ms), which suits one child in a life; lessons and exams step rooms in place
+    (`minigrid.room`).
 
     Args:
         level: a name that MiniGrid knows, such as "BabyAI-GoToLocal-v0" or "MiniGrid-FourRooms-v0".
@@ -39,10 +39,10 @@ class MiniGridRules(GymRules):
         return room(level)
 
     def observe(self, state: GymState) -> dict[str, Any]:
-        """What is seen, and what is told."""
+        """The view and the instruction."""
         boards = np.stack([one.senses["board"] for one in state.env])
         return {"board": boards, "text": [str(env_of(one.env).mission) for one in state.env]}
 
     def picture(self, state: GymState) -> np.ndarray:
-        """The whole room from above, what the child sees of it lit up, uint8 [N, H, W, 3]."""
+        """The whole room from above, with the child's view highlighted, uint8 [N, H, W, 3]."""
         return np.stack([env_of(one.env).get_frame(highlight=True, tile_size=CELL_PX) for one in state.env])

@@ -12,7 +12,7 @@ import numpy as np
 from devmind.errors import WorldError
 
 TIMES = ("time", "timestamp", "date", "datetime", "open time", "open_time")
-"""Names that the column of times may have; all names are taken without regard to case."""
+"""Accepted names of the time column, in upper or lower case."""
 PRICES = ("open", "high", "low", "close")
 
 
@@ -20,11 +20,11 @@ def read_closes(path: str | Path) -> np.ndarray:
     """The closing prices float64 [bars] of a file with the columns time, open, high, low, close and volume.
 
     Times are seconds or milliseconds since 1970, or ISO 8601; bars are equally far apart, day and night, seven days a
-    week. Nothing is filled in: prices that are made up would be traded on.
+    week. Gaps are not filled, as an agent would trade on made-up prices.
 
     Raises:
-        WorldError: the file is not there or is no such table; a column is missing; a cell is no number, or a price not
-            positive; high and low do not hold the others; or bars are missing, doubled, or in another order.
+        WorldError: there is no such file or it is no such table; a column is missing; a cell is no number, or a price
+            is not positive; the others are not between high and low; or bars are missing, repeated, or out of order.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -79,7 +79,7 @@ def _number(path: str | Path, number: int, name: str, cell: str) -> float:
 
 
 def _check_gaps(path: str | Path, times: list[float]) -> None:
-    """Raise WorldError unless bars are equally far apart, in the order of time."""
+    """Raise WorldError unless bars are equally far apart, in order of time."""
     apart = float(np.median(np.diff(times)))
     for number, (one, other) in enumerate(pairwise(times), 3):
         if other <= one:

@@ -1,7 +1,7 @@
-"""Others' games as Rules: those of OpenSpiel in which two players take turns and see everything.
+"""Games of OpenSpiel as Rules: two players take turns, and both see everything.
 
-OpenSpiel (Lanctot et al. 2019, https://github.com/google-deepmind/open_spiel) is of the extra `games`. Chess, go, hex,
-draughts, Othello, mancala and some two dozen more can be played and searched (`playable`).
+OpenSpiel (Lanctot et al. 2019, https://github.com/google-deepmind/open_spiel) comes with the extra `games`. Chess, go,
+hex, draughts, Othello, mancala and some two dozen more can be played and searched (`playable`).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from devmind.worlds.rules import Outcome, Struct
 MISSING = "OpenSpiel is not installed; it is in the extra 'games': pip install 'devmind[games]'"
 EFFECTOR = "move"
 LOOKED_AT = 200
-"""Positions of a game by chance that decide whether its planes hold whole numbers."""
+"""Positions of a random game that decide whether the planes hold whole numbers."""
 
 
 def installed() -> bool:
-    """Whether OpenSpiel is there."""
+    """Whether OpenSpiel is installed."""
     return find_spec("pyspiel") is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Position:
-    """One of OpenSpiel's states; it is never played on, only clones of it are. Equal are those of equal moves."""
+    """A state of OpenSpiel; moves are applied to clones only. Positions are equal if their moves are."""
 
     state: Any
 
@@ -45,8 +45,8 @@ class Position:
 
 @dataclass
 class Positions(Struct):
-    """at object [N], `Position`s; player int64 [N], whose turn it is (after the end, who did not move last); earned
-    float32 [N] by who moved last, discount float32 [N] of what follows; terminal bool [N]."""
+    """at object [N], `Position`s; player int64 [N], whose turn it is (after the end, the player who did not move
+    last); earned float32 [N] by the player who moved last; discount float32 [N]; terminal bool [N]."""
 
     at: np.ndarray
     player: np.ndarray
@@ -58,7 +58,7 @@ class Positions(Struct):
 class OpenSpielRules:
     """The effector `move` is OpenSpiel's action, a win earns 1 and a loss -1.
 
-    What is seen is OpenSpiel's observation of who is to move, with one plane (or number) more that says who that is.
+    The observation is OpenSpiel's, of the player to move, with one more plane (or number) that says which player it is.
     Planes of whole numbers are the sense `position`, int8 [planes + 1, rows, columns]; anything else is `observation`,
     float32 [numbers + 1]. A step clones its states one by one: 2 to 10 us each.
 
@@ -66,11 +66,11 @@ class OpenSpielRules:
         level: a game's name as OpenSpiel writes it, with its settings if any: "breakthrough", "hex(board_size=5)".
 
     Attributes:
-        choices: how many actions there are, legal or not.
+        choices: the number of actions, legal or not.
 
     Raises:
-        WorldError: OpenSpiel is not installed, has no such game or setting, or the game is none of two players who
-            take turns and see everything; or a move is made that is not legal.
+        WorldError: OpenSpiel is not installed or has no such game or setting; the game is not one of two players who
+            take turns and see everything; or a move is not legal.
     """
 
     name = "openspiel"
@@ -88,7 +88,7 @@ class OpenSpielRules:
         self.action_space = spaces.Dict({EFFECTOR: spaces.Discrete(self.choices)})
 
     def _whole(self) -> bool:
-        """Whether what is seen in a game by chance is whole numbers."""
+        """Whether the observations of a random game are whole numbers."""
         state, rng = self._game.new_initial_state(), numpy_rng(self.name, self.level)
         for _ in range(LOOKED_AT):
             seen = np.asarray(state.observation_tensor(0))
@@ -100,7 +100,7 @@ class OpenSpielRules:
         return True
 
     def initial(self, seeds: np.ndarray) -> Positions:
-        """The first position: nothing is left to chance."""
+        """The first position; there is no chance."""
         n, at = len(seeds), np.empty(len(seeds), object)
         for row in range(n):
             at[row] = Position(self._game.new_initial_state())
@@ -108,14 +108,14 @@ class OpenSpielRules:
         return Positions(at, player, np.zeros(n, np.float32), np.ones(n, np.float32), np.zeros(n, bool))
 
     def legal(self, state: Positions) -> Mapping[str, np.ndarray]:
-        """Moves that may be made; anything once the game has ended."""
+        """Legal moves; all moves once the game has ended."""
         able = np.zeros((len(state), self.choices), bool)
         for row, one in enumerate(state.at):
             able[row, slice(None) if state.terminal[row] else one.state.legal_actions()] = True
         return {EFFECTOR: able}
 
     def step(self, state: Positions, actions: Mapping[str, np.ndarray]) -> Positions:
-        """A move of the player whose turn it is; a game that has ended stays as it is."""
+        """A move of the player to move; a game that has ended does not change."""
         new = replace(state.copy(), earned=np.zeros(len(state), np.float32))
         if EFFECTOR not in actions:
             return new
@@ -130,7 +130,7 @@ class OpenSpielRules:
             after = before.clone()
             after.apply_action(move)
             new.at[row], new.terminal[row] = Position(after), after.is_terminal()
-            # Some games let who has moved move again, so turns are not counted but asked for.
+            # Some games let a player move again, so OpenSpiel is asked whose turn it is.
             new.player[row] = 1 - player if after.is_terminal() else after.current_player()
             if after.is_terminal():
                 new.earned[row], new.discount[row] = after.returns()[player], 0
@@ -139,7 +139,7 @@ class OpenSpielRules:
         return new
 
     def outcome(self, state: Positions) -> Outcome:
-        """What the game came to for who moved last; the other's turn counts -1."""
+        """The result for the player who moved last; the discount of the other's turn is -1."""
         return Outcome(
             state.earned.copy(), state.terminal.copy(), np.zeros(len(state), bool), state.player.copy(),
             state.discount.copy(),
@@ -162,7 +162,7 @@ class OpenSpielRules:
         return {"position": np.concatenate([planes, turns], 1).astype(np.int8)}
 
     def truth(self, state: Positions) -> dict[str, np.ndarray]:
-        """Nothing: both players see all there is."""
+        """Nothing: both players see everything."""
         return {}
 
     def drawn(self, state: Positions) -> list[str]:

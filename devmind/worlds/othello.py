@@ -1,6 +1,6 @@
-"""Othello as Rules: a disc turns all of the other's that it closes in; who has more at the end wins.
+"""Othello as Rules: a disc flips all opposing discs that it encloses; the player with more discs at the end wins.
 
-On 6 x 6 the second player wins by four (Feinstein 1993), on 4 x 4 by eight; nobody needs to be told.
+With perfect play the second player wins on 6 x 6 by four (Feinstein 1993), on 4 x 4 by eight.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from devmind.errors import WorldError
 from devmind.worlds.boards import Board, BoardRules
 
 NAMES = {"othello": "6x6"}
-"""Levels that have a name of their own."""
+"""Levels with names of their own."""
 SIDES = (4, 6, 8)
 
 
 class OthelloRules(BoardRules):
-    """The level is the board, "4x4", "6x6" (also "othello") or "8x8"; the last move, behind the cells, is to pass.
+    """The level is the board, "4x4", "6x6" (also "othello") or "8x8"; the last move, after the cells, is to pass.
 
-    One passes where one can place nothing, and only there; where neither can, the game is over. Of a board given
-    without its game (`of`) nobody knows who passed, so `player` is right only where nobody has.
+    A player passes if and only if no disc can be placed; if neither player can, the game is over. For a board without
+    its history (`of`) passes are not known, so `player` is right only if nobody has passed.
 
     Raises:
-        WorldError: the level is none of these; or a move is made that is not legal.
+        WorldError: the level is none of these, or a move is not legal.
     """
 
     name = "othello"
@@ -38,12 +38,12 @@ class OthelloRules(BoardRules):
             raise WorldError(f"The level of the world 'othello' is one of {boards}; got '{level}'.")
         side = int(found[1])
         self.passing = side**2
-        # Each passing stands before a disc that is placed, so there are at most as many.
+        # Each pass is followed by a placed disc, so there are at most as many passes as discs.
         super().__init__(level, side, side, choices=side**2 + 1, horizon=2 * (side**2 - 4))
 
     @cached_property
     def rays(self) -> np.ndarray:
-        """From each cell in eight directions the cells as far as the edge, then `cells`: int64 [cells, 8, side]."""
+        """From each cell in eight directions, the cells up to the edge, padded with `cells`: int64 [cells, 8, side]."""
         grid = np.full((3 * self.rows, 3 * self.columns), self.cells)
         grid[self.rows : 2 * self.rows, self.columns : 2 * self.columns] = np.arange(self.cells).reshape(self.rows, -1)
         found = np.empty((self.cells, 8, self.rows), np.int64)
@@ -65,26 +65,26 @@ class OthelloRules(BoardRules):
         return self.of(marks.reshape(-1, self.cells))
 
     def free(self, marks: np.ndarray) -> np.ndarray:
-        """Free cells that close in at least one disc; to pass where there is none."""
+        """Free cells that enclose at least one disc; the pass, if there is none."""
         able = _closing(marks, self.rays)
         return np.concatenate([able, ~able.any(-1, keepdims=True)], -1)
 
     def placed(self, marks: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """The disc, and all that it closes in turned."""
+        """The placed disc, with all enclosed discs flipped."""
         return np.asarray(_turned(marks, moves.astype(np.int64), self.rays))
 
     def finished(self, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Over where neither can place a disc; then who has more has won."""
+        """Over if neither player can place a disc; the player with more discs has won."""
         over = self.free(marks)[:, self.passing]
         left = np.flatnonzero(over)
         over[left] = self.free(-marks[left])[:, self.passing]
         return over, np.where(over, np.sign(-marks.sum(-1, dtype=np.int64)), 0).astype(np.float32)
 
 
-# Compiled: a search asks these of every position it comes to, and NumPy would walk all rays of all cells to their ends.
+# Compiled, as a search calls these for every position, and NumPy would walk all rays of all cells to their ends.
 @njit(cache=True, error_model="numpy")
 def _closed(marks: np.ndarray, ray: np.ndarray) -> int:
-    """How many discs of the other a disc before this ray would turn; the ray ends in a number that is no cell."""
+    """How many opposing discs a disc before this ray would flip; the ray ends in a number that is no cell."""
     far = 0
     while ray[far] < len(marks) and marks[ray[far]] == -1:
         far += 1
@@ -93,7 +93,7 @@ def _closed(marks: np.ndarray, ray: np.ndarray) -> int:
 
 @njit(cache=True, error_model="numpy")
 def _closing(marks: np.ndarray, rays: np.ndarray) -> np.ndarray:
-    """Free cells from which a disc turns others, bool [N, cells]."""
+    """Free cells in which a disc flips others, bool [N, cells]."""
     able = np.zeros(marks.shape, np.bool_)
     for row in range(marks.shape[0]):
         for cell in range(marks.shape[1]):
@@ -106,7 +106,7 @@ def _closing(marks: np.ndarray, rays: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, error_model="numpy")
 def _turned(marks: np.ndarray, moves: np.ndarray, rays: np.ndarray) -> np.ndarray:
-    """Marks int8 [N, cells] after these moves; one behind the cells places nothing."""
+    """Marks int8 [N, cells] after these moves; the pass places nothing."""
     after = marks.copy()
     for row in range(marks.shape[0]):
         cell = moves[row]

@@ -1,10 +1,9 @@
-"""OGBench's PointMaze as Rules: a point finds its way through a maze to a goal (Park et al., 2025, "OGBench").
+"""OGBench's PointMaze as Rules: a point moves through a maze to a goal (Park et al., 2025, "OGBench").
 
-Mazes, tasks, physics and success are OGBench's own (of the extra `worlds`): its MuJoCo model is stepped, for all rows
-in one call. A point has no memory but its place, so a row is a place, a goal and a count of ticks, and rows can be
-copied, searched and resumed, which OGBench's environment cannot. Two things may happen on the way, which OGBench has
-not: a passage closes (a wall stands in a cell from then on, and nothing tells of it but running into it), and the goal
-goes to another place.
+Mazes, tasks, physics and success are OGBench's own (extra `worlds`): its MuJoCo model is stepped, for all rows in one
+call. The state of a point is its place alone. So a row is a place, a goal and a count of ticks, and rows can be copied,
+searched and resumed, unlike OGBench's environment. Two events are added to OGBench: a passage closes (a cell becomes a
+wall, which the agent notices only by running into it), or the goal moves to another place.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ from devmind.worlds.spaces import effector
 
 MAZES = ("arena", "medium", "large", "giant")
 TASKS = "-tasks"
-"""Behind a maze's name: OGBench's own tasks in place of any two cells."""
+"""Suffix of a maze's name: OGBench's own tasks instead of any two cells."""
 CLOSING, BLOCKED, MOVING = "-closing", "-blocked", "-moving"
-"""Behind a maze's name: a cell that all shortest ways lead through closes on the way, and there is another way; the
-same, and there is none; the goal goes elsewhere."""
+"""Suffixes of a maze's name: a cell on all shortest paths closes during the episode, and another path is left; the
+same, and no path is left; the goal moves elsewhere."""
 APART = 4
-"""Cells from start to goal, at least, where something happens on the way."""
+"""Cells from start to goal, at least, in episodes with an event."""
 EARLIEST, LATEST = 0.2, 0.6
-"""When it happens, as a share of the ticks in which the oracle would be at the door, or at the goal."""
+"""When the event happens, as a share of the ticks that the oracle takes to the door, or to the goal."""
 SOONEST = 3
-"""Cells from the start to the door, at least, so that nobody is there before it closes."""
+"""Cells from the start to the door, at least, so that the agent is not there before it closes."""
 NEVER = np.iinfo(np.int64).max
 UNIT = 10.0
-"""What a 1 of the senses `body` and `goal` stands for, in OGBench's units."""
+"""A 1 of the senses `body` and `goal`, in OGBench's units."""
 CELL = 4.0
 """Side of a cell, in OGBench's units."""
 PACE, RADIUS, REACH = 0.2, 0.7, 1.0
-"""How far a command of 1 goes in a tick, the point's radius, and how near counts as there (OGBench's units)."""
+"""The distance of a command of 1 in a tick, the point's radius, and the distance of success (OGBench's units)."""
 MAX_TICKS = 1000
 FRAMES = 5
-"""Steps of the physics in a tick."""
+"""Physics steps a tick."""
 NO_BOXES = 1 << 14
 """MuJoCo's flag `mjDSBL_MIDPHASE`."""
 MISSING = "OGBench is not installed; it is in the extra 'worlds': pip install 'devmind[worlds]'"
@@ -58,14 +57,14 @@ Cell = tuple[int, int]
 
 @dataclass
 class Walk(Struct):
-    """What is the case in each of N rows.
+    """The state of N rows.
 
     Attributes:
-        at, goal: float64 [N, 2] in OGBench's units. tick: int64 [N]. over: bool [N], it had ended before this tick.
-        door: int64 [N, 2], the cell that closes; shut: bool [N], it has.
-        next_goal: float64 [N, 2], where the goal goes.
-        when: int64 [N], the tick from which on the door is closed, as soon as nobody stands in it, and in which the
-            goal goes; NEVER where nothing happens.
+        at, goal: float64 [N, 2] in OGBench's units. tick: int64 [N]. over: bool [N], ended before this tick.
+        door: int64 [N, 2], the cell that closes; shut: bool [N], whether it has closed.
+        next_goal: float64 [N, 2], where the goal moves.
+        when: int64 [N], the tick of the event; a door closes as soon after it as its cell is empty. NEVER without an
+            event.
     """
 
     at: np.ndarray
@@ -88,7 +87,7 @@ class Maze:
 
     @property
     def free(self) -> np.ndarray:
-        """Cells that are no wall, int64 [F, 2] of row and column."""
+        """Free cells, int64 [F, 2] of row and column."""
         return np.argwhere(~self.walls)
 
     def cells(self, at: np.ndarray) -> np.ndarray:
@@ -100,17 +99,17 @@ class Maze:
         return np.asarray(cells)[..., ::-1] * CELL - CELL
 
     def inside(self, at: np.ndarray) -> np.ndarray:
-        """Whether places [..., 2] lie in cells that are no wall, bool [...]."""
+        """Whether places [..., 2] lie in free cells, bool [...]."""
         cells, shape = self.cells(at), np.array(self.walls.shape)
         within = ((cells >= 0) & (cells < shape)).all(-1)
         row, column = np.moveaxis(np.clip(cells, 0, shape - 1), -1, 0)
         return np.asarray(within & ~self.walls[row, column])
 
     def steps_to(self, cell: tuple[int, int], without: tuple[int, int] | None = None) -> np.ndarray:
-        """Cells to walk from each cell to `cell`, int64 [rows, columns]; -1 where there is no way.
+        """Path length from each cell to `cell`, int64 [rows, columns], in cells; -1 without a path.
 
         Args:
-            without: a cell that is closed.
+            without: a closed cell.
         """
         found, walls = np.full(self.walls.shape, -1), self.walls.copy()
         if without is not None:
@@ -126,17 +125,17 @@ class Maze:
         return found
 
     def closed(self, cell: tuple[int, int]) -> Any:
-        """OGBench's model with a wall in this cell: one from a corner of the outer wall, which nobody can touch."""
+        """OGBench's model with a wall in this cell: one from a corner of the outer wall, which no point can touch."""
         model = copy(self.model)
         geom = model.geom("block_0_0")
         geom.pos[:2] = self.centres(np.array(cell))
-        # Boxes around what never moves were worked out when the model was made, so they are not asked.
+        # Bounding boxes of static parts were computed with the model, so they are not used.
         model.opt.disableflags |= NO_BOXES
         return model
 
 
 def installed() -> bool:
-    """Whether OGBench is there."""
+    """Whether OGBench is installed."""
     return find_spec("ogbench") is not None
 
 
@@ -159,15 +158,15 @@ def maze(name: str) -> Maze:
 
 
 class PointMazeRules:
-    """`body` is where one is, `goal` where to go, both float32 [2] (x, y) in tens of OGBench's units; `maze` says which
-    maze it is, a 1 at its number; `walk` [2] is the way of a tick, a command of 1 being 0.2 units.
+    """`body` is the place and `goal` the goal, both float32 [2] (x, y) in tens of OGBench's units; `maze` is the
+    maze as one-hot vector; `walk` [2] is the movement in a tick, where 1 is 0.2 units.
 
-    Reward 1 on coming within 1 unit of the goal, which ends the episode; truncated after 1,000 ticks.
+    Reward 1 within 1 unit of the goal, which ends the episode; truncated after 1,000 ticks.
 
     Args:
-        level: a maze ("medium"): from any cell to any other; with "-tasks" its five tasks in turn, by the seed. Start
-            and goal are drawn around the middles of their cells, as OGBench does. With "-closing", "-blocked" or
-            "-moving" something happens on the way (see there).
+        level: a maze ("medium"), from any cell to any other; with "-tasks" its five tasks in turn, by the seed. Start
+            and goal are drawn around the middles of their cells, as in OGBench. "-closing", "-blocked" and "-moving"
+            add an event (see `CLOSING`, `BLOCKED`, `MOVING`).
 
     Raises:
         WorldError: there is no such level, or OGBench is not installed.
@@ -191,7 +190,7 @@ class PointMazeRules:
         self._closed: dict[Cell, Any] = {}
 
     def initial(self, seeds: np.ndarray) -> Walk:
-        """Start and goal of each seed, and what happens on the way."""
+        """Start, goal and event of each seed."""
         rows = [self._drawn(numpy_rng("pointmaze", self.level, int(seed)), int(seed)) for seed in seeds]
         cells = np.array([[start, goal, door, elsewhere] for start, goal, door, elsewhere, _, _ in rows]).reshape(
             -1, 4, 2
@@ -203,7 +202,7 @@ class PointMazeRules:
         return state
 
     def _drawn(self, rng: np.random.Generator, seed: int) -> tuple[Any, ...]:
-        """Start, goal, door and the goal's next cell, when it happens, and how far aside of their middles [3, 2]."""
+        """Start, goal, door, the goal's next cell, the event's tick, and offsets from the middles of cells [3, 2]."""
         tasks, free, aside = self.maze.tasks, self.maze.free, np.zeros((3, 2))
         while True:
             start, goal = map(_cell, free[rng.choice(len(free), 2, replace=False)])
@@ -221,7 +220,7 @@ class PointMazeRules:
             return start, goal, door, elsewhere, when, aside
 
     def _happening(self, start: Cell, goal: Cell, rng: np.random.Generator) -> tuple[Cell, Cell, int] | None:
-        """The door, the goal's next cell, and after how many cells one comes to where it happens; None: nothing can."""
+        """The door, the goal's next cell, and the path length to the event; None if no event is possible."""
         to, since = self.maze.steps_to(goal), self.maze.steps_to(start)
         whole = to[start]
         if whole < APART:
@@ -230,7 +229,7 @@ class PointMazeRules:
             others = [cell for cell in map(_cell, self.maze.free) if min(to[cell], since[cell]) >= APART]
             return ((0, 0), others[int(rng.integers(len(others)))], whole) if others else None
         on_the_way = (to + since == whole) & (to >= 0)
-        # A cell that is the only one so far from the start on any shortest way: who planned the shortest comes by.
+        # The only cell at this distance from the start on any shortest path, so every shortest plan passes it.
         lone = [
             cell
             for cell in map(_cell, np.argwhere(on_the_way))
@@ -247,7 +246,7 @@ class PointMazeRules:
         """N walks from `start` to `goal`, both [N, 2] in OGBench's units.
 
         Raises:
-            WorldError: one of them is no place in the maze.
+            WorldError: one of them is not a free place in the maze.
         """
         for what, places in (("start", start), ("goal", goal)):
             for x, y in np.asarray(places, np.float64):
@@ -266,11 +265,11 @@ class PointMazeRules:
         return Walk(*ends, np.zeros(n, np.int64), none, np.zeros((n, 2), np.int64), none.copy(), ends[1].copy(), never)
 
     def legal(self, state: Walk) -> Mapping[str, np.ndarray]:
-        """Every way is legal."""
+        """Every movement is legal."""
         return {}
 
     def step(self, state: Walk, actions: Mapping[str, np.ndarray]) -> Walk:
-        """One tick of OGBench's physics; a command that is left out is zero."""
+        """One tick of OGBench's physics; a missing command is zero."""
         over = self._ended(state)
         walk = np.asarray(actions.get("walk", np.zeros((len(state), 2))), np.float64)
         if not np.isfinite(walk).all():
@@ -282,7 +281,7 @@ class PointMazeRules:
         if self.level.endswith(MOVING):
             goal[due] = state.next_goal[due]
         else:
-            # A door waits until nobody stands in it.
+            # A door waits until its cell is empty.
             shut |= due & (np.abs(at - self.maze.centres(state.door)).max(1) > CELL / 2 + RADIUS)
         if len(going):
             at[going] = self._settled(
@@ -291,7 +290,7 @@ class PointMazeRules:
         return replace(state.copy(), at=at, goal=goal, tick=tick, over=over, shut=shut)
 
     def _settled(self, at: np.ndarray, door: np.ndarray, shut: np.ndarray) -> np.ndarray:
-        """Where points that were moved to `at` [N, 2] come to rest. Who touches no wall stays: nothing else pushes."""
+        """Where points that were moved to `at` [N, 2] come to rest. Only walls push: points that touch none stay."""
         corners = np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)]) * (RADIUS + 0.01)
         by_a_wall = ~self.maze.inside(at[:, None] + corners).all(1)
         by_a_door = shut & (np.abs(at - self.maze.centres(door)).max(1) < CELL / 2 + RADIUS + 0.01)
@@ -311,7 +310,7 @@ class PointMazeRules:
         return self._closed[door]
 
     def _pushed(self, at: np.ndarray, models: list[Any]) -> np.ndarray:
-        """Where points that were moved to `at` [N, 2] come to rest, walls pushing them back."""
+        """Where points that were moved to `at` [N, 2] come to rest after walls push them back."""
         import mujoco
         from mujoco import rollout
 
@@ -319,19 +318,19 @@ class PointMazeRules:
             self._data = mujoco.MjData(self.maze.model)
         mujoco.mj_resetData(self.maze.model, self._data)
         begin = np.zeros((len(at), mujoco.mj_stateSize(self.maze.model, mujoco.mjtState.mjSTATE_FULLPHYSICS)))
-        begin[:, 1:3] = at  # behind the time; velocities are zero
+        begin[:, 1:3] = at  # after the time; velocities are zero
         states, _ = rollout.rollout(
             models, [self._data], begin, np.zeros((len(at), FRAMES, self.maze.model.nu)), nstep=FRAMES
         )
         return np.asarray(states[:, -1, 1:3])
 
     def outcome(self, state: Walk) -> Outcome:
-        """1 for coming to the goal; the end of the episode."""
+        """1 for reaching the goal, and the end of the episode."""
         there = self._there(state)
         return Outcome((there & ~state.over & (state.tick > 0)).astype(np.float32), there, state.tick >= MAX_TICKS)
 
     def observe(self, state: Walk) -> dict[str, Any]:
-        """Place, goal and which maze."""
+        """Place, goal and maze."""
         which = np.zeros((len(state), len(MAZES)), np.float32)
         which[:, MAZES.index(self.maze_name)] = 1.0
         return {
@@ -341,7 +340,7 @@ class PointMazeRules:
         }
 
     def truth(self, state: Walk) -> dict[str, np.ndarray]:
-        """Place and goal in full precision, which cell is the door, and whether it is shut."""
+        """Place and goal in full precision, the door's cell, and whether it is shut."""
         return {"at": state.at.copy(), "goal": state.goal.copy(), "door": state.door.copy(), "shut": state.shut.copy()}
 
     def _there(self, state: Walk) -> np.ndarray:
@@ -358,14 +357,14 @@ def _cell(row_and_column: np.ndarray) -> Cell:
 
 
 def oracle_way(name: str, at: np.ndarray, goal: np.ndarray, doors: Sequence[Cell | None] | None = None) -> np.ndarray:
-    """The command [N, 2] of OGBench's oracle: towards the middle of the next cell on a shortest way, length 1.
+    """The command [N, 2] of OGBench's oracle: towards the middle of the next cell on a shortest path, length 1.
 
-    In the goal's own cell OGBench's oracle goes to its middle, which may miss the goal; here it goes to the goal. Where
-    no way is left it stays.
+    In the goal's own cell OGBench's oracle goes to the middle, which may miss the goal; here it goes to the goal.
+    Without a path it stays.
 
     Args:
         at, goal: [N, 2] in OGBench's units.
-        doors: a cell that is closed, for each row.
+        doors: a closed cell for each row.
     """
     where, way = maze(name), np.zeros((len(at), 2))
     closed = [None] * len(at) if doors is None else doors

@@ -1,7 +1,7 @@
-"""Watch sensors for some seconds: how often they capture, how evenly, how much is missing, and who lags behind whom.
+"""Watch sensors for some seconds: their rate, jitter, missing share, and the skew between two of them.
 
-Skew is found as people do it with a clapperboard: what is seen and heard at once (a clap, a flash with a click) is
-looked for in both, and the times are compared.
+Skew is measured as with a clapperboard: events that are seen and heard at once (a clap, a flash with a click) are
+found in both sensors, and their times are compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from devmind.errors import StaleReading, without_secrets
 POLL_S = 0.005
 WINDOW_S = 0.1
 LAG_S = 0.3
-"""Windows are asked for this much later: what is meant is whether they are whole, not how soon they come."""
+"""Windows are read this much later, as the probe measures whether they are complete, not how soon they come."""
 FIRST_S = 5.0
 RISE_S = 0.005
 APART_S = 0.3
@@ -27,15 +27,15 @@ TOGETHER_S = 0.5
 
 @dataclass
 class Probed:
-    """What one sensor gave.
+    """The readings of one sensor.
 
     Attributes:
         times: when its frames were captured, time.monotonic() seconds.
         changes: mean change of the picture from the frame before, 0..1, one for each time.
-        windows: (start, samples float32 [C, S]) of the windows that were whole.
-        asked: readings that were due: of series, windows.
+        windows: (start, samples float32 [C, S]) of complete windows.
+        asked: readings that were due; of series, windows.
         frame: the newest frame.
-        fault: why nothing came, or what the sensor last complained of; '' when all is well.
+        fault: why nothing came, or the sensor's last fault; '' if there is none.
     """
 
     name: str
@@ -61,13 +61,13 @@ class Probed:
 
     @property
     def jitter_s(self) -> float:
-        """How far the pause between frames is from its median in nine cases of ten, seconds."""
+        """The 90th percentile of the distance of pauses between frames from their median, seconds."""
         pauses = np.diff(self.times)
         return float(np.quantile(np.abs(pauses - np.median(pauses)), 0.9)) if len(pauses) > 1 else float("nan")
 
     @property
     def missing(self) -> float:
-        """The share of windows that were not whole; nan for frames."""
+        """The share of incomplete windows; nan for frames."""
         return 1 - len(self.windows) / self.asked if self.asked else float("nan")
 
     @property
@@ -80,7 +80,7 @@ class Probed:
 
 
 def probe(sensors: Mapping[str, Any], seconds: float) -> dict[str, Probed]:
-    """Watch open sensors for `seconds`, from when each has given its first reading (at most FIRST_S later)."""
+    """Watch open sensors for `seconds`, once each has given its first reading (at most FIRST_S later)."""
     found = {name: Probed(name, sensor.sense) for name, sensor in sensors.items()}
     _wait_for_first(sensors)
     begun = time.monotonic()
@@ -144,11 +144,11 @@ def _listen(sensor: Any, found: Probed, begun: float, until_s: float) -> None:
 
 
 def skew_s(camera: Probed, microphone: Probed, rate_hz: float) -> tuple[float, int] | None:
-    """How much later events are heard than seen, seconds (median), and how many there were; None without any.
+    """How much later events are heard than seen, seconds (median), and the number of events; None without any.
 
     Args:
-        camera: what a sensor of frames gave.
-        microphone: what a sensor of series gave, `rate_hz` samples a second.
+        camera: readings of a sensor of frames.
+        microphone: readings of a sensor of series, `rate_hz` samples a second.
     """
     seen = _onsets(np.array(camera.times), np.array(camera.changes), least=0.02)
     heard = _onsets(*_rises(microphone, rate_hz), least=0.02)
@@ -161,7 +161,7 @@ def skew_s(camera: Probed, microphone: Probed, rate_hz: float) -> tuple[float, i
 
 
 def _rises(found: Probed, rate_hz: float) -> tuple[np.ndarray, np.ndarray]:
-    """(times, rises): by how much the loudness of 5 ms is above that of the loudest of the 5 before them."""
+    """(times, rises): how far the loudness of 5 ms exceeds that of the loudest of the 5 before."""
     size = round(RISE_S * rate_hz)
     times: list[np.ndarray] = [np.zeros(0)]
     rises: list[np.ndarray] = [np.zeros(0)]
@@ -175,7 +175,7 @@ def _rises(found: Probed, rate_hz: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _onsets(times: np.ndarray, strength: np.ndarray, least: float) -> np.ndarray:
-    """Times of what stands out: over half of the strongest and 8 medians, the first of each that lie close together."""
+    """Times of onsets above half of the strongest, if that one is above 8 medians; of close ones the first."""
     if not len(times) or strength.max() < max(least, 8 * np.median(strength)):
         return np.zeros(0)
     clear = times[strength > 0.5 * strength.max()]

@@ -1,4 +1,4 @@
-"""RepeatPrevious as Rules: cards are dealt one by one, and the suit of the one dealt some cards ago is to be named.
+"""RepeatPrevious as Rules: cards are dealt one by one, and the agent names the suit of the card some cards ago.
 
 The protocol is that of POPGym's RepeatPrevious (Morad et al., 2023, "POPGym: Benchmarking Partially Observable
 Reinforcement Learning", appendix), written anew: decks of 52 cards are shuffled together, a Moment shows one suit, and
@@ -59,11 +59,11 @@ class RepeatPreviousRules:
         return CardsState(suits, np.zeros(len(seeds), np.int64), np.zeros(len(seeds), np.float32))
 
     def legal(self, state: CardsState) -> Mapping[str, np.ndarray]:
-        """All suits may be named at any time."""
+        """Every suit is legal at any time."""
         return {}
 
     def step(self, state: CardsState, actions: Mapping[str, np.ndarray]) -> CardsState:
-        """The next card; an ended child stays and earns nothing. No choice, or one that is no suit, is a wrong one."""
+        """The next card; an ended child stays and earns nothing. No choice, or one that is no suit, is wrong."""
         chosen = np.asarray(actions.get("choose", np.full(len(state), -1)))
         truth = self.truth(state)
         counts = truth["asked"] & (state.tick < self.cards - 1)
@@ -72,7 +72,7 @@ class RepeatPreviousRules:
         return replace(state.copy(), tick=np.minimum(state.tick + 1, self.cards), reward=reward)
 
     def outcome(self, state: CardsState) -> Outcome:
-        """The episode is cut when the last card lies open; nothing is asked about it."""
+        """The episode is truncated when the last card is in view; no question comes about it."""
         ended = state.tick >= self.cards - 1
         return Outcome(state.reward.copy(), np.zeros_like(ended), ended)
 
@@ -82,7 +82,7 @@ class RepeatPreviousRules:
         return {"signal": np.eye(SUITS, dtype=np.float32)[suit]}
 
     def truth(self, state: CardsState) -> dict[str, np.ndarray]:
-        """`choice` int64 [N], the suit asked for (of the card in view before that); `asked` bool [N]."""
+        """`choice` int64 [N], the suit to name (of the card in view before the first question); `asked` bool [N]."""
         at = np.minimum(state.tick, self.cards - 1)
         asked = at >= self.k - 1
         back = np.where(asked, at - (self.k - 1), at)

@@ -1,4 +1,4 @@
-"""ReplayedWorld: a recorded session as a world like any other, except that actions change nothing."""
+"""ReplayedWorld: a recorded session as a world in which actions change nothing."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _KNOWN_RANGES = {"periphery": (0.0, 1.0), "sound": (-1.0, 1.0)}
 
 
 class ReplayedWorld(gym.Env[Any, Any]):
-    """Gives the Moments of a session one after the other; `step` ignores its action.
+    """Gives the Moments of a session in turn; `step` ignores its action.
 
-    `observation_space` and `action_space` hold everything recorded; an observation holds what its Moment held, so an
+    `observation_space` and `action_space` hold everything recorded. An observation has the senses of its Moment, so an
     absent sense is absent. `info` has `time_s`, `tick` (index in the session) and `last_action`: the recorded Action
-    that led here, None at an episode's start or where none was recorded. `reset(seed=...)` goes to the first episode,
-    `reset()` to the next one, round and round.
+    before it, None at the start of an episode or without a recorded one. `reset(seed=...)` goes to the first episode,
+    `reset()` to the next one, in a circle.
 
     Raises:
-        WorldError: the session is empty, or a sense was recorded in several shapes; or `step` is called after the end.
+        WorldError: the session is empty, a sense has several shapes, or `step` is called after the end.
     """
 
     def __init__(self, session: Session | str | Path) -> None:
@@ -50,7 +50,7 @@ class ReplayedWorld(gym.Env[Any, Any]):
         return dict(moment.senses), self._info(moment, None)
 
     def step(self, action: dict[str, Any]) -> tuple[dict[str, Sense], float, bool, bool, dict[str, Any]]:
-        """The next Moment; truncated where the recording of the episode ends without its own ending."""
+        """The next Moment; truncated if the recording stops before the end of the episode."""
         if self._tick is None:
             raise WorldError("The episode is over, or was not begun; call reset first.")
         led_here, self._tick = self._action, self._tick + 1

@@ -1,4 +1,4 @@
-"""A world of rows that start anew when their episode is over: what policies practise in without a pause."""
+"""A world whose rows start the next episode when one is over, for policies that practise without a pause."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from devmind.worlds.rules import State
 
 
 class Restarting(VectorWorld[State], Generic[State]):
-    """As `VectorWorld`, but a row that ends senses its next episode's first Moment in the same step.
+    """As `VectorWorld`, but a row that ends gives the first Moment of its next episode in the same step.
 
-    What the step itself led to is `info["final_obs"]` then, as in Gymnasium's same-step autoreset.
+    The last observation of the ended episode is then `info["final_obs"]`, as in Gymnasium's same-step autoreset.
 
     Args:
-        world: goes on from its state.
-        starts: draws the seeds of new episodes, among those of lessons.
+        world: the first state is a copy of its state.
+        starts: draws the seeds of new episodes, from those of lessons.
 
     Attributes:
         finished: lengths in ticks, since this world was made, of the episodes that have ended.
-        reached: the state that the last step itself led to, where it ended an episode; None where it ended none.
+        reached: the state after the last step, before restarts, if an episode ended in it; else None.
     """
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
@@ -39,7 +39,7 @@ class Restarting(VectorWorld[State], Generic[State]):
     def step(
         self, actions: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Act for one tick; rows whose episode ends with it go on in a new one."""
+        """Act for one tick; rows whose episode ends with it start a new one."""
         senses, reward, terminated, truncated, info = super().step(actions)
         self._lengths += 1
         ended, self.reached = np.flatnonzero(terminated | truncated), None

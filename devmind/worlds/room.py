@@ -1,8 +1,8 @@
-"""The live room: sensors that somebody opened, read on one fixed tick, as a world like any other.
+"""The live room: open sensors, read on one fixed tick, as a world.
 
 Tick k is at `start + k / hz`. Its Moment holds the frame captured nearest to that time and exactly the samples of the
-tick before it; both are read `lag_s` later, since devices deliver late. What did not come is absent, and what was in
-the last Moment is never given again. A caller that is late skips ticks; they are counted with the reason.
+tick before it; both are read `lag_s` later, since devices deliver late. Late data is absent, and a Moment never
+repeats data of the last one. A late caller skips ticks; the room counts them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class RoomHealth:
 
     Attributes:
         ticks: Moments given.
-        skipped: ticks for which the caller came too late.
-        missing: by sense, Moments without it.
+        skipped: ticks that a late caller missed.
+        missing: by sense, the number of Moments without it.
     """
 
     ticks: int = 0
@@ -42,7 +42,7 @@ class RoomHealth:
 
 
 def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
-    """How each sensor is doing, by its name, as plain data for JSON; what a sensor does not tell is left out.
+    """The health of each sensor, by its name, as plain data for JSON, as far as the sensor reports it.
 
     It is recorded and shown, so it holds no credentials.
     """
@@ -58,25 +58,25 @@ def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
 
 
 def reasons(sensors: Mapping[str, Any], there: Collection[str]) -> dict[str, str]:
-    """Why a sense is not among those that are `there`, a sentence by sense, where its sensor knows."""
+    """Why a sense is not in `there`, a sentence by sense, if its sensor knows."""
     faults = {sense: getattr(getattr(sensor, "health", None), "fault", "") for sense, sensor in sensors.items()}
     return {sense: fault for sense, fault in faults.items() if fault and sense not in there}
 
 
 class Room(gym.Env[Any, Any]):
-    """One room with one agent in it; nothing ends here, `reset` begins a new episode at once.
+    """One room with one agent. Episodes do not end by themselves; `reset` begins a new one at once.
 
     Args:
-        sensors: by name, opened by the caller (`sense`, and `read_latest` or `read_window`). One camera (`sight`) is
-            looked at through a fovea, unless it `looks_itself` (a head that moves): its pictures are sight as they
-            come, and `look` is that head's. Other senses come as they are.
+        sensors: by name, opened by the caller (`sense`, and `read_latest` or `read_window`). The room looks at one
+            camera (`sight`) through a fovea. If the camera `looks_itself` (a head that moves), its pictures are sight
+            unchanged, and `look` is that head's. Other senses come unchanged.
         hz: ticks a second.
-        lag_s: how long after its tick a Moment is put together.
+        lag_s: how long after its tick a Moment is assembled.
 
     Attributes:
-        frame: the camera's whole frame of the last Moment, RGB uint8 [H, W, 3]; None where it had none.
-        frame_s: when it was taken, on the clock of `info["time_s"]`.
-        names: what the numbers of a sense or effector are called, where that is known.
+        frame: the camera's whole frame of the last Moment, RGB uint8 [H, W, 3]; None without a frame.
+        frame_s: its time, on the clock of `info["time_s"]`.
+        names: the names of a sense's or effector's numbers, if known.
 
     Raises:
         WorldError: two sensors give the same sense.
@@ -107,7 +107,7 @@ class Room(gym.Env[Any, Any]):
         self.action_space = gym.spaces.Dict({"look": spaces.effector(2)})
 
     def say(self, text: str) -> None:
-        """Words for the next Moment, typed or heard by somebody else."""
+        """Words for the next Moment, typed or recognised elsewhere."""
         self._said.append(text)
 
     def reset(
@@ -122,13 +122,13 @@ class Room(gym.Env[Any, Any]):
         return self._next()
 
     def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Sense], float, bool, bool, dict[str, Any]]:
-        """Act, wait for the next tick, and give what was sensed. Effectors that a room lacks do nothing."""
+        """Act, wait for the next tick, and return the senses. Effectors that a room lacks do nothing."""
         self.fovea.turn(action.get("look", np.zeros(2)))
         observation, info = self._next()
         return observation, 0.0, False, False, info
 
     def _names(self) -> dict[str, tuple[str, ...]]:
-        """Those of the gaze where there is a camera; those that a sensor of numbers was given."""
+        """Names of the gaze, with a camera, and names that sensors of numbers were given."""
         told = {name: tuple(sensor.names) for name, sensor in self.sensors.items() if getattr(sensor, "names", ())}
         return told | ({"body": spaces.BODY, "look": LOOK} if "sight" in self.sensors else {})
 
@@ -148,7 +148,7 @@ class Room(gym.Env[Any, Any]):
             self._sleep(left_s)
 
     def _latest(self, tick_s: float) -> dict[str, tuple[np.ndarray, float]]:
-        """The newest of every sensor of frames, where it is newer than the last Moment's."""
+        """The newest reading of each sensor of frames, if it is newer than the last Moment's."""
         found = {}
         for name, sensor in self.sensors.items():
             if not hasattr(sensor, "read_latest"):
@@ -162,7 +162,7 @@ class Room(gym.Env[Any, Any]):
         return found
 
     def _nearest(self, tick_s: float) -> dict[str, Sense]:
-        """Of every sensor of frames, the one captured nearest to the tick among those that come until `lag_s` later."""
+        """For each sensor of frames, the reading nearest to the tick among those that come until `lag_s` later."""
         nearest: dict[str, tuple[np.ndarray, float]] = {}
         while True:
             for name, (value, captured_s) in self._latest(tick_s).items():
@@ -185,14 +185,14 @@ class Room(gym.Env[Any, Any]):
         return senses | self._words() | self._look_at(senses.pop("sight", None))
 
     def _words(self) -> dict[str, Sense]:
-        """What was said since the last tick, as much as one holds."""
+        """The words since the last tick, as many as one tick holds."""
         if not self._said:
             return {}
         words, self._said = _fitting(self._said)
         return {"words": words} if words else {}
 
     def _look_at(self, frame: Any) -> dict[str, Sense]:
-        """Fovea, change and gaze; nothing of them without a frame."""
+        """The fovea's picture, the change and the gaze; empty without a frame."""
         if frame is not None and getattr(self.sensors["sight"], "looks_itself", False):
             return {"sight": frame}
         self.frame = frame
@@ -204,7 +204,7 @@ class Room(gym.Env[Any, Any]):
 
 
 def _fitting(said: list[str]) -> tuple[str, list[str]]:
-    """As much as one tick can hold, and what is left for the next ones; a long word goes on in the next tick."""
+    """As much as one tick can hold, and the rest for the next ticks; a long word continues in the next tick."""
     words = " ".join(said).split(" ")
     now = ""
     while words and len(f"{now} {words[0]}".strip().encode()) <= spaces.WORDS_MAX_LENGTH:

@@ -1,6 +1,6 @@
 """Rules: a world as pure batched functions on a struct of arrays, so search, reanalysis and exact resume work.
 
-Everything that happens to child i is a function of seed i and of its actions: N children stepped together equal N
+Everything that happens to child i is a function of its seed and its actions: N children stepped together equal N
 single ones.
 """
 
@@ -18,14 +18,14 @@ from devmind.errors import WorldError
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step led to.
+    """The outcome of a step.
 
     Attributes:
         reward: float32 [N], earned by the player who acted.
-        terminal, truncated: bool [N], the episode has ended by its own rules, or was cut.
+        terminal, truncated: bool [N], whether the episode has ended by its own rules, or by the limit.
         player: int64 [N], whose turn it is now; by default always player 0.
-        discount: float32 [N], what the value of the state reached, as seen by `player`, is worth to the player who
-            acted: by default 1, and 0 after a terminal; -1 where the turn passes to an opponent (as in mctx).
+        discount: float32 [N], the factor from the new state's value for `player` to its value for the player who acted:
+            by default 1, and 0 after a terminal; -1 if the turn passes to an opponent (as in mctx).
     """
 
     reward: np.ndarray
@@ -42,7 +42,7 @@ class Outcome:
 
     @property
     def ended(self) -> np.ndarray:
-        """bool [N]: there is nothing left to do in this episode."""
+        """Whether the episode has ended, bool [N]."""
         return self.terminal | self.truncated
 
 
@@ -54,7 +54,7 @@ class Struct:
         return len(getattr(self, fields(self)[0].name))
 
     def copy(self) -> Self:
-        """A deep copy: stepping the copy leaves the original as it is."""
+        """A deep copy: stepping the copy does not change the original."""
         return replace(self, **{f.name: getattr(self, f.name).copy() for f in fields(self)})
 
     def take(self, index: Any) -> Self:
@@ -65,7 +65,7 @@ class Struct:
         """Replace the rows `index` (an int array or a boolean mask) by those of `other`, in place.
 
         Raises:
-            WorldError: the two are of worlds of different sizes, or there are not as many rows as places.
+            WorldError: the two are of worlds of different sizes, or the numbers of rows differ.
         """
         for f in fields(self):
             mine, theirs = getattr(self, f.name), getattr(other, f.name)
@@ -78,7 +78,7 @@ class Struct:
 
     @classmethod
     def concat(cls, structs: Sequence[Self]) -> Self:
-        """The rows of several structs behind one another; at least one."""
+        """The rows of one or more structs, concatenated."""
         columns = {f.name: [getattr(one, f.name) for one in structs] for f in fields(structs[0])}
         return replace(structs[0], **{name: np.concatenate(values) for name, values in columns.items()})
 
@@ -97,10 +97,10 @@ class Rules(Protocol, Generic[State]):
     the state; `observe` is a pure function of the state; a child whose episode has ended stays ended and earns nothing
     more, so that rows of different length can be stepped together.
 
-    Rules may have `picture(state)` besides, uint8 [N, H, W, 3]: what is shown to who looks on (`WorldRoom`), no sense.
+    Rules may also have `picture(state)`, uint8 [N, H, W, 3], for people who watch (`WorldRoom`); it is no sense.
 
     Attributes:
-        horizon: no episode lasts longer than so many steps; None where there is no such limit.
+        horizon: the most steps of an episode; None without a limit.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Rules(Protocol, Generic[State]):
         ...
 
     def legal(self, state: State) -> Mapping[str, np.ndarray]:
-        """Masks of legal choices, bool [N, n], for each discrete effector; empty when all is always legal."""
+        """Masks of legal choices, bool [N, n], for each discrete effector; empty if everything is always legal."""
         ...
 
     def step(self, state: State, actions: Mapping[str, np.ndarray]) -> State:
@@ -122,7 +122,7 @@ class Rules(Protocol, Generic[State]):
         ...
 
     def outcome(self, state: State) -> Outcome:
-        """Reward and endings of the states just reached."""
+        """Reward and endings on reaching these states."""
         ...
 
     def observe(self, state: State) -> dict[str, Any]:
@@ -130,5 +130,5 @@ class Rules(Protocol, Generic[State]):
         ...
 
     def truth(self, state: State) -> dict[str, np.ndarray]:
-        """What lessons may learn from and exams judge by, never given to the agent; arrays [N, ...]."""
+        """The truth for lessons and exams, never given to the agent; arrays [N, ...]."""
         ...

@@ -1,4 +1,4 @@
-"""Several worlds stepped as one of N rows: single environments side by side, or worlds of rows one behind the other."""
+"""Several worlds stepped as one of N rows: single environments side by side, or worlds of rows, concatenated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from devmind.worlds.adapter import VectorWorld
 
 
 class SideBySide:
-    """N worlds of the same senses. A row whose episode is over is not stepped any more: what it sensed last stays.
+    """N worlds of the same senses. A row whose episode is over is not stepped any more and keeps its last senses.
 
     Args:
         worlds: each a `GymWorld`, or any environment with Dict spaces of senses and effectors.
-        seeds: of their episodes.
+        seeds: the seeds of their episodes.
     """
 
     def __init__(self, worlds: Sequence[gymnasium.Env], seeds: Sequence[int] | np.ndarray) -> None:
@@ -27,18 +27,18 @@ class SideBySide:
 
     @property
     def num_envs(self) -> int:
-        """N."""
+        """The number of rows, N."""
         return len(self.worlds)
 
     def observe(self) -> dict[str, np.ndarray]:
-        """What is sensed now, [N, ...]."""
+        """The present senses, [N, ...]."""
         return self._senses
 
     def step(
         self, actions: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Act in the worlds whose episodes go on; the others earn nothing."""
-        # A copy: whoever was given the last tick's senses may still look at them.
+        """Act in the worlds whose episodes are not over; the others earn nothing."""
+        # A copy, as callers may still read the last tick's senses.
         senses = {name: value.copy() for name, value in self._senses.items()}
         reward = np.zeros(self.num_envs)
         for row in np.flatnonzero(~(self._terminated | self._truncated)):
@@ -56,10 +56,10 @@ class SideBySide:
 
 
 class Joined:
-    """Worlds of rows with the same senses and effectors, their rows one behind the other.
+    """Worlds of rows with the same senses and effectors, with their rows concatenated.
 
     Args:
-        worlds: none of which starts ended rows anew.
+        worlds: worlds that do not restart ended rows.
     """
 
     def __init__(self, worlds: Sequence[VectorWorld[Any]]) -> None:
@@ -68,11 +68,11 @@ class Joined:
 
     @property
     def num_envs(self) -> int:
-        """N, of all together."""
+        """The number of rows of all worlds."""
         return sum(self.sizes)
 
     def observe(self) -> dict[str, Any]:
-        """What is sensed now, [N, ...]."""
+        """The present senses, [N, ...]."""
         return _joined([world.observe() for world in self.worlds])
 
     def step(
@@ -89,7 +89,7 @@ class Joined:
 
 
 def _joined(senses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Arrays [n, ...] and lists of words, one behind the other; a world in which nothing is said has empty words."""
+    """Arrays [n, ...] and lists of words, concatenated; a world without words has empty ones."""
     if len(senses) == 1:
         return dict(senses[0])
     joined: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Sliding puzzles as Rules: eight tiles on 3 x 3, fifteen on 4 x 4; a move slides a tile into the free place.
 
-Every other order of the tiles cannot be reached (Johnson and Story 1879), and is never an initial state.
+Half of all orders of the tiles cannot be reached (Johnson and Story 1879); they are never initial states.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from devmind.worlds.rules import Outcome, Struct
 
 SIDES = range(2, 7)
 MOVES = ("down", "up", "right", "left")
-"""Where the tile goes that is moved: the one above the free place, below it, left of it, right of it."""
+"""The direction of the moved tile: the one above, below, left of and right of the free place."""
 
 
 @dataclass
@@ -33,14 +33,14 @@ class Tiles(Struct):
 
 
 class SlidingRules:
-    """The sense `puzzle` int8 [2 * side, side, side], the effector `slide`; a move costs 1 until all is in order.
+    """The sense `puzzle` int8 [2 * side, side, side], the effector `slide`; a move costs 1 until the goal is reached.
 
-    Plane r says which tiles belong into row r, plane side + c which into column c; the free place is in none. In order
-    are 1, 2, 3 ... with the free place last. The level is the side, and how many moves by chance make an initial state
-    at most: "3" or "3-40".
+    Plane r says which tiles belong into row r, plane side + c which into column c; the free place is in none. The
+    goal is 1, 2, 3 ... with the free place last. The level is the side, and optionally the largest number of random
+    moves of an initial state: "3" or "3-40".
 
     Raises:
-        WorldError: the level is neither, or a tile is moved that is not there.
+        WorldError: the level is neither, or there is no tile to move.
     """
 
     name = "sliding"
@@ -64,7 +64,7 @@ class SlidingRules:
         self.action_space = spaces.Dict({"slide": spaces.Discrete(len(MOVES))})
 
     def initial(self, seeds: np.ndarray) -> Tiles:
-        """The goal after 1 to `most` moves by chance, none of which takes back the one before."""
+        """The goal after 1 to `most` random moves, none of which undoes the one before."""
         rngs = [numpy_rng(self.name, self.level, int(seed)) for seed in seeds]
         return self.of(np.concatenate([self.mixed(rng.integers(1, self.most + 1, 1), rng)[0] for rng in rngs]))
 
@@ -74,7 +74,7 @@ class SlidingRules:
         return Tiles(np.asarray(tiles, np.int8).copy(), np.zeros(n, np.float32), np.zeros(n, bool))
 
     def mixed(self, moves: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Tiles int8 [N, cells] after so many moves int64 [N] by chance, and the move that takes back the last [N]."""
+        """Tiles int8 [N, cells] after `count` random moves int64 [N], and the move that undoes the last [N]."""
         tiles, back = np.tile(self.goal, (len(moves), 1)), np.full(len(moves), -1)
         for number in range(int(moves.max(initial=0))):
             able = self.able(tiles)
@@ -86,11 +86,11 @@ class SlidingRules:
         return tiles, back
 
     def able(self, tiles: np.ndarray) -> np.ndarray:
-        """Which moves there are, bool [N, 4]."""
+        """The possible moves, bool [N, 4]."""
         return np.asarray(self.leads[(tiles == 0).argmax(-1)] >= 0)
 
     def slid(self, tiles: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """Tiles after a move of each; as they were where there is no such move."""
+        """Tiles after one move of each row; unchanged if the move is impossible."""
         rows, free = np.arange(len(tiles)), (tiles == 0).argmax(-1)
         at = self.leads[free, moves]
         at = np.where(at >= 0, at, free)
@@ -99,18 +99,18 @@ class SlidingRules:
         return after
 
     def solvable(self, tiles: np.ndarray) -> np.ndarray:
-        """Whether all can be put in order, bool [N]: a move changes the tiles' parity and the free place's alike."""
+        """Whether the tiles can be put in order, bool [N]: a move changes the parity of tiles and of the free place."""
         smaller = np.tril(np.ones((self.cells, self.cells), bool), -1)
         swapped = ((tiles[:, None] > tiles[:, :, None]) & smaller & (tiles[:, :, None] != 0)).sum((1, 2))
         row = (tiles == 0).argmax(-1) // self.side
         return np.asarray((swapped + (self.side % 2 == 0) * (self.side - 1 - row)) % 2 == 0)
 
     def legal(self, state: Tiles) -> Mapping[str, np.ndarray]:
-        """Moves of tiles that are there; anything once all is in order."""
+        """The possible moves; all moves once the tiles are in order."""
         return {"slide": self.able(state.tiles) | self.solved(state.tiles)[:, None]}
 
     def step(self, state: Tiles, actions: Mapping[str, np.ndarray]) -> Tiles:
-        """One move; what is solved stays as it is."""
+        """One move; a solved puzzle does not change."""
         over = self.solved(state.tiles)
         if "slide" not in actions:
             return Tiles(state.tiles.copy(), np.zeros(len(state), np.float32), over)
@@ -126,7 +126,7 @@ class SlidingRules:
         return Tiles(tiles, np.where(over, 0, -1).astype(np.float32), over)
 
     def outcome(self, state: Tiles) -> Outcome:
-        """-1 a move, the last one too; terminal when all is in order."""
+        """-1 a move, also for the last; terminal when all tiles are in order."""
         solved = self.solved(state.tiles)
         return Outcome(state.earned.copy(), solved, np.zeros_like(solved))
 
@@ -140,16 +140,16 @@ class SlidingRules:
         }
 
     def truth(self, state: Tiles) -> dict[str, np.ndarray]:
-        """Nothing: what solves it follows from what is seen."""
+        """Nothing: the puzzle is fully visible."""
         return {}
 
     def solved(self, tiles: np.ndarray) -> np.ndarray:
-        """Whether all is in order, bool [N]."""
+        """Whether all tiles are in order, bool [N]."""
         return np.asarray((tiles == self.goal).all(-1))
 
 
 def _leads(side: int) -> np.ndarray:
-    """Where the tile stands that a move slides into a free place, int64 [cells, 4]; -1 where there is none."""
+    """The place of the tile that a move slides into a free place, int64 [cells, 4]; -1 if there is none."""
     row, column = np.divmod(np.arange(side**2), side)
     found = []
     for down, right in ((-1, 0), (1, 0), (0, -1), (0, 1)):

@@ -1,8 +1,8 @@
-"""Sokoban as Rules: boxes are pushed onto goals, never pulled; levels from the usual text, or made by play in reverse.
+"""Sokoban as Rules: boxes are pushed onto goals, never pulled; levels come from text or are made by reverse play.
 
-A level made here can be solved: boxes begin on the goals and are pulled away, and pushing them back is a solution. What
-is read from a text may have none; `dead` tells squares from which no box comes to a goal any more, whatever else stands
-around, and a state with a box there is lost (Junghanns and Schaeffer 2001).
+A level made here can be solved: boxes begin on the goals and are pulled away, and pushing them back is a solution. A
+level from text may have no solution. `dead` finds squares from which no box can reach a goal, whatever else there is; a
+state with a box on one is lost (Junghanns and Schaeffer 2001).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SIGNS: Mapping[str, tuple[int, int, int, int]] = {
     "#": (1, 0, 0, 0), " ": (0, 0, 0, 0), "-": (0, 0, 0, 0), "_": (0, 0, 0, 0), ".": (0, 1, 0, 0), "$": (0, 0, 1, 0),
     "*": (0, 1, 1, 0), "@": (0, 0, 0, 1), "+": (0, 1, 0, 1),
 }  # fmt: skip
-"""What stands where a sign is: wall, goal, box, player."""
+"""Content of a cell by sign: wall, goal, box, player."""
 PULLED = 60
-"""Steps of play in reverse that make a level, for each box."""
+"""Steps of reverse play a box that make a level."""
 
 
 @dataclass
@@ -47,11 +47,11 @@ class Warehouse(Struct):
 class SokobanRules:
     """The sense `puzzle` int8 [4, side, side], walls, goals, boxes and the player; the effector `walk`.
 
-    A move costs 1 until every box is on a goal. The level is the side and the number of boxes: "8-2"; a seed makes a
-    room of that side of whose boxes at least half have been pulled off their goals.
+    A move costs 1 until every box is on a goal. The level is the side and the number of boxes: "8-2". A seed makes
+    a room of that side in which at least half of the boxes were pulled off their goals.
 
     Raises:
-        WorldError: the level is none, or a move is made that is not legal.
+        WorldError: the level is not of this form, or a move is not legal.
     """
 
     name = "sokoban"
@@ -76,19 +76,19 @@ class SokobanRules:
         return _joined([self._made(int(seed)) for seed in seeds], self.cells)
 
     def read(self, texts: Sequence[str]) -> Warehouse:
-        """States of levels as texts, each no larger than a board of this side; what is smaller is walled in.
+        """States of levels from texts, each no larger than a board of this side; smaller ones are padded with walls.
 
         Raises:
-            WorldError: a text is no level, by line and column.
+            WorldError: a text is no level; the sentence names line and column.
         """
         return _joined([self._placed(text) for text in texts], self.cells)
 
     def legal(self, state: Warehouse) -> Mapping[str, np.ndarray]:
-        """Moves to where neither a wall is nor a box that cannot be pushed; anything once all is solved."""
+        """Moves to cells without a wall or a box that cannot be pushed; all moves once the level is solved."""
         return {"walk": self.able(state) | self.solved(state)[:, None]}
 
     def able(self, state: Warehouse) -> np.ndarray:
-        """Which moves there are, bool [N, 4]."""
+        """The possible moves, bool [N, 4]."""
         rows = np.arange(len(state))[:, None]
         ahead = state.player[:, None] + self.steps
         behind = np.clip(ahead + self.steps, 0, self.cells - 1)
@@ -96,7 +96,7 @@ class SokobanRules:
         return np.asarray(~state.wall[rows, ahead] & ~(state.box[rows, ahead] & blocked))
 
     def step(self, state: Warehouse, actions: Mapping[str, np.ndarray]) -> Warehouse:
-        """One move; what is solved stays as it is."""
+        """One move; a solved level does not change."""
         over, after = self.solved(state), state.copy()
         after.over, after.earned = over, np.zeros(len(state), np.float32)
         if "walk" not in actions:
@@ -117,7 +117,7 @@ class SokobanRules:
         return after
 
     def outcome(self, state: Warehouse) -> Outcome:
-        """-1 a move, the last one too; terminal when every box is on a goal."""
+        """-1 a move, also for the last; terminal when every box is on a goal."""
         solved = self.solved(state)
         return Outcome(state.earned.copy(), solved, np.zeros_like(solved))
 
@@ -128,7 +128,7 @@ class SokobanRules:
         return {"puzzle": planes.reshape(-1, 4, self.side, self.side)}
 
     def truth(self, state: Warehouse) -> dict[str, np.ndarray]:
-        """Nothing: what solves it follows from what is seen."""
+        """Nothing: the level is fully visible."""
         return {}
 
     def solved(self, state: Warehouse) -> np.ndarray:
@@ -136,18 +136,17 @@ class SokobanRules:
         return np.asarray(~(state.box & ~state.goal).any(-1))
 
     def pushes(self, state: Warehouse) -> np.ndarray:
-        """The fewest pushes that bring a box from each cell to any goal, were it alone, int64 [N, cells]; -1 where
-        none do.
+        """The fewest pushes of a single box from each cell to any goal, int64 [N, cells]; -1 if it is impossible.
 
-        A box that is alone is pushed along wherever the player can stand behind it; who stands where is left out, so
-        these are never too many.
+        Other boxes and the player's paths are ignored: a box moves wherever there is room for the player behind it. So
+        the numbers are lower bounds.
         """
         far = np.where(state.goal, 0, -1)
         here = state.goal.copy()
         while here.any():
             reached = np.zeros_like(here)
             for step in self.steps:
-                # Pushed by `step` into `here`: the box came from one cell before it, and the player from two before.
+                # Pushed by `step` into `here`: the box was one cell before, and the player two cells before.
                 before, stands = np.roll(here, -step, 1), np.roll(~state.wall, step, 1)
                 reached |= before & ~state.wall & stands & (far < 0)
             far[reached] = far.max(-1, keepdims=True).repeat(self.cells, 1)[reached] + 1
@@ -155,14 +154,14 @@ class SokobanRules:
         return far
 
     def dead(self, state: Warehouse) -> np.ndarray:
-        """Cells from which a box comes to no goal any more, bool [N, cells]; walls are none."""
+        """Cells without walls from which a box cannot reach a goal, bool [N, cells]."""
         return np.asarray((self.pushes(state) < 0) & ~state.wall)
 
     def unsolvable(self, state: Warehouse) -> list[str]:
-        """For each state why it is lost, as a sentence; "" where it may not be.
+        """For each state why it is lost, as a sentence; "" if it may not be lost.
 
-        It tells boxes on dead squares, and boxes in squares of two by two with walls or other boxes. Not every deadlock
-        is one of these.
+        It finds boxes on dead squares, and boxes in blocks of two by two with walls or other boxes. There are further
+        kinds of deadlocks.
         """
         said = []
         dead, full = self.dead(state), state.wall | state.box
@@ -185,7 +184,7 @@ class SokobanRules:
         return said
 
     def text(self, state: Warehouse) -> list[str]:
-        """Each state as a text that `read` takes."""
+        """Each state as text in the form of `read`."""
         signs = {marks: sign for sign, marks in list(SIGNS.items())[::-1]}
         seen = self.observe(state)["puzzle"].transpose(0, 2, 3, 1)
         return ["\n".join("".join(signs[tuple(cell)] for cell in line) for line in one.tolist()) for one in seen]
@@ -204,7 +203,7 @@ class SokobanRules:
         return _of(board)
 
     def _made(self, seed: int) -> Warehouse:
-        """A room with some walls in it; by chance half of its boxes at least were pulled off their goals."""
+        """A random room with some walls, in which at least half of the boxes were pulled off their goals."""
         rng = numpy_rng(self.name, self.level, seed)
         while True:
             board = np.zeros((4, self.side, self.side), bool)
@@ -222,7 +221,7 @@ class SokobanRules:
                 return state
 
     def _pull(self, state: Warehouse, rng: np.random.Generator) -> None:
-        """Walk by chance, taking along what is behind wherever that can be done, in place."""
+        """Walk at random and pull boxes along wherever possible, in place."""
         wall, box = state.wall[0], state.box[0]
         for _ in range(PULLED * self.boxes):
             step = int(self.steps[rng.integers(4)])
@@ -235,10 +234,10 @@ class SokobanRules:
 
 
 def parse(text: str) -> np.ndarray:
-    """A level in the usual signs as planes bool [4, lines, columns]: walls, goals, boxes, the player.
+    """A level in the usual signs, as planes bool [4, lines, columns]: walls, goals, boxes, the player.
 
     `#` wall, `.` goal, `$` box, `*` box on a goal, `@` player, `+` player on a goal, and a blank, `-` or `_` floor.
-    Empty lines before and behind are left out; what lies outside of the walls is wall too.
+    Empty lines before and after are left out; cells outside of the walls become walls.
 
     Raises:
         WorldError: a sign is unknown, there is not one player, or not as many boxes as goals, or the player's room has
@@ -272,7 +271,7 @@ def parse(text: str) -> np.ndarray:
 
 
 def split(text: str) -> list[str]:
-    """The levels of a collection: blocks of lines, with titles that begin with `;` or have letters left out."""
+    """The levels of a collection: blocks of lines, without titles (lines that begin with `;` or have letters)."""
     blocks, block = list[str](), list[str]()
     for line in [*text.splitlines(), ""]:
         if line.strip() and set(line) <= set(SIGNS):
@@ -284,7 +283,7 @@ def split(text: str) -> list[str]:
 
 
 def _walled_in(planes: np.ndarray, first: int) -> None:
-    """Everything that the player's room does not reach becomes wall, in place."""
+    """Turn everything outside of the player's room into wall, in place."""
     open_ = ~planes[0]
     inside = _connected(open_, np.flatnonzero(planes[3])[0])
     rim = np.zeros_like(inside)
@@ -293,13 +292,13 @@ def _walled_in(planes: np.ndarray, first: int) -> None:
         raise WorldError(f"line {row + first + 1}, column {column + 1}: the player's room has a gap in its walls.")
     for row, column in np.argwhere(planes[2] & ~planes[1] & ~inside)[:1].tolist():
         raise WorldError(f"line {row + first + 1}, column {column + 1}: the player can never come to this box.")
-    # Boxes on goals outside are as they should be; they and their goals are left out.
+    # Boxes on goals outside are solved; they and their goals are left out.
     planes[0] |= ~inside
     planes[1:3] &= inside
 
 
 def _connected(open_: np.ndarray, start: int | None = None) -> np.ndarray:
-    """The cells bool [lines, columns] that hang together with `start`; else the largest part of all."""
+    """The cells bool [lines, columns] connected with `start`; without `start`, the largest connected part."""
     part, _ = label(open_)
     if start is not None:
         return np.asarray(part == part.reshape(-1)[start])
@@ -323,6 +322,6 @@ def _joined(states: list[Warehouse], cells: int) -> Warehouse:
 
 
 def _fit(level: str) -> bool:
-    """Whether so many boxes find a place in a room of that side."""
+    """Whether a room of this side has places for so many boxes."""
     side, boxes = map(int, level.split("-"))
     return boxes <= max(1, (side - 3) ** 2 // 4)

@@ -1,4 +1,4 @@
-"""Gymnasium spaces of the standard senses and effectors, so that every world names and sizes them alike."""
+"""Gymnasium spaces of the standard senses and effectors, with the same names and sizes in every world."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from gymnasium import spaces
 from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE, TICK_SAMPLES
 
 WORDS_MAX_LENGTH = 64
-"""What an agent hears or reads in one tick, in bytes of UTF-8 (`agent.batch.WORDS_BYTES`)."""
+"""Words that an agent hears or reads in one tick, in bytes of UTF-8 (`agent.batch.WORDS_BYTES`)."""
 PAGE_MAX_LENGTH = 500
-"""Of a page that a world shows: with a few bytes to spare it fits the 512 tokens of one Moment."""
+"""Longest page that a world shows: it fits the 512 tokens of one Moment, with a few bytes to spare."""
 _PRINTABLE = "".join(chr(code) for code in range(32, 127))
 BODY = (
     "pan_sin",
@@ -26,8 +26,9 @@ BODY = (
     "look_tilt",
     "grip",
 )
-"""Names of the numbers in the nursery's `body`, in order; a camera's room knows those of the gaze. tilt is /60 deg, the
-hand /0.75 m (torso frame), lean /0.3 m; the last three are the last tick's commands; touch and holding are 0 or 1."""
+"""Names of the numbers in the nursery's `body`, in order; a room with a camera has those of the gaze. tilt is /60 deg,
+the hand /0.75 m (torso frame), lean /0.3 m; the last three are the last tick's commands; touch and holding are 0 or
+1."""
 
 
 def sight(size: int = SIGHT_SIZE) -> spaces.Box:
@@ -51,12 +52,12 @@ def body(size: int) -> spaces.Box:
 
 
 def words() -> spaces.Text:
-    """Any text of this tick, up to 64 characters; an empty one is no `words` at all."""
+    """Any text of this tick, up to 64 characters; an empty text means that `words` is absent."""
     return spaces.Text(WORDS_MAX_LENGTH, min_length=0, charset=_PRINTABLE)
 
 
 def page() -> spaces.Text:
-    """A page that stands before the agent's eyes, up to 500 characters."""
+    """A page in view, up to 500 characters."""
     return spaces.Text(PAGE_MAX_LENGTH, charset=_PRINTABLE)
 
 

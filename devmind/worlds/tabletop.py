@@ -1,9 +1,9 @@
-"""A table seen from above, as Rules: discs of some kinds are sorted into places of their kinds by a hand.
+"""A table seen from above, as Rules: a hand sorts discs of some kinds into places of their kinds.
 
-The hand is a disc too. Closed over a thing it grasps it and carries it, lifted, until it opens; closed with nothing
-in it it is down on the table and pushes what it meets; open it passes over everything. What overlaps is pushed apart,
-so a thing that is put where another lies moves that one away. A thing may go into any free place of its kind, in any
-order: many plans are right, and their mean is none.
+The hand is a disc too. If it closes over a thing, it carries it, lifted, until it opens. If it closes without a thing,
+it is down on the table and pushes what it meets. Open, it passes over everything. Overlapping things are pushed apart,
+so a thing that is put on another moves that one away. A thing may go into any free place of its kind, in any order. So
+many plans are right, and their mean is not.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from devmind.worlds.spaces import effector
 LEVELS = {"two": 2, "three": 3, "four": 4}
 """Things to sort, by level."""
 SORTED = "-begun"
-"""Behind a level's name: some of the things, by the seed, are in their places already."""
+"""Suffix of a level: some of the things, by the seed, are in their places already."""
 MOVED = "-moved"
-"""Behind a level's name: on the way, at a tick by the seed, a thing that does not lie in the hand lies elsewhere."""
+"""Suffix of a level: at a tick by the seed, a thing that is not in the hand is moved elsewhere."""
 THINGS, PLACES, KINDS = 4, 4, 2
-"""As many rows as the senses have for things and for places; and kinds, which have two places each."""
+"""Rows of the senses for things and for places; and kinds, with two places each."""
 RADIUS, PLACE_RADIUS, GRASP = 0.08, 0.12, 0.07
-"""Of things and of the hand; of places: a thing is in one when its middle is; and how near the middle of a thing the
-hand's own must be to grasp it. The table goes from -1 to 1 along both axes."""
+"""Radius of things and of the hand; radius of places (a thing is in one if its middle is); and the largest distance
+of the middles of hand and thing for a grasp. The table goes from -1 to 1 along both axes."""
 PACE = 0.1
-"""How far a command of 1 goes in a tick."""
+"""The distance of a command of 1 in a tick."""
 APART = 0.3
-"""Least distance between the middles of things, places and the hand as an episode begins."""
+"""Least distance between the middles of things, places and the hand at the beginning."""
 TICKS_A_THING = 60
 MOVES_FROM, MOVES_BEFORE = 10, 50
 """The ticks between which a thing is moved."""
 PASSES = 4
-"""In which overlaps are pushed apart."""
+"""Passes in which overlaps are pushed apart."""
 PICTURE_PX = 480
 TABLE_RGB, HAND_RGB, KINDS_RGB = (38, 44, 51), (235, 235, 235), ((232, 140, 60), (80, 160, 235))
-"""Of what is shown: the table, the hand, and what is of each kind."""
+"""Colours of the picture: the table, the hand, and things and places of each kind."""
 
 
 @dataclass
@@ -67,23 +67,23 @@ class Table(Struct):
 
     @property
     def inside(self) -> np.ndarray:
-        """Whether thing i lies in place j, let go of, and is of its kind, bool [N, THINGS, PLACES]."""
+        """Whether thing i lies in place j, released, and is of its kind, bool [N, THINGS, PLACES]."""
         near = np.linalg.norm(self.things[:, :, None] - self.places[:, None], axis=-1) <= PLACE_RADIUS
         alike = self.kinds[:, :, None] == self.place_kinds[:, None]
         return np.asarray(near & alike & (np.arange(THINGS) != self.held[:, None])[..., None])
 
     @property
     def sorted(self) -> np.ndarray:
-        """Things that are where they belong, bool [N, THINGS]; of two in one place it is neither."""
+        """Sorted things, bool [N, THINGS]; of two in one place neither is sorted."""
         inside = self.inside
         alone = inside & (inside.sum(1, keepdims=True) == 1)
         return np.asarray(alone.any(-1))
 
 
 class TabletopRules:
-    """`hand` float32 [4]: where it is, whether it is closed, whether it holds something; `things` and `places` float32
-    [4 * 4], of each x, y, its kind as -1 or 1, and a 1 where there is one; `arm` [3]: how the hand
-    moves, 1 being 0.1, and the grip, which closes it where it is above 0.
+    """`hand` float32 [4]: its place, whether it is closed, whether it holds something. `things` and `places` float32
+    [4 * 4]: for each x, y, its kind as -1 or 1, and a 1 if it exists. `arm` [3]: the movement of the hand, where 1 is
+    0.1, and the grip, which closes the hand if it is above 0.
 
     Reward 1 when all things are sorted, which ends the episode; truncated after 60 ticks a thing.
 
@@ -109,7 +109,7 @@ class TabletopRules:
         self.action_space = spaces.Dict({"arm": effector(3)})
 
     def initial(self, seeds: np.ndarray) -> Table:
-        """The table of each seed: kinds, and where everything lies."""
+        """The table of each seed: kinds and places of everything."""
         n, moving = len(seeds), self.level.endswith(MOVED)
         spots = np.zeros((n, 1 + THINGS + PLACES + moving, 2))
         kinds = np.full((n, THINGS), -1)
@@ -145,7 +145,7 @@ class TabletopRules:
         return {}
 
     def step(self, state: Table, actions: Mapping[str, np.ndarray]) -> Table:
-        """Move the hand and what it holds, close or open it, push apart what overlaps; commands left out are zero."""
+        """Move the hand and what it holds, close or open it, push overlaps apart; missing commands are zero."""
         n, over = len(state), self._ended(state)
         arm = np.asarray(actions.get("arm", np.zeros((n, 3))), np.float64)
         if not np.isfinite(arm).all():
@@ -166,7 +166,7 @@ class TabletopRules:
         )
 
     def outcome(self, state: Table) -> Outcome:
-        """1 for sorting the last thing; the end of the episode."""
+        """1 for sorting the last thing, and the end of the episode."""
         done = self._done(state)
         return Outcome((done & ~state.over & (state.tick > 0)).astype(np.float32), done, state.tick >= self.horizon)
 
@@ -175,11 +175,11 @@ class TabletopRules:
         return observed(state)
 
     def picture(self, state: Table) -> np.ndarray:
-        """What is shown to who looks on, uint8 [N, S, S, 3]: the table from above, y upwards."""
+        """The table from above, for people who watch, uint8 [N, S, S, 3]; y points upwards."""
         return np.stack([_drawn(state, row) for row in range(len(state))])
 
     def truth(self, state: Table) -> dict[str, np.ndarray]:
-        """What is sorted, and which thing is held."""
+        """The sorted things, and the thing in the hand."""
         return {"sorted": state.sorted, "things": state.kinds >= 0, "held": state.held.copy()}
 
     def _done(self, state: Table) -> np.ndarray:
@@ -190,7 +190,7 @@ class TabletopRules:
 
 
 def observed(state: Table) -> dict[str, np.ndarray]:
-    """What is sensed of tables: see `TabletopRules`."""
+    """The senses of tables: see `TabletopRules`."""
     hand = np.column_stack((state.hand, state.closed, state.held >= 0))
     seen = {}
     for name, at, kinds in (("things", state.things, state.kinds), ("places", state.places, state.place_kinds)):
@@ -212,7 +212,7 @@ def _scattered(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _moved(state: Table, on: np.ndarray) -> np.ndarray:
-    """Things [N, THINGS, 2], one of them elsewhere in the rows `on` in which it is time for it."""
+    """Things [N, THINGS, 2], one of them moved in the rows `on` whose tick has come."""
     things, rows = state.things.copy(), np.arange(len(state))
     now = on & (state.tick == state.moves)
     open_ = (state.kinds >= 0) & ~state.sorted & (np.arange(THINGS) != state.held[:, None])
@@ -243,7 +243,7 @@ def _pushed(
 
 
 def _away(apart: np.ndarray) -> np.ndarray:
-    """How far discs whose middles are `apart` [..., 2] have to go to touch only."""
+    """How far discs whose middles are `apart` [..., 2] must move so that they only touch."""
     far = np.linalg.norm(apart, axis=-1, keepdims=True)
     return np.asarray(apart / np.maximum(far, 1e-12) * np.maximum(2 * RADIUS - far, 0.0))
 

@@ -1,9 +1,9 @@
-"""The passive T-Maze as Rules: a sign at the start tells which way to turn at the end of a long corridor.
+"""The passive T-Maze as Rules: a sign at the start shows which way to turn at the end of a long corridor.
 
 The task is tmaze-passive of Ni, Ma, Eysenbach and Bacon (2023, "When Do Transformers Shine in RL?", section 4), after
-Bakker (2001), written anew: positions in the corridor differ in distractors alone, an episode has L + 1 steps, so that
-only the straight way reaches the junction in time, and the last step earns 1 on the side that the sign told. There the
-corridor shows 0; here numbers of less than half the sign's size, which tell nothing.
+Bakker (2001), written anew: positions in the corridor differ in distractors alone. An episode has L + 1 steps, so that
+only the straight way reaches the junction in time. The last step earns 1 on the side of the sign. In the original the
+corridor shows 0; here it shows random numbers of less than half the sign's size.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from devmind.worlds.memory_len import distractors, whole_number
 from devmind.worlds.rules import Outcome, Struct
 
 PENALTY = 0.1
-"""What an episode loses at most for dawdling, shared out over its steps."""
+"""The largest loss of an episode for delay, shared among its steps."""
 AHEAD, UP, BACK, DOWN = range(4)
 _MOVES = np.array([[1, 0], [0, 1], [-1, 0], [0, -1], [0, 0]])
 
 
 @dataclass
 class TMazeState(Struct):
-    """goal int64 [N], +1 or -1; x, y int64 [N] where the child is; tick int64 [N]; reward float32 [N] of the last step.
+    """goal int64 [N], +1 or -1; x, y int64 [N] the child's place; tick int64 [N]; reward float32 [N] of the last step.
 
-    shown bool [N]: the sign is seen now. distractors float32 [N, the longest length + 2], by tick. length int64 [N].
+    shown bool [N]: the sign is in view. distractors float32 [N, the longest length + 2], by tick. length int64 [N].
     """
 
     goal: np.ndarray
@@ -47,11 +47,11 @@ class TMazeRules:
     """`signal` is [at the junction or beyond it, sign at the start or side at the end, distractors between];
     `choose` ahead, up, back, down.
 
-    The level is the corridor's length L, as text, or the shortest and the longest, as '93-108', of which each seed has
-    one by chance. A step behind the straight walk costs 0.1 / L, the goal earns 1.
+    The level is the corridor's length L, as text, or the shortest and the longest, as '93-108': each seed draws
+    one. A step behind the straight walk costs 0.1 / L; the goal earns 1.
 
     Raises:
-        WorldError: the level is no positive whole number, nor two of them that rise.
+        WorldError: the level is not a positive whole number, nor two of them in rising order.
     """
 
     name = "tmaze"
@@ -67,7 +67,7 @@ class TMazeRules:
         self.action_space = spaces.Dict({"choose": spaces.Discrete(4)})
 
     def initial(self, seeds: np.ndarray) -> TMazeState:
-        """One fair side a seed; the child stands at the sign."""
+        """One fair side a seed; the child is at the sign."""
         goal = np.array([2 * numpy_rng(self.name, int(seed)).integers(2) - 1 for seed in seeds], np.int64)
         n, zeros = len(seeds), np.zeros(len(seeds), np.int64)
         unmeant = distractors(self.name, seeds, self.longest + 2)
@@ -77,7 +77,7 @@ class TMazeRules:
         return TMazeState(goal, zeros, zeros.copy(), zeros.copy(), rewards, shown, unmeant, length)
 
     def legal(self, state: TMazeState) -> Mapping[str, np.ndarray]:
-        """All moves are legal; into a wall none is made."""
+        """All moves are legal; a move into a wall does nothing."""
         return {}
 
     def step(self, state: TMazeState, actions: Mapping[str, np.ndarray]) -> TMazeState:
@@ -110,7 +110,7 @@ class TMazeRules:
         return {"signal": np.stack((at_end, told), 1).astype(np.float32)}
 
     def truth(self, state: TMazeState) -> dict[str, np.ndarray]:
-        """`choice` int64 [N] of a teacher who knows the goal; `asked` bool [N]: memory decides; `told` int64 [N]."""
+        """`choice` int64 [N]: the move to the goal; `asked` bool [N]: whether it takes memory; `told` int64 [N]."""
         asked = (state.x == state.length) & (state.y == 0)
         turn = np.where(state.goal > 0, UP, DOWN)
         return {"choice": np.where(asked, turn, AHEAD), "asked": asked, "told": (state.goal > 0).astype(np.int64)}

@@ -1,4 +1,4 @@
-"""A simulated world to live in: Rules as a live room, one tick after the other on the room's clock."""
+"""A simulated world for a life: Rules as a live room, on the room's clock."""
 
 from __future__ import annotations
 
@@ -17,36 +17,35 @@ from devmind.worlds.fovea import BODY_SIZE
 from devmind.worlds.room import Room
 
 LINGERS = 10
-"""Ticks for which an episode that has ended is still there, so that one sees how it ended."""
+"""Ticks for which an ended episode stays in view, so that people see how it ended."""
 PAGE = "text"
 WATCHED = 1_000_000_000
-"""The first episode's seed, unless another is asked for: no lesson has one like it."""
+"""The first episode's seed by default; no lesson has such seeds."""
 
 
 def words_in(text: str) -> list[str]:
-    """Its words in small letters, without marks at their ends."""
+    """The words of a text in small letters, without punctuation at their ends."""
     words = (word.strip(".,;:!?\"'“”") for word in text.lower().split())
     return [word for word in words if word]
 
 
 class Window:
-    """Stands for the camera of a world that can be pictured: the page shows it, and nobody reads it."""
+    """A placeholder for the camera of a world with pictures: the page shows it, and it is never read."""
 
     sense = "sight"
 
 
 class WorldRoom(Room):
-    """One child's life in `rules`: episode after episode, the seeds counting on.
+    """One child's life in `rules`: episode after episode, with rising seeds.
 
-    What is sensed comes from the rules alone. Where they have `picture(state)`, that is the room's `frame`, which is
-    only shown and recorded. An episode that has ended stays for `LINGERS` ticks; `info["first"]` says that what is
-    sensed begins another one. What is said to the child is its `words` for a tick, in place of the world's; where the
-    world has a page, as an instruction has, it stands there in its place until the episode is over. Where the rules say
-    which words their instructions have (`instruction_words`), others are refused.
+    All senses come from the rules. Their `picture(state)`, if any, is the room's `frame`, only shown and recorded.
+    An ended episode stays for `LINGERS` ticks; `info["first"]` marks the first Moment of the next one. Words
+    said to the child replace the world's `words` for a tick. If the world has a page, such as an instruction, they also
+    replace the page until the episode is over. If the rules have `instruction_words`, other words are refused.
 
     Attributes:
         ended, rewarded: episodes that have ended, and how many of these ended with a reward.
-        fault: why the world's own instruction may not be understood, a sentence; '' when all is well.
+        fault: a sentence why the world's own instruction may not be understood; '' if there is no reason.
     """
 
     def __init__(
@@ -68,11 +67,11 @@ class WorldRoom(Room):
         self._earned, self._told, self._said_page, self.fault = False, "", "", ""
 
     def say(self, text: str) -> None:
-        """Words for the next Moment, and where the world has a page, the instruction that stands there.
+        """Words for the next Moment and, if the world has a page, its instruction.
 
         Raises:
-            WorldError: a word is in no instruction, or there is none, or it is longer than a page; what stood there
-                before still does.
+            WorldError: a word is in no instruction, there are no words, or they are longer than a page. The page stays
+                as it was.
         """
         if hasattr(self.rules, "instruction_words"):
             if not words_in(text):
@@ -84,11 +83,11 @@ class WorldRoom(Room):
         if has_page and len(text) > spaces.PAGE_MAX_LENGTH:
             raise WorldError(f"A page holds {spaces.PAGE_MAX_LENGTH} letters; {len(text):,} came. Say it shorter.")
         super().say(text)
-        # A page is seen at once, words are heard in as many ticks as they take.
+        # A page is seen at once; words are heard over as many ticks as they need.
         self._said_page = text if has_page else ""
 
     def _unknown(self, text: str) -> list[str]:
-        """Words that no instruction has, in their order; none where the rules do not tell."""
+        """Words that no instruction has, in order; empty if the rules do not list words."""
         known = getattr(self.rules, "instruction_words", None)
         return [] if known is None else [word for word in words_in(text) if word not in known]
 
@@ -102,7 +101,7 @@ class WorldRoom(Room):
         return super().reset(seed=seed)
 
     def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Sense], float, bool, bool, dict[str, Any]]:
-        """Act, wait for the next tick, and give what is sensed."""
+        """Act, wait for the next tick, and return the senses."""
         known = {name: np.asarray(action[name])[None] for name in self.rules.action_space.spaces if name in action}
         self._state = self.rules.step(self._state, known)
         outcome = self.rules.outcome(self._state)
@@ -142,7 +141,7 @@ class WorldRoom(Room):
         return senses
 
     def _picture(self, tick_s: float, senses: Mapping[str, Sense]) -> None:
-        """What is shown of this tick, and where in it the child looks."""
+        """Keep the picture of this tick, and where the child looks in it."""
         if self.sensors:
             self.frame, self.frame_s = self.rules.picture(self._state)[0], tick_s - self._start_s
         body = senses.get("body")

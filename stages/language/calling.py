@@ -33,7 +33,7 @@ STEPS = {"tiny": 8, "nursery": 2000, "child": 4000, "adult": 8000}
 ROWS, LEARNING_RATE, MINUTES = 32, 3e-3, 2.5
 SKILLS = ("name", "new_words", "answer", "converse")
 """Skills that rest on this lesson."""
-STAYS = "It trains an eye and heads that read nothing else; no other lesson changes any of it."
+STAYS = "It trains an encoder of sight, and heads that read nothing else; no other lesson changes them."
 KERNELS = (f"encoders.{DETAIL}.form.", f"encoders.{DETAIL}.colour.")
 
 

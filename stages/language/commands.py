@@ -13,18 +13,18 @@ from devmind.cli.house import group
 from devmind.errors import ConfigError
 from stages.language.read import NOTHING
 
-say = group("Go on with a text.")
-demos = group("Episodes of a teacher, recorded as sessions: make.")
+say = group("Continue a text.")
+demos = group("Record episodes of a teacher as sessions: make.")
 
 
 @say.command("say")
 def go_on_saying(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="How the text begins.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The beginning of the text.")],
     agent: Annotated[Path | None, agent_option(raised_through("language"))] = None,
     length: Annotated[int, typer.Option("--length", min=1, metavar="N", help="Bytes to write.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Another number draws another text.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the text.")] = 0,
 ) -> None:
-    """Let an agent that can read go on with a text, which is printed as it comes."""
+    """Let an agent that can read continue a text, and print it as it comes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -49,16 +49,16 @@ def go_on_saying(
 
 @demos.callback()
 def _group() -> None:
-    """Episodes of a teacher, recorded as sessions: make."""
+    """Record episodes of a teacher as sessions: make."""
 
 
 @demos.command("make")
 def make(
     room: Annotated[str, typer.Argument(metavar="ENV", help="A room of BabyAI, such as BabyAI-GoToRedBallGrey-v0.")],
-    episodes: Annotated[int, typer.Option("-n", "--episodes", min=1, metavar="N", help="How many.")] = 100,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="J", help="Processes; each writes a session.")] = 1,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the sessions are written.")] = Path("demos"),
-    seed: Annotated[int, typer.Option("--seed", min=0, max=999_999, metavar="N", help="Of the first room.")] = 0,
+    episodes: Annotated[int, typer.Option("-n", "--episodes", min=1, metavar="N", help="How many episodes.")] = 100,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="J", help="Processes; each writes one session.")] = 1,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the sessions.")] = Path("demos"),
+    seed: Annotated[int, typer.Option("--seed", min=0, max=999_999, metavar="N", help="Seed of the first room.")] = 0,
 ) -> None:
     """Record episodes of BabyAI's bot, which sees the whole room; rooms in which it fails are left out."""
     from stages.language.follow import demos as recording

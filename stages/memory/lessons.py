@@ -41,7 +41,7 @@ STEPS: Mapping[str, Mapping[str, int]] = {
 }
 REVIEWED = ("recall", "match", "tests", "recall", "hidden", "tests", "fetch")
 """The turns of the lesson `review`. `recall` and `tests` have two: `match` and `hidden` cost `recall` most."""
-STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
+STAYS = "It trains encoders, and heads that read nothing else; no later stage changes them."
 CYCLE = ("corridor", "hallway", "cards", "corridor", "hallway", "sign", "corridor", "cards", "hallway")
 """The turns of the lesson `tests`."""
 VIEWS = {"tiny": 8}
@@ -61,7 +61,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
         *([boards] if minigrid.installed() else []),
         taught(
             context, "sign", short_term.loss, sign_batch, 32, 1e-3, 1.0, skills=("memory_len",),
-            unrehearsed="The lesson tests has turns of it, and is rehearsed.",
+            unrehearsed="The lesson 'tests' contains it, and is rehearsed.",
         ),
         taught(
             context, "things", detections.loss, things_batch, 64, 2e-3, 1.0, skills=("permanence",),

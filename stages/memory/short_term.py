@@ -31,7 +31,7 @@ Moment to Moment, at most L windows far, and never learns to use its slots: beyo
 TOGETHER = 100
 """Episodes played side by side; more take more RAM and save no time."""
 SHORT_OFF = "short-term memory off"
-NO_STORE = "no store is asked in this test: long-term memory alone is as memory off, both is as short-term alone"
+NO_STORE = "this test uses no store, so long-term alone equals memory off, and both equals short-term alone"
 
 
 def growing_batch(context: Context, world: str, update: int, size: int, longest: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from devmind.worlds.pointmaze import PointMazeRules
     from stages.planning.film import Told
 
-plan = group("Imagine a way through a maze and go it, sort a table, or carry out an instruction in a room.")
+plan = group("Plan and follow a path through a maze, sort a table, or carry out an instruction in a room.")
 
 Folder = Annotated[Path | None, agent_option(raised_through("planning"))]
 
@@ -30,8 +30,8 @@ Env = Annotated[
     str,
     typer.Argument(
         metavar="ENV",
-        help="A maze: pointmaze-medium, pointmaze-large, from size child on pointmaze-giant; a "
-        "table, tabletop:three; or a room of BabyAI.",
+        help="A maze (pointmaze-medium, pointmaze-large; from size child on also pointmaze-giant), a "
+        "table (tabletop:three), or a room of BabyAI.",
     ),
 ]
 Goal = Annotated[
@@ -39,24 +39,24 @@ Goal = Annotated[
     typer.Option(
         "--goal",
         metavar="X,Y|TASK|WORDS",
-        help="In OGBench's units, or task1 to task5; in a room an instruction, by default its own mission.",
+        help="A place in OGBench's units, or task1 to task5; in a room an instruction, by default its mission.",
     ),
 ]
 Start = Annotated[
-    str | None, typer.Option("--start", metavar="X,Y|TASK", help="Where to begin; by default where the task does.")
+    str | None, typer.Option("--start", metavar="X,Y|TASK", help="The start; by default that of the task.")
 ]
 Waypoints = Annotated[
     list[str] | None,
-    typer.Option("--waypoint", metavar="N:X,Y", help="A point of the plan that is given; may be repeated."),
+    typer.Option("--waypoint", metavar="N:X,Y", help="A given point of the plan; may be repeated."),
 ]
 Symbols = Annotated[
     str | None,
     typer.Option(
-        "--symbols", metavar="WORDS", help="Moves that are given, one a stride, such as east,on,?,south; ? is open."
+        "--symbols", metavar="WORDS", help="Given moves, one a stride, such as east,on,?,south; ? leaves a move open."
     ),
 ]
 Steps = Annotated[
-    int | None, typer.Option("--steps", min=1, metavar="N", help="Of denoising; by default as the agent was made.")
+    int | None, typer.Option("--steps", min=1, metavar="N", help="Denoising steps; by default those of the agent.")
 ]
 Simulations = Annotated[
     int | None,
@@ -64,24 +64,24 @@ Simulations = Annotated[
         "--simulations",
         min=1,
         metavar="N",
-        help="Search a tree of partly denoised plans with so many simulations, in place of candidates.",
+        help="Search a tree of partly denoised plans with N simulations, in place of candidates.",
     ),
 ]
 Horizon = Annotated[
-    int | None, typer.Option("--horizon", min=2, metavar="N", help="Points of a plan; by default those it learned.")
+    int | None, typer.Option("--horizon", min=2, metavar="N", help="Points of a plan; by default as many as learned.")
 ]
-Film = Annotated[Path | None, typer.Option("--show", metavar="FILE", help="Write a page with the denoising as a film.")]
-Page = Annotated[bool, typer.Option("--page", help="Serve a page on which it walks, with its plan in the picture.")]
+Film = Annotated[Path | None, typer.Option("--show", metavar="FILE", help="Write a page with a film of the denoising.")]
+Page = Annotated[bool, typer.Option("--page", help="Serve a page that shows the walk and the plan.")]
 Guidance = Annotated[
     float | None,
     typer.Option(
         "--guidance",
         min=0.0,
         metavar="X",
-        help="How much ends and maze count in denoising (classifier-free guidance); 1 as it was taught.",
+        help="Weight of start, goal and maze in denoising (classifier-free guidance); 1 as taught.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of a room or a table.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of a room or a table.")]
 
 
 @plan.command("plan")
@@ -103,31 +103,31 @@ def imagine(
     guidance: Guidance = None,
     seed: Seed = 0,
 ) -> None:
-    """Imagine several plans to a goal, choose one and follow it. Points and moves of the first plan may be given."""
+    """Draw several plans to a goal, choose one and follow it. Points and moves of the first plan may be given."""
     if env.startswith(("BabyAI-", "MiniGrid-")):
         if start or waypoint or symbols or steps or simulations or horizon or film_ or page or guidance is not None:
             raise ConfigError(
-                "In a room an instruction is carried out: it takes --agent, --goal and --seed alone. Its plan is read "
-                "in one pass and printed: nothing is denoised there that --show could show."
+                "In a room the agent carries out an instruction; the only options are --agent, --goal and --seed. Its "
+                "plan is read in one pass and printed, without denoising, so there is no film for --show."
             )
         _carry_out(env, agent, goal, seed)
         return
     if env.partition(":")[0] == "tabletop":
         if start or goal or waypoint or symbols or steps or simulations or horizon or page or guidance is not None:
-            raise ConfigError("A table is sorted: it takes --agent, --seed and --show alone.")
+            raise ConfigError("For a table the only options are --agent, --seed and --show.")
         _arrange(env.partition(":")[2] or "three", agent, seed, film_)
         return
     rules = _maze(env)
     begin, end = _ends(rules, start, goal)
     _refuse_no_file(film_)
     if simulations and steps:
-        raise ConfigError("A tree has levels of its own: give --simulations or --steps, not both.")
+        raise ConfigError("A tree has its own denoising levels: give --simulations or --steps, not both.")
     taught = _planner(agent, rules, guidance, simulations)
     if page:
         if waypoint or symbols or steps or horizon or film_:
             raise ConfigError(
-                "On the page it plans by itself, again and again; leave out --waypoint, --symbols, --steps, --horizon "
-                "and --show."
+                "On the page the agent plans by itself, again and again; leave out --waypoint, --symbols, --steps, "
+                "--horizon and --show."
             )
         _walk(taught, rules, begin, end, env, port, open_, seconds)
         return
@@ -168,7 +168,7 @@ def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None,
 
     if guidance is not None and (simulations or not isfinite(guidance)):
         raise ConfigError(
-            "--guidance takes a number such as 1.5, and a tree tries some by itself: give it without --simulations."
+            "--guidance takes a number such as 1.5. A tree tries several by itself: leave out --simulations."
         )
     agent = taught_agent(folder, "planning", ROUTE, "to plan")
     _refuse_untaught(agent, rules)
@@ -273,7 +273,7 @@ def _walk(
 def _refuse_no_file(page: Path | None) -> None:
     """Refuse, before anything is planned, a page whose folder does not exist or that names a folder."""
     if page is not None and not page.parent.is_dir():
-        raise ConfigError(f"--show writes into a folder that is there; there is no '{page.parent}'. Make it first.")
+        raise ConfigError(f"--show needs an existing folder; there is no '{page.parent}'. Make it first.")
     if page is not None and page.is_dir():
         raise ConfigError(
             f"--show writes a file; '{page}' is a folder. Name a file in it, such as {page / 'plan.html'}."

@@ -99,7 +99,7 @@ def imagined(
     if horizon is not None and horizon != head.horizon:
         raise ConfigError(
             f"This agent learned plans of {head.horizon} points, {head.stride} ticks apart, no longer and no shorter "
-            f"ones; got a horizon of {horizon}. A way that is longer is gone by planning again."
+            f"ones; got a horizon of {horizon}. The agent follows longer paths by planning again."
         )
     told = Told(rules.maze, start, goal, words=dict(words or {}))
     world = make_world("pointmaze", rules.level, [0])
@@ -166,14 +166,14 @@ def _take(route: Route, found: Candidates, actor: Actor) -> None:
 
 
 def _judged(agent: Agent, found: Candidates, senses: Mapping[str, Any], ticks: int) -> str:
-    """What the judge says of the chosen plan, and how many candidates would hold by the judge; "" without a judge."""
+    """What the judge says of the chosen plan, and how many candidates are sound by the judge; "" without a judge."""
     if JUDGE not in agent.heads:
         return ""
     plans = zip(found.plans[0].cpu().numpy(), found.symbols[0].cpu().numpy(), strict=True)
     shown = np.stack([draft(points, words, senses["goal"][0], senses["maze"][0], ticks) for points, words in plans])
     judged: Any = agent.evaluate({DRAFT: torch.from_numpy(shown)}, [JUDGE])[JUDGE]
     holding = int((judged.mode() == 0).sum())
-    kept = f"{holding} of {len(shown)} candidates would hold" if holding else "it knows no plan that would hold"
+    kept = f"{holding} of {len(shown)} candidates are sound" if holding else "it found no sound plan"
     return f"{judged.verdict(int(found.chosen[0]))}; {kept}"
 
 

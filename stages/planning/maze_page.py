@@ -135,7 +135,7 @@ class MazePage:
         outcome = self.rules.outcome(self.walk)
         ticks = int(self.walk.tick[0])
         if outcome.terminal[0]:
-            self.ended = f"It is there, after {ticks} ticks and {self._counted()}."
+            self.ended = f"It arrived after {ticks} ticks and {self._counted()}."
         elif outcome.truncated[0]:
             self.ended = f"It did not arrive within {MAX_TICKS:,} ticks, with {self._counted()}."
         if self.ended:

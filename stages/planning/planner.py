@@ -145,8 +145,8 @@ class PlannerHead(BeliefHead):
             raise ConfigError("A planner taps the trunk, and 'raw:body', 'raw:goal' and 'raw:maze' last.")
         if candidates < 1 or not 1 <= follow <= stride * (horizon - 2):
             raise ConfigError(
-                f"A planner draws one plan at least, and follows it for 1 to {stride * (horizon - 2)} ticks, which is "
-                f"what it has of them; got {candidates} and {follow}."
+                f"A planner needs at least one candidate, and follows a plan for 1 to {stride * (horizon - 2)} "
+                f"ticks, its length; got {candidates} and {follow}."
             )
         self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
         self.steps, self.warm_steps, self.warm = steps, warm_steps, warm

@@ -82,7 +82,7 @@ def beam(
     """
     if min(width, depth, nodes) < 1:
         raise ConfigError(
-            f"A beam has one state, one level and asks about one state at least; got a width of {width}, a depth of "
+            f"A beam needs a width, a depth and nodes of at least 1; got a width of {width}, a depth of "
             f"{depth} and {nodes} nodes."
         )
     over = np.asarray(solved(starts))

@@ -132,7 +132,7 @@ def best_first(
         ConfigError: the budget or the batch is less than 1.
     """
     if nodes < 1 or batch < 1:
-        raise ConfigError(f"A search asks about one state at least, one pair at a time; got {nodes} and {batch}.")
+        raise ConfigError(f"A search needs at least one node, and a batch of at least one; got {nodes} and {batch}.")
     over = np.asarray(solved(starts))
     for problem, state, there in zip(problems, starts, over, strict=True):
         problem.best[state.tobytes()] = 0

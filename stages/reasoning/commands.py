@@ -36,23 +36,28 @@ def against(
     game: Annotated[str, typer.Argument(metavar="GAME", help="connect4, tictactoe or othello.")],
     agent: Folder = None,
     simulations: Annotated[
-        int, typer.Option("--simulations", min=0, metavar="N", help="Of a move; 0: the network alone, without search.")
+        int,
+        typer.Option(
+            "--simulations", min=0, metavar="N", help="Simulations a move; 0: the network alone, without search."
+        ),
     ] = 128,
     sure: Annotated[
         float | None,
         typer.Option(
             "--sure",
             metavar="P",
-            help="Make a move that the policy gives this probability without (further) search; else always search.",
+            help="Play without (further) search a move of policy probability P or more; by default always search.",
         ),
     ] = None,
     second: Annotated[bool, typer.Option("--second", help="Let the agent begin.")] = False,
-    page: Annotated[bool, typer.Option("--page", help="On a page, with what it thinks; else in the terminal.")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Play on a page that shows the search; else in the terminal.")
+    ] = False,
     port: PortOption = 0,
     open_: OpenOption = True,
     seconds: SecondsOption = None,
 ) -> None:
-    """Play against an agent: type the number of a free place, or q to leave; or click a board on a page."""
+    """Play against an agent: type the number of a free place, or q to leave; or click on the board of a page."""
     if game not in GAMES:
         raise ConfigError(f"There is no game '{game}'{nearest(game, GAMES)}")
     from devmind.agent.threads import intra_op_threads
@@ -79,22 +84,27 @@ def puzzle(
     state: Annotated[
         str,
         typer.Option(
-            "--state", metavar="TEXT", help="Row by row: the tiles, 0 the free place; or 25 lights, 1 on and 0 off."
+            "--state",
+            metavar="TEXT",
+            help="Row by row: the tiles, 0 for the free place; or 25 lights, 1 for on and 0 for off.",
         ),
     ],
     agent: Folder = None,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="States looked at, at most.")] = 10_000,
+    nodes: Annotated[
+        int, typer.Option("--nodes", min=1, metavar="N", help="At most so many states are visited.")
+    ] = 10_000,
     beam: Annotated[
         int | None,
         typer.Option(
-            "--beam", min=1, metavar="W", help="Search by a beam of W states a level, which proves nothing; else by Q*."
+            "--beam", min=1, metavar="W", help="Beam search with W states a level, which proves nothing; else Q*."
         ),
     ] = None,
     proof: Annotated[
-        int, typer.Option("--proof", min=0, metavar="N", help="States that a proof of the shortest may look at.")
+        int,
+        typer.Option("--proof", min=0, metavar="N", help="States that the proof of the shortest solution may visit."),
     ] = 20_000,
 ) -> None:
-    """Solve a puzzle by Q*, or by a beam, and say whether a shorter way is possible."""
+    """Solve a puzzle by Q* or beam search, and say whether a shorter solution exists."""
     if name == "lights-out":
         _lights_out(state, agent, nodes, beam)
     elif name in SLIDING:
@@ -140,7 +150,7 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | 
     start = tiles(state, side)
     if not rules(side).solvable(start)[0]:
         raise ConfigError(
-            "These tiles cannot be put in order by any moves: their parity is odd. Did two change places when typed?"
+            "These tiles cannot be put in order by any moves: their parity is odd. Were two tiles swapped in typing?"
         )
     taught = taught_agent(agent, "reasoning", SLIDES, name)
     guide = lambda states: costs(taught, side, states)  # noqa: E731
@@ -191,7 +201,7 @@ def _found(
     began_s = time.perf_counter()
     with intra_op_threads(1), show.working("searching", nodes) as tell:
         (way,) = search(_told_of(guide, tell))
-    told = f"{show.counted(way.nodes, 'state')} looked at in {time.perf_counter() - began_s:.1f} s"
+    told = f"{show.counted(way.nodes, 'state')} visited in {time.perf_counter() - began_s:.1f} s"
     if way.actions is None:
         wider = f"a wider --beam than {beam}, or " if beam else ""
         show.line(f"not solved: {told}; there is a way, so try {wider}more than --nodes {nodes}{hint}")

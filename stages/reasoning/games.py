@@ -236,7 +236,7 @@ def _check_open(over: np.ndarray) -> None:
     """
     if over.any():
         raise ConfigError(
-            f"Of {len(over)} games to find a move in {over.sum()} are over, row {over.argmax()} first; leave those out."
+            f"{over.sum()} of {len(over)} games are over already, the first in row {over.argmax()}; leave those out."
         )
 
 

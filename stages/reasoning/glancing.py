@@ -20,7 +20,7 @@ from stages.reasoning.parts import PUZZLE
 
 GLANCES = 4
 """Steps of the encoder for each step of the trunk: at size nursery these take half the time of that step."""
-PUZZLES_STAY = "It teaches the sense of puzzles and heads on it, which no lesson behind those of puzzles changes."
+PUZZLES_STAY = "It trains the sense of puzzles and heads on it, which only the lessons of puzzles change."
 HAND_OVER_EVERY = 50
 """Updates between two handovers to the trunk's heads: a lesson that is cut has handed over most of what it learned."""
 RIDGE = 0.1

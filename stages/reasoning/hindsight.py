@@ -48,7 +48,7 @@ def told_again(context: Context, lesson: str) -> dict[str, float]:
     """
     options: dict[str, float] = context.options(lesson, NONE)
     if not 0 <= (share := options["hindsight"]) <= 1:
-        raise ConfigError(f"The share of a batch that is told in hindsight is from 0 to 1; got {share}.")
+        raise ConfigError(f"The share of a batch that is taught in hindsight is from 0 to 1; got {share}.")
     return options
 
 

@@ -24,17 +24,23 @@ from stages.reasoning.values import exam as values
 _CONNECT4, _OTHELLO = (partial(taught, game=game) for game in (CONNECT4, OTHELLO))
 
 SKILLS: Sequence[Skill] = (
-    Skill("tictactoe", tictactoe.examine, tictactoe.GATE, "every position there is, played without loss"),
-    Skill("explain", explain.examine, explain.GATE, "what it hopes for or fears, in words", explain.taught),
-    Skill("connect4", connect4.examine, connect4.GATE, "Connect-4 beside a solver", _CONNECT4),
-    Skill("othello", othello.examine, othello.GATE, "Othello 6 x 6, the ends of games", _OTHELLO),
+    Skill("tictactoe", tictactoe.examine, tictactoe.GATE, "the best move in every position, and no game lost"),
+    Skill("explain", explain.examine, explain.GATE, "what it expects, hopes for or fears, in words", explain.taught),
+    Skill("connect4", connect4.examine, connect4.GATE, "Connect-4, compared with a solver", _CONNECT4),
+    Skill("othello", othello.examine, othello.GATE, "endgames of Othello 6 x 6", _OTHELLO),
     Skill("puzzles", puzzles.examine, puzzles.GATE, "Lights Out 5 x 5, solved by Q*", puzzles.taught),
-    Skill("sliding", sliding.examine, sliding.GATE, "the 8-puzzle, and files' 15-puzzles", sliding.taught),
-    Skill("values", values.examine, values.GATE, "a pole on a cart and an empty room, by Q-learning", values.taught),
-    Skill("imagine", imagine.examine, imagine.GATE, "games and a pole, searched in a learned model", imagine.taught),
-    Skill("navigate", navigate.examine, navigate.GATE, "ways through rooms that are seen in part", navigate.taught),
+    Skill("sliding", sliding.examine, sliding.GATE, "the 8-puzzle, and 15-puzzles from files", sliding.taught),
+    Skill("values", values.examine, values.GATE, "CartPole and an empty room, by Q-learning", values.taught),
     Skill(
-        "procedures", procedures.examine, procedures.GATE, "plans that people wrote, on its beliefs and utilities",
+        "imagine", imagine.examine, imagine.GATE, "tic-tac-toe and CartPole, by search in a learned model",
+        imagine.taught,
+    ),
+    Skill(
+        "navigate", navigate.examine, navigate.GATE, "the way to a goal through partially observed rooms",
+        navigate.taught,
+    ),
+    Skill(
+        "procedures", procedures.examine, procedures.GATE, "plans written by people, chosen by beliefs and utilities",
         procedures.taught,
     ),
 )  # fmt: skip

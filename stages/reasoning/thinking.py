@@ -106,7 +106,7 @@ def check(simulations: int, sure: float | None) -> None:
         )
     if not simulations:
         raise ConfigError(
-            "With 0 simulations the network alone answers, so how sure it has to be decides nothing: "
+            "With 0 simulations the network alone answers, so a threshold of its probability has no effect: "
             "give one of the two, or a budget of one simulation and more."
         )
 

@@ -39,8 +39,8 @@ learning from them; and the time of a rehearsal relative to a step of the lesson
 these batches hold some fifty events to withdraw from; memory learned those by heart and lost others (docs/log.md,
 2026-11-26).
 """
-STAYS = "It trains encoders, and heads that read nothing else; later stages leave both as they are."
-STAYS_ARCS = "It trains reflex arcs on encoders; later stages leave both as they are."
+STAYS = "It trains encoders, and heads that read nothing else; no later stage changes them."
+STAYS_ARCS = "It trains reflex arcs on encoders; no later stage changes them."
 
 TASKS: dict[str, tuple[Callable[[Context, int, int], dict[str, Any]], Loss]] = {
     "locate": (locate.lesson_batch, locate.loss),
@@ -108,7 +108,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
             minutes=2.0,
             prefetch=True,
             learns_from=WITHOUT,
-            unrehearsed="The lesson together predicts as well, and is rehearsed.",
+            unrehearsed="The lesson 'together' trains prediction too, and is rehearsed.",
         ),
         gradient_lesson(
             context,

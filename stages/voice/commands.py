@@ -13,24 +13,22 @@ from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError
 
-hear = group("Write what is said in a recording, and what kind of sound it is.")
-echo = group("Say a recording again by the codec.")
+hear = group("Print the words in a recording, and its kind of sound.")
+echo = group("Repeat a recording through the codec.")
 
-Recording = Annotated[Path, typer.Argument(metavar="FILE", help="A sound file of any rate, such as a WAV or a FLAC.")]
+Recording = Annotated[Path, typer.Argument(metavar="FILE", help="A sound file of any rate, such as WAV or FLAC.")]
 Folder = Annotated[
     Path | None,
     agent_option(raised_through("voice")),
 ]
 Seconds = Annotated[
-    float, typer.Option("--seconds", min=0.1, max=3600, metavar="S", help="How much of it, from the beginning.")
+    float, typer.Option("--seconds", min=0.1, max=3600, metavar="S", help="Length from the beginning, in seconds.")
 ]
 
 
 @hear.command("hear")
 def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds = 60.0) -> None:
-    """Let an agent listen to a recording, tick by tick, and print the words as they come; in the end, which kind of
-    sound it was.
-    """
+    """Let an agent listen to a recording, tick by tick. Print words as they come, and at the end the kind of sound."""
     existing(file, "FILE", "file")
     from devmind.agent.threads import intra_op_threads
     from stages.voice.listening import Hearing, moments_of
@@ -47,22 +45,24 @@ def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds =
     if kind := hearing.kind():
         typer.echo(f"kind of sound: {kind[0]} ({kind[1]:.2f})")
         if not any(group.startswith(SOURCE) for group in hearing.agent.config.trained_on):
-            complain("Note: this agent was taught kinds of sounds made by rule, so others may be taken for speech.")
+            complain("Note: this agent learned from synthetic sounds only, so it may take other sounds for speech.")
 
 
 @echo.command("echo")
 def say_again(
     file: Recording,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The WAV file that is written.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The new WAV file.")],
     agent: Folder = None,
     seconds: Seconds = 60.0,
     go_on: Annotated[
         float,
-        typer.Option("--go-on", min=0, max=10, metavar="S", help="Go on behind its end by the trunk, 10 s at most."),
+        typer.Option(
+            "--go-on", min=0, max=10, metavar="S", help="Continue the sound after its end by S seconds, 10 at most."
+        ),
     ] = 0.0,
 ) -> None:
-    """Let an agent repeat a recording by its codec alone, and write how that sounds; with --go-on also how it goes on
-    behind its end, as the trunk tells it.
+    """Let an agent repeat a recording by its codec, and write the sound. With --go-on, the trunk continues the
+    recording after its end.
     """
     existing(file, "FILE", "file")
     if out.suffix.lower() != ".wav" or out.exists():

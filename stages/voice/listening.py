@@ -47,7 +47,7 @@ def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
     most, found, loudest, peak, clipped = round(seconds * TICK_HZ), list[np.ndarray](), 0.0, 0.0, 0
     for _, sound in file_ticks(path, TICK_SAMPLES, warn):
         if len(found) == most:
-            warn(f"'{path}' goes on behind {seconds:g} s, which is not heard; give more --seconds.")
+            warn(f"'{path}' is longer than {seconds:g} s, and the rest is not heard; give more --seconds.")
             break
         found.append(sound.mean(0))
         size = np.abs(found[-1])
@@ -58,7 +58,7 @@ def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
     if peak < SILENT <= loudest:
         raise SessionError(f"The channels of '{path}' cancel each other out; give a recording of one of them.")
     if peak < SILENT:
-        raise SessionError(f"'{path}' is silent: its peak is {peak:.1e} of what it can hold; give a louder recording.")
+        raise SessionError(f"'{path}' is silent: its peak is {peak:.1e} of full scale; give a louder recording.")
     if clipped > MOST_CLIPPED * TICK_SAMPLES * len(found):
         warn(f"'{path}' is clipped, so words may be missed; record it more softly.")
     return found

@@ -10,7 +10,7 @@ from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import GradientLearner, Loss, gradient_lesson
 from devmind.learners.muon import MuonLearner
 
-ALONE = "It trains a head of its own, and no other lesson changes what that answers by."
+ALONE = "It trains only a head of its own, and no other lesson changes what that head reads."
 
 
 class HeadByMuon(MuonLearner):

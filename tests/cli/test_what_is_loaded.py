@@ -99,7 +99,7 @@ def test_what_is_wrong_is_said_before_anything_heavy_is_loaded(files: Path, take
         (["stage", "run", "reflex", "--data", "nowhere"], "There is no folder 'nowhere'"),
         (["stage", "run", "reflex", "--set", "trunk.windw=3"], "did you mean"),
         (["stage", "exam", "reflex", "--agent", "nowhere"], "There is no folder 'nowhere'"),
-        (["say", " "], "There is nothing to go on with"),
+        (["say", " "], "There is no text to continue"),
         (["play", "tictactoes"], "did you mean 'tictactoe'?"),
         (["solve", "sudoku", "--state", "1"], "There is no puzzle 'sudoku'"),
         (["session", "info", "none.mcap"], "There is no file 'none.mcap'"),

@@ -16,7 +16,7 @@ ROWS = (
         "route",
         "route/medium: at least 0.95 and better than its floor\nroute/large: at least 0.9",
         "1,200",
-        "ways through OGBench's mazes, imagined whole and followed",
+        "paths through OGBench's mazes, planned as a whole and followed",
     ),
     ("trade", "trade/random: at least -0.0202027", "1,000,000", "shares of wealth held in five kinds of market"),
     ("told", "", "4", ""),
@@ -44,7 +44,7 @@ def test_the_shape_follows_the_width() -> None:
     assert len(wide) == 2 + 4, "a line for each, two for the gate of two lines"
     assert middle[0].split() == ["skill", "gate", "n"], "the last column stands under its row"
     assert middle[1] == "  exam"
-    assert "  ways through OGBench's mazes, imagined whole and followed" in middle
+    assert "  paths through OGBench's mazes, planned as a whole and followed" in middle
     assert middle[-1].split() == ["told", "4"], "an empty note takes no line"
     assert narrow[0] == "route"
     assert "  n: 1,000,000" in narrow

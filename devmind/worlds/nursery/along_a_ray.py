@@ -1,4 +1,4 @@
-"""Reaching by hand for a blob of a colour: the ray to it, and the hand's way along it. Rules of two stages, no arc."""
+"""Baseline of two stages: reaching for a blob of a colour, by the ray to it and the hand's way along it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from devmind.worlds.nursery.state import COLOURS, MAX_REACH_M
 
 SIGHT_HALF = np.tan(np.deg2rad(30.0))
 HAND_SCALE_M, CLEAR_M, IN_FRONT_M = 0.75, 0.33, 0.03
-"""Metres of proprioception's one; nearer to the body than this nothing lies; how well a hand stands before a thing,
-seen from the front, when it goes forwards."""
+"""Metres of a 1 in proprioception; the least distance of things from the body; how close to the ray a hand must be,
+seen from the front, before it goes forwards."""
 UNLIKE_COLOUR, LEAST_PX = 0.1, 6
-"""How far a pixel's colour may be from the one asked for, both of full brightness, chosen on 200 rooms of lesson seeds
-by `benchmarks/rule_thresholds.py`; a blob of fewer pixels is no thing."""
+"""The largest distance of a pixel's colour from the named one, both at full brightness, chosen on 200 rooms of lesson
+seeds by `benchmarks/rule_thresholds.py`; the fewest pixels of a thing."""
 
 
 def ray_to(colour: str, picture: np.ndarray, pan: float, tilt: float, unlike: float = UNLIKE_COLOUR) -> np.ndarray:
-    """(1, left, up) of the way from an eye that is turned so, in radians, to the largest blob of the colour in what it
-    sees, uint8 [H, W, 3]: float64 [3]; not numbers where there is none.
+    """The direction (1, left, up) from an eye turned by `pan` and `tilt` (radians) to the largest blob of the colour in
+    `picture`, uint8 [H, W, 3]: float64 [3]; NaN without a blob.
     """
     wanted, seen = np.array(COLOURS[colour], np.float64), picture.astype(np.float64)
     far = np.abs(seen / np.maximum(seen.max(-1, keepdims=True), 1) - wanted / wanted.max()).sum(-1)
@@ -34,8 +34,8 @@ def ray_to(colour: str, picture: np.ndarray, pan: float, tilt: float, unlike: fl
 
 
 def along(ray: np.ndarray, body: np.ndarray) -> np.ndarray:
-    """`reach` float32 [N, 4] of hands that first come to rays [N, 3] near the body, told by proprioception [N, K], and
-    then follow them; where a ray is no numbers, the hand rests.
+    """`reach` float32 [N, 4] for hands that first come to rays [N, 3] near the body, by proprioception [N, K], and then
+    follow them; where a ray is NaN, the hand rests.
     """
     hand = body[:, 3:6].astype(np.float64) * HAND_SCALE_M
     off = hand[:, :1] * ray - hand

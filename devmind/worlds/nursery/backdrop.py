@@ -1,8 +1,8 @@
-"""Moving pictures in place of the walls, as behind things that a camera films: what cluttered levels show.
+"""Moving pictures in place of the walls, for the cluttered levels.
 
-A backdrop is a picture of the bank laid around the child, mirrored where it ends, and often a second one in a round
-patch before it. They drift, shake, zoom and are cut, all as a function of seed and tick. The same picture stands behind
-the things in the fovea and in the wide view, so a turned head sees it shift.
+A backdrop is a picture of the bank around the child, mirrored at its edges, and often a second one in a round patch
+before it. They drift, shake, zoom and are cut, all as a function of seed and tick. Fovea and wide view show the same
+picture behind the things, so it shifts when the head turns.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from devmind.worlds.nursery.state import TICK_S, NurseryState
 from devmind.worlds.nursery.turns import in_turn
 
 SHARE = 0.85
-"""Of the children of a cluttered level that have a backdrop; the others keep their walls."""
+"""Share of the children of a cluttered level with a backdrop; the others keep their walls."""
 OTHER = 331
-"""How far in the bank the picture lies that follows a cut."""
+"""Distance in the bank to the picture after a cut."""
 
 
 def hang(state: NurseryState) -> NurseryState:
@@ -27,7 +27,7 @@ def hang(state: NurseryState) -> NurseryState:
 
 
 def layers(state: NurseryState, tick: np.ndarray) -> np.ndarray:
-    """Of the far layer and of the patch before it, at `tick` [N]: float32 [N, 2, 7].
+    """The far layer and the patch before it, at `tick` [N]: float32 [N, 2, 7].
 
     Columns: picture; its left and upper edge and the degrees of a side; the patch's middle (left, up) and its radius.
     """
@@ -35,7 +35,7 @@ def layers(state: NurseryState, tick: np.ndarray) -> np.ndarray:
     lot = iter(np.moveaxis(uniform(seeds, "backdrop layers", shape=(2, 18)), 2, 0))
 
     def draw(low: float, high: float, share: float = 1.0) -> np.ndarray:
-        """Numbers [N, 2]; zero in all but a share of the layers."""
+        """Numbers [N, 2]; zero except in this share of the layers."""
         chosen = np.zeros(1) if share == 1.0 else next(lot)
         return np.where(chosen < share, low + (high - low) * next(lot), 0.0)
 

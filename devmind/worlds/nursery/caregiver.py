@@ -1,4 +1,4 @@
-"""The caregiver: a body, a head with eyes and a red nose that show where it looks, and a voice in syllables."""
+"""The caregiver: a body, a head whose eyes and red nose show its gaze, and a voice of syllables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SKIN, _CLOTH, _NOSE, _EYE = (205, 160, 125), (105, 90, 130), (200, 40, 35), (20
 
 
 def gazed_object(state: NurseryState) -> np.ndarray:
-    """The object the caregiver looks at, int64 [N]; -1: none (it looks at the child instead, or is not there)."""
+    """The object the caregiver looks at, int64 [N]; -1: none (it looks at the child, or is absent)."""
     glance = state.tick // GAZE_TICKS
     scores = uniform(state.seed, "gaze", shape=(N_OBJECTS,), tick=glance)
     chosen = np.argmax(np.where(state.present, scores, -1.0), axis=1)
@@ -33,7 +33,7 @@ def gaze_direction(state: NurseryState) -> np.ndarray:
 
 
 def caregiver_prims(state: NurseryState) -> np.ndarray:
-    """Primitives float32 [N, 5, 14]: head, nose, two eyes, body (kind 0 where there is no caregiver)."""
+    """Primitives float32 [N, 5, 14]: head, nose, two eyes, body (kind 0 without a caregiver)."""
     prims = np.zeros((len(state), 5, 14), np.float32)
     if not state.caregiver.any():
         return prims

@@ -1,8 +1,8 @@
-"""Spawn and script of the level `fetch`: things within reach are seen, a screen comes before the eyes, and then one of
-them is asked for by its colour.
+"""Spawn and script of the level `fetch`: things within reach are in view, a screen hides them, and then one of them is
+named by its colour.
 
-Until then the hand is held. The screen hangs near the face, beyond it the hand moves freely: nothing is seen any more,
-and what is touched was reached for by what had been seen before.
+Until then the hand is held. The screen hangs near the face, and the hand moves freely behind it. Nothing is in view any
+more, so the hand must reach by memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from devmind.worlds.nursery.state import BOX, N_OBJECTS, NurseryState
 from devmind.worlds.nursery.tasks import REACH_TILT_DEG, spawn_reach
 
 SEEN_TICKS, DELAY_TICKS, REACH_TICKS = 3, 8, 25
-"""How long things are in view, how long nothing is before the question, and how long the hand has from then on."""
+"""Ticks with things in view, ticks without them before the question, and ticks for the hand from then on."""
 ASKS_FROM = SEEN_TICKS + DELAY_TICKS
 HORIZON = ASKS_FROM + REACH_TICKS
 SCREEN = N_OBJECTS - 1
@@ -24,7 +24,7 @@ _SCREEN_M, _SCREEN_SIZE_M, _PARKED_M = 0.1, 0.06, 2.0
 
 
 def spawn(seeds: np.ndarray) -> NurseryState:
-    """First states: the rooms of `reach`, and a screen above where no eye looks."""
+    """First states: the rooms of `reach`, and a screen above the view."""
     state = spawn_reach(seeds)
     state.present[:, SCREEN], state.graspable[:, SCREEN] = True, False
     state.shape[:, SCREEN], state.size[:, SCREEN], state.yaw[:, SCREEN] = BOX, _SCREEN_SIZE_M, 0.0
@@ -34,7 +34,7 @@ def spawn(seeds: np.ndarray) -> NurseryState:
 
 
 def script(state: NurseryState) -> None:
-    """Put the screen where it is at a state's tick, in place."""
+    """Put the screen to its place at a state's tick, in place."""
     hung = _SCREEN_M * direction(np.zeros(len(state)), np.full(len(state), REACH_TILT_DEG))
     hung[:, 2] = np.where(state.tick >= SEEN_TICKS, hung[:, 2], _PARKED_M)
     state.position[:, SCREEN] = hung
@@ -46,5 +46,5 @@ def asked(state: NurseryState) -> np.ndarray:
 
 
 def held(state: NurseryState) -> np.ndarray:
-    """Whether the hand is held at a state's tick, bool [N]: where nothing is asked for."""
+    """Whether the hand is held at a state's tick, bool [N]: before the question."""
     return np.asarray(~asked(state))

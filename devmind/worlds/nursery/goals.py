@@ -1,4 +1,4 @@
-"""What the levels ask for: the target's direction, the gaze's error, the hand's distance, success."""
+"""The goals of levels: the target's direction, the gaze's error, the hand's distance, success."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRACKED_DEG = 5.0
 
 
 def of_target(state: NurseryState, values: np.ndarray) -> np.ndarray:
-    """The target's row of `values` [N, O, ...]; that of object 0 where there is no target."""
+    """The target's row of `values` [N, O, ...]; that of object 0 without a target."""
     return values[np.arange(len(state)), np.maximum(state.target, 0)]
 
 
@@ -25,7 +25,7 @@ def target_vector(state: NurseryState) -> np.ndarray:
 
 
 def gaze_error_deg(state: NurseryState, azimuth_only: bool = False) -> np.ndarray:
-    """Angle [N] between gaze and target; of the azimuths alone where sound tells no elevation."""
+    """Angle [N] between gaze and target; with `azimuth_only` of the azimuths alone, as sound gives no elevation."""
     vector = target_vector(state)
     if azimuth_only:
         return np.abs(wrap_deg(angles_deg(vector)[0] - state.pan))
@@ -44,5 +44,5 @@ def first_touched(state: NurseryState) -> np.ndarray:
 
 
 def startle_success(state: NurseryState) -> np.ndarray:
-    """Answered what had to be answered, and nothing else; bool [N]."""
+    """Whether the child withdrew from events, and from nothing else; bool [N]."""
     return ((state.event == NO_EVENT) | state.answered) & (state.false_alarms == 0)

@@ -1,7 +1,7 @@
 """Spawns and success of the levels `handle/*`: a thing is pushed to a pillar, grasped and lifted, or put into a box.
 
-What is asked for is told by what stands there and by a word: the colour of the thing; a yellow pillar asks to push it
-there, a white box to put it in, and where neither stands it is to be lifted. Nothing else is yellow or white.
+The room and a word define the task. The word is the colour of the thing. With a yellow pillar the thing is to be pushed
+there, with a white box it is to be put in, and with neither it is to be lifted. Nothing else is yellow or white.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ PUSH, GRASP, PUT_IN = "push", "grasp", "put-in"
 TASKS = (PUSH, GRASP, PUT_IN)
 HORIZON = 40
 GOAL, ASKED, OTHER = 0, 1, 2
-"""Slots: the pillar or the box, the thing that is asked for, and another thing."""
+"""Slots: the pillar or the box, the named thing, and another thing."""
 PILLAR_COLOUR, BOX_COLOUR = COLOUR_NAMES.index("yellow"), COLOUR_NAMES.index("white")
 ON_PILLAR_M = 0.1
-"""A thing is at the pillar when its middle is as near to the pillar's, seen from above."""
+"""A thing is at the pillar if their middles are at most so far apart, seen from above."""
 LIFTED_M = -0.05
-"""A thing is lifted when its middle is above this; all begin below."""
+"""A thing is lifted if its middle is above this; all begin below."""
 BOX_SIZE_M = 0.09
 
 
 def spawn(task: str) -> Callable[[np.ndarray], NurseryState]:
-    """First states of `handle/TASK`: two things within reach, and what is done with one of them."""
+    """First states of `handle/TASK`: two things within reach, and the pillar or box of the task."""
 
     def begin(seeds: np.ndarray) -> NurseryState:
         state = empty_room(seeds)
@@ -60,7 +60,7 @@ def spawn(task: str) -> Callable[[np.ndarray], NurseryState]:
 
 
 def succeeded(task: str) -> Callable[[NurseryState], np.ndarray]:
-    """Whether what `handle/TASK` asks for is so, bool [N]."""
+    """Whether the task of `handle/TASK` is done, bool [N]."""
 
     def judge(state: NurseryState) -> np.ndarray:
         at, held = of_target(state, state.position), state.held == state.target
@@ -75,13 +75,13 @@ def succeeded(task: str) -> Callable[[NurseryState], np.ndarray]:
 
 
 def reward(task: str) -> Callable[[NurseryState, NurseryState, bool], np.ndarray]:
-    """1 at the tick that brings it about."""
+    """1 at the tick in which the task gets done."""
     judge = succeeded(task)
     return lambda before, after, closing: (judge(after) & ~judge(before)).astype(np.float64)
 
 
 def held_out(truth: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Whether a room holds what no lesson shows, bool [N]: a blue or green thing asked for on the left side."""
+    """Whether a room has a combination that no lesson shows, bool [N]: a named blue or green thing on the left side."""
     rows = np.arange(len(truth["target"]))
     colour = truth["colour"][rows, truth["target"]]
     unseen = np.isin(colour, [COLOUR_NAMES.index("blue"), COLOUR_NAMES.index("green")])
@@ -89,7 +89,7 @@ def held_out(truth: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _push(state: NurseryState, side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the thing is and where the pillar: further off, up to 35 degrees aside."""
+    """Places of the thing and of the pillar, which is further off and up to 35 degrees aside."""
     seeds = state.seed
     at = _point(seeds, "asked", (0.4, 0.46), (0.03, 0.2), (-0.34, -0.2), side)
     way = np.deg2rad(uniform(seeds, "way", -35.0, 35.0))
@@ -113,7 +113,7 @@ def _point(
 
 
 def _colour(state: NurseryState, goal: int) -> None:
-    """Give what stands for the task the colour `goal`; of things that are present nothing else is yellow or white."""
+    """Give the pillar or box the colour `goal`; no other present thing is yellow or white."""
     free = np.setdiff1d(np.arange(len(COLOUR_NAMES)), (PILLAR_COLOUR, BOX_COLOUR))
     order = np.argsort(uniform(state.seed, "colour of things", shape=(len(free),)), axis=1)
     state.colour[:, GOAL], state.colour[:, -1] = goal, PILLAR_COLOUR + BOX_COLOUR - goal

@@ -1,4 +1,4 @@
-"""What is heard in a tick: the room's sources (objects, contacts, voice, bang) laid out for the mixer."""
+"""The sound of a tick: the room's sources (objects, contacts, voice, bang) as arrays for the mixer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TONES, _CONTACTS = slice(0, N_OBJECTS), slice(N_OBJECTS, 2 * N_OBJECTS)
 _VOICE, _BANG = 2 * N_OBJECTS, 2 * N_OBJECTS + 1
 N_SOURCES = 2 * N_OBJECTS + 2
 BANG_ONSET_S, BANG_TAU_S, BANG_LOUDNESS = (0.005, 0.085), (0.03, 0.15), (4.0, 8.0)
-"""From, to: a bang may begin anywhere in its tick, be a clap in a dry room or a slammed door, near or far."""
+"""Ranges: a bang may begin anywhere in its tick, decay like a clap in a dry room or a slammed door, near or far."""
 CONTACT_ONSET_S, CONTACT_TAU_S, CONTACT_LOUDNESS = 0.02, 0.012, 5.0
 
 
 def bang_age_s(state: NurseryState) -> np.ndarray:
-    """Seconds from the latest bang's onset to the start of the state's tick [N]; far below zero: none yet."""
+    """Seconds from the latest bang's onset to the start of the state's tick [N]; far below zero before the first."""
     since = state.tick - state.bang_tick
     since = np.where(state.bang_every > 0, since % np.maximum(state.bang_every, 1), since)
     sounded = (state.bang_tick >= 0) & (state.tick >= state.bang_tick)
@@ -46,7 +46,7 @@ class _Sources:
         self.tau = np.zeros((n, N_SOURCES))
 
     def steady_phase(self, where: slice | int, start_s: np.ndarray) -> None:
-        """Phases of fixed pitches, counted from time 0, so that they go on over ticks."""
+        """Phases of fixed pitches, counted from time 0, so that they continue over ticks."""
         time_s = start_s if isinstance(where, int) else start_s[:, None]
         self.phase[:, where, 0] = self.hertz[:, where] * time_s
         self.phase[:, where, 1] = self.hertz[:, where] * (time_s + TICK_S)

@@ -1,14 +1,14 @@
-"""Spawns and scripts of the levels `hide/*`: things are seen, covered, perhaps moved unseen, and asked for by colour.
+"""Spawns and scripts of the levels `hide/*`: things are shown, covered, perhaps moved unseen, and asked for by colour.
 
-Three places lie before the child. Two things stand at two of them; then a cover comes down before each place, so that
-the covers tell nothing. What happens behind them is the level's: nothing (`unmoved`); the asked thing goes to one of
-the other places (`moved`); the other thing takes its place while it goes to one of the others (`swapped`; in half of
-the rooms that is an exact exchange). In `a-not-b` it is hidden at A twice and then carried to B in full view (Piaget
-1954, "The construction of reality in the child"). The question comes after a delay, and again once the cover before
-the place where the thing was last seen has gone up.
+Three places lie before the child. Two things are at two of them. Then a cover comes down before each of the three, so
+the covers give no information. The level says what happens behind them: nothing (`unmoved`); the asked thing moves to
+another place (`moved`); or it moves to another place while the other thing takes its own (`swapped`; an exact exchange
+in half of the rooms). In `a-not-b` the thing is hidden at A twice and then carried to B in full view (Piaget 1954, "The
+construction of reality in the child"). The question comes after a delay, and again after the cover of the place where
+the thing was last seen has gone up.
 
-All of it is a function of (seed, tick), so the state needs no further numbers. The asked thing that was moved is at
-either of the two places not looked at, equally often: whoever looked can do no better than 0.5.
+Everything is a function of (seed, tick), so the state needs no further numbers. A moved thing is equally often at
+either of the two places not looked at, so nobody can be right in more than half of the rooms.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHORT_DELAYS = (2, 5, 8)
 FALL_TICKS = 3
 ASK_TICKS = 2
 NOT_ASKED, BEFORE_LOOKING, AFTER_LOOKING, REHEARSED = range(4)
-"""What a question comes after: the delay alone, the look at the last seen place, or one of the hidings at A."""
+"""When a question comes: not at all, before the look at the last seen place, after it, or after a hiding at A."""
 HORIZON = 54
 
 _CLOSE = 4
@@ -46,7 +46,7 @@ _PALE = COLOUR_NAMES.index("white")
 
 @dataclass(frozen=True)
 class Plan:
-    """What happens in the rooms of some seeds; int64 [N] unless said otherwise.
+    """The events in the rooms of some seeds; int64 [N] by default.
 
     Attributes:
         target: which thing is asked for.
@@ -71,14 +71,14 @@ class Plan:
         return _of(self.after if self.carried else self.before, self.target)
 
     def where(self, tick: np.ndarray) -> np.ndarray:
-        """The place of each thing at `tick` [N], [N, 2]; while it is carried, where it goes."""
+        """The place of each thing at `tick` [N], [N, 2]; while it is carried, its goal."""
         return np.where((tick >= self.move)[:, None], self.after, self.before)
 
     def known(self, tick: np.ndarray) -> np.ndarray:
-        """What whoever watched can know of where each thing is at `tick` [N]: shares of the places, [N, 2, 3].
+        """An ideal observer's belief about the place of each thing at `tick` [N]: probabilities [N, 2, 3].
 
-        Where it is, unless it was moved unseen; then where it was, until the cover before that place is up and it is
-        empty; then either of the others, alike.
+        It is the true place, unless the thing was moved unseen. Then it is the old place, until its cover is up and it
+        is empty; then each of the others with 0.5.
         """
         where, places = self.where(tick), np.eye(len(PLACES))
         if self.carried:
@@ -101,7 +101,7 @@ class Plan:
         return found
 
     def covered(self, tick: np.ndarray) -> np.ndarray:
-        """How far each place's cover is down at `tick` [N], 0..1, [N, 3]."""
+        """How far the cover of each place is down at `tick` [N], 0..1, [N, 3]."""
         closes = (*_A_CLOSES, _B_CLOSE) if self.carried else (_CLOSE,)
         opens = [close + FALL_TICKS + _A_HIDDEN for close in closes[:-1]]
         down = np.zeros(len(tick))
@@ -126,7 +126,7 @@ def _ramp(tick: np.ndarray, start: np.ndarray | int, ticks: int = FALL_TICKS) ->
 
 
 def plan(seeds: np.ndarray, kind: str) -> Plan:
-    """What happens in the rooms of `seeds`, int64 [N], at the level `hide/KIND`."""
+    """The events in the rooms of `seeds`, int64 [N], at the level `hide/KIND`."""
     target, order = integers(seeds, "asked", THINGS), shuffled(seeds, "places", len(PLACES))
     before = order[:, :THINGS]
     mine, its, free = _of(before, target), _of(before, 1 - target), order[:, THINGS]
@@ -137,7 +137,7 @@ def plan(seeds: np.ndarray, kind: str) -> Plan:
     elif kind == "swapped":
         other = mine
     elif kind == "moved":
-        # The other one makes room, so that the asked thing may go to either place.
+        # The other thing makes room, so that the asked thing may go to either place.
         other = np.where(goal == its, free, its)
     else:
         goal = free
@@ -152,7 +152,7 @@ def plan(seeds: np.ndarray, kind: str) -> Plan:
 def place_directions_deg(seeds: np.ndarray) -> np.ndarray:
     """Azimuth and elevation of the three places in the torso frame, [N, 3, 2].
 
-    The middle one is higher, so that no place lies between two covers: a coarse eye would take them for one.
+    The middle one is higher, so that no place lies between two covers, which a coarse eye would take for one.
     """
     centre, height = uniform(seeds, "centre", -8.0, 8.0), uniform(seeds, "height", -3.0, 3.0)
     aside, above = uniform(seeds, "aside", 14.5, 16.0), uniform(seeds, "above", 9.0, 10.5)
@@ -161,7 +161,7 @@ def place_directions_deg(seeds: np.ndarray) -> np.ndarray:
 
 
 def script(kind: str) -> Callable[[NurseryState], None]:
-    """What puts the things and covers of `hide/KIND` where they are at a state's tick, in place."""
+    """A function that puts the things and covers of `hide/KIND` to their places at a state's tick, in place."""
 
     def play(state: NurseryState) -> None:
         seeds, tick, every = state.seed, state.tick, np.arange(len(state))
@@ -185,7 +185,7 @@ def script(kind: str) -> Callable[[NurseryState], None]:
 
 
 def spawn(kind: str) -> Callable[[np.ndarray], NurseryState]:
-    """First states of `hide/KIND`: two things in full view, three covers above where no eye looks."""
+    """First states of `hide/KIND`: two things in full view, three covers above the view."""
 
     def first(seeds: np.ndarray) -> NurseryState:
         state, at = empty_room(seeds), place_directions_deg(seeds)
@@ -204,13 +204,13 @@ def spawn(kind: str) -> Callable[[np.ndarray], NurseryState]:
 
 
 def _leave_out_pale(state: NurseryState) -> None:
-    """What is white before pale walls is hard to see; it is no part of this question. Another slot gets the colour."""
+    """Give the pale colour to another slot, as a white thing before pale walls is hard to see."""
     rows, slots = np.nonzero(state.colour[:, : COVERS.stop] == _PALE)
     state.colour[rows, slots], state.colour[rows, -1] = state.colour[rows, -1], _PALE
 
 
 def at_tick(state: NurseryState, kind: str, tick: np.ndarray) -> NurseryState:
-    """The rooms of `state` as they are at `tick` [N], with the gaze as it is."""
+    """The rooms of `state` as they are at `tick` [N], with the same gaze."""
     new = state.copy()
     new.tick = np.asarray(tick, np.int64)
     script(kind)(new)
@@ -223,7 +223,7 @@ def asked(kind: str) -> Callable[[NurseryState], np.ndarray]:
 
 
 def facts(kind: str) -> Callable[[NurseryState], dict[str, np.ndarray]]:
-    """What is true of a state of `hide/KIND`, for teachers and judges.
+    """The truth about a state of `hide/KIND`, for lessons and exams.
 
     question int64 [N] (NOT_ASKED, ...); places int64 [N, 2], of each thing, from the left; place [N] of the asked one;
     last_seen_place [N]; covered [N, 3] 0..1; delay [N] ticks.

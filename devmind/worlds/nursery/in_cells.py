@@ -1,7 +1,7 @@
-"""Things put into cells of a child's view, near enough that what kind each is can be told.
+"""Things in cells of a child's view, near enough to recognise their kinds.
 
-What a caregiver names is near: things that are named to a child fill much of its view (Yu and Smith, 2012, Cognition
-125). At the sizes and distances of the nursery's other levels many are four to eight pixels wide.
+Things that a caregiver names are near and fill much of the child's view (Yu and Smith, 2012, Cognition 125). At the
+sizes and distances of the nursery's other levels many things are four to eight pixels wide.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from devmind.worlds.nursery.state import NurseryState
 
 COLUMNS, HEIGHTS = 3, 2
 CELLS = COLUMNS * HEIGHTS
-"""Where things stand: left, middle and right, each above or below; cell c is the column c // 2."""
+"""Cells for things: left, middle and right, each above or below; cell c is in column c // 2."""
 ASIDE_DEG, ABOVE_DEG, ASTRAY_DEG = 19.0, 9.0, 2.0
 RADII_M, DISTANCES_M = (0.13, 0.2), (1.5, 1.8)
-"""Some ten to fifteen pixels wide."""
+"""Things are some ten to fifteen pixels wide."""
 
 
 def put_in_cells(
     state: NurseryState, seeds: np.ndarray, colours: np.ndarray, shapes: np.ndarray, cells: np.ndarray
 ) -> NurseryState:
-    """The rooms of `seeds` int64 [N] with these things in view and no others; nothing is sensed yet.
+    """The rooms of `seeds` int64 [N] with exactly these things in view; nothing is rendered yet.
 
     Args:
         colours, shapes: int64 [N, K], each thing's, in COLOUR_NAMES and SHAPES.
-        cells: int64 [N, K], where each stands, -1 for one that is not there.
+        cells: int64 [N, K], the cell of each, -1 for an absent one.
     """
     many = cells.shape[1]
     state.present[:] = False

@@ -1,4 +1,4 @@
-"""The nursery's levels: how an episode starts, how long it lasts, what is rewarded."""
+"""The nursery's levels: the start, length and reward of episodes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _resting(before: NurseryState, after: NurseryState, closing: bool) -> np.nda
 
 @dataclass(frozen=True)
 class NurseryLevel:
-    """One level. Every level may be judged by `succeeded`; only `reach`, `fetch` and `handle/*` end early.
+    """One level. `succeeded` judges every level; only `reach`, `fetch` and `handle/*` end early.
 
     Attributes:
         name: as in `NurseryRules(name)`.
@@ -83,10 +83,10 @@ class NurseryLevel:
         azimuth_only: the gaze's error counts azimuth alone.
         cued: `words` gives the target's colour in every tick.
         touch_ends: touching any object ends the episode; success_ends: success does.
-        script: puts things where they are at a state's tick, in place, whatever the child does.
-        asks: state to bool [N]: in which children `words` names the target now; None: in all, at every tick.
-        holds: state to bool [N]: whose hand is held now, so that no command to it does anything; None: nobody's ever.
-        facts: what else is true of a state, by name; part of `truth`.
+        script: puts things to their places at a state's tick, in place, whatever the child does.
+        asks: state to bool [N]: whether `words` names the target now; None: always.
+        holds: state to bool [N]: whether the hand is held now, so that commands to it do nothing; None: never.
+        facts: further truth about a state, by name; part of `truth`.
     """
 
     name: str

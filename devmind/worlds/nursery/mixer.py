@@ -1,7 +1,7 @@
-"""The compiled sound mixer: every source read from its table at each ear's own delay, level and dullness.
+"""The compiled sound mixer: it reads each source from its table with each ear's delay, level and dullness.
 
-Level falls with 1 / distance; an ear turned away hears less and duller. Delay and level move linearly within the tick
-from the old geometry to the new one, so tones stay continuous over ticks and turning the head makes no clicks.
+Level falls with 1 / distance; an ear turned away hears quieter and duller sound. Delay and level move linearly within
+the tick from the old geometry to the new one, so tones are continuous over ticks, and head turns make no clicks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A bank of made-up and photographed surfaces, for what stands behind the nursery's things in cluttered levels.
+"""A bank of synthetic and photographed surfaces, for backdrops of cluttered levels.
 
 A third are pieces of the two photographs that come with scikit-learn, recoloured; the rest are coloured noise whose
 power falls with frequency as it does in natural pictures (Field 1987, doi 10.1364/JOSAA.4.002379), gradients, stripes,
-and shapes fallen on each other. Made once a process from fixed seeds, in about a second.
+and overlapping shapes. It is made once a process from fixed seeds, in about a second.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _fallen(rng: np.random.Generator) -> np.ndarray:
 
 
 def _recoloured(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Channels changed about, more or less saturated, brighter or darker."""
+    """The picture with other channels, saturation and brightness."""
     picture = picture[..., rng.permutation(3)]
     grey = picture.mean(-1, keepdims=True)
     picture = grey + rng.uniform(0.3, 1.6) * (picture - grey)

@@ -1,4 +1,4 @@
-"""Small compiled passes over rendered pictures: backdrops, brightness, change between ticks, boxes of what is seen."""
+"""Small compiled passes over rendered pictures: backdrops, brightness, change between ticks, visible boxes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def visible_boxes(mask, boxes, counts):
 
 @njit(cache=True)
 def _mirrored(degrees, side, texels, out):
-    """Indices into a row of `texels`, `side` degrees wide, laid out again and again, every other time mirrored."""
+    """Indices into a row of `texels`, `side` degrees wide, repeated with every second copy mirrored."""
     for i in range(degrees.shape[0]):
         place = np.int64(np.floor(degrees[i] / side * texels)) % (2 * texels)
         out[i] = place if place < texels else 2 * texels - 1 - place

@@ -22,7 +22,7 @@ from devmind.worlds.rules import Outcome
 EFFECTORS = {"look": 2, "reach": 4, "move": 1}
 _HAND_SCALE_M = 0.75
 PICTURE_PX = 640, 560
-"""Width and height of what who looks on is shown: down to where a hand is before the body."""
+"""Width and height of the picture for people who watch: down to a hand before the body."""
 
 
 class NurseryRules:
@@ -31,7 +31,7 @@ class NurseryRules:
     Effectors, each within -1..1 (more is clipped):
         look [2]: turn rates of pan (positive left) and tilt (positive up); 1 is 25 degrees a tick.
         reach [4]: the hand's velocity forward, left, up (1 is 0.1 m a tick), and the grip (> 0 closes); in `fetch` the
-            hand is held until something is asked for.
+            hand is held until the question.
         move [1]: body forward or back, 1 is 0.1 m a tick within +-0.3 m; <= -0.5 counts as withdrawing.
 
     Args:
@@ -61,7 +61,7 @@ class NurseryRules:
         self.action_space = gym_spaces.Dict({name: spaces.effector(size) for name, size in EFFECTORS.items()})
 
     def initial(self, seeds: np.ndarray) -> NurseryState:
-        """First states of len(seeds) children; int64 [N]. The wide view of a tick earlier is known already."""
+        """First states of len(seeds) children; int64 [N], with the wide view of a tick earlier."""
         state = self.spec.spawn(np.asarray(seeds, np.int64))
         state.wide_before = wide_view(state, state.position_before, state.tick - 1)
         return state
@@ -71,7 +71,7 @@ class NurseryRules:
         return {}
 
     def step(self, state: NurseryState, actions: Mapping[str, np.ndarray]) -> NurseryState:
-        """The states one tick (0.1 s) later; a child whose episode has ended moves on but is rewarded no more."""
+        """The states one tick (0.1 s) later; a child whose episode has ended moves on without reward."""
         commands = _checked(actions, len(state))
         if self.spec.holds is not None:
             commands["reach"][self.spec.holds(state)] = 0.0
@@ -94,7 +94,7 @@ class NurseryRules:
         return Outcome(state.reward, state.terminal, ~state.terminal & (state.tick >= self.horizon))
 
     def observe(self, state: NurseryState) -> dict[str, Any]:
-        """Senses: sight, periphery, sound, body (numbers named by spaces.BODY), and words where the level cues."""
+        """Senses: sight, periphery, sound, body (numbers named by spaces.BODY), and words if the level cues."""
         senses: dict[str, Any] = {
             "sight": views(state)["sight"],
             "periphery": periphery(state),
@@ -106,7 +106,7 @@ class NurseryRules:
         return senses
 
     def cues(self, state: NurseryState) -> list[str]:
-        """The colour asked for, by child; "" where the level asks for none, or not at this tick."""
+        """The named colour, by child; "" if the level names none, or not at this tick."""
         if not self.spec.cued:
             return [""] * len(state)
         asked = np.ones(len(state), bool) if self.spec.asks is None else self.spec.asks(state)
@@ -114,12 +114,12 @@ class NurseryRules:
         return [COLOUR_NAMES[c] if now else "" for c, now in zip(colour, asked, strict=True)]
 
     def picture(self, state: NurseryState) -> np.ndarray:
-        """The wide view straight ahead for who looks on, uint8 [N, H, W, 3]; its width is 120 degrees."""
+        """The wide view straight ahead, for people who watch, uint8 [N, H, W, 3]; 120 degrees wide."""
         ahead = np.zeros(len(state))
         return frames(state, ahead, ahead, *PICTURE_PX)
 
     def truth(self, state: NurseryState) -> dict[str, np.ndarray]:
-        """What lessons and exams may know; see truth.truth."""
+        """The truth for lessons and exams; see truth.truth."""
         return truths.truth(state, self.spec)
 
 

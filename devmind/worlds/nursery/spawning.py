@@ -39,7 +39,7 @@ def _planes(seeds: np.ndarray) -> np.ndarray:
 def empty_room(seeds: np.ndarray) -> NurseryState:
     """A still child in an empty, silent room. Objects already have looks (all colours differ) but are not present.
 
-    Who changes shapes or colours calls `redress`.
+    After changes of shapes or colours call `redress`.
     """
     n, o = len(seeds), N_OBJECTS
     point, number, flag, count = np.zeros((n, o, 3)), np.zeros(n), np.zeros(n, bool), np.zeros(n, np.int64)
@@ -97,7 +97,7 @@ def empty_room(seeds: np.ndarray) -> NurseryState:
 
 
 def redress(state: NurseryState) -> None:
-    """Give things in rooms of lessons another texture where their looks are left out of lessons, in place."""
+    """Give things with held-out looks another texture, in rooms of lessons, in place."""
     state.texture = textures(state.seed, state.shape, state.colour, state.texture)
 
 
@@ -114,7 +114,7 @@ def in_view(state: NurseryState, left_deg: np.ndarray, up_deg: np.ndarray, dista
 
 
 def _on_floor(position: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """`position` [N, ..., 3], drawn towards the head where a body of `size` [N] would sink into the floor."""
+    """`position` [N, ..., 3], moved towards the head if a body of `size` [N] would sink into the floor."""
     lowest = (ROOM_LOW[2] + size).reshape(-1, *[1] * (position.ndim - 2))
     z = position[..., 2]
     share = np.where(z < lowest - 1e-9, lowest / np.minimum(z, -1e-9), 1.0)
@@ -161,7 +161,7 @@ def _path_distance(state: NurseryState, slot: int, lowest_deg: np.ndarray) -> np
 
 
 def circle(state: NurseryState, slot: int, radius_deg: np.ndarray, speed_deg_s: np.ndarray, where: np.ndarray) -> None:
-    """Let the object go round its place on the sky with a steady angular speed."""
+    """Let the object circle around its direction with a steady angular speed."""
     azimuth, elevation = angles_deg(state.position[:, slot])
     phase = uniform(state.seed, "circle", 0.0, 2 * np.pi)
     turn = speed_deg_s / radius_deg * np.where(uniform(state.seed, "circle way") < 0.5, 1.0, -1.0)
@@ -177,7 +177,7 @@ def circle(state: NurseryState, slot: int, radius_deg: np.ndarray, speed_deg_s: 
 
 
 def wander(state: NurseryState, slot: int, where: np.ndarray | bool = True) -> None:
-    """Let the object swing smoothly to and fro on the sky, at up to 25 degrees a second, from where it is."""
+    """Let the object swing smoothly around its direction, at up to 25 degrees a second, from its place."""
     azimuth, elevation = angles_deg(state.position[:, slot])
     path = np.zeros((len(state), 12))
     swings = ((1, "swing a", (12.0, 22.0), 14.0), (4, "swing b", (4.0, 8.0), 7.0), (8, "swing c", (5.0, 10.0), 6.0))

@@ -1,4 +1,4 @@
-"""The nursery's state: one struct of arrays, a row a child, and the names and sizes everything else refers to.
+"""The nursery's state: one struct of arrays with a row a child, and the names and sizes that other modules use.
 
 Axes: x forward, y left, z up, metres. The torso frame's origin is the head's centre; the room frame is the torso frame
 of a child that does not lean. Azimuth is positive to the left, elevation upwards, both in degrees.
@@ -60,7 +60,7 @@ class NurseryState(Struct):
     """N children in their rooms. Never change an array of a state that was observed: `step` makes a new state.
 
     Angles in degrees, lengths in metres, velocities in metres a second. O = N_OBJECTS; absent objects have present
-    False. `*_before` is how things stood one tick ago: sound needs both ends of the tick, periphery the old wide view.
+    False. `*_before` is the value one tick ago: sound needs both ends of the tick, periphery the old wide view.
     """
 
     seed: np.ndarray  # int64 [N]
@@ -111,5 +111,5 @@ class NurseryState(Struct):
     terminal: np.ndarray  # bool [N]
 
     def __post_init__(self) -> None:
-        # Not a field: copies and restored states render again, an observed state is rendered once for all askers.
+        # Not a field: copies and restored states render again; an observed state is rendered once for all callers.
         self.rendered: dict[str, np.ndarray] = {}

@@ -23,7 +23,7 @@ from devmind.worlds.nursery.spawning import (
 from devmind.worlds.nursery.state import BANG, HAND_REST, LOOM, NO_EVENT, NurseryState
 
 REACH_TILT_DEG = -25.0
-"""Where eyes look that reach: down at what lies before them."""
+"""The gaze for reaching: down at things before the body."""
 
 
 def _look_somewhere(state: NurseryState) -> None:
@@ -132,7 +132,7 @@ def spawn_clutter_track(seeds: np.ndarray) -> NurseryState:
 
 
 def spawn_reach(seeds: np.ndarray) -> NurseryState:
-    """Three or four small objects of different colours in view and within the arm's reach; one colour is asked for."""
+    """Three or four small objects of different colours in view and within the arm's reach; one colour is named."""
     state = empty_room(seeds)
     state.tilt[:] = REACH_TILT_DEG
     count = 3 + integers(seeds, "count", 2)
@@ -153,7 +153,7 @@ def spawn_reach(seeds: np.ndarray) -> NurseryState:
 def spawn_startle(seeds: np.ndarray) -> NurseryState:
     """A bang or a looming object at some tick, or nothing of the kind; harmless sounds and movements in between.
 
-    Half of the rooms are noisy, some as rain is: what is loud all the time is nothing to startle at.
+    Half of the rooms are noisy, some like rain, as steady loudness is no reason to startle.
     """
     state = empty_room(seeds)
     state.noise = 0.001 * 60.0 ** uniform(seeds, "noise level")

@@ -1,4 +1,4 @@
-"""What is true in the nursery: for lessons to learn from and exams to judge by, never for the agent."""
+"""The truth of the nursery, for lessons and exams, never for the agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devmind.worlds.nursery.views import views, visible_boxes
 
 MOVING_M_S = 0.02
 VISIBLE_PX = 6
-"""Pixels from which on a thing counts as in view where places are asked for."""
+"""The fewest pixels of a thing that counts as in view when places are asked."""
 PLACE_SCALE_DEG = 30.0
 
 
@@ -37,7 +37,7 @@ def truth(state: NurseryState, level: NurseryLevel) -> dict[str, np.ndarray]:
     Caregiver: caregiver bool [N], caregiver_position, caregiver_gaze [N, 3], caregiver_looks_at int [N] (-1 the child).
     Events: event int [N] (0 none, 1 bang, 2 looming), event_tick int [N] (-1 never), answered bool [N],
         false_alarms int [N].
-    Of the levels `hide/*` further what `hiding.facts` says.
+    For the levels `hide/*` also `hiding.facts`.
     """
     boxes, visible = visible_boxes(state)
     return {
@@ -107,7 +107,7 @@ def _target(state: NurseryState, level: NurseryLevel) -> dict[str, np.ndarray]:
 def places_by_colour(truth: Mapping[str, np.ndarray]) -> np.ndarray:
     """For every colour: in view?, left and up of the gaze (/30 deg), log of the distance (m); float32 [N, 8, 4].
 
-    Where two things share a colour, the one in the later slot counts.
+    If two things share a colour, the one in the later slot counts.
     """
     values = np.zeros((len(truth["colour"]), len(COLOUR_NAMES), 4), np.float32)
     left = (truth["object_azimuth_deg"] - truth["pan_deg"][:, None] + 180) % 360 - 180
@@ -120,9 +120,9 @@ def places_by_colour(truth: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def with_one_named(places: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Places [..., 8, 4] with that of one colour in view, drawn, behind them [..., 9, 4]; and which, int64 [...].
+    """Places [..., 8, 4] with the place of one drawn colour in view appended, [..., 9, 4]; and the colour, int64 [...].
 
-    Where nothing is in view any colour is drawn, and its place is all zeros.
+    If nothing is in view, any colour is drawn, and its place is all zeros.
     """
     named = np.argmax(places[..., 0] * rng.uniform(0.1, 1.0, places.shape[:-1]), -1)
     return np.concatenate((places, np.take_along_axis(places, named[..., None, None], -2)), -2), named

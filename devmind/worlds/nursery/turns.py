@@ -1,8 +1,8 @@
-"""Parallel kernels take turns: one at a time in a process, whichever threads want to render or mix.
+"""Parallel kernels take turns: one at a time in a process, whichever threads render or mix.
 
-They let go of the interpreter's lock, so that a thread can make batches beside the one that learns. But numba's
-threading layer `workqueue`, all there is without OpenMP or TBB (as on many a Mac), keeps its state in globals, also for
-one thread, and aborts the process when a second thread enters.
+They release the interpreter's lock, so a thread can make batches beside the one that learns. But numba's threading
+layer `workqueue`, the only one without OpenMP or TBB (as on many Macs), keeps its state in globals, also for one
+thread, and aborts the process if a second thread enters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is seen: the scene as primitives, the fovea's picture with depth and mask, and the torso-fixed wide view."""
+"""The views: the scene as primitives, the fovea's picture with depth and mask, and the torso-fixed wide view."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOTICE_AFTER_S = 1.5
 
 @contextmanager
 def _notice(text: str) -> Iterator[None]:
-    """Say `text` on stderr when the block takes long: a kernel comes from the disk cache in well under that."""
+    """Print `text` on stderr if the block takes long; loading a kernel from the disk cache is much faster."""
     timer = threading.Timer(_NOTICE_AFTER_S, lambda: print(text, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
@@ -59,7 +59,7 @@ def _raster() -> Callable[..., None]:
 
 
 def scene(state: NurseryState, position: np.ndarray) -> np.ndarray:
-    """Primitives float32 [N, P, 14] of all that can be seen, with the objects at `position` [N, O, 3]."""
+    """Primitives float32 [N, P, 14] of everything visible, with the objects at `position` [N, O, 3]."""
     n = len(state)
     prims = np.zeros((n, N_OBJECTS + 1 + 5, 14), np.float32)
     objects = prims[:, :N_OBJECTS]
@@ -83,7 +83,7 @@ def scene(state: NurseryState, position: np.ndarray) -> np.ndarray:
 def draw(
     state: NurseryState, prims: np.ndarray, pan_deg: np.ndarray, tilt_deg: np.ndarray, fov_deg: float, size: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Picture uint8 [N, S, S, 3], depth float32 and mask uint8 [N, S, S] of primitives from `scene`, as seen there."""
+    """Picture uint8 [N, S, S, 3], depth float32 and mask uint8 [N, S, S] of primitives from `scene`."""
     n = len(state)
     eyes = np.zeros((n, 5), np.float32)
     eyes[:, 0] = state.lean
@@ -110,12 +110,12 @@ def wide_view(state: NurseryState, position: np.ndarray, tick: np.ndarray) -> np
 def frames(
     state: NurseryState, pan_deg: np.ndarray, tilt_deg: np.ndarray, width: int, height: int, before: bool = False
 ) -> np.ndarray:
-    """What a camera on the torso would take that is mounted to look that way [N]: uint8 [N, height, width, 3].
+    """The picture of a camera on the torso that looks in this direction [N]: uint8 [N, height, width, 3].
 
     The width stands for the wide view's 120 degrees, as it does for a live room's fovea; `height` is at most `width`.
 
     Args:
-        before: as it was one tick earlier.
+        before: the picture of one tick earlier.
     """
     from devmind.worlds.nursery import backdrop
 
@@ -129,7 +129,7 @@ def frames(
 def views(state: NurseryState) -> dict[str, np.ndarray]:
     """`sight` uint8 [N, 64, 64, 3], `depth` float32 and `mask` uint8 [N, 64, 64], `wide` uint8 [N, W, W].
 
-    Rendered once for a state and kept with it, so that observing and asking for the truth share the work.
+    They are rendered once a state and kept with it, so observations and truth share the work.
     """
     from devmind.worlds.nursery import backdrop
 
@@ -152,7 +152,7 @@ def periphery(state: NurseryState) -> np.ndarray:
 
 
 def visible_boxes(state: NurseryState) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes float32 [N, O, 4] (x0, y0, x1, y1 in px, ends exclusive) and pixel counts int32 [N, O] of what is seen."""
+    """Boxes float32 [N, O, 4] (x0, y0, x1, y1 in px, ends exclusive) and pixel counts int32 [N, O], as seen."""
     from devmind.worlds.nursery import pixels
 
     boxes, counts = np.empty((len(state), N_OBJECTS, 4), np.float32), np.empty((len(state), N_OBJECTS), np.int32)

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from devmind.agent import Head, Output, Tapped
 
 LEVELS, STEPS = 100, 10
-"""Noise levels while teaching, and how many of them a plan is denoised in."""
+"""Noise levels in lessons, and denoising steps of a plan."""
 
 
 @dataclass
 class Plan(Output):
-    """Plans [..., H, K] in -1..1, one for each of `condition` [..., C]; `follow` steps of it are carried out."""
+    """Plans [..., H, K] in -1..1, one for each `condition` [..., C]; the first `follow` steps are carried out."""
 
     head: PlanHead
     condition: Tensor
@@ -26,7 +26,7 @@ class Plan(Output):
     follow: int | None
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """Mean squared error of plans [..., H, K] told from noised ones, at noise levels drawn by the generator."""
+        """Mean squared error of plans [..., H, K] predicted from noised ones, at noise levels from the generator."""
         scheduler, lead, device = self.head.scheduler, target.shape[:-2], target.device
         level = torch.randint(scheduler.config.num_train_timesteps, lead, generator=generator, device=device)
         noise = torch.randn(target.shape, generator=generator, device=device)
@@ -39,12 +39,12 @@ class Plan(Output):
         return self.refine(torch.randn(shape, generator=generator, device=self.condition.device))
 
     def mode(self) -> Tensor:
-        """The plan that is made of no noise at all: the same each time."""
+        """The plan from zeros instead of noise: the same each time."""
         return self.refine(self.condition.new_zeros(*self.condition.shape[:-1], self.horizon, self.head.size))
 
     @torch.no_grad()
     def refine(self, plan: Tensor) -> Tensor:
-        """From noise to a plan, in as many steps as the scheduler was set to."""
+        """Denoise to a plan, with the scheduler's number of steps."""
         scheduler = self.head.scheduler
         for level in scheduler.timesteps:
             levels = level.to(plan.device).expand(plan.shape[:-2])
@@ -53,10 +53,10 @@ class Plan(Output):
 
 
 class PlanHead(Head):
-    """Reads all tokens of its tap side by side.
+    """Reads all tokens of its tap, concatenated.
 
     Args:
-        size: numbers a step; horizon: steps a plan; follow: after how many of them a new plan is made.
+        size: numbers a step; horizon: steps a plan; follow: steps until the next plan.
     """
 
     def __init__(self, inlet: Any, size: int, horizon: int = 16, follow: int = 4) -> None:
@@ -73,6 +73,6 @@ class PlanHead(Head):
         return Plan(self, (tapped.tokens * tapped.present[..., None]).flatten(-2), self.horizon, self.follow)
 
     def denoise(self, plan: Tensor, condition: Tensor, level: Tensor) -> Tensor:
-        """The plan [..., H, K] behind a noised one; condition [..., C], level int64 [...]."""
+        """The predicted plan [..., H, K] of a noised one; condition [..., C], level int64 [...]."""
         seen = torch.cat((condition, self.level(level), plan.flatten(-2)), -1)
         return self.net(seen).view_as(plan)

@@ -24,7 +24,7 @@ RULES = PondRules()
 
 
 def places(n: int, rng: np.random.Generator) -> Walk:
-    """N walks that have come anywhere: flag, pond and walker are drawn, the walker not in the water."""
+    """N random states of walks: flag, pond and walker are drawn, the walker outside of the water."""
     at, flag, pond = (rng.uniform(-scale, scale, (n, 2)).astype(np.float32) for scale in (1.1, 1.0, 0.35))
     away, far = at - pond, np.linalg.norm(at - pond, axis=1, keepdims=True)
     at = np.where(far < SHORE + 0.02, pond + away / far * (SHORE + 0.02), at).astype(np.float32)
@@ -42,13 +42,13 @@ def shown(n: int, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """How well the guide's plans are told from noised ones."""
+    """The error of the guide's plans, predicted from noised ones."""
     value = agent(batch, [HEAD])[HEAD].loss(batch["plan"])
     return value, {"plan": value.detach()}
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Walks that end at the flag: by plans, each followed for four ticks, and by simpler ways on the same walks."""
+    """Walks that reach the flag: by plans, each followed for four ticks, and by baselines on the same walks."""
     seeds = exam_seeds(context.episodes(200 if level == "glimpse" else 1000), "pond")
     rng, side = numpy_rng("pond", "floors"), np.ones(len(seeds))
     noise = torch_generator("pond", "exam", device=agent.device)
@@ -66,7 +66,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Walks of lessons begin like these."""
+    """The first states of lessons."""
     return of_lessons(context.make_world, n, context.seed, "pond", [""])
 
 

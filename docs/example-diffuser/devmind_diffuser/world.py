@@ -1,4 +1,4 @@
-"""A walk around a pond to a flag, as Rules, and how somebody who knows the way would walk."""
+"""A walk around a pond to a flag, as Rules, and a guide that knows the way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.rules import Outcome, Struct
 
 SHORE, REACH, PACE = 0.35, 0.1, 0.08
-"""The pond's radius, how near the flag counts as there, and the longest step of a tick."""
+"""The pond's radius, the distance that counts as the flag, and the longest step of a tick."""
 
 
 @dataclass
@@ -29,9 +29,9 @@ class Walk(Struct):
 
 
 class PondRules:
-    """`body` float32 [4] is the way to the flag and to the pond's middle, `move` float32 [2], at most 1 long, a step.
+    """`body` float32 [4] is the offset of flag and pond; `move` float32 [2] is a step, of length 1 at most.
 
-    Who is at the flag gets 1; who is in the pond is out.
+    The flag earns 1; an episode in the pond ends.
     """
 
     name = "pond"
@@ -84,10 +84,10 @@ def _wet(state: Walk) -> np.ndarray:
 
 
 def guide(body: np.ndarray, side: np.ndarray, margin: float = 0.2) -> np.ndarray:
-    """The step float32 [N, 2] of one who sees `body` [N, 4] and walks straight, or along the shore in the way.
+    """The guide's step float32 [N, 2] for `body` [N, 4]: straight to the flag, or along the shore in the way.
 
     Args:
-        side: +1 or -1 [N], by which side the pond is passed where both are about equally long.
+        side: +1 or -1 [N], the side on which the pond is passed if both ways are about equally long.
     """
     far, wide = np.linalg.norm(body[:, :2], axis=1), np.linalg.norm(body[:, 2:], axis=1)
     flag, pond = body[:, :2] / np.maximum(far, 1e-6)[:, None], body[:, 2:]
@@ -96,7 +96,7 @@ def guide(body: np.ndarray, side: np.ndarray, margin: float = 0.2) -> np.ndarray
     blocked = (along > 0) & (along < far) & (np.abs(across) < SHORE + margin)
     turn = np.where(np.abs(across) < 0.08, side, -np.sign(across))
     slip = np.arcsin(np.clip((SHORE + margin) / np.maximum(wide, 1e-6), -1, 1))
-    # Nearer than the margin, away from the shore, the more the nearer.
+    # Within the margin the guide turns away from the shore, the more the nearer it is.
     away = np.clip((SHORE + margin - wide) / margin, 0, 1)
     angle = np.arctan2(pond[:, 1], pond[:, 0]) + turn * (slip + away)
     tangent = np.stack([np.cos(angle), np.sin(angle)], 1)

@@ -1,1 +1,1 @@
-"""A sense of warmth: `world.py` gives it, `stage.py` teaches it."""
+"""A sense of warmth: `world.py` has it, `stage.py` teaches it."""

@@ -34,7 +34,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of unseen seats whose warmest side is named; the floor takes the strongest reading at its word."""
+    """Share of unseen seats whose warmest side is named; the baseline answers with the strongest reading."""
     seeds = exam_seeds(context.episodes(120 if level == "glimpse" else 600), "warmth")
     batch, warmth = sit(context, seeds)
     side = batch["side"]
@@ -42,11 +42,11 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     floor = float((warmth.argmax(axis=1) == side.numpy()[:, 0]).mean())
     floors = {"strongest reading": floor}
     episodes = of_worlds(context.make_world, "thermal", "", seeds)
-    return [Measure("warmth", "sides named rightly", right, 0.25, 1.0, floors, rate=True, episodes=episodes)]
+    return [Measure("warmth", "sides named correctly", right, 0.25, 1.0, floors, rate=True, episodes=episodes)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Seats of lessons: none of them is examined."""
+    """Seats of lessons; the exam has none of them."""
     return of_lessons(context.make_world, n, context.seed, "thermal", [""])
 
 

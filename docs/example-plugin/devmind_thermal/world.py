@@ -14,7 +14,7 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.rules import Outcome, Struct
 
 GAINS = np.array([1.0, 0.35, 0.8, 0.5], np.float32)
-"""How well each patch of skin feels (front, left, back, right): the strongest reading may not be the warmest side."""
+"""Gain of each patch of skin (front, left, back, right): the strongest reading may not be the warmest side."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class ThermalRules:
 
     def step(self, state: Chair, actions: Mapping[str, np.ndarray]) -> Chair:
         turn = actions["turn"][:, 0] if "turn" in actions else np.float32(0)
-        # One beyond the horizon: the tick that tells the last step from those after the end.
+        # One beyond the horizon: this tick distinguishes the last step from those after the end.
         tick = np.minimum(state.tick + 1, self.horizon + 1)
         facing = (state.facing + np.float32(0.5) * turn).astype(np.float32)
         return replace(state.copy(), facing=facing, noise=_noise(state.seed, tick), tick=tick)
@@ -71,7 +71,7 @@ class ThermalRules:
 
 
 def _falling(state: Chair) -> np.ndarray:
-    """Warmth that falls on each patch, float32 [N, 4] in 0..1."""
+    """Warmth on each patch, float32 [N, 4] in 0..1."""
     patches = np.arange(4, dtype=np.float32) * np.float32(np.pi / 2)
     return np.maximum(np.cos((state.stove - state.facing)[:, None] - patches), 0).astype(np.float32)
 

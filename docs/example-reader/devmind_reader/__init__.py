@@ -1,1 +1,1 @@
-"""A reader: `text.py` has pages and n-grams, `stage.py` teaches the agent to foretell and to write them."""
+"""A reader: `text.py` has pages and n-grams, `stage.py` teaches the agent to predict and to write them."""

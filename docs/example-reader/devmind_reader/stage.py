@@ -1,4 +1,4 @@
-"""The stage `reader`: foretell a text byte by byte, and write on from a beginning with the cache."""
+"""The stage `reader`: predict a text byte by byte, and continue a text with the cache."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def batch_of(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def say(agent: Agent, beginning: str, most: int = 80, seed: int | None = 0) -> str:
-    """What the agent writes on from `beginning`, at most so many bytes; without a seed the likeliest ones."""
+    """The agent's continuation of `beginning`, at most so many bytes; without a seed the likeliest ones."""
     state = agent.new_state()
     percepts = agent.encode(state, Moment(0.0, {"text": beginning}, first=True))
     state, output = agent.begin(state, percepts, heads=["text"])
@@ -42,7 +42,7 @@ def say(agent: Agent, beginning: str, most: int = 80, seed: int | None = 0) -> s
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Nats a byte of pages of the held-out part, one value a page; counting letters is the floor."""
+    """Nats a byte of pages of the held-out part, one value a page; the baselines are n-grams."""
     taught, held_out = split(context.data)
     texts = apart(held_out, context.episodes(32 if level == "glimpse" else 160))
     chunks = [texts[i : i + ROWS] for i in range(0, len(texts), ROWS)]
@@ -59,12 +59,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def taught(context: Context, n: int) -> np.ndarray:
-    """Pages that lessons show: none of them is examined."""
+    """Pages that lessons show; the exam has none of them."""
     return identities({"page": pages(split(context.data)[0], n, numpy_rng("reader", context.seed, "episodes"))})
 
 
 class ReaderStage:
-    """A text is read, and written on: by default Python's own manual."""
+    """Read and continue a text, by default Python's own manual."""
 
     name = "reader"
     requires = ()
@@ -78,7 +78,7 @@ class ReaderStage:
             add_text(agent, "bytes", stage=self.name)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """One lesson; a batch is a function of (seed, update), so a thread makes the next one meanwhile."""
+        """One lesson; a batch is a function of (seed, update), so a thread can make the next one in the meantime."""
 
         def learner(agent: Agent, context: Context) -> GradientLearner:
             return GradientLearner(agent, text_loss, seed=context.seed, learning_rate=3e-3)

@@ -1,4 +1,4 @@
-"""A text, split in two, pages of it, and what counting its letters foretells."""
+"""A text, split in two, its pages, and n-grams that predict it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def split(folder: Path | None) -> tuple[bytes, bytes]:
     pages = [path.read_text("utf-8") for path in files] or [
         text for _, text in sorted(pydoc_data.topics.topics.items())
     ]
-    # In plain letters: a page may then begin at any byte.
+    # ASCII only, so that a page may begin at any byte.
     text = "\n".join(pages).encode("ascii", "replace").replace(b"\0", b"")
     cut = round(len(text) * (1 - HELD_OUT))
     return text[:cut], text[cut:]
 
 
 def pages(text: bytes, n: int, rng: np.random.Generator) -> list[str]:
-    """N pages that begin anywhere in a text."""
+    """N pages with random beginnings in a text."""
     starts = rng.integers(0, len(text) - PAGE_BYTES, n)
     return [text[start : start + PAGE_BYTES].decode() for start in starts]
 

@@ -17,7 +17,7 @@ LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 
 
 @dataclass
 class Position(Struct):
-    """marks int8 [N, 9]: 1 of who moves now, -1 of the other; player int64 [N]; over bool [N], before this tick."""
+    """marks int8 [N, 9]: 1 of the player to move, -1 of the other; player int64 [N]; over bool [N], before now."""
 
     marks: np.ndarray
     player: np.ndarray
@@ -68,7 +68,7 @@ class NoughtsRules:
 
 
 def _won(state: Position) -> np.ndarray:
-    """Whether who moved last has a line, bool [N]."""
+    """Whether the player who moved last has a line, bool [N]."""
     return (state.marks[:, LINES] == -1).all(-1).any(-1)
 
 

@@ -1,4 +1,4 @@
-"""The stage `noughts`: policy and value learn from a search over them; the exam plays every line there is."""
+"""The stage `noughts`: policy and value learn from a search over them; the exam plays every line of the game."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIMULATIONS = 32
 
 
 class NoughtsEncoder(Encoder):
-    """A board of nine cells to eight tokens, by plain layers: so small a one is learned sooner than by convolutions."""
+    """A board of nine cells to eight tokens, by linear layers, which learn a small board sooner than convolutions."""
 
     sense_dims = 3
 
@@ -39,7 +39,7 @@ class NoughtsEncoder(Encoder):
 
 
 def judge(agent: Agent, position: Position) -> tuple[np.ndarray, np.ndarray]:
-    """What the agent thinks of N positions: logits float [N, 9] and value [N] to the player whose turn it is."""
+    """The agent's evaluation of N positions: logits float [N, 9] and value [N] for the player to move."""
     senses = {name: torch.from_numpy(value) for name, value in RULES.observe(position).items()}
     found = agent.evaluate(senses, [POLICY, VALUE])
     return found[POLICY].logits.cpu().numpy(), found[VALUE].mode().cpu().numpy().clip(-1, 1)
@@ -64,7 +64,7 @@ def best(position: Position, scores: np.ndarray) -> np.ndarray:
 
 
 def positions(n: int, rng: np.random.Generator) -> Position:
-    """N positions after 0 to 7 random moves, none of them at its end."""
+    """N positions after 0 to 7 random moves, without ended games."""
     position, moves = RULES.initial(np.zeros(n)), rng.integers(0, 8, n)
     for move in range(7):
         further = RULES.step(position, {"place": best(position, rng.random((n, 9)))})
@@ -74,14 +74,14 @@ def positions(n: int, rng: np.random.Generator) -> Position:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Policy and value towards what the search found."""
+    """The loss of policy and value towards the result of the search."""
     outputs = agent(batch, [POLICY, VALUE])
     policy, value = outputs[POLICY].loss(batch["weights"]), outputs[VALUE].loss(batch["value"])
     return policy + value, {"policy": policy.detach(), "value": value.detach()}
 
 
 def lost_lines(move: Callable[[Position], np.ndarray], side: int) -> np.ndarray:
-    """Every line of the game in which `side` plays `move` and the other whatever is legal: who loses, bool [lines]."""
+    """Every line of the game in which `side` plays `move` and the other any move: whether `side` lost, bool [lines]."""
     position, lost = RULES.initial(np.zeros(1)), []
     for ply in range(9):
         if ply % 2 == side:
@@ -99,7 +99,7 @@ def lost_lines(move: Callable[[Position], np.ndarray], side: int) -> np.ndarray:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The whole game tree as either side: by search, by the network alone, and by the floors."""
+    """The whole game tree as either side: by search, by the network alone, and by baselines."""
     untaught = Agent(AgentConfig(size=agent.config.size, seed=agent.config.seed)).eval().to(agent.device)
     NoughtsStage().admit(untaught)
     players = {
@@ -128,7 +128,7 @@ class NoughtsStage:
     skills = (Skill("noughts", examine, Gate([Threshold("noughts", 1.0)]), "never loses, whatever is played"),)
 
     def admit(self, agent: Agent) -> None:
-        """Add the sense of boards, and what the search asks: a policy and a value that read its tokens."""
+        """Add the sense of boards, and a policy and a value for the search, which read its tokens."""
         if "board" not in agent.encoders:
             agent.add_encoder("board", "encoder.noughts", stage=self.name)
         if POLICY not in agent.heads:
@@ -137,7 +137,7 @@ class NoughtsStage:
             agent.add_head(VALUE, "head.value", "board", stage=self.name, options=options)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """One lesson; a batch is a function of seed, update and weights: the search is made with today's."""
+        """One lesson; a batch is a function of seed, update and weights: the search uses the present weights."""
 
         def make(agent: Agent, update: int) -> dict[str, Any]:
             rng = numpy_rng("noughts", context.seed, update)

@@ -58,7 +58,7 @@ def _measure(agent: Agent, name: str, questions: Asked, rules: Rules | None) -> 
         rows[SURE] = calibration_error(sure, right)
         rows["sight off"] = float(_right(answers(agent, {TEXT: questions.questions}, LONGEST), questions).mean())
         floors = {
-            "who hears the question alone": float(_right(rules.unseen(questions), questions).mean()),
+            "the question alone": float(_right(rules.unseen(questions), questions).mean()),
             "two classifiers on cut-out pixels": float(_right(rules.seen(questions), questions).mean()),
         }
     return Measure(

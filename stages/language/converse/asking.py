@@ -28,8 +28,8 @@ EPISODES = 400
 TUNED_ON = 400
 """Lives of lessons on which the baselines' thresholds are tuned."""
 NOTE = (
-    "right when it asks 'what is that?' of what it was never told and not of what it was told once, an hour before; "
-    "half are of either kind, among pairs of colour and form that no lesson has"
+    "right if it asks 'what is that?' about a thing that was never named, and not about one that was named once, an "
+    "hour before; half of the things are of either kind; pairs of colour and form that no lesson has"
 )
 
 
@@ -45,8 +45,8 @@ def measures(agent: Agent, context: Context, level: str) -> list[Measure]:
     if full:
         unremembering = Asked(agent, of, memory=False).answered([WHAT] * n)
         rows = {
-            "asked of what it was never told": float(answer.asks[strange].mean()),
-            "asked of what it was told": float(answer.asks[~strange].mean()),
+            "asked about things that were never named": float(answer.asks[strange].mean()),
+            "asked about things that were named once": float(answer.asks[~strange].mean()),
             "calibration error of its doubt": calibration_error(answer.doubt, _unnamed(answer.nearest, of, strange)),
             "asked with memory off": float(unremembering.asks.mean()),
         }

@@ -39,7 +39,7 @@ GATE = Gate([Threshold(CONVERSE, 0.90), Threshold(ASKS, 0.90, goal=True)])
 EPISODES = 500
 LONGEST = len(WHICH) + 4
 CHANCE = 1 / (2 * THINGS)
-NOTE = "right when the thing she means is pointed at, and it asked if, and only if, her first words fit several things"
+NOTE = "right if it points at the thing that she means, and asks if and only if her first words fit several things"
 
 
 @dataclass
@@ -179,14 +179,14 @@ def _rows(agent: Agent, context: Context, shown: Games, played: Played) -> dict[
     opened, found = ~shown.clear, played.found == shown.target
     astray = ~played.asked & ~found
     return {
-        "asked where the words left it open": float(played.asked[opened].mean()),
-        "asked where they did not": float(played.asked[~opened].mean()),
+        "asked when the words fit several things": float(played.asked[opened].mean()),
+        "asked when they fit one thing": float(played.asked[~opened].mean()),
         "calibration error of asking": calibration_error(played.sure, opened),
-        "found where it asked": _share(found[played.asked]),
-        "found where it did not": _share(found[~played.asked]),
-        "found in the end where it looked at another": _share(played.last[astray] == shown.target[astray]),
-        "put right by 'no, the ...'": float(put_right(agent, context, shown).mean()),
-        "the same without the first turn": float(put_right(agent, context, shown, before=False).mean()),
+        "found after asking": _share(found[played.asked]),
+        "found without asking": _share(found[~played.asked]),
+        "found after looking at another thing first": _share(played.last[astray] == shown.target[astray]),
+        "corrected by 'no, the ...'": float(put_right(agent, context, shown).mean()),
+        "corrected without the first turn": float(put_right(agent, context, shown, before=False).mean()),
         "sight off": float(play(agent, context, shown, dark=True).won(shown).mean()),
     }
 

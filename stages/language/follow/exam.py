@@ -50,7 +50,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     values = played(seeds, following(agent))
     measure = Measure(
         NAME,
-        "done as told",
+        "instruction carried out",
         values,
         chance=0.0,
         ceiling=1.0,
@@ -99,9 +99,9 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
         note=f"{where}; random steps earn {random:.3f} there, the bot {bot:.3f} (n={len(quarter)}; "
         f"n={len(some)} of what is untaught, hidden or another)",
         rows={
-            "done as told": float((likeliest > 0).mean()),
+            "instructions carried out": float((likeliest > 0).mean()),
             "sampled": float(scaled(sampled).mean()),
-            "sampled, done as told": float((sampled > 0).mean()),
+            "sampled, instructions carried out": float((sampled > 0).mean()),
         },
         episodes=begun(seeds, where),
     )

@@ -52,8 +52,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             ceiling=1.0,
             floors=floors,
             rate=bool(np.isin(values, (0.0, 1.0)).all()),
-            note=f"{len(KINDS_OF_FAULTS)} kinds of faults, pairs of colour and noun that nobody ever spoke of; ties "
-            f"count a half ({int((values == 0.5).sum())} here); '{TRUTH}' is asked beside them and does not count",
+            note=f"{len(KINDS_OF_FAULTS)} kinds of faults, pairs of colour and noun that were never mentioned; a "
+            f"tie counts a half ({int((values == 0.5).sum())} here); '{TRUTH}' is measured too and does not count",
             rows=rows,
             episodes=identities({"text": texts_of(asked)}),
             exhibits=_mistakes(asked, values) if full else (),

@@ -57,10 +57,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         rows[FIND][OF_CELL] = calibration_error(of_cell, found == ahead.target)
     met = [identities({"sight": shown.sight}) for shown in (looked_at, ahead)]
     return [
-        Measure(SAY, "named rightly", right.astype(float), 1 / len(HELD_OUT), 1.0, floors[SAY], rate=True, note=NOTE,
+        Measure(SAY, "named correctly", right.astype(float), 1 / len(HELD_OUT), 1.0, floors[SAY], rate=True, note=NOTE,
                 episodes=met[0], rows=rows[SAY], exhibits=_mistakes(looked_at, right, said) if full else ()),
         Measure(FIND, "found", (found == ahead.target).astype(float), 1 / THINGS, 1.0, floors[FIND], rate=True,
-                episodes=met[1], note=f"{NOTE}; what lies nearest to the cell pointed at counts", rows=rows[FIND]),
+                episodes=met[1], note=f"{NOTE}; the thing nearest to the cell pointed at counts", rows=rows[FIND]),
     ]  # fmt: skip
 
 

@@ -66,8 +66,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     said = np.array(answer.words)
     right = (said == near.asked).astype(float)
     return [
-        Measure(SAID, "named rightly", right, 1 / THINGS, 1.0, rules.said(near) if rules else {}, rate=True, note=NOTE,
-                episodes=near.episodes(), rows=_said_rows(agent, near, answer.sure, right) if full else {},
+        Measure(SAID, "named correctly", right, 1 / THINGS, 1.0, rules.said(near) if rules else {}, rate=True,
+                note=NOTE, episodes=near.episodes(), rows=_said_rows(agent, near, answer.sure, right) if full else {},
                 exhibits=_mistakes(near, right, said) if full else ()),
         *measures,
     ]  # fmt: skip
@@ -170,7 +170,7 @@ def _said_rows(agent: Agent, of: Lives, sure: np.ndarray, right: np.ndarray) -> 
     unknown = Asked(agent, of, untaught=True).said()
     return {
         "memory off": float((Asked(agent, of, memory=False).said() == of.asked).mean()),
-        "says no word for what was never shown": float((unknown == "").mean()),
+        "says no word for a thing that was never shown": float((unknown == "").mean()),
         "calibration error of what it says": calibration,
     }
 

@@ -106,8 +106,8 @@ def read(file: Path) -> str:
         raise ConfigError(f"'{file}' holds the character number zero, which no text does; is it another kind of file?")
     if len(text) < LEAST:
         raise ConfigError(
-            f"The text '{file}' has {len(text):,} characters; {LEAST:,} are the least from which something can be "
-            "learned and a tenth be held out."
+            f"The text '{file}' has {len(text):,} characters; to learn from it and hold out a tenth, at "
+            f"least {LEAST:,} are needed."
         )
     return text
 

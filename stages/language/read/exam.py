@@ -153,5 +153,5 @@ def _check_unseen(agent: Agent, text: Corpus, group: str) -> None:
     if others and text.source != CAREGIVER:
         raise ExamError(
             f"The agent learned from another text of the name '{text.source}' ({others[0]}), so what is held out here "
-            "may be no news to it; give the text that it learned from, or one of another name."
+            "may not be new to it; give the text that it learned from, or one of another name."
         )

@@ -45,7 +45,7 @@ def pieces_of(encoder: TextEncoder, text: str) -> tuple[np.ndarray, np.ndarray]:
         begins += [at + begin for begin, _ in found.offsets]
         if encoder.pieces.decode(found.ids, skip_special_tokens=False) != text[at : at + PART]:
             raise ExamError(
-                "The vocabulary of this agent does not give a text back as it was, so its nats a character would be of "
+                "The vocabulary of this agent does not reproduce a text exactly, so its nats a character would be of "
                 "another text; give it a vocabulary of all bytes (text.tokenizer=bpe makes one)."
             )
     return np.array(ids, np.int64), np.array(begins, np.int64)

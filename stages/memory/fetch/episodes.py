@@ -111,7 +111,7 @@ def _noted(actor: Actor, tick: Any) -> dict[str, np.ndarray]:
     agent, percepts = actor.agent, actor.encode(tick)
     beliefs = actor.step(percepts).beliefs
     if beliefs is None or agent.tracker is None:
-        raise ExamError("Things out of sight are reached for by an agent with a tracker; admit it to 'memory'.")
+        raise ExamError("Reaching for things out of sight needs a tracker; admit the agent to 'memory'.")
     noted: dict[str, Any] = dict(zip(("values", "age_s", "valid"), entries(beliefs, len(NAMES)), strict=True))
     given = agent.tracker.entries(agent, beliefs, percepts)
     noted |= {"given values": given["senses"]["belief"], "given age_s": given["age_s"], "given valid": given["valid"]}

@@ -59,13 +59,13 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     things = state.present.sum(1) - state.present[:, SCREEN]
     by_what_is_seen = Measure(
         NAME,
-        "episodes in which the asked colour is touched first",
+        "episodes that touch the named colour first",
         seen.astype(np.float64),
         chance=float((1 / things).mean()),
         ceiling=ceiling,
         floors={name: float(value) for name, value in floors.items()},
         rate=True,
-        note="by the arc, which reaches for what is seen",
+        note="by the arc, which reaches for things in view",
         answered=arc.counts,
         episodes=of_worlds(context.make_world, "nursery", LEVEL, seeds),
     )

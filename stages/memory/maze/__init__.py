@@ -1,1 +1,1 @@
-"""The skill maze: the turn at a way's end that something at its start told."""
+"""The skill maze: which way to turn at the end of a corridor, by a sign at its start."""

@@ -64,7 +64,7 @@ def ticks(agent: Agent, context: Context, kind: str, seeds: np.ndarray, actor: A
         percepts = actor.encode(collate_tick(senses, np.full(n, tick == 0)))
         output = actor.step(percepts)
         if output.beliefs is None:
-            raise ExamError("Things out of sight are asked of an agent with a tracker; admit it to the stage 'memory'.")
+            raise ExamError("Questions about things out of sight need a tracker; admit the agent to 'memory'.")
         yield Tick(senses, percepts, output, output.beliefs, world.truth(), tick == 0)
 
 

@@ -161,7 +161,7 @@ def _unmoved(found: Answers, full: bool) -> Measure:
         floors={who: found.share(who, BEFORE_LOOKING, found.true) for who in (LAST_SEEN, FILTER)} if full else {},
         rows=rows,
         episodes=found.episodes,
-        note="two things at three covered places; the rows with memory off are of the first rooms of each delay",
+        note="two things at three covered places; rows with memory off are of the first rooms of each delay",
     )
 
 
@@ -178,7 +178,7 @@ def _moved(kind: str, found: Answers, full: bool) -> list[Measure]:
         f"{FILTER}: right before looking": found.share(FILTER, BEFORE_LOOKING, found.true),
         f"{FILTER}: right after looking": found.share(FILTER, AFTER_LOOKING, found.true),
     }
-    note = "moved unseen: nobody can be right before looking but by luck, and in more than half of the rooms after"
+    note = "moved unseen: without luck nobody is right before looking, nor in more than half of the rooms after"
     if full:
         for who in (SHORT, LONG, OFF):
             rows[f"{who}: elsewhere"] = 1 - found.share(who, AFTER_LOOKING, found.last_seen)
@@ -189,7 +189,7 @@ def _moved(kind: str, found: Answers, full: bool) -> list[Measure]:
         note += f"; {told}" if low > 0 else f"; the filter does it: {told}"
     measure = Measure(
         f"permanence/{kind}",
-        "another place than the one looked at and found without it",
+        "an answer other than the place found empty",
         own,
         chance=CHANCE_ELSEWHERE,
         ceiling=1.0,
@@ -204,9 +204,9 @@ def _moved(kind: str, found: Answers, full: bool) -> list[Measure]:
     if not full:
         return [measure]
     added = Measure(
-        f"permanence/{kind}/beliefs", "rooms won by beliefs, less those lost by them", own - elsewhere(SHORT),
+        f"permanence/{kind}/beliefs", "rooms won by beliefs, minus rooms lost by them", own - elsewhere(SHORT),
         chance=0.0, ceiling=1.0, floors={"beliefs off": 0.0}, episodes=found.episodes,
-        note="the agent less the same without its beliefs, room by room: what they add to the trunk's own memory",
+        note="the agent minus the agent without beliefs, room by room: what they add to the trunk's memory",
     )  # fmt: skip
     return [measure, added]
 
@@ -221,7 +221,7 @@ def _a_not_b(found: Answers, full: bool) -> Measure:
         rows |= {who: found.share(who, BEFORE_LOOKING, found.at_first) for who in (SHORT, LONG, OFF)}
     return Measure(
         "permanence/a-not-b",
-        "answers A after a hiding at B in full view",
+        "answers A after the thing was hidden at B in full view",
         error.astype(np.float64),
         chance=1 / len(PLACES),
         ceiling=0.0,
@@ -231,5 +231,5 @@ def _a_not_b(found: Answers, full: bool) -> Measure:
         rows=rows,
         episodes=found.episodes,
         reference="infants of 8 to 12 months err (Piaget, 1954)",
-        note="no gate; its course over the lesson is printed by benchmarks/a_not_b.py",
+        note="no gate; benchmarks/a_not_b.py prints its course over the lesson",
     )

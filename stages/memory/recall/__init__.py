@@ -1,1 +1,1 @@
-"""The skill recall: a thing's name, told once and long out of the window."""
+"""The skill recall: the name of a thing, told once and no longer in the window of attention."""

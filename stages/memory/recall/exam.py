@@ -80,7 +80,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     return [
         _measure("recall", agent, known, "said", np.array(NAMES)[known.answer], full, note),
         _measure(NEW, agent, new, "copied", invented(new.seed, THINGS, exam=True), full,
-                 f"{note}; each thing has a word of its own that no lesson said"),
+                 f"{note}; each thing has its own word, which no lesson has"),
     ]  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, f
     if full:
         rows = _rows(agent, of, words, head)
         if head == "copied":
-            rows |= {"points at nothing for what was never named": float((both.copied[:, ASKED:] == "").mean())}
+            rows |= {"points at nothing for things never named": float((both.copied[:, ASKED:] == "").mean())}
         floors = {
             "most frequent name": _right(_most_frequent(words), asked),
             "name of the nearest key": _right(both.nearest[:, :ASKED], asked),
@@ -108,7 +108,7 @@ def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, f
         rows |= parted(right.reshape(-1), left.reshape(-1), "of names with a colour")
     chance = 1 / (len(NAMES) if head == "said" else THINGS)
     return Measure(
-        name, "called rightly", right.mean(1), chance, 1.0, floors, rows=rows, note=note, episodes=of.episodes(THINGS)
+        name, "called correctly", right.mean(1), chance, 1.0, floors, rows=rows, note=note, episodes=of.episodes(THINGS)
     )
 
 

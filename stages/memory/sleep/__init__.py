@@ -1,1 +1,1 @@
-"""The skill sleep: after a night the names are known with the store off."""
+"""The skill sleep: names that are still known after a night of sleep, with the store off."""

@@ -96,8 +96,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     )
     life = np.repeat(np.arange(nights), THINGS)
     note = (
-        f"{nights} lives of {THINGS} things, a value each, of {VIEWS} looks; a copy slept {slept[0].slept.steps} steps "
-        f"a night on {slept[0].slept.asked} memories; {seconds:.0f} s in all"
+        f"{nights} lives of {THINGS} things, one value each, over {VIEWS} looks; a copy slept {slept[0].slept.steps} "
+        f"steps a night on {slept[0].slept.asked} memories; {seconds:.0f} s in all"
     )
     rows = {"store on, before sleep": awake.mean(), "store off, no sleep": before.mean(), "store off": after.mean()}
     return [
@@ -115,10 +115,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         ),
         _change(
             "awake change",
-            "called rightly",
+            "called correctly",
             [night.change for night in slept],
             [night.others for night in slept],
-            f"with the store on, in {context.episodes(OTHERS)} other lives: after the night less before, question by "
+            f"with the store on, in {context.episodes(OTHERS)} other lives: after the night minus before, question by "
             "question",
         ),
         _change(
@@ -126,7 +126,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             "skill score",
             [night.lost for night in slept],
             [np.arange(len(night.lost)) for night in slept],
-            "the tests of short-term memory, after the night less before, episode by episode; what reads encoders "
+            "the tests of short-term memory, after the night minus before, episode by episode; what reads encoders "
             "alone, as all skills of reflex do, stays the same",
         ),
     ]

@@ -111,25 +111,25 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
                 rows=rows,
                 reference=REFERENCE if tables is three else "",
                 answered=actors[tables.level].counts,
-                note="on the way a thing that is not in the hand and not yet sorted is put elsewhere"
+                note="during the episode a thing that is neither held nor sorted is moved elsewhere"
                 if tables is moved
-                else "mode changes: how often what a step of a plan is about changes while it is denoised; confused: a "
-                "plan is about anything twice",
+                else "mode changes: how often the target of a step changes during denoising; confused: plans with two "
+                "steps at the same target",
             )
         )
     gap = ours["three"] - control
     found.append(
         Measure(
             ABOVE,
-            "sorted, more than by trajectories alone",
+            "sorted, minus sorted by trajectories alone",
             gap,
             0.0,
             1.0,
             floors={"trajectories alone": 0.0},
             episodes=three.episodes,
             reference=REFERENCE,
-            note="paired on each table of three things; the control imagines points alone, by a network of the same "
-            "size in the same head, taught as long on the same batches, and plans anew for the same reasons; goal 0.25",
+            note="paired on each table of three things; the control denoises points alone, by a network of the same "
+            "size in the same head, taught as long on the same batches, and replans for the same reasons; goal 0.25",
         )
     )
     return found
@@ -188,10 +188,10 @@ def _rows(agent: Agent, three: Tables, values: np.ndarray) -> dict[str, float]:
         found[f"{sense} off"] = float(few.sorted_by(_actor(agent, few, [sense])).mean())
     apart = held_out(three.world().state())
     if apart.any() and not apart.all():
-        found["with what no lesson shows: a second kind's thing in the upper right quarter"] = float(
+        found["held-out combination: a thing of the second kind in the upper right quarter"] = float(
             values[apart].mean()
         )
-        found["without it"] = float(values[~apart].mean())
+        found["without the held-out combination"] = float(values[~apart].mean())
     return found
 
 

@@ -70,8 +70,8 @@ class ArrangeHead(Head):
             )
         if candidates < 1 or not 2 <= follow <= HORIZON or follow % 2:
             raise ConfigError(
-                f"A head that arranges draws one plan at least, and follows it for 2, 4 or {HORIZON} key points, as a "
-                f"thing takes two; got {candidates} and {follow}."
+                f"A head that arranges needs at least one candidate, and follows a plan for 2, 4 or {HORIZON} key "
+                f"points, two a thing; got {candidates} and {follow}."
             )
         self.candidates, self.follow, self.thoughts = candidates, follow, inlet.n_tokens - RAW
         sizes = width, layers, attention_heads, levels, steps, word_steps, self.thoughts, FEATURES + inlet.width

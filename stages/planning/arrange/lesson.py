@@ -36,9 +36,7 @@ TABLES, TINY_TABLES = 9_000, 120
 AT_FIRST = 0.5
 """Share of stretches that begin at a table's first Moment, as all episodes do."""
 MINUTES = 4.5
-ALONE = (
-    "It trains senses and a head of its own alone, on what the trunk makes of them, and nothing behind changes these."
-)
+ALONE = "It trains only senses and a head of its own on the trunk's features; no later lesson changes them."
 
 
 HEAD = f"heads.{parts.ARRANGE}."

@@ -35,7 +35,7 @@ OWN = 100
 TICKS = {"tiny": 4_000}
 TICKS_ELSE = 12_000
 """Ticks of the oracle's trips, in each maze, from which an exam's plans are cut."""
-NOTE = "the oracle's trips, half of them with one flaw; half of these plans are sound"
+NOTE = "plans cut from the oracle's trips; half are sound and half have one flaw"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -51,9 +51,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     met = identities({parts.DRAFT: told.draft[told.flawed]})
     right = (reason == told.reason)[told.flawed].astype(float)
     return [
-        Measure(TOLD, "above a sound plan", above(flaw, told), 0.5, 1.0, floors[TOLD], note=NOTE, episodes=met,
-                rows=rows[TOLD]),
-        Measure(REASON, "refused for its reason", right, 1 / (1 + len(REASONS)), 1.0, floors[REASON], rate=True,
+        Measure(TOLD, "ranked worse than a sound plan", above(flaw, told), 0.5, 1.0, floors[TOLD], note=NOTE,
+                episodes=met, rows=rows[TOLD]),
+        Measure(REASON, "refused for the right reason", right, 1 / (1 + len(REASONS)), 1.0, floors[REASON], rate=True,
                 note=NOTE, episodes=met, rows=rows[REASON], exhibits=_mistakes(told, reason) if full else ()),
     ]  # fmt: skip
 
@@ -95,7 +95,7 @@ def _floors(told: Drafts) -> dict[str, dict[str, float]]:
     late, far = arithmetic(told)
     counted = np.where(far, 1 + UNREACHABLE, np.where(late, 1 + LATE, 0))
     rules = {
-        "a perfect check for collisions only": np.where(collides, 1 + COLLISION, 0),
+        "a perfect collision check alone": np.where(collides, 1 + COLLISION, 0),
         "arithmetic without a maze": counted,
     }
     return {
@@ -118,7 +118,7 @@ def _rows(told: Drafts, judged: Judgement) -> dict[str, dict[str, float]]:
     """Rows: results by reason, sound plans that pass, whether the place is named, and calibration of the doubt."""
     flaw, reason, where = judged.flawed().numpy(), judged.mode().numpy(), judged.where().numpy()
     rows: dict[str, dict[str, float]] = {TOLD: {}, REASON: {}}
-    rows[TOLD]["sound plans that pass"] = float((reason[~told.flawed] == 0).mean())
+    rows[TOLD]["sound plans that are accepted"] = float((reason[~told.flawed] == 0).mean())
     rows[TOLD]["calibration error"] = calibration_error(flaw, told.flawed)
     for number, name in enumerate(REASONS, 1):
         of = told.reason == number
@@ -126,7 +126,7 @@ def _rows(told: Drafts, judged: Judgement) -> dict[str, dict[str, float]]:
     for number, marks in ((1 + COLLISION, told.hit), (1 + BLOCKED, told.stuck)):
         named = (told.reason == number) & (reason == number)
         if named.any():
-            rows[REASON][f"{REASONS[number - 1]}: the place is right"] = float((marks[named, where[named]] > 0).mean())
+            rows[REASON][f"{REASONS[number - 1]}: right place"] = float((marks[named, where[named]] > 0).mean())
     return rows
 
 

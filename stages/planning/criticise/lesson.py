@@ -22,7 +22,7 @@ STEPS = {"tiny": 20, "nursery": 1500, "child": 6000, "adult": 12_000}
 ROWS = {"tiny": 16}
 MINUTES = 2.0
 LEARNING_RATE = 2e-3
-ALONE = "It trains a head of its own on the numbers of a plan, which no later lesson changes."
+ALONE = "It trains only a head of its own on the numbers of a plan, which no later lesson changes."
 
 
 def lesson(context: Context) -> Lesson:

@@ -184,16 +184,16 @@ def examine(agent: Agent, context: Context, level: str) -> list[Measure]:
     met = np.array([one.episode for one in given])
     return [
         Measure(
-            ASKS, "asked what it had to, and nothing else", right, chance=float(np.mean(~is_open)), ceiling=1.0,
-            rate=True, episodes=met, floors=floors[ASKS], rows=rows[ASKS],
-            note="half of the instructions leave something open: an unknown word, or where a thing is that is far "
-            "away; the first question has to be about just that. Who never asks is right of the other half",
+            ASKS, "asked the right question, or none if none was needed", right, chance=float(np.mean(~is_open)),
+            ceiling=1.0, rate=True, episodes=met, floors=floors[ASKS], rows=rows[ASKS],
+            note="half of the instructions leave something open: an unknown word, or the place of a thing far away; "
+            "the first question must be about exactly that. An agent that never asks is right in the other half",
         ),
         Measure(
-            ANSWERED, "asked rightly, and done", done[is_open], chance=0.0, ceiling=1.0, rate=True,
+            ANSWERED, "asked the right question, and done", done[is_open], chance=0.0, ceiling=1.0, rate=True,
             episodes=met[is_open], floors=floors[ANSWERED], rows=rows[ANSWERED],
-            note=f"of what left something open, within {TICKS} ticks; the answer is what the word means, or the door "
-            "that comes first",
+            note=f"instructions that leave something open, within {TICKS} ticks; the answer is the meaning of the "
+            "word, or the first door on the way",
         ),
     ]  # fmt: skip
 
@@ -204,7 +204,7 @@ def _floors(agent: Agent, context: Context, given: Sequence[Case]) -> dict[str, 
     found: dict[str, dict[str, float]] = {
         ASKS: {
             "never asks": float(np.mean([not one.question for one in given])),
-            "always asks what a word of the page is, by chance": float(
+            "always asks what a random word of the page means": float(
                 np.mean([1 / len(one.said.split(" ")) if one.case == WORD else 0.0 for one in given])
             ),
             "always asks where the thing is": float(np.mean([one.case == FAR for one in given])),
@@ -213,8 +213,8 @@ def _floors(agent: Agent, context: Context, given: Sequence[Case]) -> dict[str, 
     }
     for name, by, answers in (
         ("an untaught agent", by_agent(parts.untaught(agent)), True),
-        ("a rule by hand, with eyes that never err", ByHand, True),
-        ("asks, and nobody answers", by_agent(agent), False),
+        ("a rule by hand, with perfect perception", ByHand, True),
+        ("the agent, and nobody answers", by_agent(agent), False),
     ):
         went = gone(few, by, answers)
         right = np.array([one.is_right(case) for one, case in zip(went, few, strict=True)])
@@ -233,7 +233,7 @@ def _rows(
     rows[ANSWERED] = {case: float(done[of[case]].mean()) for case in OPEN}
     asked = np.array([len(one.asked) for one in went])
     rows[ANSWERED] |= {f"questions, {case}": float(asked[of[case]].mean()) for case in OPEN}
-    rows[ASKS]["done, of what leaves nothing open"] = float(
+    rows[ASKS]["done, of instructions that leave nothing open"] = float(
         np.mean([one.done for one, case in zip(went, given, strict=True) if case.case not in OPEN])
     )
     return rows

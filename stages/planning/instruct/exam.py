@@ -161,13 +161,13 @@ def _of_level(agent: Agent, context: Context, level: str, name: str) -> Measure:
     few = seeds[: context.episodes(FEW)]
     by_plan = done(where, seeds, lambda rooms: Planned(rooms.plans())) if full else values
     return Measure(
-        name, "done as told", values, chance=0.0, ceiling=1.0, rate=True, episodes=begun(where, seeds),
+        name, "instruction carried out", values, chance=0.0, ceiling=1.0, rate=True, episodes=begun(where, seeds),
         floors=_floors(agent, context, name, seeds, few, by_plan) if full else {},
         rows=_rows(agent, context, name, seeds, values, few, by_plan) if full else {},
         reference="BabyAI 1.0 by imitation: 0.992 in PutNextLocal, 0.954 in GoToSeq, from 245,000 and more "
         "demonstrations (from memory)",
-        note=f"{where}, new rooms, said once; a pattern by hand reads these missions without an error, as all of them "
-        "are of one small grammar",
+        note=f"{where}, new rooms, each mission said once; a pattern by hand reads them without an error, as all are "
+        "of one small grammar",
     )  # fmt: skip
 
 
@@ -237,7 +237,7 @@ def _rows(
     }
     apart = np.array([missions.pair_held_out(plan) for plan in plans])
     if apart.any():
-        found["pairs that no lesson puts together"] = float(values[apart].mean())
+        found["pairs that no lesson combines"] = float(values[apart].mean())
     if name == IN_TURN:  # once is enough
         further = exam_seeds(len(few), context.seed, name, "further")
         found[FURTHER] = float(done(FURTHER, further, by_agent(agent)).mean())

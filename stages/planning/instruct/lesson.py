@@ -32,7 +32,7 @@ MADE_UP = 0.25
 VIEWS = ("BabyAI-GoToSeqS5R2-v0", "BabyAI-PutNextLocal-v0")
 OF_ONE = 8
 """Views of one room."""
-ALONE = "It trains a head of its own alone, on what the trunk says already, and nothing behind it changes that head."
+ALONE = "It trains only a head of its own, on features that the trunk has already; no later lesson changes it."
 
 
 def lesson(context: Context) -> Lesson:

@@ -111,7 +111,7 @@ def of_instruction(instruction: Any) -> Plan:
 def _about(verb: int, described: Any) -> Subgoal:
     if described.loc is not None or described.type is None:
         raise WorldError(
-            f"Expected a thing that is told by its kind and colour, such as 'the red ball'; got '{described!r}'. "
+            f"Expected a thing with its kind and colour, such as 'the red ball'; got '{described!r}'. "
             "There are no symbols for where things are: take a level without `locations`."
         )
     colour = ANY if described.color is None else COLOURS.index(described.color)

@@ -36,12 +36,12 @@ GATE = Gate([Threshold(f"{NAME}/{task}", 0.75, beats_floor=True) for task in TAS
 EPISODES, FEW = 200, 40
 """Rooms of each task; rooms of floors and rows, as seeing rooms tick by tick takes long."""
 REACH_ALONE, UNTAUGHT = "the reach skill alone", "untaught agent"
-BY_SCRIPT = "the script, on places as the head reads them"
+BY_SCRIPT = "the script, with the places that the head reads"
 USUAL_SIZE_M = 0.05
 NOTES = {
-    "push": "a thing is pushed until it lies within 0.1 m of a pillar",
-    "grasp": "the thing that is asked for is held above all things, whatever else was held before",
-    "put-in": "the thing that is asked for lies in a box, let go of",
+    "push": "a thing is pushed to within 0.1 m of a pillar",
+    "grasp": "the named thing is lifted above all others, whatever was held before",
+    "put-in": "the named thing lies in a box, released",
 }
 
 
@@ -58,7 +58,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         found.append(
             Measure(
                 f"{NAME}/{task}",
-                "episodes in which it is done",
+                "episodes with success",
                 values,
                 floors.pop("random", 0.0),
                 ceiling,
@@ -67,7 +67,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
                 episodes=of_worlds(context.make_world, "nursery", f"handle/{task}", seeds),
                 rows=rows,
                 answered=actor.counts,
-                note=NOTES[task] + "; the ceiling is the script that lessons show, told where everything is",
+                note=NOTES[task] + "; the ceiling is the script of the lessons with the true places",
             )
         )
     return found
@@ -122,8 +122,8 @@ def _beside(
         rows["the trunk's features silenced"] = share(handler(agent, n))
     apart = held_out(context.make_world("nursery", f"handle/{task}", seeds).truth())
     if apart.any() and not apart.all():
-        rows["with what no lesson shows: a blue or green thing on the left"] = float(values[apart].mean())
-        rows["without it"] = float(values[~apart].mean())
+        rows["held-out combination: a blue or green thing on the left"] = float(values[apart].mean())
+        rows["without the held-out combination"] = float(values[~apart].mean())
     return found, rows, share(Script(task), told=True)
 
 

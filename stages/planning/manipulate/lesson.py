@@ -48,7 +48,7 @@ READING_RATE = 0.3
 MOVED, MOVED_DEG, MOVED_LOG = 8, 5.0, 0.1
 """Plans for each room of a batch, and the standard deviations by which read places are moved: of directions, and of the
 logarithm of the distance."""
-ALONE = "It trains a head of its own alone, on tokens and features that nothing behind it changes."
+ALONE = "It trains only a head of its own, on tokens and features that no later lesson changes."
 GOAL_COLOUR = {task: PILLAR_COLOUR if task == PUSH else BOX_COLOUR for task in TASKS}
 HEAD = f"heads.{parts.MANIPULATE}."
 TRAINS: Sequence[str] = (HEAD,)

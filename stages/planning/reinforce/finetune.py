@@ -66,7 +66,9 @@ def own_trips(agent: Agent, maze: str, seeds: np.ndarray, ticks: int) -> Trips:
             there = np.where((tick.reward > 0) & (there < 0), len(walk), there)
     rows = np.flatnonzero(there > 0)
     if not len(rows):
-        raise ConfigError(f"None of {len(seeds)} walks arrived within {ticks} ticks: nothing can be learned of them.")
+        raise ConfigError(
+            f"None of {len(seeds)} walks arrived within {ticks} ticks, so there is nothing to learn from."
+        )
     places = [np.stack([one[row] for one in at[: there[row] + 1]]) for row in rows]
     walks = [np.stack([*(one[row] for one in walk[: there[row]]), np.zeros(2)]).astype(np.float32) for row in rows]
     begin = np.concatenate(([0], np.cumsum([len(one) for one in places])))

@@ -41,7 +41,7 @@ SHUT_OFF_TICKS = 20
 result is known."""
 TICKS = {"tiny": 100}
 """Ticks after which episodes are cut at a size that only tries the code: an untaught agent would walk to the end."""
-OPEN_LOOP, CLOCK, UNTAUGHT = "open loop: the first plan", "by the clock, nothing remembered", "untaught agent"
+OPEN_LOOP, CLOCK, UNTAUGHT = "open loop: the first plan alone", "plans at fixed times, without memory", "untaught agent"
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             (
                 CLOSED,
                 CLOSING,
-                "a cell that all shortest ways lead through closes on the way, unseen; another way is left",
+                "a cell on all shortest paths closes during the episode, unseen; another path is left",
             ),
-            (MOVED, MOVING, "the goal is four cells or more away from where it was, from a tick on"),
+            (MOVED, MOVING, "at some tick the goal moves by four cells or more"),
         )
     ]
     return [*found, _no_way(context, n, ours, others)]
@@ -104,7 +104,7 @@ def _no_way(context: Context, n: int, ours: dict[str, Came], others: dict[str, d
     if others:
         # Each as if it gave up where it has not arrived, which is all it can say without a belief of what is closed.
         floors |= {
-            f"{who}; what has not arrived has no plan": float(
+            f"{who}; 'no plan' if it did not arrive": float(
                 np.concatenate((came[CLOSING].arrived, ~came[BLOCKED].arrived)).mean()
             )
             for who, came in others.items()
@@ -113,16 +113,16 @@ def _no_way(context: Context, n: int, ours: dict[str, Came], others: dict[str, d
     met = [_episodes(context, n, what) for what in (CLOSING, BLOCKED)]
     return Measure(
         NO_WAY,
-        "said rightly",
+        "answers that are right",
         _right(ours).astype(float),
         0.5,
         1.0,
         floors,
         rate=True,
-        note="half of the rooms have a way left when a passage has closed, half have none; the answer is carried",
+        note="a passage has closed; half of the rooms have a path left; the answer is part of the agent's state",
         rows={
-            "of rooms without a way, said": float(ours[BLOCKED].none.mean()),
-            "of rooms with a way, said falsely": float(ours[CLOSING].none.mean()),
+            "said in rooms without a path": float(ours[BLOCKED].none.mean()),
+            "said falsely in rooms with a path": float(ours[CLOSING].none.mean()),
         },
         episodes=np.concatenate(met),
     )

@@ -30,7 +30,7 @@ SLIPS = (0.0, 0.05, 0.3)
 """Standard deviations of the noise on commands."""
 MINUTES = 1.5
 LEARNING_RATE = 4e-3
-ALONE = "It trains a map and a sense of being stopped, parts of the planner that no later lesson changes."
+ALONE = "It trains a map and a detector of blocked steps, parts of the planner that no later lesson changes."
 
 
 def lesson(context: Context) -> Lesson:

@@ -46,13 +46,13 @@ STUCK_TICKS, STUCK = 100, 0.5
 """A rule without memory that moves no row further than this (OGBench's units) in so many ticks is cut."""
 NEIGHBOURS = 10
 SILENCED = {
-    f"trajectory only (no symbol is told; {FEW} episodes)": SYMBOLS,
+    f"trajectory only (symbols silenced; {FEW} episodes)": SYMBOLS,
     f"the trunk's features silenced ({FEW} episodes)": TRUNK,
 }
 
-SOUND = "first plans that lead through no wall"
+SOUND = "first plans that cross no wall"
 """A row beside arrivals, as an agent that plans anew and feels walls also arrives by plans that do not hold."""
-SOUND_BY_CRITIC = f"{SOUND}, without the judge's say"
+SOUND_BY_CRITIC = f"{SOUND}, without the judge"
 
 Found = TypeVar("Found")
 
@@ -99,7 +99,7 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
             return walk(Actor(agent, len(few), effectors=[WALK]), context, name, few)
 
         ways = lesson.taught(context)[lesson.levels(context.config.size).index(name)]
-        rows["a rule: ten nearest of the joined ways"] = walk(cloned(ways), context, name, seeds, rule=True)
+        rows["a rule: the ten nearest in the joined paths"] = walk(cloned(ways), context, name, seeds, rule=True)
         rows |= {condition: silenced(agent, what, again) for condition, what in SILENCED.items()}
     found = []
     for part, rate in (("arrived", True), ("spl", False)):
@@ -114,7 +114,7 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
                 below,
                 rate=rate,
                 reference=REFERENCE[name] if rate else "",
-                note="SPL: the shortest way a point can go, by the way that was gone; 0 where it did not arrive",
+                note="SPL: the length of the shortest path divided by that of the path taken; 0 without arrival",
                 rows={way: float(getattr(walked, part).mean()) for way, walked in rows.items()}
                 | (_sound_rows(agent, context, name, seeds) if rate and full else {}),
                 answered=actor.counts,

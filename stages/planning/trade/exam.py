@@ -167,7 +167,8 @@ def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
     if level == "full":
         tried = {name: by_rule(rule) for name, rule in market.rules.items()}
         floors = {name: float(value(one).mean()) for name, one in tried.items()}
-        for name, one in {"the agent": mine, HOLD: tried[HOLD], market.against: best, "who knows": informed}.items():
+        shown = {"the agent": mine, HOLD: tried[HOLD], market.against: best, "the informed rule": informed}
+        for name, one in shown.items():
             rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
             rows[f"drawdown, {name}"] = float(one.drawdown.mean())
     return Measure(
@@ -178,8 +179,8 @@ def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
         ceiling=float(value(informed).mean()),
         floors=floors,
         episodes=of_worlds(context.make_world, "market", kind, seeds),
-        reference="Kelly (1956): no share of wealth grows faster" if kind == "coin" else "",
-        note="paired on each path; net worth: the geometric mean after costs and tax, of 1; drawdown: the mean of the "
-        "deepest falls; the arc alone trades, the trunk is not asked",
+        reference="Kelly (1956): no other share of wealth grows faster" if kind == "coin" else "",
+        note="paired on each price path; net worth: geometric mean after costs and tax, from 1; drawdown: mean of each "
+        "path's largest; the arc trades alone, without the trunk",
         rows=rows,
     )  # fmt: skip

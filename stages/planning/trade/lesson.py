@@ -37,7 +37,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=PATHS, tiny_rows=TINY_PATHS, learning_rate=3e-3, minutes=3.0,
         trains=lambda agent: TRAINS, skills=(NAME,), rehearsal_every=0, prefetch=True,
-        unrehearsed="It trains a sense and a head of its own alone, which no later lesson changes.",
+        unrehearsed="It trains only a sense and a head of its own, which no later lesson changes.",
     )  # fmt: skip
 
 

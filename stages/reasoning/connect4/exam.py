@@ -101,7 +101,7 @@ def _measure(
 
 def _alone(one: Judged, lost: np.ndarray, by_centre: np.ndarray) -> Measure:
     """Paired: a bound below 0 means that the network alone is better than the rule."""
-    rule, unit = float(by_centre.mean()), "mistakes less those of the centre-most column"
+    rule, unit = float(by_centre.mean()), "mistakes minus those of the centre-most column"
     return Measure(
         "connect4/alone", unit, lost - by_centre, chance=one.by_chance - rule,
         ceiling=-rule, floors={CENTRE: 0.0}, higher_is_better=False, episodes=one.episodes,
@@ -114,7 +114,7 @@ def _learned(one: Judged, lost: np.ndarray, untrained: np.ndarray) -> Measure:
     mistakes.
     """
     return Measure(
-        "connect4/learned", "mistakes by those of an untrained search", ratio(lost, untrained, LESS), chance=1.0,
-        ceiling=0.0, higher_is_better=False, episodes=one.episodes,
+        "connect4/learned", "mistakes, divided by those of an untrained search", ratio(lost, untrained, LESS),
+        chance=1.0, ceiling=0.0, higher_is_better=False, episodes=one.episodes,
         note=f"paired, {SIMULATIONS} simulations each, on {one.name}",
     )  # fmt: skip

@@ -36,30 +36,30 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     told = [sentence(line, value) for line, value in zip(mine.line.tolist(), mine.value.tolist(), strict=True)]
     canned = float(right_of(mine, [Counter(told).most_common(1)[0][0]] * len(said)).mean())
     # From the same tree that the agent sees: the skill is to read the tree and to spell.
-    floors = {"canned sentence": canned, "a form filled in from its search": float(right_of(mine, told).mean())}
+    floors = {"canned sentence": canned, "a template filled in from the search": float(right_of(mine, told).mean())}
     groups, episodes = GAME.canonical(mine.after)[0], GAME.keys(mine.after)
     rows = {
         "a sentence": np.mean([understood(text) is not None for text in said]),
-        "the best answer": np.mean(
+        "the best reply": np.mean(
             [_moves(text)[:1] == [best] for text, best in zip(said, mine.line[:, 0], strict=True)]
         ),
-        "the due verb": np.mean([_verb(text) == due(one) for text, one in zip(said, mine.value, strict=True)]),
+        "the right verb": np.mean([_verb(text) == due(one) for text, one in zip(said, mine.value, strict=True)]),
     }
     if full:
-        rows["its search beside another position"] = right_of(mine, said_of(agent, others, mine.lookahead)).mean()
-        rows["another search beside its position"] = right_of(mine, said_of(agent, mine.after, searches)).mean()
+        rows["its own search with another position"] = right_of(mine, said_of(agent, others, mine.lookahead)).mean()
+        rows["another search with its own position"] = right_of(mine, said_of(agent, mine.after, searches)).mean()
     return [
         Measure(
-            NAME, "said truly of its search", right, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
+            NAME, "sentences true of the search", right, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
             groups=groups, floors=floors if full else {},
             note=f"own moves in tic-tac-toe, to positions without an image in lessons; for example: {said[0].strip()}",
             rows={name: float(value) for name, value in rows.items()} if full else {},
         ),
         Measure(
-            ELSEWHERE, "said truly of its search by another position's features", elsewhere, chance=canned, ceiling=0.0,
-            rate=True, episodes=episodes, groups=groups, higher_is_better=False,
+            ELSEWHERE, "sentences true of the search, with another position's features", elsewhere, chance=canned,
+            ceiling=0.0, rate=True, episodes=episodes, groups=groups, higher_is_better=False,
             floors={"canned sentence": canned} if full else {},
-            note="who says something that fits everywhere does not fall",
+            note="a sentence that fits every position keeps its score here",
         ),
     ]  # fmt: skip
 

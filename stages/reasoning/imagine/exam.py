@@ -29,7 +29,7 @@ from stages.reasoning.values.exam import begun, by_angle
 BOARD, GAMES, CARTPOLE = "imagine", "imagine/games", "imagine/cartpole"
 EPISODES = 100
 GATE = Gate([Threshold(name, None, beats_floor=True, goal=True) for name in (BOARD, GAMES, CARTPOLE)])
-TAUGHT, ALONE, UNTAUGHT = "search in what is imagined", "network alone", "untaught model"
+TAUGHT, ALONE, UNTAUGHT = "search in the learned model", "network alone", "untaught model"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -74,7 +74,7 @@ def _games(agent: Agent, context: Context, level: str) -> list[Measure]:
                 GAMES, "won 1, drawn 0.5", results.pop(TAUGHT), chance=float(by_chance.mean()), ceiling=1.0,
                 floors={name: float(values.mean()) for name, values in results.items()}, exhaustive=True,
                 reference="a perfect player never loses",
-                note="every game as either side against all that the other can do, each counted once",
+                note="every game as either side against all replies, each counted once",
             )
         )  # fmt: skip
     return found

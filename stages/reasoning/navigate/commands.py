@@ -21,12 +21,12 @@ Folder = Annotated[
 @navigate.command("navigate")
 def walk(
     room: Annotated[
-        str, typer.Argument(metavar="ROOM", help="Of MiniGrid, with a goal or a thing to pick up.")
+        str, typer.Argument(metavar="ROOM", help="A room of MiniGrid with a goal or a thing to pick up.")
     ] = "MiniGrid-FourRooms-v0",
     agent: Folder = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the room.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the room.")] = 0,
 ) -> None:
-    """Let an agent walk through a room that it sees seven cells at a time, and print the map it has made."""
+    """Let an agent walk through a room of which it sees 7 x 7 cells at a time, and print its map."""
     import numpy as np
 
     from devmind.acting import rollout
@@ -39,7 +39,7 @@ def walk(
 
     rooms = Rooms((room,), np.array([seed]))
     walker = navigator(taught_agent(agent, "reasoning", CELLS, "to find its way"))
-    show.line(f"wanted: {rooms.missions[0]}")
+    show.line(f"mission: {rooms.missions[0]}")
     steps, earned = 0, 0.0
     for tick in rollout(walker, rooms):
         steps, earned = steps + 1, earned + float(tick.reward[0])
@@ -51,7 +51,7 @@ def walk(
     show.line(LEGEND)
     if one.map.carried != FLOOR:
         show.line(f"carried: {described(one.map.carried)}")
-    said = f"it came there in {show.counted(steps, 'step')}" if earned > 0 else one.state
-    show.line(f"{said}; {show.counted(one.map.slips, 'step')} did not lead where they were thought to")
+    said = f"arrived after {show.counted(steps, 'step')}" if earned > 0 else one.state
+    show.line(f"{said}; {show.counted(one.map.slips, 'step')} did not lead where expected")
     if earned <= 0:
         raise typer.Exit(1)

@@ -113,19 +113,20 @@ def _of_kind(agent: Agent, context: Context, level: str, name: str) -> list[Meas
     floors = _floors(agent, context, kind, seeds) if full else {}
     return [
         Measure(
-            name, "came to what is wanted", mine.reached, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
+            name, "reached the goal", mine.reached, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
             floors={name: float(one.reached.mean()) for name, one in floors.items()},
             reference=f"PPO of the RL Baselines3 Zoo returns {ZOO[kind]}; this navigator {mine.earned.mean():.3f}",
-            note=f"{kind}; only what cells hold is read by the agent, from the board's own features, without the trunk",
+            note=f"{kind}; the agent reads only the content of cells, from the board's own features, without the trunk",
             rows=_rows(agent, context, kind, seeds) if full else {},
         ),
         Measure(
             # The mean is the ratio of the means, and the spread is that ratio's (linearised, as both have errors).
-            STEPS.format(name), "steps by those of a frontier rule that sees perfectly",
+            STEPS.format(name), "steps, divided by those of a frontier rule with perfect perception",
             ratio + (mine.steps - ratio * rule.steps) / mean,
             chance=float(Rooms((kind,), seeds).most_steps.mean()) / mean, ceiling=0.0, higher_is_better=False,
             floors={name: float(one.steps.mean()) / mean for name, one in floors.items()},
-            episodes=episodes, note=f"the rule takes {mean:.1f} and reaches {rule.reached.mean():.3f}",
+            episodes=episodes,
+            note=f"the rule takes {mean:.1f} steps and reaches the goal in {rule.reached.mean():.3f} of the rooms",
         ),
     ]  # fmt: skip
 

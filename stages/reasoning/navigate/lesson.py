@@ -26,7 +26,7 @@ ROOMS = (
 STEPS = {"tiny": 20, "nursery": 300, "child": 600, "adult": 600}
 VIEWS, TINY_VIEWS = 192, 48
 """Views of a batch."""
-STAYS = "It teaches an arc of its own, which no later lesson changes."
+STAYS = "It trains only an arc of its own, which no later lesson changes."
 OF_ONE = 16
 """Views of one room."""
 

@@ -15,7 +15,7 @@ from stages.reasoning.navigate.cells import Reading
 from stages.reasoning.navigate.missions import Mission, understood
 
 ON_THE_WAY, REACHED = "on the way", "reached"
-UNREACHABLE = "it cannot be reached: all that can be seen was, and no way leads there"
+UNREACHABLE = "it cannot be reached: everything visible was seen, and no path leads there"
 
 
 @dataclass

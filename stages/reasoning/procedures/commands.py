@@ -17,16 +17,17 @@ procedures = group("Check plan files, and run them in small worlds.")
 WORLDS = ("blocks", "jets", "tileworld")
 
 File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A plan file; or the name of one that comes with devmind, as 'blocks'.")
+    Path, typer.Argument(metavar="FILE", help="A plan file, or the name of one in devmind, such as 'blocks'.")
 ]
 World = Annotated[
-    str | None, typer.Option("--world", metavar="NAME", help="blocks, jets or tileworld: what plans can do there.")
+    str | None,
+    typer.Option("--world", metavar="NAME", help="blocks, jets or tileworld: the world whose actions the plans use."),
 ]
 
 
 @procedures.command("check")
 def check(file: File, world: World = None) -> None:
-    """Read a plan file and say what is wrong in it, by line and column."""
+    """Check a plan file and report errors by line and column."""
     from stages.reasoning.procedures.library import library_of
     from stages.reasoning.procedures.reading import check as checked
 
@@ -51,12 +52,14 @@ def check(file: File, world: World = None) -> None:
 def run(
     file: File,
     world: World = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the world.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the world.")] = 0,
     size: Annotated[
-        int, typer.Option("--size", min=1, metavar="N", help="Blocks of the blocks world; the rate of Tileworld.")
+        int, typer.Option("--size", min=1, metavar="N", help="Number of blocks, or the rate of Tileworld.")
     ] = 6,
-    cycles: Annotated[int, typer.Option("--cycles", min=1, metavar="N", help="Of the interpreter, at most.")] = 100_000,
-    trace: Annotated[bool, typer.Option("--trace", help="Show each plan as it sets out.")] = False,
+    cycles: Annotated[
+        int, typer.Option("--cycles", min=1, metavar="N", help="Cycles of the interpreter, at most.")
+    ] = 100_000,
+    trace: Annotated[bool, typer.Option("--trace", help="Show each plan when it starts.")] = False,
 ) -> None:
     """Run the goals of a plan file in a world, or on its own beliefs alone."""
     from stages.reasoning.procedures.interpreter import Interpreter

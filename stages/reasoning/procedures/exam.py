@@ -31,7 +31,7 @@ DELAY = hiding.DELAYS[0]
 ERRAND = f"{NAME}/errand"
 GATE = Gate([Threshold(NAME, 0.005), Threshold(ERRAND, 0.75)])
 BOLD, CAUTIOUS = "bold always (a planner without reaction)", "cautious always"
-REACTIVE, RULE = "reactive agent, no plans", "bold while little changes (threshold)"
+REACTIVE, RULE = "reactive agent, no plans", "bold while changes are rare (threshold)"
 Worth = Callable[[np.ndarray], Sequence[float]]
 
 
@@ -93,8 +93,8 @@ def _tileworld(agent: Agent, context: Context, level: str) -> Measure:
         ceiling=float((np.maximum(bold, cautious) - mean).mean()),
         floors=floors,
         episodes=begun(seeds, speed),
-        reference="Kinny and Georgeff (1991): bold is better where little changes, cautious where much does",
-        note=f"Tileworld by plans; effectiveness is {mine.mean():.3f}; the ceiling knows each world's end beforehand",
+        reference="Kinny and Georgeff (1991): bold is better if changes are rare, cautious if they are frequent",
+        note=f"Tileworld by plans; effectiveness is {mine.mean():.3f}; the ceiling is the better of both in each world",
         rows=rows,
     )
 
@@ -135,14 +135,14 @@ def _errand(agent: Agent, context: Context, level: str) -> Measure:
     episodes = [of_worlds(context.make_world, "nursery", f"hide/{kind}", of) for kind, of in seeds.items()]
     return Measure(
         ERRAND,
-        "found, and asked for only where it had to be",
+        "found, with a question only if one was needed",
         right,
         chance=(1 - moved) / len(hiding.PLACES),
         ceiling=1.0,
         floors=floors if full else {},
         rate=True,
         episodes=np.concatenate(episodes),
-        note="floors are granted perfect eyes; an agent without a tracker (the memory stage's) believes nothing",
+        note="the baselines have perfect perception; an agent without the memory stage's tracker has no beliefs",
         rows={f"{name}, {kind}": float(getattr(one, name).mean()) for kind, one in done.items() for name in SHOWN}
         if full
         else {},

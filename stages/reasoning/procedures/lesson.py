@@ -39,7 +39,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=WORLDS, tiny_rows=TINY_WORLDS, learning_rate=3e-3, minutes=0.4,
         trains=lambda agent: TRAINS, control_trains=lambda agent: TRAINS, skills=(NAME,), rehearsal_every=0,
-        unrehearsed="It trains a sense and a head of its own alone, which no later lesson changes.",
+        unrehearsed="It trains only a sense and a head of its own, which no later lesson changes.",
     )  # fmt: skip
 
 

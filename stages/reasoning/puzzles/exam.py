@@ -37,7 +37,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
     )
     floors, rows = (_floors(lit, context.seed), _rows(agent, lit)) if full else ({}, {})
-    note = f"scrambles of 1 to {MOST} presses that no lesson showed; Q is asked about {NODES} states a puzzle at most"
+    note = f"scrambles of 1 to {MOST} presses that no lesson showed; Q is evaluated on at most {NODES} states a puzzle"
     found = [
         Measure(
             "puzzles",
@@ -47,7 +47,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             ceiling=1.0,
             floors=floors,
             rate=True,
-            reference="algebra mod 2 solves all of them, by a shortest way",
+            reference="algebra mod 2 solves all of them in the fewest presses",
             note=note,
             rows=rows,
             episodes=identities({"lit": lit}),
@@ -59,13 +59,13 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         hand = "A* on lights left"
         found += [
             Measure(
-                "puzzles/shortest", "solved by a shortest way", shortest.astype(float), chance=0.0, ceiling=1.0,
+                "puzzles/shortest", "solved in the fewest moves", shortest.astype(float), chance=0.0, ceiling=1.0,
                 floors={hand: _share_shortest(by_hand, fewest)} if full else {}, rate=True, episodes=found[0].episodes,
             ),
             Measure(
-                "puzzles/nodes", "states looked at", nodes, chance=float(NODES), ceiling=1.0,
+                "puzzles/nodes", "states visited", nodes, chance=float(NODES), ceiling=1.0,
                 floors={hand: float(np.mean([way.nodes for way in by_hand]))} if full else {}, higher_is_better=False,
-                episodes=found[0].episodes, note=f"a puzzle that is not solved counts {NODES}, its budget",
+                episodes=found[0].episodes, note=f"an unsolved puzzle counts its budget of {NODES}",
             ),
         ]  # fmt: skip
     return found

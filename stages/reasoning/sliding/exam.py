@@ -69,8 +69,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         Measure(
             "sliding", "solved", solved(ways), chance=0.0, ceiling=1.0, floors=floors, rate=True, episodes=episodes,
             rows=_rows(agent, tiles, budget) if full else {},
-            reference="breadth-first search solves all, by a shortest way",
-            note=f"8-puzzles that no lesson showed; Q is asked about {budget} states a puzzle at most",
+            reference="breadth-first search solves all in the fewest moves",
+            note=f"8-puzzles that no lesson showed; Q is evaluated on at most {budget} states a puzzle",
         )
     ]  # fmt: skip
     if not full:
@@ -81,14 +81,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     nodes, hands = (np.array([way.nodes for way in each], float) for each in (ways[some], by_hand))
     found += [
         Measure(
-            "sliding/shortest", "solved by a shortest way", shortest.astype(float), chance=0.0, ceiling=1.0,
+            "sliding/shortest", "solved in the fewest moves", shortest.astype(float), chance=0.0, ceiling=1.0,
             floors=floors, rate=True, episodes=episodes, reference=f"{HAND} always, without a limit",
         ),
         Measure(
-            "sliding/nodes", f"nodes by those of {HAND}", ratio(nodes, hands, FEWER), chance=budget / hands.mean(),
-            ceiling=float(fewest.mean() / hands.mean()), floors={HAND: 1.0}, higher_is_better=False,
-            episodes=episodes[some],
-            note=f"{nodes.mean():.0f} by {hands.mean():.0f}; a puzzle that is not solved counts {budget}, its budget",
+            "sliding/nodes", f"nodes, divided by those of {HAND}", ratio(nodes, hands, FEWER),
+            chance=budget / hands.mean(), ceiling=float(fewest.mean() / hands.mean()), floors={HAND: 1.0},
+            higher_is_better=False, episodes=episodes[some],
+            note=f"{nodes.mean():.0f} by {hands.mean():.0f}; an unsolved puzzle counts its budget of {budget}",
         ),
     ]  # fmt: skip
     return [*found, *fifteens(agent, context)]
@@ -181,12 +181,12 @@ def fifteens(agent: Agent, context: Context) -> list[Measure]:
     if longer:
         found.append(
             Measure(
-                "sliding/15 length", "moves by the fewest", np.array(longer), chance=3.0, ceiling=1.0,
+                "sliding/15 length", "moves, divided by the fewest", np.array(longer), chance=3.0, ceiling=1.0,
                 floors={
                     hand: float(np.mean(each or [3.0])) for hand, each in zip((HAND, TABLED), by_hand, strict=True)
                 },
                 higher_is_better=False,
-                note="of those that are solved, each by its own",
+                note="of solved puzzles, each by its own fewest",
             )
         )  # fmt: skip
     return found

@@ -79,7 +79,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
                 floors=_means(kept, floors),
                 exhaustive=True,
                 reference="perfect play never loses",
-                note="every game as either side against all that the other can do; chance counts all 255,168 games",
+                note="every game as either side against all replies; chance counts all 255,168 games",
                 rows=_means(kept, players),
             )
         )

@@ -71,7 +71,7 @@ def _cartpole(agent: Agent, context: Context, level: str) -> Measure:
         CARTPOLE, "return of CartPole-v1", kept_up(seeds, _policy(agent, CARTPOLE)), chance=floors.get("random", 22.0),
         ceiling=MOST, floors=floors,
         reference="CartPole-v1 counts as solved at 475; Stable-Baselines3's DQN in 50,000 steps: 500 (RL Zoo)",
-        note="by a head on the body's numbers, which asks no trunk" + ("" if minigrid.installed() else ABSENT),
+        note="by a head on the body's numbers, without the trunk" + ("" if minigrid.installed() else ABSENT),
         episodes=begun(carts(seeds)),
     )  # fmt: skip
 
@@ -90,8 +90,8 @@ def _rooms(agent: Agent, context: Context, level: str) -> Measure:
     return Measure(
         ROOMS, f"return of {ROOM}", found_way(seeds, _policy(agent, ROOMS)), chance=floors.get("random", 0.0),
         ceiling=best, floors=floors, exhaustive=True,
-        reference=f"the shortest way from every start returns {best:.3f}",
-        note="all starts there are, each once",
+        reference=f"the shortest paths from all starts return {best:.3f} on average",
+        note="every start, each once",
         rows={"without the trunk": float(found_way(seeds, glance).mean())} if full else {},
     )  # fmt: skip
 

@@ -32,7 +32,7 @@ from stages.reasoning.values.network import HeadValues
 from stages.reasoning.values.rooms import rooms
 
 CARTPOLE, ROOMS = "cartpole", "rooms"
-ALONE = "It trains heads of its own alone, and no later lesson changes what they read."
+ALONE = "It trains only heads of its own, and no later lesson changes what they read."
 
 
 @dataclass(frozen=True)

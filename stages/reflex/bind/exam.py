@@ -52,22 +52,22 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         rows = {
             "sound off": float(same_thing(_chosen(agent, "bind", deaf, found), sounding).mean()),
             "among the four true boxes": float((_chosen(agent, "bind", senses, four) == sounding).all(1).mean()),
-            "what sounds is detected": float(_detected_at_all(found, sounding).mean()),
+            "the sounding thing is detected": float(_detected_at_all(found, sounding).mean()),
             **rows_by_looks(agent, left, right),
         }
         ruled = sounding_box(shown, senses["sound"].numpy())
-        floors = {"odd colours, by the ears' delay": float(same_thing(ruled, sounding).mean())}
+        floors = {"odd colours, by the interaural delay": float(same_thing(ruled, sounding).mean())}
     measures = [
         Measure(
             "bind",
-            "sounds bound rightly",
+            "sounds assigned to the right thing",
             right,
             chance=0.25,
             ceiling=1.0,
             rate=True,
             floors=floors,
             rows=rows,
-            note=f"among what its own scene head detects, {things:.1f} things a picture",
+            note=f"among the boxes that its own scene head detects, {things:.1f} a picture",
             exhibits=picture_exhibits("failure", shown[wrong], captions) if full else (),
             episodes=of_worlds(context.make_world, "nursery", "bind", seeds),
         )

@@ -48,7 +48,7 @@ def _measure(agent: Agent, name: str, pairs: Sequence[tuple[Tensor, Tensor]]) ->
     off, change = (torch.cat(parts).double().cpu().numpy() for parts in zip(*pairs, strict=True))
     return Measure(
         f"foresee/{sense}",
-        "squared error of the tokens' change, over that of foreseeing none",
+        "squared error of the tokens' change, divided by that of predicting no change",
         off / max(float(change.mean()), 1e-9),
         chance=1.0,
         ceiling=0.0,

@@ -58,7 +58,7 @@ def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measu
     measures = [
         Measure(
             "hear/sounds",
-            "sounds named rightly",
+            "sounds named correctly",
             right.astype(np.float64),
             chance=1 / len(CLASSES),
             ceiling=1.0,
@@ -83,7 +83,7 @@ def _named(agent: Agent, head: str, heard: Tensor) -> np.ndarray:
 
 
 def _sound_exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tuple[Exhibit, ...]:
-    """One sound of each class that was named rightly, and up to six that were not."""
+    """One sound of each class that was named correctly, and up to six that were not."""
     right = chosen == kind
     examples = [int(np.flatnonzero(right & (kind == k))[0]) for k in np.unique(kind[right])]
     played = [("example", i, CLASSES[kind[i]]) for i in examples if CLASSES[kind[i]] != "quiet"]
@@ -154,14 +154,14 @@ def _direct(agent: Agent, every: Clips, unseen: Clips, floors: dict[str, float])
     )
     return Measure(
         "hear/speech",
-        "spoken digits named rightly",
+        "spoken digits named correctly",
         right.astype(np.float64),
         chance=0.1,
         ceiling=1.0,
         rate=True,
         floors=floors,
         reference="goal 0.90; a small convolutional net with two trunk layers 0.854 over four speakers (measured)",
-        note=f"speakers never met: {', '.join(sorted(set(unseen.speakers)))}; no adaptation",
+        note=f"new speakers: {', '.join(sorted(set(unseen.speakers)))}; no adaptation",
         **_clips(unseen),
         exhibits=exhibits if floors else (),
     )
@@ -203,7 +203,7 @@ def _read_out(agent: Agent, every: Clips, floors: dict[str, np.ndarray]) -> Meas
         note += f"; the features were taught with {', '.join(met)}"
     return Measure(
         "hear/speech read-out",
-        "spoken digits named rightly",
+        "spoken digits named correctly",
         right,
         chance=0.1,
         ceiling=1.0,

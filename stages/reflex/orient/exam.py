@@ -23,7 +23,7 @@ TICKS = 10
 
 CUES: dict[str, tuple[float, Callable[[], Policy], str]] = {
     "sight": (0.95, hand_rules.LookAtBlob, "turn to the oddest blob"),
-    "sound": (0.85, hand_rules.LookAtSound, "turn by the ears' delay"),
+    "sound": (0.85, hand_rules.LookAtSound, "turn by the interaural delay"),
     "motion": (0.60, hand_rules.LookAtChange, "turn to the change in the wide view"),
 }
 MEMORY = "orient/motion/memory"
@@ -116,9 +116,9 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
         return [own]
     alone = trial.play(lambda: by_trunk(agent, "look", short_term=False)).watched[-1] <= ORIENTED_DEG
     gained = Measure(
-        MEMORY, "episodes won by memory, less those lost by it", right - alone, chance=0.0, ceiling=1.0,
+        MEMORY, "episodes won by memory, minus episodes lost by it", right - alone, chance=0.0, ceiling=1.0,
         floors={"no memory": 0.0}, episodes=arc.episodes,
-        note="the trunk with its window less the same with a window of one Moment, episode by episode",
+        note="the trunk with its window minus the trunk with a window of one Moment, episode by episode",
     )  # fmt: skip
     return [replace(own, rows={"memory off": float(alone.mean()), **rows}), gained]
 

@@ -30,7 +30,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         rng = numpy_rng(context.seed, "reach", "random")
         floors = {
             "random": float(right(trial.play(lambda: hand_rules.Random("reach", 4, rng))).mean()),
-            "along the ray to the asked colour": float(right(trial.play(hand_rules.ReachByColour)).mean()),
+            "along the ray to the named colour": float(right(trial.play(hand_rules.ReachByColour)).mean()),
         }
         ceiling = float(right(trial.play(hand_rules.ReachByTruth, told=True)).mean())
     wrong = np.flatnonzero(~values)[:SHOWN]
@@ -38,7 +38,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     measures = [
         Measure(
             "reach",
-            "episodes in which the asked colour is touched first",
+            "episodes that touch the named colour first",
             values.astype(np.float64),
             chance=floors.get("random", 0.0),
             ceiling=ceiling,

@@ -49,7 +49,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     measures = [
         Measure(
             "see",
-            "digits named rightly",
+            "digits named correctly",
             right.astype(np.float64),
             chance=0.1,
             ceiling=1.0,

@@ -73,14 +73,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     wrong, met = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN], trial.episodes
     measures = [
         Measure(
-            "startle", "events withdrawn from within one tick", answered.astype(np.float64), chance=0.0, ceiling=1.0,
+            "startle", "events with withdrawal within one tick", answered.astype(np.float64), chance=0.0, ceiling=1.0,
             rate=True, floors=floors[0], rows=rows[0], answered=actor.counts, episodes=met[event != NO_EVENT],
             exhibits=strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong]) if full else (),
         ),
         Measure(
             "startle/false alarms", "share of the ticks before an event", alarms, chance=1.0, ceiling=0.0,
             floors=floors[1], rows=rows[1], higher_is_better=False, episodes=met,
-            note="every episode counts until its event, if one comes",
+            note="every episode counts up to its event, if one comes",
         ),
     ]  # fmt: skip
     own = by_trunk(agent, "move")

@@ -51,7 +51,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             if full
             else {},
             answered=actor.counts,
-            note="the first ticks, before the gaze can be there, count too",
+            note="the first ticks, before the gaze can arrive, count too",
             episodes=trial.episodes,
             exhibits=strips("failure", played, worst, [f"{values[i]:.0%} of the time within 5 degrees" for i in worst])
             if full

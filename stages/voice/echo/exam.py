@@ -48,9 +48,9 @@ JUDGED_BY = 800
 """Originals of the new words on which the recogniser is fitted."""
 DB = 20.0
 """Decibels in one unit of log-mel."""
-ORIGINAL, PHASES = "the originals", "log-mel as it was, and Griffin-Lim"
-HELD, LINEAR = "each Moment's first frame, held", "principal components, as many bits"
-COPIED = "the frame before, again"
+ORIGINAL, PHASES = "the originals", "the original log-mel by Griffin-Lim"
+HELD, LINEAR = "each Moment's first frame, held", "principal components of as many bits"
+COPIED = "the previous frame, repeated"
 UNIT = "repetitions understood"
 PAUSE_SAMPLES = 3_200
 """Between an original and its echo, in the report."""
@@ -201,7 +201,7 @@ def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[
 
     told = _all_of(agent, waves, others)
     kept = "; ".join(stored(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
-    note = f"speakers never met: {', '.join(sorted(set(asked.speakers)))}, whom the judge knows by other takes; {kept}"
+    note = f"new speakers: {', '.join(sorted(set(asked.speakers)))}, whose other takes the recogniser knows; {kept}"
     judged = _judged(told, waves, words[asked.labels], asked.speakers, named, others)
     return [Measure(DIGIT, UNIT, chance=0.1, ceiling=1.0, rate=True, note=note, **judged)]
 

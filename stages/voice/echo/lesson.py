@@ -23,7 +23,7 @@ from stages.voice.parts import CODEC
 from stages.voice.utterances import groups
 
 STEPS = {"tiny": 8, "nursery": 1500, "child": 6000, "adult": 20_000}
-ALONE = "It trains a head of its own, and no other lesson changes what that reads."
+ALONE = "It trains only a head of its own, and no other lesson changes what that head reads."
 
 
 def lesson(context: Context) -> Lesson:

@@ -119,16 +119,16 @@ def _digits(agent: Agent, fresh: Agent | None, every: Clips, level: str) -> Meas
         rows = {
             OFF: _share(likeliest(found[WORDS_ARC], counts, DIGITS), unseen.labels),
             "without a list of ten words": float(np.mean([a == b for a, b in zip(texts, wanted, strict=True)])),
-            "characters wrong in that": _character_errors(texts, wanted),
+            "character errors without that list": _character_errors(texts, wanted),
         }
         if by_writing:
             rows[FRAMES] = _share(by_frames, unseen.labels)
             rows[OFF] = _share(by_writing[WRITTEN_ARC].likeliest, unseen.labels)
     return Measure(
-        DIGIT, "spoken digits named rightly", right.astype(float), 0.1, 1.0, floors, rate=True,
+        DIGIT, "spoken digits named correctly", right.astype(float), 0.1, 1.0, floors, rate=True,
         episodes=heard(waves), groups=np.unique(unseen.speakers, return_inverse=True)[1], rows=rows,
         reference="time-normalised log-mel + ridge 0.820 over four speakers, a small net 0.85 to 0.88 (measured)",
-        note=f"speakers never met: {', '.join(sorted(set(unseen.speakers)))}; the likeliest of ten words, no "
+        note=f"new speakers: {', '.join(sorted(set(unseen.speakers)))}; the likeliest of ten words, no "
         "adaptation",
         exhibits=_heard_digits(unseen, waves, chosen) if fresh else (),
     )  # fmt: skip
@@ -181,7 +181,7 @@ def _caregiver(agent: Agent, fresh: Agent | None, context: Context, level: str) 
         rows = {
             OFF: float(_rates(read_off(found[WORDS_ARC], counts), asked.texts).mean()),
             "characters wrong": _character_errors(said, asked.texts),
-            "phrases without a fault": float((rates == 0).mean()),
+            "phrases without an error": float((rates == 0).mean()),
         }
         if by_writing:
             rows[FRAMES] = float(_rates(by_frames, asked.texts).mean())
@@ -215,8 +215,8 @@ def _naming(agent: Agent, fresh: Agent | None, context: Context, level: str) -> 
         named = [one.split()[-1:] == text.split()[-1:] for one, text in zip(said, asked.texts, strict=True)]
         rows = {
             OFF: float(_rates(read_off(found[WORDS_ARC], counts), asked.texts).mean()),
-            "sentences without a fault": float((rates == 0).mean()),
-            "names heard rightly": float(np.mean(named)),
+            "sentences without an error": float((rates == 0).mean()),
+            "names heard correctly": float(np.mean(named)),
         }
     return Measure(
         NAMING, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(asked.waves)),

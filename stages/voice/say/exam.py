@@ -34,7 +34,7 @@ GATE = Gate([Threshold(WORDS, 0.90)])
 JUDGED_BY = 3000
 """Originals on which the recogniser is fitted, half of them in voices of lessons; ORIGINALS more are a row."""
 ORIGINALS = 400
-OWN, CODED = "the voice that it learned from", "that voice by the codec alone"
+OWN, CODED = "the voice of the lessons", "the voice of the lessons by the codec alone"
 TOGETHER = 50
 
 
@@ -118,6 +118,6 @@ def _exhibits(own: Own, sounds: Sequence[np.ndarray], right: np.ndarray) -> tupl
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:4]):
         together = wav(np.concatenate((own.waves[i], pause, sounds[i])))
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"
-        told = f"'{own.texts[i]}' by the voice that it learned from, then by the agent"
+        told = f"'{own.texts[i]}' by the voice of the lessons, then by the agent"
         shown.append(Exhibit(kind, told, spectra(own.waves[i], sounds[i]), together, ("learned from", "said")))
     return tuple(shown)

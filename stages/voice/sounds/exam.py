@@ -117,7 +117,7 @@ def _kinds(agent: Agent, fresh: Agent | None, every: Recorded, unseen: Recorded)
             "taken for unknown": float((free == UNKNOWN).mean()),
         }
     return Measure(
-        ESC, "sounds named rightly", right.astype(float), 1 / len(offered), 1.0, floors, rate=True,
+        ESC, "sounds named correctly", right.astype(float), 1 / len(offered), 1.0, floors, rate=True,
         episodes=heard(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1], rows=rows,
         reference="over three folds: ridge 0.583, a small convolutional network 0.667 (measured); the goal is 0.80",
         note=f"{len(set(asked.sources))} sources that no lesson had; the likeliest of {len(offered)} kinds; one fold of"
@@ -188,7 +188,7 @@ def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context
             rows["recordings called unknown"] = float((says[of_a_kind] == UNKNOWN).mean())
     share = max(float(alien.mean()), 1 - float(alien.mean()))
     return Measure(
-        NO_KIND, "told rightly whether it is of a known kind", right.astype(float), share, 1.0, floors, rate=True,
+        NO_KIND, "known and unknown kinds told apart", right.astype(float), share, 1.0, floors, rate=True,
         episodes=heard(list(asked.waves)), groups=asked.groups, rows=rows,
         note=f"{int(alien.sum())} strangers (sirens, bells, organs; kinds that are not taught), "
         f"{int((asked.kinds == SPEECH).sum())} phrases, {int((asked.kinds > SPEECH).sum())} recordings of no lesson; "
@@ -205,7 +205,7 @@ def _stranger_floors(taught: Taught, asked: Asked) -> dict[str, float]:
 
 
 def _exhibits(asked: Recorded, chosen: np.ndarray) -> tuple[Exhibit, ...]:
-    """Two sounds that were named rightly and six that were not, with spectra."""
+    """Two sounds that were named correctly and six that were not, with spectra."""
     right, shown = chosen == asked.kinds, list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:6]):
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"

@@ -48,7 +48,7 @@ SILENCE = -2.0
 LOUD_ENOUGH = 0.3
 """A piece has at least this share of the energy of the loudest piece of its recording: a silent dog is no dog."""
 SMOOTHED = 0.1
-ALONE = "It trains an arc of its own, which no later lesson changes."
+ALONE = "It trains only an arc of its own, which no later lesson changes."
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def by_ridge(of: np.ndarray, kinds: np.ndarray, fold: np.ndarray) -> np.ndarray:
 
 
 def measured(agent: Agent, fresh: Agent | None, every: Recorded, untaught: str) -> Measure:
-    """The measure `sounds/folds`: which of all recordings of known kinds are named rightly.
+    """The measure `sounds/folds`: which of all recordings of known kinds are named correctly.
 
     Args:
         fresh: an untaught agent with the same parts, as the baseline `untaught`; None for a glimpse.
@@ -105,7 +105,7 @@ def measured(agent: Agent, fresh: Agent | None, every: Recorded, untaught: str) 
         rows = {TRUNK: share(by_ridge(mine[TRUNK], kinds, fold))}
         rows |= {f"fold {one}": float(right[fold == one].mean()) for one in range(FOLDS) if (fold == one).any()}
     return Measure(
-        ALL_FOLDS, "sounds named rightly", right.astype(float), 1 / len(np.unique(kinds)), 1.0, floors, rate=True,
+        ALL_FOLDS, "sounds named correctly", right.astype(float), 1 / len(np.unique(kinds)), 1.0, floors, rate=True,
         episodes=heard(list(asked.waves)), groups=np.unique(asked.sources, return_inverse=True)[1], rows=rows,
         reference="ridge 0.583, a small convolutional network 0.667 of 60 (measured); the goal is 0.80",
         note=f"{len(set(asked.sources))} sources in {FOLDS} folds; a closed-form read-out on {EARS}, which no lesson "

@@ -57,12 +57,12 @@ QUESTIONS = 400
 COUNTED_BY = 1000
 """Questions of lessons on which the baseline is counted."""
 CASCADE = "the cascade: hear_words, language's answer, say"
-QUESTION_ALONE = "who hears the question alone, in writing"
-TOLD = "the cascade, told the question in writing"
+QUESTION_ALONE = "the question alone, in writing"
+TOLD = "the cascade, with the question in writing"
 SILENCED, HIDDEN = "question silenced", "scene hidden"
-MEANWHILE, STRANGE = "in view all the while", "pairs that no lesson has"
-MEANT = "meant rightly, whoever understands it"
-MISTAKEN = "what asks nothing, answered"
+MEANWHILE, STRANGE = "scene always in view", "pairs that no lesson has"
+MEANT = "right by the meant word, without the recogniser"
+MISTAKEN = "speech without a question, answered"
 NO_ANSWER = ""
 """The meant word if nothing is answered."""
 TOGETHER = 25

@@ -60,8 +60,8 @@ def test_who_knows_what_it_was_told_is_right_and_who_asks_the_other_way_round_is
     with examination(agent):
         (measure,) = asking.measures(agent, context, "full")
     assert (measure.score, measure.chance, measure.n) == (score, 0.5, 40)
-    assert measure.rows["asked of what it was never told"] == float(knows > 0)
-    assert measure.rows["asked of what it was told"] == float(knows < 0)
+    assert measure.rows["asked about things that were never named"] == float(knows > 0)
+    assert measure.rows["asked about things that were named once"] == float(knows < 0)
     assert measure.rows["calibration error of its doubt"] == pytest.approx(0.15 if knows > 0 else 0.85)
     assert bool(measure.exhibits) == (knows < 0)
 

@@ -207,7 +207,7 @@ def test_an_untaught_agent_stands_at_the_floors(tmp_path: Path) -> None:
         random, bot = map(float, re.findall(r"\d\.\d{3}", other.note))
         assert 0 < random < 0.6
         assert bot > 0.8
-        done = other.rows["done as told"]  # who takes longer earns less
+        done = other.rows["instructions carried out"]  # who takes longer earns less
         assert other.score * (bot - random) + random <= done + 0.001
     assert measure.rows["the bot"] > 0.95
     assert 0.05 < measure.floors["random"] < 0.8

@@ -366,7 +366,7 @@ def test_who_knows_is_right_and_shuffled_answers_are_not(context: Context, agent
         for measure in found:
             assert measure.rows["memory off"] <= 0.5, "who lives by memory knows nothing without it"
         said = next(measure for measure in found if measure.name == exam.SAID)
-        assert said.rows["says no word for what was never shown"] == 1.0
+        assert said.rows["says no word for a thing that was never shown"] == 1.0
         return {measure.name: measure.score for measure in found}
 
     with examination(agent):

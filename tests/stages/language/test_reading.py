@@ -229,7 +229,7 @@ def test_a_text_is_gone_on_with_beyond_a_page() -> None:
 def test_who_cannot_read_says_so() -> None:
     with pytest.raises(DevmindError, match="never taught to read"):
         next(saying.go_on(tiny_agent(), "once", 3))
-    with pytest.raises(DevmindError, match="nothing to go on with"):
+    with pytest.raises(DevmindError, match="no text to continue"):
         next(saying.go_on(reader(), " ", 3))
 
 

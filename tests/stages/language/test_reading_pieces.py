@@ -96,7 +96,7 @@ def test_a_vocabulary_that_loses_letters_is_no_exam(tmp_path: Path) -> None:
 
     agent = by_pieces(tmp_path)
     parts.reader(agent).pieces.normalizer = normalizers.Lowercase()
-    with pytest.raises(ExamError, match="does not give a text back as it was"):
+    with pytest.raises(ExamError, match="does not reproduce a text exactly"):
         exam.nats_of(agent, "Look, A Ball.", 64)
 
 

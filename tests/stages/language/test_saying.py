@@ -45,7 +45,7 @@ def test_a_long_text_is_no_error(reader: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("say", " "), "There is nothing to go on with"),
+        (("say", " "), "There is no text to continue"),
         (("say", "caf\udce9"), "TEXT is not UTF-8"),
         (("say", "once", "--agent", "newborn"), "never taught to read and write"),
         (("demos", "make", "BabyAI-GoToLocl-v0"), "did you mean 'BabyAI-GoToLocal-v0'"),

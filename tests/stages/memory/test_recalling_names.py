@@ -187,7 +187,7 @@ def test_an_exam_of_recall_asks_what_it_says(agent: Agent, context: Context) -> 
         assert measure.floors["name of the nearest key"] > 0.5 > measure.chance
     new = both[1]
     assert new.rows["memory off"] == new.rows["short-term only"] == 0.0, "a word was said that nothing brought back"
-    assert 0 <= new.rows["points at nothing for what was never named"] <= 1
+    assert 0 <= new.rows["points at nothing for things never named"] <= 1
     for measure, again in zip(both, exam.examine(agent, context, "retention"), strict=True):  # the same without rows
         np.testing.assert_array_equal(again.values, measure.values)
 

@@ -65,9 +65,9 @@ def test_the_command_says_and_shows_it(agent: Agent, tmp_path: Path) -> None:
     np.testing.assert_allclose(data["walked"][0], hand * (1, -1), atol=1e-3)
     for words, says in (
         (["tabletop:nine"], "no level 'nine'"),
-        (["tabletop:two", "--goal", "task1"], "it takes --agent, --seed and --show alone"),
+        (["tabletop:two", "--goal", "task1"], "the only options are --agent, --seed and --show"),
         (["tabletop:two", "--show", str(tmp_path)], "is a folder"),
-        (["BabyAI-GoToSeqS5R2-v0", "--show", str(page)], "nothing is denoised there"),
+        (["BabyAI-GoToSeqS5R2-v0", "--show", str(page)], "without denoising"),
     ):
         code, said = command(*words)
         assert code != 0

@@ -155,6 +155,6 @@ def test_an_untaught_agent_is_at_the_floors(agent: Agent, tmp_path: Path) -> Non
     floors = found[asking.ASKS].floors
     assert floors["never asks"] == 0.5
     assert floors["always asks where the thing is"] == pytest.approx(0.2)
-    assert floors["a rule by hand, with eyes that never err"] > 0.9
+    assert floors["a rule by hand, with perfect perception"] > 0.9
     assert found[asking.ANSWERED].floors["an untaught agent"] <= 0.1
     assert set(CASES) <= set(found[asking.ASKS].rows)

@@ -342,7 +342,7 @@ def test_a_room_is_planned_in_by_the_command_which_says_what_it_cannot_do(
 
     code, said = command(PUT_NEXT, "--start", "0,0")
     assert code == 2
-    assert "it takes --agent, --goal and --seed alone" in said
+    assert "the only options are --agent, --goal and --seed" in said
     code, said = command("BabyAI-PutNextLokal-v0")
     assert code != 0
     assert "did you mean 'BabyAI-PutNextLocal-v0'" in said

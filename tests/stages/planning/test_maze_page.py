@@ -114,7 +114,7 @@ def test_who_is_there_waits_for_another_goal_and_goes_on_from_there(child: Agent
     while page.tick():
         assert len(shown.views) < 500
     ended = shown.views[-1]
-    assert ended["ended"].startswith("It is there, after ")
+    assert ended["ended"].startswith("It arrived after ")
     assert np.linalg.norm(np.array(ended["at"]) - GOAL) <= 1
     assert not page.tick()
     page.do("goal", {"x": 0, "y": 4.5})
@@ -163,7 +163,7 @@ def test_the_command_serves_it_and_refuses_what_is_for_one_plan(child: Agent, tm
     assert came.output.startswith("open this page: http://127.0.0.1:")
     came = CliRunner().invoke(app, [*words, "--symbols", "east"])
     assert came.exit_code == 2
-    assert "On the page it plans by itself" in " ".join(str(came.exception or came.output).split()) + came.output
+    assert "On the page the agent plans by itself" in " ".join(str(came.exception or came.output).split()) + came.output
 
 
 def test_the_guard_of_the_live_page_stands_before_it(child: Agent, rules: PointMazeRules) -> None:
@@ -192,7 +192,7 @@ def test_a_goal_is_clicked_and_typed(child: Agent, rules: PointMazeRules) -> Non
         complaints = complaints_of(page)
         walking.start()
         page.goto(server.address)
-        page.locator("#state", has_text="It is there, after ").wait_for()
+        page.locator("#state", has_text="It arrived after ").wait_for()
         assert page.locator("#maze .point").count() == len(walk.view["plan"]) > 2
         assert page.locator("#words li").count() == len(walk.view["words"])
         box = page.locator("#maze rect.free").nth(2).bounding_box() or {}  # the first free cell of the second row

@@ -168,7 +168,7 @@ def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> 
         (["--waypoint", "here"], "takes a point's number"),
         (["--waypoint", "²:12,16"], "takes a point's number"),
         (["--guidance", "inf"], "takes a number such as 1.5"),
-        (["--guidance", "2", "--simulations", "5"], "without --simulations"),
+        (["--guidance", "2", "--simulations", "5"], "leave out --simulations"),
         (["--symbols", "east,wset"], "did you mean 'west'"),
     ],
 )

@@ -375,7 +375,7 @@ def test_trajectories_alone_are_an_option_and_too_little_to_follow_is_refused(ag
     inlet = head_of(agent).inlet
     plain = PlannerHead(inlet, length=0, width=32, layers=1, attention_heads=2, candidates=2, steps=2)
     assert plain.nothing(2, torch.device("cpu"))["symbols"].shape == (2, 0)
-    with pytest.raises(ConfigError, match="draws one plan at least"):
+    with pytest.raises(ConfigError, match="needs at least one candidate"):
         PlannerHead(inlet, horizon=4, stride=4, follow=9)
 
 

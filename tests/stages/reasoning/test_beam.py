@@ -97,5 +97,5 @@ def test_depth_and_budget_hold() -> None:
     (at_once,) = beam(rules(3).goal[None], step, solved, moves_left, width=1, depth=1, nodes=1)
     assert (at_once.actions, at_once.nodes) == ([], 0)
     for bounds in ({"width": 0}, {"depth": 0}, {"nodes": 0}):
-        with pytest.raises(ConfigError, match="A beam has one state, one level and asks about one state at least"):
+        with pytest.raises(ConfigError, match="A beam needs a width, a depth and nodes of at least 1"):
             beam(tiles, step, solved, moves_left, **{"width": 1, "depth": 1, "nodes": 1, **bounds})

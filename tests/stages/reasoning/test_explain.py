@@ -177,12 +177,12 @@ def test_who_says_its_lines_is_right_and_shuffled_answers_fall(
     context = tiny_context(tmp_path, "exam.episodes_scale=1")
     said, elsewhere = exam.examine(agent, context, "full")
     assert said.score == 1.0
-    by_search = said.rows.pop("its search beside another position")
+    by_search = said.rows.pop("its own search with another position")
     assert min(said.rows.values()) > 0.95, "where two moves lead to one position, one line of both is said"
     assert by_search == pytest.approx(elsewhere.score, abs=0.05)
     assert elsewhere.score < 0.4, "shuffled"
     assert 0 <= said.floors["canned sentence"] < 0.4
-    assert said.floors["a form filled in from its search"] == 1.0
+    assert said.floors["a template filled in from the search"] == 1.0
 
 
 def test_an_untaught_agent_says_nothing_true(agent: Agent, tmp_path: Path) -> None:
@@ -227,8 +227,8 @@ def test_who_reads_what_was_looked_at_is_right_on_any_board(
 
     monkeypatch.setattr(exam, "said_of", reading)
     said, elsewhere = exam.examine(agent, tiny_context(tmp_path, "exam.episodes_scale=1"), "full")
-    assert said.score == said.rows["its search beside another position"] == 1.0
-    assert said.rows["another search beside its position"] == pytest.approx(elsewhere.score, abs=0.05)
+    assert said.score == said.rows["its own search with another position"] == 1.0
+    assert said.rows["another search with its own position"] == pytest.approx(elsewhere.score, abs=0.05)
     assert elsewhere.score < 0.4
 
 

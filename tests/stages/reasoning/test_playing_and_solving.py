@@ -188,7 +188,7 @@ def test_a_puzzle_is_solved_and_its_way_is_right(folder: Path, capsys: pytest.Ca
     assert not lit.any()
     told = "2 presses, proven shortest" if len(places) == 2 else "not shortest: 2 would do"
     assert told in out
-    assert "looked at in" in out
+    assert "visited in" in out
 
 
 def test_lights_that_are_out_need_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,7 +201,7 @@ def test_a_budget_that_is_too_small_says_so(folder: Path, capsys: pytest.Capture
     state = "".join(map(str, RULES.initial(np.array([5])).lit[0]))
     code, out, _ = run(capsys, "solve", "lights-out", "--state", state, "--agent", str(folder), "--nodes", "1")
     assert code == 1
-    assert "not solved: 1 state looked at" in out
+    assert "not solved: 1 state visited" in out
 
 
 def slid(out: str, name: str, state: str) -> bool:
@@ -259,7 +259,7 @@ def test_tiles_in_order_need_nothing_and_too_few_nodes_say_so(folder: Path, caps
     hard = "8 6 7 2 5 4 3 0 1"  # one of the two that take 31 moves
     code, out, _ = run(capsys, "solve", "8-puzzle", "--state", hard, "--agent", str(folder), "--nodes", "5")
     assert code == 1
-    assert "not solved: 5 states looked at" in out
+    assert "not solved: 5 states visited" in out
 
 
 def test_a_terminal_shows_how_far_the_search_is_and_nothing_else_does(
@@ -268,7 +268,7 @@ def test_a_terminal_shows_how_far_the_search_is_and_nothing_else_does(
     args = ("solve", "8-puzzle", "--state", "1 2 3 4 5 6 0 7 8", "--agent", str(folder), "--nodes", "3000")
     code, out, err = run(capsys, *args)
     assert (code, len(out.splitlines()), err) == (0, 2, "")
-    asked = re.search(r"; (\d+) states? looked at", out)
+    asked = re.search(r"; (\d+) states? visited", out)
     assert asked is not None
     screen = io.StringIO()
     monkeypatch.setattr(show, "console", lambda: Console(file=screen, force_terminal=True, width=100, highlight=False))
@@ -288,7 +288,7 @@ def test_an_end_of_the_search_without_a_way_leaves_no_bar(
     args = ("--state", "8 6 7 2 5 4 3 0 1", "--agent", str(folder), "--nodes", "5")
     assert run(capsys, "solve", "8-puzzle", *args)[0] == 1
     last = screen.getvalue().rpartition("\x1b[2K")[2]
-    assert "not solved: 5 states looked at" in last
+    assert "not solved: 5 states visited" in last
     assert "5/5" not in last
 
 

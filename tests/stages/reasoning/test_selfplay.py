@@ -84,7 +84,7 @@ def test_a_game_that_is_over_is_refused_and_named(simulations: int) -> None:
     rules = TICTACTOE.rules
     won = rules.of(np.array([[0] * 9, [-1, -1, -1, 1, 1, 0, 0, 0, 0], [1, -1, 1, -1, 1, -1, -1, 1, -1]], np.int8))
     assert rules.ended(won.marks).tolist() == [False, True, True], "won by who moved last, and full"
-    with pytest.raises(ConfigError, match="Of 3 games to find a move in 2 are over, row 1 first"):
+    with pytest.raises(ConfigError, match="2 of 3 games are over already, the first in row 1"):
         moves(Believer(np.zeros((len(GAME), 9)), GAME.value), won, simulations)
 
 

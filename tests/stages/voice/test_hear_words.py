@@ -149,7 +149,8 @@ def test_who_knows_the_words_reaches_the_ceiling_and_shuffled_words_fall(
     best = examined(agent, context)
     scores = {name: measure.score for name, measure in best.items()}
     assert scores == {exam.DIGIT: 1.0, exam.CAREGIVER: 0.0, exam.NAMING: 0.0}
-    assert best[exam.NAMING].rows["names heard rightly"] == best[exam.NAMING].rows["sentences without a fault"] == 1.0
+    heard = best[exam.NAMING].rows
+    assert heard["names heard correctly"] == heard["sentences without an error"] == 1.0
     assert best[exam.DIGIT].n == 20, "ann was met, bob was not"
     many = replace(best[exam.NAMING], values=np.zeros(200), episodes=np.arange(200), groups=None, floors={})
     assert {one.measure: one.verdict for one in exam.GATE.judge({**best, exam.NAMING: many}, 200).decisions}[
@@ -160,7 +161,7 @@ def test_who_knows_the_words_reaches_the_ceiling_and_shuffled_words_fall(
     assert worst[exam.DIGIT].score < 0.4
     assert worst[exam.CAREGIVER].score > 0.4
     assert worst[exam.NAMING].score > 0.2
-    assert worst[exam.NAMING].rows["names heard rightly"] < 0.6
+    assert worst[exam.NAMING].rows["names heard correctly"] < 0.6
     verdict = exam.GATE.judge(worst, 200)
     assert {one.measure: one.verdict for one in verdict.decisions}[exam.NAMING] == GOAL_MISSED
     assert not verdict.passed

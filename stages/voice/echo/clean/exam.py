@@ -26,7 +26,7 @@ from stages.voice.utterances import heard
 CLEAN = "echo/cleaned"
 LOUD_DB = 5.0
 ASKED, TOGETHER = 200, 50
-GATED, BEST = "spectral gate", "gains that know what was said"
+GATED, BEST = "spectral gate", "ideal gains, from the clean sound"
 """A baseline, and a row: the best possible with gains of the ear's bands."""
 NOISE_FRAMES = LEAD // 200 - 4
 """Frames from which the baseline estimates the noise; it is told that nobody speaks there yet."""
@@ -57,7 +57,7 @@ def cleaned(agent: Agent, context: Context, level: str) -> list[Measure]:
             CLEAN, "dB of SI-SDR gained", gain(made), 0.0, 20.0, floors, episodes=heard(list(said.waves)), rows=rows,
             groups=np.unique(said.voices, return_inverse=True)[1],
             note=f"words and voices of no lesson, by {said.speaker}, in noise of any colour {LOUD_DB:g} dB below; the "
-            "gate is told where nobody speaks yet, and the best of six settings on these sounds counts",
+            "spectral gate is told which frames precede speech; its best of six settings on these sounds counts",
             exhibits=_exhibits(said.texts, noisy, made, gain(made)) if level == "full" else (),
         )
     ]  # fmt: skip

@@ -28,8 +28,8 @@ CONTINUED = "echo/continued"
 ASKED, TOGETHER = 200, 50
 DB = 20.0
 """Decibels in one unit of log-mel."""
-COPIED, RIDGE = "the last frame, copied", "ridge on 100 ms of log-mel"
-ALWAYS = "what most often follows, whatever was heard"
+COPIED, RIDGE = "the last frame, repeated", "ridge on 100 ms of log-mel"
+ALWAYS = "the median continuation, whatever was heard"
 RIDGE_BY = 300
 """Utterances of lessons on which the last two are fitted."""
 
@@ -111,7 +111,7 @@ def _exhibits(
     for i in range(min(4, len(waves))):
         begun = mel[i, : int(at[i]) + 1].flatten(0, 1)
         sound = sound_of(torch.cat((begun, went_on[i]))[None])[0].numpy()
-        told_of = f"'{texts[i]}' as it was said, then broken off and gone on with for {AHEAD * 100} ms"
+        told_of = f"'{texts[i]}' as said, then broken off and continued for {AHEAD * 100} ms"
         together = wav(np.concatenate((waves[i], np.zeros(3200, np.float32), sound)))
-        shown.append(Exhibit("example", told_of, spectra(waves[i], sound), together, ("said", "gone on with")))
+        shown.append(Exhibit("example", told_of, spectra(waves[i], sound), together, ("said", "continued")))
     return tuple(shown)

@@ -27,7 +27,7 @@ from stages.voice.utterances import heard, utterances
 
 TOLD = "echo/tokens"
 ASKED, TOGETHER = 200, 50
-EACH, BEFORE_IT = "how often each level is", "each level by the one before it"
+EACH, BEFORE_IT = "frequency of each level", "each level given the one before"
 KNOWN_BY = 300
 """Utterances of lessons on which the baselines are counted."""
 
