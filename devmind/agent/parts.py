@@ -232,8 +232,8 @@ class PartHolder(Sensing, PreTrainedModel):
             if sense != "body" and self.encoder(sense).sense_dims != 1:
                 raise PluginError(f"Only a vector can be tapped raw; '{sense}' is none.")
         widest = max((self._numbers_of(sense) for sense in raw), default=BODY_SIZE)
-        if raw and len(parts) == 1:
-            return Inlet(widest, 1)
+        if raw and len(raw) == len(parts):
+            return Inlet(widest, len(parts))
         if raw and width < widest:
             raise PluginError(f"Raw numbers stand beside tokens of {widest} numbers or more; this agent has {width}.")
         senses = [sense_of(part) for part in parts]

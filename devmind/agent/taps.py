@@ -7,7 +7,7 @@
 "raw:<sense>"      the numbers of a vector sense itself (of the body), padded to 16
 
 A tuple lays theirs side by side, and gives the maps of the senses in it; raw numbers are padded to the width of the
-others then.
+others then, and where all are raw to that of the longest of them that is there.
 """
 
 from __future__ import annotations
@@ -165,6 +165,8 @@ def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped |
     here = [each for part, each in zip(parts, found, strict=True) if each is not None and sense_of(part) is not None]
     if parts == ("trunk",) or (len(parts) == 1 and raw_sense(parts[0])):
         return found[0]
+    if all(raw_sense(part) for part in parts):
+        here = sorted((each for each in found if each is not None), key=lambda each: -each.tokens.shape[-1])
     if not here:
         return None
     if len(parts) == 1:

@@ -3,6 +3,9 @@
 All values are paired: what the agent's net worth, costs and tax taken off, came to on a path above what a rule's came
 to on the same path. Where there is something to predict that is the rule which was best on paths of lessons; it was
 told which kind of market it is in, the agent was not.
+
+Beside them stand, on the first of the same paths, the plans of several trades (`plan_head`) against that agent's own
+trades, one tick's at a time. They are measured where the exam is held whole; nothing hangs on them but goals.
 """
 
 from __future__ import annotations
@@ -30,14 +33,17 @@ EPISODES = 1_000
 RANDOM, COIN = f"{NAME}/random", f"{NAME}/coin"
 PREDICTED = ("trend", "reverting", "shocks")
 """Levels in which there is something to predict."""
+PLANNED, PATHS = f"{NAME}/planned ", 24
+"""Before a level, as the name of what plans come to there; and of how many of its paths, as a plan takes its time."""
 GATE = Gate(
     [
         *(Threshold(f"{NAME}/{level}", 0.0, beats_floor=True) for level in PREDICTED),
         Threshold(RANDOM, float(np.log(0.98))),
         Threshold(COIN, 0.9),
+        *(Threshold(PLANNED + level, 0.0, beats_floor=True, goal=True) for level in PREDICTED),
     ]
 )
-HOLD, NOTHING = "buy and hold", "cash"
+HOLD, NOTHING, AGENT = "buy and hold", "cash", "the agent"
 Rules = Mapping[str, Callable[[], Rule]]
 EVERYWHERE: Rules = {NOTHING: rules.nothing, HOLD: rules.hold, "moving average of 32": rules.moving_average}
 
@@ -114,8 +120,8 @@ class Traded:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """What the agent's trades come to in each kind of market."""
-    return [_market(agent, context, level, kind) for kind in MARKETS]
+    """What the agent's trades come to in each kind of market; and, where the exam is held whole, what its plans do."""
+    return [measure for kind in MARKETS for measure in _market(agent, context, level, kind)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -139,7 +145,39 @@ def _policy(agent: Agent, n: int, kind: str) -> Policy:
     return Actor(agent, n, effectors=[parts.TRADE], trunk=False)
 
 
-def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
+def planner(agent: Agent, n: int) -> Actor:
+    """The agent, of whom the head that plans trades alone trades."""
+    return Actor(agent, n, effectors=[parts.TRADE], trunk=False, standing={parts.TRADE: (parts.TRADE_PLAN,)})
+
+
+def _planned(
+    agent: Agent, context: Context, kind: str, seeds: np.ndarray, done: Mapping[str, Traded], informed: Traded
+) -> Measure:
+    """What plans come to on the first paths, above the agent's own trades of one tick each (of `done`, by name)."""
+    few = seeds[: context.episodes(PATHS)]
+    actor, name = planner(agent, len(few)), PLANNED + kind
+    ours = traded(actor, context, kind, few)
+    own = done[AGENT].growth[: len(few)]
+    rows = {"net worth, plans": float(np.exp(ours.growth.mean())), "drawdown, plans": float(ours.drawdown.mean())}
+    for beside in (HOLD, *([MARKETS[kind].against] if MARKETS[kind].against != HOLD else [])):
+        apart = Measure(name, "", ours.growth - done[beside].growth[: len(few)], 0.0, 1.0)
+        low, high = apart.interval()
+        rows |= {f"above {beside}": apart.score, f"above {beside}, from": low, f"above {beside}, to": high}
+    return Measure(
+        name,
+        "growth of log net worth above the agent's trades of one tick each",
+        ours.growth - own,
+        chance=float(-own.mean()),
+        ceiling=float((informed.growth[: len(few)] - own).mean()),
+        floors={rule: float((one.growth[: len(few)] - own).mean()) for rule, one in done.items()},
+        episodes=of_worlds(context.make_world, "market", kind, few),
+        rows=rows,
+        answered=actor.counts,
+        note="paired on each path; plans are judged by the usual costs, whatever a market charges: nobody tells",
+    )
+
+
+def _market(agent: Agent, context: Context, level: str, kind: str) -> list[Measure]:
     seeds, market = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, kind), MARKETS[kind]
     done = partial(traded, context=context, kind=kind, seeds=seeds)
     mine = done(_policy(agent, len(seeds), kind))
@@ -152,14 +190,16 @@ def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
         return one.growth - best.growth
 
     cash = Traded(np.zeros(len(seeds)), np.zeros(len(seeds)))
-    floors, rows = dict[str, float](), dict[str, float]()
+    floors, rows, planned = dict[str, float](), dict[str, float](), list[Measure]()
     if level == "full":
         tried = {name: done(rules.by(rule())) for name, rule in market.rules.items()}
         floors = {name: float(value(one).mean()) for name, one in tried.items()}
-        for name, one in {"the agent": mine, HOLD: tried[HOLD], market.against: best, "who knows": informed}.items():
+        for name, one in {AGENT: mine, HOLD: tried[HOLD], market.against: best, "who knows": informed}.items():
             rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
             rows[f"drawdown, {name}"] = float(one.drawdown.mean())
-    return Measure(
+        if parts.TRADE_PLAN in agent.heads:
+            planned.append(_planned(agent, context, kind, seeds, {AGENT: mine, **tried}, informed))
+    measure = Measure(
         f"{NAME}/{kind}",
         "share of the optimum's growth" if kind == "coin" else f"growth of log net worth above {market.against}",
         value(mine),
@@ -172,3 +212,4 @@ def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
         "deepest falls; the arc alone trades, the trunk is not asked",
         rows=rows,
     )  # fmt: skip
+    return [measure, *planned]
