@@ -18,7 +18,7 @@ from devmind.worlds.market import SEEN, Costs
 from stages.planning.film import filled, refuse_gaps
 from stages.planning.parts import TRADE, TRADE_PLAN
 from stages.planning.trade import rules
-from stages.planning.trade.exam import planner, traded
+from stages.planning.trade.exam import planner
 from stages.planning.trade.plan_head import Weighed
 from stages.planning.trade.plans import BUY, HOLD, HORIZON, SELL, SYMBOLS, volatility
 

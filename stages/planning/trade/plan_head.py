@@ -9,7 +9,7 @@ The plan with the best mean growth is kept in the agent's state, followed for a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -153,8 +153,8 @@ class TradePlan(KeyPoints):
         drawn = self.candidates(rows, number, generator, watch)
         steps = drawn.trajectory[..., 0].unflatten(0, (b, n)) * volatility(self.returns[rows])[:, None, None]
         symbols = F.pad(drawn.symbols.unflatten(0, (b, n)), (0, 0, 0, 1), value=HOLD)
-        told = [value.cpu().numpy() for value in (symbols, steps, self.account[rows])]
-        growth = grown(*told, self.head.costs)
+        plans, paths, account = (value.cpu().numpy() for value in (symbols, steps, self.account[rows]))
+        growth = grown(plans, paths, account, self.head.costs)
         above = growth - growth[:, -1:]
         marks = above.mean(-1)
         alone = np.pad(above[:, :n].diagonal(axis1=1, axis2=2), ((0, 0), (0, 1)))
@@ -169,16 +169,6 @@ class TradePlan(KeyPoints):
     def planned(self, row: int = 0) -> Plan | None:
         """A market has no picture in which a plan could be drawn."""
         return None
-
-    def rows(self, mask: Tensor) -> TradePlan:
-        """Some of the rows, without what was kept."""
-        return replace(
-            self,
-            **{name: getattr(self, name)[mask] for name in ("condition", "present", "here", "returns", "account")},
-            before=None,
-            after={},
-            told=None,
-        )
 
 
 class TradePlanHead(Head):

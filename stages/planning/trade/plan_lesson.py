@@ -26,12 +26,12 @@ from stages.planning import parts
 from stages.planning.trade.plans import HORIZON, best
 
 NAME = "trade_plan"
-STEPS = {"tiny": 10, "nursery": 900, "child": 4000, "adult": 8000}
-HISTORIES, TINY_HISTORIES = 12, 3
+STEPS = {"tiny": 10, "nursery": 1000, "child": 4000, "adult": 8000}
+HISTORIES, TINY_HISTORIES = 16, 3
 """Of each level in a batch."""
-CONTINUED, SHOWN = 8, 3
+CONTINUED, SHOWN = 8, 2
 """How a history goes on: paths that its plan is best for, in pairs whose noise is mirrored; and how many of them are
-told as trajectories in a batch."""
+told as trajectories in a batch: a pair, so that the mean of what comes is learned with little noise."""
 LONGEST = 64
 """Ticks before those that are seen, at most: trends and waves have begun by then, a mean has been left."""
 HELD, UNREALISED = 0.5, 0.05
@@ -115,9 +115,7 @@ def continued(level: str, seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     at = SEEN + int(numpy_rng(NAME, "long", level, seed).integers(LONGEST))
     paths = []
     for number in range(n):
-        rng: Any = GoingOn(
-            numpy_rng(NAME, level, seed), numpy_rng(NAME, level, seed, number // 2), at, number % 2 == 1
-        )
+        rng: Any = GoingOn(numpy_rng(NAME, level, seed), numpy_rng(NAME, level, seed, number // 2), at, number % 2 == 1)
         paths.append(LEVELS[level][0](rng, at + HORIZON))
     return paths[0][at - SEEN : at], np.stack(paths)[:, at:]
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from devmind.worlds.market import SCALE, SEEN, TICKS, Account, Costs, bought, sold
 from stages.planning.imagining import Form
@@ -29,7 +30,10 @@ GAIN = 1
 """Where the gain that is not realised stands in what is read of the account; see HELD and LEFT."""
 ACCOUNT = 3
 """Numbers of an account."""
-FEATURES = SEEN + 1 + ACCOUNT
+WINDOWS, LAGS = (4, 8, 16, 32), (2, 4, 8, 16)
+"""Of what is told of returns besides themselves: how far the price is from its mean of the last ticks, and whether sums
+of so many returns vary more than these alone do (`scene`)."""
+FEATURES = SEEN + len(WINDOWS) + len(LAGS) + 1 + ACCOUNT
 """Numbers of what a plan is imagined of."""
 FORM = Form(channels=1, horizon=HORIZON, words=len(SYMBOLS), told_by=1, pointed=0)
 LEAST = 1e-4
@@ -46,11 +50,19 @@ def volatility(returns: Tensor) -> Tensor:
 
 
 def scene(returns: Tensor, account: Tensor) -> Tensor:
-    """What a plan is imagined of, [..., 1, FEATURES]: returns [..., SEEN] as they are seen, in units of their
-    volatility, that volatility, and the account [..., 3]."""
+    """What a plan is imagined of, [..., 1, FEATURES], by returns [..., SEEN] as they are seen and the account [..., 3].
+
+    Returns are told in units of their volatility; besides them how far the price is from its mean over some windows,
+    variance ratios (Lo and MacKinlay 1988: above 0 where moves go on, below where they come back), the volatility, and
+    the account. Without the ratios a price that comes back was taken for a trend after 900 batches.
+    """
     spread = volatility(returns)[..., None]
     seen = (returns / (SCALE * spread)).clamp(-MOST, MOST)
-    return torch.cat((seen, spread.log() - CALM, account), -1)[..., None, :]
+    back, path = seen.flip(-1).cumsum(-1), F.pad(seen.cumsum(-1), (1, 0))
+    away = [back[..., :window].mean(-1) / window**0.5 for window in WINDOWS]
+    ratios = [(path[..., lag:] - path[..., :-lag]).square().mean(-1) / lag - 1 for lag in LAGS]
+    told = torch.stack((*away, *ratios), -1)
+    return torch.cat((seen, told, spread.log() - CALM, account), -1)[..., None, :]
 
 
 def holding(account: np.ndarray, each: int) -> Account:
