@@ -33,7 +33,7 @@ EPISODES = 1_000
 RANDOM, COIN = f"{NAME}/random", f"{NAME}/coin"
 PREDICTED = ("trend", "reverting", "shocks")
 """Levels in which there is something to predict."""
-PLANNED, PATHS = f"{NAME}/planned ", 24
+PLANNED, PATHS = f"{NAME}/planned ", 20
 """Before a level, as the name of what plans come to there; and of how many of its paths, as a plan takes its time."""
 GATE = Gate(
     [

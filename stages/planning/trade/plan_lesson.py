@@ -49,7 +49,7 @@ def lesson(context: Context) -> Lesson:
     """Histories of all levels; which one it is nobody says."""
     return gradient_lesson(
         context, NAME, loss, make, steps=STEPS, rows=HISTORIES, tiny_rows=TINY_HISTORIES, learning_rate=2e-3,
-        minutes=2.0, trains=lambda agent: (HEAD,), learner=TradePlanLearner, prefetch=True, skills=("trade",),
+        minutes=1.3, trains=lambda agent: (HEAD,), learner=TradePlanLearner, prefetch=True, skills=("trade",),
         rehearsal_every=0, unrehearsed="It trains a head of its own alone, which reads numbers and no other part.",
     )  # fmt: skip
 

@@ -54,7 +54,7 @@ def scene(returns: Tensor, account: Tensor) -> Tensor:
 
     Returns are told in units of their volatility; besides them how far the price is from its mean over some windows,
     variance ratios (Lo and MacKinlay 1988: above 0 where moves go on, below where they come back), the volatility, and
-    the account. Without the ratios a price that comes back was taken for a trend after 900 batches.
+    the account.
     """
     spread = volatility(returns)[..., None]
     seen = (returns / (SCALE * spread)).clamp(-MOST, MOST)

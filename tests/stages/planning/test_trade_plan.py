@@ -335,7 +335,7 @@ def test_who_knows_what_comes_reaches_the_goal_and_shuffled_plans_fall(
     assert knows.score > shuffled.score + 0.5
     assert shuffled.score > misled.score
     assert knows.rows[f"above {exam.HOLD}, from"] > 0 > misled.rows[f"above {exam.HOLD}, from"]
-    assert knows.n == 12
+    assert knows.n == 10
     assert not [one for one in exam.examine(agent, context, "retention") if one.name == name]
 
 
