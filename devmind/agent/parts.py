@@ -237,8 +237,8 @@ class PartHolder(Sensing, PreTrainedModel):
             if sense != "body" and self.encoder(sense).sense_dims != 1:
                 raise PluginError(f"Only a vector sense can be tapped raw; '{sense}' is not one. Tap its tokens.")
         widest = max((self._numbers_of(sense) for sense in raw), default=BODY_SIZE)
-        if raw and len(parts) == 1:
-            return Inlet(widest, 1)
+        if raw and len(raw) == len(parts):
+            return Inlet(widest, len(parts))
         if raw and width < widest:
             raise PluginError(
                 f"A tap with raw numbers beside tokens needs an agent of width {widest} or more; got {width}."

@@ -6,8 +6,8 @@
 "trunk:recalled"   the trunk's features of recalled memories, the most similar first; absent if none was recalled
 "raw:<sense>"      the numbers of a vector sense (such as the body) themselves, padded to 16
 
-A tuple concatenates the tokens of its members and gives the maps of its senses; raw numbers are then padded to the
-width of the other tokens.
+A tuple concatenates the tokens of its members and gives the maps of its senses. Raw numbers are padded to the width of
+the other tokens, or, if all members are raw, to the width of the longest one that is present.
 """
 
 from __future__ import annotations
@@ -165,6 +165,8 @@ def read_tap(tap: Tap, seen: Perceived, n_tokens: Mapping[str, int]) -> Tapped |
     here = [each for part, each in zip(parts, found, strict=True) if each is not None and sense_of(part) is not None]
     if parts == ("trunk",) or (len(parts) == 1 and raw_sense(parts[0])):
         return found[0]
+    if all(raw_sense(part) for part in parts):
+        here = sorted((each for each in found if each is not None), key=lambda each: -each.tokens.shape[-1])
     if not here:
         return None
     if len(parts) == 1:

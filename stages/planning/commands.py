@@ -1,4 +1,5 @@
-"""The command of the stage: `devmind plan` lets an agent imagine a way, go it, and shows both on a page."""
+"""The command of the stage: `devmind plan` lets an agent imagine a way, go it, and shows both on a page; so of tables
+and of trades."""
 
 from __future__ import annotations
 
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
     from devmind.worlds.pointmaze import PointMazeRules
     from stages.planning.film import Told
 
-plan = group("Plan and follow a path through a maze, sort a table, or carry out an instruction in a room.")
+plan = group(
+    "Plan and follow a path through a maze, sort a table, trade on paper, or carry out an instruction in a room."
+)
 
+OTHERS = ("tabletop:three", "market:trend")
+"""Examples of the names of worlds that are no mazes."""
 Folder = Annotated[Path | None, agent_option(raised_through("planning"))]
 
 
@@ -31,7 +36,7 @@ Env = Annotated[
     typer.Argument(
         metavar="ENV",
         help="A maze (pointmaze-medium, pointmaze-large; from size child on also pointmaze-giant), a "
-        "table (tabletop:three), or a room of BabyAI.",
+        "table (tabletop:three), a market (market:reverting, market:replay:FILE), or a room of BabyAI.",
     ),
 ]
 Goal = Annotated[
@@ -81,7 +86,7 @@ Guidance = Annotated[
         help="Weight of start, goal and maze in denoising (classifier-free guidance); 1 as taught.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of a room or a table.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of a room, a table or a market.")]
 
 
 @plan.command("plan")
@@ -116,6 +121,11 @@ def imagine(
         if start or goal or waypoint or symbols or steps or simulations or horizon or page or guidance is not None:
             raise ConfigError("For a table the only options are --agent, --seed and --show.")
         _arrange(env.partition(":")[2] or "three", agent, seed, film_)
+        return
+    if env.partition(":")[0] == "market":
+        if start or goal or waypoint or symbols or steps or simulations or page or guidance is not None:
+            raise ConfigError("For a market the only options are --agent, --seed, --horizon and --show.")
+        _trade(env.partition(":")[2] or "trend", agent, seed, horizon, film_)
         return
     rules = _maze(env)
     begin, end = _ends(rules, start, goal)
@@ -257,6 +267,30 @@ def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> No
         raise typer.Exit(1)
 
 
+def _trade(level: str, agent: Path | None, seed: int, horizon: int | None, page: Path | None) -> None:
+    from devmind.agent.threads import intra_op_threads
+    from devmind.worlds.market import MarketRules
+    from stages.planning.parts import TRADE_PLAN
+    from stages.planning.trade import film
+
+    MarketRules(level)  # it says what is wrong with the level or its file, before an agent is loaded
+    film.refuse_horizon(horizon)
+    _refuse_no_file(page)
+    with intra_op_threads(1):
+        found = film.planned(taught_agent(agent, "planning", TRADE_PLAN, "to plan trades"), level, seed)
+    number = found.weighed.steps.shape[1]
+    show.line(f"{show.counted(number, 'candidate')} and never trading; {found.judged}")
+    chosen = "" if found.chosen == number else f" (number {found.chosen + 1})"
+    show.line(f"plan: {found.said}{chosen}")
+    show.line(
+        f"net worth {found.worth:.3f} after {show.counted(found.ticks, 'tick')}, {show.counted(found.plans, 'plan')} "
+        f"made; {found.held:.3f} by buying and holding; on paper, of 1"
+    )
+    if page is not None:
+        page.write_text(film.page(found), encoding="utf-8")
+        show.path("page", page)
+
+
 def _walk(
     agent: Agent, rules: PointMazeRules, start: Any, goal: Any, env: str, port: int, open_: bool, seconds: float | None
 ) -> None:
@@ -298,7 +332,7 @@ def _maze(env: str) -> PointMazeRules:
 
     known = [f"pointmaze-{name}" for name in MAZES]
     if env not in known:
-        raise ConfigError(f"There is no maze, table or room '{env}'{nearest(env, [*known, 'tabletop:three'])}")
+        raise ConfigError(f"There is no maze, table, market or room '{env}'{nearest(env, [*known, *OTHERS])}")
     return PointMazeRules(env.removeprefix("pointmaze-"))
 
 

@@ -28,6 +28,13 @@ ROUTE, WALK = "route", "walk"
 """The planner's head and effector."""
 TRADE, RETURNS, ACCOUNT = "trade", "returns", "account"
 """The effector, and the head, that trades; what it reads of a market."""
+TRADE_PLAN = "trade_plan"
+"""The head that plans trades, for the same effector; it reads both senses as they are."""
+TRADE_PLAN_SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"width": 16, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 4},
+    "child": {"width": 96, "layers": 3, "candidates": 16},
+    "adult": {"width": 192, "layers": 4, "attention_heads": 8, "steps": 10, "candidates": 64, "follow": 4},
+}
 JUDGE, DRAFT = "judge", "draft"
 """The head that judges plans, and the sense that holds one."""
 INSTRUCT, TEXT, BOARD, LAYOUT, CHOOSE = "instruct", "text", "board", "layout", "choose"
@@ -118,6 +125,12 @@ def admit(agent: Agent, layers_of: str = "own") -> None:
         _arrange(agent)
     if MANIPULATE not in agent.heads:
         _manipulate(agent)
+    if TRADE_PLAN not in agent.heads:
+        tap, sizes = (f"raw:{RETURNS}", f"raw:{ACCOUNT}"), TRADE_PLAN_SIZES.get(agent.config.size, {})
+        agent.add_head(
+            TRADE_PLAN, "head.planning-trade-plan", tap=tap, effector=TRADE, stage=NAME, options=dict(sizes),
+            standby=True,
+        )  # fmt: skip
 
 
 def _instruct(agent: Agent) -> None:

@@ -21,6 +21,7 @@ from stages.planning.route import exam as route_exam
 from stages.planning.route import lesson as route_lesson
 from stages.planning.trade import exam as trade_exam
 from stages.planning.trade import lesson as trade_lesson
+from stages.planning.trade import plan_lesson as trade_plan_lesson
 
 SKILLS: Sequence[Skill] = (
     Skill(
@@ -83,14 +84,16 @@ class PlanningStage:
     name = parts.NAME
     requires = ("reasoning",)
     skills = SKILLS
+    optional = (parts.TRADE_PLAN,)
+    """What an exam can do without: agents that were through the stage before there was this head."""
 
     def admit(self, agent: Agent) -> None:
         """Add the senses of goals, mazes, markets and plans, planner, judge, who trades, who is
-        instructed, who arranges and who handles things."""
+        instructed, who arranges, who handles things and who plans trades."""
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
-        """Route, replan, trade, criticise, instruct, arrange, manipulate."""
+        """Route, replan, trade, criticise, instruct, arrange, manipulate, trade_plan."""
         own = (
             route_lesson,
             replan_lesson,
@@ -99,5 +102,6 @@ class PlanningStage:
             instruct_lesson,
             arrange_lesson,
             manipulate_lesson,
+            trade_plan_lesson,
         )
         return [each.lesson(context) for each in own]

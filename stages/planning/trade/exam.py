@@ -3,6 +3,9 @@
 All values are paired: what the agent's net worth, costs and tax taken off, came to on a path above what a rule's came
 to on the same path. Where there is something to predict that is the rule which was best on paths of lessons; it was
 told which kind of market it is in, the agent was not.
+
+On the first of the same paths, plans of several trades (`plan_head`) are compared with the agent's own trades of one
+tick each. Only the full exam measures them, and only goals depend on them.
 """
 
 from __future__ import annotations
@@ -31,14 +34,17 @@ EPISODES = 1_000
 RANDOM, COIN = f"{NAME}/random", f"{NAME}/coin"
 PREDICTED = ("trend", "reverting", "shocks")
 """Levels in which there is something to predict."""
+PLANNED, PATHS = f"{NAME}/planned ", 20
+"""The prefix of a level in the measure's name; and how many price paths are traded by plans, which take time."""
 GATE = Gate(
     [
         *(Threshold(f"{NAME}/{level}", 0.0, beats_floor=True) for level in PREDICTED),
         Threshold(RANDOM, float(np.log(0.98))),
         Threshold(COIN, 0.9),
+        *(Threshold(PLANNED + level, 0.0, beats_floor=True, goal=True) for level in PREDICTED),
     ]
 )
-HOLD, NOTHING = "buy and hold", "cash"
+HOLD, NOTHING, AGENT = "buy and hold", "cash", "the agent"
 Rules = Mapping[str, Callable[[], Rule]]
 EVERYWHERE: Rules = {NOTHING: rules.nothing, HOLD: rules.hold, "moving average of 32": rules.moving_average}
 
@@ -115,8 +121,8 @@ class Traded:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """What the agent's trades come to in each kind of market."""
-    return [_market(agent, context, level, kind) for kind in MARKETS]
+    """Growth by the agent's trades in each kind of market; at level full also by its plans."""
+    return [measure for kind in MARKETS for measure in _market(agent, context, level, kind)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -150,7 +156,39 @@ def _by_rule(make_world: Callable[..., Any], kind: str, rule: Callable[[], Rule]
     return _gone(rules.by(rule()), make_world, kind, np.array(seeds))
 
 
-def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
+def planner(agent: Agent, n: int) -> Actor:
+    """The agent, trading by its head `trade_plan` alone."""
+    return Actor(agent, n, effectors=[parts.TRADE], trunk=False, standing={parts.TRADE: (parts.TRADE_PLAN,)})
+
+
+def _planned(
+    agent: Agent, context: Context, kind: str, seeds: np.ndarray, done: Mapping[str, Traded], informed: Traded
+) -> Measure:
+    """Growth by plans on the first paths, above the agent's own trades of one tick each (in `done`, by name)."""
+    few = seeds[: context.episodes(PATHS)]
+    actor, name = planner(agent, len(few)), PLANNED + kind
+    ours = traded(actor, context, kind, few)
+    own = done[AGENT].growth[: len(few)]
+    rows = {"net worth, plans": float(np.exp(ours.growth.mean())), "drawdown, plans": float(ours.drawdown.mean())}
+    for beside in (HOLD, *([MARKETS[kind].against] if MARKETS[kind].against != HOLD else [])):
+        apart = Measure(name, "", ours.growth - done[beside].growth[: len(few)], 0.0, 1.0)
+        low, high = apart.interval()
+        rows |= {f"above {beside}": apart.score, f"above {beside}, from": low, f"above {beside}, to": high}
+    return Measure(
+        name,
+        "growth of log net worth above the agent's trades of one tick each",
+        ours.growth - own,
+        chance=float(-own.mean()),
+        ceiling=float((informed.growth[: len(few)] - own).mean()),
+        floors={rule: float((one.growth[: len(few)] - own).mean()) for rule, one in done.items()},
+        episodes=of_worlds(context.make_world, "market", kind, few),
+        rows=rows,
+        answered=actor.counts,
+        note="paired on each price path; plans are judged by the usual costs, as no sense tells what a market charges",
+    )
+
+
+def _market(agent: Agent, context: Context, level: str, kind: str) -> list[Measure]:
     seeds, market = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, kind), MARKETS[kind]
     by_rule = partial(_by_rule, context.make_world, kind, seeds=tuple(seeds.tolist()))
     mine = traded(_policy(agent, len(seeds), kind), context, kind, seeds)
@@ -163,15 +201,17 @@ def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
         return one.growth - best.growth
 
     cash = Traded(np.zeros(len(seeds)), np.zeros(len(seeds)))
-    floors, rows = dict[str, float](), dict[str, float]()
+    floors, rows, planned = dict[str, float](), dict[str, float](), list[Measure]()
     if level == "full":
         tried = {name: by_rule(rule) for name, rule in market.rules.items()}
         floors = {name: float(value(one).mean()) for name, one in tried.items()}
-        shown = {"the agent": mine, HOLD: tried[HOLD], market.against: best, "the informed rule": informed}
+        shown = {AGENT: mine, HOLD: tried[HOLD], market.against: best, "the informed rule": informed}
         for name, one in shown.items():
             rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
             rows[f"drawdown, {name}"] = float(one.drawdown.mean())
-    return Measure(
+        if parts.TRADE_PLAN in agent.heads:
+            planned.append(_planned(agent, context, kind, seeds, {AGENT: mine, **tried}, informed))
+    measure = Measure(
         f"{NAME}/{kind}",
         "share of the optimum's growth" if kind == "coin" else f"growth of log net worth above {market.against}",
         value(mine),
@@ -184,3 +224,4 @@ def _market(agent: Agent, context: Context, level: str, kind: str) -> Measure:
         "path's largest; the arc trades alone, without the trunk",
         rows=rows,
     )  # fmt: skip
+    return [measure, *planned]
