@@ -185,4 +185,4 @@ def test_the_command_prints_the_compared_ticks(agent: Agent, tmp_path: Path) -> 
     none = CliRunner().invoke(app, [*told, "--skill", "locate"])
     assert none.exit_code == 2
     assert "single Moments" in none.output
-    assert "Not one tick" in none.output
+    assert "No tick" in none.output

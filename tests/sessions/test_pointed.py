@@ -161,7 +161,7 @@ def test_a_damaged_recording_keeps_its_entries_and_blocks_no_others(session: Pat
         damaged = bytearray(bad.read_bytes())
         damaged[len(damaged) // 2] ^= 1
         bad.write_bytes(damaged)
-        with pytest.raises(KeptError, match=r"bad.mcap' is damaged.*entries stay: 1 of 3") as told:
+        with pytest.raises(KeptError, match=r"bad.mcap' is damaged.*So 1 of 3 entries stay") as told:
             Memory(store, pointed=Pointed(tmp_path)).erase(ids)
         assert told.value.kept == 1
         assert [one.id for one in store.find()] == [ids[1]]

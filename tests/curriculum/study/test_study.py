@@ -231,9 +231,7 @@ def test_a_study_that_was_killed_goes_on_to_the_same_values(tmp_path, monkeypatc
 @pytest.mark.parametrize("changed", ["file", "code", "gates", "seeds"])
 def test_what_was_frozen_is_not_gone_on_with_when_it_has_changed(tmp_path, monkeypatch, changed):
     study_of(tmp_path).freeze()
-    told = {"file": "The file of study 'lit'", "code": "The code", "gates": "The gates", "seeds": "Other seeds"}[
-        changed
-    ]
+    told = {"file": "The file of study 'lit'", "code": "The code", "gates": "The gates", "seeds": "The seeds"}[changed]
     if changed == "code":
         monkeypatch.setattr(run, "code_sha256", lambda stages: "0" * 64)
     if changed == "gates":

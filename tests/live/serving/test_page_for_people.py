@@ -413,8 +413,8 @@ def test_words_it_heard_stand_there_with_how_sure_it_is_and_that_it_speaks_is_to
     life.extra = {"heard": {"words": [["two", 0.912], ["balls", 0.5]], "examined": True}}
     wait_for(page, "() => document.querySelector('#words-heard').textContent === 'It heard: two (91 %) balls (50 %).'")
     life.extra = {"heard": {"words": [["red", 1.0]], "examined": False}, "own_voice": True, "sound": None}
-    wait_for(page, "() => document.querySelector('#words-heard').textContent.includes('no exam says')")
-    wait_for(page, "() => document.querySelector('#level-says').textContent.startsWith('It speaks')")
+    wait_for(page, "() => document.querySelector('#words-heard').textContent.includes('no exam has tested')")
+    wait_for(page, "() => document.querySelector('#level-says').textContent.startsWith('It is speaking')")
     life.extra = {}
     wait_for(page, "() => document.querySelector('#level-says').textContent.endsWith('dB')")
     assert "red (100 %)" in text(page, "#words-heard"), "what was heard last stays"

@@ -66,7 +66,7 @@ def test_connect_4_is_taught_by_rollouts_where_processors_teach(size: str, by: s
         ("tictactoe.options.bye=puct", r"The lesson 'tictactoe' has no option 'bye'; did you mean 'by'\?"),
         ("navigate.options.by=puct", "The lesson 'navigate' has no option 'by': it has none."),
         ("connect4.options.by=put", r"searches by gumbel or puct or rollouts; got 'put'; did you mean 'puct'\?"),
-        ("connect4.options.games=many", "lessons.connect4.options.games is 8 unless told .*; got 'many'"),
+        ("connect4.options.games=many", "lessons.connect4.options.games is 8 by default.*; got 'many'"),
         ("connect4.options.games=true", "takes a value of that type; got True"),
         ("connect4.options.games=2.5", "takes a value of that type; got 2.5"),
         ("connect4.options.simulations=0", "expects simulations of at least 1; got 0"),
