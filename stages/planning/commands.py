@@ -279,12 +279,12 @@ def _trade(level: str, agent: Path | None, seed: int, horizon: int | None, page:
     with intra_op_threads(1):
         found = film.planned(taught_agent(agent, "planning", TRADE_PLAN, "to plan trades"), level, seed)
     number = found.weighed.steps.shape[1]
-    show.line(f"{show.counted(number, 'candidate')} and never trading; {found.judged}")
+    show.line(f"first plan: {show.counted(number, 'candidate')}, and never trading; {found.judged}")
     chosen = "" if found.chosen == number else f" (number {found.chosen + 1})"
-    show.line(f"plan: {found.said}{chosen}")
+    show.line(f"chosen: {found.said}{chosen}")
     show.line(
-        f"net worth {found.worth:.3f} after {show.counted(found.ticks, 'tick')}, {show.counted(found.plans, 'plan')} "
-        f"made; {found.held:.3f} by buying and holding; on paper, of 1"
+        f"net worth {found.worth:.3f} after {show.counted(found.ticks, 'tick')} and "
+        f"{show.counted(found.plans, 'plan')}, from 1, on paper; buying and holding: {found.held:.3f}"
     )
     if page is not None:
         page.write_text(film.page(found), encoding="utf-8")

@@ -80,11 +80,11 @@ class Planned:
     def judged(self) -> str:
         """How it was chosen, in a sentence."""
         marks, n = self.weighed.marks[0], self.weighed.steps.shape[1]
-        own = f"; on its own path {self.weighed.alone[0, self.chosen]:+.2%}" if self.chosen < n else ""
+        own = f"; the chosen one {self.weighed.alone[0, self.chosen]:+.2%} on its own path" if self.chosen < n else ""
         return (
-            f"on the prices of all {n} candidates these grow by {marks[:n].min():+.2%} to {marks[:n].max():+.2%} above "
-            f"never trading, fee {self.costs.fee:.2%}, slippage {self.costs.slippage:.2%} and tax "
-            f"{self.costs.tax:.0%} taken off{own}"
+            f"on the prices of all {n}, trades of candidates earn {marks[:n].min():+.2%} to {marks[:n].max():+.2%} "
+            f"against never trading, after a fee of {self.costs.fee:.2%}, slippage of {self.costs.slippage:.2%} and "
+            f"tax of {self.costs.tax:.0%}{own}"
         )
 
 
@@ -167,7 +167,7 @@ def page(found: Planned) -> str:
         return shown
 
     way, n = seen(logs[found.chosen]), len(steps)
-    number = "never to trade" if found.chosen == n else f"number {found.chosen + 1}"
+    number = "no candidate" if found.chosen == n else f"number {found.chosen + 1}"
     return filled(
         {
             "box": [-1.1 * WIDE, -1.25 * HIGH, 2.2 * WIDE, 2.5 * HIGH],
@@ -192,7 +192,7 @@ def page(found: Planned) -> str:
             "walked": seen(found.came),
             "gone": "the prices that came",
             "came": f"Chosen: {number} ({found.said}); {found.judged}. Net worth {found.worth:.3f} after "
-            f"{found.ticks} ticks, {found.plans} plans; {found.held:.3f} by buying and holding. Trading is on paper.",
+            f"{found.ticks} ticks and {found.plans} plans, from 1; buying and holding: {found.held:.3f}. On paper.",
             "given": [],
             "kept": [],
         }

@@ -59,8 +59,8 @@ def test_a_plan_is_said_by_what_it_changes_and_by_how_it_was_judged() -> None:
     assert told(0).trades == [(2, BUY), (9, SELL)]
     assert told(0).said == "buy at tick 3, sell at tick 10"
     assert told(0).judged == (
-        "on the prices of all 2 candidates these grow by -3.00% to +1.20% above never trading, fee 0.10%, slippage "
-        "0.05% and tax 25% taken off; on its own path +5.00%"
+        "on the prices of all 2, trades of candidates earn -3.00% to +1.20% against never trading, after a fee of "
+        "0.10%, slippage of 0.05% and tax of 25%; the chosen one +5.00% on its own path"
     )
     assert told(2).said == "never trade"
     assert "own path" not in told(2).judged
@@ -80,9 +80,11 @@ def test_the_command_says_and_shows_it_and_refuses_what_cannot_be_traded(agent: 
     of, page = ("--agent", str(tmp_path / "agent")), tmp_path / "plan.html"
     code, said = command("market:reverting", "--seed", "1000003", "--show", str(page), *of)
     assert code == 0, said
-    assert re.search(r"4 candidates and never trading; on the prices of all 4 candidates these grow by", said)
-    assert re.search(r"plan: (never trade|(buy|sell) at tick \d+)", said)
-    assert re.search(r"net worth [\d.]+ after 256 ticks, 32 plans made; [\d.]+ by buying and holding", said)
+    assert re.search(r"4 candidates, and never trading; on the prices of all 4, trades of candidates earn", said)
+    assert re.search(r"chosen: (never trade|(buy|sell) at tick \d+)", said)
+    assert re.search(
+        r"net worth [\d.]+ after 256 ticks and 32 plans, from 1, on paper; buying and holding: [\d.]+", said
+    )
     text = page.read_text()
     assert not re.findall(r"(?:src|href)=|@import|https?://(?!www\.w3\.org/2000/svg)", text)
     data = json.loads(re.search(r"const data = (\{.*\})", text)[1])  # type: ignore[index]
@@ -107,7 +109,7 @@ def test_the_command_says_and_shows_it_and_refuses_what_cannot_be_traded(agent: 
         ([f"market:replay:{short}", *of], "has 300 bars"),
         (["market:replay:nowhere.csv", *of], "cannot be read as a table of prices"),
         (["market:trend", "--horizon", "64", *of], "no longer and no shorter ones; got a horizon of 64"),
-        (["market:trend", "--goal", "task1", *of], "it takes --agent, --seed, --horizon and --show alone"),
+        (["market:trend", "--goal", "task1", *of], "the only options are --agent, --seed, --horizon and --show"),
         (["market:trend", "--show", str(tmp_path), *of], "is a folder"),
         (["market:trend", "--agent", str(untaught)], "never taught to plan trades"),
     ):  # fmt: skip
