@@ -156,13 +156,12 @@ def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:
     """The names of parts and trunk layers that the stage adds and the agent lacks; "" if it lacks none.
 
     Args:
-        for_exam: only those that an exam needs: no critic, and no part that the stage calls `optional`.
+        for_exam: only those that an exam needs: no critic.
     """
     whole = admitted(stage, agent)
     heads, encoders = set(whole.heads), set(whole.encoders)
     if for_exam:
-        optional = set(getattr(stage, "optional", ()))
-        heads, encoders = {name for name in heads if not whole.head(name).critic} - optional, encoders - optional
+        heads = {name for name in heads if not whole.head(name).critic}
     layers = {f"the trunk's layers of '{name}'" for name in set(whole.config.grown) - set(agent.config.grown)}
     return ", ".join(sorted((encoders - set(agent.encoders)) | (heads - set(agent.heads)) | layers))
 

@@ -84,12 +84,11 @@ class PlanningStage:
     name = parts.NAME
     requires = ("reasoning",)
     skills = SKILLS
-    optional = (parts.TRADE_PLAN,)
-    """What an exam can do without: agents that were through the stage before there was this head."""
 
     def admit(self, agent: Agent) -> None:
-        """Add the senses of goals, mazes, markets and plans, planner, judge, who trades, who is
-        instructed, who arranges, who handles things and who plans trades."""
+        """Add the senses of goals, mazes, markets, tables and plans, and the heads: the planner, the judge, and those
+        that trade, carry out instructions, arrange, handle things and plan trades.
+        """
         parts.admit(agent)
 
     def lessons(self, context: Context) -> Sequence[Lesson]:

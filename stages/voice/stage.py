@@ -75,7 +75,6 @@ class VoiceStage:
 
     name = parts.NAME
     requires = ("language",)
-    optional = (parts.CODES, parts.NEXT_CODE)
     skills = SKILLS
 
     def admit(self, agent: Agent) -> None:
