@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import psycopg
@@ -107,6 +108,18 @@ def test_a_reader_in_the_way_of_erasing_is_told_of(
                 store.delete([1])
             assert next(entry.id for entry in store.find()) == 2
         assert store.delete([1]) == 0
+        assert "base" not in traces(postgres, *marks())
+
+
+def test_a_reader_that_soon_ends_is_waited_for(postgres: PostgresServer, url: str) -> None:
+    """As the server's own ANALYZE, which it begins whenever it likes."""
+    with filled(url) as store, psycopg.connect(url) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT count(*) FROM devmind.state")
+        end = threading.Timer(0.5, reader.rollback)
+        end.start()
+        assert store.delete([1]) == 1
+        end.join()
         assert "base" not in traces(postgres, *marks())
 
 

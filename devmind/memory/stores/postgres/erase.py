@@ -11,23 +11,41 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 
 import psycopg
 from psycopg import errors
 
 from devmind.errors import TracesError
-from devmind.memory.stores.postgres.link import PATIENCE_S, Connection
+from devmind.memory.stores.postgres.link import FIRST_PAUSE_S, LONGEST_PAUSE_S, PATIENCE_S, Connection
 from devmind.memory.stores.postgres.rows import rows_of
 
 TABLES = ("entries", "keys", "recalls")
 
 
-def erase(connection: Connection, place: str, wait_s: float = PATIENCE_S) -> None:
+def erase(connection: Connection, place: str, wait_s: float | None = None) -> None:
     """Rewrite the tables; outside a transaction.
+
+    Args:
+        wait_s: how long to wait for a lock, and for an older snapshot to end; None: `PATIENCE_S`. The server's own
+            ANALYZE holds one for some milliseconds.
 
     Raises:
         TracesError: another process is reading, or the tables belong to another role; traces may be left then.
     """
+    wait_s = PATIENCE_S if wait_s is None else wait_s
+    give_up_s, pause_s = time.monotonic() + wait_s, FIRST_PAUSE_S
+    while _rewrite(connection, place, wait_s):
+        if time.monotonic() + pause_s > give_up_s:
+            raise TracesError(_busy(place))
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+    connection.execute("UPDATE devmind.state SET erase_due = false")
+    _end_log(connection)
+
+
+def _rewrite(connection: Connection, place: str, wait_s: float) -> int:
+    """Rewrite the tables once; returns how many deleted rows stay in them, for an older snapshot that sees them."""
     kept: list[int] = []
 
     def listen(notice: psycopg.errors.Diagnostic) -> None:
@@ -53,10 +71,7 @@ def erase(connection: Connection, place: str, wait_s: float = PATIENCE_S) -> Non
             f"It is deleted, but the tables of '{place}' belong to another role, and its traces stay in their files "
             "until that one erases them: be a member of that role (GRANT owner TO you), and delete once more."
         )
-    if any(kept):
-        raise TracesError(_busy(place))
-    connection.execute("UPDATE devmind.state SET erase_due = false")
-    _end_log(connection)
+    return sum(kept)
 
 
 def _busy(place: str) -> str:
