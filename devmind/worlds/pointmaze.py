@@ -14,6 +14,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,7 @@ def maze(name: str) -> Maze:
     from ogbench.locomaze.maze import make_maze_env
 
     env = make_maze_env("point", "maze", maze_type=name)
+    Path(env.unwrapped.fullpath).unlink()  # OGBench leaves its model's temporary file behind
     tasks = tuple((tuple(task["init_ij"]), tuple(task["goal_ij"])) for task in env.task_infos)
     return Maze(env.maze_map.astype(bool), tasks, env.model)
 

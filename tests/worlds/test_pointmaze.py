@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,12 @@ def test_walls_tasks_and_shortest_ways_are_those_of_ogbench(name: str) -> None:
         assert tuple(where.cells(where.centres(cell) + 1.9)) == env.xy_to_ij(where.centres(cell) + 1.9)
         _, steps = env.get_oracle_subgoal(where.centres(where.free[0]), where.centres(cell))
         np.testing.assert_array_equal(where.steps_to(tuple(cell)), steps)
+
+
+def test_making_a_maze_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    pointmaze.maze.__wrapped__("arena")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_oracle_arrives_and_who_walks_straight_does_not() -> None:
