@@ -361,8 +361,8 @@ class StageRun:
         if controlled:
             told["title"] = "What the trunk bought"
             told["note"] = (
-                "heads begun anew and taught as long on a trunk that lets all tokens through and does not learn; a skill "
-                "without a significant difference is not shown to be carried by the shared trunk"
+                "heads begun anew and taught as long on a trunk that lets all tokens through and does not learn; "
+                "a skill without a significant difference is not shown to be carried by the shared trunk"
             )
         twin = Agent.from_pretrained(result.agent).sha256()
         folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())
