@@ -18,7 +18,7 @@ from typing import Any
 
 from devmind import plugins
 from devmind.agent.agent import Agent
-from devmind.curriculum import plan, untouched
+from devmind.curriculum import machine, plan, untouched
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.stage import Context, Lesson, Skill, Stage
 from tests import unsynced
@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Short:
     real = [point for point in entry_points(group=GROUP, name=name) if not point.value.startswith(__name__)]
     if not real:
         raise AttributeError(name)
-    plan.step_s, untouched.BATCHES = lambda *_: 1.0, 1
+    plan.step_s, machine.PRODUCTS_S, untouched.BATCHES = lambda *_: 1.0, 0.0, 1
     os.fsync = unsynced.fsync
     return Short(EntryPoint(name, real[0].value, GROUP).load()())
 

@@ -19,6 +19,7 @@ from devmind.curriculum.teaching import Interrupted
 from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner
 from devmind.testing import tiny_agent
+from tests import unmeasured
 from tests.curriculum.lamp_stage import LampStage
 from tests.curriculum.test_run import STAGES, Killed, config, interrupt_at, weights
 
@@ -207,7 +208,8 @@ def test_a_learner_that_takes_no_rehearsals_is_refused_before_a_step(tmp_path, m
 # -- forecast
 
 
-def test_the_machine_is_in_the_journal_and_in_the_results(tmp_path):
+def test_the_machine_is_in_the_journal_and_in_the_results(tmp_path, monkeypatch):
+    unmeasured.measured(monkeypatch)
     result = runner.run_stage("lamps", config(), out=tmp_path / "run")
     (event,) = events(tmp_path / "run", "machine")
     assert event["gflops"] > 0.1
@@ -284,6 +286,7 @@ def test_gates_are_those_of_the_skills_that_a_lesson_names(tmp_path):
 
 
 def test_measuring_can_be_stopped_and_the_run_goes_on(tmp_path, monkeypatch):
+    unmeasured.measured(monkeypatch)
     loss = LampStage.loss
 
     def stopped(self, agent, batch):

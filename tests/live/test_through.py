@@ -85,6 +85,7 @@ def test_a_loop_that_changes_anything_is_found_out(
         post(self, value + np.float32(1e-3) if fault == "other" and self.sense == "body" else value)
 
     monkeypatch.setattr(virtual.Mailbox, "post", broken)
+    monkeypatch.setattr(through, "EPISODES", 1)  # what is changed is changed in every one
     found = held(agent, context, "track")
     assert found.comparison.different > 0
     assert found.comparison.first
@@ -95,6 +96,7 @@ def test_a_loop_that_acts_otherwise_is_found_out(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("devmind.live.loop.standing", lambda agent, results: {"look": ("look_trunk",)})
+    monkeypatch.setattr(through, "EPISODES", 1)
     found = held(agent, context, "track")
     assert found.comparison.different > 0
     assert "look" in found.comparison.first
@@ -119,7 +121,8 @@ def test_what_a_camera_s_room_cannot_move_is_asked_through_a_mailbox_alone(
     assert found.in_life.endswith(f"; not rendered: a camera's room has no effector '{effector}'")
 
 
-def test_an_agent_with_memory_lives_as_its_exams_say(context: Context) -> None:
+def test_an_agent_with_memory_lives_as_its_exams_say(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(through, "EPISODES", 2)  # side by side, each with a state and an end of its own
     torch.manual_seed(0)
     agent = Agent(AgentConfig(size="tiny")).eval()
     for stage in (ReflexStage(), MemoryStage()):
@@ -173,7 +176,8 @@ def test_only_actors_are_replaced(agent: Agent) -> None:
     assert not through_life.lives
 
 
-def test_the_command_prints_the_compared_ticks(agent: Agent, tmp_path: Path) -> None:
+def test_the_command_prints_the_compared_ticks(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(through, "EPISODES", 1)
     agent.save_pretrained(tmp_path / "agent")
     scores = tmp_path / "scores.json"
     told = ["stage", "exam", "reflex", "--through", "life", "--agent", str(tmp_path / "agent"), "--json", str(scores)]

@@ -23,6 +23,7 @@ from devmind.worlds.minigrid import FORWARD, room
 from stages.language import parts
 from stages.language.follow import demos, exam, hand_rules, lesson, rooms
 from stages.language.stage import LanguageStage
+from tests.stages.floors import held_to_the_floors
 
 
 @pytest.fixture
@@ -195,11 +196,11 @@ def test_a_batch_is_what_the_actor_would_sense(context: Context) -> None:
 
 
 def test_an_untaught_agent_stands_at_the_floors(tmp_path: Path) -> None:
-    context = Context(load("tiny", sets=["exam.episodes_scale=0.05"]), 0, "cpu", tmp_path, worlds.make)
     agent = tiny_agent()
     parts.admit(agent)
+    measure, *others = held_to_the_floors("follow", agent, tmp_path).measures.values()
+    context = Context(load("tiny", sets=["exam.episodes_scale=0.05"]), 0, "cpu", tmp_path, worlds.make)
     with examination(agent):
-        measure, *others = exam.examine(agent, context, "full")
         assert len(exam.examine(agent, context, "glimpse")) == 1
     assert [other.name for other in others] == list(exam.FURTHER)
     for other in others:

@@ -26,6 +26,7 @@ from stages.language.name import exam, lesson
 from stages.language.name.scenes import scenes
 from stages.language.parts import COLOUR_OF, NOUN_OF, OBJECTS
 from stages.language.seeing import Page
+from tests.stages.floors import held_to_the_floors
 
 
 @pytest.fixture
@@ -189,9 +190,8 @@ def test_who_sees_all_is_right_and_shuffled_answers_are_at_chance(context: Conte
     assert abs(shuffled[exam.FIND] - 0.25) < 0.15
 
 
-def test_an_untaught_agent_stands_at_chance_and_below_the_floors(context: Context, agent: Agent) -> None:
-    with examination(agent):
-        measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+def test_an_untaught_agent_stands_at_chance_and_below_the_floors(agent: Agent, tmp_path: Path) -> None:
+    measures = held_to_the_floors("name", agent, tmp_path).measures
     assert measures[exam.SAY].score == 0.0
     assert measures[exam.FIND].score < 0.6
     assert 0 <= measures[exam.SAY].rows[SURE] <= 1

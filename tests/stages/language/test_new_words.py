@@ -41,6 +41,7 @@ from stages.language.new_words import exam, lesson
 from stages.language.new_words.heads import RecognisedHead, SoughtHead
 from stages.language.new_words.lives import KEPT_WORDS, in_another_light, invented, lives
 from stages.language.parts import DETAIL, RECOGNISED, SIGHT, SOUGHT, TEXT, WORDS
+from tests.stages.floors import held_to_the_floors
 
 
 @pytest.fixture
@@ -429,9 +430,8 @@ def test_several_memories_of_one_word_add_up(agent: Agent) -> None:
     assert taught_words._likeliest(taught_words._named(told)) == ("", 0.0)
 
 
-def test_an_untaught_agent_stays_below_the_floors(context: Context, agent: Agent) -> None:
-    with examination(agent):
-        measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+def test_an_untaught_agent_stays_below_the_floors(agent: Agent, tmp_path: Path) -> None:
+    measures = held_to_the_floors("new_words", agent, tmp_path).measures
     for measure in measures.values():
         assert not measure.score > 0.8
         assert max(measure.floors.values()) > measure.chance + 0.2, "rules that see the looks do better than chance"

@@ -33,6 +33,7 @@ from stages.planning.instruct.head import DECLINED, InstructHead, Instruction
 from stages.planning.instruct.reader import Reader
 from stages.planning.instruct.rooms import Rooms
 from stages.planning.instruct.symbols import ANY, DROP_NEXT_TO, GO_TO, OPEN, PICK_UP, Subgoal, as_numbers, from_numbers
+from tests.stages.floors import held_to_the_floors
 
 pytestmark = pytest.mark.skipif(not installed(), reason=minigrid.MISSING)
 
@@ -433,8 +434,7 @@ def test_who_knows_the_plans_passes_and_shuffled_plans_fall(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_an_untaught_agent_fails_and_the_exam_has_floors_and_rows(agent: Agent, tmp_path: Path) -> None:
-    context = tiny_context(tmp_path, "exam.episodes_scale=0.05")
-    measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
+    measures = held_to_the_floors("instruct", agent, tmp_path).measures
     assert not exam.GATE.judge(measures).passed
     assert set(measures) == {*exam.LEVELS, asking.ASKS, asking.ANSWERED}
     for measure in (measures[name] for name in exam.LEVELS):

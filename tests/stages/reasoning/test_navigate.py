@@ -37,6 +37,7 @@ from stages.reasoning.navigate.drawing import HEADINGS, drawn
 from stages.reasoning.navigate.missions import understood
 from stages.reasoning.navigate.navigator import REACHED, UNREACHABLE, Navigator, Traveller
 from stages.reasoning.navigate.rooms import Rooms
+from tests.stages.floors import held_to_the_floors
 
 
 def costs(rng: np.random.Generator) -> np.ndarray:
@@ -200,15 +201,14 @@ def test_the_map_is_the_room() -> None:
 
 @pytest.mark.slow
 def test_what_lessons_show_is_no_room_of_exams(agent: Agent, tmp_path: Path) -> None:
-    context = tiny_context(tmp_path, "exam.episodes_scale=0.02")
-    measures = exam.examine(agent, context, "full")
+    measures = list(held_to_the_floors("navigate", agent, tmp_path).measures.values())
     assert [measure.name for measure in measures] == [
         "navigate/four rooms", "navigate/four rooms steps", "navigate/key corridor", "navigate/key corridor steps",
     ]  # fmt: skip
     assert measures[0].values.mean() < 0.2, "an untaught agent"
     assert measures[0].floors[exam.TABLE] == 1.0
     assert measures[0].rows["board off"] == 0.0
-    assert set(measures[0].episodes.tolist()).isdisjoint(exam.taught(context, 40).tolist())
+    assert set(measures[0].episodes.tolist()).isdisjoint(exam.taught(tiny_context(tmp_path), 40).tolist())
 
 
 def test_the_nearest_frontier_is_no_shorter_way() -> None:

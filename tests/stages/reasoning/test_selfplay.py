@@ -14,14 +14,15 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Rehearsed
 from devmind.errors import ConfigError
-from devmind.testing import tiny_agent, tiny_context
+from devmind.testing import tiny_agent
 from devmind.worlds.boards import Board
 from stages.reasoning import parts, selfplay
 from stages.reasoning.games import OTHELLO, TICTACTOE, Judge, moves, search
 from stages.reasoning.replay import Positions
 from stages.reasoning.selfplay import Play, SelfPlay, SelfPlayByMuon, _Moves
 from stages.reasoning.solver import solve
-from stages.reasoning.tictactoe.exam import by_rule, examine, random, unlost
+from stages.reasoning.tictactoe.exam import by_rule, random, unlost
+from tests.stages.floors import held_to_the_floors
 
 GAME = solve(TICTACTOE.rules)
 ASKED = np.flatnonzero(~GAME.ended)
@@ -110,7 +111,7 @@ def test_the_network_is_asked_about_a_position_once(agent: Agent) -> None:
 
 
 def test_an_untaught_agent_is_at_the_floors(agent: Agent, tmp_path: Path) -> None:
-    plain, games = examine(agent.eval(), tiny_context(tmp_path), "full")
+    plain, games = held_to_the_floors("tictactoe", agent.eval(), tmp_path).measures.values()
     assert plain.n == 4520
     assert plain.interval() == (plain.score, plain.score)
     assert abs(plain.rows["network alone"] - plain.chance) < 0.12

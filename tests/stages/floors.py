@@ -1,0 +1,45 @@
+"""What holds of every exam of an agent that was taught nothing: it is not passed, and no measure is above its floor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from devmind import plugins
+from devmind.agent.agent import Agent
+from devmind.curriculum.examining import Examined, examine_skill
+from devmind.testing import tiny_context
+
+CHANGES = ("sleep/awake change", "sleep/earlier skills")
+"""What a night did to other answers: of an agent that knows none it is chance, in either direction."""
+ALARMED = ("startle", "startle/move_trunk")
+"""Who withdraws at every tick answers every event; the same exam's false alarms are for that."""
+
+
+def told_in_life(stage: str) -> dict[str, str]:
+    """By skill the second column of the table "skill | in life" on a stage's page."""
+    docs = Path(__file__).parents[2] / "docs"
+    page = docs / f"{stage}-stage.md" if (docs / f"{stage}-stage.md").is_file() else docs / f"{stage}.md"
+    table = page.read_text(encoding="utf-8").partition("| skill | in life |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()]
+    return {skill.strip("`"): said for skills, said in rows for skill in skills.split()}
+
+
+def held_to_the_floors(asked: str, agent: Agent, folder: Path) -> Examined:
+    """A skill's exam of an untaught agent, which does not pass it and is above the floor of no measure."""
+    stages = [plugin.load()() for plugin in plugins.available("stages").values() if plugin.distribution == "devmind"]
+    ((stage, skill),) = ((stage, skill) for stage in stages for skill in stage.skills if skill.name == asked)
+    item = examine_skill(stage, skill, agent, tiny_context(folder, "exam.episodes_scale=0.1"))
+    assert not all(decision.passed for decision in item.verdict.decisions), "goals included"
+    assert told_in_life(stage.name)[skill.name] == item.in_life, "what the page says is what was noted"
+    for name, measure in item.measures.items():
+        if name in CHANGES:
+            continue
+        if name in ALARMED and item.measures[name.replace("startle", "startle/false alarms", 1)].score > 0.5:
+            continue
+        low, high = measure.interval()
+        margin = 0.05 * abs(measure.ceiling - measure.chance)
+        if measure.higher_is_better:
+            assert low <= max(measure.floor, measure.chance) + margin, name
+        else:
+            assert high >= min(measure.floor, measure.chance) - margin, name
+    return item
