@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_before_anything_heavy_is_loaded(files: Path, take
         (["live", *room, "--plans", "cup.plan"], "cup.plan, line 3, column 21"),
         (["live", *room, "--plans", "none.plan"], "There is no plan file 'none.plan'"),
         (["live", *room, "--plans", "text.txt"], "There is no procedure named 'txt'"),
-        (["live", *room, "--plans", "blocks"], "there is no action 'move'"),
+        (["live", *room, "--plans", "blocks"], "expected an action of this world; got 'move'"),
         (["hello", "--port", str(taken_port)], f"port {taken_port}"),
         (["stage", "run", "refelx"], "did you mean 'reflex'?"),
         (["stage", "run", "reflex", "--agent", "nowhere"], "There is no folder 'nowhere'"),
