@@ -1,4 +1,4 @@
-"""Killing a childhood with `kill -9` at random places of every stage; afterwards nothing may be different.
+"""Kill a childhood with `kill -9` at random places of every stage, and check that nothing differs afterwards.
 
     python -m tests.curriculum.attack --kills 50
 
