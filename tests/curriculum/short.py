@@ -1,10 +1,9 @@
 """The installed stages, shortened for childhoods that are killed again and again; nothing in them is simulated.
 
-Every lesson of every stage is there, with its own learner, batches and rehearsals, for `STEPS` steps; of the exams
-those that take little, in which the agent alone is asked, without floors. That earlier stages are untouched is shown by
-one batch of each of their lessons. How fast the machine teaches is not measured, as nothing but the forecast hangs on
-it, and no disk is waited for, as a kill loses nothing that was written. `installed` hides the stages behind their short
-selves in processes that are given its environment.
+Every lesson of every stage runs for `STEPS` steps, with its own learner, batches and rehearsals. Only short exams are
+held, and only of the agent, without floors. One batch of each earlier lesson shows that earlier stages are untouched. The
+speed of the machine is not measured, because only the forecast depends on it. Nothing waits for the disk, because a kill
+loses no written data. `installed` replaces the stages by their short versions in processes with its environment.
 """
 
 from __future__ import annotations
