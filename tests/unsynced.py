@@ -1,9 +1,9 @@
 """Replaces fsync in tests; their results do not depend on it.
 
 A run of three small stages with a checkpoint at each step waited nine seconds for fsync and computed for two. Without
-fsync, only a crash of the machine loses data: a killed process and later readers find it in the page cache. `tests.faults`
-checks the order of writes in processes of its own, with a model of a disk that forgets unsynced data. Tests that look at
-the bare disk wait for it (`synced`), and tests of a failed fsync make it fail.
+fsync, only a crash of the machine loses data: a killed process and later readers find it in the page cache.
+`tests.faults` checks the order of writes in processes of its own, with a model of a disk that forgets unsynced data.
+Tests that look at the bare disk wait for it (`synced`), and tests of a failed fsync make it fail.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The installed stages, shortened for childhoods that are killed again and again; nothing in them is simulated.
 
 Every lesson of every stage runs for `STEPS` steps, with its own learner, batches and rehearsals. Only short exams are
-held, and only of the agent, without floors. One batch of each earlier lesson shows that earlier stages are untouched. The
-speed of the machine is not measured, because only the forecast depends on it. Nothing waits for the disk, because a kill
-loses no written data. `installed` replaces the stages by their short versions in processes with its environment.
+held, and only of the agent, without floors. One batch of each earlier lesson shows that earlier stages are untouched.
+The speed of the machine is not measured, because only the forecast depends on it. Nothing waits for the disk, because
+a kill loses no written data. `installed` replaces the stages by their short versions in processes with its
+environment.
 """
 
 from __future__ import annotations
