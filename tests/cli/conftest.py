@@ -66,10 +66,10 @@ class FileServer(ThreadingHTTPServer):
     """Serves `files` (path to bytes).
 
     Attributes:
-        cuts: how many bytes each of the next answers may carry before the connection is closed.
+        cuts: bytes that each of the next answers sends before the connection is closed.
         ranges: whether Range requests are honoured.
-        lengths: whether a Content-Length is sent (an archive packed at request has none).
-        errors: status codes to answer with, one a request, before any file is served.
+        lengths: whether a Content-Length is sent (an archive packed on request has none).
+        errors: status codes of the next answers, one per request, before any file is served.
         asked: the Range header (or None) of every request, in order.
     """
 
