@@ -38,7 +38,7 @@ def taught() -> Agent:
 def listening(
     agent: Agent, wave: np.ndarray, heard: HeardWords, deaf: bool = False, view: np.ndarray | None = None
 ) -> Iterator[Tick]:
-    """A life on a virtual clock that plays a sound of whole Moments once, then two quiet ones; `view` is always seen."""
+    """A life on a virtual clock that plays a sound of whole Moments once, then two quiet ones; `view` is seen."""
     clock, ear = VirtualClock(), SoundMailbox()
     eye = Mailbox("sight", clock)
     sensors: dict[str, Any] = {"ear": ear} if view is None else {"ear": ear, "eye": eye}
