@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 FAKE_DEVICES = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
-"""A camera and a microphone that are there, and may be used."""
+"""A camera and a microphone that exist and may be used."""
 
 
 @contextmanager

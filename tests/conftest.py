@@ -22,14 +22,14 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["DEVMIND_CACHE"] = os.path.join(tempfile.gettempdir(), f"devmind-tests-{os.getuid()}")  # not the user's
 
 USUAL_TIMEOUT_S = 300.0
-"""What pytest's options give every test; one that is marked with more takes long."""
+"""The timeout of every test by pytest's options; a test marked with more counts as long."""
 SLOW_S = 15.0
-"""About what other slow tests take."""
+"""Approximate duration of other slow tests."""
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("DEVMIND_DATA", ROOT.parent / "shared" / "data"))
 ALLOWED_SKIPS = ("DEVMIND_DATA", "GPU", "right to mount")
-"""A skip may name these in its reason also in CI: nobody can install recordings, a graphics card or rights there."""
+"""Reasons that a skip may have in CI: recordings, a graphics card or rights cannot be installed there."""
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ EXIT_CODES = {
     "doctor": (0, 1),
 }
 SHOWS_THE_MACHINE = (*TRAINS, "doctor", "session import", "report show", "curriculum status")
-"""What these print differs from machine to machine or from size to size: it is not compared."""
+"""Commands whose output depends on the machine or the size: it is not compared."""
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,10 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "cli": EVERYTHING | {""},
     "": EVERYTHING,  # devmind/__init__.py: public names, loaded on request
 }
-"""Room -> what it may import besides itself. `sessions.reader` opens one file of a room, `sessions` all of it."""
+"""Room -> the rooms that it may import besides itself. `sessions.reader` opens one file of a room, `sessions` all of it."""
 
 SENSOR_PARTS = frozenset({f"sensors.{part}" for part in ("frames", "series", "device", "portaudio", "links")})
-"""What sensors share. They may import these; these import no sensor."""
+"""Helpers of sensors: sensors may import them, and they import no sensor."""
 
 LIVE: Mapping[str, frozenset[str]] = {
     "serving": frozenset(),
@@ -93,7 +93,7 @@ LIVE: Mapping[str, frozenset[str]] = {
     "remembering": frozenset({"viewing"}),
     "rerun": frozenset({"serving", "viewing"}),
 }
-"""Room of `devmind.live` -> what else of `devmind.live` it may import: none knows the life that holds them all."""
+"""Room of `devmind.live` -> other rooms of it that it may import; none imports the life that holds them all."""
 
 DOORS = (
     "devmind.sessions.lerobot",
@@ -103,7 +103,7 @@ DOORS = (
     "devmind.memory.stores.postgres",
     "devmind.live.rerun",
 )
-"""Folders of what few need, each with one door: others import the folder itself, not what lies in it."""
+"""Folders with one door: modules outside import the folder itself, not its modules."""
 
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})
 LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")

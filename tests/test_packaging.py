@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "docs" / "example-plugin"
 EXAMPLES = {"reader": "reader", "searcher": "noughts", "diffuser": "walk"}
-"""Further packages in docs/example-*, by name, and the stage that each of them brings."""
+"""Example packages in docs/example-*, by name, and the stage of each."""
 
 pytestmark = pytest.mark.slow
 

@@ -94,7 +94,7 @@ def test_full_disk_leaves_no_incomplete_package(tmp_path: Path, monkeypatch: pyt
 
 EXAMPLES = Path(__file__).parent.parent / "docs"
 MOST_LINES = 150
-"""Of code in each of the packages from outside, besides what `devmind new` writes."""
+"""Lines of code in each example package besides those that `devmind new` writes."""
 
 
 def code_lines(text: str) -> Counter[str]:

@@ -22,7 +22,7 @@ from stages.reflex import parts as reflex
 from stages.reflex.heads import Located
 
 EAST, SOUTH = 120, 200
-"""Brightness of the picture that shows the first class and of the one that shows the second."""
+"""Brightness of pictures of the first and of the second class."""
 
 
 @pytest.fixture

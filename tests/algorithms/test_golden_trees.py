@@ -17,7 +17,7 @@ OURS = {
     "node_visits": "visits", "raw_values": "raw_value", "node_values": "value", "children_index": "child",
     "children_visits": "child_visits", "children_rewards": "reward", "children_discounts": "discount",
 }  # fmt: skip
-"""Arrays of mctx's tree, and what they are called here."""
+"""Arrays of mctx's tree, and their names here."""
 
 
 @dataclass

@@ -35,7 +35,7 @@ EXAMS = frozenset(
         *("hear_words", "sounds"),
     }
 )
-"""Skills that are examined; each stage has one at least."""
+"""Examined skills; each stage has at least one."""
 OPTIONS = ("--set", "exam.episodes_scale=0.01")
 
 

@@ -23,7 +23,7 @@ SAT = {
     "planning": "criticise",
     "voice": "hear_words",
 }
-"""By stage, in the order of raising, the skill that is examined: of each the one whose whole exam takes least."""
+"""The examined skill of each stage, in the order of raising: the one with the shortest exam."""
 
 
 @pytest.mark.slow

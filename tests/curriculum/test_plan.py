@@ -23,7 +23,7 @@ from tests.curriculum.lamp_stage import LampStage
 from tests.curriculum.test_run import STAGES, Killed, config, interrupt_at, weights
 
 SPEED = {"one": 2.0, "two": 4.0, "third": 1.0}
-"""Steps a second, as they are told to the plan here: 12 steps of both lessons take 9 seconds."""
+"""Steps a second that the plan is given here: 12 steps of both lessons take 9 seconds."""
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ from devmind.testing import tiny_agent
 from tests.memory.untold import untold
 
 Acked = Callable[[], None]
-"""To be called when data is promised to be on the disk."""
+"""Called when data is promised to be on the disk."""
 
 
 class Subject:

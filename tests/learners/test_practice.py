@@ -112,7 +112,7 @@ def go_on(practice: Practice, optimizer: torch.optim.Optimizer, rounds: range) -
 
 BASE = QLearning(discount=0.8, batch=64, capacity=2000, target_every=10)
 KNOWN = {(0, 1): 0.64, (1, 0): 0.512, (1, 1): 0.8, (2, 0): 0.64, (2, 1): 1.0}
-"""By (place, action): 0.8 to the power of the steps that follow the first."""
+"""By (place, action): 0.8 to the power of the number of steps after the first."""
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ from tests.live.test_spoken_to import Ears, Spoken, admitted_to_voice
 
 SAY_AGAIN, CLEAN, GO_ON = "say it again", "clean it", "go on"
 QUIET = 2
-"""Moments before a sound with which it is put to heads."""
+"""Moments before a sound that heads get with it."""
 
 
 def result(name: str, passed: bool) -> dict[str, Any]:

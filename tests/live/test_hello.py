@@ -86,7 +86,7 @@ SHOWN = """(red) => {
     const [r, , b] = drawn.getImageData(32, 32, 1, 1).data;
     return red ? r > 180 && b < 100 : b > 180 && r < 100;
 }"""
-"""Whether the red (or the blue) disc is what the page shows as held up."""
+"""Whether the page shows the red (or the blue) disc as held up."""
 
 
 def until(page: Page, script: str, seconds: float = 60) -> None:

@@ -31,9 +31,9 @@ SENTENCES = [
 TAUGHT, UNSEEN = (tuple(text for text, left_out in SENTENCES if left_out == of) for of in (False, True))
 BY = "devmind's formant synthesiser"
 UTTERANCES, STEPS = 200, 900
-"""What is said in the lesson, and its steps."""
+"""Sentences of the lesson, and its steps."""
 SAID, LEARNED = 6, 5
-"""So many sentences are said in the life, and so many names at least are learned by them."""
+"""Number of sentences said in the life, and the least number of names learned from them."""
 
 
 def taught(agent: Agent, folder: Path) -> None:

@@ -34,7 +34,7 @@ from tests.live.test_spoken_to import PASSED, WORDS, Ears, Spoken, admitted_to_v
 
 FAILED = {"skills": [{"measures": [{"name": f"{EXAM}scenes", "passed": False}]}]}
 QUESTION, REMARK = 20.0, -20.0
-"""What the head takes all that it hears for."""
+"""What the head takes everything that it hears for."""
 
 
 class Listening(Ears):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.live.conftest import FakeLife
 
 LONG = "w" * 64
-"""The longest name there may be, without a place to break it."""
+"""The longest possible name, without a place to break it."""
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw=="
 WIDTHS = (320, 390, 1280, 1920)
 BEYOND = """() => [...document.querySelectorAll('#scroll *')].filter(part => {
@@ -25,12 +25,12 @@ BEYOND = """() => [...document.querySelectorAll('#scroll *')].filter(part => {
     const isInside = ['#memories', '.stage', '.hidden-title', '.skip'].some(place => part.closest(place));
     return !isInside && box.width > 0 && (box.right > innerWidth + 0.5 || box.left < -0.5);
 }).map(part => `${part.tagName}#${part.id}`)"""
-"""Parts that stick out of the window; memories scroll in a strip of their own."""
+"""Elements that extend beyond the window; memories scroll in their own strip."""
 MARKED = """() => {
     const mark = document.querySelector('#fovea #pointing').style;
     return ['--across', 'top'].map(name => parseFloat(mark.getPropertyValue(name)));
 }"""
-"""Where the mark is in what it looks at, in per cent from its left and from the top."""
+"""Position of the mark in the view, in per cent from the left and from the top."""
 
 
 @pytest.fixture

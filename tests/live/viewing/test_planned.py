@@ -65,7 +65,7 @@ def test_head_that_did_not_decide_shows_no_plan(answered: dict[str, dict[str, in
 
 
 Told = tuple[dict[str, Any], dict[str, Any]]
-"""The view of a tick, and what the head kept."""
+"""The view of a tick, and the state of the head."""
 
 
 def lived(child: Agent, world: str, level: str, head: str, effector: str, ticks: int, path: Path) -> Iterator[Told]:
