@@ -49,7 +49,7 @@ BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "raised", "r
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
 
 COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "paths", "serving", "show")})
-"""What commands share: those of a stage name an agent, complain serve a page and print as all others do."""
+"""Helpers of commands, for agents, errors, paths, pages and output; commands of stages may import them, too."""
 
 ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
@@ -81,7 +81,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "cli": EVERYTHING | {""},
     "": EVERYTHING,  # devmind/__init__.py: public names, loaded on request
 }
-"""Room -> the rooms that it may import besides itself. `sessions.reader` opens one file of a room, `sessions` all of it."""
+"""Room -> what it may import besides itself. `sessions.reader` stands for one module of a room, `sessions` for all."""
 
 SENSOR_PARTS = frozenset({f"sensors.{part}" for part in ("frames", "series", "device", "portaudio", "links")})
 """Helpers of sensors: sensors may import them, and they import no sensor."""

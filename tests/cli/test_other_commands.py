@@ -259,7 +259,7 @@ def test_doctor_finds_a_disk_with_long_pauses_or_low_throughput(
             assert (check.ok, "--out" in check.mend) == (False, True)
 
 
-def test_doctor_needs_one_folder_for_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_needs_a_writable_folder_for_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "new"))
     assert machine.compiled_cache().ok
     monkeypatch.setattr("os.access", lambda path, mode: False)

@@ -158,7 +158,9 @@ def die() -> dict[str, object]:
     raise Killed
 
 
-def test_night_of_another_agent_or_memory_is_refused(awake: Agent, memory: Memory, context: Context) -> None:
+def test_night_with_another_seed_or_forgotten_memories_is_refused(
+    awake: Agent, memory: Memory, context: Context
+) -> None:
     journal = Journal(context.out / "journal.jsonl")
     context.out.mkdir()
     journal.write("sleep", ids=[1], heads=["said"], agent=awake.sha256(), seed=99)
