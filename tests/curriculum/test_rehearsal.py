@@ -305,7 +305,7 @@ def test_stage_trains_the_trunk_its_readers_and_its_own_parts():
     assert parts(agent, "reflex")[0] == {"encoders.body", "heads.arc", "heads.deep"}
 
 
-def test_agent_without_a_stage_and_first_stage_train_all_parts():
+def test_agent_without_a_stage_trains_all_and_first_stage_the_parts_of_the_newborn():
     agent = an_agent()
     agent.add_head("old", "head.categorical", tap="body", options={"classes": 2})
     assert trainable(agent) == ("",)

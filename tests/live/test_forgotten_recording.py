@@ -203,7 +203,7 @@ def test_killed_writer_leaves_no_lock_and_a_living_one_keeps_its_own(tmp_path: P
     assert [number for number in range(number + 1) if not holding(tmp_path, number)] == [2, 3]
 
 
-def test_learner_continues_to_read_the_recording(writing: Writing, tmp_path: Path) -> None:
+def test_learner_reads_on_after_forgetting_in_the_recording(writing: Writing, tmp_path: Path) -> None:
     writing.live(10)
     pointer = writing.pointer(3, 4)
     following = Following(tmp_path / "life.mcap")

@@ -65,7 +65,7 @@ def small(agent: Agent, recording: Following) -> Improver:
     return learner
 
 
-def test_live_learning_changes_only_its_own_parts(agent: Agent, tmp_path: Path) -> None:
+def test_live_learning_improves_predictions_and_changes_only_its_own_parts(agent: Agent, tmp_path: Path) -> None:
     recording = followed(record(tmp_path / "s.mcap", blinking(160)))
     before = copy.deepcopy(agent.state_dict())
     learner = small(copy.deepcopy(agent), recording)
