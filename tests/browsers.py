@@ -1,4 +1,4 @@
-"""Debian's Chromium without a window, for pages."""
+"""Headless Chromium of Debian, for tests of pages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 FAKE_DEVICES = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
-"""A camera and a microphone that are there, and may be used."""
+"""A camera and a microphone that exist and may be used."""
 
 
 @contextmanager
 def chromium(*flags: str) -> Iterator[Browser]:
-    """A browser; the test is skipped where there is none."""
+    """A browser; the test is skipped if there is none."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("no chromium: make test-system")
@@ -31,7 +31,7 @@ def chromium(*flags: str) -> Iterator[Browser]:
 
 
 def complaints_of(page: Page) -> list[str]:
-    """What the page complains of from now on."""
+    """The list of errors that the page reports from now on."""
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))

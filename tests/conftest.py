@@ -1,4 +1,4 @@
-"""What every test stands on: no network, no display, real recordings when they are there, and no skip unseen in CI."""
+"""Settings of all tests: no network, no display, real recordings if available, and no silent skip in CI."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the command line does
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ["DEVMIND_CACHE"] = os.path.join(tempfile.gettempdir(), f"devmind-tests-{os.getuid()}")  # never a user's own
+os.environ["DEVMIND_CACHE"] = os.path.join(tempfile.gettempdir(), f"devmind-tests-{os.getuid()}")  # not the user's
 
 USUAL_TIMEOUT_S = 300.0
-"""What pytest's options give every test; one that is marked with more takes long."""
+"""The timeout of every test by pytest's options; a test marked with more counts as long."""
 SLOW_S = 15.0
-"""About what other slow tests take."""
+"""Approximate duration of other slow tests."""
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("DEVMIND_DATA", ROOT.parent / "shared" / "data"))
 ALLOWED_SKIPS = ("DEVMIND_DATA", "GPU", "right to mount")
-"""A skip may name these in its reason also in CI: nobody can install recordings, a graphics card or rights there."""
+"""Reasons that a skip may have in CI: recordings, a graphics card or rights cannot be installed there."""
 
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """Real recordings beside the checkout (or where DEVMIND_DATA says); the test is skipped without them."""
+    """Real recordings beside the checkout (or in DEVMIND_DATA); the test is skipped without them."""
     if not DATA.is_dir():
         pytest.skip(f"no recordings: set DEVMIND_DATA to a folder like {DATA.name}/")
     return DATA
@@ -42,7 +42,7 @@ def data_folder() -> Path:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_data(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, None]:
-    """No test writes to what the user of this machine keeps."""
+    """No test writes to the user's own data."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("own")))
         yield
@@ -50,7 +50,7 @@ def own_data(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, 
 
 @pytest.fixture(autouse=True, scope="session")
 def no_waiting_for_disks() -> Generator[None, None, None]:
-    """Neither what writes files waits nor SQLite: `tests.unsynced` says why nothing is overlooked."""
+    """Nothing waits for the disk, SQLite included; `tests.unsynced` explains why no fault is missed."""
     with pytest.MonkeyPatch.context() as patch:
         unsynced.patched(patch)
         yield
@@ -58,16 +58,16 @@ def no_waiting_for_disks() -> Generator[None, None, None]:
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only loopback can be reached: a test that asks the network fails with a sentence."""
+    """Only loopback can be reached: a test that uses the network fails with a clear error."""
     monkeypatch.setattr(socket.socket, "connect", _loopback_only(socket.socket.connect))
     monkeypatch.setattr(socket.socket, "connect_ex", _loopback_only(socket.socket.connect_ex))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported to find the tests stays: garbage is not looked for in it, neither meanwhile nor in any test.
+    """Exempt the modules imported in collection from garbage collection, then and in all tests.
 
-    It is 750,000 objects, half a second each time that all of them are gone through.
+    They are 750,000 objects, and each full collection would take half a second.
     """
     gc.disable()
     try:
@@ -77,16 +77,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(trylast=True)  # behind the choice by -m, so that those left are dealt evenly
+@pytest.hookimpl(trylast=True)  # after the selection by -m, so that the remaining tests are dealt evenly
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Processes of one run begin with the tests that take long, so that none is left over at the end."""
+    """Each process starts with tests that take long, so that none is left over at the end."""
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if processes > 1:
         items[:] = dealt(items, [item.nodeid.partition("::")[0] for item in items], [*map(_long_s, items)], processes)
 
 
 def _long_s(item: pytest.Item) -> float:
-    """About how long it takes: a third of the timeout where that is more than usual, SLOW_S if slow, else 0."""
+    """Estimated duration: a third of the timeout if that is above the default, SLOW_S if slow, else 0."""
     marker = item.get_closest_marker("timeout")
     timeout_s = float(marker.args[0]) if marker and marker.args else 0.0
     if timeout_s > USUAL_TIMEOUT_S:
@@ -106,7 +106,7 @@ def _loopback_only(connect: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With CI=true everything can be installed (`make test-system`), so a skipped test is a failed one."""
+    """With CI=true everything can be installed (`make test-system`), so a skipped test counts as failed."""
     return _no_skip_in_ci((yield))
 
 

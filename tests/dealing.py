@@ -1,9 +1,9 @@
-"""Which process of a run gets which tests first, so that the processes end together and what a file makes is made once.
+"""The order of tests in each process of a run, so that processes end together and a file's fixtures are made once.
 
-xdist hands each of its processes as many tests as any other, in the order that it is given, and who has none left takes
-over from who is behind (`--dist worksteal`). Tests that take long come first, as a test of ten minutes that came last
-would keep one process waiting for another; those of one file come one after another in one process, which makes what
-they share (a browser, wheels, an agent) once.
+xdist gives each process the same number of tests, in the given order, and a process without tests takes over those of
+a slower one (`--dist worksteal`). Long tests come first, because a test of ten minutes at the end would keep all other
+processes waiting. Tests of one file follow one another in one process, which makes their shared fixtures (a browser,
+wheels, an agent) once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Item = TypeVar("Item")
 
 
 def dealt(items: Sequence[Item], files: Sequence[str], long_s: Sequence[float], hands: int) -> list[Item]:
-    """The items in an order of which each `hands`-th part begins with its share of those that take long.
+    """The items in an order in which the part of each process begins with its share of the long tests.
 
     Args:
-        items: tests, in the order in which they stand in their files.
-        files: of each, the file that it is of.
-        long_s: of each, about how many seconds it takes; 0 where that is little. Whole files are dealt by the sum, the
-            largest first, to whom has least (LPT; Graham 1969).
-        hands: how many processes there are.
+        items: tests, in the order of their files.
+        files: the file of each test.
+        long_s: the approximate duration of each test in seconds; 0 for short ones. Whole files are dealt by their sum,
+            the largest first, to the process with the least (LPT; Graham 1969).
+        hands: number of processes.
     """
     of_file: dict[str, list[int]] = {}
     for at, seconds in enumerate(long_s):

@@ -1,4 +1,4 @@
-"""Configuration: differences on defaults, and one sentence for everything that does not fit."""
+"""Configuration: changes to defaults, and a clear error for everything invalid."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from devmind import config
 from devmind.errors import ConfigError
 
 
-def test_the_default_is_two_cpu_cores():
+def test_default_is_two_cpu_cores():
     assert config.load() == config.load("nursery")
     assert config.load().size == "nursery"
     assert config.differences(config.load("child")).keys() >= {"size", "precision"}
@@ -37,17 +37,17 @@ def test_sets_are_typed_and_nested():
         ("device=cuda:x", "name of a torch device"),
     ],
 )
-def test_what_does_not_fit_is_one_sentence(sets, said):
+def test_invalid_value_gives_a_clear_error(sets, said):
     with pytest.raises(ConfigError, match=said):
         config.load(sets=[sets])
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "mps"])
-def test_what_may_be_a_device_is_taken_whether_it_is_here_or_not(device):
+def test_device_is_accepted_even_if_this_machine_lacks_it(device):
     assert config.load(sets=[f"device={device}"]).device == device
 
 
-def test_a_mistyped_name_gets_the_nearest():
+def test_mistyped_name_suggests_the_nearest():
     with pytest.raises(ConfigError, match="did you mean 'nursery'"):
         config.load("nursry")
     with pytest.raises(ConfigError, match="no configuration file"):
@@ -55,14 +55,14 @@ def test_a_mistyped_name_gets_the_nearest():
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1\n- 2", "\x00"])
-def test_a_file_that_is_no_mapping_is_refused(tmp_path, text):
+def test_file_that_is_no_mapping_is_refused(tmp_path, text):
     path = tmp_path / "x.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError):
         config.load(str(path))
 
 
-def test_files_extend_one_another_but_not_in_a_circle(tmp_path):
+def test_files_may_extend_each_other_but_not_in_a_cycle(tmp_path):
     (tmp_path / "a.yaml").write_text(f"extends: {tmp_path}/b.yaml\nexam: {{holdout: ann}}\n")
     (tmp_path / "b.yaml").write_text("extends: nursery\nexam: {bootstrap: 500}\nseed: 4\n")
     made = config.load(f"{tmp_path}/a.yaml")
@@ -73,21 +73,21 @@ def test_files_extend_one_another_but_not_in_a_circle(tmp_path):
 
 
 @pytest.mark.parametrize("parent", ["5", "0", "[nursery]", "{a: b}"])
-def test_only_a_name_or_a_path_is_extended(tmp_path, parent):
+def test_extends_must_be_a_name_or_a_path(tmp_path, parent):
     (tmp_path / "a.yaml").write_text(f"extends: {parent}\n")
     with pytest.raises(ConfigError, match=r"a.yaml': extends expects a configuration's name or path; got "):
         config.load(f"{tmp_path}/a.yaml")
 
 
-def test_names_are_listed_as_words(tmp_path):
+def test_error_lists_the_known_configurations(tmp_path):
     with pytest.raises(ConfigError, match=r"one of: [a-z0-9_, -]*nursery[a-z0-9_, -]*\.$"):
         config.load(f"{tmp_path}/nowhere.yaml")
 
 
-def test_a_file_that_may_not_be_read_is_not_called_broken(tmp_path, monkeypatch):
+def test_unreadable_file_is_not_reported_as_broken(tmp_path, monkeypatch):
     (tmp_path / "a.yaml").write_text("seed: 4\n")
 
-    def refused(self, **how):  # root may read everything, so that a mode proves nothing
+    def refused(self, **how):  # root may read all files, so a mode would prove nothing
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr("pathlib.Path.read_text", refused)

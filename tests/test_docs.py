@@ -1,9 +1,9 @@
-"""The documents tell the truth: everything is documented, links resolve, code runs, and commands do what they show.
+"""The documents are true: everything is documented, links resolve, code runs, and commands print what is shown.
 
-A page is a story: its fenced blocks run in order in one empty folder, `python` blocks in one namespace, and the lines
-of `console` blocks that begin with `$ devmind` in process. Runs are made at size tiny, files that a page only assumes
-(`walk.mp4`, `song.wav`) are made, and what a command that trains nothing is shown to print must be in its output;
-`…` stands for anything. A block right after the line `<!-- not run: why -->` is not run.
+The fenced blocks of a page run in order in one empty folder: `python` blocks in one namespace, and lines of `console`
+blocks that begin with `$ devmind` in process. Runs use size tiny, and files that a page assumes (`walk.mp4`,
+`song.wav`) are made. The shown lines of a command that trains nothing must be in its output; `…` stands for anything.
+A block after the line `<!-- not run: why -->` is not run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EXIT_CODES = {
     "doctor": (0, 1),
 }
 SHOWS_THE_MACHINE = (*TRAINS, "doctor", "session import", "report show", "curriculum status")
-"""What these print differs from machine to machine or from size to size: it is not compared."""
+"""Commands whose output depends on the machine or the size: it is not compared."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """The python and console blocks of a page that are to be run, in order."""
+    """The python and console blocks of a page that are run, in order."""
     found: list[Block] = []
     lines = page.read_text(encoding="utf-8").splitlines()
     fence, start, spared = "", 0, False
@@ -74,7 +74,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def told() -> list[Any]:
-    """Pages that have something to run; those that train are slow."""
+    """Pages with blocks to run; those that train are slow."""
     pages = []
     for page in PAGES:
         text = "\n".join(block.text for block in blocks(page) if block.kind == "python" or "$ devmind" in block.text)
@@ -85,14 +85,14 @@ def told() -> list[Any]:
 
 
 @pytest.mark.parametrize("page", told())
-def test_a_page_runs_as_it_is_told(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_a_page_run_as_shown(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("webbrowser.open", lambda address: True)
     monkeypatch.setattr("devmind.curriculum.machine.LESSON_S", 0.1)  # a forecast may be rough here
     if page.name != "README.md":
         unmeasured.patched(monkeypatch)
-    if page.name == "childhood.md":  # glimpses are in README's runs, and those of each skill in the laws of stages
+    if page.name == "childhood.md":  # exhibits are shown in README's runs and in the laws of stages
         monkeypatch.setattr("devmind.curriculum.stage_run.StageRun._glimpse", lambda *_: None)
     namespace: dict[str, Any] = {"__name__": "__docs__"}
     for block in blocks(page):
@@ -107,7 +107,7 @@ def test_a_page_runs_as_it_is_told(page: Path, tmp_path: Path, monkeypatch: pyte
 
 
 def commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """The `$ devmind` lines of a console block as words, each with the lines shown below it."""
+    """The `$ devmind` lines of a console block as words, each with the output shown below it."""
     for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
         line, *shown = part.splitlines()
         words = shlex.split(line, comments=True)
@@ -116,7 +116,7 @@ def commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def run(words: list[str], shown: list[str]) -> None:
-    """Run one command and compare its exit code, and what it prints where that is the same everywhere."""
+    """Run one command; compare its exit code, and its output where that is equal on all machines."""
     name = " ".join(word for word in words[:2] if not word.startswith("-"))
     if name.startswith(NEEDS_NETWORK):
         return
@@ -124,7 +124,7 @@ def run(words: list[str], shown: list[str]) -> None:
     if name in ("stage run", "curriculum run") and "--help" not in words:
         words = with_option(with_option(words, "--size", "tiny"), "--minutes", "0.2" if "--minutes" in words else None)
         words += ["--set", "exam.episodes_scale=0.02"]  # no page shows a score
-        # Two stages: all six, each of which sits the exams of those before, take minutes.
+        # Two stages: all six take minutes, as each takes the exams of the earlier ones.
         words += ["memory"] * (name == "curriculum run")
     for before, word in itertools.pairwise(words):
         if before != "--out":
@@ -156,7 +156,7 @@ def at_size_tiny(text: str) -> str:
 
 
 def not_printed(text: str, shown: list[str]) -> str:
-    """The first shown line that is not in the output, spaces aside; '' when all are."""
+    """The first shown line that is not in the output, ignoring blanks; '' if all are."""
     whole = " ".join(text.split())
     for line in shown:
         pieces = [" ".join(piece.split()) for piece in line.split("…")]
@@ -167,7 +167,7 @@ def not_printed(text: str, shown: list[str]) -> str:
 
 
 def make_file(path: Path) -> None:
-    """A small file of the kind a page assumes the reader has."""
+    """A small file of the kind that a page assumes."""
     if path.exists() or path.parent != Path() or path.suffix not in (".mp4", ".wav", ".mcap"):
         return
     if path.suffix == ".mcap":
@@ -186,7 +186,7 @@ def make_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_resolves(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     dead = []
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -200,7 +200,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """The anchors of the headings of a page, as on GitHub."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
@@ -230,7 +230,7 @@ def test_every_stage_has_a_page_with_its_skills_and_lessons(tmp_path: Path) -> N
     for plugin in plugins.available("stages").values():
         if plugin.distribution != "devmind":
             continue
-        # What memory is has a page of its own, and so has the stage that teaches it.
+        # Memory has a page of its own, and so has the stage that teaches it.
         pages = [ROOT / "docs" / f"{plugin.name}{end}.md" for end in ("-stage", "")]
         page = next((page for page in pages if page.is_file()), None)
         assert page is not None, f"the stage '{plugin.name}' has no page docs/{plugin.name}.md"
@@ -261,13 +261,13 @@ def configuration_rows() -> list[str]:
     return rows
 
 
-def test_a_shown_line_must_be_printed() -> None:
+def test_shown_line_must_be_printed() -> None:
     assert not_printed("size:  tiny\nseed: 0", ["size: tiny"]) == ""
     assert not_printed("took 3.2 s for all", ["took … s for all"]) == ""
     assert not_printed("size: tiny", ["size: nursery"]) == "size: nursery"
 
 
-def test_blocks_are_found_and_spared(tmp_path: Path) -> None:
+def test_blocks_are_found_and_marked_ones_are_skipped(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```python\na = 1\n```\n<!-- not run: needs a camera -->\n```console\n$ devmind doctor\n```\n")
     assert blocks(page) == [Block("python", "a = 1", 2)]

@@ -1,4 +1,4 @@
-"""Credentials are taken out of all that is shown or written, and nothing else is; commands of pages are bound."""
+"""Credentials are removed from all output and nothing else is; arguments of page commands are checked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from devmind.errors import ConfigError, SessionError, bound, without_secrets
         ({"a": "http://u:s3cret@h/", "n": 3, "b": ["x", "me:s3cret@h"]}, {"a": "http://h/", "n": 3, "b": ["x", "h"]}),
     ],
 )  # fmt: skip
-def test_credentials_are_taken_out(given: object, shown: object) -> None:
+def test_credentials_are_removed(given: object, shown: object) -> None:
     assert without_secrets(given) == shown
     assert without_secrets(shown) == shown, "once is enough"
 
@@ -52,15 +52,15 @@ def test_credentials_are_taken_out(given: object, shown: object) -> None:
         "C:/me@home/x.mp4",
     ],
 )
-def test_everything_else_stays(text: str) -> None:
+def test_other_text_is_kept(text: str) -> None:
     assert without_secrets(text) == text
 
 
-def test_no_sentence_holds_a_password() -> None:
+def test_error_messages_hold_no_password() -> None:
     assert str(SessionError("'http://me:s3cret@host/' does not answer.")) == "'http://host/' does not answer."
 
 
-def test_a_command_is_bound_to_its_arguments_or_refused_in_a_sentence() -> None:
+def test_command_is_bound_to_its_arguments_or_refused_with_a_clear_error() -> None:
     known = {"go": lambda place, pace=1: (place, pace)}
     assert bound("go", {"place": 3}, known)() == (3, 1)
     with pytest.raises(ConfigError, match=r"no command 'goo'; did you mean 'go'\?"):

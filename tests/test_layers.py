@@ -1,6 +1,6 @@
-"""The import ladder and the bans of the house, read from the syntax trees: nothing is imported to check it.
+"""The import ladder and the banned imports of devmind, read from syntax trees: nothing is imported to check them.
 
-The tables below are the design's (docs/decisions.md gives reasons for changes). A new arrow is one line here, in a
+The tables below follow the design (docs/decisions.md gives reasons for changes). A new arrow is one line here, in a
 commit of its own.
 """
 
@@ -42,14 +42,14 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "taught_lesson",
         "study",
     )
-}  # the runner and what it is made of: no stage and no live room imports them
+}  # the runner and its parts: no stage and no live module imports them
 RUNNER = RUN | {"curriculum.rehearsal", "curriculum.sleep", "curriculum.examining"}
 BELOW_EXAM = frozenset({"agent", "acting", "memory", "worlds", "sessions", "algorithms"})
 BELOW_RUNNER = BASE | BELOW_EXAM | EXAM | {"feed", "checkpointing", "raised", "report", "learners"}
 EVERYTHING = BELOW_RUNNER | RUNNER | {"live", "testing", "datasets", "scaffold"}
 
 COMMANDS = frozenset({f"cli.{part}" for part in ("agents", "house", "paths", "serving", "show")})
-"""What commands share: those of a stage name an agent, complain serve a page and print as all others do."""
+"""Helpers of commands, for agents, errors, paths, pages and output; commands of stages may import them, too."""
 
 ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
@@ -79,12 +79,12 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "testing": BELOW_RUNNER | RUNNER | {"live"},
     "stages": BELOW_RUNNER | (RUNNER - RUN) | COMMANDS,
     "cli": EVERYTHING | {""},
-    "": EVERYTHING,  # devmind/__init__.py: names for users, loaded when asked for
+    "": EVERYTHING,  # devmind/__init__.py: public names, loaded on request
 }
-"""Room -> what it may import besides itself. `sessions.reader` opens one file of a room, `sessions` all of it."""
+"""Room -> what it may import besides itself. `sessions.reader` stands for one module of a room, `sessions` for all."""
 
 SENSOR_PARTS = frozenset({f"sensors.{part}" for part in ("frames", "series", "device", "portaudio", "links")})
-"""What sensors share. They may import these; these import no sensor."""
+"""Helpers of sensors: sensors may import them, and they import no sensor."""
 
 LIVE: Mapping[str, frozenset[str]] = {
     "serving": frozenset(),
@@ -93,7 +93,7 @@ LIVE: Mapping[str, frozenset[str]] = {
     "remembering": frozenset({"viewing"}),
     "rerun": frozenset({"serving", "viewing"}),
 }
-"""Room of `devmind.live` -> what else of `devmind.live` it may import: none knows the life that holds them all."""
+"""Room of `devmind.live` -> other rooms of it that it may import; none imports the life that holds them all."""
 
 DOORS = (
     "devmind.sessions.lerobot",
@@ -103,7 +103,7 @@ DOORS = (
     "devmind.memory.stores.postgres",
     "devmind.live.rerun",
 )
-"""Folders of what few need, each with one door: others import the folder itself, not what lies in it."""
+"""Folders with one door: modules outside import the folder itself, not its modules."""
 
 HEAVY = frozenset({"torch", "lightning", "pytorch_lightning", "transformers", "diffusers", "librosa", "cv2", "numba"})
 LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets", "scaffold", "sessions", "cli")
@@ -115,7 +115,7 @@ PICKLES = frozenset({"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "job
 
 @dataclass(frozen=True)
 class Import:
-    """One import of one module: `target` is a full dotted name; `lazy` when it does not run as the module loads."""
+    """One import of one module: `target` is a full dotted name; `lazy` if it does not run as the module loads."""
 
     source: str
     target: str
@@ -134,7 +134,7 @@ class Module:
 
     @property
     def room(self) -> str:
-        """The row of ROOMS this module lives in; '?' when the ladder has no place for it."""
+        """The row of ROOMS of this module; '?' if the ladder has none for it."""
         return room_of(self.name)
 
 
@@ -162,7 +162,7 @@ def modules(root: Path) -> dict[str, Module]:
 
 
 def imports(module: Module, known: Mapping[str, Module]) -> list[Import]:
-    """All imports of a module, also those inside functions and behind TYPE_CHECKING (both are `lazy`)."""
+    """All imports of a module, including those in functions and behind TYPE_CHECKING (both are `lazy`)."""
     if module.found is not None:
         return module.found
     module.found = found = []
@@ -195,7 +195,7 @@ def _targets(node: ast.AST, module: Module, known: Mapping[str, Module]) -> Iter
 
 
 def ladder_faults(known: Mapping[str, Module]) -> list[str]:
-    """Arrows that the ladder does not have, one sentence each."""
+    """Arrows that are not in the ladder, one sentence each."""
     faults = []
     for module in known.values():
         if module.room == "?":
@@ -226,7 +226,7 @@ def _arrow_fault(module: Module, item: Import) -> str:
 
 
 def live_faults(known: Mapping[str, Module]) -> list[str]:
-    """Arrows between the rooms of a life that `LIVE` does not have."""
+    """Arrows between the rooms of a life that are not in `LIVE`."""
     faults = []
     for module in known.values():
         here = _live_room(module.name)
@@ -244,7 +244,7 @@ def _live_room(module: str) -> str:
 
 
 def door_faults(known: Mapping[str, Module]) -> list[str]:
-    """Imports of what lies behind one of `DOORS` by modules outside."""
+    """Imports from outside of modules behind one of `DOORS`."""
     return [
         f"{module.path.name}:{item.line} {module.name} -> {item.target}: import {door}, its one door"
         for module in known.values()
@@ -255,7 +255,7 @@ def door_faults(known: Mapping[str, Module]) -> list[str]:
 
 
 def cycles(known: Mapping[str, Module]) -> list[list[str]]:
-    """Circles of imports that run as modules load."""
+    """Cycles of imports that run as modules load."""
     graph = {
         module.name: {
             i.target for i in imports(module, known) if not i.lazy and i.target in known and i.target != module.name
@@ -281,7 +281,7 @@ def cycles(known: Mapping[str, Module]) -> list[list[str]]:
 
 
 def heavy_faults(known: Mapping[str, Module]) -> list[str]:
-    """Heavy packages that load when a light module is imported, with the way they come in."""
+    """Heavy packages that load with a light module, with the import path."""
     faults = []
     for module in known.values():
         if module.room in LIGHT_ROOMS:
@@ -305,7 +305,7 @@ def _heavy_ways(start: Module, known: Mapping[str, Module]) -> Iterator[list[str
 
 
 def _loaded_with(target: str, known: Mapping[str, Module]) -> list[str]:
-    """The modules that importing `target` runs: itself and the packages around it."""
+    """The modules that importing `target` runs: itself and its parent packages."""
     parts = target.split(".")
     return [name for name in (".".join(parts[:n]) for n in range(1, len(parts) + 1)) if name in known]
 
@@ -327,7 +327,7 @@ def _only_for_types(module: Module, line: int) -> bool:
 
 
 def banned(tree: ast.Module) -> list[tuple[int, str]]:
-    """Pickle, fork and remote-code doors: (line, what is wrong)."""
+    """Pickle, fork and remote code: (line, what is wrong)."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -351,13 +351,13 @@ def banned(tree: ast.Module) -> list[tuple[int, str]]:
 
 
 def replacing(tree: ast.Module) -> list[int]:
-    """Lines that put a file in another one's place by the system's own calls."""
+    """Lines that replace a file by the system's own calls."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     return [call.lineno for call in calls if ast.unparse(call.func) in ("os.replace", "os.link", "shutil.move")]
 
 
 def cuda_places(tree: ast.Module) -> list[tuple[int, str]]:
-    """(line, function) of every string literal that names cuda, docstrings aside, and of every `.cuda()` call."""
+    """(line, function) of every string literal that names cuda, except docstrings, and of every `.cuda()` call."""
     docstrings = {
         id(node.body[0].value)
         for node in ast.walk(tree)
@@ -389,17 +389,17 @@ def test_every_arrow_is_in_the_ladder(house: dict[str, Module]) -> None:
     assert not (faults := ladder_faults(house)), "\n".join(faults)
 
 
-def test_rooms_of_a_life_do_not_know_the_life(house: dict[str, Module]) -> None:
+def test_parts_of_a_life_do_not_import_the_life(house: dict[str, Module]) -> None:
     assert set(LIVE) <= set(map(_live_room, house))
     assert not (faults := live_faults(house)), "\n".join(faults)
 
 
-def test_a_folder_with_one_door_is_entered_by_it(house: dict[str, Module]) -> None:
+def test_folder_with_one_door_is_imported_through_it(house: dict[str, Module]) -> None:
     assert set(DOORS) <= set(house)
     assert not (faults := door_faults(house)), "\n".join(faults)
 
 
-def test_no_module_imports_itself_in_a_circle(house: dict[str, Module]) -> None:
+def test_imports_have_no_cycles(house: dict[str, Module]) -> None:
     assert not (found := cycles(house)), "\n".join(" -> ".join(circle) for circle in found)
 
 
@@ -416,13 +416,13 @@ def test_nothing_pickles_or_forks(house: dict[str, Module]) -> None:
     assert not faults, "\n".join(faults)
 
 
-def test_one_module_puts_files_in_place(house: dict[str, Module]) -> None:
+def test_only_one_module_replaces_files(house: dict[str, Module]) -> None:
     places = [f"{m.path}:{line}" for m in house.values() if m.name != FILES for line in replacing(m.tree)]
     assert not places, f"{FILES} has put and take_place, which sync too:\n" + "\n".join(places)
     assert replacing(house[FILES].tree), "it is looked for by the right name"
 
 
-def test_one_function_names_the_accelerator(house: dict[str, Module]) -> None:
+def test_only_one_function_names_the_accelerator(house: dict[str, Module]) -> None:
     places = {(m.name, function): f"{m.path}:{line}" for m in house.values() for line, function in cuda_places(m.tree)}
     assert len(places) <= 1, "only one device function may say 'cuda':\n" + "\n".join(places.values())
 
@@ -455,7 +455,7 @@ def _house(tmp_path: Path, files: Mapping[str, str]) -> dict[str, Module]:
         ("devmind/kitchen.py", "", "no place in the ladder"),
     ],
 )
-def test_a_wrong_arrow_is_found(tmp_path: Path, file: str, text: str, fault: str) -> None:
+def test_wrong_arrow_is_found(tmp_path: Path, file: str, text: str, fault: str) -> None:
     stands = (
         "__init__",
         "config",
@@ -471,7 +471,7 @@ def test_a_wrong_arrow_is_found(tmp_path: Path, file: str, text: str, fault: str
     assert fault in found[0]
 
 
-def test_a_room_of_a_life_that_knows_the_life_is_found(tmp_path: Path) -> None:
+def test_part_of_a_life_that_imports_the_life_is_found(tmp_path: Path) -> None:
     files = {
         "devmind/live/life.py": "from devmind.live.serving.hub import Hub",
         "devmind/live/serving/hub.py": "",
@@ -481,7 +481,7 @@ def test_a_room_of_a_life_that_knows_the_life_is_found(tmp_path: Path) -> None:
     assert live_faults(_house(tmp_path, files)) == ["server.py:2 devmind.live.serving.server -> devmind.live.life"]
 
 
-def test_who_passes_a_door_by_is_found(tmp_path: Path) -> None:
+def test_import_past_a_door_is_found(tmp_path: Path) -> None:
     files = {
         "devmind/sessions/bags/__init__.py": "from devmind.sessions.bags.ros import import_bag",
         "devmind/sessions/bags/ros.py": "",
@@ -509,7 +509,7 @@ def test_right_arrows_pass(tmp_path: Path) -> None:
     assert ladder_faults(_house(tmp_path, files)) == []
 
 
-def test_a_circle_and_a_heavy_way_in_are_found(tmp_path: Path) -> None:
+def test_cycle_and_heavy_import_are_found(tmp_path: Path) -> None:
     files = {
         "devmind/__init__.py": "",
         "devmind/agent/a.py": "from devmind.agent import b",
@@ -534,10 +534,10 @@ def test_a_circle_and_a_heavy_way_in_are_found(tmp_path: Path) -> None:
         "from multiprocessing import get_context\nget_context('fork')",
     ],
 )
-def test_a_banned_door_is_found(text: str) -> None:
+def test_banned_call_is_found(text: str) -> None:
     assert len(banned(ast.parse(text))) == 1
 
 
-def test_a_device_name_is_found_but_not_in_docstrings() -> None:
+def test_device_name_is_found_but_not_in_docstrings() -> None:
     tree = ast.parse('"""cuda"""\ndef pick():\n    """cuda"""\n    return f"cuda:{0}"\nx.cuda()\n')
     assert cuda_places(tree) == [(4, "pick"), (5, "<module>")]

@@ -1,4 +1,4 @@
-"""The law of Moments: dtypes and shapes of the standard senses, own senses free, equality to the bit."""
+"""The law of Moments: dtypes and shapes of standard senses, custom senses, and bit-exact equality."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from devmind.errors import MomentError
 from devmind.moment import Action, Moment
 
 
-def test_an_absent_sense_is_absent():
+def test_absent_sense_is_absent():
     assert Moment(0.0, {"body": np.zeros(3, np.float32)}).senses.keys() == {"body"}
 
 
@@ -27,12 +27,12 @@ def test_an_absent_sense_is_absent():
         ("own", np.array(["a"])),
     ],
 )
-def test_what_breaks_a_senses_law_is_told(name, value):
+def test_broken_law_of_a_sense_is_named(name, value):
     with pytest.raises(MomentError, match=name):
         Moment(0.0, {name: value})
 
 
-def test_own_senses_may_be_any_numbers():
+def test_custom_senses_may_be_any_numbers():
     Moment(0.0, {"own": np.zeros((2, 3, 4), np.int16), "flag": np.array(True)})
 
 
@@ -41,7 +41,7 @@ def test_terminal_is_last():
         Moment(0.0, terminal=True)
 
 
-def test_moments_and_actions_are_equal_only_to_the_bit():
+def test_moments_and_actions_are_equal_only_bit_for_bit():
     def made(value, **more):
         return Moment(0.1, {"body": np.array([value], np.float32), "words": "hi"}, **more)
 

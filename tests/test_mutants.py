@@ -1,4 +1,4 @@
-"""The declared mutants: each still fits its file, and names tests that exist; `make mutants` runs them."""
+"""Declared mutants: each fits its file and names existing tests; `make mutants` runs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MUTANTS = declared()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_fits_its_file_and_names_tests_that_are_there(mutant) -> None:
+def test_mutant_fits_its_file_and_names_existing_tests(mutant) -> None:
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     ast.parse(mutated(mutant, text))
     for test in mutant.tests:
@@ -21,7 +21,7 @@ def test_a_mutant_fits_its_file_and_names_tests_that_are_there(mutant) -> None:
         assert not name or name.partition("[")[0] in functions
 
 
-def test_each_fault_is_declared_once_and_a_text_that_is_gone_is_said() -> None:
+def test_each_mutant_is_declared_once_and_missing_text_is_reported() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len({(m.file, m.old, m.new) for m in MUTANTS}) == len(MUTANTS)
     with pytest.raises(ValueError, match="stands 0 times"):
         mutated(MUTANTS[0], "")

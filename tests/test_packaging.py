@@ -1,6 +1,6 @@
-"""The wheel in a new environment, in a foreign folder, beside a package from outside: nothing of the checkout is used.
+"""The wheel in a new environment and another folder, beside a foreign package: nothing of the checkout is used.
 
-The packages devmind needs are lent to the new environment by a .pth file, so that nothing is downloaded.
+A .pth file adds the packages that devmind needs to the new environment, so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "docs" / "example-plugin"
 EXAMPLES = {"reader": "reader", "searcher": "noughts", "diffuser": "walk"}
-"""Further packages in docs/example-*, by name, and the stage that each of them brings."""
+"""Example packages in docs/example-*, by name, and the stage of each."""
 
 pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A new environment with both wheels, and a folder of somebody's own to stand in."""
+    """A new environment with both wheels, and a working folder outside the checkout."""
 
     python: Path
     folder: Path
@@ -55,7 +55,7 @@ class Elsewhere:
 
 
 def build_wheel(source: Path, out: Path) -> Path:
-    """The wheel of a source tree, built by hatchling as it is installed here."""
+    """The wheel of a source tree, built by the installed hatchling."""
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(source)]
     built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert built.returncode == 0, built.stdout + built.stderr
@@ -85,7 +85,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
     return Elsewhere(python, folder, plugin, wheels[0])
 
 
-def test_the_wheel_holds_every_data_file_and_no_test(elsewhere: Elsewhere) -> None:
+def test_wheel_holds_every_data_file_and_no_test(elsewhere: Elsewhere) -> None:
     names = set(zipfile.ZipFile(elsewhere.wheel).namelist())
     listed = subprocess.run(
         ["git", "ls-files", "devmind", "stages", "sensors"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -108,20 +108,20 @@ def test_stages_and_configurations_are_found_from_another_folder(elsewhere: Else
     assert (elsewhere.folder / "devmind-meadow" / "pyproject.toml").is_file(), made.stdout
 
 
-def test_every_plugin_loads_though_a_folder_is_named_stages(elsewhere: Elsewhere) -> None:
+def test_every_plugin_loads_beside_a_folder_named_stages(elsewhere: Elsewhere) -> None:
     checked = elsewhere.devmind("plugins", "list", "--check")
     assert checked.returncode == 0, checked.stdout
     assert "devmind-thermal" in checked.stdout
 
 
-def test_the_package_from_outside_passes_its_own_checks(elsewhere: Elsewhere) -> None:
+def test_foreign_package_passes_its_own_checks(elsewhere: Elsewhere) -> None:
     command = (elsewhere.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     tested = elsewhere.run(*command, cwd=elsewhere.plugin)
     assert tested.returncode == 0, tested.stdout
     assert "4 passed" in tested.stdout
 
 
-def test_a_stage_from_outside_runs_to_its_report(elsewhere: Elsewhere) -> None:
+def test_stage_of_a_foreign_package_runs_to_its_report(elsewhere: Elsewhere) -> None:
     ran = elsewhere.devmind("stage", "run", "warmth", "--size", "tiny", "--out", "run")
     assert ran.returncode == 0, ran.stdout
     report = elsewhere.folder / "run" / "reports" / "warmth" / "report.html"
@@ -131,11 +131,11 @@ def test_a_stage_from_outside_runs_to_its_report(elsewhere: Elsewhere) -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("package", "stage"), EXAMPLES.items())
-def test_a_further_package_passes_its_own_checks_and_its_gate(elsewhere: Elsewhere, package: str, stage: str) -> None:
+def test_example_package_passes_its_own_checks_and_its_gate(elsewhere: Elsewhere, package: str, stage: str) -> None:
     command = (elsewhere.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
     tested = elsewhere.run(*command, cwd=elsewhere.plugin.with_name(package))
     assert tested.returncode == 0, tested.stdout
     ran = elsewhere.devmind("stage", "run", stage, "--size", "tiny", "--out", f"run-{package}")
-    assert ran.returncode == 0, ran.stdout  # the exit code is the gate's verdict
+    assert ran.returncode == 0, ran.stdout  # the exit code is the verdict of the gate
     report = elsewhere.folder / f"run-{package}" / "reports" / stage / "report.html"
     assert stage in report.read_text(encoding="utf-8")

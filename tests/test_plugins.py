@@ -1,4 +1,4 @@
-"""Plugins: found by entry point, loaded when used, and a broken one is told in a sentence."""
+"""Plugins are found by entry point and loaded when used; a broken one gives a clear error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def plugin(value, group="stages"):
     return Plugin(group, "mine", value, "their-package", "1.2")
 
 
-def test_the_built_ins_come_through_the_same_doors():
+def test_built_in_plugins_use_the_same_entry_points():
     assert {"reflex"} <= set(plugins.available("stages"))
     assert {"nursery", "cartpole"} <= set(plugins.available("worlds"))
     assert {"webcam", "microphone"} <= set(plugins.available("sensors"))
@@ -28,7 +28,7 @@ def test_finding_a_plugin_imports_nothing(monkeypatch):
     assert "stages.reflex.stage" not in sys.modules
 
 
-def test_what_a_plugin_says_of_itself_is_read_without_running_it(tmp_path, monkeypatch):
+def test_description_of_a_plugin_is_read_without_running_it(tmp_path, monkeypatch):
     (tmp_path / "saying.py").write_text(
         'class A:\n    """One\n    line.\n\n    More."""\nraise SystemExit("it was run")\n'
     )
@@ -42,7 +42,7 @@ def test_what_a_plugin_says_of_itself_is_read_without_running_it(tmp_path, monke
     assert "stages.reflex.stage" not in sys.modules
 
 
-def test_a_mistyped_name_or_group_gets_the_nearest():
+def test_mistyped_name_or_group_suggests_the_nearest():
     with pytest.raises(PluginError, match="did you mean 'reflex'"):
         plugins.load("stages", "reflx")
     with pytest.raises(PluginError, match="did you mean 'stages'"):
@@ -58,7 +58,7 @@ def test_a_mistyped_name_or_group_gets_the_nearest():
         ("y = 1", "has no attribute"),
     ],
 )
-def test_a_broken_plugin_is_one_sentence_with_its_package(tmp_path, monkeypatch, source, said):
+def test_broken_plugin_gives_a_clear_error_with_its_package(tmp_path, monkeypatch, source, said):
     (tmp_path / "their_broken_module.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "their_broken_module", raising=False)
@@ -68,12 +68,12 @@ def test_a_broken_plugin_is_one_sentence_with_its_package(tmp_path, monkeypatch,
     assert "devmind plugins list" in str(caught.value)
 
 
-def test_a_folder_named_stages_that_shadows_ours_is_named(tmp_path, monkeypatch):
+def test_folder_that_shadows_the_stages_package_is_named(tmp_path, monkeypatch):
     (tmp_path / "stages").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name == "stages" or name.startswith("stages.")]:
         monkeypatch.delitem(sys.modules, name)
-    # Other finders (an editable install's) would still find ours; a plain path is what a wheel leaves.
+    # Other finders (of an editable install) would still find the package; a wheel has only a plain path.
     monkeypatch.setattr(sys, "meta_path", [f for f in sys.meta_path if "editable" not in repr(f).lower()])
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(PluginError, match="shadows devmind's own") as caught:

@@ -1,4 +1,4 @@
-"""`devmind new`: what it writes passes its own check, and is written whole or not at all."""
+"""`devmind new`: the new package passes its own check, and is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from devmind.scaffold import KINDS, create
 
 @pytest.fixture
 def importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Forget the packages a test has imported from its folder."""
+    """Forget packages that a test has imported from its folder."""
     before = set(sys.modules)
     yield monkeypatch
     for name in set(sys.modules) - before:
@@ -29,7 +29,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_new_package_passes_its_own_test(kind: str, tmp_path: Path, importable: pytest.MonkeyPatch) -> None:
+def test_new_package_passes_its_own_test(kind: str, tmp_path: Path, importable: pytest.MonkeyPatch) -> None:
     folder = create(kind, "small-hours", tmp_path)
     importable.syspath_prepend(folder)
     tests = runpy.run_path(str(folder / "tests" / "test_small_hours.py"))
@@ -39,7 +39,9 @@ def test_a_new_package_passes_its_own_test(kind: str, tmp_path: Path, importable
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_its_entry_point_names_what_is_there(kind: str, tmp_path: Path, importable: pytest.MonkeyPatch) -> None:
+def test_entry_point_of_a_new_package_names_an_existing_object(
+    kind: str, tmp_path: Path, importable: pytest.MonkeyPatch
+) -> None:
     folder = create(kind, "drum", tmp_path)
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == folder.name == "devmind-drum"
@@ -62,13 +64,13 @@ def test_its_entry_point_names_what_is_there(kind: str, tmp_path: Path, importab
         ("world", "", "a word of a-z"),
     ],
 )
-def test_a_wrong_kind_or_name_is_a_sentence(kind: str, name: str, says: str, tmp_path: Path) -> None:
+def test_wrong_kind_or_name_gives_a_clear_error(kind: str, name: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(PluginError, match=says):
         create(kind, name, tmp_path)
     assert not any(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
+def test_existing_folder_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "devmind-drum").mkdir()
     (tmp_path / "devmind-drum" / "mine.txt").write_text("kept")
     with pytest.raises(PluginError, match="is there already"):
@@ -76,7 +78,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "devmind-drum").iterdir()] == ["mine.txt"]
 
 
-def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_no_incomplete_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Path.write_text
 
     def full(self: Path, text: str, **options: str) -> int:
@@ -92,7 +94,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: py
 
 EXAMPLES = Path(__file__).parent.parent / "docs"
 MOST_LINES = 150
-"""Of code in each of the packages from outside, besides what `devmind new` writes."""
+"""Lines of code in each example package besides those that `devmind new` writes."""
 
 
 def code_lines(text: str) -> Counter[str]:
@@ -108,14 +110,14 @@ def code_lines(text: str) -> Counter[str]:
 
 
 def code_of(*packages: Path) -> Counter[str]:
-    """Lines of the code in packages, without their tests."""
+    """Lines of code of packages, without their tests."""
     paths = [path for package in packages for path in package.glob("devmind_*/*.py")]
     assert paths
     return sum((code_lines(path.read_text(encoding="utf-8")) for path in paths), Counter())
 
 
 @pytest.mark.parametrize("name", ["reader", "searcher", "diffuser"])
-def test_a_package_from_outside_needs_few_lines_besides_the_scaffold(name: str, tmp_path: Path) -> None:
+def test_example_package_adds_few_lines_to_the_scaffold(name: str, tmp_path: Path) -> None:
     folder = EXAMPLES / f"example-{name}"
     points = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     kinds = {kind: points[f"devmind.{kind}s"] for kind in ("stage", "world") if f"devmind.{kind}s" in points}
@@ -124,6 +126,6 @@ def test_a_package_from_outside_needs_few_lines_besides_the_scaffold(name: str, 
     assert own.total() <= MOST_LINES, f"{own.total()} lines of its own"
 
 
-def test_what_counts_as_a_line_of_code() -> None:
+def test_code_lines_exclude_blanks_comments_and_docstrings() -> None:
     text = '"""A module."""\n\n# said\nX = 1  # counted\n\n\ndef f():\n    """Two\n    lines."""\n    return X\n'
     assert code_lines(text) == Counter(["X = 1  # counted", "def f():", "return X"])

@@ -1,4 +1,4 @@
-"""The checks pass what keeps the laws, and name the law that a broken plugin breaks."""
+"""The checks pass plugins that keep the laws, and name the law that a broken plugin breaks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Shared(LampRules):
 
 
 class Crowded(LampRules):
-    """What a child is paid depends on how many there are."""
+    """The reward of a child depends on the number of children."""
 
     def step(self, state: LampState, actions: Mapping[str, np.ndarray]) -> LampState:
         after = super().step(state, actions)
@@ -44,7 +44,7 @@ class Crowded(LampRules):
 
 
 class InPlace(LampRules):
-    """Steps the state it was given."""
+    """Changes the state that it is given."""
 
     def step(self, state: LampState, actions: Mapping[str, np.ndarray]) -> LampState:
         state.tick += 1
@@ -76,7 +76,7 @@ class DoubleReward(LampRules):
 
 
 class OddSight(LampRules):
-    """Calls something else `sight`."""
+    """Uses the name `sight` for another sense."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,11 +94,11 @@ def test_every_world_of_devmind_keeps_its_laws(name: str) -> None:
     check_world(RulesWorld(rules), ticks=4)
 
 
-def test_any_gymnasium_environment_keeps_them_in_its_wrapper() -> None:
+def test_wrapped_gymnasium_environment_keeps_the_laws() -> None:
     check_world(GymWorld(gymnasium.make("MountainCar-v0")))
 
 
-def test_a_replayed_session_keeps_them_too(tmp_path: Path) -> None:
+def test_replayed_session_keeps_the_laws(tmp_path: Path) -> None:
     check_world(ReplayedWorld(short_session(tmp_path / "lamps.mcap")))
 
 
@@ -114,14 +114,14 @@ def test_a_replayed_session_keeps_them_too(tmp_path: Path) -> None:
         (OddSight, "'sight' is the fovea's picture"),
     ],
 )
-def test_rules_that_break_a_law_are_told_which(rules: type[LampRules], law: str) -> None:
+def test_broken_law_of_rules_is_named(rules: type[LampRules], law: str) -> None:
     with pytest.raises(BrokenLawError, match="Law: ") as told:
         check_world(rules())
     assert law in str(told.value)
 
 
 class Corridor(gymnasium.Env):
-    """An environment as one finds them, with Dict spaces: walk right to the end of a corridor."""
+    """A typical environment with Dict spaces: walk right to the end of a corridor."""
 
     observation_space = spaces.Dict({"body": spaces.Box(0.0, 9.0, (1,), np.float32)})
     action_space = spaces.Dict({"move": spaces.Discrete(2)})
@@ -140,7 +140,7 @@ class Corridor(gymnasium.Env):
 
 
 class Unseeded(Corridor):
-    """Starts elsewhere each time, whatever the seed."""
+    """Starts at a random place, whatever the seed."""
 
     started = itertools.count()
 
@@ -151,7 +151,7 @@ class Unseeded(Corridor):
 
 
 class OneArray(Corridor):
-    """Gives the same array each time and writes into it."""
+    """Returns the same array each time and writes into it."""
 
     buffer = np.zeros(1, np.float32)
 
@@ -166,7 +166,7 @@ class Unnamed(Corridor):
     observation_space = spaces.Box(0.0, 9.0, (1,), np.float32)  # type: ignore[assignment]
 
 
-def test_an_environment_that_keeps_its_laws_passes() -> None:
+def test_environment_that_keeps_its_laws_passes() -> None:
     check_world(Corridor())
 
 
@@ -178,14 +178,14 @@ def test_an_environment_that_keeps_its_laws_passes() -> None:
         (Unnamed, "has Dict spaces"),
     ],
 )
-def test_an_environment_that_breaks_a_law_is_told_which(env: type[Corridor], law: str) -> None:
+def test_broken_law_of_an_environment_is_named(env: type[Corridor], law: str) -> None:
     with pytest.raises(BrokenLawError) as told:
         check_world(env())
     assert law in str(told.value)
 
 
 class Clock:
-    """A frame sensor without a thread: its device is the clock, a capture each hundredth of a second."""
+    """A frame sensor without a thread: its device is the clock, with a capture every hundredth of a second."""
 
     sense = "seconds"
     space = spaces.Box(0.0, np.inf, (1,), np.float32)
@@ -220,7 +220,7 @@ class Waiting(Clock):
 
 
 class Repeating(Clock):
-    """Gives old captures as if they were new enough."""
+    """Returns old captures as if they were new."""
 
     def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
         return super().read_latest(1e9)
@@ -235,19 +235,19 @@ class AlwaysOpen(Clock):
 
 
 class NotASense(Clock):
-    """Says it sees, and gives numbers."""
+    """Claims sight, but returns numbers."""
 
     sense = "sight"
 
 
 class NoSpace(Clock):
-    """An own sense without its space."""
+    """A custom sense without its space."""
 
     space = None  # type: ignore[assignment]
 
 
 class Careless(Clock):
-    """Forgets what it lost."""
+    """Does not report lost samples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -255,7 +255,7 @@ class Careless(Clock):
 
 
 class Hum:
-    """A series sensor: what it hears at any time since it was opened is a function of that time."""
+    """A series sensor: a sample is a function of the time since the sensor was opened."""
 
     sense, rate_hz = "sound", SOUND_RATE_HZ
 
@@ -287,7 +287,7 @@ class Short(Hum):
 
 
 class Inventing(Hum):
-    """Fills what is not there yet with silence."""
+    """Replaces missing samples by silence."""
 
     def read_window(self, start_s: float, end_s: float) -> np.ndarray:
         if self.opened_s < float("inf") and end_s > time.monotonic():
@@ -296,7 +296,7 @@ class Inventing(Hum):
 
 
 @pytest.mark.parametrize("sensor", [Clock, Hum])
-def test_a_sensor_that_keeps_its_laws_passes(sensor: Any) -> None:
+def test_sensor_that_keeps_its_laws_passes(sensor: Any) -> None:
     check_sensor(sensor)
 
 
@@ -313,13 +313,13 @@ def test_a_sensor_that_keeps_its_laws_passes(sensor: Any) -> None:
         (Inventing, "still to come raises StaleReading"),
     ],
 )
-def test_a_sensor_that_breaks_a_law_is_told_which(sensor: Any, law: str) -> None:
+def test_broken_law_of_a_sensor_is_named(sensor: Any, law: str) -> None:
     with pytest.raises(BrokenLawError) as told:
         check_sensor(sensor)
     assert law in str(told.value)
 
 
-def test_a_short_session_replays_what_was_recorded(tmp_path: Path) -> None:
+def test_short_session_replays_its_recording(tmp_path: Path) -> None:
     pairs = lamp_moments()
     assert list(open_session(short_session(tmp_path / "lamps.mcap"))) == pairs
     assert "words" in pairs[0][0].senses

@@ -1,4 +1,4 @@
-"""The checks of learners and heads: right ones pass, and each broken one is told its law."""
+"""The checks of learners and heads pass correct ones, and name the law that a broken one breaks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.test_testing_stages import LampStage, loss, make_lamps
 
 
 class Idle(GradientLearner):
-    """Has a learning rate of nothing."""
+    """Has a learning rate of zero."""
 
     def descend(self, loss: Tensor) -> None:
         super().descend(loss * 0.0)
 
 
 class Forgetful(GradientLearner):
-    """Keeps something that decides the next step and is not saved."""
+    """Keeps unsaved state that decides the next step."""
 
     seen = 0
 
@@ -37,7 +37,7 @@ class Forgetful(GradientLearner):
 
 
 class Drawing(GradientLearner):
-    """Draws from a generator nobody seeds."""
+    """Draws from an unseeded generator."""
 
     rng = np.random.default_rng(0)
 
@@ -46,7 +46,7 @@ class Drawing(GradientLearner):
 
 
 class Unsaved(GradientLearner):
-    """Saves no optimizer."""
+    """Does not save its optimizer."""
 
     def state_dict(self) -> dict[str, Any]:
         return {"optimizer": None}
@@ -61,7 +61,7 @@ class Unsaved(GradientLearner):
         (Unsaved, "goes on exactly where it was"),
     ],
 )
-def test_a_learner_that_breaks_a_law_is_told_which(kind: type[GradientLearner], law: str, tmp_path: Path) -> None:
+def test_broken_law_of_a_learner_is_named(kind: type[GradientLearner], law: str, tmp_path: Path) -> None:
     context, agent = tiny_context(tmp_path, make_world=make_lamps), tiny_agent()
     LampStage().admit(agent)
     (lesson,) = LampStage().lessons(context)
@@ -92,7 +92,7 @@ def test_standard_heads_keep_their_laws(head: Head) -> None:
 
 
 class Whole(CategoricalHead):
-    """Looks at the other rows."""
+    """Reads the other rows."""
 
     def forward(self, tapped: Tapped) -> Categorical:
         output = super().forward(tapped)
@@ -100,7 +100,7 @@ class Whole(CategoricalHead):
 
 
 class Seeing(CategoricalHead):
-    """Reads what is absent."""
+    """Reads absent senses."""
 
     def forward(self, tapped: Tapped) -> Categorical:
         return super().forward(Tapped(tapped.tokens, torch.ones_like(tapped.present)))
@@ -120,7 +120,7 @@ class Lucky(CategoricalHead):
 
 
 class Dead(CategoricalHead):
-    """Has weights that nothing teaches."""
+    """Has weights without a gradient."""
 
     def __init__(self, inlet: Inlet, classes: int) -> None:
         super().__init__(inlet, classes)
@@ -136,11 +136,11 @@ class Dead(CategoricalHead):
         (Dead, "teaches every parameter"),
     ],
 )
-def test_a_head_that_breaks_a_law_is_told_which(kind: type[CategoricalHead], law: str) -> None:
+def test_broken_law_of_a_head_is_named(kind: type[CategoricalHead], law: str) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         head = kind(Inlet(16, 4), 5)
-        torch.nn.init.normal_(head.read.net[-1].weight)  # an answer that differs from place to place
+        torch.nn.init.normal_(head.read.net[-1].weight)  # an answer that depends on the position
     with pytest.raises(BrokenLawError) as told:
         check_head(head)
     assert law in str(told.value)

@@ -1,4 +1,4 @@
-"""The check of stages: a small right one passes, and each broken one is told its law."""
+"""The check of stages passes a small correct one, and names the law that a broken one breaks."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def skill_of(exam: Any, threshold: str = "lamp") -> tuple[Skill, ...]:
 
 
 class LampStage:
-    """Says which lamp is lit, from a sense of its own."""
+    """Names the lit lamp from its own sense."""
 
     name = "lamps"
     requires: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class LampStage:
         return [Lesson("lamps", learner, batches, steps=100, minutes=0.2, skills=("lamp",))]
 
 
-def test_a_stage_that_keeps_its_laws_passes() -> None:
+def test_stage_that_keeps_its_laws_passes() -> None:
     check_stage(LampStage(), make_world=make_lamps)
 
 
@@ -100,13 +100,13 @@ def test_every_stage_of_devmind_keeps_its_laws(name: str) -> None:
 
 
 class Hooked(LampStage):
-    """Forgot its requirements."""
+    """Has no requirements."""
 
     requires = None  # type: ignore[assignment]
 
 
 class Twice(LampStage):
-    """Adds a head each time it is admitted."""
+    """Adds a head at each admission."""
 
     def admit(self, agent: Agent) -> None:
         super().admit(agent)
@@ -115,7 +115,7 @@ class Twice(LampStage):
 
 
 class Meddling(LampStage):
-    """Changes weights that were there."""
+    """Changes existing weights."""
 
     def admit(self, agent: Agent) -> None:
         super().admit(agent)
@@ -134,7 +134,7 @@ class Anonymous(LampStage):
 
 
 class NoSuchSkill(LampStage):
-    """Its lesson serves a skill it does not have."""
+    """Its lesson names a skill that the stage does not have."""
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         (lesson,) = super().lessons(context)
@@ -142,7 +142,7 @@ class NoSuchSkill(LampStage):
 
 
 class Guessing(LampStage):
-    """Draws its exam anew each time."""
+    """Draws its exam at random each time."""
 
     rng = np.random.default_rng(0)
 
@@ -155,7 +155,7 @@ class Guessing(LampStage):
 
 
 class Drawn(LampStage):
-    """Its exam is of some rounds of eight Moments, drawn; lessons have other ones."""
+    """Its exam uses drawn rounds of eight Moments; lessons have other rounds."""
 
     first_seed, copies, shared, named = 2_000_000, 1, 0, True
 
@@ -177,31 +177,31 @@ class Drawn(LampStage):
 
 
 class LessonSeeds(Drawn):
-    """Examines on worlds of lessons."""
+    """Examines on the worlds of lessons."""
 
     first_seed = 999_990
 
 
 class Copied(Drawn):
-    """Claims each episode twice."""
+    """Counts each episode twice."""
 
     copies = 2
 
 
 class Leaking(Drawn):
-    """One of its eight episodes is a lesson's."""
+    """One of its eight episodes is from a lesson."""
 
     shared = 1
 
 
 class Nameless(Drawn):
-    """Does not say which episodes it is about."""
+    """Does not give the identities of its episodes."""
 
     named = False
 
 
 class Secretive(Drawn):
-    """Does not say what lessons show."""
+    """Does not give the episodes of its lessons."""
 
     @property
     def skills(self) -> Any:
@@ -209,7 +209,7 @@ class Secretive(Drawn):
 
 
 class Drifting(Drawn):
-    """Asks about other rounds in retention than in full, where its agent is as right."""
+    """Asks other rounds in retention than in full, in which its agent is equally right."""
 
     def rounds(self, context: Context, agent: Agent, level: str) -> Sequence[Measure]:
         seeds = np.arange(8) + self.first_seed + 8 * (level == "retention")
@@ -217,13 +217,13 @@ class Drifting(Drawn):
 
 
 class Floorless(LampStage):
-    """Prints no floor."""
+    """Gives no floor."""
 
     skills = skill_of(lambda agent, context, level: [measure(np.ones(8), floors={})])
 
 
 class Unmeasured(LampStage):
-    """Its gate asks for what its exam does not give."""
+    """Its gate needs a measure that its exam does not give."""
 
     skills = skill_of(examine, "lamp/brightness")
 
@@ -241,7 +241,7 @@ class UpsideDown(LampStage):
 
 
 class Narrow(LampStage):
-    """Trains one head of its own, and does not say that nothing is to be rehearsed."""
+    """Trains one head of its own, and does not declare that it needs no rehearsal."""
 
     requires = ("reflex",)
     rehearsal_every = 4
@@ -257,28 +257,28 @@ class Narrow(LampStage):
 
 
 class Hasty(LampStage):
-    """Rehearses what was not taught yet."""
+    """Rehearses a lesson that comes later."""
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         return [replace(lesson, rehearses=("writing",)) for lesson in super().lessons(context)]
 
 
 class Silent(LampStage):
-    """Is not rehearsed and gives no reason worth the name."""
+    """Is not rehearsed and gives no real reason."""
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         return [replace(lesson, unrehearsed="no") for lesson in super().lessons(context)]
 
 
 class OfADay(GradientLearner):
-    """Cannot be rehearsed, and its lesson does not say so."""
+    """Cannot be rehearsed, but its lesson does not declare it."""
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
         raise ConfigError("What it was taught with is gone.")
 
 
 class Frozen(GradientLearner):
-    """Its rehearsal teaches nothing."""
+    """Its rehearsal trains nothing."""
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
         loss, scalars = super().rehearse(batch)
@@ -286,7 +286,7 @@ class Frozen(GradientLearner):
 
 
 class Fleeting(LampStage):
-    """Has a lesson that nobody can rehearse."""
+    """Has a lesson that cannot be rehearsed."""
 
     kind: type[GradientLearner] = OfADay
 
@@ -304,13 +304,13 @@ class Lifeless(Fleeting):
 
 
 class Apart(Narrow):
-    """Says so."""
+    """Declares it."""
 
     rehearsal_every = 0
 
 
 class ByHand(LampStage):
-    """Its exam steps the world itself, so what it proves is proved of another program than life."""
+    """Its exam steps the world itself, so it does not test the program that runs in life."""
 
     @staticmethod
     def _examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -322,7 +322,7 @@ class ByHand(LampStage):
 
 
 class AsideByHand(LampStage):
-    """Steps a world that it made itself, of single environments side by side."""
+    """Steps its own world of single environments side by side."""
 
     @staticmethod
     def _examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -333,7 +333,7 @@ class AsideByHand(LampStage):
 
 
 class TaughtByHand(LampStage):
-    """Its batches come of a world that the lesson made and steps itself."""
+    """Its batches come from a world that the lesson makes and steps itself."""
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         (lesson,) = super().lessons(context)
@@ -347,11 +347,11 @@ class TaughtByHand(LampStage):
         return [replace(lesson, make_batches=batches)]
 
 
-def test_an_exam_of_drawn_episodes_passes_where_they_differ_and_are_news() -> None:
+def test_exam_of_drawn_episodes_passes_if_they_differ_and_are_new() -> None:
     check_stage(Drawn(), make_world=make_lamps)
 
 
-def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> None:
+def test_lesson_that_changes_no_earlier_part_needs_no_rehearsal() -> None:
     check_stage(Apart(), make_world=make_lamps)
 
 
@@ -384,7 +384,7 @@ def test_a_lesson_that_changes_nothing_of_earlier_stages_rehearses_nothing() -> 
         (UpsideDown, "the ceiling is better than chance"),
     ],
 )
-def test_a_stage_that_breaks_a_law_is_told_which(stage: type[LampStage], law: str) -> None:
+def test_broken_law_of_a_stage_is_named(stage: type[LampStage], law: str) -> None:
     with pytest.raises(BrokenLawError) as told:
         check_stage(stage(), make_world=make_lamps)
     assert law in str(told.value)

@@ -1,10 +1,9 @@
-"""What stands in the place of fsync in tests: nothing that they look at hangs on it.
+"""Replaces fsync in tests; their results do not depend on it.
 
-A run of three small stages with a checkpoint at each step waited nine seconds for it, and computed for two. Without it
-a machine that crashes loses what was written, and nobody else: who is killed, and who looks at the file behind, finds
-it in the page cache. Whether writes come onto the disk, and in which order, is asked by `tests.faults`, in processes of
-its own with a disk that forgets what was not synced; what is on the bare disk, by tests that wait for it (`synced`);
-that a refused fsync is a sentence, by tests that refuse it.
+A run of three small stages with a checkpoint at each step waited nine seconds for fsync and computed for two. Without
+fsync, only a crash of the machine loses data: a killed process and later readers find it in the page cache.
+`tests.faults` checks the order of writes in processes of its own, with a model of a disk that forgets unsynced data.
+Tests that look at the bare disk wait for it (`synced`), and tests of a failed fsync make it fail.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ REAL = os.fsync
 
 
 def fsync(file: Any) -> None:
-    """Wait for no disk; a descriptor that is not open is an error as with the real one.
+    """Do not wait for the disk; a closed descriptor is an error, as with the real fsync.
 
     Raises:
-        OSError: it is not open.
+        OSError: the descriptor is closed.
     """
     os.fstat(file if isinstance(file, int) else file.fileno())
 
 
 def patched(patch: pytest.MonkeyPatch) -> None:
-    """Neither what writes files waits nor SQLite."""
+    """Neither file writes nor SQLite wait for the disk."""
     patch.setattr(os, "fsync", fsync)
     patch.setattr("devmind.memory.stores.sqlite_file.SYNCHRONOUS", "OFF")
 
 
 def synced(patch: pytest.MonkeyPatch) -> None:
-    """Both wait, as they do for everybody."""
+    """Both wait for the disk, as outside of tests."""
     patch.setattr(os, "fsync", REAL)
     patch.setattr("devmind.memory.stores.sqlite_file.SYNCHRONOUS", "FULL")

@@ -255,9 +255,11 @@ class Route(Output):
         length = head.denoiser.config["length"]
         for at, word in given.items():
             if word not in WORDS:
-                raise ConfigError(f"A plan of ways has no symbol '{word}'{nearest(word, WORDS)}")
+                raise ConfigError(f"Expected a symbol of the route plan; got '{word}'{nearest(word, WORDS)}")
             if not 0 <= at < length:
-                raise ConfigError(f"A plan of ways has {length} symbols, so number {at + 1} cannot be given.")
+                raise ConfigError(
+                    f"Expected at most {length} symbols in a route plan; got a symbol at number {at + 1}."
+                )
         if not bool(self.here[row]):
             return None
         read = self.rows(torch.tensor([row], device=self.place.device))

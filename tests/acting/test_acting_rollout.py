@@ -1,4 +1,4 @@
-"""A policy in a world of rows: what it is given, when it ends, what counts as a return, what tells a rollout."""
+"""Rollouts of a policy in a world of rows: inputs, ends of episodes, returns, and `is_rolling`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pressing(senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
     return {"press": senses["board"][:, 0, 0].argmax(1)}
 
 
-def test_every_tick_has_what_was_sensed_done_and_led_to() -> None:
+def test_each_tick_holds_senses_reward_and_following_senses() -> None:
     world, wanted = lamps(), lamps()
     for tick in rollout(pressing, world, 5):
         assert tick.first.tolist() == [tick.tick == 0] * 3
@@ -36,11 +36,11 @@ def test_every_tick_has_what_was_sensed_done_and_led_to() -> None:
         following, reward, *_ = wanted.step({"press": senses["board"][:, 0, 0].argmax(1)})
         assert np.array_equal(tick.following["board"], following["board"])
         assert tick.reward.tolist() == reward.tolist() == [1, 1, 1]
-        assert np.array_equal(world.truth()["lit"], wanted.truth()["lit"])  # the truth is that of what follows
+        assert np.array_equal(world.truth()["lit"], wanted.truth()["lit"])  # the truth belongs to the following senses
     assert tick.tick == 4
 
 
-def test_without_a_number_of_ticks_it_goes_on_until_every_episode_is_over() -> None:
+def test_rollout_without_a_tick_limit_runs_until_all_episodes_end() -> None:
     ticks = list(rollout(pressing, lamps()))
     assert len(ticks) == 8
     assert ticks[-1].ended.all()
@@ -49,7 +49,7 @@ def test_without_a_number_of_ticks_it_goes_on_until_every_episode_is_over() -> N
     assert returns(still, lamps()).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_rollout_can_go_on_from_the_middle_of_an_episode() -> None:
+def test_rollout_continues_from_the_middle_of_an_episode() -> None:
     world = lamps()
     list(rollout(still, world, 2))
     (tick,) = rollout(still, world, 1, first=np.zeros(3, bool))
@@ -57,7 +57,7 @@ def test_a_rollout_can_go_on_from_the_middle_of_an_episode() -> None:
     assert tick.senses["words"] == ["", "", ""]
 
 
-def test_observations_stop_at_the_last_one() -> None:
+def test_observations_takes_no_step_after_the_last_one() -> None:
     world = lamps()
     shown = list(observations(world, 3))
     assert len(shown) == 3
@@ -68,7 +68,7 @@ def test_observations_stop_at_the_last_one() -> None:
     assert np.array_equal(scripted(command, "lean")({}, np.ones(3, bool))["lean"], command)
 
 
-def test_a_world_knows_that_a_rollout_steps_it_and_that_nothing_else_does() -> None:
+def test_is_rolling_is_true_only_while_a_rollout_steps_the_world() -> None:
     seen = []
 
     class Told(VectorWorld):
@@ -85,12 +85,12 @@ def test_a_world_knows_that_a_rollout_steps_it_and_that_nothing_else_does() -> N
         return {}
 
     for _ in rollout(policy, world, 2):
-        world.step({})  # by hand, between two ticks of the rollout
+        world.step({})  # outside the rollout's own step
     assert seen == [True, False, True, False]
     assert asked_in_policy == [False, False]
 
 
-def test_single_worlds_side_by_side_are_as_each_alone() -> None:
+def test_side_by_side_worlds_equal_single_worlds() -> None:
     seeds = [5, 6, 7]
     world = SideBySide([GymWorld(gymnasium.make("CartPole-v1")) for _ in seeds], seeds)
     alone = []
@@ -106,7 +106,7 @@ def test_single_worlds_side_by_side_are_as_each_alone() -> None:
         alone.append(total)
     ticks = list(rollout(lambda senses, first: {"push": np.ones(3, np.int64)}, world))
     assert sum(tick.reward for tick in ticks).tolist() == alone
-    assert len(set(alone)) > 1  # some ended before the others
+    assert len(set(alone)) > 1  # some episodes end before others
     early = int(np.argmin(alone))
     after = ticks[int(alone[early]) :]
     assert all(np.array_equal(tick.senses["body"][early], after[0].senses["body"][early]) for tick in after)
@@ -119,9 +119,9 @@ def _again(seeds: list[int]) -> SideBySide:
     return SideBySide([GymWorld(gymnasium.make("CartPole-v1")) for _ in seeds], seeds)
 
 
-def test_a_row_whose_episode_is_over_earns_no_more() -> None:
+def test_returns_ignore_rewards_after_the_end_of_an_episode() -> None:
     class Generous(VectorWorld):
-        """Goes on giving rewards behind the end of an episode; rows end one after the other."""
+        """Gives rewards after the end of an episode; rows end one after the other."""
 
         tick = 0
 
@@ -137,7 +137,7 @@ def test_a_row_whose_episode_is_over_earns_no_more() -> None:
 
 
 @pytest.mark.parametrize("ticks", [0, 1])
-def test_few_ticks(ticks: int) -> None:
+def test_rollout_runs_zero_ticks_or_one(ticks: int) -> None:
     assert len(list(rollout(still, lamps(), ticks))) == ticks
 
 
@@ -160,7 +160,7 @@ class Staggered:
 
 
 class Sparing:
-    """It presses its row's number; it can leave rows out."""
+    """Policy that presses its row's number and can drop rows."""
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
@@ -176,7 +176,7 @@ class Sparing:
         return {"press": self.rows + 1}
 
 
-def test_rows_that_are_over_are_not_asked_any_more_where_they_can_be_left_out() -> None:
+def test_sparing_rollout_drops_ended_rows_from_the_policy() -> None:
     policy, world = Sparing(), Staggered(8)
     ticks = list(rollout(policy, world, sparing=True))
     assert len(ticks) == 8
@@ -188,7 +188,7 @@ def test_rows_that_are_over_are_not_asked_any_more_where_they_can_be_left_out() 
     assert len(list(rollout(lambda senses, first: {"press": np.zeros(8)}, Staggered(8), sparing=True))) == 8
 
 
-def test_rows_that_are_marked_as_done_are_not_asked_either_and_each_tick_says_who_was() -> None:
+def test_sparing_rollout_drops_rows_marked_done_and_lists_the_asked_rows() -> None:
     policy, done = Sparing(), np.zeros(8, bool)
     for tick in rollout(policy, Staggered(8), sparing=True, done=done):
         assert [f"row {row}" for row in tick.asked] == policy.asked[-1]
@@ -196,7 +196,7 @@ def test_rows_that_are_marked_as_done_are_not_asked_either_and_each_tick_says_wh
     assert [len(rows) for rows in policy.asked] == [8, 8, 2, 1, 1, 1, 1, 1], "the last ones are asked until all is over"
 
 
-def test_an_actor_goes_on_alike_without_the_rows_that_it_leaves_out() -> None:
+def test_actor_gives_equal_features_after_dropping_rows() -> None:
     agent = tiny_agent()
     agent.add_encoder("body")
     whole, fewer = (Actor(agent, 4) for _ in range(2))

@@ -1,4 +1,4 @@
-"""The Actor steps as the agent does, row by row, and keeps up state, counts and what comes to mind."""
+"""The Actor steps as the agent does, row by row, and keeps state, counts and recalled entries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EFFECTORS = ("look", "move")
 
 @pytest.fixture(scope="module")
 def agent() -> Agent:
-    """Every weight matters: a trunk of zero output projections would answer alike with any state."""
+    """All weights are random: a trunk with zero output projections would ignore the state."""
     agent = tiny_agent()
     parts.admit(agent)
     generator = torch.Generator().manual_seed(0)
@@ -37,7 +37,7 @@ def track(n: int) -> Any:
     return worlds.make("nursery", "track", np.arange(n))
 
 
-def test_a_rollout_of_an_actor_is_the_agents_own_steps(agent: Agent) -> None:
+def test_actor_rollout_equals_agent_steps(agent: Agent) -> None:
     world, state, actions = track(3), agent.new_state(3), []
     for tick in rollout(Actor(agent, effectors=EFFECTORS), world, 6):
         percepts = agent.encode(state, collate_tick(tick.senses, np.full(3, tick.tick == 0)))
@@ -45,10 +45,10 @@ def test_a_rollout_of_an_actor_is_the_agents_own_steps(agent: Agent) -> None:
         for name, value in tick.actions.items():
             assert np.array_equal(value, output.action[name].numpy())
         actions.append(tick.actions["look"])
-    assert np.ptp(np.stack(actions), axis=0).max() > 0  # it does not always do the same
+    assert np.ptp(np.stack(actions), axis=0).max() > 0  # the actions differ between ticks
 
 
-def test_rows_that_all_begin_make_a_new_state_for_as_many(agent: Agent) -> None:
+def test_actor_makes_a_new_state_when_all_rows_begin(agent: Agent) -> None:
     actor = Actor(agent, effectors=EFFECTORS)
     groups = [[tick.actions["look"] for tick in rollout(actor, track(n), 3)] for n in (3, 2)]
     fresh = [tick.actions["look"] for tick in rollout(Actor(agent, effectors=EFFECTORS), track(2), 3)]
@@ -57,7 +57,7 @@ def test_rows_that_all_begin_make_a_new_state_for_as_many(agent: Agent) -> None:
     assert actor.counts["look"] == dict(actor.answered["look"])
 
 
-def test_a_sense_taken_away_is_absent(agent: Agent) -> None:
+def test_actor_ignores_the_senses_in_without(agent: Agent) -> None:
     senses = track(2).observe()
     other = senses | {"sight": 255 - senses["sight"]}
     opening = np.ones(2, bool)
@@ -66,7 +66,7 @@ def test_a_sense_taken_away_is_absent(agent: Agent) -> None:
     assert np.array_equal(blind(senses, opening)["look"], blind(other, opening)["look"])
 
 
-def test_without_short_term_memory_every_moment_stands_alone(agent: Agent) -> None:
+def test_actor_without_short_term_memory_ignores_earlier_moments(agent: Agent) -> None:
     bodies = np.random.default_rng(0).normal(size=(4, 12)).astype(np.float32)
 
     def last(short_term: bool, since: int) -> torch.Tensor:
@@ -80,7 +80,7 @@ def test_without_short_term_memory_every_moment_stands_alone(agent: Agent) -> No
     assert not torch.allclose(last(True, 0), last(True, 3), atol=1e-4)
 
 
-def test_what_comes_to_mind_is_asked_for_at_every_tick_and_can_be_given(agent: Agent) -> None:
+def test_actor_asks_recall_unless_entries_are_given(agent: Agent) -> None:
     asked: list[Percepts] = []
     generator = torch.Generator().manual_seed(1)
     tokens = torch.randn(1, 2, agent.config.width, generator=generator)
@@ -104,7 +104,7 @@ def test_what_comes_to_mind_is_asked_for_at_every_tick_and_can_be_given(agent: A
     assert not torch.allclose(said["recalls"], said["nothing"], atol=1e-4)
 
 
-def test_other_weights_may_take_over_between_two_ticks(agent: Agent) -> None:
+def test_actor_keeps_its_state_when_its_agent_is_replaced(agent: Agent) -> None:
     actor = Actor(agent, effectors=EFFECTORS)
     moments = [Moment(t / 10, {"body": np.full(12, t, np.float32)}, first=t == 0) for t in range(2)]
     actor.act(moments[0])
@@ -113,4 +113,4 @@ def test_other_weights_may_take_over_between_two_ticks(agent: Agent) -> None:
     parts.admit(other)
     actor.agent = other.eval()
     actor.act(moments[1])
-    assert actor.state is state  # it goes on where the one before was
+    assert actor.state is state

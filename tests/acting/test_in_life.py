@@ -1,4 +1,4 @@
-"""What is noted of an exam's rollouts: whether life could ask them, and who acts stays who acted."""
+"""What `InLife` notes about an exam's rollouts; `noting` keeps policies that are replaced outside."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def agent() -> Any:
     return tiny_agent()
 
 
-def test_what_is_said_of_each_way_to_act(agent: Any) -> None:
+def test_in_life_note_describes_each_kind_of_actor(agent: Any) -> None:
     free, pressing = Actor(agent, effectors=["look"]), Actor(agent, effectors=["press"])
     forgetful, drawn = Actor(agent, short_term=False), Actor(agent, generator=torch.Generator())
     room = worlds.make("nursery", "track", np.arange(2))
@@ -50,7 +50,7 @@ def test_what_is_said_of_each_way_to_act(agent: Any) -> None:
     assert said(lamps(), free).endswith("through the mailbox; not rendered: its world cannot be pictured by a camera")
 
 
-def test_a_rule_is_no_agent_and_who_acts_stays(agent: Any) -> None:
+def test_noting_skips_rules_and_keeps_replaced_policies(agent: Any) -> None:
     with noting() as noted:
         list(rollout(lambda senses, first: {"press": np.ones(2, int)}, lamps(), 2))
     assert not noted.mailbox

@@ -1,4 +1,4 @@
-"""When what an agent lacks is asked for: once, when it was looked for in vain."""
+"""When the agent asks about something it lacks: once, after it has looked for it in vain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def lack(question: str, looks_s: float = 0.0) -> Lack:
     return Lack(question, lambda answer: answer, looks_s)
 
 
-def test_a_question_is_asked_once_behind_its_second_of_looking_and_open_as_long_as_just_that_lacks() -> None:
+def test_inquiry_asks_once_after_looking_and_stays_open_while_the_lack_lasts() -> None:
     inquiry, where, what = Inquiry(), lack("Where?", 1.0), lack("What?")
     ticks = [(where, 5.0), (where, 5.9), (where, 6.0), (where, 6.1), (None, 6.2), (where, 6.3), (what, 6.4),
              (what, 6.5), (where, 7.3), (where, 8.4)]  # fmt: skip
@@ -27,7 +27,7 @@ def test_a_question_is_asked_once_behind_its_second_of_looking_and_open_as_long_
 
 
 class Lacks:
-    """An output that lacks something in one of its rows, where a page stands."""
+    """An output that lacks something in one of its rows if there is a page."""
 
     def __init__(self, row: int) -> None:
         self.row = row
@@ -37,7 +37,7 @@ class Lacks:
 
 
 @pytest.mark.parametrize(("row", "found"), [(0, None), (1, "a page")])
-def test_only_heads_that_decided_are_asked_row_by_row(row: int, found: str | None) -> None:
+def test_lacking_asks_only_heads_that_decided_in_the_row(row: int, found: str | None) -> None:
     outputs: dict[str, Any] = {"decided": Lacks(1), "idle": Lacks(0)}
     output = StepOutput(outputs=outputs, answered={"choose": {"idle": 0, "decided": 2, "directed": 1}})
     came = lacking(output, "a page", row)

@@ -40,7 +40,7 @@ def agent() -> Agent:
 
 @pytest.fixture
 def memory(agent: Agent) -> Memory:
-    """One thing that was seen and heard, taught by its name on the page: it holds no words."""
+    """One thing that was seen and heard and named by teaching; its entry holds no words."""
     of = lives(np.array([3]), 1)
     shown = {name: value[0, 0] for name, value in looks(of, np.array([[0]]), "named").items()}
     moment = Moment(0.0, shown, first=True)
@@ -56,7 +56,7 @@ def only(memory: Memory) -> Entry:
 
 
 def in_a_lesson(agent: Agent, memory: Memory) -> Tensor:
-    """As the batches of the lesson `recall` have it: `stages.memory.recall.lesson.entries`."""
+    """As in the batches of the lesson `recall`: `stages.memory.recall.lesson.entries`."""
     of = lives(np.array([3]), 1)
     kept = lesson.tensors(looks(of, np.array([[0]]), "named"))
     which, age_s = torch.zeros(1, 1, 1, dtype=torch.int64), torch.full((1, 1, 1), AGE_S)
@@ -68,7 +68,7 @@ def in_a_lesson(agent: Agent, memory: Memory) -> Tensor:
 
 
 def in_an_exam(agent: Agent, memory: Memory) -> Tensor:
-    """As an exam's Actor gets it by the keys of what it senses: `OwnMemories`."""
+    """As an exam's Actor recalls it by the keys of its senses: `OwnMemories`."""
     senses = {name: value for name, value in only(memory).senses.items() if name in ("sight", "sound")}
     recall = OwnMemories(agent, [memory], ("sight", "sound"))
     tokens = recall(Actor(agent).encode(Moment(0.0, senses, first=True)))
@@ -77,7 +77,7 @@ def in_an_exam(agent: Agent, memory: Memory) -> Tensor:
 
 
 def in_sleep(agent: Agent, memory: Memory) -> Tensor:
-    """As a night's question has it at hand; the night asks at the moment it was lived, so the age is set here."""
+    """As a night's question recalls it. The night asks at the time of the memory, so the age is set here."""
     ((_, question),) = consolidated(memory, [1], ["sight", "sound", "words"])
     row = [(senses, AGE_S) for senses, _ in question.recalled]
     with torch.no_grad():
@@ -101,7 +101,7 @@ def in_life(agent: Agent, memory: Memory) -> Tensor:
 
 
 def in_the_check(agent: Agent, memory: Memory) -> Tensor:
-    """As the replay check steps with what a recording says was recalled."""
+    """As the replay check steps with the recalled entries of a recording."""
     replay = _Replay({}, lambda number: payload(memory.get([number])[0]))
     replay.agent = agent
     replay._recall([1], [AGE_S])
@@ -116,7 +116,7 @@ def test_one_memory_gives_equal_tokens_everywhere(agent: Agent, memory: Memory, 
     assert torch.allclose(found, wanted, atol=1e-6)
 
 
-def test_a_taught_name_reaches_the_trunk_and_makes_a_difference(agent: Agent, memory: Memory) -> None:
+def test_taught_name_changes_the_recalled_tokens(agent: Agent, memory: Memory) -> None:
     entry = only(memory)
     assert "words" not in entry.senses
     assert payload(entry)["words"] == entry.name
@@ -128,16 +128,16 @@ def test_a_taught_name_reaches_the_trunk_and_makes_a_difference(agent: Agent, me
     assert unnamed is not None
     assert heard is not None
     assert not torch.allclose(named.tokens, unnamed.tokens)
-    assert not torch.allclose(named.tokens, heard.tokens)  # what was really heard then stands before the name
+    assert not torch.allclose(named.tokens, heard.tokens)  # words that were heard take precedence over the name
 
 
-def test_a_longer_sound_comes_back_as_its_last_tick(agent: Agent) -> None:
+def test_recalled_sound_is_cut_to_its_last_tick(agent: Agent) -> None:
     long = np.arange(3 * TICK_SAMPLES, dtype=np.float32)[None].repeat(2, 0) / 1e5
     back = payload(Entry(0.0, 1.0, None, {}, {"sound": long}))
     assert np.array_equal(back["sound"], long[:, -TICK_SAMPLES:])
 
 
-def test_nothing_recalled_is_none_and_unknown_senses_are_left_out(agent: Agent) -> None:
+def test_recalled_tokens_is_none_without_entries_and_skips_unknown_senses(agent: Agent) -> None:
     assert recalled_tokens(agent, [[], []]) is None
     assert recalled_tokens(agent, [[({"smell": np.ones(3, np.float32)}, 1.0)]]) is None
     body = np.ones(12, np.float32)
@@ -149,7 +149,7 @@ def test_nothing_recalled_is_none_and_unknown_senses_are_left_out(agent: Agent) 
     assert with_smell.present.tolist() == [[True], [False]]
 
 
-def test_each_row_asks_its_own_memory_by_the_senses_it_has(agent: Agent, memory: Memory) -> None:
+def test_each_row_queries_its_own_memory_by_its_present_senses(agent: Agent, memory: Memory) -> None:
     empty = Memory(open_store(None), clock=lambda: AGE_S)
     recall = OwnMemories(agent, [empty, memory], ("sight", "sound"))
     senses = {name: only(memory).senses[name] for name in ("sight", "sound")}

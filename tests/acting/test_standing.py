@@ -1,4 +1,4 @@
-"""Who may act in life: arcs, and heads of the trunk only where an exam has passed them."""
+"""Which heads may act in life: arcs, and heads of the trunk only if an exam has passed them."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def test_without_results_only_arcs_answer(agent: Agent) -> None:
     assert found["move"] == ("move_arc",)
 
 
-def test_a_trunk_s_head_answers_with_a_passed_row_and_first_where_it_is_better(agent: Agent) -> None:
+def test_trunk_head_answers_after_a_passed_exam_and_first_if_it_scores_higher(agent: Agent) -> None:
     track = ("track", 0.9, True)
     assert standing(agent, results(track, ("track/look_trunk", 0.95, False)))["look"] == ("look_arc",)
     assert standing(agent, results(track, ("track/look_trunk", 0.85, True)))["look"] == ("look_arc", "look_trunk")
     assert standing(agent, results(track, ("track/look_trunk", 0.95, True)))["look"] == ("look_trunk", "look_arc")
-    assert standing(agent, results(("track/look_trunk", 0.95, True)))["look"] == ("look_arc",)  # beside nothing
+    assert standing(agent, results(("track/look_trunk", 0.95, True)))["look"] == ("look_arc",)  # no arc to compare
     both = results(track, ("track/look_trunk", 0.95, True), ("orient", 0.9, True), ("orient/look_trunk", 0.5, False))
-    assert standing(agent, both)["look"] == ("look_arc",)  # one failed row is a failed head
+    assert standing(agent, both)["look"] == ("look_arc",)  # one failed row fails the head
     lower = results(("startle", 0.02, True), ("startle/move_trunk", 0.01, True))
     assert standing(agent, lower)["move"] == ("move_trunk", "move_arc")
 
 
-def test_where_nobody_may_answer_nothing_is_done(agent: Agent) -> None:
+def test_actor_does_nothing_if_no_head_may_answer(agent: Agent) -> None:
     actor = Actor(agent, effectors=["look"], standing={"look": ()})
     sight = np.zeros((64, 64, 3), np.uint8)
     output = actor.act(Moment(0.0, {"sight": sight}, first=True))
@@ -60,7 +60,7 @@ def test_where_nobody_may_answer_nothing_is_done(agent: Agent) -> None:
     assert asked.act(Moment(0.0, {"sight": sight}, first=True)).answered["look"] == {"look_trunk": 1}
 
 
-def test_results_lie_beside_the_agent(tmp_path: Path) -> None:
+def test_read_results_reads_the_file_beside_the_agent(tmp_path: Path) -> None:
     assert read_results(tmp_path) is None
     (tmp_path / "results.json").write_text(json.dumps(results(("track", 1.0, True))))
     assert read_results(tmp_path) == results(("track", 1.0, True))
@@ -79,19 +79,19 @@ def test_results_lie_beside_the_agent(tmp_path: Path) -> None:
         {"skills": [{"measures": [{"name": 5}]}]},
     ],
 )
-def test_results_that_no_exam_wrote_are_one_sentence(agent: Agent, hostile: dict[str, Any]) -> None:
-    """Generated damage found it: `"skills": null`, its checksum made right, was a traceback."""
+def test_malformed_results_raise_a_clear_error(agent: Agent, hostile: dict[str, Any]) -> None:
+    """Regression: `"skills": null` with a valid checksum gave a traceback."""
     with pytest.raises(CheckpointError, match="not what an exam writes"):
         standing(agent, hostile)
 
 
-def test_a_short_turn_is_none() -> None:
+def test_normal_output_fires_only_above_its_threshold() -> None:
     mean = torch.tensor([[0.05, 0.05], [0.1, -0.11], [0.0, 0.5]])
     assert Normal(mean, torch.zeros_like(mean), 0.14).fires().tolist() == [False, True, True]  # type: ignore[union-attr]
     assert Normal(mean, torch.zeros_like(mean)).fires() is None
 
 
-def test_the_looking_arc_can_rest(agent: Agent) -> None:
+def test_look_arc_rests_below_its_threshold(agent: Agent) -> None:
     assert agent.head("look_arc").threshold == parts.LOOK_THRESHOLD
     senses = {"sight": np.zeros((64, 64, 3), np.uint8)}
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Small agents and made-up experience for the agent's tests."""
+"""Small agents and random experience for the agent's tests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def make_rows(rows: int, length: int, seed: int, senses: tuple[str, ...] = SENSE
 
 
 def shake(agent: Agent, seed: int = 0) -> Agent:
-    """Give every weight a random value, so that nothing is zero by construction."""
+    """Add a random value to every weight, so that nothing is zero by construction."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in agent.parameters():
@@ -55,7 +55,7 @@ def shake(agent: Agent, seed: int = 0) -> Agent:
 
 @pytest.fixture
 def small_agent() -> Callable[..., Agent]:
-    """A maker of tiny agents with all standard senses, some heads, and shaken weights."""
+    """Factory of tiny agents with all standard senses, some heads, and random weights."""
 
     def make(senses: tuple[str, ...] = SENSES, shaken: bool = True, **config: object) -> Agent:
         agent = Agent(AgentConfig(size="tiny", **config))

@@ -1,4 +1,4 @@
-"""Laws of the whole agent: independence of its parts, keys, growth, sizes, pretrained trunks."""
+"""The whole agent: independence of its parts, keys, growth, sizes, pretrained trunks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_adding_a_head_leaves_every_other_output_bit_equal(small_agent: Callable
     assert torch.equal(before["steer"].mean, after["steer"].mean)
 
 
-def test_a_part_is_the_same_whatever_was_added_before(small_agent: Callable[..., Agent]) -> None:
+def test_part_weights_do_not_depend_on_earlier_parts(small_agent: Callable[..., Agent]) -> None:
     torch.manual_seed(1)
     alone = small_agent(senses=("sound",), shaken=False)
     torch.manual_seed(2)
@@ -48,7 +48,7 @@ def test_a_part_is_the_same_whatever_was_added_before(small_agent: Callable[...,
     assert alone.sha256("heads.flinch.") != other_seed.sha256("heads.flinch.")
 
 
-def test_building_a_part_leaves_torchs_random_numbers_alone(small_agent: Callable[..., Agent]) -> None:
+def test_building_a_part_keeps_the_random_state_of_torch(small_agent: Callable[..., Agent]) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -56,7 +56,7 @@ def test_building_a_part_leaves_torchs_random_numbers_alone(small_agent: Callabl
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_adding_an_encoder_changes_nothing_for_moments_without_its_sense(small_agent: Callable[..., Agent]) -> None:
+def test_new_encoder_keeps_features_of_moments_without_its_sense(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("sight", "body", "sound"))
     batch = collate(make_rows(2, 4, seed=0, senses=("sight", "body", "sound")))
     before = all_at_once(agent, batch)
@@ -65,7 +65,7 @@ def test_adding_an_encoder_changes_nothing_for_moments_without_its_sense(small_a
     assert torch.equal(all_at_once(agent, batch), before)
 
 
-def test_keys_are_of_length_one_and_tell_senses_apart(small_agent: Callable[..., Agent]) -> None:
+def test_each_sense_has_a_key_of_length_one(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent()
     percepts = agent.encode(agent.new_state(2), collate(make_rows(2, 1, seed=0, absent=0.0)))
     assert set(percepts.keys) == set(SENSES)
@@ -75,7 +75,7 @@ def test_keys_are_of_length_one_and_tell_senses_apart(small_agent: Callable[...,
     assert not any("key_projection" in name for name, _ in agent.named_parameters())
 
 
-def test_growing_changes_nothing_before_training(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
+def test_grow_keeps_features_before_training(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
     agent = small_agent(layers=2)
     batch = collate(make_rows(2, 10, seed=0))
     before, old_state = all_at_once(agent, batch), agent.new_state(2)
@@ -92,8 +92,8 @@ def test_growing_changes_nothing_before_training(small_agent: Callable[..., Agen
     assert torch.equal(all_at_once(Agent.from_pretrained(tmp_path), batch), features)
 
 
-def test_evaluate_is_forward_on_single_moments(small_agent: Callable[..., Agent]) -> None:
-    """Any senses, absent ones too; with arcs alone the trunk is not run."""
+def test_evaluate_equals_forward_on_single_moments(small_agent: Callable[..., Agent]) -> None:
+    """Any sense may be absent; if all heads are arcs, the trunk is not run."""
     agent = small_agent(layers=2)
     agent.add_head("peek", "head.normal", tap="raw:body", options={"size": 2})
     rows = make_rows(9, 1, seed=0)
@@ -109,7 +109,7 @@ def test_evaluate_is_forward_on_single_moments(small_agent: Callable[..., Agent]
     assert torch.equal(agent.evaluate(senses, ["flinch"], present)["flinch"].logits, found["flinch"].logits)
 
 
-def test_evaluate_answers_each_position_as_if_it_stood_alone(small_agent: Callable[..., Agent]) -> None:
+def test_evaluate_of_a_batch_equals_single_evaluations(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(layers=2)
     boards = torch.randint(-1, 2, (7, 2, 6, 7), dtype=torch.int8, generator=torch.Generator().manual_seed(0))
     together = agent.evaluate({"board": boards}, ["guess"])["guess"].logits
@@ -128,7 +128,7 @@ def test_parts_hold_every_parameter_once(small_agent: Callable[..., Agent]) -> N
     assert sorted(listed) == sorted(id(parameter) for parameter in agent.parameters())
 
 
-def test_every_parameter_that_is_used_gets_a_gradient(small_agent: Callable[..., Agent]) -> None:
+def test_every_used_parameter_gets_a_gradient(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(window=2)
     rows = make_rows(2, 4, seed=0, absent=0.0)
     batch = collate(rows, [[[(m.senses, 1.0)] for m in row] for row in rows])
@@ -140,14 +140,14 @@ def test_every_parameter_that_is_used_gets_a_gradient(small_agent: Callable[...,
 
 
 @pytest.mark.parametrize(("size", "low", "high"), [("tiny", 10_000, 30_000), ("nursery", 0.9e6, 1.4e6)])
-def test_sizes(size: str, low: float, high: float) -> None:
+def test_agent_sizes_have_the_expected_number_of_parameters(size: str, low: float, high: float) -> None:
     agent = Agent(AgentConfig(size=size))
     for sense in ("sight", "periphery", "sound", "body", "words"):
         agent.add_encoder(sense)
     assert low < agent.num_parameters() < high
 
 
-def test_config_errors_name_what_is_wrong() -> None:
+def test_config_errors_name_the_wrong_value() -> None:
     with pytest.raises(ConfigError, match="no agent size 'nursary'; did you mean 'nursery'"):
         AgentConfig(size="nursary")
     with pytest.raises(ConfigError, match="multiple of 8"):
@@ -171,7 +171,7 @@ _DECODERS = {
 
 
 @pytest.mark.parametrize("kind", sorted(_DECODERS))
-def test_pretrained_decoders_can_be_the_trunk(tmp_path: Path, kind: str) -> None:
+def test_pretrained_decoder_becomes_the_trunk(tmp_path: Path, kind: str) -> None:
     torch.manual_seed(0)
     decoder = _DECODERS[kind]()
     decoder.save_pretrained(tmp_path / "decoder")
@@ -192,7 +192,7 @@ def test_pretrained_decoders_can_be_the_trunk(tmp_path: Path, kind: str) -> None
     assert torch.equal(all_at_once(again.eval(), batch), all_at_once(agent.eval(), batch))
 
 
-def test_other_decoders_are_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_unsupported_decoders_raise_a_clear_error(tmp_path: Path) -> None:
     GPT2Model(GPT2Config(vocab_size=50, n_embd=32, n_layer=1, n_head=2)).save_pretrained(tmp_path / "gpt2")
     with pytest.raises(PluginError, match=r"\(gpt2\) cannot be the trunk: it lacks"):
         Agent(AgentConfig(size="tiny", pretrained=str(tmp_path / "gpt2")))
@@ -204,7 +204,7 @@ def test_other_decoders_are_refused_with_a_sentence(tmp_path: Path) -> None:
         Agent(AgentConfig(size="tiny", pretrained=str(tmp_path / "nowhere")))
 
 
-def test_threads_are_put_back() -> None:
+def test_thread_counts_are_restored() -> None:
     before = torch.get_num_threads()
     with stepping_threads():
         assert torch.get_num_threads() == 1

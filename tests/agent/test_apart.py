@@ -1,4 +1,4 @@
-"""A sense that goes through the trunk by itself: nothing else is changed by it, nor does anything else change it."""
+"""A sense with its own pass through the trunk: it and the other senses do not affect each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALONE, TAP = "sound", "trunk:sound"
 
 @pytest.fixture
 def hearer(small_agent: Callable[..., Agent]) -> Callable[..., Agent]:
-    """A maker of agents whose sound goes by itself, with a layer grown for it."""
+    """Factory of agents whose sound has its own pass, with a layer grown for it."""
 
     def make(**config: object) -> Agent:
         agent = small_agent(**{"layers": 2, "window": 6, "shaken": False, **config})
@@ -33,13 +33,13 @@ def hearer(small_agent: Callable[..., Agent]) -> Callable[..., Agent]:
 
 
 def without(batch: Batch, *senses: str) -> Batch:
-    """The Batch, in which nobody sensed these."""
+    """The Batch with these senses absent."""
     gone = {sense: torch.zeros_like(batch["present"][sense]) for sense in senses}
     return batch | {"present": batch["present"] | gone}
 
 
 @torch.no_grad()
-def test_what_else_is_sensed_and_what_goes_by_itself_change_nothing_in_one_another(
+def test_apart_sense_and_other_senses_do_not_affect_each_other(
     hearer: Callable[..., Agent],
 ) -> None:
     agent, batch = hearer(), collate(make_rows(rows=3, length=20, seed=1))
@@ -59,7 +59,7 @@ def test_what_else_is_sensed_and_what_goes_by_itself_change_nothing_in_one_anoth
 
 
 @torch.no_grad()
-def test_it_remembers_what_it_sensed_before_in_this_episode_alone(hearer: Callable[..., Agent]) -> None:
+def test_apart_sense_remembers_only_its_own_episode(hearer: Callable[..., Agent]) -> None:
     agent, batch = hearer(), collate(make_rows(1, 5, 2, absent=0.0))
     batch["first"][:] = torch.tensor([[True, False, False, True, False]])
     other = {**batch, "senses": {**batch["senses"], ALONE: batch["senses"][ALONE].clone()}}
@@ -73,7 +73,7 @@ def test_it_remembers_what_it_sensed_before_in_this_episode_alone(hearer: Callab
 
 
 @torch.no_grad()
-def test_stepping_equals_all_at_once_and_moved_positions_change_nothing(hearer: Callable[..., Agent]) -> None:
+def test_stepping_with_an_apart_sense_equals_all_at_once_across_rebasing(hearer: Callable[..., Agent]) -> None:
     agent, batch = hearer(rebase_at=60), collate(make_rows(rows=3, length=40, seed=3))
     torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
     seen, state = agent.perceive(batch, [TAP]).of_senses[ALONE], agent.new_state(3)
@@ -100,7 +100,7 @@ def test_stepping_equals_all_at_once_and_moved_positions_change_nothing(hearer: 
 
 
 @torch.no_grad()
-def test_unrelated_moments_are_answered_as_in_a_batch(hearer: Callable[..., Agent]) -> None:
+def test_evaluate_of_an_apart_sense_equals_forward(hearer: Callable[..., Agent]) -> None:
     agent, batch = hearer(slots=0), collate(make_rows(rows=4, length=1, seed=5, absent=0.0))
     senses = {name: value[:, 0] for name, value in batch["senses"].items()}
     at_once, one_by_one = agent(batch, ["hears", "guess"], short_term=False), agent.evaluate(senses, ["hears", "guess"])
@@ -112,7 +112,7 @@ def test_unrelated_moments_are_answered_as_in_a_batch(hearer: Callable[..., Agen
 
 
 @torch.no_grad()
-def test_only_the_passes_that_are_tapped_are_run(hearer: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_tapped_passes_run(hearer: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
     agent, batch, passes, forward = hearer(), collate(make_rows(2, 3, 6, absent=0.0)), [], Trunk.forward
 
     def counted(trunk: Trunk, tokens: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
@@ -133,14 +133,16 @@ def test_only_the_passes_that_are_tapped_are_run(hearer: Callable[..., Agent], m
 
 
 @torch.no_grad()
-def test_what_is_recalled_holds_nothing_of_it(hearer: Callable[..., Agent]) -> None:
+def test_recalled_tokens_omit_an_apart_sense(hearer: Callable[..., Agent]) -> None:
     agent, senses = hearer(), dict(make_rows(1, 1, 7, ("body", ALONE), absent=0.0)[0][0].senses)
     whole = agent.encode_recalled(collate_recalled([[(dict(senses), 1.0)]]))
     del senses[ALONE]
     assert torch.equal(whole.tokens, agent.encode_recalled(collate_recalled([[(senses, 1.0)]])).tokens)
 
 
-def test_bad_use_is_said(hearer: Callable[..., Agent], small_agent: Callable[..., Agent]) -> None:
+def test_misuse_of_apart_senses_raises_clear_errors(
+    hearer: Callable[..., Agent], small_agent: Callable[..., Agent]
+) -> None:
     agent = hearer()
     add_text(agent, "bytes", 16)
     batch = collate(make_rows(1, 1, 8, absent=0.0))

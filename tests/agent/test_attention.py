@@ -1,4 +1,4 @@
-"""The readout's attention against transformers' own eager weights; the step's numbers stay bit by bit as they are."""
+"""The readout's attention equals transformers' eager weights; listening to it keeps the step bit-equal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHAPE = {
 
 
 @pytest.mark.parametrize("kind", [LlamaConfig, Qwen2Config, Qwen3Config])
-def test_weights_equal_those_of_eager_attention(small_agent: Callable[..., Agent], kind: type) -> None:
+def test_weights_equal_eager_attention(small_agent: Callable[..., Agent], kind: type) -> None:
     agent = small_agent(window=3, trunk=kind(**SHAPE).to_dict())
     batch = collate(make_rows(rows=1, length=8, seed=3))
     plain, state = [], agent.new_state()
@@ -43,7 +43,7 @@ def test_weights_equal_those_of_eager_attention(small_agent: Callable[..., Agent
             assert "sight" not in percepts.encoded or not percepts.encoded["sight"].present.any()
             continue
         places = agent._assemble(percepts.encoded, None, (1,))
-        used = [-1] * 2 + places[1][0].nonzero().squeeze(-1).tolist()  # a window of 3: slots lead every Moment
+        used = [-1] * 2 + places[1][0].nonzero().squeeze(-1).tolist()  # with a window of 3, slots lead every Moment
         columns = [int(at[used.index(i)]) for i in range(*places[2]["sight"].indices(999))]
         torch.testing.assert_close(shares[0], eager[0, columns] / eager[0, columns].sum(), atol=1e-5, rtol=0)
         checked += 1
@@ -52,7 +52,7 @@ def test_weights_equal_those_of_eager_attention(small_agent: Callable[..., Agent
 
 
 def eager_weights(agent: Agent, state, percepts) -> torch.Tensor:
-    """The last layer's weights of the last token by transformers' eager attention, mean over the heads."""
+    """The last layer's weights of the last token by transformers' eager attention, as a mean over the heads."""
     attention, kept = agent.trunk.decoder.layers[-1].self_attn, []
     handle = attention.register_forward_hook(lambda module, args, out: kept.append(out[1]))
     config = agent.trunk.decoder.config
@@ -73,7 +73,7 @@ def eager_weights(agent: Agent, state, percepts) -> torch.Tensor:
     return kept[0][:, :, -1].mean(1)
 
 
-def test_another_kind_of_attention_gives_nothing(small_agent: Callable[..., Agent]) -> None:
+def test_unsupported_attention_gives_none(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("sight",), trunk=Olmo2Config(**SHAPE).to_dict())
     listening = ReadoutAttention(agent)
     state = agent.new_state()

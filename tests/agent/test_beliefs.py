@@ -1,4 +1,4 @@
-"""Beliefs about what is where: they sharpen when seen, spread when unseen, and give way when a look finds nothing."""
+"""Beliefs about where things are: they sharpen when seen, spread when unseen, and fade if a look finds nothing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_two_detections_make_a_belief_and_one_does_not() -> None:
     assert not gone.used.any()
 
 
-def test_uncertainty_grows_monotonically_out_of_view_to_the_prior_and_falls_when_seen() -> None:
+def test_uncertainty_grows_to_the_prior_out_of_view_and_falls_when_seen() -> None:
     beliefs, habits = red_ahead(), FilterParams()
     start, spreads, trust = beliefs.spread_m[0, 0], [], []
     for _ in range(200):
@@ -85,14 +85,14 @@ def test_uncertainty_grows_monotonically_out_of_view_to_the_prior_and_falls_when
     assert np.allclose(shares(late, np.array([0]), _places(1)), 1 / 3, atol=1e-3)
 
 
-def test_the_spread_never_passes_the_prior() -> None:
+def test_spread_never_exceeds_the_prior() -> None:
     beliefs = after(red_ahead(), nothing(), gaze(pan_deg=90), 1)
     for _ in range(50):
         beliefs = update(beliefs, nothing(), gaze(pan_deg=90), 1e3)
         assert beliefs.spread_m.max() <= FilterParams().spread_m * 1.001
 
 
-def test_the_order_of_detections_means_nothing() -> None:
+def test_order_of_detections_does_not_matter() -> None:
     rng, n, m = np.random.default_rng(0), 40, 6
     one, other = no_beliefs(n), no_beliefs(n)
     for _ in range(30):
@@ -107,7 +107,7 @@ def test_the_order_of_detections_means_nothing() -> None:
     assert all(np.allclose(a, b, atol=1e-9) for a, b in zip(entries(one), entries(other), strict=True))
 
 
-def test_children_do_not_mix() -> None:
+def test_rows_of_beliefs_are_independent() -> None:
     both = Detections(*(np.concatenate([getattr(seen((0, 10.0, 1.5)), f.name), getattr(seen((3, -20.0, 1.0)), f.name)])
                        for f in fields(Detections)[:6]))  # fmt: skip
     beliefs = after(no_beliefs(2), both, gaze(n=2), 3)
@@ -121,13 +121,13 @@ def _places(n: int) -> np.ndarray:
     return point(azimuth, np.zeros_like(azimuth), np.full_like(azimuth, 1.5))
 
 
-def test_what_is_hidden_stays_where_it_was() -> None:
+def test_hidden_thing_keeps_its_place() -> None:
     hidden = after(red_ahead(), nothing(), gaze(depth_m=NEAR), 40)
     assert hidden.there[0, 0] > 0.9
     assert shares(hidden, np.array([0]), _places(1))[0].argmax() == 1
 
 
-def test_what_is_looked_for_and_absent_is_believed_elsewhere_and_no_more_there() -> None:
+def test_thing_absent_from_a_clear_look_is_believed_elsewhere() -> None:
     gone = after(red_ahead(), nothing(), gaze(depth_m=FAR), 3)
     share = shares(gone, np.array([0]), _places(1))[0]
     assert share[1] < 0.05
@@ -139,7 +139,7 @@ def test_what_is_looked_for_and_absent_is_believed_elsewhere_and_no_more_there()
     assert away.there[0, 0] > 0.9
 
 
-def test_what_a_head_half_suspects_is_not_found_absent() -> None:
+def test_weak_detection_keeps_a_belief_in_place() -> None:
     hint = seen((0, 30.0, 1.5), sure=FilterParams().hint + 0.01)
     unseen = Detections(
         np.zeros_like(hint.here), hint.kind, hint.azimuth_deg, hint.elevation_deg, hint.distance_m, hint.sure
@@ -148,7 +148,7 @@ def test_what_a_head_half_suspects_is_not_found_absent() -> None:
     assert after(red_ahead(), nothing(), gaze(depth_m=FAR), 3).there[0, 0] < 0.1
 
 
-def test_another_thing_in_its_place_means_that_it_is_gone() -> None:
+def test_thing_is_gone_if_another_thing_takes_its_place() -> None:
     taken = after(red_ahead(), seen((4, 10.0, 1.5)), gaze(depth_m=1.5), 3)
     assert taken.there[0, 0] < 0.01
     assert taken.elsewhere[0, 0] > 0.95
@@ -156,18 +156,18 @@ def test_another_thing_in_its_place_means_that_it_is_gone() -> None:
     assert unclear.there[0, 0] > 0.5
 
 
-def test_a_nearer_thing_in_its_direction_hides_it_whatever_the_depth() -> None:
+def test_nearer_thing_hides_a_belief_at_any_depth() -> None:
     behind = after(red_ahead(), seen((4, 12.0, 1.0)), gaze(depth_m=FAR), 3)
     assert behind.there[0, 0] > 0.9
 
 
-def test_a_doubtful_detection_elsewhere_moves_nothing() -> None:
+def test_doubtful_detection_elsewhere_moves_no_belief() -> None:
     kept = after(red_ahead(), seen((0, -20.0, 1.2), sure=0.7), gaze(depth_m=NEAR), 3)
     assert kept.used.sum() == 1
     assert direction(kept.mean[0, 0])[0] == pytest.approx(10, abs=1)
 
 
-def test_a_thing_seen_elsewhere_has_moved() -> None:
+def test_confident_detection_elsewhere_moves_the_belief() -> None:
     moved = after(red_ahead(), seen((0, -20.0, 1.2)), gaze(depth_m=NEAR), 2)
     assert moved.used.sum() == 1
     assert direction(moved.mean[0, 0])[0] == pytest.approx(-20, abs=1)
@@ -175,14 +175,14 @@ def test_a_thing_seen_elsewhere_has_moved() -> None:
     assert two.used.sum() == 2
 
 
-def test_the_body_that_leans_does_not_move_the_thing() -> None:
+def test_leaning_does_not_move_the_belief() -> None:
     at = point(np.array(10.0), np.array(0.0), np.array(1.5))
     azimuth, _, distance = direction(at - np.array([0.3, 0, 0]))
     leant = after(red_ahead(), seen((0, float(azimuth), float(distance))), gaze(depth_m=1.2, lean_m=0.3), 5)
     assert np.allclose(leant.mean[0, 0], at, atol=0.02)
 
 
-def test_the_number_of_beliefs_is_bounded_and_the_stalest_goes_first() -> None:
+def test_full_beliefs_drop_the_stalest_first() -> None:
     beliefs = no_beliefs(1, things=3)
     for kind in range(5):
         beliefs = after(beliefs, seen((kind, 40.0 - 20 * kind, 1.0)), gaze(pan_deg=170), 3)
@@ -191,7 +191,7 @@ def test_the_number_of_beliefs_is_bounded_and_the_stalest_goes_first() -> None:
         no_beliefs(1, things=0)
 
 
-def test_out_of_sight_comes_first_among_entries() -> None:
+def test_entries_list_unseen_things_first() -> None:
     beliefs = after(no_beliefs(1), seen((0, 10.0, 1.5), (1, -10.0, 1.5)), gaze(), 3)
     beliefs = after(beliefs, seen((1, -10.0, 1.5)), gaze(depth_m=NEAR), 2)
     values, age_s, _ = entries(beliefs)
@@ -206,21 +206,21 @@ def test_out_of_sight_comes_first_among_entries() -> None:
     assert recall(entries(beliefs), np.eye(8)[[5]], k=1)[0][0, 0, :8].argmax() == 0
 
 
-def test_an_unknown_kind_may_be_anywhere() -> None:
+def test_unknown_kind_has_equal_shares_everywhere() -> None:
     assert np.allclose(shares(red_ahead(), np.array([5]), _places(1)), 1 / 3)
 
 
-def test_detections_turn_the_gaze_into_the_torso_s_directions() -> None:
+def test_seen_from_converts_directions_from_gaze_to_torso() -> None:
     head = replace(seen((2, 15.0, 1.2), (4, 0.0, 1.0)), elevation_deg=np.full((1, 2), -3.0))
     told = head.seen_from(np.array([20.0]), np.array([-10.0]), np.ones(1, bool))
     assert told.azimuth_deg[0].tolist() == pytest.approx([35, 20])
     assert told.elevation_deg[0].tolist() == pytest.approx([-13, -13])
     assert told.distance_m[0, 0] == pytest.approx(1.2)
-    assert not head.seen_from(np.zeros(1), np.zeros(1), np.zeros(1, bool)).here.any()  # nothing without a picture
+    assert not head.seen_from(np.zeros(1), np.zeros(1), np.zeros(1, bool)).here.any()  # no picture, no detection
 
 
-def test_embeddings_tell_things_of_one_class_apart() -> None:
-    # Two red things change places while nobody looks: by class and place alone each is taken for the other.
+def test_embeddings_distinguish_things_of_one_class() -> None:
+    # Two red things swap places while unseen: by class and place alone, each is mistaken for the other.
     both = seen((0, 15.0, 1.5), (0, -15.0, 1.5))
     ways = np.eye(2)[None]
     beliefs = after(no_beliefs(1, embedding=2), replace(both, embedding=ways), gaze(), 4)
@@ -233,13 +233,13 @@ def test_embeddings_tell_things_of_one_class_apart() -> None:
     assert direction(after(plain, both, gaze(), 2).mean[0, first])[0] == pytest.approx(15, abs=1)
 
 
-def test_the_size_is_kept_where_a_head_tells_it() -> None:
+def test_belief_keeps_the_size_that_a_head_gives() -> None:
     beliefs = after(no_beliefs(1), replace(seen((0, 0.0, 1.5)), size_m=np.array([[0.3]])), gaze(), 2)
     assert beliefs.size_m[0].max() == 0.3
     assert not red_ahead().size_m.any()
 
 
-def test_kalman_s_update_is_the_product_of_two_normals() -> None:
+def test_kalman_update_is_the_product_of_two_normals() -> None:
     rng = np.random.default_rng(1)
     a, b = (x @ x.T + 0.1 * np.eye(3) for x in rng.normal(size=(2, 3, 3)))
     m, z = rng.normal(size=(2, 3))
@@ -249,7 +249,7 @@ def test_kalman_s_update_is_the_product_of_two_normals() -> None:
     assert np.allclose(mean, together @ (np.linalg.inv(a) @ m + np.linalg.inv(b) @ z))
 
 
-def test_a_direction_s_noise_is_as_its_samples_are() -> None:
+def test_polar_noise_matches_the_covariance_of_samples() -> None:
     rng, at = np.random.default_rng(2), np.array([30.0, 10.0, 1.5])
     samples = point(at[0] + rng.normal(0, 3, 40000) / np.cos(np.deg2rad(10)), at[1] + rng.normal(0, 3, 40000),
                     at[2] * np.exp(rng.normal(0, 0.05, 40000)))  # fmt: skip
@@ -257,7 +257,7 @@ def test_a_direction_s_noise_is_as_its_samples_are() -> None:
     assert np.allclose(np.cov(samples.T), told, atol=0.1 * told.max())
 
 
-def test_pairs_are_taken_the_cheapest_first_and_none_twice() -> None:
+def test_greedy_assignment_takes_the_cheapest_pairs_without_repeats() -> None:
     cost = np.array([[[1.0, 0.5, 9.0], [0.9, 0.4, 9.0], [9.0, 9.0, 9.0]]])
     assert greedy_assignment(cost, 2.0).tolist() == [[0, 1, -1]]
     rng = np.random.default_rng(3)
@@ -267,7 +267,7 @@ def test_pairs_are_taken_the_cheapest_first_and_none_twice() -> None:
         assert len(set(used)) == len(used) == 4
 
 
-def test_a_picture_s_middle_is_where_the_gaze_points() -> None:
+def test_gaze_points_at_the_centre_of_the_picture() -> None:
     at = point(np.array([[40.0, 55.0, -140.0]]), np.array([[-20.0, -20.0, 20.0]]), np.array([[2.0, 2.0, 2.0]]))
     column, row, ahead = project(at, np.array([40.0]), np.array([-20.0]), 30.0)
     assert abs(column[0, 0]) < 1e-9

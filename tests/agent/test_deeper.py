@@ -1,4 +1,4 @@
-"""Layers for some senses: others pass by bit for bit, and stepping is one pass."""
+"""Layers for some senses: other tokens stay bit-equal, and stepping equals one pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.agent.test_stepping import all_at_once, stepped
 
 
 def reader(small_agent: Callable[..., Agent], **config: object) -> Agent:
-    """An agent that has grown a layer for pages, with weights that would show in every token that goes through it."""
+    """An agent with a layer grown for pages, whose weights show in every token that passes through it."""
     agent = small_agent(senses=("body", "words"), shaken=False, **config)
     add_text(agent, "bytes", 64)
     agent.grow(1, "language", {"text": "text", READOUT: "text"})
@@ -34,7 +34,7 @@ def reader(small_agent: Callable[..., Agent], **config: object) -> Agent:
 
 
 def mixed(length: int = 14) -> Batch:
-    """Two rows of Moments, of which two in three have a page."""
+    """Two rows of Moments; two in three have a page."""
     rng = np.random.default_rng(0)
     rows = make_rows(2, length, 3, ("body", "words"))
     return collate(
@@ -49,8 +49,8 @@ def mixed(length: int = 14) -> Batch:
 
 
 @torch.no_grad()
-def test_what_has_no_page_is_as_before_and_what_has_one_is_not(small_agent: Callable[..., Agent]) -> None:
-    """Slots are made of readouts, so they are not asked here: a page of long ago may show in them."""
+def test_grown_layer_changes_only_moments_with_a_page(small_agent: Callable[..., Agent]) -> None:
+    """There are no slots: they are made of readouts, so an earlier page may show in them."""
     agent, batch = reader(small_agent, layers=2, slots=0), mixed()
     paged = batch["present"]["text"]
     assert paged.any()
@@ -67,10 +67,10 @@ def test_what_has_no_page_is_as_before_and_what_has_one_is_not(small_agent: Call
 
 
 @torch.no_grad()
-def test_a_page_sees_what_passed_by(small_agent: Callable[..., Agent]) -> None:
-    """The body felt in a Moment before the page changes what the grown layer makes of the page, on one route only."""
+def test_page_attends_to_earlier_moments(small_agent: Callable[..., Agent]) -> None:
+    """The body felt before the page changes the page's tokens, and only the grown layer can carry that."""
     agent = reader(small_agent, layers=1, slots=0)
-    # The layer beneath is the identity, so that nothing but the grown one can carry it.
+    # The layer below is the identity.
     for projection in (agent.trunk.decoder.layers[0].self_attn.o_proj, agent.trunk.decoder.layers[0].mlp.down_proj):
         projection.weight.zero_()
     moments = [Moment(0.0, {"body": np.zeros(7, np.float32)}, first=True), Moment(0.1, {"text": "a page"})]
@@ -88,7 +88,7 @@ def test_stepping_equals_all_at_once(small_agent: Callable[..., Agent], slots: i
     )
 
 
-def test_without_any_page_grown_layers_are_not_run(small_agent: Callable[..., Agent], monkeypatch) -> None:
+def test_grown_layers_do_not_run_without_a_page(small_agent: Callable[..., Agent], monkeypatch) -> None:
     agent = reader(small_agent, layers=2, window=4, slots=2)
     monkeypatch.setattr(agent.trunk.decoder.layers[2].self_attn, "forward", None)
     batch = collate(make_rows(2, 24, 3, ("body", "words")))
@@ -109,7 +109,7 @@ QWEN = {
 
 
 @pytest.mark.parametrize("trunk", [None, QWEN], ids=["llama", "qwen3"])
-def test_a_tick_without_a_page_only_keeps_what_later_pages_see(
+def test_tick_without_a_page_skips_the_mlp_of_the_grown_layer(
     small_agent: Callable[..., Agent], monkeypatch, trunk: dict[str, object] | None
 ) -> None:
     agent = reader(small_agent, layers=2, window=4, slots=0, trunk=trunk)
@@ -119,7 +119,7 @@ def test_a_tick_without_a_page_only_keeps_what_later_pages_see(
     layer.register_forward_hook(lambda *_: asked.append(1))
     torch.testing.assert_close(stepped(agent, batch), whole, atol=1e-5, rtol=0)
     assert len(asked) == int(batch["present"]["text"].any(0).sum()) < 24
-    # A decoder whose attention is another is run as it stands.
+    # A decoder with an unknown kind of attention runs every layer.
     asked.clear()
     monkeypatch.setattr("devmind.agent.deeper.is_known", lambda attention: False)
     torch.testing.assert_close(stepped(agent, batch), whole, atol=1e-5, rtol=0)
@@ -127,8 +127,8 @@ def test_a_tick_without_a_page_only_keeps_what_later_pages_see(
 
 
 @pytest.mark.parametrize("piece", [1, 100])
-def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent], piece: int) -> None:
-    """Rows with and without a page side by side; a readout is as deep as its row's Moment."""
+def test_page_extended_in_pieces_equals_the_whole_page(small_agent: Callable[..., Agent], piece: int) -> None:
+    """Rows with and without a page side by side; each readout is as deep as its row's Moment."""
     agent = letters_reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
     agent.grow(1, "language", {"letters": "letters", READOUT: "letters"})
     shake(agent)
@@ -137,7 +137,7 @@ def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent]
     torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
 
 
-def test_it_is_saved_and_loaded(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
+def test_grown_layers_are_saved_and_loaded(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
     agent, batch = reader(small_agent, layers=2), mixed()
     agent.save_pretrained(tmp_path)
     again = Agent.from_pretrained(tmp_path)
@@ -145,7 +145,7 @@ def test_it_is_saved_and_loaded(small_agent: Callable[..., Agent], tmp_path: Pat
     assert torch.equal(all_at_once(again, batch), all_at_once(agent, batch))
 
 
-def test_its_stage_teaches_it_at_the_full_rate_and_what_lies_beneath_more_slowly(small_agent) -> None:
+def test_stage_trains_its_grown_layers_at_full_rate_and_lower_layers_slower(small_agent) -> None:
     agent = reader(small_agent, layers=2)
     agent.config.stages = ["newborn", "language"]
     rate = rate_of(agent)
@@ -157,14 +157,14 @@ def test_its_stage_teaches_it_at_the_full_rate_and_what_lies_beneath_more_slowly
 
 
 def two_stages(agent: Agent, letters: str, **more: str) -> Agent:
-    """It grows one layer for pages, and another stage one for the body and pages beside it, without the readout."""
+    """Grow a layer for pages, and in another stage one for the body and a page beside it, without the readout."""
     agent.grow(1, "language", {letters: letters, READOUT: letters})
     agent.grow(1, "reasoning", {"body": "body", letters: "body", **more})
     return shake(agent)
 
 
 @torch.no_grad()
-def test_each_stage_has_layers_for_tokens_of_its_own(small_agent: Callable[..., Agent]) -> None:
+def test_layers_of_a_stage_change_only_its_own_tokens(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("body", "words"), shaken=False, layers=2, slots=0)
     add_text(agent, "bytes", 64)
     two_stages(agent, "text")
@@ -187,7 +187,7 @@ def test_each_stage_has_layers_for_tokens_of_its_own(small_agent: Callable[..., 
 
 
 @pytest.mark.parametrize("piece", [1, 100])
-def test_stages_of_their_own_tokens_step_as_they_run_at_once(small_agent: Callable[..., Agent], piece: int) -> None:
+def test_stepping_with_layers_of_two_stages_equals_all_at_once(small_agent: Callable[..., Agent], piece: int) -> None:
     agent = letters_reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
     two_stages(agent, "letters", **{READOUT: "body"})
     batch = letters_pages([[4, 30, 0, 0, 45, 8, 30], [30, 0, 7, 0, 1, 40, 0]], seed=2)
@@ -195,7 +195,7 @@ def test_stages_of_their_own_tokens_step_as_they_run_at_once(small_agent: Callab
     torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
 
 
-def test_all_layers_of_a_stage_are_for_the_same_tokens(small_agent: Callable[..., Agent]) -> None:
+def test_grow_refuses_other_tokens_for_the_same_stage(small_agent: Callable[..., Agent]) -> None:
     agent = reader(small_agent)
     with pytest.raises(ConfigError, match="'language' has grown some for text, readout; got all"):
         agent.grow(1, "language")
@@ -204,7 +204,7 @@ def test_all_layers_of_a_stage_are_for_the_same_tokens(small_agent: Callable[...
     assert agent.config.grown == ["language", "another", "another"]
 
 
-def test_attention_is_that_of_the_last_layer_that_all_go_through(small_agent: Callable[..., Agent]) -> None:
+def test_readout_attention_reads_the_last_layer_of_all_tokens(small_agent: Callable[..., Agent]) -> None:
     agent = reader(small_agent, layers=2)
     attention, state = ReadoutAttention(agent), agent.new_state(1)
     agent.step(state, agent.encode(state, [Moment(0.0, {"body": np.zeros(7, np.float32)}, first=True)]))
@@ -215,14 +215,14 @@ def test_attention_is_that_of_the_last_layer_that_all_go_through(small_agent: Ca
 
 
 class Aside(BoardEncoder):
-    """A board once more, for heads alone."""
+    """A second encoder of the board, for heads only."""
 
     of = "board"
     enters = False
 
 
 @torch.no_grad()
-def test_a_sense_that_does_not_enter_changes_nothing_that_is_thought_or_recalled(small_agent) -> None:
+def test_sense_that_does_not_enter_changes_no_readout_and_no_recall(small_agent) -> None:
     agent = small_agent(senses=("board", "body"), shaken=False, layers=1)
     batch = collate(make_rows(2, 6, 3, ("board", "body")))
     recalled = collate_recalled([[({"board": np.ones((2, 3, 3), np.int8)}, 60.0)]])

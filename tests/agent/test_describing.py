@@ -1,4 +1,4 @@
-"""Descriptions: the same payload is described alike, keys have length 1, and the hash knows when weights change."""
+"""Descriptions: equal payloads are described equally, keys have length 1, and the hash follows the weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shown(seed: int = 0, ticks: int = 3) -> dict[str, Sense]:
     }
 
 
-def test_a_single_tick_has_the_key_that_encode_gives(small_agent: MakeAgent) -> None:
+def test_description_of_one_tick_has_the_key_of_encode(small_agent: MakeAgent) -> None:
     agent = small_agent()
     senses = shown(ticks=1)
     keys = agent.encode(agent.new_state(), Moment(0.0, senses, first=True)).keys
@@ -33,7 +33,7 @@ def test_a_single_tick_has_the_key_that_encode_gives(small_agent: MakeAgent) -> 
         np.testing.assert_allclose(described.vector, keys[sense][0].numpy(), atol=1e-6)
 
 
-def test_the_encoders_alone_describe_as_the_agent_does_to_the_bit(small_agent: MakeAgent, tmp_path: Path) -> None:
+def test_describer_equals_the_agent_bit_for_bit(small_agent: MakeAgent, tmp_path: Path) -> None:
     agent = small_agent().eval()
     agent.save_pretrained(tmp_path)
     alone = Describer.from_pretrained(tmp_path)
@@ -48,7 +48,7 @@ def test_the_encoders_alone_describe_as_the_agent_does_to_the_bit(small_agent: M
         Describer.from_pretrained(tmp_path)
 
 
-def test_a_picture_is_all_its_tokens_and_a_sound_what_its_ticks_are_like(small_agent: MakeAgent) -> None:
+def test_features_of_picture_and_sound_have_their_sizes(small_agent: MakeAgent) -> None:
     agent = small_agent()
     described = describe(agent, shown() | {"words": ""})
     assert described.keys() == {"sight", "sound"}
@@ -60,7 +60,7 @@ def test_a_picture_is_all_its_tokens_and_a_sound_what_its_ticks_are_like(small_a
         assert np.linalg.norm(what.vector) == pytest.approx(1, abs=1e-5)
 
 
-def test_sound_is_heard_whole_and_a_part_of_a_tick_is_left_out(small_agent: MakeAgent) -> None:
+def test_sound_features_use_all_whole_ticks_and_their_order(small_agent: MakeAgent) -> None:
     agent, sound = small_agent(), np.asarray(shown(ticks=4)["sound"])
 
     def features(samples: np.ndarray) -> np.ndarray:
@@ -75,7 +75,7 @@ def test_sound_is_heard_whole_and_a_part_of_a_tick_is_left_out(small_agent: Make
     assert not np.allclose(features(sound)[course], features(order)[course], atol=0.05), "order is part of a sound"
 
 
-def test_silence_around_a_sound_is_no_part_of_it(small_agent: MakeAgent) -> None:
+def test_silence_around_a_sound_is_ignored(small_agent: MakeAgent) -> None:
     agent, sound = small_agent(), np.asarray(shown(ticks=3)["sound"])
     silence, faint = np.zeros((1, 3200), np.float32), sound[:, :1600] / 1000
     alone, within = (
@@ -88,7 +88,7 @@ def test_silence_around_a_sound_is_no_part_of_it(small_agent: MakeAgent) -> None
     assert np.isfinite(describe(agent, {"sound": silence})["sound"].features).all()
 
 
-def test_many_are_described_as_each_alone(small_agent: MakeAgent) -> None:
+def test_describe_many_equals_single_descriptions(small_agent: MakeAgent) -> None:
     agent = small_agent()
     for sense in ("sight", "sound"):
         values = [shown(seed, ticks=2 + seed)[sense] for seed in range(3)]  # sounds of several lengths
@@ -98,7 +98,7 @@ def test_many_are_described_as_each_alone(small_agent: MakeAgent) -> None:
             np.testing.assert_allclose(many.features, alone.features, atol=1e-4)
 
 
-def test_the_hash_changes_with_the_weights_of_its_own_sense_only(small_agent: MakeAgent) -> None:
+def test_encoder_hash_changes_only_with_its_own_weights(small_agent: MakeAgent) -> None:
     agent = small_agent()
     before = encoder_hashes(agent)
     assert before == encoder_hashes(small_agent())
@@ -108,7 +108,7 @@ def test_the_hash_changes_with_the_weights_of_its_own_sense_only(small_agent: Ma
     assert {sense for sense in before if before[sense] != after[sense]} == {"sight"}
 
 
-def test_the_ears_hidden_layer_is_what_its_tokens_are_read_from(small_agent: MakeAgent) -> None:
+def test_sound_tokens_are_read_from_the_hidden_layer(small_agent: MakeAgent) -> None:
     agent = small_agent()
     encoded = agent.encode_senses({"sound": torch.from_numpy(np.asarray(shown(ticks=1)["sound"]))[None]})["sound"]
     encoder = agent.encoder("sound")
@@ -116,7 +116,7 @@ def test_the_ears_hidden_layer_is_what_its_tokens_are_read_from(small_agent: Mak
     assert torch.equal(tokens, encoded.tokens)
 
 
-def test_the_colours_of_a_picture_stay_when_it_is_turned_and_its_corners_do_not_count(
+def test_colour_features_ignore_rotation_and_corners(
     small_agent: MakeAgent,
 ) -> None:
     agent = small_agent()

@@ -1,4 +1,4 @@
-"""Rewards and actions are in a Batch, and an encoder reads what was done last, alike on both ways."""
+"""A Batch holds rewards and actions, and an encoder reads the last action, both in stepping and all at once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def lived(seed: int = 0) -> tuple[list, list, Batch]:
     return rows, actions, collate(rows, actions=actions)
 
 
-def test_a_batch_holds_rewards_and_actions() -> None:
+def test_batch_holds_rewards_and_actions() -> None:
     moments = [[Moment(0.0, first=True), Moment(0.1, reward=2.5)], [Moment(0.0, reward=-1.0, first=True)]]
     acted = [[Action({"move": np.array(2)}), Action()], [Action({"look": np.array([1.0, 2.0])})]]
     batch = collate(moments, actions=acted)
@@ -58,7 +58,7 @@ def test_a_batch_holds_rewards_and_actions() -> None:
         collate([[Moment(0.0), Moment(0.1)]], actions=[[Action({"move": np.zeros(2)}), Action({"move": np.zeros(3)})]])
 
 
-def test_what_was_done_is_seen_in_the_next_moment_alike_on_both_ways(small_agent: Callable[..., Agent]) -> None:
+def test_last_action_is_read_equally_in_stepping_and_all_at_once(small_agent: Callable[..., Agent]) -> None:
     agent = doer(small_agent)
     _, _, batch = lived()
     state, features = agent.new_state(3), []
@@ -73,7 +73,7 @@ def test_what_was_done_is_seen_in_the_next_moment_alike_on_both_ways(small_agent
     torch.testing.assert_close(torch.stack(features, 1)[valid], all_at_once(agent, batch)[valid], atol=1e-5, rtol=0)
 
 
-def test_an_action_matters_from_the_next_moment_of_its_episode_on(small_agent: Callable[..., Agent]) -> None:
+def test_action_affects_only_later_moments_of_its_episode(small_agent: Callable[..., Agent]) -> None:
     agent = doer(small_agent)
     _, _, batch = lived(1)
     batch["first"][:, 1:] = False
@@ -88,7 +88,7 @@ def test_an_action_matters_from_the_next_moment_of_its_episode_on(small_agent: C
         assert torch.equal(all_at_once(agent, changed)[0, 5:], before[0, 5:])
 
 
-def test_an_agent_reads_what_it_answered_itself(small_agent: Callable[..., Agent]) -> None:
+def test_agent_reads_its_own_answers(small_agent: Callable[..., Agent]) -> None:
     agent = doer(small_agent)
     _, _, batch = lived(2)
     ticks = [{k: v for k, v in tick_of(batch, t).items() if k not in ("actions", "acted")} for t in range(4)]
@@ -102,7 +102,7 @@ def test_an_agent_reads_what_it_answered_itself(small_agent: Callable[..., Agent
     torch.testing.assert_close(last, all_at_once(agent, short)[:, 3], atol=1e-5, rtol=0)
 
 
-def test_forms_of_what_was_done_are_checked(small_agent: Callable[..., Agent]) -> None:
+def test_shapes_of_actions_are_checked(small_agent: Callable[..., Agent]) -> None:
     agent = doer(small_agent)
     with pytest.raises(PluginError, match=r"one of 2 classes or more, without a shape; got 3 and \[2\]"):
         agent.add_encoder("odd", "encoder.done", options={"effector": "look", "classes": 3, "shape": [2]})

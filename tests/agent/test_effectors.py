@@ -1,4 +1,4 @@
-"""Effectors are declared, their heads checked; a sequence is carried out while its rest waits in the state."""
+"""Effectors are declared and their heads checked; the rest of a sequence waits in the state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def planner(small_agent: Callable[..., Agent], follow: int | None = None, arc: b
     agent = small_agent(senses=FEW, shaken=False)
     agent.add_effector("reach", (2,), horizon=5)
     if arc:
-        # Fires where class 1 is likelier than not; a look-up in a table makes numbers of it.
+        # It fires if class 1 is likelier than class 0; the table turns classes into numbers.
         options = {"classes": 2, "threshold": 0.5, "table": [[0.0, 0.0], [9.0, 9.0]]}
         agent.add_head("flinch", "head.categorical", tap="body", effector="reach", options=options)
     options = {"shape": 2, "horizon": 5} | ({"follow": follow} if follow else {})
@@ -38,7 +38,7 @@ def ticks(n: int, rows: int = 3, absent: float = 0.0) -> dict:
 
 
 @pytest.mark.parametrize("follow", [None, 1, 3])
-def test_a_sequence_is_carried_out_and_asked_for_again(small_agent: Callable[..., Agent], follow: int | None) -> None:
+def test_sequence_is_carried_out_and_then_replanned(small_agent: Callable[..., Agent], follow: int | None) -> None:
     agent, batch = planner(small_agent, follow), ticks(11)
     with torch.no_grad():
         plans = agent.forward(batch, ["plan"])["plan"].value
@@ -52,7 +52,7 @@ def test_a_sequence_is_carried_out_and_asked_for_again(small_agent: Callable[...
         torch.testing.assert_close(out.action["reach"], plans[:, t - t % every, t % every], atol=1e-5, rtol=0)
 
 
-def test_a_sequence_follows_its_row_and_ends_with_its_episode(small_agent: Callable[..., Agent]) -> None:
+def test_sequence_follows_its_row_and_ends_with_its_episode(small_agent: Callable[..., Agent]) -> None:
     agent, batch = planner(small_agent), ticks(4)
     batch["first"][1, 2] = True
     state, given = agent.new_state(3), []
@@ -75,7 +75,7 @@ def test_a_sequence_follows_its_row_and_ends_with_its_episode(small_agent: Calla
             torch.testing.assert_close(given[i], wanted, atol=1e-5, rtol=0)
 
 
-def test_an_arc_that_fires_drops_the_rest(small_agent: Callable[..., Agent]) -> None:
+def test_firing_arc_drops_the_rest_of_a_sequence(small_agent: Callable[..., Agent]) -> None:
     agent, batch = planner(small_agent, arc=True), ticks(7, rows=8)
     with torch.no_grad():
         outputs = agent.forward(batch, ["plan", "flinch"])
@@ -94,7 +94,7 @@ def test_an_arc_that_fires_drops_the_rest(small_agent: Callable[..., Agent]) -> 
             torch.testing.assert_close(out.action["reach"][row], wanted, atol=1e-5, rtol=0)
 
 
-def test_effectors_take_the_form_of_their_first_head(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
+def test_effector_takes_the_shape_of_its_first_head(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
     agent = small_agent()
     assert str(agent.declared("move")) == "int64 [], sequences of up to 1"
     assert str(agent.declared("look")) == "float32 [2], sequences of up to 1"
@@ -110,7 +110,7 @@ def test_effectors_take_the_form_of_their_first_head(small_agent: Callable[..., 
     assert Agent.from_pretrained(tmp_path).declared("look") == agent.declared("look")
 
 
-def test_declarations_are_checked(small_agent: Callable[..., Agent]) -> None:
+def test_declarations_of_effectors_are_checked(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent()
     agent.add_effector("look", (2,))
     with pytest.raises(PluginError, match=r"'look' takes float32 .2., .* already; got float32 .3."):
@@ -122,7 +122,7 @@ def test_declarations_are_checked(small_agent: Callable[..., Agent]) -> None:
 
 
 class Shy(RegressionHead):
-    """Cannot be asked about zeros, and then answers in another form."""
+    """Raises an error for zeros, and otherwise answers in another shape."""
 
     def forward(self, tapped, *targets):
         if not tapped.tokens.any():
@@ -130,7 +130,7 @@ class Shy(RegressionHead):
         return Regression(super().forward(tapped).value[..., :1])
 
 
-def test_a_head_that_cannot_be_tried_is_checked_when_it_answers(small_agent: Callable[..., Agent]) -> None:
+def test_head_that_fails_its_trial_is_checked_when_it_answers(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=FEW)
     agent.add_head("shy", "head.regression", tap="body", effector="look", options={"shape": 2})
     agent.heads["shy"] = Shy(agent.inlet("body"), 2)
@@ -139,7 +139,7 @@ def test_a_head_that_cannot_be_tried_is_checked_when_it_answers(small_agent: Cal
         agent.step(state, agent.encode(state, tick_of(ticks(1), 0)), effectors=["look"])
 
 
-def test_two_heads_of_which_one_can_never_answer_are_told(small_agent: Callable[..., Agent]) -> None:
+def test_head_that_can_never_answer_gives_a_warning(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent()
     with pytest.warns(UserWarning, match="only 'steer', which was added first, will answer"):
         agent.add_head("other", "head.normal", effector="look", options={"size": 2})
@@ -150,7 +150,7 @@ def test_two_heads_of_which_one_can_never_answer_are_told(small_agent: Callable[
         agent.add_head("startle", "head.categorical", tap="body", effector="look", options=table)
 
 
-def test_soft_targets_are_those_of_a_mixture_of_classes() -> None:
+def test_loss_of_soft_targets_is_the_mean_of_class_losses() -> None:
     torch.manual_seed(0)
     output = Categorical(torch.randn(2, 3, 4, requires_grad=True))
     classes = torch.randint(0, 4, (2, 3))
@@ -163,7 +163,7 @@ def test_soft_targets_are_those_of_a_mixture_of_classes() -> None:
 
 
 class Speller(RegressionHead):
-    """Answers with the running sum of the right numbers before each, or of its own where it is not taught."""
+    """Answers with the running sum of the earlier targets, or of its own numbers if it has no targets."""
 
     takes_targets = True
 
@@ -173,7 +173,7 @@ class Speller(RegressionHead):
         return Regression(own + torch.nn.functional.pad(known, (1, 0))[..., :-1].cumsum(-1))
 
 
-def test_heads_that_take_targets_are_given_them_when_taught(small_agent: Callable[..., Agent]) -> None:
+def test_heads_that_take_targets_get_them_in_training(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=FEW)
     agent.add_head("spell", "head.regression", options={"shape": 3})
     agent.heads["spell"] = Speller(agent.inlet("trunk"), 3)

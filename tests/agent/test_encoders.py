@@ -1,4 +1,4 @@
-"""Batches and encoders: budgets, absence, change, and how odd inputs are met."""
+"""Batches and encoders: token budgets, absence, change, and odd inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.agent.conftest import SENSES, make_reading, make_rows
 BUDGET = {"sight": 16, "periphery": 1, "sound": 4, "body": 1, "words": 8, "board": 8}
 
 
-def test_every_sense_keeps_its_budget(small_agent: Callable[..., Agent]) -> None:
+def test_every_sense_keeps_its_token_budget(small_agent: Callable[..., Agent]) -> None:
     encoded = small_agent().encode_batch(collate(make_rows(2, 3, seed=0, absent=0.0))).encoded
     assert {name: value.tokens.shape[-2] for name, value in encoded.items()} == BUDGET
     for value in encoded.values():
@@ -28,7 +28,7 @@ def test_every_sense_keeps_its_budget(small_agent: Callable[..., Agent]) -> None
         assert torch.isfinite(value.tokens).all()
 
 
-def test_absent_moments_give_no_tokens_and_leave_the_others_alone(small_agent: Callable[..., Agent]) -> None:
+def test_absent_senses_give_no_tokens_and_change_no_other_moment(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent()
     full = make_rows(2, 4, seed=1, absent=0.0)
     holes = [[Moment(m.time_s, {} if t == 2 else m.senses, first=True) for t, m in enumerate(row)] for row in full]
@@ -42,25 +42,25 @@ def test_absent_moments_give_no_tokens_and_leave_the_others_alone(small_agent: C
         torch.testing.assert_close(with_holes[name].tokens[:, others], with_all[name].tokens[:, others])
 
 
-def test_a_sense_nobody_has_gives_no_tokens(small_agent: Callable[..., Agent]) -> None:
+def test_sense_absent_from_the_batch_gives_no_tokens(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent()
     batch = collate([[Moment(0.0, {"body": np.zeros(3, np.float32)}, first=True)]])
     assert set(agent.encode_batch(batch).encoded) == {"body"}
     assert agent.forward(batch, ["guess"])["guess"].mode().shape == (1, 1)
 
 
-def test_the_eye_sees_change_only_after_a_picture(small_agent: Callable[..., Agent]) -> None:
+def test_sight_sees_change_only_after_a_picture(small_agent: Callable[..., Agent]) -> None:
     agent, rng = small_agent(), np.random.default_rng(0)
     picture = make_reading("sight", rng)
     other = make_reading("sight", rng)
     moments = [Moment(t / 10, {"sight": p}, first=t == 3) for t, p in enumerate([picture, picture, other, picture])]
     moments += [Moment(0.4, {}), Moment(0.5, {"sight": picture})]
     change = agent.encode_batch(collate([moments])).encoded["sight"].maps["stride1"][0, :, 3:].abs().amax((1, 2, 3))
-    # Nothing before; the same again; another; an episode's first; (absent); nothing just before.
+    # The first picture; the same again; another; an episode's first; (absent); none just before.
     assert [bool(value) for value in change > 0] == [False, False, True, False, False, False]
 
 
-def test_change_is_the_same_tick_by_tick_when_sight_comes_and_goes(small_agent: Callable[..., Agent]) -> None:
+def test_change_in_stepping_equals_all_at_once_with_absent_sight(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent()
     row = make_rows(1, 12, seed=8, senses=("sight", "body"), absent=0.5)[0]
     at_once = agent.encode_batch(collate([row])).encoded["sight"].tokens
@@ -80,7 +80,7 @@ def test_pictures_of_another_size_are_area_resized(small_agent: Callable[..., Ag
     torch.testing.assert_close(a, b, atol=1e-4, rtol=0)
 
 
-def test_one_ear_is_heard_like_two_equal_ones_but_for_the_flag(small_agent: Callable[..., Agent]) -> None:
+def test_mono_sound_shares_a_batch_with_stereo(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("sound",))
     mono = make_reading("sound", np.random.default_rng(0))[:1]
     batch = collate([[Moment(0.0, {"sound": mono})], [Moment(0.0, {"sound": mono.repeat(2, 0)})]])
@@ -90,7 +90,7 @@ def test_one_ear_is_heard_like_two_equal_ones_but_for_the_flag(small_agent: Call
     assert torch.isfinite(alone).all()
 
 
-def test_a_missing_body_dimension_is_told_from_a_zero(small_agent: Callable[..., Agent]) -> None:
+def test_missing_body_dimension_differs_from_zero(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("body",))
     short, zeros = np.ones(3, np.float32), np.array([1, 1, 1, 0], np.float32)
     batch = collate([[Moment(0.0, {"body": short})], [Moment(0.0, {"body": zeros})]])
@@ -111,7 +111,7 @@ def test_words_are_never_cut_and_empty_chunks_are_absent(small_agent: Callable[.
     assert not silent["present"]["words"].any()
 
 
-def test_a_tick_of_worlds_equals_collated_moments(small_agent: Callable[..., Agent]) -> None:
+def test_collate_tick_equals_collate_of_moments(small_agent: Callable[..., Agent]) -> None:
     rng = np.random.default_rng(3)
     readings = [{name: make_reading(name, rng) for name in SENSES} for _ in range(3)]
     readings[1]["words"] = ""
@@ -128,7 +128,7 @@ def test_a_tick_of_worlds_equals_collated_moments(small_agent: Callable[..., Age
     assert torch.equal(tick["first"], moments["first"])
 
 
-def test_shapes_that_cannot_share_a_batch_are_named() -> None:
+def test_collate_names_the_sense_of_unequal_shapes() -> None:
     moments = [[Moment(0.0, {"board": np.zeros((1, n, n), np.int8)})] for n in (3, 9)]
     with pytest.raises(MomentError, match="Sense 'board' must have one shape in a batch"):
         collate(moments)
@@ -141,7 +141,7 @@ def test_recalled_entries_are_cut_to_the_budget() -> None:
     assert batch["age_s"][0].tolist() == [5.0] * 4
 
 
-def test_own_senses_get_an_encoder_by_their_space(small_agent: Callable[..., Agent]) -> None:
+def test_custom_senses_get_an_encoder_by_their_space(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("body",))
     agent.add_encoder("force", space=Box(-1, 1, (6,)))
     agent.add_encoder("imu", space=Box(-1, 1, (3, 100)))
@@ -163,7 +163,7 @@ def test_own_senses_get_an_encoder_by_their_space(small_agent: Callable[..., Age
         agent.add_encoder("smell")
 
 
-def test_boards_of_any_size_are_told_apart_cell_by_cell(small_agent: Callable[..., Agent]) -> None:
+def test_board_tokens_distinguish_every_cell_at_any_size(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("board",))
     for size in (3, 6, 9):
         boards = torch.zeros(size * size, 2, size, size, dtype=torch.int8)
@@ -171,5 +171,5 @@ def test_boards_of_any_size_are_told_apart_cell_by_cell(small_agent: Callable[..
         tokens = agent.encode_senses({"board": boards})["board"].tokens.flatten(1)
         distance = torch.cdist(tokens, tokens) + torch.eye(size * size)
         assert distance.min() > 1e-3
-        # An untaught encoder says what stands where, not only how large the board is: else nothing is learned for long.
+        # An untrained encoder distinguishes cells, not only board sizes; otherwise learning starts slowly.
         assert distance.min() > 0.2 / size**2 * tokens.norm(dim=1).mean()

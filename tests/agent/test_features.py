@@ -1,4 +1,4 @@
-"""Sound features against librosa, and the direction of the interaural lags."""
+"""Sound features against librosa, and the direction of interaural lags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from devmind.agent.features import interaural_lags, level_difference, mel_power,
 
 @pytest.fixture(scope="module")
 def sound() -> np.ndarray:
-    """A second of two tones and noise that fades, float32 [2, 16000]."""
+    """One second of two tones and fading noise, float32 [2, 16000]."""
     rng = np.random.default_rng(0)
     t_s = np.arange(16_000) / 16_000
     tones = 0.3 * np.sin(2 * np.pi * 440 * t_s) + 0.2 * np.sin(2 * np.pi * 3100 * t_s)
@@ -38,7 +38,7 @@ def test_mfcc_equals_librosa(sound: np.ndarray) -> None:
     np.testing.assert_allclose(ours.T, reference, atol=1e-4 * np.abs(reference).max())
 
 
-def test_db_is_limited_below_each_clips_own_maximum() -> None:
+def test_power_to_db_limits_each_clip_below_its_own_maximum() -> None:
     power = torch.tensor([[[1.0, 1e-12]], [[1e-4, 1e-12]]])
     torch.testing.assert_close(power_to_db(power), torch.tensor([[[0.0, -80.0]], [[-40.0, -100.0]]]))
     assert power_to_db(power, top_db=None).min() == -100.0

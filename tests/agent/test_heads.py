@@ -1,4 +1,4 @@
-"""Outputs against torch.distributions, taps, and who answers for an effector."""
+"""Outputs against torch.distributions, taps, and which head answers for an effector."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_categorical_against_torch() -> None:
     assert (share - reference.probs).abs().max() < 0.12
 
 
-def test_legal_choices_only() -> None:
+def test_among_allows_only_legal_choices() -> None:
     legal = torch.tensor([[True, False, True]])
     output = Categorical(torch.tensor([[0.0, 9.0, 1.0]])).among(legal)
     assert output.mode().tolist() == [2]
@@ -62,7 +62,7 @@ def test_regression_is_masked_over_its_leading_dimensions() -> None:
         Regression(value, "huber")
 
 
-def test_a_threshold_decides_whether_an_arc_fires_and_never_answers_rest() -> None:
+def test_threshold_decides_firing_and_rest_is_never_answered() -> None:
     output = Categorical(torch.tensor([[2.0, 1.5, 0.0], [5.0, 0.0, 0.0]]), threshold=0.4, rest=0)
     assert output.fires().tolist() == [True, False]
     assert output.answer().tolist() == [1, 1]
@@ -72,7 +72,7 @@ def test_a_threshold_decides_whether_an_arc_fires_and_never_answers_rest() -> No
     assert not (torch.stack(drawn) == 0).any()
 
 
-def test_the_first_arc_that_fires_decides_and_the_rest_falls_to_the_next() -> None:
+def test_first_firing_arc_decides_and_other_rows_fall_to_the_next_head() -> None:
     present = torch.ones(3, 1, dtype=torch.bool)
     present[2] = False
     arc = Categorical(torch.tensor([[0.0, 9.0], [9.0, 0.0], [0.0, 9.0]]), threshold=0.5)
@@ -83,7 +83,7 @@ def test_the_first_arc_that_fires_decides_and_the_rest_falls_to_the_next() -> No
     move = Effector("move", dtype="int64")
     answer = decide(move, ["arc", "trunk"], replies.get, 3, None, {})
     assert answer is not None
-    # Row 1 is quiet; row 2 has nothing for the arc to read.
+    # Row 1 does not fire; row 2 has nothing for the arc to read.
     assert answer.action.tolist() == [1, 7, 7]
     assert answer.counts == {"arc": 1, "trunk": 2}
     only_arc = decide(move, ["arc"], replies.get, 3, None, {})
@@ -120,11 +120,11 @@ def test_every_tap_gives_an_output(small_agent: Callable[..., Agent], tap: str, 
     assert agent.forward(batch, ["probe"])["probe"].value.shape == shape
 
 
-def test_a_trunk_tap_on_a_sense_reads_that_senses_tokens(small_agent: Callable[..., Agent]) -> None:
+def test_trunk_tap_on_a_sense_reads_the_tokens_of_that_sense(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(shaken=False)
     batch = collate(make_rows(2, 3, seed=0))
     seen = agent.perceive(batch, ["trunk"])
-    # A newborn's layers are the identity, so the features are the normed tokens themselves.
+    # A newborn's layers are the identity, so the features are the normed tokens.
     for name, features in seen.of_senses.items():
         expected = agent.trunk.decoder.norm(seen.encoded[name].tokens + agent.encoder(name).type_embedding)
         here = features.present
@@ -142,7 +142,7 @@ def test_heads_on_senses_do_not_run_the_trunk(
     assert not encoded
 
 
-def test_heads_run_on_tokens_kept_from_before(small_agent: Callable[..., Agent]) -> None:
+def test_heads_run_on_cached_tokens(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent()
     batch = collate(make_rows(2, 3, seed=0, absent=0.0))
     kept = agent.encode_senses(batch["senses"], batch["present"], names=["sound"])
@@ -153,7 +153,7 @@ def test_heads_run_on_tokens_kept_from_before(small_agent: Callable[..., Agent])
     assert agent.run_heads(["balance"], Perceived({}, {"body": (body, None)}))["balance"].value.shape == (2, 3)
 
 
-def test_what_was_not_sensed_cannot_be_tapped(small_agent: Callable[..., Agent]) -> None:
+def test_tap_of_an_absent_or_unknown_sense_raises(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent()
     batch = collate(make_rows(1, 1, seed=0, senses=("body",), absent=0.0))
     with pytest.raises(DevmindError, match="'flinch' taps 'sound', which is not among what was perceived"):
@@ -166,7 +166,7 @@ def test_what_was_not_sensed_cannot_be_tapped(small_agent: Callable[..., Agent])
         agent.add_head("flinch", "head.value")
 
 
-def test_dense_maps_have_the_pictures_size_and_can_be_learned(small_agent: Callable[..., Agent]) -> None:
+def test_dense_maps_have_the_size_of_the_picture_and_learn(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("sight",), shaken=False)
     agent.add_head("mask", "head.dense", tap="sight", options={"classes": 3})
     agent.add_head("depth", "head.dense", tap="sight")
@@ -197,7 +197,7 @@ def test_slots_give_several_choices_at_once(small_agent: Callable[..., Agent]) -
     assert out.loss(torch.zeros(2, 3, 8, dtype=torch.long), torch.ones(2, 3, dtype=torch.bool)).ndim == 0
 
 
-def test_a_head_starts_from_how_another_reads_the_same_tap() -> None:
+def test_start_from_copies_the_reading_layers_of_the_same_tap() -> None:
     one, other = CategoricalHead(Inlet(16, 4), classes=3), CategoricalHead(Inlet(16, 4), classes=2)
     answers = other.read.net[-1].weight.clone()
     other.start_from(one)

@@ -1,4 +1,4 @@
-"""Heads that read the trunk's features of several senses, copies of arcs among them, and what foresees tokens."""
+"""Heads on the trunk's features of several senses, copies of arcs, and heads that predict tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def agent() -> Agent:
     return made.eval()
 
 
-def test_a_tuple_lays_the_trunks_features_side_by_side_and_an_absent_sense_is_absent(agent: Agent) -> None:
+def test_tuple_tap_concatenates_trunk_features_and_marks_absent_senses(agent: Agent) -> None:
     batch = collate(make_rows(2, 5, 0, ("sight", "body")))
     seen = agent.perceive(batch, [TAPS])
     tapped = agent._read("own", seen)
@@ -47,7 +47,7 @@ def test_a_tuple_lays_the_trunks_features_side_by_side_and_an_absent_sense_is_ab
     assert alone.present[..., 17].all()
 
 
-def test_a_copy_on_a_fresh_trunk_answers_nearly_as_its_arc(agent: Agent) -> None:
+def test_copy_on_a_new_trunk_answers_almost_as_its_arc(agent: Agent) -> None:
     head = agent.head("own")
     assert isinstance(head, WithReadoutHead)
     with torch.no_grad():
@@ -66,7 +66,7 @@ def test_a_copy_on_a_fresh_trunk_answers_nearly_as_its_arc(agent: Agent) -> None
         head.copy_of(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
 
 
-def test_the_readout_alone_can_change_the_answer(agent: Agent) -> None:
+def test_readout_alone_can_change_the_answer(agent: Agent) -> None:
     shake(agent)
     batch = collate(make_rows(1, 4, 2, ("sight", "body"), absent=0.0))
     seen = agent.perceive(batch, [TAPS])
@@ -76,7 +76,7 @@ def test_the_readout_alone_can_change_the_answer(agent: Agent) -> None:
     assert not torch.allclose(agent.run_heads(["own"], seen)["own"].mode(), said)
 
 
-def test_stepping_and_all_at_once_agree_and_arcs_can_be_silenced(agent: Agent) -> None:
+def test_stepping_equals_all_at_once_and_standing_silences_arcs(agent: Agent) -> None:
     shake(agent)
     rows = make_rows(1, 6, 3, ("sight", "body"), absent=0.2)
     at_once = agent(collate(rows), ["own"])["own"].mode()[0]
@@ -92,7 +92,7 @@ def test_stepping_and_all_at_once_agree_and_arcs_can_be_silenced(agent: Agent) -
     assert usual.counts["look"]["arc"] > 0
 
 
-def test_what_was_encoded_once_can_be_thought_about_again(agent: Agent) -> None:
+def test_think_on_encoded_senses_equals_forward(agent: Agent) -> None:
     shake(agent)
     batch = collate(make_rows(2, 4, 4, ("sight", "body")))
     seen = agent.encode_batch(batch)
@@ -113,7 +113,7 @@ def test_what_was_encoded_once_can_be_thought_about_again(agent: Agent) -> None:
     "output",
     [Categorical(torch.zeros(2, 3), 0.5), Normal(torch.zeros(2, 3), torch.ones(2, 3)), Regression(torch.zeros(2, 3))],
 )
-def test_an_answer_made_of_other_numbers_stays_of_its_kind(output: Output) -> None:
+def test_with_numbers_keeps_the_type_of_output(output: Output) -> None:
     other = output.with_numbers(output.numbers() + torch.tensor([0.0, 2.0, 1.0]))
     assert type(other) is type(output)
     assert other.numbers().tolist() == [[0.0, 2.0, 1.0]] * 2
@@ -122,7 +122,7 @@ def test_an_answer_made_of_other_numbers_stays_of_its_kind(output: Output) -> No
         Output().numbers()
 
 
-def test_whitened_changes_have_unit_covariance_and_only_they_are_wanted(small_agent: Callable[..., Agent]) -> None:
+def test_whitened_changes_have_unit_covariance(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(("sight", "body"))
     agent.add_head("foresee", "head.next-tokens", tap=("trunk:sight", "sight", "trunk"))
     head = agent.head("foresee")

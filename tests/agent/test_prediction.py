@@ -1,4 +1,4 @@
-"""Prediction: its loss against the formula written out with loops, who counts, and what surprise says."""
+"""Prediction: its loss against the formula in loops, which heads count, and the surprise."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def foretelling(small_agent: Callable[..., Agent]) -> Agent:
     return agent
 
 
-def test_the_loss_is_the_formula_written_out(foretelling: Agent) -> None:
+def test_prediction_loss_equals_the_formula_in_loops(foretelling: Agent) -> None:
     rows = make_rows(3, 6, 0, senses=("sight", "sound", "body"), absent=0.3)
     batch = collate(rows)
     total, scalars = prediction_loss(foretelling, batch)
@@ -52,13 +52,13 @@ def _coarse(moment: Moment, sense: str) -> np.ndarray:
     return (coarse_sight(value) if sense == "sight" else coarse_sound(value))[0, 0].numpy()
 
 
-def test_a_coarse_picture_is_the_mean_of_its_cells() -> None:
+def test_coarse_picture_is_the_mean_of_its_cells() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     cells = picture.reshape(8, 8, 8, 8, 3).mean((1, 3)) / 255
     assert np.allclose(coarse_sight(torch.from_numpy(picture)[None, None])[0, 0].numpy(), cells, atol=1e-6)
 
 
-def test_only_the_predicting_heads_that_an_agent_has_are_asked(small_agent: Callable[..., Agent]) -> None:
+def test_prediction_loss_is_zero_without_predicting_heads(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(("sight", "sound"))
     batch = collate(make_rows(2, 4, 0, senses=("sight", "sound"), absent=0.0))
     total, scalars = prediction_loss(agent, batch)
@@ -66,7 +66,7 @@ def test_only_the_predicting_heads_that_an_agent_has_are_asked(small_agent: Call
     assert set(targets(batch["senses"])) == {"next_sight", "next_sound"}
 
 
-def test_knowing_the_change_is_no_surprise_and_expecting_none_is_one() -> None:
+def test_surprise_is_zero_for_the_true_change_and_one_for_no_change() -> None:
     before, now = make_rows(1, 2, 3, senses=("sight", "sound"), absent=0.0)[0]
     before, now = replace(before, first=True), replace(now, first=False)
     batch: dict[str, Any] = collate([[before, now]])
@@ -86,7 +86,7 @@ def test_knowing_the_change_is_no_surprise_and_expecting_none_is_one() -> None:
     assert float(residuals(pairs, batch)["next_sight"].residual) == pytest.approx(0.0, abs=1e-6)
 
 
-def test_a_still_scene_does_not_make_noise_a_surprise() -> None:
+def test_noise_in_a_still_scene_is_no_surprise() -> None:
     grey = np.full((64, 64, 3), 90, np.uint8)
     noisy = grey.copy()
     noisy[::8, ::8] += 1
@@ -94,7 +94,7 @@ def test_a_still_scene_does_not_make_noise_a_surprise() -> None:
     assert surprise({"next_sight": calm}, Moment(0.0, {"sight": grey}), Moment(0.1, {"sight": noisy}))["sight"] < 0.01
 
 
-def test_a_row_of_its_own_opens_an_episode() -> None:
+def test_as_opening_starts_an_episode() -> None:
     row = [replace(moment, first=False) for moment in make_rows(1, 3, 0)[0]]
     opened = as_opening(row)
     assert [moment.first for moment in opened] == [True, False, False]

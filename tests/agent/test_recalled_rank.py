@@ -1,4 +1,4 @@
-"""The rank of recalled entries: another order says something else."""
+"""Tokens of recalled entries depend on their rank."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ def entries(order: tuple[int, ...]) -> dict:
     return collate_recalled([[({"words": f"thing {number}"}, 60.0) for number in order]])
 
 
-def test_what_fits_best_is_told_by_its_rank(small_agent: Callable[..., Agent]) -> None:
+def test_recalled_tokens_carry_the_rank_of_their_entry(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("words",))
     one, other = (agent.encode_recalled(entries(order)).tokens[0] for order in ((0, 1, 2), (2, 1, 0)))
     ranks = agent.recalled_rank[:3]

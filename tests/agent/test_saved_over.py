@@ -1,4 +1,4 @@
-"""Agents saved over others: only what differs is kept, and who lacks the others is told so."""
+"""Agents saved over others: only differences are kept, and a missing base agent gives a clear error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from devmind.testing import tiny_agent
 
 @pytest.fixture
 def grown_up(tmp_path: Path) -> tuple[Path, Path, Agent]:
-    """The folder of a child, that of who it became, saved over it, and who that is."""
+    """The folder of a child, the folder of the grown agent saved over it, and the grown agent."""
     child = tiny_agent()
     child.save_pretrained(tmp_path / "child")
     child.add_head("later", "head.categorical", options={"classes": 3})
@@ -28,7 +28,7 @@ def grown_up(tmp_path: Path) -> tuple[Path, Path, Agent]:
     return tmp_path / "child", tmp_path / "grown", child
 
 
-def test_who_was_saved_over_another_keeps_only_what_differs_and_comes_back_whole(
+def test_saving_over_another_agent_keeps_only_differences_and_loads_whole(
     grown_up: tuple[Path, Path, Agent],
 ) -> None:
     _, folder, agent = grown_up
@@ -40,7 +40,7 @@ def test_who_was_saved_over_another_keeps_only_what_differs_and_comes_back_whole
     assert Agent.from_pretrained(folder.parent / "again").sha256() == agent.sha256()
 
 
-def test_what_it_was_saved_over_has_to_be_there_and_the_same(grown_up: tuple[Path, Path, Agent]) -> None:
+def test_base_agent_must_be_present_and_unchanged(grown_up: tuple[Path, Path, Agent]) -> None:
     child, folder, agent = grown_up
     shutil.copytree(folder, folder.parent / "elsewhere" / "grown")
     with pytest.raises(CheckpointError, match="keeps only what 'child' lacks, and that is not beside it"):
@@ -55,9 +55,7 @@ def test_what_it_was_saved_over_has_to_be_there_and_the_same(grown_up: tuple[Pat
 
 
 @pytest.mark.parametrize("name", ["../child", "..", ".", "", "grown", 3, None])
-def test_a_folder_that_says_it_lies_over_what_is_none_is_refused(
-    grown_up: tuple[Path, Path, Agent], name: object
-) -> None:
+def test_invalid_name_of_a_base_folder_is_refused(grown_up: tuple[Path, Path, Agent], name: object) -> None:
     _, folder, _ = grown_up
     sums = json.loads((folder / CHECKSUMS).read_text())
     (folder / CHECKSUMS).write_text(json.dumps(sums | {OVER: sums[OVER] | {"folder": name}}))
@@ -74,7 +72,7 @@ def test_two_folders_over_each_other_are_refused(grown_up: tuple[Path, Path, Age
         Agent.from_pretrained(child)
 
 
-def test_who_lacks_something_is_not_saved_over_who_has_it(grown_up: tuple[Path, Path, Agent]) -> None:
+def test_agent_is_not_saved_over_one_with_more_parts_or_elsewhere(grown_up: tuple[Path, Path, Agent]) -> None:
     _, folder, _ = grown_up
     with pytest.raises(CheckpointError, match=r"lacks heads\.later"):
         save(tiny_agent(), folder.parent / "new", over=folder)

@@ -1,4 +1,4 @@
-"""Agents on disk: what is saved is what is loaded, and damage is told in a sentence."""
+"""Agents on disk: a loaded agent equals the saved one, and damage gives a clear error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from devmind.errors import CheckpointError, PluginError
 from tests.agent.conftest import make_rows
 
 
-def test_saved_and_loaded_are_equal(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
+def test_loaded_agent_equals_the_saved_one(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
     agent = small_agent(layers=2)
     agent.config.trained_on = ["speaker/theo"]
     agent.save_pretrained(tmp_path)
@@ -31,7 +31,7 @@ def test_saved_and_loaded_are_equal(small_agent: Callable[..., Agent], tmp_path:
     assert again.config.trained_on == ["speaker/theo"]
     assert agent.config.to_dict() == again.config.to_dict()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checksums.json", "config.json", "model.safetensors"]
-    verify(tmp_path)  # the same seal as every other saved folder
+    verify(tmp_path)  # sealed as every other saved folder
 
 
 def test_saving_again_replaces_and_the_hash_follows_the_weights(
@@ -78,7 +78,7 @@ def _newer(path: Path) -> None:
         ("config.json", lambda path: path.write_text('{"model_type": "llama"}'), "not a devmind agent"),
     ],
 )
-def test_damage_is_told_in_a_sentence(
+def test_damage_gives_a_clear_error(
     small_agent: Callable[..., Agent], tmp_path: Path, name: str, damage: Callable[[Path], object], sentence: str
 ) -> None:
     small_agent(senses=("body",)).save_pretrained(tmp_path)
@@ -87,13 +87,13 @@ def test_damage_is_told_in_a_sentence(
         Agent.from_pretrained(tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_is_named(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
+def test_error_names_a_folder_that_cannot_be_written(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="cannot be saved in"):
         small_agent(senses=("body",)).save_pretrained(tmp_path / "file")
 
 
-def test_a_missing_plugins_part_is_kept_on_disk(
+def test_part_of_a_missing_plugin_is_kept_on_disk(
     small_agent: Callable[..., Agent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = small_agent()

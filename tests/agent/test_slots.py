@@ -1,4 +1,4 @@
-"""Slots: stepping equals segments, what they carry reaches far beyond the window, and older agents have none."""
+"""Slots: stepping equals segments, and slots carry gradients far beyond the window."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEW = ("body", "words", "periphery")
 
 
 def bodies(rows: int, length: int, seed: int, firsts: tuple[tuple[int, int], ...] = ()) -> Batch:
-    """A Batch of bodies, without absences; `firsts` are further openings (row, Moment)."""
+    """A Batch of bodies without absences; `firsts` are further episode starts (row, Moment)."""
     rng = np.random.default_rng(seed)
     batch = collate(
         [
@@ -44,7 +44,7 @@ def test_stepping_equals_segments_over_five_windows(small_agent: Callable[..., A
     rows = make_rows(rows=4, length=5 * window + 3, seed=window, senses=FEW)
     recalled = [[[(other.senses, 3.0 * t)] * (t % 3) for t, other in enumerate(row)] for row in rows]
     batch = collate(rows, recalled)
-    # One row is never interrupted, one is a little before its first write, one just after.
+    # One row has no further episode; one starts an episode just before its first write, one just after.
     batch["first"][0, 1:] = False
     batch["first"][1, 1:] = torch.arange(1, 5 * window + 3) == 2 * window - 1
     batch["first"][2, 1:] = torch.arange(1, 5 * window + 3) == 2 * window + 1
@@ -69,7 +69,7 @@ def test_rebasing_with_slots_changes_nothing(
 
 
 def test_segments_do_not_depend_on_how_they_are_cut(small_agent: Callable[..., Agent]) -> None:
-    """Rows that open episodes at other Moments cut the Batch elsewhere; a row's own features stay."""
+    """Episode starts in other rows move the cuts of the Batch; a row's own features stay."""
     agent = small_agent(senses=("body",), layers=2, window=6)
     batch = bodies(4, 40, seed=0, firsts=((1, 5), (1, 16), (2, 1), (3, 22), (3, 23)))
     together = all_at_once(agent, batch)
@@ -79,7 +79,7 @@ def test_segments_do_not_depend_on_how_they_are_cut(small_agent: Callable[..., A
         torch.testing.assert_close(all_at_once(agent, alone), together[row : row + 1], atol=1e-5, rtol=0)
 
 
-def test_a_batch_is_cut_where_slots_would_be_made_of_the_segment_itself() -> None:
+def test_batch_is_cut_before_slots_depend_on_their_own_segment() -> None:
     aligned = torch.zeros(3, 100, dtype=torch.bool)
     assert segments.cut_at(aligned, 16).starts == [0, 32, 64, 96]
     assert segments.cut_at(aligned[:, :32], 16).starts == [0]
@@ -105,7 +105,7 @@ def far_gradients(agent: Agent, short_term: bool) -> torch.Tensor:
     return body.grad.abs().sum((0, 2))
 
 
-def test_a_cue_three_windows_ago_gets_a_gradient(small_agent: Callable[..., Agent]) -> None:
+def test_cue_three_windows_ago_gets_a_gradient(small_agent: Callable[..., Agent]) -> None:
     with_slots = far_gradients(small_agent(senses=("body",), layers=1, window=8), True)
     assert (with_slots > 0).all()
     without = far_gradients(small_agent(senses=("body",), layers=1, window=8, slots=0), True)
@@ -116,7 +116,7 @@ def test_a_cue_three_windows_ago_gets_a_gradient(small_agent: Callable[..., Agen
 
 
 def plain_loop(agent: Agent, tokens: torch.Tensor) -> torch.Tensor:
-    """Readouts [T, D] of one episode's tokens [T, n, D], each Moment from a pass over all that went before it."""
+    """Readouts [T, D] of one episode's tokens [T, n, D]; each Moment by a pass over everything before it."""
     slots, window, readouts, flat, moments = agent.trunk.slots, agent.config.window, [], [], []
     every, current = window // 2, None
     for t, own in enumerate(tokens):
@@ -134,7 +134,7 @@ def plain_loop(agent: Agent, tokens: torch.Tensor) -> torch.Tensor:
     return torch.stack(readouts)
 
 
-def test_features_and_gradients_are_those_of_a_plain_loop(small_agent: Callable[..., Agent]) -> None:
+def test_features_and_gradients_equal_a_plain_loop(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("body",), layers=2, window=4)
     found = []
     for run in (
@@ -151,7 +151,7 @@ def test_features_and_gradients_are_those_of_a_plain_loop(small_agent: Callable[
     assert (found[0][1].abs().sum((1, 2)) > 0).all()
 
 
-def test_short_term_off_is_one_moment_on_both_ways(small_agent: Callable[..., Agent]) -> None:
+def test_short_term_off_sees_one_moment_in_stepping_and_all_at_once(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=FEW, layers=2, window=4)
     batch = collate(make_rows(rows=3, length=14, seed=2, senses=FEW))
     with torch.no_grad():
@@ -164,7 +164,7 @@ def test_short_term_off_is_one_moment_on_both_ways(small_agent: Callable[..., Ag
     assert not torch.allclose(off[:, 1:], all_at_once(agent, batch)[:, 1:], atol=1e-3)
 
 
-def test_clone_and_check_know_the_slots(small_agent: Callable[..., Agent]) -> None:
+def test_clone_copies_slots_and_encode_checks_their_number(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=FEW, window=2)
     batch = collate(make_rows(rows=2, length=12, seed=4, senses=FEW))
     state = agent.new_state(2)
@@ -193,7 +193,7 @@ def test_states_with_slots_made_under_inference_mode_work_outside(small_agent: C
             agent.step(one, agent.encode(one, tick_of(batch, t)))
 
 
-def test_growing_an_agent_with_slots_changes_nothing(small_agent: Callable[..., Agent]) -> None:
+def test_growing_an_agent_with_slots_keeps_its_features(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=FEW, window=4)
     batch = collate(make_rows(2, 20, seed=0, senses=FEW))
     batch["first"][:, 1:] = False
@@ -215,7 +215,7 @@ def test_slots_follow_the_size_and_are_part_of_the_trunk() -> None:
         AgentConfig(size="tiny", window=1, slots=2)
 
 
-def test_slots_leave_the_trunks_own_weights_as_they_were() -> None:
+def test_slots_do_not_change_the_weights_of_the_trunk() -> None:
     with_slots, without = Agent(AgentConfig(size="tiny")), Agent(AgentConfig(size="tiny", slots=0))
     assert without.trunk.slots is None
     assert with_slots.sha256("trunk.decoder.") == without.sha256("trunk.decoder.")
@@ -237,7 +237,7 @@ def test_saved_slots_are_loaded(small_agent: Callable[..., Agent], tmp_path: Pat
     assert torch.equal(all_at_once(again, batch), all_at_once(agent, batch))
 
 
-def test_a_head_added_leaves_answers_over_slots_bit_equal(small_agent: Callable[..., Agent]) -> None:
+def test_new_head_keeps_answers_with_slots_bit_equal(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=FEW, window=4)
     batch = collate(make_rows(2, 20, seed=0, senses=FEW))
     before = agent.forward(batch, ["guess"])["guess"].logits
@@ -245,8 +245,8 @@ def test_a_head_added_leaves_answers_over_slots_bit_equal(small_agent: Callable[
     assert torch.equal(agent.forward(batch, ["guess"])["guess"].logits, before)
 
 
-def test_the_gate_against_a_plain_gru() -> None:
-    """With no news but the candidate's, GTrXL's gate is torch's GRU cell with its update gate turned round."""
+def test_gate_equals_a_gru_cell() -> None:
+    """If only the candidate reads the news, GTrXL's gate is torch's GRU cell with an inverted update gate."""
     torch.manual_seed(0)
     gate, cell = GatedUnit(6), torch.nn.GRUCell(6, 6)
     with torch.no_grad():
@@ -256,14 +256,14 @@ def test_the_gate_against_a_plain_gru() -> None:
         cell.weight_hh[12:].zero_()
         cell.bias_hh.zero_()
         gate.candidate.weight.zero_()
-        # torch's z keeps, ours replaces.
+        # torch's z keeps the state; ours replaces it.
         for part in (cell.weight_ih, cell.bias_ih, cell.weight_hh):
             part[6:12] *= -1
         x, y = torch.randn(4, 6), torch.randn(4, 6)
         torch.testing.assert_close(gate(x, y), cell(y, x))
 
 
-def test_a_write_keeps_most_of_a_slot_at_birth() -> None:
+def test_write_keeps_most_of_a_slot_at_birth() -> None:
     torch.manual_seed(0)
     slots = Slots(count=4, width=128, heads=4, every=16)
     before = 0.3 * torch.randn(8, 4, 128)

@@ -1,4 +1,4 @@
-"""Independent rows and growing Moments: whatever is taken, put, repeated or extended, stepping equals all at once."""
+"""Independent rows and growing Moments: after take, put, repeat or extend, stepping equals all at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEW = ("body", "words", "periphery")
 
 
 class Letters(Encoder):
-    """A sense that streams: numbers 1 to 20, one token each; 0 is no letter."""
+    """A streaming sense: numbers 1 to 20, one token each; 0 is no letter."""
 
     streams = True
 
@@ -43,7 +43,7 @@ def reader(small_agent: Callable[..., Agent], **config: object) -> Agent:
 
 
 def pages(lengths: list[list[int]], seed: int = 0) -> Batch:
-    """Moments with so many letters [B][T], a body now and then, and none of the two in some."""
+    """Moments with [B][T] letters and sometimes a body; some have neither."""
     rng = np.random.default_rng(seed)
     batch = collate(make_rows(len(lengths), len(lengths[0]), seed, ("body",)))
     widest = max(max(row) for row in lengths)
@@ -66,7 +66,9 @@ def advance(agent: Agent, state: State, batch: Batch, ticks: range) -> tuple[Sta
 
 
 @pytest.mark.parametrize("slots", [0, 2])
-def test_moments_of_1_to_512_tokens(small_agent: Callable[..., Agent], slots: int) -> None:
+def test_stepping_equals_all_at_once_for_moments_of_0_to_512_tokens(
+    small_agent: Callable[..., Agent], slots: int
+) -> None:
     agent = reader(small_agent, layers=2, window=4, slots=slots)
     lengths = [[0, 3, 511, 1, 0, 40, 2, 300, 512, 512, 0, 1, 5], [7, 0, 1, 512, 512, 3, 0, 0, 2, 60, 1, 1, 9]]
     batch = pages(lengths)
@@ -76,7 +78,7 @@ def test_moments_of_1_to_512_tokens(small_agent: Callable[..., Agent], slots: in
 
 
 @pytest.mark.parametrize(("slots", "window"), [(0, 5), (2, 5), (2, 8)])
-def test_the_limit_drops_the_oldest_whole_moments_on_both_ways(
+def test_token_limit_drops_oldest_moments_in_stepping_and_all_at_once(
     small_agent: Callable[..., Agent], slots: int, window: int
 ) -> None:
     agent = reader(small_agent, layers=1, window=window, window_tokens=24, slots=slots)
@@ -88,7 +90,7 @@ def test_the_limit_drops_the_oldest_whole_moments_on_both_ways(
     assert not torch.allclose(all_at_once(agent, batch), limited, atol=1e-3)
 
 
-def test_what_is_beyond_the_limit_is_not_seen_and_what_is_within_is(small_agent: Callable[..., Agent]) -> None:
+def test_readout_sees_only_moments_within_the_token_limit(small_agent: Callable[..., Agent]) -> None:
     agent = reader(small_agent, layers=1, window=8, window_tokens=12, slots=0)
     batch = pages([[3] * 8])
     del batch["senses"]["body"], batch["present"]["body"]
@@ -100,7 +102,7 @@ def test_what_is_beyond_the_limit_is_not_seen_and_what_is_within_is(small_agent:
     assert changed.tolist() == [False, False, True, True, True, False, False, False]
 
 
-def test_a_page_leaves_and_the_ring_is_narrow_again(small_agent: Callable[..., Agent]) -> None:
+def test_ring_shrinks_after_a_page_leaves_the_window(small_agent: Callable[..., Agent]) -> None:
     agent = reader(small_agent, layers=1, window=4, slots=0)
     batch = pages([[2, 512, 2, 2, 2, 2, 2, 2, 2, 2, 2]])
     state, widths = agent.new_state(), []
@@ -111,7 +113,7 @@ def test_a_page_leaves_and_the_ring_is_narrow_again(small_agent: Callable[..., A
     assert widths[-1] <= 20
 
 
-def test_a_batch_of_ragged_moments_computes_present_tokens_only(
+def test_batch_of_ragged_moments_computes_only_present_tokens(
     small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = reader(small_agent, layers=1, window=4, slots=0)
@@ -130,7 +132,7 @@ def test_a_batch_of_ragged_moments_computes_present_tokens_only(
 
 
 def said_in_pieces(agent: Agent, batch: Any, piece: int) -> Tensor:
-    """Readouts [B, T, D] of Moments whose letters are added by `piece` behind all else."""
+    """Readouts [B, T, D] of Moments whose letters are added after all else, `piece` at a time."""
     state, readouts = agent.new_state(len(batch["first"])), []
     for t in range(batch["first"].shape[1]):
         tick = tick_of(batch, t)
@@ -149,14 +151,14 @@ def said_in_pieces(agent: Agent, batch: Any, piece: int) -> Tensor:
 
 
 @pytest.mark.parametrize("piece", [1, 3, 100])
-def test_a_page_said_in_pieces_equals_the_page(small_agent: Callable[..., Agent], piece: int) -> None:
+def test_page_extended_in_pieces_equals_the_whole_page(small_agent: Callable[..., Agent], piece: int) -> None:
     agent = reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
     batch = pages([[4, 30, 9, 0, 45, 8, 30, 12], [30, 2, 7, 20, 1, 40, 0, 50]], seed=2)
     batch["first"][0, 1:] = False
     torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
 
 
-def test_features_of_extended_tokens_are_those_of_the_page(small_agent: Callable[..., Agent]) -> None:
+def test_extended_tokens_have_the_features_of_the_whole_page(small_agent: Callable[..., Agent]) -> None:
     agent = reader(small_agent, layers=2, window=3)
     batch = pages([[5, 12]], seed=3)
     batch["first"][0, 1] = False
@@ -175,7 +177,7 @@ def test_features_of_extended_tokens_are_those_of_the_page(small_agent: Callable
     torch.testing.assert_close(torch.cat(found, 1)[0], whole, atol=1e-5, rtol=0)
 
 
-def test_moments_are_opened_extended_and_closed_in_this_order(small_agent: Callable[..., Agent]) -> None:
+def test_begin_extend_and_end_must_come_in_this_order(small_agent: Callable[..., Agent]) -> None:
     agent = reader(small_agent)
     batch = pages([[3, 3]])
     state, letters = agent.new_state(), batch["senses"]["letters"][:, 0]
@@ -195,8 +197,10 @@ def test_moments_are_opened_extended_and_closed_in_this_order(small_agent: Calla
 
 
 @pytest.mark.parametrize("senses", [FEW, ("sight", "body")])
-def test_rows_at_different_depths_go_on_together(small_agent: Callable[..., Agent], senses: tuple[str, ...]) -> None:
-    """Rows that lived apart, one shortly and one for long, are put into one state and stepped on."""
+def test_rows_with_different_pasts_step_in_one_state(
+    small_agent: Callable[..., Agent], senses: tuple[str, ...]
+) -> None:
+    """Rows with short and long pasts are put into one state and stepped on."""
     agent = small_agent(senses=senses, layers=2, window=4)
     batch = collate(make_rows(rows=3, length=24, seed=3, senses=senses))
     batch["first"][0, 1:] = False
@@ -216,7 +220,7 @@ def test_rows_at_different_depths_go_on_together(small_agent: Callable[..., Agen
         torch.testing.assert_close(out.features, wanted, atol=1e-5, rtol=0)
 
 
-def test_taken_rows_go_on_as_they_would_have(small_agent: Callable[..., Agent]) -> None:
+def test_taken_rows_continue_unchanged(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("sight", *FEW), layers=2, window=4)
     batch = collate(make_rows(rows=4, length=20, seed=6, senses=("sight", *FEW)))
     whole = all_at_once(agent, batch)
@@ -230,8 +234,8 @@ def test_taken_rows_go_on_as_they_would_have(small_agent: Callable[..., Agent]) 
     torch.testing.assert_close(torch.stack(features, 1), whole[:, 9:], atol=1e-5, rtol=0)
 
 
-def test_repeated_rows_go_different_ways(small_agent: Callable[..., Agent]) -> None:
-    """Each row three times, as a search does; every copy meets other Moments and answers as a life of its own."""
+def test_repeated_rows_are_independent(small_agent: Callable[..., Agent]) -> None:
+    """Each row three times, as in a search; every copy meets other Moments and answers independently."""
     agent = small_agent(senses=("sight", "body"), layers=2, window=4)
     start = make_rows(rows=2, length=7, seed=8, senses=("sight", "body"))
     ends = make_rows(rows=6, length=6, seed=9, senses=("sight", "body"))
@@ -243,7 +247,7 @@ def test_repeated_rows_go_different_ways(small_agent: Callable[..., Agent]) -> N
     torch.testing.assert_close(torch.stack(features, 1), all_at_once(agent, batch)[:, 7:], atol=1e-5, rtol=0)
 
 
-def test_rows_with_open_pages_are_rows_like_others(small_agent: Callable[..., Agent]) -> None:
+def test_rows_with_open_pages_can_be_repeated_and_taken(small_agent: Callable[..., Agent]) -> None:
     agent = reader(small_agent, layers=2, window=3)
     batch = pages([[9, 9]], seed=4)
     batch["first"][0, 1] = False
@@ -263,7 +267,7 @@ def test_rows_with_open_pages_are_rows_like_others(small_agent: Callable[..., Ag
     assert one.ring.tick.tolist() == [2]
 
 
-def test_what_parts_carry_follows_its_row() -> None:
+def test_carried_values_follow_their_row() -> None:
     agent = Agent(Agent.config_class(size="tiny"))
     agent.add_encoder("body")
     state, other = agent.new_state(3), agent.new_state(2)
@@ -287,7 +291,7 @@ def test_what_parts_carry_follows_its_row() -> None:
     assert state.carry["tracker"] == [None, None, None]
 
 
-def test_rows_that_do_not_fit_are_refused(small_agent: Callable[..., Agent]) -> None:
+def test_take_and_put_refuse_rows_that_do_not_fit(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=FEW, window=4)
     state = agent.new_state(3)
     with pytest.raises(DevmindError, match="There are 3 rows, numbered 0 to 2; got"):
@@ -300,7 +304,7 @@ def test_rows_that_do_not_fit_are_refused(small_agent: Callable[..., Agent]) -> 
         state.put(0, agent.new_state(1, short_term=False))
 
 
-def test_the_window_can_change_after_birth(small_agent: Callable[..., Agent], tmp_path) -> None:
+def test_set_window_changes_the_window_of_an_agent(small_agent: Callable[..., Agent], tmp_path) -> None:
     agent = small_agent(senses=FEW, layers=2, window=4)
     batch = collate(make_rows(rows=2, length=30, seed=3, senses=FEW))
     batch["first"][0, 1:] = False
@@ -320,7 +324,7 @@ def test_the_window_can_change_after_birth(small_agent: Callable[..., Agent], tm
     assert torch.equal(all_at_once(again, batch), after)
 
 
-def test_a_window_is_narrowed_for_a_while(small_agent: Callable[..., Agent]) -> None:
+def test_narrowed_restores_the_window(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=FEW, layers=2, window=8)
     batch = collate(make_rows(rows=2, length=30, seed=3, senses=FEW))
     before = all_at_once(agent, batch)

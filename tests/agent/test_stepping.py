@@ -1,4 +1,4 @@
-"""The trunk's law: stepping with state equals running all at once."""
+"""The law of the trunk: stepping with a state equals running all at once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_rebasing_positions_changes_nothing(small_agent: Callable[..., Agent], m
     assert max(moved) > 50
 
 
-def test_recalled_entries_are_seen_alike_on_both_paths(small_agent: Callable[..., Agent]) -> None:
+def test_recalled_entries_act_equally_in_stepping_and_all_at_once(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(layers=2, window=4)
     rows = make_rows(rows=2, length=9, seed=2)
     recalled = [[[(other.senses, 3.0 * t)] * (t % 3) for t, other in enumerate(row)] for row in rows]
@@ -70,7 +70,7 @@ def test_recalled_entries_are_seen_alike_on_both_paths(small_agent: Callable[...
     assert not torch.allclose(all_at_once(agent, batch), with_memory, atol=1e-3)
 
 
-def test_a_batch_of_agents_equals_single_ones(small_agent: Callable[..., Agent]) -> None:
+def test_batch_of_rows_equals_single_rows(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(layers=2, window=4)
     rows = make_rows(rows=3, length=10, seed=7)
     together = stepped(agent, collate(rows))
@@ -78,21 +78,21 @@ def test_a_batch_of_agents_equals_single_ones(small_agent: Callable[..., Agent])
     torch.testing.assert_close(together, alone, atol=1e-5, rtol=0)
 
 
-def test_nothing_is_seen_beyond_the_window_or_the_first(small_agent: Callable[..., Agent]) -> None:
+def test_features_ignore_moments_outside_window_and_episode(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(layers=1, window=4, slots=0)
     rows = make_rows(rows=1, length=12, seed=3, absent=0.0)
     features = all_at_once(agent, collate(rows))
     row = list(rows[0])
     row[2] = make_rows(rows=1, length=1, seed=99, absent=0.0)[0][0]
     changed = (all_at_once(agent, collate([row])) - features).abs().amax(-1)[0] > 1e-6
-    # One layer: Moment 2 (now a first, too) reaches Moments 2 to 5; the change that the eye sees comes in Moment 3.
+    # One layer: Moment 2, now also a first, reaches Moments 2 to 5; sight sees the change in Moment 3.
     assert changed[2:6].all()
     assert not changed[:2].any()
     assert not changed[7:].any()
 
 
 @pytest.mark.parametrize("limit", [None, 1, 4, 7])
-def test_mask_against_plain_loops(limit: int | None) -> None:
+def test_window_mask_equals_plain_loops(limit: int | None) -> None:
     generator = torch.Generator().manual_seed(0)
     length, n, window = 9, 3, 4
     present = torch.rand(2, length, n, generator=generator) < 0.6
@@ -115,7 +115,7 @@ def test_mask_against_plain_loops(limit: int | None) -> None:
             for k in range(length * n):
                 u, j = divmod(k, n)
                 inside = (opening <= u < t and t - u < window) or (u == t and j <= i)
-                # Tokens from the first of Moment u up to q itself: they have to fit, or the whole Moment is gone.
+                # Tokens from the first of Moment u up to q must fit; otherwise the whole Moment is dropped.
                 between = int(present[b, u : t + 1].sum()) - int(present[b, t, i + 1 :].sum())
                 fits = u == t or limit is None or between <= limit
                 if present[b, t, i]:
@@ -135,7 +135,7 @@ def test_clone_shares_nothing(small_agent: Callable[..., Agent]) -> None:
     assert torch.equal(once.features, again.features)
 
 
-def test_a_state_of_another_size_is_refused(small_agent: Callable[..., Agent]) -> None:
+def test_state_of_another_size_is_refused(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent()
     batch = collate(make_rows(rows=2, length=1, seed=4))
     with pytest.raises(DevmindError, match="state is for 3 agents; got a tick of 2"):

@@ -1,4 +1,4 @@
-"""Pages: each tokenizer there and back, reading by pieces, writing with the cache, a pretrained trunk's own words."""
+"""Pages: tokenizer round trips, reading in pieces, cached writing, a pretrained trunk's own tokenizer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGES = ["Grün ist der Baum.", "a", "the cat sat on the mat and the dog", "猫�
 
 @pytest.fixture
 def vocabulary(tmp_path: Path) -> Path:
-    """A small byte-level BPE of the library tokenizers, with a beginning and an end."""
+    """A small byte-level BPE of the tokenizers library, with start and end tokens."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     pieces = Tokenizer(models.BPE())
@@ -51,7 +51,7 @@ def pages(texts: list[str]) -> dict:
 
 
 @pytest.mark.parametrize("tokenizer", ["bytes", "patches", "bpe"])
-def test_every_tokenizer_there_and_back(small_agent: Callable[..., Agent], tokenizer: str, vocabulary: Path) -> None:
+def test_every_tokenizer_restores_the_page(small_agent: Callable[..., Agent], tokenizer: str, vocabulary: Path) -> None:
     agent = reader(small_agent, str(vocabulary) if tokenizer == "bpe" else tokenizer)
     encoder = agent.encoder("text")
     assert isinstance(encoder, TextEncoder)
@@ -69,7 +69,7 @@ def test_every_tokenizer_there_and_back(small_agent: Callable[..., Agent], token
         assert all(n < m for n, m in zip(lengths, in_bytes, strict=True) if m > 5)
 
 
-def test_what_is_to_be_written_is_the_next_token_and_then_the_end(small_agent: Callable[..., Agent]) -> None:
+def test_targets_are_the_next_tokens_and_then_the_end(small_agent: Callable[..., Agent]) -> None:
     x = pages(["abc", "a"])["senses"]["text"][:, 0]
     by_bytes = reader(small_agent).encoder("text")
     assert by_bytes.numbers(x).tolist() == [[256, 97, 98, 99], [256, 97, -1, -1]]
@@ -99,10 +99,10 @@ def test_stepping_with_pages_equals_all_at_once(small_agent: Callable[..., Agent
 
 
 @pytest.mark.parametrize("tokenizer", ["bytes", "patches", "bpe"])
-def test_a_page_written_with_the_cache_is_the_one_that_reading_it_again_expects(
+def test_page_written_with_the_cache_equals_greedy_rereading(
     small_agent: Callable[..., Agent], tokenizer: str, vocabulary: Path
 ) -> None:
-    """Each token that was written is the likeliest one after those before it, by one pass over the whole page."""
+    """Each written token is the likeliest one after those before it, by a pass over the whole page."""
     agent = reader(small_agent, str(vocabulary) if tokenizer == "bpe" else tokenizer, layers=2)
     encoder, head = agent.encoder("text"), agent.head("text")
     state = agent.new_state(2)
@@ -116,7 +116,7 @@ def test_a_page_written_with_the_cache_is_the_one_that_reading_it_again_expects(
     numbers = encoder.numbers(percepts.batch["senses"]["text"][:, 0])
     state, out = agent.end(state, percepts, effectors=[], heads=["guess"])
     assert out.outputs["guess"].logits.shape == (2, 5)
-    # By hand: the page so far is read anew for every token.
+    # By hand: the page so far is read again for every token.
     for row in range(2):
         page = numbers[row, : int(encoder.present(numbers)[row].sum())][None]
         for _ in range(6):
@@ -134,8 +134,8 @@ def test_a_page_written_with_the_cache_is_the_one_that_reading_it_again_expects(
         assert encoder.decode(page[:, begun:]) == [said[row]]
 
 
-def test_how_sure_a_writer_is_is_the_probability_of_what_it_wrote(small_agent: Callable[..., Agent]) -> None:
-    """By one pass over the whole page; and an answer's is that of all its bytes up to the full stop."""
+def test_confidence_of_a_writer_is_the_probability_of_its_tokens(small_agent: Callable[..., Agent]) -> None:
+    """By one pass over the whole page; an answer's confidence is that of all its bytes up to the full stop."""
     agent = reader(small_agent)
     asked = collate_tick({"text": ["what?"]}, np.ones(1, bool))
     state = agent.new_state(1)
@@ -165,9 +165,7 @@ def _tapped(encoded):
 
 
 @pytest.mark.parametrize("tokenizer", ["bytes", "patches", "bpe"])
-def test_a_page_is_learned_and_said_by_heart(
-    small_agent: Callable[..., Agent], tokenizer: str, vocabulary: Path
-) -> None:
+def test_page_is_learned_and_recited(small_agent: Callable[..., Agent], tokenizer: str, vocabulary: Path) -> None:
     torch.manual_seed(0)
     agent = Agent(AgentConfig(size="tiny", width=32, layers=2))
     add_text(agent, str(vocabulary) if tokenizer == "bpe" else tokenizer)
@@ -191,7 +189,7 @@ def test_a_page_is_learned_and_said_by_heart(
 
 
 @pytest.mark.parametrize("tokenizer", ["bytes", "patches", "bpe"])
-def test_nats_a_byte_of_who_knows_nothing_are_known(
+def test_nats_per_byte_of_a_uniform_model_have_their_known_value(
     small_agent: Callable[..., Agent], tokenizer: str, vocabulary: Path
 ) -> None:
     agent = reader(small_agent, str(vocabulary) if tokenizer == "bpe" else tokenizer)
@@ -202,13 +200,13 @@ def test_nats_a_byte_of_who_knows_nothing_are_known(
     size, bytes_of = len(encoder.table.weight), torch.tensor([len(page.encode()) for page in PAGES])
     written = bytes_of
     if tokenizer == "bpe":
-        # All but the first token, "a page begins".
+        # All but the first token, which means "a page begins".
         written = encoder.present(encoder.numbers(pages(PAGES)["senses"]["text"][:, 0])).sum(-1) - 1
     expected = written * np.log(size) / bytes_of
     torch.testing.assert_close(page_nats(agent, pages(PAGES))[:, 0], expected.float(), atol=1e-4, rtol=0)
 
 
-def test_nats_a_byte_and_the_end_of_a_page_make_the_loss(small_agent: Callable[..., Agent]) -> None:
+def test_text_loss_is_made_of_page_nats_and_the_end_token(small_agent: Callable[..., Agent]) -> None:
     agent = reader(small_agent)
     batch, n = pages([PAGES[2]]), len(PAGES[2])
     logits = agent(batch, ["text"])["text"].logits[0, 0].log_softmax(-1)
@@ -216,7 +214,7 @@ def test_nats_a_byte_and_the_end_of_a_page_make_the_loss(small_agent: Callable[.
     torch.testing.assert_close(mean, text_loss(agent, batch)[0], atol=1e-5, rtol=0)
 
 
-def test_what_is_too_long_is_an_error_that_says_the_limit(small_agent: Callable[..., Agent]) -> None:
+def test_text_that_is_too_long_raises_an_error_with_the_limit(small_agent: Callable[..., Agent]) -> None:
     agent = reader(small_agent, limit=20)
     with pytest.raises(MomentError, match=r"up to 20 tokens \(bytes\); got 31. Give it in several"):
         all_at_once(agent, pages(["x" * 30]))
@@ -226,7 +224,7 @@ def test_what_is_too_long_is_an_error_that_says_the_limit(small_agent: Callable[
         collate([[Moment(0.0, {"text": "a\0b"})]])
 
 
-def test_text_that_is_not_there_costs_nothing_and_says_nothing(small_agent: Callable[..., Agent]) -> None:
+def test_absent_text_changes_no_features(small_agent: Callable[..., Agent]) -> None:
     agent = small_agent(senses=("body", "words"))
     batch = collate(make_rows(2, 6, 0, ("body", "words")))
     before = all_at_once(agent, batch)
@@ -256,7 +254,7 @@ def test_text_is_saved_copied_and_tied(small_agent: Callable[..., Agent], tmp_pa
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_pretrained_trunk_reads_and_writes_its_own_words(tmp_path: Path, vocabulary: Path, tied: bool) -> None:
+def test_pretrained_trunk_reads_and_writes_with_its_own_tokenizer(tmp_path: Path, vocabulary: Path, tied: bool) -> None:
     from transformers import PreTrainedTokenizerFast
 
     torch.manual_seed(0)
@@ -285,7 +283,7 @@ def test_a_pretrained_trunk_reads_and_writes_its_own_words(tmp_path: Path, vocab
     assert torch.equal(again.forward(pages([text]), ["text"])["text"].logits[0], logits)
 
 
-def test_texts_that_cannot_be_had_are_refused(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
+def test_unavailable_tokenizers_and_taps_are_refused(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
     agent = small_agent()
     with pytest.raises(PluginError, match="no pretrained decoder, so it has no words of its own"):
         add_text(agent, own=True)

@@ -1,4 +1,4 @@
-"""Timbre says what a sound is like, whatever its length and loudness."""
+"""Timbre describes the character of a sound, whatever its length and loudness."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def noise(seconds: float = 1.0, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("samples", [1, 100, 1600, 4001, 80_000])
-def test_sounds_of_any_length_and_silence_are_described(samples: int) -> None:
+def test_timbre_describes_sounds_of_any_length_and_silence(samples: int) -> None:
     for sound in (noise(5)[:samples], np.zeros(samples, np.float32)):
         found = timbre(sound)
         assert found.shape == (SIZE,)
@@ -30,13 +30,13 @@ def test_sounds_of_any_length_and_silence_are_described(samples: int) -> None:
         assert np.isfinite(found).all()
 
 
-def test_a_tone_is_of_one_pitch_and_a_noise_of_none() -> None:
+def test_timbre_finds_a_pitch_in_tones_and_none_in_noise() -> None:
     for hz in (110.0, 220.0, 500.0):
         assert timbre(tone(hz))[PITCH][0] > 0.9
     assert timbre(noise())[PITCH][0] < 0.4
 
 
-def test_loudness_and_length_change_little_and_another_sound_much() -> None:
+def test_timbre_changes_less_with_loudness_and_length_than_with_the_sound() -> None:
     kinds = [noise(2), np.cumsum(noise(2)).astype(np.float32) * 0.02, tone(300, 2)]
     every = np.stack([timbre(kind) for kind in kinds])
     scale = every.std(0) + 1e-3
@@ -48,7 +48,7 @@ def test_loudness_and_length_change_little_and_another_sound_much() -> None:
         assert np.linalg.norm((shorter - described)[SPECTRUM] / scale[SPECTRUM]) < 0.5 * other
 
 
-def test_fluctuation_is_found_at_its_own_rate_and_clicks_stand_out() -> None:
+def test_timbre_finds_the_rate_of_modulation_and_clicks() -> None:
     time_s = np.arange(2 * RATE_HZ) / RATE_HZ
     slow, fast = (noise(2) * (1 + np.sin(2 * np.pi * hz * time_s)) for hz in (2.0, 20.0))
     modulation = [timbre(sound)[71:127].reshape(8, 7)[:, -1] for sound in (slow, fast)]

@@ -1,4 +1,4 @@
-"""The tracker as a part of the agent: its state is the agent's, rows are independent, and it is the same everywhere."""
+"""The tracker as a part of the agent: its state belongs to the agent's state, and rows are independent."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from stages.reflex import parts as reflex
 from stages.reflex.heads import Located
 
 EAST, SOUTH = 120, 200
-"""Brightness of the picture that shows the first class and of the one that shows the second."""
+"""Brightness of pictures of the first and of the second class."""
 
 
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> Agent:
-    """An agent whose eye sees class 0 in bright pictures of one kind, class 1 in others, and none in black ones."""
+    """An agent that sees class 0 in pictures of one brightness, class 1 in another, and nothing in black ones."""
     agent = Agent(AgentConfig(size="tiny")).eval()
     reflex.admit(agent)
     memory.admit(agent)
@@ -68,7 +68,7 @@ def moment(level: int | None, tick: int, first: bool = False) -> Moment:
 
 
 def lives(agent: Agent, rows: list[list[int | None]], at: int = 0, actor: Actor | None = None) -> tuple[Actor, Beliefs]:
-    """Rows of pictures, tick by tick."""
+    """Rows of pictures, acted on tick by tick."""
     actor = actor or Actor(agent, len(rows), effectors=[])
     for tick, levels in enumerate(zip(*rows, strict=True)):
         actor.act([moment(level, at + tick, first=at + tick == 0) for level in levels])
@@ -81,19 +81,19 @@ def same(one: Beliefs, other: Beliefs) -> bool:
     return all(np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
 
 
-def test_what_was_seen_is_believed_until_a_look_finds_nothing(agent: Agent) -> None:
+def test_seen_thing_is_believed_until_a_look_finds_nothing(agent: Agent) -> None:
     actor, seen = lives(agent, [[EAST] * 4])
     slot = int(seen.used[0].argmax())
     assert seen.kind[0, slot] == 0
     assert seen.in_sight[0, slot]
-    _, hidden = lives(agent, [[None] * 5], 4, actor)  # no picture: it only grows older
+    _, hidden = lives(agent, [[None] * 5], 4, actor)  # no picture: the belief only ages
     assert hidden.age_s[0, slot] == pytest.approx(0.5)
     assert hidden.there[0, slot] > 0.9
-    _, lost = lives(agent, [[0] * 3], 9, actor)  # a look at where it was, which finds nothing
+    _, lost = lives(agent, [[0] * 3], 9, actor)  # a look at its place finds nothing
     assert lost.elsewhere[0, slot] > 0.9
 
 
-def test_rows_do_not_know_of_each_other(agent: Agent) -> None:
+def test_rows_of_the_tracker_are_independent(agent: Agent) -> None:
     pictures = [[EAST] * 3 + [0] * 3, [SOUTH] * 6, [0] * 2 + [EAST] * 2 + [None] * 2]
     _, together = lives(agent, pictures)
     for row, one in enumerate(pictures):
@@ -119,7 +119,7 @@ def test_beliefs_are_taken_put_repeated_and_cloned_with_the_state(agent: Agent) 
     assert same(going_on(exchanged, 2).take(np.array([1, 0])), plain)
 
 
-def test_an_episode_begins_without_beliefs(agent: Agent) -> None:
+def test_episode_begins_without_beliefs(agent: Agent) -> None:
     actor, _ = lives(agent, [[EAST] * 4, [EAST] * 4])
     actor.act([moment(0, 0, first=True), moment(0, 4)])
     assert actor.output is not None
@@ -127,7 +127,7 @@ def test_an_episode_begins_without_beliefs(agent: Agent) -> None:
     assert actor.output.beliefs.used.any(1).tolist() == [False, True]
 
 
-def test_beliefs_stand_behind_memories_as_they_stand_alone(agent: Agent) -> None:
+def test_belief_tokens_follow_memory_tokens_unchanged(agent: Agent) -> None:
     given: list[Tensor] = []
     for recalled in (None, "memory"):
         actor, _ = lives(agent, [[EAST] * 3])
@@ -147,7 +147,7 @@ def test_beliefs_stand_behind_memories_as_they_stand_alone(agent: Agent) -> None
     assert torch.equal(given[1][:, 2:], given[0])
 
 
-def test_an_actor_can_do_without_beliefs(agent: Agent) -> None:
+def test_actor_can_run_without_beliefs(agent: Agent) -> None:
     actor = Actor(agent, 1, effectors=[], heads=["place"], beliefs=False)
     output = actor.act(moment(EAST, 0, first=True))
     assert output.beliefs is None
@@ -155,7 +155,7 @@ def test_an_actor_can_do_without_beliefs(agent: Agent) -> None:
     assert "tracker" not in actor.state.carry
 
 
-def test_a_tracker_is_fed_by_a_head_that_detects_classes_with_names(agent: Agent) -> None:
+def test_tracker_needs_a_head_that_detects_named_classes(agent: Agent) -> None:
     assert agent.tracker is not None
     assert agent.labels_of(agent.tracker.detects)[0] == "red"
     assert agent.encoder(SENSE).net[0].in_features >= numbers_of(8)  # type: ignore[operator]

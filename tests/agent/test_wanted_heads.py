@@ -1,4 +1,4 @@
-"""Heads that are wanted beside those that act: one that carries goes on from tick to tick, and once a tick."""
+"""Heads that are requested beside the acting ones: a head with carried state runs once a tick."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from stages.voice.moments import as_batch
 
 
 @pytest.mark.parametrize("acts", [False, True])
-def test_a_wanted_head_that_carries_answers_tick_by_tick_as_at_once(acts: bool) -> None:
-    """It had no past where it was only wanted, and would have had each Moment twice where it acted as well."""
+def test_requested_head_with_carried_state_steps_as_all_at_once(acts: bool) -> None:
+    """Regression: it had no past if only requested, and got each Moment twice if it acted as well."""
     agent = tiny_agent()
     parts.admit(agent)
     agent.eval()
@@ -33,7 +33,7 @@ def test_a_wanted_head_that_carries_answers_tick_by_tick_as_at_once(acts: bool) 
         torch.testing.assert_close(told, output.logits[0, number], atol=1e-4, rtol=1e-4)
 
 
-def test_a_wanted_head_that_carries_and_has_nothing_to_read_is_refused() -> None:
+def test_requested_head_with_carried_state_needs_its_sense() -> None:
     agent = tiny_agent()
     parts.admit(agent)
     actor = Actor(agent.eval(), 1, effectors=(), heads=(parts.WORDS_ARC,))

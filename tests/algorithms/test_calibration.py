@@ -8,7 +8,7 @@ import pytest
 from devmind.algorithms.calibration import calibration_error
 
 
-def test_probabilities_that_come_true_as_often_as_they_say_are_calibrated() -> None:
+def test_calibration_error_is_small_for_true_probabilities() -> None:
     rng = np.random.default_rng(0)
     told = rng.random(20_000)
     assert calibration_error(told, rng.random(20_000) < told) < 0.02
@@ -16,7 +16,7 @@ def test_probabilities_that_come_true_as_often_as_they_say_are_calibrated() -> N
     assert calibration_error(np.array([1.0, 0.0]), np.array([True, False])) == 0.0
 
 
-def test_a_weight_counts_as_that_many() -> None:
+def test_weight_counts_as_repeated_samples() -> None:
     told, happened = np.array([0.9, 0.9, 0.2]), np.array([1.0, 0.0, 0.0])
     often = calibration_error(np.repeat(told, [3, 1, 2]), np.repeat(happened, [3, 1, 2]))
     assert calibration_error(told, happened, np.array([3.0, 1.0, 2.0])) == pytest.approx(often)

@@ -1,4 +1,4 @@
-"""Hybrid diffusion learns both halves of a known problem, fills in what is not given, and reloads alike."""
+"""Hybrid diffusion learns both halves of a known problem, completes given parts, and reloads unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def denoiser(length: int = LENGTH) -> HybridDenoiser:
 
 
 def ways(side: Tensor) -> tuple[Tensor, Tensor]:
-    """A bow by the side that each of the symbols names: two modes, and symbols that tell them apart."""
+    """A bow towards the side that each of the symbols names: two modes, distinguished by the symbols."""
     bow = torch.linspace(0, torch.pi, HORIZON).sin()[None, :, None]
     return bow * (2.0 * side[:, None, None] - 1.0), side.long()[:, None].expand(-1, LENGTH)
 
@@ -72,13 +72,13 @@ def pipeline() -> HybridPipeline:
 
 
 def agreeing(plans) -> float:
-    """How many draws are near a bow, by the side that all their symbols name."""
+    """Share of draws near the bow of the side that all their symbols name."""
     wanted, _ = ways(plans.symbols[:, 0].float())
     near = (plans.trajectory - wanted).abs().mean((1, 2)) < 0.25
     return float((near & (plans.symbols == plans.symbols[:, :1]).all(1)).float().mean())
 
 
-def test_both_modes_are_drawn_and_the_halves_agree(pipeline: HybridPipeline) -> None:
+def test_pipeline_draws_both_modes_and_the_halves_agree(pipeline: HybridPipeline) -> None:
     uniform = torch.rand(64, LENGTH, 2, generator=torch.Generator().manual_seed(3))
     plans = drawn(pipeline, luck=-(-uniform.log()).log())
     assert 0.2 < plans.symbols[:, 0].float().mean() < 0.8
@@ -87,7 +87,7 @@ def test_both_modes_are_drawn_and_the_halves_agree(pipeline: HybridPipeline) -> 
 
 
 @pytest.mark.parametrize("word", [0, 1])
-def test_one_half_given_in_part_decides_the_other(pipeline: HybridPipeline, word: int) -> None:
+def test_given_part_of_one_half_decides_the_other(pipeline: HybridPipeline, word: int) -> None:
     plans = drawn(pipeline, words={1: torch.full((64,), word)})
     assert (plans.symbols == word).all()
     assert ((plans.trajectory[:, 4, 0] > 0) == bool(word)).float().mean() > 0.95
@@ -98,13 +98,13 @@ def test_one_half_given_in_part_decides_the_other(pipeline: HybridPipeline, word
 
 
 @pytest.mark.parametrize("name", ["dpm-solver++", "unipc"])
-def test_solvers_share_a_denoiser(pipeline: HybridPipeline, name: str) -> None:
+def test_solvers_draw_with_the_same_denoiser(pipeline: HybridPipeline, name: str) -> None:
     other = HybridPipeline(pipeline.denoiser, make_scheduler(name, 50), MaskedTokens(2))
     for steps in (3, 10):
         assert agreeing(drawn(other, steps=steps)) > 0.85
 
 
-def test_flow_matching_and_trajectories_alone() -> None:
+def test_flow_matching_and_trajectories_without_symbols_work() -> None:
     assert agreeing(drawn(taught("flow"))) > 0.85
     plans = drawn(taught(length=0))
     sides = [(plans.trajectory - ways(torch.full((64,), side))[0]).abs().mean((1, 2)) for side in (0.0, 1.0)]
@@ -112,7 +112,7 @@ def test_flow_matching_and_trajectories_alone() -> None:
     assert plans.symbols.shape == (64, 0)
 
 
-def test_symbols_can_be_left_out_and_either_half_is_cut_into_equal_pieces() -> None:
+def test_symbols_can_be_left_out_and_both_halves_are_cut_into_equal_pieces() -> None:
     pipe = HybridPipeline(denoiser().eval(), make_scheduler("ddim", 50), MaskedTokens(2))
     plans = drawn(pipe, told=False, words={1: torch.zeros(64, dtype=torch.int64)})
     assert plans.symbols[0].tolist() == [2, 0, 2, 2]
@@ -125,14 +125,14 @@ def test_symbols_can_be_left_out_and_either_half_is_cut_into_equal_pieces() -> N
     assert (told.shape, logits.shape) == ((2, 8, 2), (2, 4, 5))
 
 
-def test_a_plan_to_begin_from_is_kept(pipeline: HybridPipeline) -> None:
+def test_plan_to_start_from_is_kept(pipeline: HybridPipeline) -> None:
     side = torch.arange(64) % 2
     plans = drawn(pipeline, start=ways(side.float())[0], begin=0.3, steps=10)
     assert ((plans.trajectory[:, 4, 0] > 0) == side.bool()).float().mean() > 0.95
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_rows_do_not_depend_on_each_other_and_a_saved_pipeline_draws_the_same_bits(name: str, tmp_path) -> None:
+def test_rows_are_independent_and_a_saved_pipeline_draws_bit_equal_plans(name: str, tmp_path) -> None:
     pipe = HybridPipeline(denoiser().eval(), make_scheduler(name, 50), MaskedTokens(2))
     plans = drawn(pipe, 6, steps=4)
     pipe.save_pretrained(tmp_path)
@@ -144,7 +144,7 @@ def test_rows_do_not_depend_on_each_other_and_a_saved_pipeline_draws_the_same_bi
     torch.testing.assert_close(alone.trajectory, plans.trajectory[3:4], atol=5e-5, rtol=0)
 
 
-def test_what_cannot_be_drawn_is_said(tmp_path) -> None:
+def test_impossible_draws_raise_clear_errors(tmp_path) -> None:
     pipe = HybridPipeline(denoiser(), make_scheduler("ddim", 50), MaskedTokens(2))
     with pytest.raises(ConfigError, match="1 to 50 steps"):
         drawn(pipe, 2, steps=51)
@@ -158,7 +158,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path) -> None:
         HybridPipeline.from_pretrained(tmp_path)
 
 
-def test_masked_tokens_are_kept_surest_first() -> None:
+def test_masked_tokens_keep_the_most_confident_first() -> None:
     scheduler = MaskedTokens(2)
     scheduler.set_timesteps(2, (0, 0))
     logits = torch.tensor([[[4.0, 0.0], [0.0, 1.0], [0.0, 3.0]]])
@@ -167,7 +167,7 @@ def test_masked_tokens_are_kept_surest_first() -> None:
     np.testing.assert_array_equal(scheduler.step(logits, 0, first).prev_sample, [[0, 1, 1]])
 
 
-def test_words_are_drawn_as_often_as_their_logits_say() -> None:
+def test_gumbel_noise_draws_words_by_their_probabilities() -> None:
     logits = torch.tensor([0.0, 1.0, -1.0])
     luck = gumbel(torch.rand(20_000, 3, generator=torch.Generator().manual_seed(4)))
     often = torch.bincount((logits + luck).argmax(-1), minlength=3) / 20_000
@@ -176,7 +176,7 @@ def test_words_are_drawn_as_often_as_their_logits_say() -> None:
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_a_lesson_shows_pure_noise_where_symbols_are_alone_and_much_noise_elsewhere(name: str) -> None:
+def test_training_noise_is_pure_for_symbols_alone_and_mostly_high_elsewhere(name: str) -> None:
     alone = torch.arange(10_000) % 2 == 0
     clean = torch.full((10_000, 1), 100.0)
     x, level = noised_to_teach(make_scheduler(name, 50), clean, alone, torch.Generator().manual_seed(5))
@@ -188,7 +188,7 @@ def test_a_lesson_shows_pure_noise_where_symbols_are_alone_and_much_noise_elsewh
 
 @pytest.mark.parametrize("name", ["dpm-solver++", "unipc"])
 @pytest.mark.parametrize("steps", [None, 3])
-def test_solvers_noise_as_ddim_does_whatever_steps_they_are_set_to(name: str, steps: int | None) -> None:
+def test_solvers_add_the_noise_of_ddim_at_any_number_of_steps(name: str, steps: int | None) -> None:
     solver, clean = make_scheduler(name, 50), torch.ones(50, 1)
     if steps:
         solver.set_timesteps(steps)
@@ -197,7 +197,7 @@ def test_solvers_noise_as_ddim_does_whatever_steps_they_are_set_to(name: str, st
     assert torch.equal(*both)
 
 
-def test_what_is_remembered_once_is_what_each_step_would_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_computed_once_equals_memory_of_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = HybridPipeline(denoiser().eval(), make_scheduler("ddim", 50), MaskedTokens(2))
     generator = torch.Generator().manual_seed(2)
     condition, noise = torch.randn(3, 1, 4, generator=generator), torch.randn(3, HORIZON, 1, generator=generator)
@@ -217,5 +217,5 @@ def test_what_is_remembered_once_is_what_each_step_would_remember(monkeypatch: p
     assert len(asked) == 2 * (2 + 4)
     assert torch.equal(once.trajectory, again.trajectory)
     assert torch.equal(once.symbols, again.symbols)
-    # With the condition and without it are two memories.
+    # There is one memory with the condition and one without it.
     assert not torch.equal(asked[0], asked[1])

@@ -17,12 +17,12 @@ OURS = {
     "node_visits": "visits", "raw_values": "raw_value", "node_values": "value", "children_index": "child",
     "children_visits": "child_visits", "children_rewards": "reward", "children_discounts": "discount",
 }  # fmt: skip
-"""Arrays of mctx's tree, and what they are called here."""
+"""Arrays of mctx's tree, and their names here."""
 
 
 @dataclass
 class Numbers:
-    """States of a table, one number each."""
+    """States in a table, one number each."""
 
     at: np.ndarray
 
@@ -51,24 +51,24 @@ def searched(case: dict[str, Any]):
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['kind']} {number}" for number, case in enumerate(CASES)])
-def test_every_node_of_mctx_is_found(case: dict[str, Any]) -> None:
+def test_every_node_equals_that_of_mctx(case: dict[str, Any]) -> None:
     found = searched(case)
     assert found.action.tolist() == case["found"]["action"]
     for theirs, ours in OURS.items():
         golden, mine = np.array(case["tree"][theirs]), getattr(found.tree, ours)
         if golden.dtype.kind == "f":
-            np.testing.assert_allclose(mine, golden, atol=2e-5, err_msg=theirs)  # theirs are float32
+            np.testing.assert_allclose(mine, golden, atol=2e-5, err_msg=theirs)  # mctx uses float32
         else:
             np.testing.assert_array_equal(mine, golden, err_msg=theirs)
     tree = found.tree
     values = np.where(tree.child_visits > 0, tree.reward + tree.discount * np.array(case["tree"]["children_values"]), 0)
     np.testing.assert_allclose(
         tree.child_q, values, atol=2e-5
-    )  # mctx keeps the child's value, here it is that of the way
+    )  # mctx keeps the child's value, this search that of the edge
     np.testing.assert_allclose(found.weights, case["found"]["weights"], atol=2e-5)
 
 
-def test_the_trees_are_no_trivial_ones() -> None:
+def test_golden_trees_are_deep_and_have_illegal_actions() -> None:
     for case in CASES:
         index = np.array(case["tree"]["children_index"])
         depth = np.zeros(index.shape[:2], int)

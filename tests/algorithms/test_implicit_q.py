@@ -21,7 +21,7 @@ STATES, ACTIONS, DISCOUNT = 6, 3, 0.8
 
 
 def world() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Where actions lead and what they earn, [states, actions], deterministic; the last state ends the episode. And the
+    """Next state and reward of each action, [states, actions], deterministic; the last state ends the episode. And the
     policy that made the data, which never takes the last action in even states."""
     rng = numpy_rng("implicit q", 3)
     following, reward = rng.integers(STATES, size=(STATES, ACTIONS)), rng.normal(size=(STATES, ACTIONS))
@@ -31,7 +31,7 @@ def world() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def iterated(best: bool) -> np.ndarray:
-    """V [states] of the data's policy, or of the best one among the actions that it takes, by value iteration."""
+    """V [states] of the data's policy, or of the best policy among its actions, by value iteration."""
     following, reward, policy, over = world()
     value = np.zeros(STATES)
     for _ in range(500):
@@ -41,7 +41,7 @@ def iterated(best: bool) -> np.ndarray:
 
 
 def learned(expectile: float, steps: int = 1500) -> tuple[np.ndarray, np.ndarray]:
-    """V [states] and Q [states, actions] from what the policy does, in tables."""
+    """V [states] and Q [states, actions] in tables, learned from the actions of the policy."""
     following, reward, policy, over = world()
     at, did = (torch.from_numpy(x) for x in np.nonzero(policy))
     share = torch.from_numpy(policy)[at, did].float()
@@ -64,25 +64,25 @@ def learned(expectile: float, steps: int = 1500) -> tuple[np.ndarray, np.ndarray
     return values.weight.detach().squeeze(-1).numpy(), q
 
 
-def test_a_high_expectile_finds_the_best_that_the_datas_own_actions_can_do() -> None:
+def test_high_expectile_finds_the_best_value_of_the_actions_in_the_data() -> None:
     best, own = iterated(best=True), iterated(best=False)
     value, q = learned(0.99)
     assert np.abs(value - best).max() < 0.3
-    assert np.abs(best - own).max() > 1.0  # so it is not the data's own value that was met
+    assert np.abs(best - own).max() > 1.0  # the data's own value is far from it
     following, reward, policy, over = world()
     exact = reward + DISCOUNT * np.where(over, 0.0, best)[following]
     assert np.abs(q - exact)[policy > 0].max() < 0.3
     assert (np.where(policy > 0, q, -np.inf).argmax(1) == np.where(policy > 0, exact, -np.inf).argmax(1)).all()
 
 
-def test_an_expectile_of_a_half_is_the_value_of_who_made_the_data() -> None:
+def test_expectile_of_one_half_finds_the_value_of_the_data_policy() -> None:
     value, _ = learned(0.5)
     assert np.abs(value - iterated(best=False)).max() < 0.05
 
 
 @pytest.mark.parametrize("expectile", [0.5, 0.9])
-def test_the_expectile_of_two_values(expectile: float) -> None:
-    """Of 0 and 1, each as often, the expectile e is e: e (1 - m) = (1 - e) m."""
+def test_expectile_loss_has_its_minimum_at_the_expectile(expectile: float) -> None:
+    """For equally frequent 0 and 1, the expectile e is e: e (1 - m) = (1 - e) m."""
     m = torch.tensor(0.3, requires_grad=True)
     for _ in range(400):
         (gradient,) = torch.autograd.grad(expectile_loss(torch.tensor([0.0, 1.0]) - m, expectile).mean(), m)
@@ -90,7 +90,7 @@ def test_the_expectile_of_two_values(expectile: float) -> None:
     assert m.item() == pytest.approx(expectile, abs=1e-4)
 
 
-def test_targets_are_not_taught_and_the_lesser_twin_counts() -> None:
+def test_targets_get_no_gradient_and_the_lower_twin_counts() -> None:
     value = torch.zeros(2, requires_grad=True)
     twins = torch.tensor([[1.0, -2.0], [3.0, -1.0]], requires_grad=True)
     value_loss(value, twins, 0.9).sum().backward()
@@ -100,7 +100,7 @@ def test_targets_are_not_taught_and_the_lesser_twin_counts() -> None:
     assert q_loss(torch.tensor([[1.0], [2.0]]), torch.tensor([4.0])).tolist() == [9.0 + 4.0]
 
 
-def test_weights_of_advantages() -> None:
+def test_advantage_weights_are_exponential_and_limited() -> None:
     weights = advantage_weights(torch.tensor([0.0, 1.0, 100.0]), 0.5)
     torch.testing.assert_close(weights, torch.tensor([1.0, float(np.exp(2.0)), 100.0]))
     with pytest.raises(ValueError, match="above 0"):

@@ -10,7 +10,7 @@ from devmind.algorithms.muon import Muon, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 16), (2, 24, 8), (2, 8, 24)])
-def test_the_iteration_turns_as_the_decomposition_says_and_evens_out_lengths(shape):
+def test_orthogonal_keeps_singular_vectors_and_evens_out_singular_values(shape):
     given = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     got = orthogonal(given)
     u, _, v = torch.linalg.svd(given, full_matrices=False)
@@ -31,7 +31,7 @@ def stepped(make, module, steps=4):
     return module
 
 
-def test_matrices_go_the_way_of_torchs_muon():
+def test_matrices_are_stepped_as_by_torch_muon():
     begun = nn.Sequential(nn.Linear(12, 20, bias=False), nn.Linear(20, 12, bias=False))
     group = {"lr": 0.01, "weight_decay": 0.1}
     theirs = stepped(lambda m: torch.optim.Muon(m.parameters(), momentum=0.95, **group), copy.deepcopy(begun))
@@ -40,11 +40,11 @@ def test_matrices_go_the_way_of_torchs_muon():
         copy.deepcopy(begun),
     )
     for was, one, other in zip(begun.parameters(), ours.parameters(), theirs.parameters(), strict=True):
-        # Theirs is rounded to bfloat16.
+        # torch's Muon rounds to bfloat16.
         assert (one - other).norm() < 0.03 * (one - was).norm()
 
 
-def test_all_else_goes_the_way_of_adamw_and_a_saved_state_goes_on_alike():
+def test_other_parameters_are_stepped_as_by_adamw_and_state_is_restored():
     begun = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6))
 
     def mixed(module):
@@ -73,11 +73,11 @@ def test_all_else_goes_the_way_of_adamw_and_a_saved_state_goes_on_alike():
     assert not torch.equal(one[0].weight, stepped(mixed, copy.deepcopy(begun), 1)[0].weight), "momentum is kept"
 
 
-def test_nothing_to_learn_moves_nothing():
+def test_orthogonal_of_zero_is_zero():
     assert orthogonal(torch.zeros(1, 8, 8)).abs().max() == 0
 
 
-def test_a_kernel_is_stepped_as_the_matrix_of_its_rows():
+def test_kernel_is_stepped_as_a_matrix_of_its_rows():
     kernel = nn.Conv2d(3, 8, 3, bias=False)
     matrix = nn.Linear(27, 8, bias=False)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Monte Carlo Tree Diffusion: against all plans that its actions can make, and its laws."""
+"""Monte Carlo Tree Diffusion against all plans that its actions can make, and its laws."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pipeline() -> HybridPipeline:
     form = {"width": 16, "layers": 1, "attention_heads": 2, "memory": 16, "condition": 3}
     denoiser = HybridDenoiser(2, HORIZON, WORDS, LENGTH, **form).eval()
     for parameter in denoiser.parameters():
-        parameter.data.mul_(3)  # so that other noise makes another plan
+        parameter.data.mul_(3)  # so that different noise makes different plans
     return HybridPipeline(denoiser, make_scheduler("ddim", 10), MaskedTokens(WORDS))
 
 
@@ -37,7 +37,7 @@ def told(shape: Shape, rows: int = ROWS) -> tuple[Tensor, Tensor, Noise]:
 
 
 def right(clean: Tensor, symbols: Tensor, row: Tensor) -> Tensor:
-    """Plans that end far to the right are good, the more so with the first symbol."""
+    """Score of plans: higher if they end far to the right, and for each first symbol."""
     return clean[:, -1, 0] + (symbols == 0).sum(-1)
 
 
@@ -48,7 +48,7 @@ def search(pipeline: HybridPipeline, shape: Shape = SMALL, rows: slice = slice(N
 
 @torch.no_grad()
 def carried_out(pipeline: HybridPipeline, row: int, actions: tuple[int, ...]) -> float:
-    """What the plan is worth that these actions, one a level, make: written down once more, without a tree."""
+    """The score of the plan that these actions make, one a level: a second implementation without a tree."""
     condition, present, noise = told(SMALL)
     network, c, p = pipeline.denoiser, condition[[row]], present[[row]]
     given = torch.zeros(1, HORIZON, dtype=torch.bool)
@@ -76,7 +76,7 @@ def carried_out(pipeline: HybridPipeline, row: int, actions: tuple[int, ...]) ->
     return float(right(clean, symbols, torch.tensor([row]))[0])
 
 
-def test_with_enough_simulations_it_finds_the_best_of_all_plans_there_are(pipeline: HybridPipeline) -> None:
+def test_enough_simulations_find_every_possible_plan(pipeline: HybridPipeline) -> None:
     found = search(pipeline)
     ends = found.depth == 3
     for row in range(ROWS):
@@ -87,9 +87,9 @@ def test_with_enough_simulations_it_finds_the_best_of_all_plans_there_are(pipeli
         np.testing.assert_allclose(np.sort(met.numpy()), np.sort(every), rtol=1e-3, atol=1e-3)
 
 
-def test_few_simulations_go_where_plans_are_better(pipeline: HybridPipeline) -> None:
-    """Beside a search that tries everything evenly, with as many simulations: 81 + 27 + 9 + 3 plans, of which 40 are
-    met."""
+def test_few_simulations_prefer_better_plans(pipeline: HybridPipeline) -> None:
+    """Compared with a uniform search of as many simulations: there are 81 + 27 + 9 + 3 plans, of which 40 are
+    tried."""
     form = {"simulations": 40, "word_levels": 2, "levels": 3, "guidances": (1.0,), "branches": 3}
     best = []
     for explore in (0.5, 1000.0):
@@ -99,18 +99,18 @@ def test_few_simulations_go_where_plans_are_better(pipeline: HybridPipeline) -> 
     assert (best[0] - best[1]).mean() > 0.1
 
 
-def test_a_row_is_searched_alone_as_among_others_and_calls_are_counted(pipeline: HybridPipeline) -> None:
+def test_row_is_searched_equally_alone_and_in_a_batch_and_calls_are_counted(pipeline: HybridPipeline) -> None:
     shape = Shape(simulations=12, word_levels=2, levels=2, guidances=(1.0,))
     together, alone = search(pipeline, shape), search(pipeline, shape, slice(1, 2))
-    # A matrix product rounds otherwise in a batch of another size, and guidance makes it more.
+    # A matrix product rounds differently in a batch of another size, and guidance amplifies that.
     torch.testing.assert_close(together.trajectory[1:], alone.trajectory, rtol=1e-4, atol=1e-4)
     assert torch.equal(together.symbols[1:], alone.symbols)
-    # The root and what knows its symbols in part take two calls, all else one.
+    # The root and nodes with some of their symbols take two calls, all others one.
     there = alone.worth.isfinite()
     assert alone.calls == int(torch.where(alone.depth < 2, 2, 1)[there].sum())
 
 
-def test_what_is_given_is_held(pipeline: HybridPipeline) -> None:
+def test_given_points_and_words_are_held(pipeline: HybridPipeline) -> None:
     place = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     found = search(pipeline, Shape(simulations=20), given={-1: place}, words={1: torch.tensor([2, 0])})
     there = found.worth.isfinite()
@@ -121,7 +121,7 @@ def test_what_is_given_is_held(pipeline: HybridPipeline) -> None:
         assert (symbols < WORDS).all()
 
 
-def test_trajectories_alone_and_from_an_earlier_plan(pipeline: HybridPipeline) -> None:
+def test_search_works_without_symbols_and_from_an_earlier_plan(pipeline: HybridPipeline) -> None:
     alone = search(pipeline, Shape(simulations=6, levels=2, guidances=(1.0,)), told=False)
     assert (alone.symbols == WORDS).all()
     assert alone.depth.max() == 1
@@ -131,6 +131,6 @@ def test_trajectories_alone_and_from_an_earlier_plan(pipeline: HybridPipeline) -
     assert not torch.equal(near.trajectory[:, 0], far.trajectory[:, 0])
 
 
-def test_a_tree_without_branches_is_refused() -> None:
+def test_tree_without_branches_is_refused() -> None:
     with pytest.raises(ConfigError, match="at least one simulation"):
         Shape(branches=0)

@@ -1,4 +1,4 @@
-"""The PPO loss by hand and by plain loops, its order of minibatches, and a bandit it must solve."""
+"""The PPO loss by hand and by plain loops, the order of minibatches, and a bandit to solve."""
 
 import math
 
@@ -43,7 +43,7 @@ def test_gradient_vanishes_where_the_clip_binds_and_is_the_policy_gradient_at_th
 
 def test_policy_change_approaches_the_true_divergence():
     old, new = torch.tensor([0.5, 0.5]), torch.tensor([0.6, 0.4])
-    action = (torch.arange(100_000) % 2).long()  # exactly half each, as under the old policy
+    action = (torch.arange(100_000) % 2).long()  # exactly half each, as the old policy draws them
     kl, clipped = policy_change(new.log()[action], old.log()[action], clip=0.15)
     assert kl.item() == pytest.approx((old * (old / new).log()).sum().item(), rel=1e-3)
     assert clipped.item() == 1.0
@@ -74,14 +74,14 @@ def test_each_epoch_draws_every_valid_step_once():
     assert not torch.equal(epochs[0], epochs[1])
 
 
-def test_the_same_seed_gives_the_same_minibatches_and_few_steps_give_fewer():
+def test_equal_seeds_give_equal_minibatches_and_few_steps_give_fewer():
     mask = torch.ones(4, 3, dtype=torch.bool)
     first, second = (list(minibatches(mask, 2, 3, torch.Generator().manual_seed(5))) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
     assert [len(c) for c in minibatches(mask[:1, :2], 1, 4, torch.Generator())] == [1, 1]
 
 
-def test_a_bandit_is_solved():
+def test_ppo_solves_a_bandit():
     draw = torch.Generator().manual_seed(0)
     logits = torch.zeros(4, requires_grad=True)
     optimizer = torch.optim.Adam([logits], lr=0.1)

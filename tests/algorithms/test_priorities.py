@@ -11,7 +11,7 @@ from devmind.algorithms.priorities import SumTree, importance
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 5, 64, 100])
-def test_a_place_is_found_where_the_running_sum_passes(capacity: int) -> None:
+def test_find_returns_the_place_where_the_running_sum_passes(capacity: int) -> None:
     rng, tree = np.random.default_rng(capacity), SumTree(capacity)
     priority = rng.integers(0, 4, capacity).astype(float)
     priority[0] = 1.0
@@ -26,7 +26,7 @@ def test_a_place_is_found_where_the_running_sum_passes(capacity: int) -> None:
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=40), st.data())
 @settings(max_examples=60, deadline=None)
-def test_a_sum_tree_is_the_prefix_sums(weights: list[float], data: st.DataObject) -> None:
+def test_sum_tree_equals_prefix_sums(weights: list[float], data: st.DataObject) -> None:
     tree = SumTree(len(weights))
     order = data.draw(st.permutations(range(len(weights))))
     for place in order:
@@ -44,28 +44,28 @@ def test_a_sum_tree_is_the_prefix_sums(weights: list[float], data: st.DataObject
         assert (sums >= ends[found] - np.array(weights)[found] - 1e-9 * tree.total).all()
 
 
-def test_places_are_drawn_as_often_as_their_priorities_say() -> None:
+def test_places_are_drawn_in_proportion_to_their_priorities() -> None:
     tree = SumTree(6)
     tree.set(np.arange(6), np.array([0.0, 1.0, 2.0, 3.0, 0.0, 4.0]))
     drawn = np.bincount(tree.draw(10_000, np.random.default_rng(0)), minlength=6) / 10_000
     np.testing.assert_allclose(drawn, np.array([0, 1, 2, 3, 0, 4]) / 10, atol=1e-3)  # stratified: nearly exact
 
 
-def test_of_a_place_named_twice_the_last_priority_counts() -> None:
+def test_last_priority_counts_for_a_place_set_twice() -> None:
     tree = SumTree(3)
     tree.set(np.array([1, 1]), np.array([5.0, 2.0]))
     assert tree.values.tolist() == [0, 2, 0]
     assert tree.total == 2
 
 
-def test_with_no_priority_nothing_can_be_drawn() -> None:
+def test_drawing_without_priorities_is_refused() -> None:
     with pytest.raises(ValueError, match="all are 0"):
         SumTree(4).draw(2, np.random.default_rng(0))
     with pytest.raises(ValueError, match="capacity of 1 or more; got 0"):
         SumTree(0)
 
 
-def test_weights_take_the_bias_of_drawing_by_priority_away() -> None:
+def test_importance_weights_correct_the_bias_of_priorities() -> None:
     priority = np.array([1.0, 2.0, 5.0])
     weight = importance(priority, 8.0, 3, beta=1.0)
     share = priority / 8

@@ -1,4 +1,4 @@
-"""Q-learning's functions against known answers: small worlds solved exactly, and targets worked out by hand."""
+"""Q-learning's functions against known answers: small worlds solved exactly, and targets computed by hand."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ DISCOUNT = 0.9
 
 
 def chain(state: int, action: int) -> tuple[int, float, bool]:
-    """Five places in a row: 0 goes left, 1 right; right of the last one lies the end, which earns 1."""
+    """Five places in a row: 0 goes left, 1 right; a step to the right of the last place ends it and earns 1."""
     if action == 1 and state == 4:
         return 4, 1.0, True
     return max(0, state - 1) if action == 0 else state + 1, 0.0, False
 
 
-def test_the_table_of_a_chain_is_the_known_one() -> None:
+def test_tabular_q_finds_the_known_values_of_a_chain() -> None:
     rng = np.random.default_rng(0)
     q = tabular_q(
         lambda: int(rng.integers(5)), chain, np.ones((5, 2), bool), episodes=300, most_steps=50, discount=DISCOUNT,
@@ -38,8 +38,8 @@ def test_the_table_of_a_chain_is_the_known_one() -> None:
     np.testing.assert_allclose(q, np.stack((left, right), 1), atol=1e-3)
 
 
-def test_an_episode_that_is_cut_is_bootstrapped_from() -> None:
-    """A step in a circle earns 1 for ever: 1 / (1 - discount), however soon episodes are cut."""
+def test_truncated_episode_is_bootstrapped() -> None:
+    """A step in a circle earns 1 forever: 1 / (1 - discount), however early episodes are cut."""
     for most_steps in (1, 3):
         q = tabular_q(
             lambda: 0, lambda state, action: (0, 1.0, False), np.ones((1, 1), bool), episodes=400,
@@ -48,7 +48,7 @@ def test_an_episode_that_is_cut_is_bootstrapped_from() -> None:
         assert q[0, 0] == pytest.approx(10.0, abs=1e-3)
 
 
-def test_illegal_actions_are_neither_done_nor_hoped_for() -> None:
+def test_illegal_actions_are_neither_taken_nor_used_in_targets() -> None:
     def step(state: int, action: int) -> tuple[int, float, bool]:
         assert legal[state, action]
         return chain(state, action)
@@ -60,8 +60,8 @@ def test_illegal_actions_are_neither_done_nor_hoped_for() -> None:
     assert not q.any()
 
 
-def test_the_cliff_is_walked_by_the_shortest_way() -> None:
-    """Sutton and Barto 2018, example 6.6: Q-learning finds the way along the edge, 13 steps, by exact values."""
+def test_tabular_q_walks_the_cliff_by_the_shortest_path() -> None:
+    """Sutton and Barto 2018, example 6.6: Q-learning finds the path along the edge, 13 steps, with exact values."""
     env = gymnasium.make("CliffWalking-v1").unwrapped
     legal = np.ones((48, 4), bool)
 
@@ -70,7 +70,7 @@ def test_the_cliff_is_walked_by_the_shortest_way() -> None:
         return int(following), float(reward), bool(terminal)
 
     rng = np.random.default_rng(0)
-    starts = [s for s in range(48) if s < 37]  # anywhere but in the cliff and at the goal
+    starts = [s for s in range(48) if s < 37]  # everywhere but in the cliff and at the goal
     learned = tabular_q(
         lambda: int(rng.choice(starts)), step, legal, episodes=1500, most_steps=100, discount=1.0, rate=1.0,
         epsilon=0.3, rng=rng,
@@ -91,10 +91,10 @@ def test_the_cliff_is_walked_by_the_shortest_way() -> None:
     assert walked == 13
 
 
-def test_sums_of_n_steps_end_with_their_episode_and_with_the_rollout() -> None:
+def test_n_step_returns_end_with_the_episode_and_the_rollout() -> None:
     reward = torch.tensor([[1.0, 2.0, 4.0, 8.0, 16.0]]).T.repeat(1, 3)
     terminal, last = torch.zeros(5, 3, dtype=torch.bool), torch.zeros(5, 3, dtype=torch.bool)
-    last[2, 1] = last[2, 2] = terminal[2, 1] = True  # row 1 ends by its rules behind step 2, row 2 is cut there
+    last[2, 1] = last[2, 2] = terminal[2, 1] = True  # row 1 terminates after step 2, row 2 is truncated there
     total, factor, until = n_step_returns(reward, terminal, last, discount=0.5, n=3)
     assert total[:, 0].tolist() == [1 + 1 + 1, 2 + 2 + 2, 4 + 4 + 4, 8 + 8, 16]
     assert factor[:, 0].tolist() == [0.125, 0.125, 0.125, 0.25, 0.5]
@@ -107,7 +107,7 @@ def test_sums_of_n_steps_end_with_their_episode_and_with_the_rollout() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 9])
-def test_sums_of_n_steps_are_those_of_a_loop(n: int) -> None:
+def test_n_step_returns_equal_a_loop(n: int) -> None:
     generator = torch.Generator().manual_seed(n)
     reward = torch.randn(7, 20, generator=generator, dtype=torch.float64)
     terminal = torch.rand(7, 20, generator=generator) < 0.15
@@ -126,7 +126,7 @@ def test_sums_of_n_steps_are_those_of_a_loop(n: int) -> None:
             assert float(factor[t, row]) == pytest.approx(0.0 if terminal[k, row] else 0.8 ** (k - t + 1))
 
 
-def test_sums_of_no_step_are_refused() -> None:
+def test_n_step_returns_of_zero_steps_are_refused() -> None:
     zeros = torch.zeros(2, 1)
     with pytest.raises(ValueError, match="1 step or more; got 0"):
         n_step_returns(zeros, zeros.bool(), zeros.bool(), discount=0.9, n=0)
@@ -137,16 +137,16 @@ FIXED = torch.tensor([[[3.0], [7.0], [5.0]], [[torch.inf], [1.0], [2.0]]])
 ONLINE = torch.tensor([[9.0, 4.0, 6.0], [0.0, 0.0, 1.0]])
 
 
-def test_a_target_is_the_reward_and_the_best_that_follows() -> None:
+def test_target_is_the_reward_and_the_best_following_value() -> None:
     assert target(REWARD, FACTOR, FIXED).tolist() == [[1 + 0.5 * 7], [1.0]]
 
 
-def test_a_double_target_asks_one_network_which_and_the_other_how_much() -> None:
+def test_double_target_takes_the_action_of_one_network_and_the_value_of_the_other() -> None:
     assert target(REWARD, FACTOR, FIXED, ONLINE).tolist() == [[1 + 0.5 * 3], [1.0]]
 
 
-def test_a_target_hopes_for_legal_actions_only() -> None:
-    legal = torch.tensor([[True, False, True], [False, False, False]])  # nothing is legal behind an end
+def test_target_uses_only_legal_actions() -> None:
+    legal = torch.tensor([[True, False, True], [False, False, False]])  # no action is legal after an end
     assert target(REWARD, FACTOR, FIXED, None, legal).tolist() == [[1 + 0.5 * 5], [1.0]]
     assert target(REWARD, FACTOR, FIXED, ONLINE, legal & ~torch.eye(2, 3, dtype=torch.bool)).tolist()[0] == [
         1 + 0.5 * 5
@@ -154,13 +154,13 @@ def test_a_target_hopes_for_legal_actions_only() -> None:
     assert among(ONLINE, legal).argmax(-1).tolist()[0] == 0
 
 
-def test_a_target_of_quantiles_is_that_of_the_action_with_the_best_mean() -> None:
+def test_target_quantiles_are_those_of_the_action_with_the_best_mean() -> None:
     value = torch.tensor([[[0.0, 10.0], [4.0, 5.0]]])
     assert target(torch.tensor([1.0]), torch.tensor([0.5]), value).tolist() == [[1.0, 6.0]]
 
 
-def test_the_quantile_loss_is_that_of_the_paper() -> None:
-    """Dabney et al. 2018, eq. 10: worked out by hand for two quantiles, at 1/4 and 3/4, and one sample at 1.
+def test_quantile_loss_equals_that_of_the_paper() -> None:
+    """Dabney et al. 2018, eq. 10: computed by hand for two quantiles, at 1/4 and 3/4, and one sample at 1.
 
     Errors are 1 (below, weight 1/4, half a square) and -2 (above, weight |3/4 - 1|, 2 - 1/2 beyond kappa).
     """
@@ -168,7 +168,7 @@ def test_the_quantile_loss_is_that_of_the_paper() -> None:
     assert float(loss) == pytest.approx(0.25 * 0.5 + 0.25 * 1.5)
 
 
-def test_what_has_least_quantile_loss_is_the_quantiles() -> None:
+def test_quantile_loss_has_its_minimum_at_the_quantiles() -> None:
     wanted = torch.linspace(0, 10, 1001, dtype=torch.float64)[None]
     found = torch.zeros(1, 4, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([found], max_iter=100)
@@ -184,12 +184,12 @@ def test_what_has_least_quantile_loss_is_the_quantiles() -> None:
     np.testing.assert_allclose(found.detach().numpy()[0], [1.25, 3.75, 6.25, 8.75], atol=0.05)
 
 
-def test_one_value_learns_by_the_huber_loss() -> None:
+def test_td_loss_of_one_value_is_the_huber_loss() -> None:
     loss = td_loss(torch.tensor([[0.0], [0.0]]), torch.tensor([[0.5], [3.0]]))
     assert loss.tolist() == [0.125, 2.5]
 
 
-def test_exploring_draws_legal_actions_evenly_and_else_the_best_is_done() -> None:
+def test_epsilon_greedy_explores_legal_actions_evenly_and_else_takes_the_best() -> None:
     values = torch.tensor([[1.0, 5.0, 2.0, 9.0]]).repeat(4000, 1)
     legal = torch.tensor([True, True, True, False]).expand(4000, 4)
     done = epsilon_greedy(values, 0.3, torch.Generator().manual_seed(0), legal)

@@ -1,4 +1,4 @@
-"""Advantages and returns: known answers, plain loops as the second implementation, and what masks must not touch."""
+"""Advantages and returns: known answers, plain loops as the second implementation, and masks."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def random_rollout(seed, length=23, n=7):
     return reward, value, next_value, terminal, last
 
 
-def test_two_terminal_steps_have_the_advantage_worked_out_by_hand():
+def test_two_steps_to_a_terminal_have_the_advantage_computed_by_hand():
     terminal = column(False, True, dtype=torch.bool)
     advantage, target = generalized_advantages(
         column(1, 1), column(0.5, 0.25), column(0.25, 99), terminal, terminal, discount=0.5, gae_lambda=0.5
@@ -28,7 +28,7 @@ def test_two_terminal_steps_have_the_advantage_worked_out_by_hand():
     assert target.squeeze(1).tolist() == [1.3125, 1.0]
 
 
-def test_a_truncated_step_bootstraps_and_cuts_the_trace():
+def test_truncated_step_bootstraps_and_cuts_the_trace():
     no, last = column(False, False, dtype=torch.bool), column(True, False, dtype=torch.bool)
     advantage, _ = generalized_advantages(
         column(1, 5), column(0, 0), column(10, 0), no, last, discount=0.9, gae_lambda=0.95
@@ -56,7 +56,7 @@ def test_advantages_equal_plain_loops(seed, gae_lambda):
     assert torch.equal(target, advantage + value)
 
 
-def test_masked_steps_are_zero_and_touch_no_other_even_when_nan():
+def test_masked_steps_are_zero_and_change_no_others_even_if_nan():
     reward, value, next_value, terminal, last = random_rollout(0)
     last[10] = True
     mask = torch.ones_like(last)

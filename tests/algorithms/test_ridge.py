@@ -1,4 +1,4 @@
-"""Ridge against numpy's solver, scikit-learn and a refit without each example in turn."""
+"""Ridge against numpy's solver, scikit-learn, and refits that leave out each example in turn."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_penalty_and_predictions_equal_scikit_learn(n, d):
     np.testing.assert_allclose(fitted.predict(x), theirs.predict(scaler.transform(x)), atol=1e-8)
 
 
-def test_chosen_penalty_is_the_best_of_refitting_without_each_example():
+def test_chosen_penalty_is_the_best_of_leave_one_out_refits():
     x, y = data(14, 5, k=1, noise=3.0)
     x = (x - x.mean(0)) / x.std(0)
 
@@ -80,7 +80,7 @@ def test_constant_features_get_no_weight_and_one_dimensional_targets_work():
         (np.ones((3, 2)), np.ones(3), 0.0, "above 0"),
     ],
 )
-def test_errors_say_what_came(x, y, penalty, says):
+def test_errors_name_the_invalid_input(x, y, penalty, says):
     with pytest.raises(DevmindError, match=says):
         fit_ridge(x, y, penalty)
 

@@ -1,4 +1,4 @@
-"""Rollouts as tensors: rows are counted time first, and the next step's value serves where none was asked for."""
+"""Rollouts as tensors: rows count time first, and the next step's value replaces a missing one."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def test_senses_and_effectors_may_be_dicts():
     assert rows(stacked, torch.tensor([3, 0]))["body"][:, 0].tolist() == [1, 0]
 
 
-def test_the_next_steps_value_serves_where_none_was_asked_for():
+def test_next_values_takes_the_value_of_the_next_step_if_none_is_given():
     values = [torch.tensor([float(t)]) for t in range(3)]
     assert next_values(values, [None, torch.tensor([7.0]), torch.tensor([9.0])]).T.tolist() == [[1, 7, 9]]
     with pytest.raises(ValueError, match="last step"):

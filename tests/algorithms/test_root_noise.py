@@ -1,4 +1,4 @@
-"""Dirichlet's noise and actions by temperature, against what is published and against NumPy's own draws."""
+"""Dirichlet noise and actions by temperature, against published values and NumPy's own draws."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_noise_sums_to_one_over_legal_actions_and_is_zero_elsewhere(concentratio
 
 
 @pytest.mark.parametrize("able", [2, 7, 40])
-def test_noise_has_the_moments_of_dirichlets_distribution(able: int) -> None:
-    """Of n actions with 10 / n each: mean 1 / n, variance (1 / n) (1 - 1 / n) / (10 + 1); so have NumPy's draws."""
+def test_noise_has_the_moments_of_the_dirichlet_distribution(able: int) -> None:
+    """For n actions with 10 / n each: mean 1 / n, variance (1 / n) (1 - 1 / n) / (10 + 1), as in NumPy's draws."""
     n, rows = able + 3, 20_000
     noise = dirichlet(np.broadcast_to(np.arange(n) < able, (rows, n)), numpy_rng("moments"))[:, :able]
     own = numpy_rng("numpy").dirichlet(np.full(able, 10 / able), rows)
@@ -41,14 +41,14 @@ def test_noise_has_the_moments_of_dirichlets_distribution(able: int) -> None:
     np.testing.assert_allclose(np.quantile(noise[:, 0], levels), np.quantile(own[:, 0], levels), atol=0.01)
 
 
-def test_a_temperature_of_0_takes_the_most_and_of_equal_ones_the_lowest() -> None:
+def test_temperature_0_takes_the_highest_weight_and_the_lowest_index_of_equals() -> None:
     weights = np.array([[1, 5, 2], [3, 0, 3], [0, 0, 1], [4, 4, 4]])
     for seed in range(20):
         assert by_temperature(weights, 0.0, numpy_rng("choice", seed)).tolist() == [1, 0, 2, 0]
 
 
 @pytest.mark.parametrize(("temperature", "power"), [(1.0, 1.0), (0.5, 2.0), (2.0, 0.5)])
-def test_a_temperature_draws_in_proportion_to_the_power_of_the_weights(temperature: float, power: float) -> None:
+def test_temperature_draws_in_proportion_to_powers_of_the_weights(temperature: float, power: float) -> None:
     weights, rows = np.array([0.0, 1.0, 3.0, 0.0, 6.0, 0.0]), 40_000
     drawn = by_temperature(np.tile(weights, (rows, 1)), temperature, numpy_rng("proportional"))
     wanted = weights**power / (weights**power).sum()
@@ -57,7 +57,7 @@ def test_a_temperature_draws_in_proportion_to_the_power_of_the_weights(temperatu
     np.testing.assert_allclose(got, wanted, atol=5 * np.sqrt(0.25 / rows))
 
 
-def test_every_row_has_its_own_temperature_and_a_low_one_is_nearly_the_most() -> None:
+def test_every_row_has_its_own_temperature() -> None:
     weights = np.tile([2.0, 1.0, 4.0], (3000, 1))
     heat = np.repeat([0.0, 1.0, 1e-3], 1000)
     drawn = by_temperature(weights, heat, numpy_rng("rows"))
@@ -65,7 +65,7 @@ def test_every_row_has_its_own_temperature_and_a_low_one_is_nearly_the_most() ->
     assert len(np.unique(drawn[heat == 1])) == 3
 
 
-def test_what_cannot_be_drawn_is_told() -> None:
+def test_impossible_draws_raise_clear_errors() -> None:
     legal = np.array([[True, False], [False, False]])
     with pytest.raises(ConfigError, match="row 1 has none: leave out what has ended"):
         dirichlet(legal, numpy_rng("x"))

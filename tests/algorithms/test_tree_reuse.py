@@ -1,4 +1,4 @@
-"""Trees that are re-rooted at a child, node by node against what lay below it, and searches that go on with them."""
+"""Trees re-rooted at a child, node by node against the subtree below it, and searches that continue with them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOUNDS = (-1.0, 1.0)
 
 
 def pairs(old: Tree, new: Tree, row: int, node: int) -> Iterator[tuple[int, int]]:
-    """Nodes of a row's old tree below one, and those of the new tree that stand where they stood, by recursion."""
+    """Pairs of nodes, by recursion: one of a row's old subtree, and the one at the same position in the new tree."""
     waiting = [(node, 0)]
     while waiting:
         mine, its = waiting.pop()
@@ -37,7 +37,7 @@ def pairs(old: Tree, new: Tree, row: int, node: int) -> Iterator[tuple[int, int]
 
 
 def check_subtrees(old: Tree, new: Tree, actions: np.ndarray) -> int:
-    """Assert that every row is what lay below its action; how many nodes there were."""
+    """Assert that every new row equals the subtree below its action; return the number of nodes."""
     nodes, count = old.visits.shape[1], 0
     for row, action in enumerate(actions):
         child = int(old.child[row, 0, action])
@@ -48,7 +48,7 @@ def check_subtrees(old: Tree, new: Tree, actions: np.ndarray) -> int:
             was, now = old.states.take([row * nodes + mine]), new.states.take([row * new.visits.shape[1] + its])
             np.testing.assert_array_equal(was.at, now.at)
         assert new.size[row] == len(met) == len({its for _, its in met})
-        assert [its for _, its in sorted(met)] == list(range(len(met)))  # in the order in which they were found
+        assert [its for _, its in sorted(met)] == list(range(len(met)))  # in the order of their creation
         assert new.parent[row, 0] == new.way[row, 0] == -1
         count += len(met)
     return count
@@ -63,14 +63,14 @@ def grown(kind: str, seed: int, bounds=BOUNDS, simulations: int = 40, batch: int
 
 
 def at(game: RandomGame, tree: Tree, actions: np.ndarray) -> Roots[Numbers]:
-    """The states that actions at the roots lead to, as a search is told of them."""
+    """The root states of the next search: those that the actions at the roots lead to."""
     before = tree.states.take(np.arange(len(actions)) * tree.visits.shape[1])
     found = game.expand(before, actions)
     return Roots(found.states, found.logits, found.value, found.legal)
 
 
 def goes_on(found: Found) -> np.ndarray:
-    """Of each row the most visited action that ends nothing, int64 [B]; of row 0 one that leads on in any case."""
+    """For each row the most visited action that does not end the episode, int64 [B]."""
     tree, rows = found.tree, np.arange(len(found.action))[:, None]
     there = (tree.child[:, 0] >= 0) & ~tree.terminal[rows, tree.child[:, 0]]
     assert there.any(-1).all()
@@ -79,7 +79,7 @@ def goes_on(found: Found) -> np.ndarray:
 
 @pytest.mark.parametrize("bounds", [None, BOUNDS])
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_a_rerooted_tree_is_what_lay_below_the_child(kind: str, bounds) -> None:
+def test_rerooted_tree_equals_the_subtree_below_the_child(kind: str, bounds) -> None:
     nodes = 0
     for seed in range(6):
         _, found = grown(kind, seed, bounds)
@@ -88,7 +88,7 @@ def test_a_rerooted_tree_is_what_lay_below_the_child(kind: str, bounds) -> None:
             actions = (action + np.arange(3)) % ACTIONS
             new = rerooted(found.tree, actions)
             nodes += check_subtrees(found.tree, new, actions)
-            further = rerooted(new, actions[::-1])  # once more: what lies below an answer
+            further = rerooted(new, actions[::-1])  # re-rooted again: the subtree below an answer
             nodes += check_subtrees(new, further, actions[::-1])
         for name, before in kept.items():
             np.testing.assert_array_equal(getattr(found.tree, name), before, name)
@@ -96,7 +96,7 @@ def test_a_rerooted_tree_is_what_lay_below_the_child(kind: str, bounds) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['kind']} {number}" for number, case in enumerate(CASES)])
-def test_a_rerooted_tree_has_the_numbers_that_mctx_has_below_the_child(case) -> None:
+def test_rerooted_tree_has_the_numbers_of_mctx_below_the_child(case) -> None:
     found, theirs = golden(case), {name: np.array(array) for name, array in case["tree"].items()}
     new = rerooted(found.tree, found.action)
     assert (new.size > 1).any()
@@ -111,11 +111,11 @@ def test_a_rerooted_tree_has_the_numbers_that_mctx_has_below_the_child(case) -> 
             waiting += [(int(below[a]), int(new.child[row, its, a])) for a in np.flatnonzero(below >= 0)]
 
 
-def test_an_illegal_or_unvisited_child_gives_an_empty_tree() -> None:
+def test_illegal_or_unvisited_child_gives_an_empty_tree() -> None:
     game = RandomGame(0, opponent=True)
     legal = game.roots(1).legal[0]
     assert not legal.all()
-    found = gumbel_search(game.roots(3), game.expand, 1, bounds=BOUNDS)  # one action was tried
+    found = gumbel_search(game.roots(3), game.expand, 1, bounds=BOUNDS)  # one action is tried
     illegal = int(np.flatnonzero(~legal)[0])
     never = int(np.flatnonzero(legal & (found.visits[0] == 0))[0])
     tried = int(found.visits[2].argmax())
@@ -131,7 +131,7 @@ def test_an_illegal_or_unvisited_child_gives_an_empty_tree() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_a_search_that_goes_on_has_its_simulations_more_visits(kind: str) -> None:
+def test_continued_search_adds_its_simulations_to_the_visits(kind: str) -> None:
     search = gumbel_search if kind == "gumbel" else puct_search
     for seed in range(6):
         game, found = grown(kind, seed, bounds=None)
@@ -150,8 +150,8 @@ def test_a_search_that_goes_on_has_its_simulations_more_visits(kind: str) -> Non
         np.testing.assert_array_equal(tree.visits[:, 0], before)
 
 
-def test_puct_that_goes_on_from_its_own_tree_is_one_longer_search() -> None:
-    """What was searched before counts as what is searched now, so 15 and 25 simulations are 40."""
+def test_puct_continued_from_its_own_tree_equals_one_longer_search() -> None:
+    """Earlier simulations count as new ones, so 15 and 25 simulations equal 40."""
     for seed in range(6):
         game = RandomGame(seed, opponent=True, depth=6)
         first = puct_search(game.roots(2), game.expand, 15, bounds=BOUNDS)
@@ -165,7 +165,7 @@ def test_puct_that_goes_on_from_its_own_tree_is_one_longer_search() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_an_empty_tree_is_searched_as_a_new_one_beside_one_that_is_not(kind: str) -> None:
+def test_empty_tree_beside_a_kept_one_is_searched_as_a_new_tree(kind: str) -> None:
     search = gumbel_search if kind == "gumbel" else puct_search
     game, found = grown(kind, 1, simulations=12)
     actions = goes_on(found)
@@ -182,7 +182,7 @@ def test_an_empty_tree_is_searched_as_a_new_one_beside_one_that_is_not(kind: str
 
 
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_proofs_are_kept_and_searches_that_go_on_prove_what_is_true(kind: str) -> None:
+def test_continued_search_keeps_proofs_and_proves_the_true_value(kind: str) -> None:
     search = gumbel_search if kind == "gumbel" else puct_search
     expanded, anew = 0, 0
     for seed in range(12):
@@ -205,7 +205,7 @@ def test_proofs_are_kept_and_searches_that_go_on_prove_what_is_true(kind: str) -
     assert expanded < 0.8 * anew
 
 
-def test_noise_is_mixed_into_the_prior_of_a_root_that_is_gone_on_with() -> None:
+def test_noise_is_mixed_into_the_root_prior_of_a_continued_search() -> None:
     game, found = grown("puct", 2, bounds=None)
     actions = goes_on(found)
     roots, tree = at(game, found.tree, actions), rerooted(found.tree, actions)
@@ -217,7 +217,7 @@ def test_noise_is_mixed_into_the_prior_of_a_root_that_is_gone_on_with() -> None:
     np.testing.assert_array_equal(further.tree.prior[:, 1 : tree.prior.shape[1]], tree.prior[:, 1:])
 
 
-def test_a_tree_of_another_search_is_refused() -> None:
+def test_tree_of_another_search_is_refused() -> None:
     game, found = grown("gumbel", 3)
     roots, tree = game.roots(3), found.tree
     with pytest.raises(ConfigError, match=r"its own bounds, \(-1.0, 1.0\); got None"):

@@ -1,4 +1,4 @@
-"""The batched search against known answers, and against a plain recursive one that is written here."""
+"""The batched search against known answers, and against a plain recursive search in this file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEPTH = 4
 
 @dataclass
 class Numbers:
-    """States that are one number each; the smallest thing that is `Rows`."""
+    """States of one number each; the smallest possible `Rows`."""
 
     at: np.ndarray
 
@@ -32,9 +32,9 @@ class Numbers:
 
 
 class RandomGame:
-    """A game of `depth` moves by two players (or one) whose every number is drawn from the name of its state.
+    """A game of `depth` moves for two players (or one); all its numbers are drawn from the number of the state.
 
-    A state's number is its history in base A + 1, so that equal numbers are equal states.
+    A state's number is its history in base A + 1, so equal numbers are equal states.
     """
 
     def __init__(self, seed: int, *, opponent: bool, depth: int = DEPTH, draws: bool = False) -> None:
@@ -73,7 +73,7 @@ class RandomGame:
         return Expanded(Numbers(following), logits, value, legal, reward, discount, over)
 
     def best(self, state: int) -> float:
-        """The true value of a state by the whole tree."""
+        """The true value of a state, by the whole tree."""
         found = []
         for action in np.flatnonzero(self.drawn(state)[2]):
             following, reward, discount, over = self.one(state, int(action))
@@ -83,7 +83,7 @@ class RandomGame:
 
 @dataclass
 class Node:
-    """One node of the plain reference: dictionaries and recursion, no arrays over trees."""
+    """A node of the plain reference: dictionaries and recursion, no arrays over trees."""
 
     state: int
     logits: np.ndarray
@@ -208,7 +208,7 @@ def searched(kind: str, game: RandomGame, roots, simulations: int, bounds, gumbe
 @pytest.mark.parametrize("opponent", [True, False])
 @pytest.mark.parametrize("bounds", [None, (-1.0, 1.0)])
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_arrays_and_a_plain_recursive_search_agree(kind: str, bounds, opponent: bool) -> None:
+def test_batched_search_equals_a_plain_recursive_search(kind: str, bounds, opponent: bool) -> None:
     for seed in range(12):
         game, simulations = RandomGame(seed, opponent=opponent), 2 + 3 * seed
         gumbel = numpy_rng("gumbel", seed).gumbel(size=(1, ACTIONS))
@@ -222,7 +222,7 @@ def test_arrays_and_a_plain_recursive_search_agree(kind: str, bounds, opponent: 
 
 
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_a_search_to_the_end_proves_the_true_value_and_a_best_action(kind: str) -> None:
+def test_search_to_the_end_proves_the_true_value_and_a_best_action(kind: str) -> None:
     for seed in range(25):
         game = RandomGame(seed, opponent=True)
         found = searched(kind, game, game.roots(1), 400, (-1.0, 1.0), None)
@@ -234,7 +234,7 @@ def test_a_search_to_the_end_proves_the_true_value_and_a_best_action(kind: str) 
         assert not found.weights[0][~game.drawn(0)[2]].any()
 
 
-def test_proofs_take_fewer_expansions_than_the_whole_tree_and_none_after_them() -> None:
+def test_proofs_take_fewer_expansions_than_the_whole_tree() -> None:
     spent = []
     for seed in range(25):
         game = RandomGame(seed, opponent=True)
@@ -252,7 +252,7 @@ def test_proofs_take_fewer_expansions_than_the_whole_tree_and_none_after_them() 
 
 @pytest.mark.parametrize("bounds", [None, (-1.0, 1.0)])
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])
-def test_no_row_depends_on_the_rows_beside_it_nor_on_their_order(kind: str, bounds) -> None:
+def test_rows_do_not_depend_on_other_rows_or_their_order(kind: str, bounds) -> None:
     game = RandomGame(3, opponent=True)
     firsts = [a + 1 for a in range(ACTIONS) if not game.one(0, a)[3]] + [0]
     each = [game.roots(1, first) for first in firsts]
@@ -270,7 +270,7 @@ def test_no_row_depends_on_the_rows_beside_it_nor_on_their_order(kind: str, boun
 
 
 def bandit(means, calls: list[int] | None = None):
-    """One state with an arm for each of `means`; whatever arm is pulled, the episode is over."""
+    """One state with an arm for each of `means`; any pull ends the episode."""
 
     def expand(states: Numbers, actions: np.ndarray) -> Expanded[Numbers]:
         if calls is not None:
@@ -287,7 +287,7 @@ def bandit(means, calls: list[int] | None = None):
     return roots, expand
 
 
-def test_sequential_halving_pulls_each_arm_as_often_as_the_paper_says() -> None:
+def test_sequential_halving_pulls_arms_as_often_as_in_the_paper() -> None:
     roots, expand = bandit([0.1, 0.9, 0.3, 0.2, 0.8, 0.0, 0.4, 0.7])
     found = gumbel_search(roots(), expand, 24, considered=8)
     # 24 simulations, three halvings: 8 arms once, the best 4 twice more, the best 2 four times more.
@@ -297,7 +297,7 @@ def test_sequential_halving_pulls_each_arm_as_often_as_the_paper_says() -> None:
     assert found.weights[0].argmax() == 1
 
 
-def test_the_sequence_of_considered_visits_is_the_published_one() -> None:
+def test_considered_visits_equal_the_published_sequence() -> None:
     assert considered_visits(1, 4) == (0, 1, 2, 3)
     assert considered_visits(2, 5) == (0, 0, 1, 1, 2)
     assert considered_visits(4, 8) == (0, 0, 0, 0, 1, 1, 2, 2)
@@ -314,7 +314,7 @@ def test_noise_decides_which_arms_are_considered() -> None:
     assert found.action[0] == 2
 
 
-def test_illegal_arms_are_never_pulled_and_weigh_nothing() -> None:
+def test_illegal_arms_are_never_pulled_and_have_no_weight() -> None:
     roots, expand = bandit([0.9, 0.2, 0.1, 0.8])
     legal = [False, True, True, False]
     found = gumbel_search(roots(3, legal), expand, 16)
@@ -326,20 +326,20 @@ def test_illegal_arms_are_never_pulled_and_weigh_nothing() -> None:
         assert one.visits.sum(-1).tolist() == [16] * 3
 
 
-def test_what_is_known_is_asked_once_and_a_proven_root_is_left_alone() -> None:
+def test_known_states_are_expanded_once_and_proven_roots_are_not_searched() -> None:
     calls: list[int] = []
     roots, expand = bandit([0.1, 1.0, 0.3], calls)
     found = gumbel_search(roots(5), expand, 32, bounds=(-1.0, 1.0))
-    assert calls in ([5, 5], [5])  # the second arm is worth the most there can be: nothing beats it
+    assert calls in ([5, 5], [5])  # the second arm has the greatest possible value, so the root is proven
     assert found.proven.all()
     assert (found.value == 1.0).all()
     again: list[int] = []
     roots, expand = bandit([0.1, 1.0, 0.3], again)
     gumbel_search(roots(5), expand, 32)
-    assert again == [5, 5, 5]  # without proofs every arm is pulled to the end, and asked about once
+    assert again == [5, 5, 5]  # without proofs every arm is pulled to the end, but expanded only once
 
 
-def test_bounds_that_are_whole_numbers_do_not_round_values() -> None:
+def test_integer_bounds_do_not_round_values() -> None:
     roots, expand = bandit([0.1, 0.9, 0.3])
     for search in (gumbel_search, puct_search):
         found = search(roots(2), expand, 16, bounds=(-1, 1))
@@ -347,8 +347,8 @@ def test_bounds_that_are_whole_numbers_do_not_round_values() -> None:
         assert found.action.tolist() == [1, 1]
 
 
-def test_a_tree_of_two_plies_has_its_minimax_value() -> None:
-    """Worth to the first player: [[3, 12, 8], [2, 4, 6], [14, 5, 2]] (a textbook's), so 3 by the left."""
+def test_tree_of_two_plies_has_its_minimax_value() -> None:
+    """Values for the first player: [[3, 12, 8], [2, 4, 6], [14, 5, 2]] (from a textbook), so 3 by the left action."""
     leaves = np.array([[3, 12, 8], [2, 4, 6], [14, 5, 2]]) / 14.0
 
     def expand(states: Numbers, actions: np.ndarray) -> Expanded[Numbers]:
@@ -368,15 +368,15 @@ def test_a_tree_of_two_plies_has_its_minimax_value() -> None:
         assert found.proven[0]
         assert found.action[0] == 0
         assert found.value[0] == pytest.approx(3 / 14)
-    # Without proofs values are means over visits, which come near where visits go to what is best. Gumbel's need not:
-    # below the root it follows the improved policy, and leaves alone what it believes to be worse.
+    # Without proofs, values are means over visits, and are close if most visits take the best action. Gumbel's need
+    # not be: below the root it follows the improved policy and ignores actions that it believes to be worse.
     many = puct_search(roots(), expand, 400)
     assert many.action[0] == 0
     assert many.value[0] == pytest.approx(3 / 14, abs=0.03)
     assert many.visits[0, 0] > 300
 
 
-def test_all_trees_share_one_call_a_simulation() -> None:
+def test_all_trees_share_one_call_per_simulation() -> None:
     game = RandomGame(1, opponent=True)
     gumbel_search(game.roots(64), game.expand, 16)
     assert len(game.calls) <= 16
@@ -384,7 +384,7 @@ def test_all_trees_share_one_call_a_simulation() -> None:
 
 
 @pytest.mark.parametrize("name", ["reward", "discount", "terminal", "logits", "value", "legal"])
-def test_what_has_another_shape_is_refused(name: str) -> None:
+def test_inputs_of_a_wrong_shape_are_refused(name: str) -> None:
     roots, expand = bandit([0.1, 0.9, 0.3])
 
     def shorter(states: Numbers, actions: np.ndarray) -> Expanded[Numbers]:
@@ -397,7 +397,7 @@ def test_what_has_another_shape_is_refused(name: str) -> None:
         gumbel_search(roots(2), expand, 4, gumbel=np.zeros((1, 3)))
 
 
-def test_noise_of_puct_is_mixed_into_the_prior() -> None:
+def test_puct_mixes_noise_into_the_prior() -> None:
     roots, expand = bandit([0.0, 0.0, 0.0, 0.0])
     noise = np.array([[0.0, 0.0, 1.0, 0.0]])
     found = puct_search(roots(), expand, 21, noise=noise, noise_share=0.9)

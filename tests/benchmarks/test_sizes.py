@@ -1,4 +1,4 @@
-"""`benchmarks/sizes.py --fake`: what is foretold on fake tensors is what the same lesson holds on real ones."""
+"""`benchmarks/sizes.py --fake`: sizes predicted on fake tensors equal the sizes measured on real ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         sys.modules.pop(name, None)
 
 
-def test_storages_are_counted_while_they_are_alive_and_once(sizes: ModuleType) -> None:
+def test_live_bytes_counts_each_live_storage_once(sizes: ModuleType) -> None:
     with sizes.fake_steps.LiveBytes() as counter:
         first = torch.zeros(1000)
         second = first + 1
@@ -47,7 +47,7 @@ def test_storages_are_counted_while_they_are_alive_and_once(sizes: ModuleType) -
     assert counter.live == 0
 
 
-def test_what_is_foretold_of_a_lesson_is_what_it_holds(
+def test_predicted_sizes_of_a_lesson_equal_measured_sizes(
     sizes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = tmp_path / "told.json"
@@ -80,7 +80,7 @@ def test_what_is_foretold_of_a_lesson_is_what_it_holds(
     assert foretold["predicted peak"] >= parts
 
 
-def test_a_lesson_that_cannot_be_foretold_is_told_and_fails(
+def test_failed_prediction_is_reported_and_exits_nonzero(
     sizes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: Any) -> dict[str, Any]:

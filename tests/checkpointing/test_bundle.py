@@ -1,4 +1,4 @@
-"""Save then load is the identity; any damage is found and said; newest and retire never lose the last good one."""
+"""Save then load is the identity, any damage is reported, and `newest` and `retire` keep the last good bundle."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, schedule: An
         schedule.step()
 
 
-def test_training_goes_on_bit_equal_after_a_bundle(tmp_path: Path) -> None:
+def test_training_continues_bit_equal_after_loading(tmp_path: Path) -> None:
     parts = trained()
     train(*parts, range(5))
     save(tmp_path / "step-5", [part.state_dict() for part in parts])
@@ -82,7 +82,7 @@ def test_training_goes_on_bit_equal_after_a_bundle(tmp_path: Path) -> None:
     assert same(again[2].state_dict(), parts[2].state_dict())
 
 
-def test_every_kind_of_value_comes_back(tmp_path: Path) -> None:
+def test_save_and_load_preserve_every_kind_of_value(tmp_path: Path) -> None:
     whole = torch.arange(12.0)
     state = {
         "tied": [whole, whole],
@@ -101,13 +101,13 @@ def test_every_kind_of_value_comes_back(tmp_path: Path) -> None:
     assert same(load(save(tmp_path / "b", state)), state)
 
 
-def test_subclasses_come_back_as_their_base_type() -> None:
+def test_subclasses_load_as_their_base_type() -> None:
     tree, tensors = split({"lr": np.float64(0.1), "od": OrderedDict(a=1), "shape": torch.zeros(2, 3).shape})
     assert same(join(tree, tensors), {"lr": 0.1, "od": {"a": 1}, "shape": (2, 3)})
 
 
 @pytest.mark.parametrize("value", [b"bytes", {1, 2}, np.zeros(3), print, torch.zeros(2, device="meta")])
-def test_what_cannot_be_saved_is_named_with_its_place(tmp_path: Path, value: Any) -> None:
+def test_save_names_the_place_of_an_unsupported_value(tmp_path: Path, value: Any) -> None:
     with pytest.raises(CheckpointError, match="state/optimizer/1"):
         save(tmp_path / "b", {"optimizer": [1, value]})
     assert list(tmp_path.iterdir()) == []
@@ -116,7 +116,7 @@ def test_what_cannot_be_saved_is_named_with_its_place(tmp_path: Path, value: Any
 SMALL = {"w": torch.arange(3.0), "step": 7}
 
 
-def test_any_flipped_bit_is_found(tmp_path: Path) -> None:
+def test_load_detects_any_flipped_bit(tmp_path: Path) -> None:
     folder = save(tmp_path / "b", SMALL)
     rng = np.random.default_rng(0)
     for path in sorted(folder.iterdir()):
@@ -131,7 +131,7 @@ def test_any_flipped_bit_is_found(tmp_path: Path) -> None:
     assert same(load(folder), SMALL)
 
 
-def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+def test_load_error_names_the_damage(tmp_path: Path) -> None:
     folder = save(tmp_path / "b", SMALL)
     with pytest.raises(CheckpointError, match="There is no folder"):
         load(tmp_path / "nothing")
@@ -149,7 +149,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         load(folder)
 
 
-def test_a_newer_format_asks_for_an_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_of_a_newer_format_asks_for_an_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle, "FORMAT", 2)
     folder = save(tmp_path / "b", SMALL)
     monkeypatch.undo()
@@ -162,7 +162,7 @@ def damage(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"?")
 
 
-def test_newest_goes_by_order_of_saving_and_passes_over_damage(tmp_path: Path) -> None:
+def test_newest_follows_the_order_of_saving_and_skips_damage(tmp_path: Path) -> None:
     assert newest(tmp_path / "none") is None
     for name in ("step-10", "step-9", "again"):
         save(tmp_path / name, SMALL)
@@ -176,7 +176,7 @@ def test_newest_goes_by_order_of_saving_and_passes_over_damage(tmp_path: Path) -
     assert load(tmp_path / "step-10") == {"replaced": True}
 
 
-def test_a_kill_while_replacing_leaves_the_old_one_whole(tmp_path: Path) -> None:
+def test_newest_finds_the_old_bundle_after_a_kill_while_replacing(tmp_path: Path) -> None:
     save(tmp_path / "last", SMALL)
     (tmp_path / "last").rename(tmp_path / "last.replaced")
     found = newest(tmp_path)
@@ -207,7 +207,7 @@ def test_retire_removes_nothing_while_too_few_verify(tmp_path: Path) -> None:
         retire(tmp_path, keep=0)
 
 
-def test_a_failed_save_leaves_the_old_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_keeps_the_old_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save(tmp_path / "last", SMALL)
     rename = os.rename
 

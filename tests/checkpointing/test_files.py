@@ -1,4 +1,4 @@
-"""A file is old or new, never a mixture; a refusing disk is explained in a sentence."""
+"""Writing a file is atomic, and a disk error gives a clear message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from devmind.checkpointing.files import explained, sha256, write_atomically
 from devmind.errors import CheckpointError
 
 
-def test_writes_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
+def test_write_atomically_replaces_the_file_and_leaves_no_other(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results.json"
     write_atomically(path, "grüß dich")
     write_atomically(path, b"\x00\x01")
@@ -30,7 +30,7 @@ def test_writes_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "word"), [(errno.ENOSPC, "full"), (errno.EROFS, "read-only"), (errno.EACCES, "permissions")]
 )
-def test_a_refusing_disk_keeps_the_old_content(tmp_path: Path, monkeypatch, number: int, word: str) -> None:
+def test_disk_error_keeps_the_old_content(tmp_path: Path, monkeypatch, number: int, word: str) -> None:
     path = tmp_path / "state.json"
     write_atomically(path, "old")
 
@@ -45,20 +45,20 @@ def test_a_refusing_disk_keeps_the_old_content(tmp_path: Path, monkeypatch, numb
     assert [p.name for p in tmp_path.iterdir()] == ["state.json"]
 
 
-def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+def test_error_names_a_file_that_stands_for_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(CheckpointError, match=r"is a file, not a folder|exists"):
         write_atomically(tmp_path / "file" / "inside.json", "x")
 
 
-def test_a_full_disk_is_recognised_in_what_safetensors_says(tmp_path: Path) -> None:
+def test_explained_recognises_a_full_disk_in_a_safetensors_error(tmp_path: Path) -> None:
     text = "Error while serializing: I/O error: No space left on device (os error 28)"
     with pytest.raises(CheckpointError, match="disk is full"), explained(tmp_path):
         raise SafetensorError(text)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a limit on the size of files")
-def test_safetensors_own_refusal_becomes_a_sentence(tmp_path: Path) -> None:
+def test_explained_reports_a_file_over_the_size_limit(tmp_path: Path) -> None:
     import resource
 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -75,7 +75,7 @@ def test_sha256_of_a_known_text(tmp_path: Path) -> None:
     assert sha256(tmp_path / "abc") == hashlib.sha256(b"abc").hexdigest()
 
 
-def test_a_killed_writer_leaves_old_or_new(tmp_path: Path) -> None:
+def test_killed_writer_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     path = tmp_path / "position"
     program = (
         "import sys; from pathlib import Path; from devmind.checkpointing.files import write_atomically\n"

@@ -1,4 +1,4 @@
-"""What these tests share: a runner of commands, stand-ins for heavy modules, a file server on loopback."""
+"""Shared by these tests: a runner of commands, stand-ins for heavy modules, a file server on loopback."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Put a module with the given names in the place of a heavy one: `stand_in("a.b", function=f)`."""
+    """Replace a heavy module by one with the given names: `stand_in("a.b", function=f)`."""
 
     def place(name: str, **names: Any) -> None:
         module = ModuleType(name)
@@ -53,7 +53,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A saved newborn that sees and hears."""
+    """A saved newborn with sight and sound."""
     folder = tmp_path_factory.mktemp("agent")
     born = tiny_agent()
     for sense in ("sight", "sound"):
@@ -66,10 +66,10 @@ class FileServer(ThreadingHTTPServer):
     """Serves `files` (path to bytes).
 
     Attributes:
-        cuts: how many bytes each of the next answers may carry before the connection is closed.
+        cuts: bytes that each of the next answers sends before the connection is closed.
         ranges: whether Range requests are honoured.
-        lengths: whether a Content-Length is sent (an archive packed at request has none).
-        errors: status codes to answer with, one a request, before any file is served.
+        lengths: whether a Content-Length is sent (an archive packed on request has none).
+        errors: status codes of the next answers, one per request, before any file is served.
         asked: the Range header (or None) of every request, in order.
     """
 
@@ -129,12 +129,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
-    """A file server on loopback; a proxy of the environment is passed by."""
+    """A file server on loopback that no proxy of the environment intercepts."""
     monkeypatch.setenv("no_proxy", "*")
     with FileServer() as server:
         yield server

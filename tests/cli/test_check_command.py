@@ -1,4 +1,4 @@
-"""`devmind session replay --check`: exit code 0 when all is as recorded, else 1 and the first difference or refusal."""
+"""`devmind session replay --check`: exit code 0 if everything equals the recording, else 1 and the reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stages.reflex import parts
 def raised(tmp_path_factory: pytest.TempPathFactory) -> Path:
     agent = tiny_agent()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untaught head turns by less than it
+        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untrained head turns by less than it
         parts.admit(agent)
     folder = tmp_path_factory.mktemp("raised") / "agent"
     agent.save_pretrained(folder)
@@ -38,14 +38,14 @@ def lived(folder: Path, path: Path, wrong_at: int | None = None) -> None:
             file.write(moment, wrong if tick == wrong_at else output.to_action())
 
 
-def test_a_life_is_checked(devmind: Any, raised: Path, tmp_path: Path) -> None:
+def test_recorded_life_passes_the_check(devmind: Any, raised: Path, tmp_path: Path) -> None:
     lived(raised, tmp_path / "s.mcap")
     checked = devmind("session", "replay", "s.mcap", "--check", "--agent", raised)
     assert checked.exit_code == 0, checked.output
     assert "4 of 4 ticks checked, 0 hand-overs of weights, all as recorded" in checked.output
 
 
-def test_a_difference_is_named(devmind: Any, raised: Path, tmp_path: Path) -> None:
+def test_check_names_a_difference(devmind: Any, raised: Path, tmp_path: Path) -> None:
     lived(raised, tmp_path / "s.mcap", wrong_at=2)
     checked = devmind("session", "replay", "s.mcap", "--check", "--agent", raised)
     assert checked.exit_code == 1
@@ -53,7 +53,7 @@ def test_a_difference_is_named(devmind: Any, raised: Path, tmp_path: Path) -> No
     assert "First difference at tick 2, look: recorded float32 [0.0, 0.0], replayed float32 [" in checked.stderr
 
 
-def test_what_cannot_be_checked_does_not_pass(devmind: Any, raised: Path, tmp_path: Path) -> None:
+def test_recording_that_cannot_be_checked_does_not_pass(devmind: Any, raised: Path, tmp_path: Path) -> None:
     lived(raised, tmp_path / "s.mcap")
     checked = devmind("session", "replay", "s.mcap", "--check")
     assert checked.exit_code == 1
@@ -62,7 +62,7 @@ def test_what_cannot_be_checked_does_not_pass(devmind: Any, raised: Path, tmp_pa
     assert "--agent" in checked.stderr
 
 
-def test_a_check_takes_all_of_a_recording(devmind: Any, raised: Path, tmp_path: Path) -> None:
+def test_check_refuses_a_part_of_a_recording(devmind: Any, raised: Path, tmp_path: Path) -> None:
     lived(raised, tmp_path / "s.mcap")
     refused = devmind("session", "replay", "s.mcap", "--check", "--from", 2)
     assert refused.exit_code == 2

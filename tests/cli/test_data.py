@@ -33,7 +33,7 @@ from stages.voice.sounds.recorded import recorded
 
 
 def packed(files: Mapping[str, bytes], top: str = "repository-abc123") -> bytes:
-    """A tar.gz as a source packs a repository: one folder around everything."""
+    """A tar.gz as a source packs a repository: one folder around all files."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for path, content in files.items():
@@ -48,7 +48,7 @@ Offer = Callable[..., None]
 
 @pytest.fixture
 def offer(server: Any, monkeypatch: pytest.MonkeyPatch) -> Offer:
-    """Let a set of the catalogue come from the loopback server: `offer("fsdd", {"archive.tar.gz": ...}, digest)`."""
+    """Serve a set of the catalogue from the loopback server: `offer("fsdd", {"archive.tar.gz": ...}, digest)`."""
 
     def place(name: str, files: Mapping[str, bytes], contents_sha256: str | None = None, pinned: bool = False) -> None:
         server.files.update(files)
@@ -73,7 +73,7 @@ def test_every_byte_of_every_set_is_pinned_and_covered_by_a_checksum(item: DataS
     assert item.about
 
 
-def test_spoken_digits_are_put_where_exams_look(offer: Offer, tmp_path: Path) -> None:
+def test_spoken_digits_are_stored_where_exams_look(offer: Offer, tmp_path: Path) -> None:
     takes = {"recordings/3_theo_0.wav": b"three", "recordings/7_lucas_12.wav": b"seven"}
     expected = {f"speech/fsdd/{path[11:]}": content for path, content in takes.items()}
     offer("fsdd", {"archive.tar.gz": packed({**takes, "README.md": b"x", "../../evil.wav": b"x"})}, digest(expected))
@@ -109,7 +109,7 @@ def test_digits_become_one_shuffled_file_of_pictures(offer: Offer, tmp_path: Pat
     assert not np.array_equal(labels, np.sort(labels))
 
 
-def test_a_second_get_changes_nothing_and_asks_nobody(offer: Offer, server: Any, tmp_path: Path) -> None:
+def test_second_get_changes_nothing_and_downloads_nothing(offer: Offer, server: Any, tmp_path: Path) -> None:
     offer("tinyshakespeare", {"tinyshakespeare.txt": b"To be"}, pinned=True)
     get("tinyshakespeare", tmp_path)
     server.asked.clear()
@@ -120,7 +120,7 @@ def test_a_second_get_changes_nothing_and_asks_nobody(offer: Offer, server: Any,
     assert (tmp_path / "text" / "tinyshakespeare.txt").read_bytes() == b"To be"
 
 
-def test_other_contents_than_expected_are_not_put_there(offer: Offer, tmp_path: Path) -> None:
+def test_unexpected_contents_are_not_stored(offer: Offer, tmp_path: Path) -> None:
     offer("fsdd", {"archive.tar.gz": packed({"recordings/3_theo_0.wav": b"changed"})}, "0" * 64)
     with pytest.raises(DevmindError, match="other contents than expected"):
         get("fsdd", tmp_path)
@@ -128,14 +128,14 @@ def test_other_contents_than_expected_are_not_put_there(offer: Offer, tmp_path: 
     assert not list(tmp_path.glob("**/*.tar.gz")), "a wrong archive must not be used again"
 
 
-def test_a_damaged_archive_is_one_sentence(offer: Offer, tmp_path: Path) -> None:
+def test_damaged_archive_gives_a_clear_error(offer: Offer, tmp_path: Path) -> None:
     offer("fsdd", {"archive.tar.gz": packed({"recordings/3_theo_0.wav": b"three" * 9999})[:60]}, "0" * 64)
     with pytest.raises(DevmindError, match=r"archive .* is damaged"):
         get("fsdd", tmp_path)
 
 
 @pytest.mark.skipif(not shutil.which("sha256sum"), reason="needs sha256sum of coreutils")
-def test_the_digest_is_that_of_sha256sums_text(tmp_path: Path) -> None:
+def test_digest_equals_that_of_the_sha256sum_listing(tmp_path: Path) -> None:
     contents = {"b/2.wav": b"two", "a.wav": b"one", "b/1.wav": b""}
     for path, content in contents.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
@@ -144,15 +144,15 @@ def test_the_digest_is_that_of_sha256sums_text(tmp_path: Path) -> None:
     assert digest(contents) == hashlib.sha256(listing).hexdigest()
 
 
-def test_the_catalogue_is_of_the_recordings_this_project_measures_with(data_folder: Path) -> None:
-    """Files that the catalogue pins by checksum are byte for byte those in the folder of real recordings."""
+def test_catalogue_pins_the_recordings_of_this_project(data_folder: Path) -> None:
+    """Files that the catalogue pins by checksum equal those in the folder of real recordings, byte for byte."""
     pinned = {f"text/{f.name}": f.sha256 for f in find("tinyshakespeare").files}
     pinned |= {f"video/{f.name}": f.sha256 for f in find("videos").files}
     for path, sha256 in pinned.items():
         assert hashlib.sha256((data_folder / path).read_bytes()).hexdigest() == sha256
 
 
-def test_get_says_what_it_did_and_what_to_type_next(devmind: Any, offer: Offer) -> None:
+def test_get_prints_its_result_and_the_next_command(devmind: Any, offer: Offer) -> None:
     offer("tinyshakespeare", {"tinyshakespeare.txt": b"To be"}, pinned=True)
     first, second = devmind("data", "get", "tinyshakespeare"), devmind("data", "get", "tinyshakespeare")
     assert first.exit_code == second.exit_code == 0
@@ -177,7 +177,7 @@ def fill(folder: Path) -> None:
     (folder / "puzzles" / "puzzle15.tsv").write_text(" ".join(map(str, range(16))) + "\t0\n")
 
 
-def test_the_layout_is_what_the_stages_read(tmp_path: Path) -> None:
+def test_layout_is_what_the_stages_read(tmp_path: Path) -> None:
     fill(tmp_path)
     assert kinds_in(tmp_path) == list(LAYOUT)
     assert has_pictures(tmp_path)
@@ -189,13 +189,13 @@ def test_the_layout_is_what_the_stages_read(tmp_path: Path) -> None:
     assert (tmp_path / FIFTEEN_FILE).is_file()
 
 
-def test_the_layout_is_documented() -> None:
+def test_layout_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     assert all(f"| `{where}` |" in page for where in LAYOUT.values())
 
 
 @pytest.mark.parametrize("kind", LAYOUT)
-def test_a_folder_may_hold_some_kinds_only(kind: str, tmp_path: Path) -> None:
+def test_folder_may_hold_only_some_kinds(kind: str, tmp_path: Path) -> None:
     fill(tmp_path / "every")
     first = LAYOUT[kind].partition("/")[0]
     (tmp_path / "some").mkdir()
@@ -205,12 +205,12 @@ def test_a_folder_may_hold_some_kinds_only(kind: str, tmp_path: Path) -> None:
     assert kinds_in(tmp_path / "some" / first) == [], "the folder within, which was not meant"
 
 
-def test_a_mistyped_set_is_named(devmind: Any) -> None:
+def test_mistyped_set_is_named(devmind: Any) -> None:
     result = devmind("data", "get", "fsd")
     assert (result.exit_code, result.stderr) == (2, "There is no data set 'fsd'; did you mean 'fsdd'?\n")
 
 
-def test_list_shows_every_set_with_its_licence(devmind: Any) -> None:
+def test_list_shows_every_set_and_its_licence(devmind: Any) -> None:
     output = devmind("data", "list").output
     for item in CATALOGUE:
         assert item.name in output

@@ -1,4 +1,4 @@
-"""Downloads over loopback: cut in the middle, resumed, changed at the source, refused."""
+"""Downloads over loopback: interrupted, resumed, changed at the source, refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fetch(server: Any, folder: Path, **options: Any) -> Path:
     return download(server.url("set.bin"), folder / "set.bin", **{"sha256": SHA256, "pause_s": 0.0, **options})
 
 
-def test_a_whole_file_arrives_with_its_bytes_and_leaves_no_part(server: Any, tmp_path: Path) -> None:
+def test_download_gives_the_whole_file_and_leaves_no_part(server: Any, tmp_path: Path) -> None:
     here: list[int] = []
     assert fetch(server, tmp_path / "new", progress=here.append).read_bytes() == CONTENT
     assert here == sorted(here)
@@ -32,13 +32,13 @@ def test_a_whole_file_arrives_with_its_bytes_and_leaves_no_part(server: Any, tmp
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["set.bin"]
 
 
-def test_a_cut_connection_is_continued_from_the_last_byte(server: Any, tmp_path: Path) -> None:
+def test_download_resumes_from_the_last_byte(server: Any, tmp_path: Path) -> None:
     server.cuts = [100_000, 50_000]
     assert fetch(server, tmp_path).read_bytes() == CONTENT
     assert server.asked == [None, "bytes=100000-", "bytes=150000-"]
 
 
-def test_what_came_is_kept_when_the_source_stays_away_and_the_next_call_goes_on(server: Any, tmp_path: Path) -> None:
+def test_part_is_kept_if_the_source_fails_and_the_next_call_resumes(server: Any, tmp_path: Path) -> None:
     server.cuts = [70_000, 0, 0]
     with pytest.raises(DevmindError, match=r"70,000 bytes are kept: the same command continues"):
         fetch(server, tmp_path, attempts=3)
@@ -48,54 +48,54 @@ def test_what_came_is_kept_when_the_source_stays_away_and_the_next_call_goes_on(
     assert server.asked[-1] == "bytes=70000-"
 
 
-def test_a_cut_is_seen_without_a_length_too(server: Any, tmp_path: Path) -> None:
-    """Without a Content-Length a cut looks like an end: only the checksum tells, and nothing gets the file's name."""
+def test_interruption_is_detected_without_a_content_length(server: Any, tmp_path: Path) -> None:
+    """Without a Content-Length an interruption looks like the end: only the checksum shows it, and no file is made."""
     server.lengths, server.cuts = False, [1000]
     with pytest.raises(DevmindError, match="checksum"):
         fetch(server, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_without_ranges_sends_everything_again(server: Any, tmp_path: Path) -> None:
+def test_server_without_ranges_sends_the_whole_file_again(server: Any, tmp_path: Path) -> None:
     server.ranges, server.cuts = False, [100_000]
     assert fetch(server, tmp_path).read_bytes() == CONTENT
 
 
-def test_a_part_that_is_whole_already_is_not_fetched_again(server: Any, tmp_path: Path) -> None:
+def test_complete_part_is_not_downloaded_again(server: Any, tmp_path: Path) -> None:
     (tmp_path / "set.bin.part").write_bytes(CONTENT)
     assert fetch(server, tmp_path).read_bytes() == CONTENT
     assert server.asked == [f"bytes={len(CONTENT)}-"]
 
 
-def test_a_part_longer_than_the_source_begins_again(server: Any, tmp_path: Path) -> None:
+def test_part_longer_than_the_source_is_downloaded_again(server: Any, tmp_path: Path) -> None:
     (tmp_path / "set.bin.part").write_bytes(CONTENT + b"more")
     assert fetch(server, tmp_path).read_bytes() == CONTENT
 
 
-def test_a_part_of_another_file_is_thrown_away_once_and_fetched_anew(server: Any, tmp_path: Path) -> None:
+def test_part_of_another_file_is_deleted_and_downloaded_again(server: Any, tmp_path: Path) -> None:
     (tmp_path / "set.bin.part").write_bytes(b"something else")
     assert fetch(server, tmp_path).read_bytes() == CONTENT
     assert server.asked == ["bytes=14-", None]
 
 
-def test_a_wrong_checksum_keeps_nothing(server: Any, tmp_path: Path) -> None:
+def test_wrong_checksum_keeps_no_file(server: Any, tmp_path: Path) -> None:
     with pytest.raises(DevmindError, match=r"gave a file with the checksum .* expected 000000000000\.\.\."):
         fetch(server, tmp_path, sha256="0" * 64)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_busy_server_is_asked_again(server: Any, tmp_path: Path) -> None:
+def test_busy_server_is_asked_again(server: Any, tmp_path: Path) -> None:
     server.errors = [503, 429, 500]
     assert fetch(server, tmp_path).read_bytes() == CONTENT
 
 
-def test_a_missing_file_is_said_at_once(server: Any, tmp_path: Path) -> None:
+def test_missing_file_is_reported_at_once(server: Any, tmp_path: Path) -> None:
     with pytest.raises(DevmindError, match="404 Not Found; see whether the source has moved"):
         download(server.url("gone.bin"), tmp_path / "gone.bin")
     assert len(server.asked) == 1
 
 
-def test_no_server_at_all_is_one_sentence(tmp_path: Path, server: Any) -> None:
+def test_missing_server_gives_a_clear_error(tmp_path: Path, server: Any) -> None:
     url = server.url("set.bin")
     server.shutdown()
     server.server_close()
@@ -103,7 +103,7 @@ def test_no_server_at_all_is_one_sentence(tmp_path: Path, server: Any) -> None:
         download(url, tmp_path / "set.bin", attempts=2, pause_s=0.0)
 
 
-def test_a_folder_that_refuses_is_one_sentence(server: Any, tmp_path: Path) -> None:
+def test_unwritable_folder_gives_a_clear_error(server: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(DevmindError, match=r"Cannot write .*; free space or choose another --out"):
         fetch(server, tmp_path / "file")

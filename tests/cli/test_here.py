@@ -28,16 +28,16 @@ def add(root: Path, node: str, name: str, index: int) -> None:
     (root / "class" / node / "index").write_text(f"{index}\n")
 
 
-def test_a_camera_is_its_first_node_by_name_and_number(linux: Path) -> None:
+def test_camera_is_listed_once_by_name_and_number(linux: Path) -> None:
     assert here.cameras() == Found(why="none is connected")
     for node, name, index in (("video10", "Desk camera", 0), ("video2", "Lid camera", 0), ("video3", "Lid camera", 1)):
         add(linux, node, name, index)
-    (linux / "dev" / "video11").touch()  # a container has the node without what the kernel says of it
+    (linux / "dev" / "video11").touch()  # a container has the device node without the kernel's entry
     bare = str(linux / "dev" / "video11")
     assert here.cameras().devices == (Device("Lid camera", "2"), Device("Desk camera", "10"), Device(bare, "11"))
 
 
-def test_the_list_says_what_to_type(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_shows_the_options_to_type(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmind.cli.sensors.cameras", lambda: Found((Device("Lid camera", "0"),)))
     monkeypatch.setattr(
         "devmind.cli.sensors.microphones", lambda: Found((Device("USB Audio: (hw:1,0)", "USB Audio: (hw:1,0)"),))
@@ -47,7 +47,7 @@ def test_the_list_says_what_to_type(devmind: Any, monkeypatch: pytest.MonkeyPatc
     assert "microphone: USB Audio: (hw:1,0)  --mic 'USB Audio: (hw:1,0)'\n" in listed
 
 
-def test_a_machine_without_any_says_so(devmind: Any, monkeypatch: pytest.MonkeyPatch, linux: Path) -> None:
+def test_list_reports_a_machine_without_devices(devmind: Any, monkeypatch: pytest.MonkeyPatch, linux: Path) -> None:
     monkeypatch.setattr("devmind.cli.sensors.microphones", lambda: Found(why="PortAudio finds no sound input"))
     listed = devmind("sensors", "list")
     assert listed.exit_code == 0

@@ -1,4 +1,4 @@
-"""Hostile command lines are one sentence and exit code 2, and the hub is asked only for what was typed."""
+"""Hostile command lines give a clear error and exit code 2; the hub is asked only for names that the user typed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUN = ("stage", "run", "reflex", "--size", "tiny")
         (("session", "replay", "x.mcap", "--count", str(2**70)), "'--count'"),
     ],
 )
-def test_a_hostile_command_line_is_one_sentence(devmind: Any, tmp_path: Path, words: Any, sentence: str) -> None:
+def test_hostile_command_line_gives_a_clear_error(devmind: Any, tmp_path: Path, words: Any, sentence: str) -> None:
     (tmp_path / "x.mcap").touch()
     result = devmind(*words)
     assert (result.exit_code, sentence in result.output) == (2, True), result.output
@@ -44,7 +44,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_no_command_asks_the_hub_unless_its_user_named_a_decoder(hub: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_commands_ask_the_hub_only_for_a_decoder_that_the_user_named(hub: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import os
 
     house.stay_offline()
@@ -55,7 +55,7 @@ def test_no_command_asks_the_hub_unless_its_user_named_a_decoder(hub: pytest.Mon
     assert os.environ[house.HUB] == "0"
 
 
-def test_what_the_user_says_of_the_hub_stays(hub: pytest.MonkeyPatch) -> None:
+def test_hub_settings_of_the_user_are_kept(hub: pytest.MonkeyPatch) -> None:
     import os
 
     hub.setenv(house.HUB, "1")

@@ -1,4 +1,4 @@
-"""What all commands share: help, nearest names, exit codes, one sentence an error, commands of plugins."""
+"""Behaviour of all commands: help, nearest names, exit codes, clear errors, commands of plugins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROUPS = (
 )
 
 
-def test_without_arguments_the_help_is_shown(devmind: Any) -> None:
+def test_help_is_shown_without_arguments(devmind: Any) -> None:
     result = devmind()
     assert result.exit_code == 0
     assert all(name in result.output for name in GROUPS)
@@ -32,7 +32,7 @@ def test_without_arguments_the_help_is_shown(devmind: Any) -> None:
     assert devmind("stage").output == devmind("stage", "--help").output
 
 
-def test_the_help_fits_eighty_columns_and_hides_the_size_of_the_tests(devmind: Any) -> None:
+def test_help_fits_eighty_columns_and_hides_the_test_size(devmind: Any) -> None:
     for words in (["--help"], ["stage", "run", "--help"], ["curriculum", "run", "--help"], ["stage", "exam", "--help"]):
         output = devmind(*words).output
         assert max(map(len, output.splitlines())) <= 80
@@ -63,19 +63,19 @@ def test_the_help_fits_eighty_columns_and_hides_the_size_of_the_tests(devmind: A
         (["new", "stge", "x"], "There is no kind of plugin 'stge'; did you mean 'stage'?"),
     ],
 )
-def test_what_is_mistyped_is_one_sentence_with_the_nearest(devmind: Any, words: list[str], sentence: str) -> None:
+def test_mistyped_name_suggests_the_nearest(devmind: Any, words: list[str], sentence: str) -> None:
     result = devmind(*words)
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"{sentence}\n")
 
 
-def test_a_wrong_type_is_one_sentence(devmind: Any) -> None:
+def test_wrong_type_gives_a_clear_error(devmind: Any) -> None:
     result = devmind("stage", "run", "reflex", "--seed", "one")
     assert result.exit_code == 2
     assert result.stderr.startswith("Invalid value for '--seed'")
     assert result.stderr.count("\n") == 1
 
 
-def test_version(devmind: Any) -> None:
+def test_version_is_printed(devmind: Any) -> None:
     import devmind as package
 
     assert devmind("--version").output == f"devmind {package.__version__}\n"
@@ -90,7 +90,7 @@ def raising(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> Raising:
 
     def run(error: BaseException) -> Any:
         def available(group: str) -> None:
-            if group == "stages":  # 'commands' is asked for to find the command itself
+            if group == "stages":  # the command itself is found by 'commands'
                 raise error
             return {}
 
@@ -100,12 +100,12 @@ def raising(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> Raising:
     return run
 
 
-def test_an_error_of_the_house_is_one_line_on_stderr(raising: Raising) -> None:
+def test_devmind_error_is_one_line_on_stderr(raising: Raising) -> None:
     result = raising(DevmindError("Expected this;\ngot that."))
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", "Expected this; got that.\n")
 
 
-def test_ctrl_c_and_sigterm_end_with_a_sentence(raising: Raising) -> None:
+def test_ctrl_c_and_sigterm_end_with_a_message(raising: Raising) -> None:
     assert (raising(KeyboardInterrupt()).exit_code, raising(KeyboardInterrupt()).stderr) == (130, "Interrupted.\n")
     assert (raising(Terminated()).exit_code, raising(Terminated()).stderr) == (143, "Terminated.\n")
 
@@ -124,13 +124,13 @@ main()
 
 
 @pytest.mark.parametrize("module", ["typer", "devmind.cli.doctor", "devmind.cli.house"])
-def test_ctrl_c_while_the_command_line_loads_is_a_sentence_too(module: str) -> None:
+def test_ctrl_c_while_the_command_line_loads_gives_a_message(module: str) -> None:
     code = INTERRUPTED.format(module=module)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
-def test_ctrl_c_before_a_command_has_begun_is_a_sentence_too(
+def test_ctrl_c_before_a_command_begins_gives_a_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*args: Any) -> None:
@@ -143,7 +143,7 @@ def test_ctrl_c_before_a_command_has_begun_is_a_sentence_too(
     assert (left.value.code, capsys.readouterr().err) == (130, "Interrupted.\n")
 
 
-def test_a_disk_that_refuses_is_one_sentence(raising: Raising) -> None:
+def test_disk_error_gives_a_clear_message(raising: Raising) -> None:
     result = raising(OSError(errno.ENOSPC, "No space left on device", "/data/x"))
     expected = "The system refuses '/data/x': No space left on device; the disk is full, free some space.\n"
     assert (result.exit_code, result.stderr) == (2, expected)
@@ -157,12 +157,12 @@ def test_a_disk_that_refuses_is_one_sentence(raising: Raising) -> None:
         (errno.ENOTDIR, "'x': Not a directory; a folder is expected there, choose another."),
     ],
 )
-def test_a_file_in_a_folders_place_is_one_sentence(raising: Raising, number: int, sentence: str) -> None:
+def test_file_system_errors_give_clear_messages(raising: Raising, number: int, sentence: str) -> None:
     result = raising(OSError(number, os.strerror(number), "x"))
     assert (result.exit_code, result.stderr) == (2, f"The system refuses {sentence}\n")
 
 
-def test_where_no_file_is_known_it_is_the_output_that_is_refused(raising: Raising) -> None:
+def test_disk_error_without_a_file_name_names_the_output(raising: Raising) -> None:
     said = raising(OSError(errno.ENOSPC, "No space left on device")).stderr
     assert said.startswith("The system refuses the output: No space left on device; ")
 
@@ -175,7 +175,7 @@ main()
 """
 
 
-def test_a_terminal_of_few_letters_gets_tables_all_the_same(tmp_path: Path) -> None:
+def test_ascii_terminal_gets_tables(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LISTING],
         cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONIOENCODING": "ascii"},
@@ -185,7 +185,7 @@ def test_a_terminal_of_few_letters_gets_tables_all_the_same(tmp_path: Path) -> N
     assert "?" in done.stdout, "what it has no letter for"
 
 
-def test_a_fault_keeps_its_traceback_and_is_not_mistaken_for_a_failed_gate(
+def test_bug_prints_its_traceback_and_exits_with_code_2(
     raising: Raising, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert isinstance(raising(ZeroDivisionError("a fault")).exception, ZeroDivisionError)
@@ -199,7 +199,7 @@ def test_a_fault_keeps_its_traceback_and_is_not_mistaken_for_a_failed_gate(
     assert "ZeroDivisionError: a fault" in said
 
 
-def test_a_plugins_command_is_announced_without_being_imported_and_runs_when_called(
+def test_plugin_command_is_listed_without_import_and_runs_when_called(
     devmind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, loads = typer.Typer(), []
@@ -222,7 +222,7 @@ def test_a_plugins_command_is_announced_without_being_imported_and_runs_when_cal
     assert devmind("pley").stderr == "There is no command 'pley'; did you mean 'play'?\n"
 
 
-def test_a_broken_plugins_command_breaks_only_itself(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_plugin_command_breaks_only_itself(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"play": plugins.Plugin("commands", "play", "no_such_module:app", "devmind-games", "2.0")}
     monkeypatch.setattr(plugins, "available", lambda group: found if group == "commands" else {})
     assert devmind("--help").exit_code == 0
@@ -246,17 +246,17 @@ print([name for name in heavy if name in sys.modules])
 """
 
 
-def test_what_needs_no_torch_does_not_wait_for_it(tmp_path: Path) -> None:
+def test_commands_without_torch_do_not_import_it(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-def test_the_console_script_is_the_app() -> None:
+def test_console_script_runs_the_app() -> None:
     assert cli.app is root
 
 
 @pytest.mark.parametrize("command", ["plugins list", "echoes"])
-def test_a_closed_pipe_is_no_failed_gate(tmp_path: Path, command: str) -> None:
+def test_closed_pipe_is_not_reported_as_a_failed_gate(tmp_path: Path, command: str) -> None:
     script = (
         "import sys, typer; from devmind.cli.app import app\n"
         "app.command('echoes')(lambda: typer.echo('x' * 100_000))\n"

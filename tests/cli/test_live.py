@@ -1,4 +1,4 @@
-"""`devmind live`, `hello` and `watch`: told or shown, recorded when asked for, sentences for what cannot be."""
+"""`devmind live`, `hello` and `watch`: printed or shown, recorded on request, clear errors for invalid options."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ def raised(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     agent = tiny_agent()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untaught arc turns by less than it
+        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untrained arc turns by less than it
         parts.admit(agent)
     folder = tmp_path_factory.mktemp("raised") / "agent"
     agent.save_pretrained(folder)
     return folder
 
 
-def test_a_second_of_life_is_told_and_recorded_for_its_owner_only(devmind: Any, raised: Path, tmp_path: Path) -> None:
+def test_one_second_of_life_is_printed_and_recorded_for_its_owner_only(
+    devmind: Any, raised: Path, tmp_path: Path
+) -> None:
     words = ("live", "--agent", raised, *ROOM, "--seconds", 0.5, "--no-page")
     lived = devmind(*words, "--record", "s.mcap")
     assert lived.exit_code == 0, lived.output
@@ -61,7 +63,7 @@ def test_a_second_of_life_is_told_and_recorded_for_its_owner_only(devmind: Any, 
     assert "all as recorded" in checked.output
 
 
-def test_procedures_live_in_a_simulated_world_and_are_told(devmind: Any, raised: Path, tmp_path: Path) -> None:
+def test_procedures_run_in_a_simulated_world_and_are_printed(devmind: Any, raised: Path, tmp_path: Path) -> None:
     plans = "achieve greeted\nplan greet {\n  for achieve greeted\n  do { look_at(40, 0) wait heard(hello) }\n}\n"
     (tmp_path / "greet.plan").write_text(plans)
     words = ("--world", "nursery:hide/moved", "--plans", "greet.plan", "--seconds", 0.3, "--no-page")
@@ -71,7 +73,7 @@ def test_procedures_live_in_a_simulated_world_and_are_told(devmind: Any, raised:
     assert "· greeted: greeted by greet" in " ".join(lived.output.split())
 
 
-def test_a_fault_of_memory_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fault_of_memory_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     well = SimpleNamespace(fault="")
     life: Any = SimpleNamespace(naming=well, recalling=SimpleNamespace(fault=""), directing=None, speaker=None)
     teller = _Teller(life)
@@ -84,7 +86,7 @@ def test_a_fault_of_memory_is_told_once(capsys: pytest.CaptureFixture[str]) -> N
     assert len(told.out.splitlines()) == 6
 
 
-def test_a_session_is_lived_in_again(devmind: Any, raised: Path, tmp_path: Path) -> None:
+def test_recorded_session_serves_as_camera_and_microphone(devmind: Any, raised: Path, tmp_path: Path) -> None:
     short_session(tmp_path / "tape.mcap")
     lived = devmind(
         "live", "--agent", raised, "--demo", "tape.mcap", "--seconds", 0.4, "--no-page", "--record", "d.mcap"
@@ -97,7 +99,7 @@ def test_a_session_is_lived_in_again(devmind: Any, raised: Path, tmp_path: Path)
     assert len(tape) > 0
 
 
-def test_the_page_opens_once_and_the_newborn_needs_no_agent(
+def test_page_opens_once_and_no_agent_means_the_newborn(
     devmind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "own"))
@@ -120,7 +122,7 @@ def test_the_page_opens_once_and_the_newborn_needs_no_agent(
     assert "devmind hello --memory memory" in " ".join(again.output.split())
 
 
-def test_a_private_life_writes_nothing(devmind: Any, raised: Path, tmp_path: Path, audit: list[str]) -> None:
+def test_private_life_writes_no_file(devmind: Any, raised: Path, tmp_path: Path, audit: list[str]) -> None:
     lived = devmind("live", "--agent", raised, *ROOM, "--seconds", 0.5, "--private")
     assert lived.exit_code == 0, lived.output
     assert audit == []
@@ -131,7 +133,7 @@ def test_a_private_life_writes_nothing(devmind: Any, raised: Path, tmp_path: Pat
 
 @pytest.fixture
 def audit() -> Any:
-    """Every file that this process opens for writing while the test runs, Python's own caches apart."""
+    """Every file that this process opens for writing during the test, except Python's own caches."""
     written: list[str] = []
     listening = True
 
@@ -150,7 +152,7 @@ def audit() -> Any:
     listening = False
 
 
-def test_rerun_shows_a_life_without_a_page(devmind: Any, raised: Path) -> None:
+def test_rerun_viewer_shows_a_life_without_a_page(devmind: Any, raised: Path) -> None:
     pytest.importorskip("rerun_cli", reason="needs the extra 'viewer' (make test-system)")
     lived = devmind("live", "--agent", raised, *ROOM, "--seconds", 0.5, "--no-page", "--viewer", "rerun")
     assert lived.exit_code == 0, lived.output
@@ -175,13 +177,13 @@ def test_rerun_shows_a_life_without_a_page(devmind: Any, raised: Path) -> None:
         (("--camera", "sythetic_camera=1", "--mic", "none"), "did you mean 'synthetic_camera'"),
     ],
 )
-def test_what_cannot_be_is_a_sentence(devmind: Any, raised: Path, words: tuple[str, ...], said: str) -> None:
+def test_invalid_options_give_clear_errors(devmind: Any, raised: Path, words: tuple[str, ...], said: str) -> None:
     refused = devmind("live", "--agent", raised, *words)
     assert refused.exit_code == 2
     assert said in " ".join(f"{refused.exception} {refused.output}".split())
 
 
-def test_without_an_agent_the_newborn_lives_and_it_is_said(devmind: Any, tmp_path: Path) -> None:
+def test_newborn_lives_without_an_agent_and_that_is_printed(devmind: Any, tmp_path: Path) -> None:
     words = (*ROOM, "--seconds", 0.3, "--no-page")
     lived = devmind("live", *words, "--record", "a.mcap")
     assert lived.exit_code == 0, lived.output
@@ -197,7 +199,7 @@ def test_without_an_agent_the_newborn_lives_and_it_is_said(devmind: Any, tmp_pat
     assert weights[0] == weights[1]
 
 
-def test_a_camera_that_gives_nothing_ends_with_1_and_the_reason(devmind: Any, raised: Path) -> None:
+def test_silent_camera_ends_with_exit_code_1_and_the_reason(devmind: Any, raised: Path) -> None:
     words = ("--camera", "nowhere.mp4", "--mic", "none", "--seconds", 0.3, "--no-open")
     for page in ((), ("--no-page",)):
         lived = devmind("live", "--agent", raised, *words, *page)
@@ -207,7 +209,7 @@ def test_a_camera_that_gives_nothing_ends_with_1_and_the_reason(devmind: Any, ra
         assert "Nothing was ever sensed" in lived.stderr
 
 
-def test_one_sense_that_comes_is_a_life(devmind: Any, raised: Path) -> None:
+def test_life_runs_with_one_working_sense(devmind: Any, raised: Path) -> None:
     words = ("--camera", "nowhere.mp4", "--mic", "synthetic", "--seconds", 0.5, "--no-page")
     lived = devmind("live", "--agent", raised, *words)
     assert lived.exit_code == 0, lived.output
@@ -215,7 +217,7 @@ def test_one_sense_that_comes_is_a_life(devmind: Any, raised: Path) -> None:
     assert "sight: missing" in lived.output
 
 
-def test_the_page_is_told_why_there_is_no_picture(devmind: Any, raised: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_shows_why_there_is_no_picture(devmind: Any, raised: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published: list[Any] = []
     monkeypatch.setattr(Hub, "watched", True)
     monkeypatch.setattr(Hub, "publish", lambda self, view, *rest: published.append(view))
@@ -224,7 +226,7 @@ def test_the_page_is_told_why_there_is_no_picture(devmind: Any, raised: Path, mo
     assert published[-1]["absent"] == {"sight": "There is no camera '/dev/nothing' (/dev/nothing does not exist)."}
 
 
-def test_a_sensor_of_a_plugin_is_lived_with(devmind: Any, raised: Path, tmp_path: Path, warm: None) -> None:
+def test_life_uses_a_sensor_of_a_plugin(devmind: Any, raised: Path, tmp_path: Path, warm: None) -> None:
     words = ("--sensor", "warmth=0.5", "--camera", "none", "--mic", "none", "--seconds", 0.5)
     lived = devmind("live", "--agent", raised, *words, "--no-page", "--record", "w.mcap")
     assert lived.exit_code == 0, lived.output
@@ -240,14 +242,14 @@ def test_a_sensor_of_a_plugin_is_lived_with(devmind: Any, raised: Path, tmp_path
 
 @pytest.fixture
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plugin's sensor with a sense of its own, as if its distribution were installed."""
+    """A plugin's sensor with its own sense, as if its distribution were installed."""
     scan = plugins._scan
     own = {"warmth": plugins.Plugin("sensors", "warmth", f"{__name__}:Warmth", "heat", "1")}
     monkeypatch.setattr(plugins, "_scan", lambda group: scan(group) | (own if group == "sensors" else {}))
 
 
 class Warmth:
-    """One number, `level`, whenever it is asked."""
+    """One number, `level`, at every reading."""
 
     sense, name, drops = "warmth", "warmth", 0
     space = spaces.Box(0.0, 1.0, (1,), np.float32)
@@ -275,7 +277,7 @@ class Warmth:
         (("--sensor", "synthetic_camra"), "did you mean 'synthetic_camera'"),
     ],
 )
-def test_a_sensor_that_does_not_fit_is_a_sentence(devmind: Any, words: tuple[str, ...], said: str) -> None:
+def test_unfitting_sensor_gives_a_clear_error(devmind: Any, words: tuple[str, ...], said: str) -> None:
     for command in (("live",), ("session", "record", "x.mcap")):
         refused = devmind(*command, *words)
         assert refused.exit_code == 2
@@ -283,20 +285,20 @@ def test_a_sensor_that_does_not_fit_is_a_sentence(devmind: Any, words: tuple[str
         assert "secret" not in refused.output
 
 
-def test_the_usual_camera_gives_way_to_a_named_sensor() -> None:
+def test_named_sensor_replaces_the_default_camera() -> None:
     asked = doors(None, "none", ["synthetic_camera=0.2"])
     assert list(asked.sensors) == ["synthetic_camera"]
     assert asked.details == {"camera": "none", "microphone": "none", "sensors": "synthetic_camera=0.2"}
 
 
-def test_hello_takes_this_machines_camera(devmind: Any) -> None:
+def test_hello_can_use_the_camera_of_this_machine(devmind: Any) -> None:
     met = devmind("hello", "--camera", "synthetic", "--mic", "none", "--seconds", 0.5, "--no-open")
     assert met.exit_code == 0, met.output
     assert "open this page" in met.output
     assert "sound: missing" not in met.output
 
 
-def test_a_run_can_be_watched(devmind: Any, tmp_path: Path) -> None:
+def test_watch_shows_a_run(devmind: Any, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     refused = devmind("watch", "run", "--seconds", 0.1, "--no-open")
     assert (refused.exit_code, "no journal.jsonl" in refused.output) == (2, True)
@@ -306,7 +308,7 @@ def test_a_run_can_be_watched(devmind: Any, tmp_path: Path) -> None:
     assert "token=" in watched.output
 
 
-def test_a_recorded_newborn_is_found_for_the_check_without_being_named(devmind: Any, tmp_path: Path) -> None:
+def test_check_finds_the_newborn_of_a_recording(devmind: Any, tmp_path: Path) -> None:
     words = ("live", "--agent", FOLDER, *ROOM, "--seconds", 0.3, "--no-page", "--record", "n.mcap")
     assert devmind(*words).exit_code == 0
     assert not check_replay([tmp_path / "n.mcap"]).passed, "its weights are not kept beside the recording"

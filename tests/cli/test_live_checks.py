@@ -1,4 +1,4 @@
-"""What `devmind doctor` says of sound, cameras and the browser."""
+"""What `devmind doctor` reports about sound, cameras and the browser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PyAudio:
 
 @pytest.fixture
 def pyaudio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that stands for PyAudio in a process of its own."""
+    """A file that stands for PyAudio in a separate process."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     return tmp_path / "pyaudio.py"
 
@@ -46,7 +46,7 @@ def test_sound_inputs_are_listed_without_the_noise_of_alsa(pyaudio: Path, capfd:
         (FAKE.replace("DEVICES", "[]"), "finds no sound input", ""),
     ],
 )
-def test_each_way_sound_fails_has_its_sentence(
+def test_each_failure_of_sound_has_its_own_message(
     pyaudio: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, said: str, mend: str
 ) -> None:
     monkeypatch.setattr(live_checks, "DEVICES", tmp_path / "dev")
@@ -58,22 +58,20 @@ def test_each_way_sound_fails_has_its_sentence(
     assert check.mend
 
 
-def test_a_sound_system_that_hangs_is_not_waited_for(pyaudio: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_sound_system_is_not_waited_for(pyaudio: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(here, "ANSWER_S", 0.5)
     pyaudio.write_text("import time; time.sleep(60)")
     assert "does not answer" in live_checks.microphone().said
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="cameras are files on Linux only")
-def test_a_camera_that_may_not_be_opened_is_named_with_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_camera_without_permission_is_named_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_checks, "DEVICES", tmp_path)
     assert live_checks.camera().said == "none is connected"
     node = tmp_path / "video0"
     node.touch()
     assert live_checks.camera().said == f"{node} may be opened"
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may open everything
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may open all files
     monkeypatch.setattr(Path, "group", lambda self: "video")
     check = live_checks.camera()
     assert "may not be opened" in check.said
@@ -86,7 +84,7 @@ def test_a_camera_that_may_not_be_opened_is_named_with_the_command(
     assert live_checks.camera().mend == f"sudo chmod a+rw {node}"
 
 
-def test_without_a_browser_the_address_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_browser_needs_only_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> None:
         raise webbrowser.Error
 

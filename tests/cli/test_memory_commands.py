@@ -1,4 +1,4 @@
-"""`devmind memory`: what is there, what is recalled, what is forgotten, and the way through a file."""
+"""`devmind memory`: contents, recall, forgetting, and export and import through a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def said(devmind: Any, *words: object) -> Any:
     return json.loads(answer.output) if "--json" in words else answer.output
 
 
-def test_stats_count_what_is_there(devmind: Any, mind: Path) -> None:
+def test_stats_count_entries(devmind: Any, mind: Path) -> None:
     found = said(devmind, "stats", "--json")
     assert (found["entries"], found["named"], found["pointed"]) == (9, 5, 6)
     assert found["names"] == {"name 0": 3, "name 2": 2}
@@ -35,7 +35,7 @@ def test_stats_count_what_is_there(devmind: Any, mind: Path) -> None:
     assert "9, 5 of them examples of names, 6 pointing" in said(devmind, "stats")
 
 
-def test_recall_by_words_needs_no_agent_and_is_counted(devmind: Any, mind: Path) -> None:
+def test_recall_by_words_needs_no_agent_and_counts_matches(devmind: Any, mind: Path) -> None:
     found = said(devmind, "recall", "ENTRY", "3", "--json")
     assert [one["words"] for one in found] == ["entry 3 \u00e9"]
     assert [one["id"] for one in said(devmind, "recall", "name", "0", "--json", "-k", "2")] == [9, 5]
@@ -69,7 +69,7 @@ def test_recall_by_picture_and_by_sound(devmind: Any, agent: Path, tmp_path: Pat
     assert cv2.imread(files[0]).shape == (64, 64, 3)
 
 
-def test_forgetting_is_for_good_and_says_what_stays(devmind: Any, mind: Path, tmp_path: Path) -> None:
+def test_forgetting_is_final_and_names_what_stays(devmind: Any, mind: Path, tmp_path: Path) -> None:
     key = example(3).keys["sight"].vector.tobytes()
     assert key in (mind / FILE).read_bytes()
     with open_store(mind) as store:
@@ -81,10 +81,10 @@ def test_forgetting_is_for_good_and_says_what_stays(devmind: Any, mind: Path, tm
     assert not any(key in file.read_bytes() for file in mind.iterdir())
     answer = devmind("memory", "forget", "--name", "name 2")
     assert answer.exit_code == 0
-    assert "is not there; if it was moved" in answer.output  # it points into a recording that is gone
+    assert "is not there; if it was moved" in answer.output  # it points into a deleted recording
     assert said(devmind, "stats", "--json")["names"] == {"name 0": 3}
     assert "3 entries forgotten" in said(devmind, "forget", "--older-than-h", "1")
-    assert said(devmind, "stats", "--json")["named"] == 3  # examples of names stay
+    assert said(devmind, "stats", "--json")["named"] == 3  # examples of names are kept
     assert devmind("memory", "forget").exit_code == 2
     assert devmind("memory", "forget", "1", "--name", "name 0").exit_code == 2
 
@@ -105,7 +105,7 @@ def test_forgetting_reaches_into_a_recording(devmind: Any, tmp_path: Path, monke
     assert Session(tmp_path / "life.mcap")[2][0].senses
 
 
-def test_a_memory_survives_the_way_through_a_file(devmind: Any, mind: Path, tmp_path: Path) -> None:
+def test_memory_survives_export_and_import(devmind: Any, mind: Path, tmp_path: Path) -> None:
     assert "9 entries exported" in said(devmind, "export", "mind.zip")
     assert oct(Path("mind.zip").stat().st_mode & 0o777) == "0o600"
     assert devmind("memory", "export", "mind.zip").exit_code == 2
@@ -137,7 +137,7 @@ def test_a_memory_survives_the_way_through_a_file(devmind: Any, mind: Path, tmp_
     assert not Path("fourth").exists()
 
 
-def test_check_finds_and_mends(devmind: Any, mind: Path) -> None:
+def test_check_finds_and_repairs_damage(devmind: Any, mind: Path) -> None:
     assert said(devmind, "check") == "9 entries, all is well\n"
     with sqlite3.connect(mind / FILE) as beside:
         beside.execute("UPDATE entries SET payload = x'00' WHERE id = 3")
@@ -151,7 +151,7 @@ def test_check_finds_and_mends(devmind: Any, mind: Path) -> None:
     assert said(devmind, "check") == "8 entries, all is well\n"
 
 
-def test_there_must_be_a_memory(devmind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_memory_gives_a_clear_error(devmind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     answer = devmind("memory", "stats")
     assert (answer.exit_code, "There is no memory in 'memory'" in answer.output) == (2, True)
@@ -161,7 +161,7 @@ def test_there_must_be_a_memory(devmind: Any, tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     "words", [("memory", "stats"), ("memory", "recall", "cup"), ("memory", "check"), ("forget", "cup"), ("name", "a")]
 )
-def test_a_folder_of_something_else_is_no_memory(devmind: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_folder_of_other_files_is_refused_as_a_memory(devmind: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "notes.txt").touch()
     answer = devmind(*words, "--memory", "foreign")
@@ -172,20 +172,20 @@ def test_a_folder_of_something_else_is_no_memory(devmind: Any, tmp_path: Path, w
 
 
 @pytest.mark.parametrize("words", [("memory", "stats"), ("teach", "cup", "no.png"), ("forget", "cup"), ("hello",)])
-def test_a_file_is_no_memory_and_is_refused_first(devmind: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_file_is_refused_as_a_memory(devmind: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "text.txt").touch()
     answer = devmind(*words, "--memory", "text.txt")
     sentence = "--memory expects a folder or a database's URL, and 'text.txt' is a file."
     assert (answer.exit_code, sentence in answer.output) == (2, True), answer.output
 
 
-def test_stats_count_the_stores_own_files(devmind: Any, mind: Path) -> None:
+def test_stats_count_only_the_files_of_the_store(devmind: Any, mind: Path) -> None:
     before = said(devmind, "stats", "--json")["disk_bytes"]
     (mind / "film.mp4").write_bytes(bytes(1_000_000))
     assert said(devmind, "stats", "--json")["disk_bytes"] == before
 
 
-def test_memory_has_a_plural(devmind: Any, tmp_path: Path) -> None:
+def test_entries_are_counted_in_singular_and_plural(devmind: Any, tmp_path: Path) -> None:
     with open_store(tmp_path / "memory") as store:
         store.add([example(1)])
     assert said(devmind, "check") == "1 entry, all is well\n"

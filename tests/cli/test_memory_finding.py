@@ -1,4 +1,4 @@
-"""What `devmind memory recall` and `show` print: whole numbers at 80 columns, the newest first, faults in words."""
+"""Output of `devmind memory recall` and `show`: whole numbers at 80 columns, the newest first, clear errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SENSES = ("sight", "periphery", "sound", "body", "words")
 
 
 def lived(number: int) -> Entry:
-    """An entry of five senses, whose words are too long for a line."""
+    """An entry of five senses whose words are too long for one line."""
     values: dict[str, Any] = {sense: np.zeros((2, 3), np.float32) for sense in SENSES}
     return replace(
         example(number), name=None, pointer=None, senses=values | {"words": f"somebody spoke {'very ' * 9}long"}
@@ -37,7 +37,7 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "memory"
 
 
-def test_numbers_are_whole_at_80_columns_and_words_are_there(devmind: Any, many: Path) -> None:
+def test_numbers_are_whole_and_words_are_shown_at_80_columns(devmind: Any, many: Path) -> None:
     printed = devmind("memory", "recall", "somebody", "-k", "3").output
     assert max(map(len, printed.splitlines())) <= 80
     assert [line.split()[0] for line in printed.splitlines() if line[0].isdigit()] == ["150", "149", "148"]
@@ -54,14 +54,14 @@ def test_recall_by_words_is_ordered_by_time(devmind: Any, many: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999999", "151", "0"])
-def test_a_number_that_cannot_be_is_a_sentence(devmind: Any, many: Path, number: str) -> None:
+def test_invalid_number_gives_a_clear_error(devmind: Any, many: Path, number: str) -> None:
     shown = devmind("memory", "show", number)
     assert (shown.exit_code, f"There is no entry {number}" in shown.output) == (2, True)
     gone = devmind("memory", "forget", number)
     assert (gone.exit_code, f"There is no entry {number}" in gone.output) == (2, True)
 
 
-def test_files_go_into_a_folder_that_can_be_written_or_a_sentence_says_why_not(devmind: Any, tmp_path: Path) -> None:
+def test_show_writes_files_into_a_folder_or_gives_a_clear_error(devmind: Any, tmp_path: Path) -> None:
     picture = replace(lived(0), senses={"sight": np.zeros((4, 4, 3), np.uint8)})
     gone = replace(lived(1), senses={}, pointer=Pointer("gone.mcap", 1, "x"))
     with open_store(tmp_path / "memory") as store:
@@ -82,7 +82,7 @@ def test_files_go_into_a_folder_that_can_be_written_or_a_sentence_says_why_not(d
     assert not Path("empty").exists()
 
 
-def test_another_agent_takes_a_memory_over_only_when_told_to(devmind: Any, agent: Path, tmp_path: Path) -> None:
+def test_another_agent_takes_over_a_memory_only_on_request(devmind: Any, agent: Path, tmp_path: Path) -> None:
     other = tiny_agent(seed=1)
     other.add_encoder("sight")
     other.save_pretrained(tmp_path / "other")

@@ -35,25 +35,23 @@ def test_each_number_counts_once_and_missing_ones_are_named(devmind: Any, mind: 
         (("--name", " "), "--name expects a text"),
     ],
 )
-def test_what_matches_nothing_or_everything_is_refused(
+def test_filter_that_matches_nothing_or_everything_is_refused(
     devmind: Any, mind: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     answer = devmind("memory", "forget", *words)
     assert (answer.exit_code, sentence in answer.output, left(mind)) == (2, True, 9)
 
 
-def test_names_are_stripped_as_when_they_are_taught(devmind: Any, mind: Path) -> None:
+def test_names_are_stripped_as_in_teaching(devmind: Any, mind: Path) -> None:
     assert "3 entries forgotten" in devmind("memory", "forget", "--name", " name 0 ").output
 
 
-def test_nothing_old_enough_is_no_error(devmind: Any, mind: Path) -> None:
+def test_forgetting_without_old_entries_is_no_error(devmind: Any, mind: Path) -> None:
     answer = devmind("memory", "forget", "--older-than-h", "1e6")
     assert (answer.exit_code, answer.output) == (0, "0 entries forgotten\n")
 
 
-def test_traces_that_another_process_keeps_are_a_note(
-    devmind: Any, mind: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_traces_held_by_another_process_give_a_note(devmind: Any, mind: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(store: SqliteStore) -> None:
         raise TracesError("It is deleted, but another process is reading.")
 

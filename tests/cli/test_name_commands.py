@@ -48,7 +48,7 @@ def test_pictures_and_sounds_are_taught_named_and_forgotten(devmind: Any, agent:
     assert "did you mean 'green'" in wrong.output
 
 
-def test_what_sounds_were_taught_says_nothing_of_pictures(devmind: Any, agent: Path, files: Path) -> None:
+def test_names_taught_by_sounds_do_not_apply_to_pictures(devmind: Any, agent: Path, files: Path) -> None:
     devmind("teach", "low", files / "low0.wav", "--agent", agent, "--memory", "other")
     answer = devmind("name", files / "red0.png", "--agent", agent, "--memory", "other")
     assert "unknown (no example of this sense was taught)" in answer.output
@@ -69,7 +69,7 @@ def test_what_sounds_were_taught_says_nothing_of_pictures(devmind: Any, agent: P
         (["teach", "cup", "huge.png"], "'huge.png' has more than 64 megapixels; give a smaller one"),
     ],
 )
-def test_what_cannot_be_done_is_a_sentence(devmind: Any, files: Path, words: list[str], sentence: str) -> None:
+def test_impossible_commands_give_clear_errors(devmind: Any, files: Path, words: list[str], sentence: str) -> None:
     (files / "text.txt").write_text("no picture")
     soundfile.write(files / "silent.wav", np.full(16_000, 0.0009), 16_000)
     cv2.imwrite(str(files / "dot.png"), np.zeros((1, 1, 3), np.uint8))
@@ -80,7 +80,9 @@ def test_what_cannot_be_done_is_a_sentence(devmind: Any, files: Path, words: lis
     assert not Path("memory").exists()
 
 
-def test_what_cannot_be_sensed_is_neither_named_nor_recalled(devmind: Any, agent: Path, files: Path) -> None:
+def test_files_that_the_agent_cannot_sense_are_neither_named_nor_recalled(
+    devmind: Any, agent: Path, files: Path
+) -> None:
     soundfile.write(files / "silent.wav", np.zeros(16_000), 16_000)
     cv2.imwrite(str(files / "dot.png"), np.zeros((1, 1, 3), np.uint8))
     (files / "huge.png").write_bytes(png_header(20_000, 20_000))
@@ -93,7 +95,7 @@ def test_what_cannot_be_sensed_is_neither_named_nor_recalled(devmind: Any, agent
             assert (refused.exit_code, sentence in refused.output) == (2, True), refused.output
 
 
-def test_the_silent_part_of_a_sound_is_left_out(devmind: Any, agent: Path, files: Path) -> None:
+def test_silent_part_of_a_sound_is_left_out(devmind: Any, agent: Path, files: Path) -> None:
     wave = np.concatenate([np.zeros(80_000), 0.3 * np.sin(np.arange(80_000) / 4)])
     soundfile.write(files / "half.wav", wave, 16_000)
     taught = devmind("teach", "hum", files / "half.wav", "--agent", agent)
@@ -101,7 +103,7 @@ def test_the_silent_part_of_a_sound_is_left_out(devmind: Any, agent: Path, files
     assert "1 of 2 examples of" in taught.stderr
 
 
-def test_a_damaged_file_among_others_teaches_nothing(devmind: Any, agent: Path, files: Path) -> None:
+def test_one_damaged_file_among_others_teaches_nothing(devmind: Any, agent: Path, files: Path) -> None:
     (files / "cut.png").write_bytes((files / "red0.png").read_bytes()[:200])
     result = devmind("teach", "red", files / "red0.png", files / "cut.png", "--agent", agent)
     assert result.exit_code == 2

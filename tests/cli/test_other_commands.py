@@ -1,4 +1,4 @@
-"""`config`, `plugins`, `report`, `session`, `new`, `doctor`, and the page of all commands."""
+"""`config`, `plugins`, `report`, `session`, `new`, `doctor`, and the generated page of commands."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.mark.parametrize("name", named())
-def test_config_show_is_yaml_that_gives_the_same_configuration(devmind: Any, tmp_path: Path, name: str) -> None:
+def test_config_show_prints_yaml_of_the_same_configuration(devmind: Any, tmp_path: Path, name: str) -> None:
     output = devmind("config", "show", name, "--set", "exam.holdout=theo").output
     assert RunConfig.model_validate(yaml.safe_load(output) | {"loggers": ("csv",)}).exam.holdout == "theo"
     (tmp_path / "mine.yaml").write_text(output)
     assert load("./mine.yaml") == load(name, sets=["exam.holdout=theo"])
 
 
-def test_config_explain_names_every_key_and_where_its_value_is_from(devmind: Any) -> None:
+def test_config_explain_names_every_key_and_the_origin_of_its_value(devmind: Any) -> None:
     from devmind.cli.config import explained
 
     sets = ["exam.bootstrap=500", "lessons.watch.steps=9"]
@@ -49,7 +49,7 @@ def test_config_explain_names_every_key_and_where_its_value_is_from(devmind: Any
     assert max(map(len, output.splitlines())) <= 80
 
 
-def test_plugins_list_shows_all_and_checks_on_request(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_list_shows_all_plugins_and_checks_on_request(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     good = plugins.Plugin("stages", "sound", "json:dumps", "devmind-good", "1.2")
     bad = plugins.Plugin("worlds", "broken", "json:no_such_name", "devmind-bad", "0.1")
     found = {"stages": {"sound": good}, "worlds": {"broken": bad}}
@@ -113,7 +113,7 @@ def test_report_show_prints_the_verdict_and_the_page(devmind: Any, tmp_path: Pat
     assert (damaged.exit_code, damaged.stderr.count("\n")) == (2, 1)
 
 
-def test_report_show_without_a_run_says_how_to_make_one(devmind: Any, tmp_path: Path) -> None:
+def test_report_show_without_a_run_shows_how_to_make_one(devmind: Any, tmp_path: Path) -> None:
     (tmp_path / "checkpoints" / "begun").mkdir(parents=True)
     result = devmind("report", "show")
     assert (result.exit_code, result.stderr) == (
@@ -141,7 +141,7 @@ def test_session_import_info_and_replay(devmind: Any, tmp_path: Path) -> None:
     assert devmind("session", "import", "tone.wav", "--overwrite").exit_code == 0
 
 
-def test_session_replay_prints_small_values_and_deeds(devmind: Any, tmp_path: Path) -> None:
+def test_session_replay_prints_small_values_and_actions(devmind: Any, tmp_path: Path) -> None:
     with package.Recorder(tmp_path / "walk.mcap", source="test") as recorder:
         body = np.array([0.5, -1.0], dtype=np.float32)
         moment = Moment(0.0, {"body": body, "words": "hello there"}, first=True, last=True, terminal=True)
@@ -163,7 +163,7 @@ def test_session_names_the_nearest_file(devmind: Any, tmp_path: Path, command: s
     assert result.stderr.count("\n") == 1
 
 
-def test_session_says_what_is_wrong_with_a_file(devmind: Any, tmp_path: Path) -> None:
+def test_session_reports_what_is_wrong_with_a_file(devmind: Any, tmp_path: Path) -> None:
     (tmp_path / "empty.mcap").touch()
     (tmp_path / "text.wav").write_text("no sound")
     for words in (["info", "empty.mcap"], ["import", "text.wav"]):
@@ -172,14 +172,16 @@ def test_session_says_what_is_wrong_with_a_file(devmind: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["stage", "sensor", "world"])
-def test_new_writes_a_package_and_says_what_to_type_next(devmind: Any, tmp_path: Path, kind: str) -> None:
+def test_new_writes_a_package_and_prints_the_next_command(devmind: Any, tmp_path: Path, kind: str) -> None:
     result = devmind("new", kind, "thermal", "--out", "mine")
     assert result.exit_code == 0
     assert f"{kind}: mine/devmind-thermal" in result.output
     assert (tmp_path / "mine" / "devmind-thermal" / "pyproject.toml").is_file()
 
 
-def test_doctor_marks_each_line_and_exits_by_what_is_to_mend(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_marks_each_line_and_its_exit_code_follows_the_faults(
+    devmind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = [machine.Check("a", True, "fine"), machine.Check("b", None, "optional", "get it so")]
     monkeypatch.setattr(machine, "checks", lambda out: iter(made))
     monkeypatch.setattr(live_checks, "checks", lambda: iter(()))
@@ -213,7 +215,7 @@ def test_doctor_finds_packages_that_are_missing_or_too_old(monkeypatch: pytest.M
     assert found["typer>=9999"].mend.startswith(f"{sys.executable} -m pip install")
 
 
-def test_doctor_finds_entry_points_that_came_after_the_installation(tmp_path: Path) -> None:
+def test_doctor_finds_entry_points_added_after_installation(tmp_path: Path) -> None:
     assert not list(machine.installed_plugins(tmp_path)), "no checkout: what is installed is all there is"
     known = '[project.entry-points."devmind.stages"]\nreflex = "stages.reflex.stage:ReflexStage"\n'
     (tmp_path / "pyproject.toml").write_text(known)
@@ -234,7 +236,7 @@ def test_doctor_sees_a_folder_that_shadows_the_stages(tmp_path: Path, monkeypatc
     assert "rename a folder named 'shadowed_stages'" in check.mend
 
 
-def test_doctor_looks_at_the_folder_that_runs_will_be_written_to(tmp_path: Path) -> None:
+def test_doctor_checks_the_folder_of_runs(tmp_path: Path) -> None:
     assert machine.out_folder(tmp_path / "not" / "yet").ok
     assert machine.disk(tmp_path / "not" / "yet").ok is not None
     assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
@@ -245,7 +247,9 @@ def test_doctor_looks_at_the_folder_that_runs_will_be_written_to(tmp_path: Path)
     assert (refused.said, "chmod" in refused.mend) == (f"{tmp_path / 'file'} is a file", False)
 
 
-def test_doctor_finds_a_disk_slow_by_pause_or_by_throughput(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_finds_a_disk_with_long_pauses_or_low_throughput(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert " MB/s" in machine.disk(tmp_path).said
     monkeypatch.setattr(machine, "PROBE_MB", 1)
     for name, value in (("SLOW_FSYNC_S", 0.0), ("SLOW_MB_S", 1e12)):
@@ -255,7 +259,7 @@ def test_doctor_finds_a_disk_slow_by_pause_or_by_throughput(tmp_path: Path, monk
             assert (check.ok, "--out" in check.mend) == (False, True)
 
 
-def test_doctor_needs_one_place_for_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_needs_a_writable_folder_for_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "new"))
     assert machine.compiled_cache().ok
     monkeypatch.setattr("os.access", lambda path, mode: False)
@@ -263,8 +267,8 @@ def test_doctor_needs_one_place_for_compiled_code(tmp_path: Path, monkeypatch: p
     assert machine.compiled_cache().mend.startswith("export NUMBA_CACHE_DIR=")
 
 
-def test_the_page_of_commands_is_fresh() -> None:
-    """Stale? `python -m devmind.cli.reference > docs/commands.md`."""
+def test_page_of_commands_is_up_to_date() -> None:
+    """If this fails: `python -m devmind.cli.reference > docs/commands.md`."""
     page = reference.page()
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page
     assert "VALUE" not in page.replace("KEY=VALUE", ""), "every option says what it takes"
@@ -273,7 +277,7 @@ def test_the_page_of_commands_is_fresh() -> None:
         assert f"| {label} |" in page, "as --help has it"
 
 
-def test_help_and_version_are_understood_as_commands(devmind: Any) -> None:
+def test_help_and_version_work_as_commands(devmind: Any) -> None:
     assert devmind("help").output == devmind("--help").output
     assert devmind("help", "stage", "list").output == devmind("stage", "list", "--help").output
     assert devmind("version").output == devmind("--version").output
@@ -284,7 +288,7 @@ def test_help_and_version_are_understood_as_commands(devmind: Any) -> None:
     assert "Start here: devmind hello" in whole
 
 
-def test_the_help_of_live_is_readable_at_80_columns(devmind: Any) -> None:
+def test_help_of_live_is_readable_at_80_columns(devmind: Any) -> None:
     lines = devmind("live", "--help").output.splitlines()
     assert max(map(len, lines)) <= 80
     texts = [line for line in lines if line.startswith("│ --")]
@@ -292,7 +296,7 @@ def test_the_help_of_live_is_readable_at_80_columns(devmind: Any) -> None:
     assert len(lines) < 75
 
 
-def test_public_names_are_found_without_importing_anything_before() -> None:
+def test_public_names_load_on_request() -> None:
     assert package.Moment is Moment
     assert package.open_session is __import__("devmind.sessions", fromlist=["open_session"]).open_session
     assert set(package.__all__) == set(package._NAMES)

@@ -1,4 +1,4 @@
-"""Paths that a user typed: the nearest of the kind that is wanted, and never a whole folder in a sentence."""
+"""Paths that a user typed: suggestions of the right kind, and no long lists in error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def refusal(path: Path, kind: str) -> str:
     return str(raised.value)
 
 
-def test_where_a_folder_is_wanted_files_are_not_proposed(tmp_path: Path) -> None:
+def test_files_are_not_suggested_for_a_folder(tmp_path: Path) -> None:
     (tmp_path / "agent.zip").touch()
     assert refusal(tmp_path / "agent", "folder").endswith(f"; there is no folder in '{tmp_path}'.")
     (tmp_path / "agents").mkdir()
@@ -26,23 +26,21 @@ def test_where_a_folder_is_wanted_files_are_not_proposed(tmp_path: Path) -> None
     assert f"did you mean '{tmp_path}/agents'?" in refusal(tmp_path / "agnts" / "life.mcap", "file")
 
 
-def test_a_full_folder_is_not_listed_whole(tmp_path: Path) -> None:
+def test_full_folder_is_not_listed_completely(tmp_path: Path) -> None:
     for number in range(30):
         (tmp_path / f"x{number:02}").mkdir()
     assert refusal(tmp_path / "nosuch", "folder").endswith("x06, x07 and 22 more.")
 
 
-def test_a_long_list_of_names_is_cut() -> None:
+def test_long_list_of_names_is_shortened() -> None:
     assert nearest("zzz", ["one", "two"]) == "; known are: one, two."
     assert nearest("zzz", [f"n{number:02}" for number in range(21)]).endswith("n18, n19 and 1 more.")
 
 
-def test_what_a_user_keeps_is_in_one_place_wherever_a_command_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_data_is_in_one_place_from_any_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert user_data() == tmp_path / "devmind"
-    monkeypatch.setenv("XDG_DATA_HOME", "not/absolute")  # its standard says to ignore that
+    monkeypatch.setenv("XDG_DATA_HOME", "not/absolute")  # the standard says to ignore relative paths
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr("sys.platform", "linux")
     assert user_data() == tmp_path / ".local" / "share" / "devmind"
@@ -53,7 +51,7 @@ def test_what_a_user_keeps_is_in_one_place_wherever_a_command_starts(
     assert user_data() == tmp_path / "local" / "devmind"
 
 
-def test_what_is_neither_a_file_nor_a_folder_is_called_neither(tmp_path: Path) -> None:
+def test_path_that_is_neither_file_nor_folder_is_reported_as_such(tmp_path: Path) -> None:
     pipe, file = tmp_path / "pipe", tmp_path / "file"
     os.mkfifo(pipe)
     file.touch()

@@ -1,4 +1,4 @@
-"""`devmind session import` and `export` of robots' recordings."""
+"""`devmind session import` and `export` of robot recordings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devmind.sessions import Recorder
 from tests.sessions.robots import write_foxglove
 
 
-def test_a_recording_goes_to_lerobot_and_back(devmind: Any, tmp_path: Path) -> None:
+def test_recording_is_exported_to_lerobot_and_imported_again(devmind: Any, tmp_path: Path) -> None:
     with Recorder(tmp_path / "walk.mcap", source="room") as recorder:
         for k in range(5):
             recorder.write(
@@ -29,7 +29,7 @@ def test_a_recording_goes_to_lerobot_and_back(devmind: Any, tmp_path: Path) -> N
     assert "no pictures 'front'" in wrong.output
 
 
-def test_an_mcap_file_of_others_is_imported_under_another_name(devmind: Any, tmp_path: Path) -> None:
+def test_foreign_mcap_file_is_imported_under_another_name(devmind: Any, tmp_path: Path) -> None:
     write_foxglove(tmp_path / "drive.mcap", "json")
     made = devmind("session", "import", "drive.mcap")
     assert made.exit_code == 0, made.output

@@ -1,4 +1,4 @@
-"""A password in a source reaches the device and nothing else: no file, no line of output."""
+"""A password in a source reaches only the device: no file and no line of output has it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SECRET = "s3cret"
 
 
 def nothing_holds_it(folder: Path, *outputs: str) -> bool:
-    """Neither what was printed nor any file; and something was written at all."""
+    """Neither the output nor any file has it, and some file was written."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert files
     text = "".join(outputs)
     return SECRET not in text and not any(SECRET.encode() in path.read_bytes() for path in files)
 
 
-def test_a_camera_is_recorded_and_its_password_is_not(tmp_path: Path, camera: MjpegCamera) -> None:  # noqa: F811
+def test_recording_of_a_camera_does_not_hold_its_password(tmp_path: Path, camera: MjpegCamera) -> None:  # noqa: F811
     url = f"{camera.url}?size=1&token={SECRET}"
     assert SECRET in url.partition("@")[0]
 
@@ -57,7 +57,7 @@ def broker() -> Iterator[Broker]:
     broker.close()
 
 
-def test_a_broker_gets_the_password_and_the_recording_does_not(devmind: Any, tmp_path: Path, broker: Broker) -> None:
+def test_broker_gets_the_password_and_the_recording_does_not(devmind: Any, tmp_path: Path, broker: Broker) -> None:
     source = f"environment=mqtt://me:{SECRET}@127.0.0.1:{broker.port}/home"
     done = devmind(
         "session", "record", "a.mcap", "--camera", "none", "--mic", "synthetic", "--sensor", source, "--seconds", 1
@@ -69,7 +69,7 @@ def test_a_broker_gets_the_password_and_the_recording_does_not(devmind: Any, tmp
     assert nothing_holds_it(tmp_path, done.output, info)
 
 
-def test_a_serial_line_with_a_token(devmind: Any, tmp_path: Path) -> None:
+def test_serial_line_with_a_token_does_not_leak_it(devmind: Any, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     source = f"environment=serial://{os.ttyname(theirs)}?baud=9600&auth={SECRET}"
     words = ("--camera", "none", "--mic", "synthetic", "--sensor", source, "--seconds", 0.5)
@@ -104,16 +104,16 @@ def test_a_serial_line_with_a_token(devmind: Any, tmp_path: Path) -> None:
         ["doctor", "--out", f"http://u:{SECRET}@h/x"],
     ],
 )
-def test_no_complaint_quotes_it(devmind: Any, tmp_path: Path, words: list[str]) -> None:
+def test_no_error_message_quotes_the_password(devmind: Any, tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "there").touch()
     done = devmind(*words)
     assert nothing_holds_it(tmp_path, done.output, done.stderr)
     assert done.output.strip()
 
 
-def test_journal_health_and_tables_hold_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_journal_health_and_tables_hold_no_password(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     class Plugin:
-        """Somebody's sensor, whose health is its own."""
+        """A third-party sensor with its own health."""
 
         name, sense = f"http://u:{SECRET}@h/", "sight"
 

@@ -1,4 +1,4 @@
-"""`devmind sensors`: what is listed, what a test tells, and that nothing is kept unless asked."""
+"""`devmind sensors`: what is listed, what a test prints, and that nothing is saved unless requested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.fixture(autouse=True)
 def built_in(monkeypatch):
-    """The sensors of this checkout, also where the installed metadata is older than it."""
+    """The sensors of this checkout, even if the installed metadata is older."""
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["devmind.sensors"]
     own = {name: plugins.Plugin("sensors", name, value, "devmind", "0.1.0") for name, value in points.items()}
     monkeypatch.setattr("devmind.worlds.probe.FIRST_S", 0.15)
@@ -24,7 +24,7 @@ def built_in(monkeypatch):
     monkeypatch.setattr(plugins, "_scan", lambda group: own if group == "sensors" else scan(group))
 
 
-def test_every_built_in_is_listed_with_what_it_gives_and_reads(devmind):
+def test_every_built_in_sensor_is_listed_with_its_senses_and_source(devmind):
     listed = devmind("sensors", "list")
     assert listed.exit_code == 0
     for words in ("webcam[=SOURCE] gives sight", "video_file=PATH gives sight", "speaker[=DEVICE] takes utter"):
@@ -32,7 +32,7 @@ def test_every_built_in_is_listed_with_what_it_gives_and_reads(devmind):
     assert "broken" not in listed.output
 
 
-def test_a_test_tells_rate_level_and_skew_and_keeps_nothing(devmind, tmp_path):
+def test_sensors_test_prints_rate_level_and_skew_and_saves_nothing(devmind, tmp_path):
     tested = devmind("sensors", "test", "synthetic_camera=0.2", "synthetic_microphone=0.2", "--seconds", "0.6")
     assert tested.exit_code == 0, tested.output
     words = " ".join(tested.output.split())
@@ -45,7 +45,7 @@ def test_a_test_tells_rate_level_and_skew_and_keeps_nothing(devmind, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_picture_is_saved_where_it_is_asked_for(devmind, tmp_path):
+def test_picture_is_saved_on_request(devmind, tmp_path):
     import cv2
 
     tested = devmind("sensors", "test", "synthetic_camera", "--seconds", "0.5", "--save", "seen.png")
@@ -54,7 +54,7 @@ def test_a_picture_is_saved_where_it_is_asked_for(devmind, tmp_path):
     assert cv2.imread("seen.png").shape == (240, 320, 3)
 
 
-def test_a_sensor_that_gives_nothing_ends_with_1_and_the_reason(devmind):
+def test_silent_sensor_ends_with_exit_code_1_and_the_reason(devmind):
     tested = devmind("sensors", "test", "webcam=97", "--seconds", "0.5")
     assert tested.exit_code == 1
     assert "There is no camera '97'" in tested.output
@@ -72,7 +72,7 @@ def test_a_sensor_that_gives_nothing_ends_with_1_and_the_reason(devmind):
         (["synthetic_camera", "--save", "nowhere/seen.png"], 2, "There is no folder"),
     ],
 )
-def test_what_cannot_be_tested_is_a_sentence(devmind, words, code, said):
+def test_untestable_sensor_gives_a_clear_error(devmind, words, code, said):
     tested = devmind("sensors", "test", *words, "--seconds", "0.5")
     assert said in tested.output
     assert tested.exit_code == code

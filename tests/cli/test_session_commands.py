@@ -1,4 +1,4 @@
-"""`devmind session` record, export, and the others on recordings of several parts."""
+"""`devmind session` record, export, and the other commands, on recordings of several parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def walk(tmp_path: Path) -> Path:
     return tmp_path / "walk.mcap"
 
 
-def test_a_second_is_recorded_without_an_agent(devmind: Any, tmp_path: Path) -> None:
+def test_one_second_is_recorded_without_an_agent(devmind: Any, tmp_path: Path) -> None:
     words = ("session", "record", "me.mcap", "--mic", "synthetic", "--seconds", 0.6)
     done = devmind(*words, "--camera", "synthetic")
     assert done.exit_code == 0, done.output
@@ -49,7 +49,7 @@ def test_a_second_is_recorded_without_an_agent(devmind: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("walk")
-def test_the_first_part_stands_for_all(devmind: Any, tmp_path: Path) -> None:
+def test_first_part_stands_for_all_parts(devmind: Any, tmp_path: Path) -> None:
     info = devmind("session", "info", "walk.mcap").output
     assert "in 2 parts, whole" in info
     assert "10 Moments" in info
@@ -67,7 +67,7 @@ def test_the_first_part_stands_for_all(devmind: Any, tmp_path: Path) -> None:
     assert len(parts(tmp_path / "walk-repaired.mcap")) == 2
 
 
-def test_a_recording_of_nothing_stands_in_nobodys_way(devmind: Any, tmp_path: Path) -> None:
+def test_empty_recording_leaves_no_file(devmind: Any, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     for _ in range(2):
         done = devmind("session", "record", "x.mcap", "--camera", "no.mp4", "--mic", "none", "--seconds", 0.3)
@@ -77,7 +77,7 @@ def test_a_recording_of_nothing_stands_in_nobodys_way(devmind: Any, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("walk")
-def test_a_recording_is_exported_and_a_wrong_format_is_named(devmind: Any, tmp_path: Path) -> None:
+def test_recording_is_exported_and_a_wrong_format_is_named(devmind: Any, tmp_path: Path) -> None:
     made = devmind("session", "export", "walk.mcap", "--to", "mkv")
     assert (made.exit_code, made.output.strip()) == (0, "mkv: walk.mkv")
     assert devmind("session", "export", "walk.mcap", "--to", "wav", "--out", "plain").exit_code == 0

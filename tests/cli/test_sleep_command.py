@@ -1,4 +1,4 @@
-"""`devmind memory sleep`: what it says, an agent that loads, memories that may go, and refusals in sentences."""
+"""`devmind memory sleep`: its output, an agent that loads, deletable memories, and clear refusals."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ WORDS = ("ba", "di", "gu")
 
 
 class KilledError(Exception):
-    """As a kill: nobody handles it."""
+    """Like a kill: nothing handles it."""
 
 
 @pytest.fixture(scope="module")
 def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two saved agents that see: `newborn`, and `sure`, whose head answers one and the same word without a doubt."""
+    """Two saved agents with sight: `newborn`, and `sure`, whose head always answers the same word with certainty."""
     folder, born = tmp_path_factory.mktemp("agents"), tiny_agent()
     for sense in ("sight", "words"):
         born.add_encoder(sense)
@@ -48,7 +48,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def night(devmind: Any, agents: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Run the command for a few steps on ./memory: six things with words, and one example of a name."""
-    monkeypatch.setitem(sleeping.STEPS, "tiny", 8)  # seven memories are few: half of them
+    monkeypatch.setitem(sleeping.STEPS, "tiny", 8)  # seven memories are few, so half of the steps
     with open_store("memory") as store:
         child = ShowAndTell(Agent.from_pretrained(agents / "sure"), memory := Memory(store))
         for number in range(6):
@@ -59,23 +59,23 @@ def night(devmind: Any, agents: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
 
 
 def is_planned() -> bool:
-    """Whether the night has been measured, so that its own steps are being made."""
+    """Whether the night has been measured and is making its own steps."""
     return Journal(Path("night/journal.jsonl")).last("plan") is not None
 
 
 def words(memory: str = "memory") -> list[object]:
-    """What the entries of a memory say in words."""
+    """The words of the entries of a memory."""
     with open_store(memory) as store:
         return [entry.senses.get("words") for entry in store.find()]
 
 
 def left(memory: str = "memory") -> list[str | None]:
-    """The names, or None, of what is in a memory."""
+    """The names (or None) of the entries of a memory."""
     with open_store(memory) as store:
         return [entry.name for entry in store.find()]
 
 
-def test_it_sleeps_says_so_and_leaves_an_agent_that_loads(night: Any, agents: Path) -> None:
+def test_sleep_prints_its_result_and_saves_an_agent_that_loads(night: Any, agents: Path) -> None:
     done = night("--out", "night")
     assert done.exit_code == 0, done.output
     assert "slept on 7 memories: 4 steps in" in done.stdout
@@ -92,8 +92,8 @@ def test_it_sleeps_says_so_and_leaves_an_agent_that_loads(night: Any, agents: Pa
     assert "slept on 7 memories" in next_night.stdout
 
 
-def test_what_is_known_as_the_memory_has_it_is_deleted_on_request(night: Any) -> None:
-    """The head says "ba" to everything: of seven memories two say so, and no name is ever deleted."""
+def test_known_memories_are_deleted_on_request(night: Any) -> None:
+    """The head says "ba" to everything: two of seven memories say so, and no name is ever deleted."""
     done = night("--prune")
     assert "known on every view as the memory has it: 2; deleted: 2" in done.stdout, done.output
     assert words() == ["di", "gu", "di", "gu", None]
@@ -102,12 +102,12 @@ def test_what_is_known_as_the_memory_has_it_is_deleted_on_request(night: Any) ->
     assert len(consolidated.items) == 5
 
 
-def test_the_plain_command_takes_the_next_night(night: Any, agents: Path) -> None:
+def test_command_without_agent_continues_with_the_next_night(night: Any, agents: Path) -> None:
     assert "agent: checkpoints/sleep/milestones" in night().stdout
     assert "agent: checkpoints/sleep-2/milestones" in night().stdout
 
 
-def test_a_night_takes_the_results_of_its_agent_along(night: Any, agents: Path) -> None:
+def test_night_keeps_the_results_of_its_agent(night: Any, agents: Path) -> None:
     sums = (agents / "sure" / "checksums.json").read_bytes()
     seal(agents / "sure", "results.json", b"{}")
     night("--out", "night")
@@ -117,10 +117,10 @@ def test_a_night_takes_the_results_of_its_agent_along(night: Any, agents: Path) 
 
 
 @pytest.mark.parametrize("where", ["slept", "pruned", "over"])
-def test_a_night_killed_at_its_end_goes_on_by_the_same_command(
+def test_night_killed_at_its_end_resumes_by_the_same_command(
     night: Any, devmind: Any, agents: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """Also without --agent: the half-finished night's own agent is the newest milestone then."""
+    """Also without --agent, although the unfinished night's own agent is then the newest milestone."""
     milestone = Path("checkpoints/run/milestones/00-sure")
     shutil.copytree(agents / "sure", milestone)
     write = Journal.write
@@ -140,14 +140,14 @@ def test_a_night_killed_at_its_end_goes_on_by_the_same_command(
     assert "agent: checkpoints/sleep-2/milestones" in devmind("memory", "sleep").stdout
 
 
-def test_minutes_become_steps_once(night: Any) -> None:
+def test_minutes_are_converted_to_steps_once(night: Any) -> None:
     done = night("--minutes", "0.005", "--out", "night")
     steps = Journal(Path("night/journal.jsonl")).last("plan")
     assert steps is not None
     assert f": {steps['steps']['sleep']} steps in" in done.stdout, done.output
 
 
-def test_a_stopped_night_says_how_to_go_on_and_does(night: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_night_prints_how_to_resume_and_resumes(night: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = Replay.batch
 
     def interrupted(self: Replay, update: int, steps: int) -> Any:
@@ -164,7 +164,7 @@ def test_a_stopped_night_says_how_to_go_on_and_does(night: Any, monkeypatch: pyt
     assert "slept on 7 memories: 4 steps in" in done.stdout, done.output
 
 
-def test_a_stopped_night_can_be_cut(night: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_night_can_be_cut(night: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = Replay.batch
 
     def interrupted(self: Replay, update: int, steps: int) -> Any:
@@ -187,7 +187,7 @@ def test_a_stopped_night_can_be_cut(night: Any, monkeypatch: pytest.MonkeyPatch)
     assert Agent.from_pretrained("night/milestones/00-sleep").heads
 
 
-def test_a_night_killed_before_its_agent_was_saved_is_not_lost(night: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_night_killed_before_saving_its_agent_is_not_lost(night: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(self: Agent, folder: Path) -> None:
         raise KilledError
 
@@ -201,7 +201,7 @@ def test_a_night_killed_before_its_agent_was_saved_is_not_lost(night: Any, monke
     assert Agent.from_pretrained("night/milestones/00-sleep").heads
 
 
-def test_a_refused_agent_leaves_the_memory_as_it_is(night: Any) -> None:
+def test_refused_agent_leaves_the_memory_unchanged(night: Any) -> None:
     before = Path("memory/memory.sqlite3").read_bytes()
     refused = night(agent="newborn")
     assert (refused.exit_code, "No head of this agent was taught to answer" in refused.stderr) == (2, True)
@@ -224,7 +224,7 @@ def test_a_refused_agent_leaves_the_memory_as_it_is(night: Any) -> None:
         (["--agent", "worn"], "'worn/sleep.json' is damaged"),
     ],
 )
-def test_what_cannot_be_slept_on_is_a_sentence(night: Any, agents: Path, words: list[str], sentence: str) -> None:
+def test_impossible_sleep_gives_a_clear_error(night: Any, agents: Path, words: list[str], sentence: str) -> None:
     Path("file").write_text("no folder")
     with open_store("empty"):
         pass
@@ -241,7 +241,7 @@ def test_what_cannot_be_slept_on_is_a_sentence(night: Any, agents: Path, words: 
 
 
 @pytest.mark.parametrize("config", ["{half", "[]"])
-def test_a_damaged_newest_milestone_is_a_sentence(devmind: Any, config: str) -> None:
+def test_damaged_newest_milestone_gives_a_clear_error(devmind: Any, config: str) -> None:
     newest = Path("checkpoints/run/milestones/00-reflex")
     newest.mkdir(parents=True)
     (newest / "config.json").write_text(config)
@@ -251,7 +251,7 @@ def test_a_damaged_newest_milestone_is_a_sentence(devmind: Any, config: str) -> 
     assert (refused.exit_code, f"The newest milestone '{newest}' is damaged" in refused.stderr) == (2, True)
 
 
-def test_where_none_was_raised_one_that_can_sleep_is_taken_once_there_is_a_memory(devmind: Any) -> None:
+def test_packaged_agent_sleeps_if_no_agent_was_raised_and_a_memory_exists(devmind: Any) -> None:
     refused = devmind("memory", "sleep")
     assert refused.stderr == "There is no memory in 'memory'; live or teach first, or give --memory DIR.\n"
     with open_store("memory"):

@@ -1,4 +1,4 @@
-"""`devmind stage` and `devmind curriculum`: what reaches the runner, what is printed, and the exit codes."""
+"""`devmind stage` and `devmind curriculum`: arguments of the runner, output, and exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEASURE = {
 
 @dataclass
 class Calls:
-    """What the commands asked of the runner."""
+    """What the commands requested from the runner."""
 
     runs: list[dict[str, Any]] = field(default_factory=list)
     passed: bool = True
@@ -58,14 +58,14 @@ class Calls:
 
 @pytest.fixture
 def calls(stand_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """A runner that only remembers what it was asked."""
+    """A runner that only notes the requests."""
     calls = Calls()
     stand_in("devmind.curriculum.runner", run_stage=calls.run_stage, examine=calls.examine)
     monkeypatch.setattr(show, "verdict", lambda results, page: show.path("report", page))
     return calls
 
 
-def test_run_hands_everything_to_the_runner(devmind: Any, calls: Calls, tmp_path: Path) -> None:
+def test_run_passes_all_options_to_the_runner(devmind: Any, calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "config.json").touch()
     (tmp_path / "data").mkdir()
@@ -95,7 +95,7 @@ def test_run_hands_everything_to_the_runner(devmind: Any, calls: Calls, tmp_path
     }
 
 
-def test_a_configuration_may_be_named_and_the_size_changed(devmind: Any, calls: Calls) -> None:
+def test_configuration_can_be_named_and_its_size_changed(devmind: Any, calls: Calls) -> None:
     devmind("stage", "run", "reflex", "--config", "child", "--size", "nursery")
     devmind("stage", "run", "reflex", "--size", "child")
     devmind("stage", "run", "reflex")
@@ -106,7 +106,7 @@ def test_a_configuration_may_be_named_and_the_size_changed(devmind: Any, calls: 
     ]
 
 
-def test_exit_codes_tell_passed_failed_and_error_apart(devmind: Any, calls: Calls) -> None:
+def test_exit_codes_distinguish_passed_failed_and_error(devmind: Any, calls: Calls) -> None:
     assert devmind("stage", "run", "reflex").exit_code == 0
     calls.passed = False
     assert devmind("stage", "run", "reflex").exit_code == 1
@@ -116,7 +116,7 @@ def test_exit_codes_tell_passed_failed_and_error_apart(devmind: Any, calls: Call
 
 
 class StoppedError(Exception):
-    """As the runner's Interrupted."""
+    """Like the runner's Interrupted."""
 
     def __init__(self, signal_number: int) -> None:
         self.signal_number = signal_number
@@ -125,7 +125,7 @@ class StoppedError(Exception):
 @pytest.mark.parametrize(
     ("error", "code"), [(StoppedError(2), 130), (StoppedError(15), 143), (KeyboardInterrupt(), 130)]
 )
-def test_a_stopped_run_says_how_to_go_on(devmind: Any, calls: Calls, error: BaseException, code: int) -> None:
+def test_stopped_run_prints_how_to_resume(devmind: Any, calls: Calls, error: BaseException, code: int) -> None:
     calls.error = error
     for more in ((), ("--cut",)):
         result = devmind("stage", "run", "reflex", "--seed", "3", *more)
@@ -138,7 +138,7 @@ def test_a_stopped_run_says_how_to_go_on(devmind: Any, calls: Calls, error: Base
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf"])
-def test_minutes_are_a_length_of_time(devmind: Any, calls: Calls, minutes: str) -> None:
+def test_minutes_must_be_a_number_above_0(devmind: Any, calls: Calls, minutes: str) -> None:
     for command in (("stage", "run", "reflex"), ("curriculum", "run")):
         result = devmind(*command, "--minutes", minutes)
         assert (result.exit_code, result.stderr) == (2, f"--minutes expects a number above 0; got {minutes}.\n")
@@ -160,7 +160,7 @@ def test_minutes_are_a_length_of_time(devmind: Any, calls: Calls, minutes: str) 
         (["--data", "data/sub"], "There is no folder 'data/sub' (--data); there is no folder in 'data'."),
     ],
 )
-def test_a_mistyped_path_names_the_nearest(
+def test_mistyped_path_suggests_the_nearest(
     devmind: Any, calls: Calls, tmp_path: Path, words: list[str], sentence: str
 ) -> None:
     (tmp_path / "runs" / "milestones").mkdir(parents=True)
@@ -171,7 +171,7 @@ def test_a_mistyped_path_names_the_nearest(
     assert calls.runs == []
 
 
-def test_a_folder_of_data_without_anything_known_is_told_of(
+def test_data_folder_without_known_files_is_reported(
     devmind: Any, calls: Calls, stand_in: Callable[..., None], tmp_path: Path
 ) -> None:
     stand_in(
@@ -197,7 +197,7 @@ def test_a_folder_of_data_without_anything_known_is_told_of(
         assert "holds nothing" not in devmind(*command, "--data", "data").stderr, command
 
 
-def test_exam_writes_the_scores_and_uses_the_agents_own_size(devmind: Any, calls: Calls, tmp_path: Path) -> None:
+def test_exam_writes_scores_and_uses_the_size_of_the_agent(devmind: Any, calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "config.json").write_text('{"size": "tiny"}')
     result = devmind("stage", "exam", "reflex", "--agent", "agent", "--skill", "see", "--json", "scores.json")
@@ -211,7 +211,7 @@ def test_exam_writes_the_scores_and_uses_the_agents_own_size(devmind: Any, calls
     assert (calls.runs[0]["config"].size, calls.runs[0]["skill"]) == ("tiny", "see")
 
 
-def test_exam_marks_what_a_rule_does_better(
+def test_exam_marks_scores_below_those_of_a_rule(
     devmind: Any, calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "agent").mkdir()
@@ -223,7 +223,7 @@ def test_exam_marks_what_a_rule_does_better(
     assert "mean nothing" not in result.output
 
 
-def test_list_says_what_a_stage_teaches_and_how_its_newest_run_ended(devmind: Any, tmp_path: Path) -> None:
+def test_list_shows_what_a_stage_teaches_and_the_result_of_its_newest_run(devmind: Any, tmp_path: Path) -> None:
     assert "–" in devmind("stage", "list").output
     folder = tmp_path / "checkpoints" / "run" / "reports" / "reflex"
     folder.mkdir(parents=True)
@@ -236,7 +236,7 @@ def test_list_says_what_a_stage_teaches_and_how_its_newest_run_ended(devmind: An
     assert devmind("stage", "list").exit_code == 0, "a damaged file of one run hides no stage"
 
 
-def test_exam_exit_codes(devmind: Any, calls: Calls, tmp_path: Path) -> None:
+def test_exam_exit_code_follows_the_gate(devmind: Any, calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "config.json").touch()
     calls.passed = False
@@ -247,7 +247,7 @@ def test_exam_exit_codes(devmind: Any, calls: Calls, tmp_path: Path) -> None:
     assert not (tmp_path / "scores.json").exists()
 
 
-def test_exam_refuses_a_file_it_could_not_write_before_it_examines(devmind: Any, calls: Calls, tmp_path: Path) -> None:
+def test_exam_refuses_an_unwritable_file_before_examining(devmind: Any, calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "config.json").touch()
     result = devmind("stage", "exam", "reflex", "--agent", "agent", "--json", "agnt/scores.json")
@@ -289,7 +289,7 @@ def test_describe_shows_lessons_and_gates(devmind: Any, stand_in: Callable[..., 
         assert text in output
 
 
-def test_a_run_that_had_finished_says_so_without_the_runner(devmind: Any, tmp_path: Path, calls: Calls) -> None:
+def test_finished_run_is_reported_without_the_runner(devmind: Any, tmp_path: Path, calls: Calls) -> None:
     settings = load("tiny", {"size": "tiny"})
     for passed in (True, False):
         out = tmp_path / f"out-{passed}"
@@ -321,14 +321,14 @@ def test_list_shows_the_newest_run_of_a_stage(devmind: Any, tmp_path: Path) -> N
         assert f"reflex {'passed' if passed else 'failed'}, size nursery" in said
 
 
-def test_list_shows_where_a_stage_comes_from(devmind: Any) -> None:
+def test_list_shows_the_package_of_a_stage(devmind: Any) -> None:
     output = devmind("stage", "list").output
     for plugin in plugins.available("stages").values():
         assert f"{plugin.distribution} {plugin.version}" in output
 
 
 class Walk:
-    """A curriculum that only remembers what it was asked."""
+    """A curriculum that only notes the requests."""
 
     asked: tuple[Any, ...] = ()
     cut = False
@@ -346,7 +346,7 @@ class Walk:
         return cls(["resumed"], RunConfig(), out).run(cut)
 
 
-def test_curriculum_walks_all_stages_unless_some_are_named(
+def test_curriculum_runs_all_stages_unless_some_are_named(
     devmind: Any, calls: Calls, stand_in: Callable[..., None], tmp_path: Path
 ) -> None:
     stand_in("devmind.curriculum.runner", Curriculum=Walk, every_stage=lambda: list(plugins.available("stages")))
@@ -369,7 +369,7 @@ def test_curriculum_walks_all_stages_unless_some_are_named(
     assert devmind("curriculum", "resume", "thre").stderr == "There is no folder 'thre' (OUT); did you mean 'there'?\n"
 
 
-def test_curriculum_status_is_one_line_a_stage(devmind: Any, stand_in: Callable[..., None], tmp_path: Path) -> None:
+def test_curriculum_status_is_one_line_per_stage(devmind: Any, stand_in: Callable[..., None], tmp_path: Path) -> None:
     now = {
         "reflex": {"state": "passed", "agent": "there/reflex/agent"},
         "language": {"state": "teaching", "lesson": "read", "step": 1200, "of": 4000},
@@ -387,10 +387,10 @@ def test_curriculum_status_is_one_line_a_stage(devmind: Any, stand_in: Callable[
 
 @pytest.mark.parametrize("width", ["60", "80", "120"])
 @pytest.mark.parametrize("stage", ["language", "planning", "reasoning"])
-def test_no_word_of_a_description_is_broken(
+def test_words_of_descriptions_are_not_broken(
     devmind: Any, monkeypatch: pytest.MonkeyPatch, stage: str, width: str
 ) -> None:
-    """In a pipe, as here, the width is COLUMNS or 80; the exam's column used to be one to six characters wide."""
+    """In a pipe, as here, the width is COLUMNS or 80. Regression: the exam's column was one to six characters wide."""
     from devmind.curriculum.start import load_stage
 
     monkeypatch.setenv("COLUMNS", width)

@@ -1,4 +1,4 @@
-"""`devmind study`: seeds as they are typed, jobs beside each other, and what it refuses."""
+"""`devmind study`: the syntax of seeds, parallel jobs, and refusals."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from devmind.errors import ConfigError, ExamError
 @pytest.mark.parametrize(
     ("text", "seeds"), [("100-104", [100, 101, 102, 103, 104]), ("7", [7]), ("3, 8,5-6", [3, 8, 5, 6])]
 )
-def test_seeds_are_numbers_and_ranges(text, seeds):
+def test_seeds_may_be_numbers_and_ranges(text, seeds):
     assert parse_seeds(text) == seeds
 
 
 @pytest.mark.parametrize("text", ["", "a", "5-", "-5", "9-5", "1-9999", "3,3", "1.5", "3-5,4"])
-def test_what_are_no_seeds_is_refused_with_a_sentence(text):
+def test_invalid_seeds_give_a_clear_error(text):
     with pytest.raises(ConfigError, match="--seeds"):
         parse_seeds(text)
 
@@ -30,7 +30,7 @@ def process(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def test_jobs_run_beside_each_other_and_all_of_them_run(tmp_path):
+def test_jobs_run_in_parallel_and_all_of_them_run(tmp_path):
     waits = "import pathlib, time; pathlib.Path({me!r}).touch()\n"
     waits += "while not pathlib.Path({other!r}).exists(): time.sleep(.01)"
     a, b, c = (str(tmp_path / name) for name in "abc")
@@ -39,14 +39,14 @@ def test_jobs_run_beside_each_other_and_all_of_them_run(tmp_path):
     assert (tmp_path / "c").exists()
 
 
-def test_a_job_that_fails_ends_the_study_and_begins_no_more(tmp_path):
+def test_failed_job_ends_the_study_and_starts_no_more(tmp_path):
     late = tmp_path / "late"
     with pytest.raises(ExamError, match="exit code 3"):
         _beside_each_other([process("raise SystemExit(3)"), process(f"open({str(late)!r}, 'w')")], 1)
     assert not late.exists()
 
 
-def test_jobs_end_with_who_began_them(tmp_path, monkeypatch):
+def test_jobs_end_with_their_parent_process(tmp_path, monkeypatch):
     begun: list[subprocess.Popen[bytes]] = []
     real = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: begun.append(real(*args, **more)) or begun[-1])

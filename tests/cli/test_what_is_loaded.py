@@ -1,4 +1,4 @@
-"""What commands import: nothing heavy before the arguments are right, and torch alone to name a file."""
+"""Imports of commands: nothing heavy before the arguments are valid, and only torch to name a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(json.dumps(told))
 
 
 def alone(folder: Path, *commands: list[str]) -> list[tuple[list[str], int, str, list[str]]]:
-    """Run commands one after another in a process of their own: words, exit code, output, heavy modules so far."""
+    """Run commands in turn in a separate process: words, exit code, output, heavy modules loaded so far."""
     given = [sys.executable, "-c", ALONE, json.dumps(commands), json.dumps(HEAVY)]
     ran = subprocess.run(given, cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -50,7 +50,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_are_taught_and_named_with_torch_alone(files: Path) -> None:
+def test_teaching_and_naming_files_loads_only_torch(files: Path) -> None:
     told = alone(
         files, ["teach", "red", "red.png"], ["teach", "low", "low.wav"], ["name", "red.png", "low.wav"],
         ["memory", "recall", "--image", "red.png"],
@@ -64,14 +64,14 @@ def test_files_are_taught_and_named_with_torch_alone(files: Path) -> None:
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    """A port of this machine on which somebody listens."""
+    """A port of this machine that is in use."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield listener.getsockname()[1]
 
 
-def test_what_is_wrong_is_said_before_anything_heavy_is_loaded(files: Path, taken_port: int) -> None:
+def test_invalid_arguments_are_reported_before_heavy_imports(files: Path, taken_port: int) -> None:
     room = ["--camera", "synthetic", "--mic", "synthetic"]
     wrong: list[tuple[list[str], str]] = [
         (["teach", "cup", "none.png"], "There is no file 'none.png'"),
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_before_anything_heavy_is_loaded(files: Path, take
         (["live", *room, "--plans", "cup.plan"], "cup.plan, line 3, column 21"),
         (["live", *room, "--plans", "none.plan"], "There is no plan file 'none.plan'"),
         (["live", *room, "--plans", "text.txt"], "There is no procedure named 'txt'"),
-        (["live", *room, "--plans", "blocks"], "there is no action 'move'"),
+        (["live", *room, "--plans", "blocks"], "expected an action of this world; got 'move'"),
         (["hello", "--port", str(taken_port)], f"port {taken_port}"),
         (["stage", "run", "refelx"], "did you mean 'reflex'?"),
         (["stage", "run", "reflex", "--agent", "nowhere"], "There is no folder 'nowhere'"),

@@ -1,12 +1,11 @@
-"""Killing a childhood with `kill -9` at random places of every stage; afterwards nothing may be different.
+"""Kill a childhood with `kill -9` at random places of every stage, and check that nothing differs afterwards.
 
     python -m tests.curriculum.attack --kills 50
 
-raises one childhood of all stages undisturbed and one that is killed, at size tiny, and compares them to the bit.
-Stages may be named; what it does not know are options of `devmind curriculum run`. `--short` takes some steps of each
-lesson and some of the exams (`short.py`), as continuous integration does. Many kills may be made in pieces: with
-`--out DIR` the undisturbed childhood is raised once and kept, and each further call, with a `--seed` of its own, kills
-another one:
+raises one undisturbed childhood of all stages and one that is killed, at size tiny, and compares them bit for bit.
+Stages may be named; unknown options are passed to `devmind curriculum run`. `--short` takes a few steps of each lesson
+and some of the exams (`short.py`), as in continuous integration. Many kills can be split over several calls: with
+`--out DIR` the undisturbed childhood is kept, and each further call, with its own `--seed`, kills another one:
 
     python -m tests.curriculum.attack --short --out DIR --kills 10 --seed 1
 """
@@ -78,9 +77,9 @@ def run(command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
 def attack(out: Path, straight: Path, command: Sequence[str], kills: int, seed: int, env: Any = None) -> list[str]:
     """Kill the childhood in `out` `kills` times, evenly over the stages and the last exams, then let it end.
 
-    In a stage the places are drawn from the events that its undisturbed journal has, and a moment behind each.
+    In a stage the places are drawn from the events of its undisturbed journal, with a short delay after each.
 
-    Returns: where it was killed; a process that ends before its place is none.
+    Returns: where it was killed, without processes that ended before their place.
     """
     rng, hit = random.Random(seed), []
     places = journals(straight)

@@ -1,4 +1,4 @@
-"""A stage small enough for tests: name the lit lamp of the fake world, in two lessons, one with batches made ahead."""
+"""A stage small enough for tests: name the lit lamp of the fake world, in two lessons, one with prefetched batches."""
 
 from __future__ import annotations
 

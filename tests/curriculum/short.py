@@ -1,10 +1,10 @@
-"""The installed stages made short, for childhoods that are killed again and again: nothing in them is made up.
+"""The installed stages, shortened for childhoods that are killed again and again; nothing in them is simulated.
 
-Every lesson of every stage is there, with its own learner, batches and rehearsals, for `STEPS` steps; of the exams
-those that take little, in which the agent alone is asked, without floors. That earlier stages are untouched is shown by
-one batch of each of their lessons. How fast the machine teaches is not measured, as nothing but the forecast hangs on
-it, and no disk is waited for, as a kill loses nothing that was written. `installed` hides the stages behind their short
-selves in processes that are given its environment.
+Every lesson of every stage runs for `STEPS` steps, with its own learner, batches and rehearsals. Only short exams are
+held, and only of the agent, without floors. One batch of each earlier lesson shows that earlier stages are untouched.
+The speed of the machine is not measured, because only the forecast depends on it. Nothing waits for the disk, because
+a kill loses no written data. `installed` replaces the stages by their short versions in processes with its
+environment.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ EXAMS = frozenset(
         *("hear_words", "sounds"),
     }
 )
-"""Skills that are examined; each stage has one at least."""
+"""Examined skills; each stage has at least one."""
 OPTIONS = ("--set", "exam.episodes_scale=0.01")
 
 
 class Short:
-    """A stage with lessons of some steps and some of its exams; all else is its own."""
+    """A stage with a few steps of each lesson and some of its exams; everything else is unchanged."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -55,7 +55,7 @@ class Short:
 
 
 def _alone(skill: Skill) -> Skill:
-    """The skill, of whose exam no floor is asked: as a later stage asks again whether it was kept."""
+    """The skill without the floors of its exam, as when a later stage examines retention."""
 
     def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         return skill.examine(agent, context, level if level == "glimpse" else "retention")
@@ -64,7 +64,7 @@ def _alone(skill: Skill) -> Skill:
 
 
 def __getattr__(name: str) -> Short:
-    """The stage of this name, short: what the entry points that `installed` writes lead to."""
+    """The short stage of this name; the entry points that `installed` writes lead here."""
     real = [point for point in entry_points(group=GROUP, name=name) if not point.value.startswith(__name__)]
     if not real:
         raise AttributeError(name)
@@ -74,12 +74,12 @@ def __getattr__(name: str) -> Short:
 
 
 def installed(site: Path, root: Path) -> dict[str, str]:
-    """Make a package of the short stages in the folder `site`; the environment of processes that find it first."""
+    """Make a package of the short stages in the folder `site`; return an environment that finds it first."""
     info = site / "short-1.dist-info"
     info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: short\nVersion: 1\n")
     points = [f"{name} = {__name__}:{name}" for name in plugins.available("stages")]
     (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *points, ""]))
-    # Packages that are found by the caller's own path, as where nothing can be installed, are found by them too.
+    # Processes also find the packages on the caller's path, in case nothing can be installed.
     path = os.pathsep.join([str(site), str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}

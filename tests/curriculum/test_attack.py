@@ -1,4 +1,4 @@
-"""The attack on a childhood may be made in pieces, which are counted together."""
+"""The attack on a childhood can be made in several calls, which are counted together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.curriculum import attack, short
 
 
-def test_kills_are_made_in_pieces_against_one_undisturbed_childhood(
+def test_several_calls_of_the_attack_use_one_undisturbed_childhood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raised: list[Path] = []
@@ -44,6 +44,6 @@ def test_kills_are_made_in_pieces_against_one_undisturbed_childhood(
     assert len((tmp_path / "kills.txt").read_text().splitlines()) == 6, "what differs is not counted as survived"
 
 
-def test_stages_are_made_short_once_and_may_be_again(tmp_path: Path) -> None:
+def test_short_stages_can_be_installed_twice(tmp_path: Path) -> None:
     first, second = (short.installed(tmp_path / "site", attack.ROOT) for _ in range(2))
     assert first == second

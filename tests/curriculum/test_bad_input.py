@@ -1,4 +1,4 @@
-"""A run that cannot begin or go on says so in a sentence, and what was saved stays good."""
+"""A run that cannot begin or continue gives a clear error, and saved files stay intact."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ STAGE = LampStage()
 def own_stage(monkeypatch):
     for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", {"lamps": STAGE}.__getitem__)
-    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another process has no lamps stage
 
 
 def config(**changes):
     return load("tiny", {"checkpoint_every_s": 0.001, "loggers": (), "threads": 1, "device": "cpu", **changes})
 
 
-def test_an_output_folder_below_a_file_is_refused(tmp_path):
+def test_output_folder_below_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="cannot be made"):
         runner.run_stage("lamps", config(), out=tmp_path / "file" / "run")
@@ -38,7 +38,7 @@ def test_an_output_folder_below_a_file_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
-def test_a_read_only_output_folder_is_refused(tmp_path, monkeypatch, code):
+def test_read_only_output_folder_is_refused(tmp_path, monkeypatch, code):
     def refuse(self, *args, **more):
         raise OSError(code, os.strerror(code), str(self))
 
@@ -49,7 +49,7 @@ def test_a_read_only_output_folder_is_refused(tmp_path, monkeypatch, code):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_disk_that_fills_up_is_one_sentence_and_the_run_goes_on_when_there_is_room(tmp_path, monkeypatch):
+def test_full_disk_gives_a_clear_error_and_the_run_resumes_later(tmp_path, monkeypatch):
     fsync, calls = os.fsync, []
 
     def full(number):
@@ -67,7 +67,7 @@ def test_a_disk_that_fills_up_is_one_sentence_and_the_run_goes_on_when_there_is_
     assert Agent.from_pretrained(went_on.agent).sha256() == Agent.from_pretrained(straight.agent).sha256()
 
 
-def test_a_checkpoint_with_a_flipped_bit_is_passed_over_for_the_one_before(tmp_path, monkeypatch):
+def test_checkpoint_with_a_flipped_bit_is_skipped_for_the_one_before(tmp_path, monkeypatch):
     class Stop(BaseException):
         pass
 
@@ -87,13 +87,13 @@ def test_a_checkpoint_with_a_flipped_bit_is_passed_over_for_the_one_before(tmp_p
     monkeypatch.undo()
     for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", {"lamps": STAGE}.__getitem__)
-    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another process has no lamps stage
     result = runner.run_stage("lamps", config(), out=tmp_path / "run")
     straight = runner.run_stage("lamps", config(), out=tmp_path / "straight")
     assert Agent.from_pretrained(result.agent).sha256() == Agent.from_pretrained(straight.agent).sha256()
 
 
-def test_data_and_sessions_that_are_not_there_are_named(tmp_path):
+def test_missing_data_and_sessions_are_named(tmp_path):
     with pytest.raises(ConfigError, match="no folder"):
         runner.run_stage("lamps", config(), out=tmp_path / "run", data=tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="no file"):
@@ -101,7 +101,7 @@ def test_data_and_sessions_that_are_not_there_are_named(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_an_agent_that_was_never_admitted_cannot_be_examined(tmp_path):
+def test_agent_without_admission_cannot_be_examined(tmp_path):
     from devmind.testing import tiny_agent
 
     tiny_agent().save_pretrained(tmp_path / "agent")
@@ -111,7 +111,7 @@ def test_an_agent_that_was_never_admitted_cannot_be_examined(tmp_path):
         runner.examine("lamps", tmp_path / "nowhere", config())
 
 
-def test_a_mistyped_skill_gets_the_nearest(tmp_path):
+def test_mistyped_skill_suggests_the_nearest(tmp_path):
     result = runner.run_stage("lamps", config(), out=tmp_path / "run")
     with pytest.raises(ExamError, match="did you mean 'lamps-lit'"):
         runner.examine("lamps", result.agent, config(), skill="lamps-lot")
@@ -121,8 +121,8 @@ def test_a_mistyped_skill_gets_the_nearest(tmp_path):
     assert told["agent_sha256"] == Agent.from_pretrained(result.agent).sha256()
 
 
-def test_an_exam_by_itself_leaves_nothing_beside_the_agent(tmp_path, monkeypatch):
-    """One that comes with devmind lies in the installed package: a judge was left there."""
+def test_separate_exam_leaves_no_file_beside_the_agent(tmp_path, monkeypatch):
+    """Regression: an exam left a judge in the installed package, where the packaged agents are."""
     agent, wrote = runner.run_stage("lamps", config(), out=tmp_path / "run").agent, []
 
     class Judging(LampStage):
@@ -139,7 +139,7 @@ def test_an_exam_by_itself_leaves_nothing_beside_the_agent(tmp_path, monkeypatch
     assert sorted((tmp_path / "run").rglob("*")) == before
 
 
-def test_a_trunk_that_the_given_agent_does_not_have_cannot_be_had(tmp_path):
+def test_given_agent_refuses_settings_of_another_trunk(tmp_path):
     run = runner.run_stage("lamps", config(), out=tmp_path / "run")
     wanted = config(trunk={"pretrained": "x"})
     with pytest.raises(ConfigError, match=r"trunk.pretrained=x cannot be used: .* was made with None"):
@@ -149,7 +149,7 @@ def test_a_trunk_that_the_given_agent_does_not_have_cannot_be_had(tmp_path):
     assert not (tmp_path / "again" / "journal.jsonl").exists()
 
 
-def test_a_given_agent_gets_the_window_that_is_asked_for(tmp_path):
+def test_given_agent_gets_the_requested_window(tmp_path):
     run = runner.run_stage("lamps", config(), out=tmp_path / "run")
     again = runner.run_stage("lamps", config(trunk={"window": 5}), out=tmp_path / "again", agent=run.agent)
     assert Agent.from_pretrained(run.agent).config.window == 8

@@ -1,4 +1,4 @@
-"""A childhood: failed stages are repeated once and gone on with, kills change nothing, one report tells it all."""
+"""A childhood: failed stages are repeated once, kills change nothing, and one report shows everything."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def raised(patched, tmp_path_factory):
     return out
 
 
-def test_a_failed_stage_is_repeated_once_at_half_its_steps_and_the_walk_goes_on(raised):
+def test_failed_stage_is_repeated_once_at_half_its_steps_and_the_curriculum_continues(raised):
     stages = runner.status(raised)["stages"]
     assert {name: now["state"] for name, now in stages.items()} == {
         "lamps": "passed", "strict": "failed", "later": "passed"
@@ -60,20 +60,20 @@ def test_a_failed_stage_is_repeated_once_at_half_its_steps_and_the_walk_goes_on(
     assert later["run"]["predecessor_failed"]
 
 
-def test_tiny_never_repeats_and_other_sizes_do_unless_told():
+def test_size_tiny_never_repeats_stages_and_other_sizes_do_by_default():
     assert runner.repeated_once(config()).attempts == 1
     assert runner.repeated_once(config("nursery")).attempts == 2
     assert runner.repeated_once(config("nursery", attempts=1)).attempts == 1
 
 
-def test_earlier_stages_sit_retention_only_against_the_exams_that_their_own_run_held(raised):
+def test_retention_compares_with_the_exams_of_the_earlier_stages_own_runs(raised):
     exams = list(Journal(raised / "later/journal.jsonl").events("exam"))
     assert [(e["when"], e["stage"]) for e in exams] == [("attempt 0", name) for name in ("lamps", "strict", "later")]
     results = json.loads((raised / "later/reports/later/results.json").read_text())
     assert [row["skill"] for row in results["retention"]] == ["lamps/lamps-lit", "strict/strict-lit"]
 
 
-def test_a_skill_is_asked_for_the_level_of_its_exam(patched, tmp_path):
+def test_skill_is_examined_at_the_requested_level(patched, tmp_path):
     asked = []
     watched = LampStage()
     examine = watched.skills[0].examine
@@ -94,13 +94,13 @@ def test_a_skill_is_asked_for_the_level_of_its_exam(patched, tmp_path):
     assert asked == ["retention", "full", "retention"], "exams of another seed are not these"
 
 
-def test_one_agent_sat_all_last_exams(raised):
+def test_one_agent_takes_all_last_exams(raised):
     told = json.loads((raised / "childhood.json").read_text())
     for stage in told["stages"]:
         assert stage["exam_sha256"] == [stage["agent_sha256"]]
 
 
-def test_the_last_milestone_is_examined_from_half_precision(raised):
+def test_last_milestone_is_examined_from_half_precision(raised):
     whole, half = json.loads((raised / "childhood.json").read_text())["saved"]
     assert half["megabytes"] < 0.6 * whole["megabytes"]
     assert half["gates"] == {"passed": 2, "of": 3}
@@ -112,7 +112,7 @@ def test_the_last_milestone_is_examined_from_half_precision(raised):
         assert mine.equal(full.half().float())
 
 
-def test_a_tensor_that_half_precision_cannot_hold_stays_as_it_is(raised, tmp_path):
+def test_tensor_out_of_range_of_half_precision_is_kept(raised, tmp_path):
     agent = Agent.from_pretrained(raised / "later" / "milestones" / "03-later")
     large = next(agent.parameters())
     large.data.fill_(1e6)
@@ -121,7 +121,7 @@ def test_a_tensor_that_half_precision_cannot_hold_stays_as_it_is(raised, tmp_pat
     assert next(again.parameters()).equal(large)
 
 
-def test_an_exam_that_ends_without_a_verdict_is_an_error_and_goes_on(raised, monkeypatch, tmp_path):
+def test_exam_without_a_verdict_is_an_error_and_resumes(raised, monkeypatch, tmp_path):
     (raised / "half" / "verdict.json").rename(tmp_path / "verdict.json")
     monkeypatch.setattr(childhood.sys, "executable", "/bin/false")
     with pytest.MonkeyPatch.context() as own:
@@ -136,7 +136,7 @@ def test_an_exam_that_ends_without_a_verdict_is_an_error_and_goes_on(raised, mon
 IN_NEW_PROCESS = childhood._in_new_process
 
 
-def test_the_report_shows_the_matrix_and_says_what_was_not_run(raised):
+def test_report_shows_the_matrix_and_names_what_was_not_run(raised):
     page = (raised / "childhood.html").read_text()
     assert "lamps/lamps-lit" in page
     assert "ablation: not run" in page
@@ -144,7 +144,7 @@ def test_the_report_shows_the_matrix_and_says_what_was_not_run(raised):
     assert page.count("✗ strict") == 1
 
 
-def test_a_childhood_has_an_age_after_each_stage(raised):
+def test_childhood_saves_an_age_after_each_stage(raised):
     found = ages(raised / "later" / "milestones" / "03-later")
     assert [(age.id, age.label) for age in found] == [
         ("start", "before its first lesson"),
@@ -155,7 +155,7 @@ def test_a_childhood_has_an_age_after_each_stage(raised):
     assert [age.wake().config.stages[-1:] for age in found[1:]] == [["lamps"], ["strict"], ["later"]]
 
 
-def test_every_stage_is_walked_and_what_is_built_on_comes_right_before_it():
+def test_curriculum_visits_every_stage_after_the_one_that_it_requires():
     with pytest.MonkeyPatch.context() as own:
         own.setattr(runner, "load_stage", start.load_stage)
         order = runner.every_stage()
@@ -171,13 +171,13 @@ def test_ten_kills_in_all_installed_stages_change_no_weight_and_no_verdict(tmp_p
     for folder in (straight, killed):
         folder.parent.mkdir()
     attack.run(attack.childhood(straight, *short.OPTIONS), env)
-    # Of the last exams a process may have come to its end before its place; one more is asked for than is wanted.
+    # A process may end before its place in the last exams, so one more kill is requested than needed.
     hit = attack.attack(killed, straight, attack.childhood(killed, *short.OPTIONS), 11, seed=0, env=env)
     assert len(hit) >= 10, hit
     assert {*plugins.available("stages")} <= {place.partition(",")[0] for place in hit}, hit
     assert attack.outcome(killed) == attack.outcome(straight)
 
 
-def test_the_report_is_one_file_beside_the_stages(raised: Path):
+def test_report_is_one_file_beside_the_stages(raised: Path):
     assert [path.name for path in raised.glob("*.html")] == ["childhood.html"]
     assert 'href="lamps/reports/lamps/report.html"' in (raised / "childhood.html").read_text()

@@ -1,4 +1,4 @@
-"""What an episode is called: the same for copies, another for what differs, whatever the seed is."""
+"""Identities of episodes: equal for copies and different for other content, whatever the seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from devmind import worlds
 from devmind.curriculum.episodes import identities, of_worlds, per_episode
 
 
-def test_rows_of_the_same_content_have_one_identity() -> None:
+def test_rows_of_equal_content_have_one_identity() -> None:
     board = np.arange(24, dtype=np.int8).reshape(4, 6)
     board[3] = board[1]
     words = ["red", "green", "blue", "green"]
@@ -23,7 +23,7 @@ def test_rows_of_the_same_content_have_one_identity() -> None:
     assert identities({"board": board.astype(np.int64), "words": words})[0] != of[0]
 
 
-def test_two_seeds_that_begin_the_same_world_are_one_episode() -> None:
+def test_two_seeds_of_an_equal_world_are_one_episode() -> None:
     decks = of_worlds(worlds.make, "repeat_previous", "easy", np.arange(200))
     assert len(set(decks)) == 200
     rooms = of_worlds(worlds.make, "nursery", "orient/sight", np.array([3, 4, 3]))
@@ -31,7 +31,7 @@ def test_two_seeds_that_begin_the_same_world_are_one_episode() -> None:
     assert of_worlds(worlds.make, "nursery", "orient/sound", np.array([3]))[0] != rooms[0]
 
 
-def test_means_of_each_episode_come_in_the_order_of_the_first() -> None:
+def test_means_per_episode_keep_the_order_of_first_occurrence() -> None:
     values, episodes = np.array([1.0, 0.0, 0.5, 0.0, 1.0]), np.array([9, -4, 9, 2, 9])
     np.testing.assert_allclose(per_episode(values, episodes), [2.5 / 3, 0.0, 0.0])
     assert per_episode(values, None) is values

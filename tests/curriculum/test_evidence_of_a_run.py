@@ -1,4 +1,4 @@
-"""What a run claims of itself: its twin, what it was taught with, how far its trunk went, and what it kept."""
+"""What a run reports about itself: its twin, its training data, the distance of its trunk, and retention."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STAGES = {"lamps": ReadingStage(), "later": LampStage(name="later", requires=("l
 def own_stages(monkeypatch):
     for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
-    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another process has no lamps stage
 
 
 def moved_trunk() -> Agent:
@@ -48,7 +48,7 @@ def moved_trunk() -> Agent:
     return agent
 
 
-def test_the_twin_has_a_newborns_trunk_of_another_seed_and_all_else_of_the_agent(tmp_path):
+def test_twin_has_a_newborn_trunk_of_another_seed_and_all_other_parts_of_the_agent(tmp_path):
     agent = moved_trunk()
     agent.save_pretrained(tmp_path / "start")
     twin = Agent.from_pretrained(fresh_trunk(tmp_path / "start", tmp_path / "twin"))
@@ -64,7 +64,7 @@ def test_the_twin_has_a_newborns_trunk_of_another_seed_and_all_else_of_the_agent
     assert twin.config.seed == agent.config.seed
 
 
-def test_how_far_the_trunk_went_is_its_distance_over_its_norm():
+def test_moved_trunk_is_reported_as_distance_over_norm():
     agent = moved_trunk()
     before = {name: value.clone() for name, value in agent.trunk.state_dict().items()}
     assert results.trunk_moved(before, agent) == 0
@@ -75,12 +75,12 @@ def test_how_far_the_trunk_went_is_its_distance_over_its_norm():
     assert results.trunk_moved(before, agent) == pytest.approx(0.25, rel=1e-4)
 
 
-def test_what_a_lesson_learns_from_is_listed_in_the_agent(tmp_path):
+def test_recordings_of_lessons_are_listed_in_the_agent(tmp_path):
     result = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
     assert Agent.from_pretrained(result.agent).config.trained_on == ["speakers:ann", "pictures:set"]
 
 
-def test_a_stage_that_costs_an_earlier_skill_fails(tmp_path, monkeypatch):
+def test_stage_that_loses_an_earlier_skill_fails(tmp_path, monkeypatch):
     first = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
     kept = runner.run_stage("later", config(), out=tmp_path / "kept", agent=first.agent)
     assert kept.passed
@@ -93,7 +93,7 @@ def test_a_stage_that_costs_an_earlier_skill_fails(tmp_path, monkeypatch):
     assert all(skill["passed"] for skill in told["skills"] if skill["stage"] == "later")
 
 
-def test_random_numbers_of_an_update_follow_from_its_place():
+def test_random_numbers_of_an_update_depend_only_on_its_place():
     learner = SimpleNamespace(agent=None, seed=3)
 
     def drawn(updates, batch=None, seed=3):

@@ -1,4 +1,4 @@
-"""Intervals against known values, gates on bounds, retention by pairs."""
+"""Intervals against known values, gates on bounds, and retention by pairs."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_wilson_matches_published_values():
     assert wilson(20, 20)[1] == 1.0
 
 
-def test_a_goal_is_judged_and_shown_and_decides_nothing():
+def test_goal_is_judged_and_shown_but_decides_nothing():
     def judged(*thresholds):
         return Gate(thresholds).judge({"m": rate(81, 100)})
 
@@ -34,7 +34,7 @@ def test_a_goal_is_judged_and_shown_and_decides_nothing():
     assert judged(Threshold("absent", 0.9, goal=True), held).passed
 
 
-def test_where_every_case_was_examined_nothing_is_left_to_bound():
+def test_exhaustive_rate_has_no_uncertainty():
     gate = Gate([Threshold("m", 1.0)])
     assert not gate.judge({"m": rate(4520, 4520)}).passed
     assert gate.judge({"m": rate(4520, 4520, exhaustive=True)}).passed
@@ -51,13 +51,13 @@ def test_bootstrap_agrees_with_the_normal_interval_and_repeats():
     assert bootstrap(values, 4000, "y") != (low, high)
 
 
-def test_two_hundred_episodes_need_more_than_the_bound_itself():
+def test_rate_of_two_hundred_episodes_must_exceed_the_bound():
     gate = Gate([Threshold("m", 0.90)])
     assert not gate.judge({"m": rate(187, 200)}).passed
-    assert gate.judge({"m": rate(189, 200)}).passed  # 0.945, as DESIGN law 5.1 says
+    assert gate.judge({"m": rate(189, 200)}).passed  # 0.945, as in DESIGN law 5.1
 
 
-def test_an_error_is_judged_by_its_upper_bound():
+def test_error_measure_is_judged_by_its_upper_bound():
     gate = Gate([Threshold("m", 0.10)])
     small = Measure("m", "AbsRel", np.full(400, 0.08), 1.0, 0.0, higher_is_better=False)
     wide = Measure("m", "AbsRel", np.r_[np.zeros(200), np.full(200, 0.199)], 1.0, 0.0, higher_is_better=False)
@@ -65,7 +65,7 @@ def test_an_error_is_judged_by_its_upper_bound():
     assert not gate.judge({"m": wide}).passed
 
 
-def test_beating_the_floor_means_the_bound_beats_the_best_floor():
+def test_bound_must_beat_the_best_floor():
     gate = Gate([Threshold("m", None, beats_floor=True)])
     assert gate.judge({"m": rate(180, 200, floors={"a": 0.5, "b": 0.8})}).passed
     verdict = gate.judge({"m": rate(165, 200, floors={"a": 0.5, "b": 0.8})})
@@ -73,14 +73,14 @@ def test_beating_the_floor_means_the_bound_beats_the_best_floor():
     assert "floor" in verdict.reasons[0]
 
 
-def test_a_missing_measure_fails_unless_it_may_be_skipped():
+def test_missing_measure_fails_unless_it_may_be_skipped():
     measures = {"m": rate(200, 200)}
     assert not Gate([Threshold("m", 0.9), Threshold("other", 0.9)]).judge(measures).passed
     assert Gate([Threshold("m", 0.9), Threshold("other", 0.9, when_absent="skip")]).judge(measures).passed
     assert not Gate([Threshold("other", 0.9, when_absent="skip")]).judge(measures).passed
 
 
-def test_retention_needs_pairs_and_sees_a_loss_that_means_alone_would_hide():
+def test_retention_needs_pairs_and_sees_a_loss_that_means_hide():
     before = rate(900, 1000)
     slightly = Measure("m", "correct", np.r_[np.ones(895), np.zeros(105)], 0.1, 1.0, rate=True)
     much = Measure("m", "correct", np.r_[np.ones(840), np.zeros(160)], 0.1, 1.0, rate=True)
@@ -91,12 +91,12 @@ def test_retention_needs_pairs_and_sees_a_loss_that_means_alone_would_hide():
 
 
 @pytest.mark.parametrize("values", [[], [0.5, np.nan], [[1.0]]])
-def test_a_measure_refuses_values_that_are_no_episodes(values):
+def test_measure_refuses_values_that_are_no_episodes(values):
     with pytest.raises(ExamError):
         Measure("m", "u", np.array(values), 0.0, 1.0)
 
 
-def test_a_rate_refuses_other_values_than_nought_and_one():
+def test_rate_refuses_values_other_than_zero_and_one():
     with pytest.raises(ExamError, match="0 or 1"):
         Measure("m", "u", np.array([0.5]), 0.0, 1.0, rate=True)
 
@@ -106,18 +106,18 @@ def test_a_rate_refuses_other_values_than_nought_and_one():
     [
         ([1.0, 0.64], True, {"a hand rule": 0.985, "stand still": 0.1}, "a hand rule"),
         ([1.0, 0.64], True, {"a hand rule": 0.63}, None),
-        ([1.0, 0.64], True, {"a hand rule": 0.75}, "a hand rule"),  # below the score, and above what is sure of it
+        ([1.0, 0.64], True, {"a hand rule": 0.75}, "a hand rule"),  # below the score, and above its bound
         ([0.0, 0.1], True, {"stand still": 0.02}, "chance"),
         ([0.2, 0.4], False, {"the mean depth": 0.25, "the ground": 0.4}, "the mean depth"),
         ([0.2, 0.4], False, {"the ground": 0.41}, None),
     ],
 )
-def test_the_rule_that_does_better_than_the_scores_bound_is_named(values, up, floors, rule):
+def test_floor_above_the_bound_of_the_score_is_named(values, up, floors, rule):
     measure = Measure("m", "u", np.array(values), 0.5 if not up else 0.1, 1.0, floors=floors, higher_is_better=up)
     assert measure.beaten_by() == rule
 
 
-def test_what_should_come_from_the_trunk_passes_only_above_the_twin():
+def test_trunk_measure_passes_only_above_the_twin():
     def judged(successes, above=None, *others, **threshold):
         gate = Gate([Threshold("m", 0.90, beats_twin=True, **threshold), *others])
         return gate.judge({"m": rate(successes, 400)}, above_twin=above)
@@ -138,7 +138,7 @@ def test_what_should_come_from_the_trunk_passes_only_above_the_twin():
     assert (blind.passed, blind.decisions[0].twin) == (True, None), "a gate that does not read the twin"
 
 
-def test_there_are_three_verdicts_and_two_words_for_what_has_no_gate():
+def test_verdicts_of_gates_goals_and_ungated_measures_have_their_words():
     def verdict(successes, **threshold):
         measure = rate(successes, 400, floors={"a rule": 0.93})
         return Gate([Threshold("m", 0.90, **threshold)]).judge({"m": measure})
@@ -152,7 +152,7 @@ def test_there_are_three_verdicts_and_two_words_for_what_has_no_gate():
     assert "a rule does better" not in verdict(400).reasons[0]
 
 
-def test_copies_of_an_episode_count_once():
+def test_copies_of_an_episode_count_as_one():
     values, episodes = np.r_[np.ones(300), np.zeros(100)], np.r_[np.full(300, 7), np.full(100, -3)]
     copies = Measure("m", "u", values, 0.0, 1.0, rate=True, episodes=episodes)
     assert (copies.n, copies.distinct, copies.score) == (400, 2, 0.5)
@@ -164,7 +164,7 @@ def test_copies_of_an_episode_count_once():
 
 
 @pytest.mark.parametrize(("n", "low"), [(24, 0.8575), (36, 0.9026), (400, 0.9908)])
-def test_equal_values_are_bounded_by_clopper_and_pearson_and_not_by_a_bootstrap(n, low):
+def test_equal_values_are_bounded_by_clopper_pearson(n, low):
     # Clopper and Pearson's two-sided 95 % bound of n successes in n trials is the n-th root of 0.025.
     at_ceiling = Measure("m", "return", np.full(n, 500.0), 22.0, 500.0)
     bounds = at_ceiling.interval()
@@ -176,7 +176,7 @@ def test_equal_values_are_bounded_by_clopper_and_pearson_and_not_by_a_bootstrap(
     )
 
 
-def test_values_that_share_a_life_are_drawn_together():
+def test_values_of_one_life_are_resampled_together():
     rng = np.random.default_rng(0)
     lives = np.repeat(np.arange(12), 20)
     values = rng.normal(0, 1, 12)[lives] + rng.normal(0, 0.1, 240)
@@ -192,8 +192,8 @@ def loses(one_in, all_of):
     return tuple(Measure("m", "u", values, 0.0, 1.0) for values in (before, after))
 
 
-def test_retention_is_decided_by_its_bound_too():
-    # One episode of sixty falls from the ceiling to chance: the mean is -0.017, and the bound below -0.05.
+def test_retention_is_also_decided_by_its_bound():
+    # One episode of sixty falls from the ceiling to chance: the mean is -0.017, and the bound is below -0.05.
     before, after = loses(60, 60)
     found = retention(before, after)
     assert found.change == pytest.approx(-1 / 60)
@@ -206,12 +206,12 @@ def test_retention_is_decided_by_its_bound_too():
 
 
 @pytest.mark.parametrize(("one_in", "kept"), [(51, True), (48, False)])
-def test_retention_allows_two_hundredths_and_no_more(one_in, kept):
+def test_retention_allows_a_loss_of_two_hundredths(one_in, kept):
     assert retention(*loses(one_in, 48 * 51 * 10)).kept == kept
 
 
-def test_retention_is_of_pairs_not_of_two_sorted_heaps():
-    # As many win as lose: the means are equal, and only the pairs show how much is uncertain.
+def test_retention_pairs_episodes_instead_of_sorting_them():
+    # As many episodes win as lose: the means are equal, and only the pairs show the uncertainty.
     rng = np.random.default_rng(1)
     before = rng.permutation(np.r_[np.ones(50), np.zeros(50)])
     after = rng.permutation(before)
@@ -223,7 +223,7 @@ def test_retention_is_of_pairs_not_of_two_sorted_heaps():
     assert retention(Measure("m", "u", before, 0.0, 1.0), Measure("m", "u", before, 0.0, 1.0)).kept
 
 
-def test_retention_of_what_is_exhaustive_compares_exact_means_though_the_cases_differ() -> None:
+def test_retention_of_exhaustive_measures_compares_exact_means() -> None:
     before = Measure("games", "not lost", np.array([1.0] * 99 + [0.0]), 0.0, 1.0, rate=True, exhaustive=True)
     after = Measure("games", "not lost", np.array([1.0] * 48 + [0.0] * 2), 0.0, 1.0, rate=True, exhaustive=True)
     kept = retention(before, after)

@@ -1,4 +1,4 @@
-"""The journal keeps every event, also around a line that a crash cut off."""
+"""The journal keeps every event, also after a crash in the middle of a line."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from devmind.curriculum.journal import Journal
 from devmind.errors import CheckpointError
 
 
-def test_events_come_back_in_order_and_by_kind(tmp_path):
+def test_events_are_read_in_order_and_by_kind(tmp_path):
     journal = Journal(tmp_path / "j.jsonl")
     assert journal.last() is None
     for step in range(3):
@@ -24,7 +24,7 @@ def test_events_come_back_in_order_and_by_kind(tmp_path):
     assert journal.last()["event"] == "finished"
 
 
-def test_a_line_cut_off_by_a_crash_costs_only_itself(tmp_path):
+def test_line_cut_off_by_a_crash_loses_only_itself(tmp_path):
     journal = Journal(tmp_path / "j.jsonl")
     journal.write("progress", step=1)
     whole = journal.path.read_bytes()
@@ -33,14 +33,14 @@ def test_a_line_cut_off_by_a_crash_costs_only_itself(tmp_path):
     assert [e["step"] for e in journal.events()] == [1, 2]
 
 
-def test_a_journal_is_followed_without_reading_it_again(tmp_path):
+def test_journal_is_followed_without_reading_it_again(tmp_path):
     journal = Journal(tmp_path / "j.jsonl")
     assert journal.after(0) == ([], 0)
     journal.write("progress", step=1)
     found, offset = journal.after(0)
     assert ([e["step"] for e in found], journal.after(offset)) == ([1], ([], offset))
     with journal.path.open("ab") as file:
-        file.write(b'{"event": "progress", "st')  # being written just now
+        file.write(b'{"event": "progress", "st')  # a line that is being written
     assert journal.after(offset) == ([], offset)
     with journal.path.open("ab") as file:
         file.write(b'ep": 2}\n')
@@ -50,7 +50,7 @@ def test_a_journal_is_followed_without_reading_it_again(tmp_path):
     assert [e["event"] for e in journal.after(offset)[0]] == ["start"]
 
 
-def test_a_run_knows_its_commit(tmp_path, monkeypatch):
+def test_run_knows_its_commit(tmp_path, monkeypatch):
     def git(*words):
         environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
         identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -75,18 +75,18 @@ def test_a_run_knows_its_commit(tmp_path, monkeypatch):
     assert results.commit() == git("rev-parse", "HEAD") + "+changes"
 
 
-def test_a_run_is_known_again_by_a_path_that_looks_like_a_login(tmp_path):
+def test_run_is_recognised_by_a_path_that_looks_like_a_login(tmp_path):
     mine = identity("reflex", RunConfig(), None, Path("me:there@home/data"), [], False)
     Journal(tmp_path / "journal.jsonl").write("start", identity=mine)
     assert finished_run(tmp_path, mine) is None
 
 
-def test_any_flipped_bit_of_any_line_is_refused(tmp_path):
+def test_journal_refuses_any_flipped_bit(tmp_path):
     journal = Journal(tmp_path / "j.jsonl")
     for step in range(3):
         journal.write("plan", steps={"together": 4}, step=step)
     whole, last = journal.path.read_bytes(), journal.path.read_bytes()[:-1].rindex(b"\n") + 1
-    # All bits of the last line and of its newline; of those before, one in each byte.
+    # All bits of the last line and of its newline; in each byte of earlier lines, one bit.
     bits = [*range(0, 8 * last, 9), *range(8 * last, 8 * len(whole))]
     for bit in bits:
         content = bytearray(whole)
@@ -98,7 +98,7 @@ def test_any_flipped_bit_of_any_line_is_refused(tmp_path):
         Journal(journal.path).write("progress")
 
 
-def test_a_line_that_was_taken_out_put_in_or_moved_is_refused(tmp_path):
+def test_removed_inserted_or_moved_line_is_refused(tmp_path):
     journal = Journal(tmp_path / "j.jsonl")
     for step in range(4):
         journal.write("progress", step=step)
@@ -112,7 +112,7 @@ def test_a_line_that_was_taken_out_put_in_or_moved_is_refused(tmp_path):
             journal.last()
 
 
-def test_a_line_is_cut_anywhere_and_the_others_stay(tmp_path):
+def test_line_cut_anywhere_keeps_the_other_lines(tmp_path):
     journal = Journal(tmp_path / "j.jsonl")
     for step in range(2):
         journal.write("progress", step=step)

@@ -1,4 +1,4 @@
-"""How fast a machine is, and how fast it teaches a lesson: both are measured, all over the lesson."""
+"""The speed of a machine and of a lesson: both are measured, the lesson's over all its batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.curriculum.test_run import config
 
 
 def slow_lesson(asked, nap=lambda: time.sleep(0.02)):
-    """The first lesson of the lamps, each batch of which takes its time: 20 ms."""
+    """The first lesson of the lamps; each batch takes 20 ms."""
     lesson = LampStage().lessons(Context(config(), 0, "cpu", None, None))[0]
 
     def batches(agent, context, steps):
@@ -32,8 +32,8 @@ def slow_lesson(asked, nap=lambda: time.sleep(0.02)):
     return Lesson("slow", lesson.make_learner, batches, 400, 1.0)
 
 
-def test_a_lessons_speed_is_measured_all_over_it(tmp_path, monkeypatch):
-    """Early and late batches alike: lessons grow harder, and tasks take turns. Only the making moves this clock."""
+def test_speed_of_a_lesson_is_measured_over_all_its_batches(tmp_path, monkeypatch):
+    """Early and late batches: lessons grow harder, and tasks take turns. Only making batches moves this clock."""
     monkeypatch.setattr(machine, "LESSON_S", 2.0)
     now = [0.0]
     monkeypatch.setattr(machine, "time", SimpleNamespace(perf_counter=lambda: now[0]))
@@ -50,8 +50,8 @@ def test_a_lessons_speed_is_measured_all_over_it(tmp_path, monkeypatch):
     assert max(run[0] for run in runs) >= 300
 
 
-def test_what_is_made_once_for_several_batches_counts_once(tmp_path, monkeypatch):
-    """A clock that only the making of batches moves: 10 ms each, and a second for what twelve of them share."""
+def test_work_shared_by_several_batches_counts_once(tmp_path, monkeypatch):
+    """Only the making of batches moves this clock: 10 ms each, and a second for the work that twelve of them share."""
     monkeypatch.setattr(machine, "MOST_RUNS", 48)
     monkeypatch.setattr(machine, "LESSON_S", 2.0)
     now, made, lesson = [0.0], set(), LampStage().lessons(Context(config(), 0, "cpu", None, None))[0]
@@ -75,22 +75,22 @@ def test_what_is_made_once_for_several_batches_counts_once(tmp_path, monkeypatch
     assert speed == pytest.approx(1 / (0.01 + 1 / 12), rel=0.25)
 
 
-def test_a_short_lesson_is_measured_shortly(tmp_path):
+def test_short_lesson_is_measured_briefly(tmp_path):
     agent, asked = tiny_agent(), []
     LampStage().admit(agent)
     assert machine.step_s(slow_lesson(asked), agent, Context(config(), 0, "cpu", tmp_path, None), 10) >= 1 / 50
     assert len(asked) == 2
 
 
-def test_gflops_are_those_of_a_product(monkeypatch):
-    """A machine whose clock ticks a millisecond at each look: 2 x 256^3 operations in it."""
+def test_gflops_are_computed_from_a_matrix_product(monkeypatch):
+    """A clock that advances by a millisecond at each look: 2 x 256^3 operations in a millisecond."""
     ticks = itertools.count(0.0, 0.001)
     monkeypatch.setattr(machine.time, "perf_counter", lambda: next(ticks))
     assert machine.gflops() == pytest.approx(2 * 256**3 / 0.001 / 1e9)
 
 
-def test_one_product_that_was_kept_waiting_is_not_the_speed(monkeypatch):
-    """On a busy machine the first product, which also warms up, lasts longer than all of the measuring should."""
+def test_one_delayed_product_does_not_change_the_speed(monkeypatch):
+    """On a busy machine the first product, which also warms up, takes longer than the whole measurement should."""
     looks = itertools.count()
 
     def clock() -> float:

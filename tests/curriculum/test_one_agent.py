@@ -1,4 +1,4 @@
-"""One agent through all stages: a folder loaded once sits an exam of each stage and is the same bits behind them."""
+"""One agent through all stages: a folder loaded once takes an exam of each stage and stays bit-equal."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SAT = {
     "planning": "criticise",
     "voice": "hear_words",
 }
-"""By stage, in the order of raising, the skill that is examined: of each the one whose whole exam takes least."""
+"""The examined skill of each stage, in the order of raising: the one with the shortest exam."""
 
 
 @pytest.mark.slow
-def test_one_folder_loaded_once_sits_an_exam_of_each_stage_and_keeps_its_hash(
+def test_agent_loaded_once_takes_an_exam_of_each_stage_and_keeps_its_hash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert set(SAT) == {name for name, found in plugins.available("stages").items() if found.distribution == "devmind"}
@@ -65,6 +65,6 @@ def test_one_folder_loaded_once_sits_an_exam_of_each_stage_and_keeps_its_hash(
     with capsys.disabled():
         print(f"\none agent, weights {weights}", *scores, sep="\n  ")
 
-    with torch.no_grad():  # the hash would have told
+    with torch.no_grad():  # the hash would differ
         next(agent.parameters()).view(-1)[0] += 1e-3
     assert agent.sha256() != weights

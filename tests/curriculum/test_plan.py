@@ -1,4 +1,4 @@
-"""Steps are fixed at the start, whatever the machine; the forecast is measured; only a user cuts a lesson."""
+"""Steps are fixed at the start on any machine; the forecast is measured; only a user cuts a lesson."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from tests.curriculum.lamp_stage import LampStage
 from tests.curriculum.test_run import STAGES, Killed, config, interrupt_at, weights
 
 SPEED = {"one": 2.0, "two": 4.0, "third": 1.0}
-"""Steps a second, as they are told to the plan here: 12 steps of both lessons take 9 seconds."""
+"""Steps a second that the plan is given here: 12 steps of both lessons take 9 seconds."""
 
 
 @pytest.fixture(autouse=True)
 def own_stages(monkeypatch):
     for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
-    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another process has no lamps stage
 
 
 @pytest.fixture
 def speeds(monkeypatch):
-    """What the plan believes to have measured, and of which lessons it was measured."""
+    """The speeds that the plan takes as measured, and the lessons for which it asked."""
     told, asked = dict(SPEED), []
 
     def step_s(lesson, *rest):
@@ -75,8 +75,8 @@ def events(folder, *kinds):
 # -- steps
 
 
-def test_no_clock_ends_a_lesson(tmp_path, monkeypatch, speeds):
-    """Each look at the clock finds it three hours later."""
+def test_clock_does_not_end_a_lesson(tmp_path, monkeypatch, speeds):
+    """Each look at the clock is three hours later."""
     hours = itertools.count(0.0, 3 * 3600.0)
     monkeypatch.setattr(teaching.time, "monotonic", lambda: next(hours))
     result = runner.run_stage("lamps", config(checkpoint_every_s=1e9), out=tmp_path / "run")
@@ -97,7 +97,7 @@ def test_no_clock_ends_a_lesson(tmp_path, monkeypatch, speeds):
         ({"lessons": {"one": {"steps": 3}}}, {"one": 3, "two": 12}),
     ],
 )
-def test_minutes_are_one_factor_on_all_lessons(tmp_path, speeds, changes, steps):
+def test_minutes_scale_all_lessons_by_one_factor(tmp_path, speeds, changes, steps):
     stage = LampStage()
     context = Context(config(**changes), 0, "cpu", tmp_path, None)
     made = begun(stage, context)
@@ -114,7 +114,7 @@ def begun(stage, context, saved=None):
     return made
 
 
-def test_a_run_that_goes_on_is_measured_anew_and_keeps_its_steps(tmp_path, monkeypatch, speeds):
+def test_resumed_run_is_measured_again_and_keeps_its_steps(tmp_path, monkeypatch, speeds):
     folder, changes = tmp_path / "run", {"minutes": 6 / 60}
     straight = runner.run_stage("lamps", config(**changes), out=tmp_path / "straight")
     stop(monkeypatch, folder, ("two", 3), **changes)
@@ -131,8 +131,8 @@ def test_a_run_that_goes_on_is_measured_anew_and_keeps_its_steps(tmp_path, monke
     assert weights(result) == weights(straight)
 
 
-def test_the_twin_takes_the_steps_that_were_made(tmp_path, monkeypatch, speeds):
-    """Not those of a measurement of its own, and as few as the run whose lesson was cut."""
+def test_twin_takes_the_steps_of_the_run(tmp_path, monkeypatch, speeds):
+    """Not those of its own measurement, and as few as the run if a lesson was cut."""
     with monkeypatch.context() as patch:
         interrupt_at(patch, ("one", 5), interrupt)
         with pytest.raises(Interrupted):
@@ -147,12 +147,14 @@ def test_the_twin_takes_the_steps_that_were_made(tmp_path, monkeypatch, speeds):
 
 @pytest.fixture
 def raised(tmp_path, speeds):
-    """An agent with a stage to go on from."""
+    """An agent with a stage to continue from."""
     return runner.run_stage("lamps", config(), out=tmp_path / "runs" / "lamps").agent
 
 
-def test_how_often_follows_from_the_lessons_minutes_and_is_kept_in_the_journal(tmp_path, monkeypatch, raised, speeds):
-    """A rehearsal is 0.35 of a step that takes as long: one behind two steps is 0.15 of the time."""
+def test_rehearsal_frequency_follows_from_lesson_minutes_and_is_kept_in_the_journal(
+    tmp_path, monkeypatch, raised, speeds
+):
+    """A rehearsal takes 0.35 of an equally long step: one after every two steps is 0.15 of the time."""
     straight = runner.run_stage("later", config(), out=tmp_path / "runs" / "later", agent=raised)
     (settled,) = events(straight.out, "plan")
     assert settled["steps"] == {"third": 12}
@@ -165,7 +167,7 @@ def test_how_often_follows_from_the_lessons_minutes_and_is_kept_in_the_journal(t
     (done,) = events(straight.out, "lesson_done")
     assert (done["steps"], done["rehearsals"]) == (12, 6)
 
-    speeds["third"] = 0.01  # a machine that is a hundred times slower, or busy
+    speeds["third"] = 0.01  # a machine that is a hundred times slower
     slow = runner.run_stage("later", config(), out=tmp_path / "runs" / "slow", agent=raised)
     assert weights(slow) == weights(straight)
 
@@ -179,7 +181,7 @@ def test_how_often_follows_from_the_lessons_minutes_and_is_kept_in_the_journal(t
     assert weights(resumed) == weights(straight)
 
 
-def test_the_report_says_what_was_trained_rehearsed_and_measured(tmp_path, raised, monkeypatch):
+def test_report_shows_training_rehearsals_and_measurements(tmp_path, raised, monkeypatch):
     stage, said = STAGES["later"], "Beats one lamp after the other: 0.2 fewer."
     lessons = stage.lessons
     monkeypatch.setattr(stage, "lessons", lambda context: [replace(one, compared=said) for one in lessons(context)])
@@ -194,11 +196,11 @@ def test_the_report_says_what_was_trained_rehearsed_and_measured(tmp_path, raise
     assert f"Later stages rehearse it. Measured: {said}" in result.report.read_text()
 
 
-def test_a_learner_that_takes_no_rehearsals_is_refused_before_a_step(tmp_path, monkeypatch, raised):
+def test_learner_without_rehearsals_is_refused_before_the_first_step(tmp_path, monkeypatch, raised):
     monkeypatch.undo()
     for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
-    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another process has no lamps stage
     monkeypatch.setattr(GradientLearner, "mixes", False)
     with pytest.raises(ConfigError, match="'third' should rehearse 'one', but its learner"):
         runner.run_stage("later", config(), out=tmp_path / "runs" / "later", agent=raised)
@@ -208,7 +210,7 @@ def test_a_learner_that_takes_no_rehearsals_is_refused_before_a_step(tmp_path, m
 # -- forecast
 
 
-def test_the_machine_is_in_the_journal_and_in_the_results(tmp_path, monkeypatch):
+def test_machine_is_in_the_journal_and_the_results(tmp_path, monkeypatch):
     unmeasured.measured(monkeypatch)
     result = runner.run_stage("lamps", config(), out=tmp_path / "run")
     (event,) = events(tmp_path / "run", "machine")
@@ -222,8 +224,8 @@ def test_the_machine_is_in_the_journal_and_in_the_results(tmp_path, monkeypatch)
     assert "GFLOP/s" in result.report.read_text()
 
 
-def test_what_a_lesson_took_changes_the_forecast(tmp_path, speeds, capsys):
-    """Three times as long as was measured: so will the rest be."""
+def test_measured_time_of_a_lesson_changes_the_forecast(tmp_path, speeds, capsys):
+    """A lesson took three times its forecast, so the rest will, too."""
     made = begun(LampStage(), Context(config(), 0, "cpu", tmp_path, None))
     _, two = made.lessons
     made.taught("one", 12, 18.0, [two])
@@ -251,7 +253,7 @@ def test_what_a_lesson_took_changes_the_forecast(tmp_path, speeds, capsys):
         ({}, {"lesson": "two", "update": 8}, ["needs about 1 s more for the lessons of 'lamps'."]),
     ],
 )
-def test_the_forecast_is_told(tmp_path, speeds, capsys, monkeypatch, changes, saved, sentences):
+def test_forecast_is_printed(tmp_path, speeds, capsys, monkeypatch, changes, saved, sentences):
     monkeypatch.setattr(plan, "measured", lambda device: machine.Machine("cpu", 2, 2, 31.2))
     context = Context(config(**changes), 0, "cpu", tmp_path, None)
     made = begun(LampStage(), context)
@@ -266,11 +268,11 @@ def test_the_forecast_is_told(tmp_path, speeds, capsys, monkeypatch, changes, sa
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0.2, "0 s"), (40, "40 s"), (100, "2 minutes"), (2904, "48 minutes"), (9000, "2.5 hours")]
 )
-def test_a_forecast_is_no_more_exact_than_it_is(seconds, said):
+def test_forecast_is_rounded_to_its_accuracy(seconds, said):
     assert plan.about(seconds) == said
 
 
-def test_gates_are_those_of_the_skills_that_a_lesson_names(tmp_path):
+def test_gates_of_lessons_are_those_of_their_skills(tmp_path):
     def skill(name, *thresholds):
         return Skill(name, LampStage().examine, Gate(thresholds))
 
@@ -285,7 +287,7 @@ def test_gates_are_those_of_the_skills_that_a_lesson_names(tmp_path):
 # -- measuring
 
 
-def test_measuring_can_be_stopped_and_the_run_goes_on(tmp_path, monkeypatch):
+def test_run_resumes_after_a_stop_during_measuring(tmp_path, monkeypatch):
     unmeasured.measured(monkeypatch)
     loss = LampStage.loss
 
@@ -304,7 +306,7 @@ def test_measuring_can_be_stopped_and_the_run_goes_on(tmp_path, monkeypatch):
 # -- cutting
 
 
-def test_cut_goes_on_with_the_next_lesson_and_is_reported(tmp_path, monkeypatch):
+def test_cut_continues_with_the_next_lesson_and_is_reported(tmp_path, monkeypatch):
     folder = tmp_path / "run"
     stop(monkeypatch, folder, ("one", 5))
     result = runner.run_stage("lamps", config(), out=folder, cut=True)
@@ -315,7 +317,7 @@ def test_cut_goes_on_with_the_next_lesson_and_is_reported(tmp_path, monkeypatch)
     assert again.already_finished
 
 
-def test_what_goes_on_after_a_cut_is_the_same_as_without_a_stop(tmp_path, monkeypatch):
+def test_run_after_a_cut_equals_one_without_a_stop(tmp_path, monkeypatch):
     results = []
     for name in ("straight", "stopped"):
         stop(monkeypatch, tmp_path / name, ("one", 5))
@@ -330,8 +332,8 @@ def test_what_goes_on_after_a_cut_is_the_same_as_without_a_stop(tmp_path, monkey
     assert weights(stopped) == weights(straight)
 
 
-def test_a_killed_cut_is_cut_still(tmp_path, monkeypatch):
-    """After the cut and before the next lesson's first checkpoint: there is nothing more to cut."""
+def test_killed_cut_stays_cut(tmp_path, monkeypatch):
+    """Killed after the cut and before the next lesson's first checkpoint; nothing more is left to cut."""
     folder = tmp_path / "run"
     stop(monkeypatch, folder, ("one", 5))
     with monkeypatch.context() as patch:
@@ -344,7 +346,7 @@ def test_a_killed_cut_is_cut_still(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("at", [None, ("two", 12), ("exam", 0)])
-def test_there_must_be_something_to_cut(tmp_path, monkeypatch, at):
+def test_cut_without_a_begun_lesson_is_refused(tmp_path, monkeypatch, at):
     folder = tmp_path / "run"
     if at:
         stop(monkeypatch, folder, at, interrupt if at[0] in SPEED else die)
@@ -354,7 +356,7 @@ def test_there_must_be_something_to_cut(tmp_path, monkeypatch, at):
     assert sorted(folder.rglob("*")) == before
 
 
-def test_a_curriculum_cuts_the_lesson_of_the_stage_it_is_at(tmp_path, monkeypatch):
+def test_curriculum_cuts_the_lesson_of_its_current_stage(tmp_path, monkeypatch):
     walk = runner.Curriculum(["later"], config(), tmp_path / "c")
     with monkeypatch.context() as patch:
         interrupt_at(patch, ("third", 4), interrupt)
@@ -365,7 +367,7 @@ def test_a_curriculum_cuts_the_lesson_of_the_stage_it_is_at(tmp_path, monkeypatc
     assert rows(later) == {"third": ("cut", 4)}
 
 
-def test_minutes_that_the_lessons_of_named_steps_take_alone_are_refused(tmp_path, speeds):
+def test_minutes_below_those_of_lessons_with_set_steps_are_refused(tmp_path, speeds):
     changes = {"minutes": 5 / 60, "lessons": {"one": {"steps": 12}}}
     with pytest.raises(ConfigError, match="The lessons whose steps are named take 6 s here"):
         runner.run_stage("lamps", config(**changes), out=tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Batches made ahead: the same stream from anywhere, faults where they belong, and no thread that stays."""
+"""Prefetched batches: the same stream from any position, faults with their batch, and no thread left over."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def all_gone() -> bool:
 
 
 @pytest.mark.parametrize("start", [0, 1, 4, 5])
-def test_the_stream_is_the_same_from_anywhere(start: int) -> None:
+def test_stream_is_the_same_from_any_position(start: int) -> None:
     for ahead in (False, True):
         batches = Batches(lambda update: update**2, 5, ahead)
         batches.load_state_dict({"update": start})
@@ -39,7 +39,7 @@ def test_the_stream_is_the_same_from_anywhere(start: int) -> None:
         assert batches.state_dict() == {"update": 5}
 
 
-def test_the_position_counts_what_was_given_not_what_was_made() -> None:
+def test_position_counts_given_batches_not_prefetched_ones() -> None:
     batches = Batches(lambda update: update, 5, prefetch=True)
     stream = iter(batches)
     assert [next(stream), next(stream)] == [0, 1]
@@ -48,7 +48,7 @@ def test_the_position_counts_what_was_given_not_what_was_made() -> None:
     assert list(stream) == [0, 1, 2, 3, 4], "what was begun for the old position was given at the new one"
 
 
-def test_the_next_batch_is_made_while_the_last_one_is_learned_and_none_behind_it() -> None:
+def test_exactly_one_batch_is_prefetched() -> None:
     made = [threading.Event() for _ in range(3)]
     batches = Batches(lambda update: made[update].set(), 3, prefetch=True)
     for update, _ in enumerate(batches):
@@ -59,7 +59,7 @@ def test_the_next_batch_is_made_while_the_last_one_is_learned_and_none_behind_it
     assert all_gone()
 
 
-def test_a_fault_comes_with_its_batch_and_its_traceback() -> None:
+def test_fault_is_raised_at_its_batch_with_its_traceback() -> None:
     def render_badly(update: int) -> int:
         if update == 2:
             raise ZeroDivisionError("no rooms")
@@ -73,7 +73,7 @@ def test_a_fault_comes_with_its_batch_and_its_traceback() -> None:
     assert all_gone()
 
 
-def test_a_stream_that_is_left_waits_for_nothing_and_leaves_no_thread() -> None:
+def test_abandoned_stream_leaves_no_thread() -> None:
     go_on = threading.Event()
     stream = iter(Batches(lambda update: update == 0 or go_on.wait(WAIT_S), 5, prefetch=True))
     next(stream)
@@ -84,7 +84,7 @@ def test_a_stream_that_is_left_waits_for_nothing_and_leaves_no_thread() -> None:
     assert all_gone()
 
 
-def test_batches_are_made_with_half_of_the_threads_and_learning_keeps_its_own() -> None:
+def test_batches_use_half_of_the_threads_and_learning_keeps_its_own() -> None:
     most = numba.config.NUMBA_NUM_THREADS
     for threads, half in ((1, 1), (2, 1), (4, 2)):
         with intra_op_threads(threads):
@@ -116,7 +116,7 @@ print("ends with a batch on its way")
 """
 
 
-def test_on_numbas_poorest_layer_two_threads_render_and_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_threads_render_on_the_workqueue_layer_of_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_THREADING_LAYER", "workqueue")
     ran = subprocess.run(
         [sys.executable, "-c", RENDER_ON_TWO_THREADS],

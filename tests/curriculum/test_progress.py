@@ -1,4 +1,4 @@
-"""The bar of a lesson: what is always there, what comes where there is room, and what a log gets."""
+"""The progress bar of a lesson: what is always shown, what is shown if there is room, and what a log gets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_name_bar_percentage_and_time_left_are_always_whole(lesson: str, width: 
     assert bar.count("━") == round(0.45 * len(bar))
 
 
-def test_details_come_in_order_and_none_is_cut() -> None:
+def test_details_come_in_order_and_are_never_cut() -> None:
     def shown(width: int) -> str:
         return bar_line("perceive", 0.45, KEPT, DETAILS, width).plain.partition("left")[2].strip()
 
@@ -40,18 +40,18 @@ def test_details_come_in_order_and_none_is_cut() -> None:
     assert fitting(["12345", "1"], 4) == "", "a shorter one does not overtake"
 
 
-def test_a_name_without_end_leaves_the_time() -> None:
+def test_long_name_keeps_the_time() -> None:
     line = bar_line("a lesson of a plugin whose name has no end at all", 1.0, KEPT, DETAILS, 60)
     assert line.cell_len <= 60
     assert "… " in line.plain
     assert line.plain.rstrip().endswith("12:05 left")
 
 
-def test_a_terminal_that_knows_ascii_only_gets_ascii() -> None:
+def test_ascii_terminal_gets_ascii() -> None:
     assert bar_line("gaze", 0.5, KEPT, [], 60, ascii_only=True).plain.isascii()
 
 
-def test_a_log_has_the_same_words() -> None:
+def test_log_has_the_same_words() -> None:
     line = plain_line("perceive", KEPT, DETAILS)
     assert line.startswith("perceive: 45 % · 12:05 left · 2340/5200 · 3.1 steps/s · loss 0.567 · see 0.91")
     assert len(line) <= progress.LOG_CELLS
@@ -61,7 +61,7 @@ def test_a_log_has_the_same_words() -> None:
     ("seconds", "said"),
     [(0, "0:00"), (45.4, "0:45"), (725, "12:05"), (3725, "1:02:05"), (float("inf"), "–"), (float("nan"), "–")],
 )
-def test_clocks(seconds: float, said: str) -> None:
+def test_durations_are_shown_as_clocks(seconds: float, said: str) -> None:
     assert clock(seconds) == said
 
 
@@ -82,8 +82,8 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def test_the_time_left_does_not_count_the_first_step(time: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its compiling took a minute once, and every other step a second: 141 s were told instead of 7."""
+def test_time_left_ignores_the_first_step(time: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    """Regression: compiling took a minute in the first step, all others a second, and 141 s were shown instead of 7."""
     with LessonProgress("gaze", 10, 0, {}) as bar:
         time.now_s += 60
         bar.show(1, 0.5)
@@ -95,16 +95,14 @@ def test_the_time_left_does_not_count_the_first_step(time: Clock, capsys: pytest
     assert said[2] == "gaze: 50 % · 0:25 left · 5/10 · 0.2 steps/s · loss 0.400"
 
 
-def test_an_interrupted_lesson_says_where_it_goes_on(time: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupted_lesson_shows_where_it_resumes(time: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with LessonProgress("watch", 150, 79, {}):
         pass
     assert capsys.readouterr().err == "watch: 150 steps, going on at step 80; making the first batch\n"
 
 
 @pytest.mark.parametrize("width", [60, 80])
-def test_a_terminal_shows_the_bar_before_the_first_step(
-    time: Clock, monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
+def test_terminal_shows_the_bar_before_the_first_step(time: Clock, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     screen = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
 
     def console(**options: Any) -> Console:

@@ -1,4 +1,4 @@
-"""Rehearsals: each earlier lesson in turn, from behind its end, in small batches, as a share of time."""
+"""Rehearsals: each earlier lesson in turn, after its own end, in small batches, for a share of the time."""
 
 import threading
 from dataclasses import replace
@@ -18,7 +18,7 @@ from devmind.testing import tiny_agent, tiny_context
 
 
 class Table(Learner):
-    """Learns without a gradient: counts in a table of its own."""
+    """Learns without a gradient: counts in its own table."""
 
     def __init__(self, agent):
         super().__init__(agent, seed=0, trains=())
@@ -39,7 +39,7 @@ class Table(Learner):
 
 
 def a_lesson(name, steps, kind=GradientLearner, **more):
-    """Its batches are pairs of its name and their numbers; its loss says its name."""
+    """Its batches are pairs of its name and their number; its loss gives its name."""
 
     def learner(agent, context):
         if kind is Table:
@@ -61,7 +61,7 @@ class Earlier:
 
 @pytest.fixture
 def told(tmp_path):
-    """The batches that a lesson of `steps` own steps gives, each checked against the loss that is to be taken of it."""
+    """The batches of a lesson with `steps` own steps, each checked against the loss that it is taught by."""
     agent, context = tiny_agent(), tiny_context(tmp_path)
 
     def tell(lesson, before, earlier, steps):
@@ -77,7 +77,7 @@ def told(tmp_path):
     return tell
 
 
-def test_every_third_update_is_a_rehearsal_of_each_lesson_in_turn_from_behind_its_end(told):
+def test_every_third_update_rehearses_the_next_lesson_after_its_end(told):
     given = told(a_lesson("talk", 5), (), [Earlier()], 13)
     assert given[2::3] == [
         (name, number) for turn in range(3) for name, number in (("walk", 10 + turn), ("run", 30 + turn))
@@ -85,7 +85,7 @@ def test_every_third_update_is_a_rehearsal_of_each_lesson_in_turn_from_behind_it
     assert [batch for at, batch in enumerate(given) if at % 3 != 2] == [("talk", number) for number in range(13)]
 
 
-def test_lessons_of_the_same_stage_come_as_often_as_they_are_named(told):
+def test_lessons_of_the_same_stage_are_rehearsed_as_often_as_named(told):
     talk = a_lesson("talk", 5, rehearses=("hum", "sing", "hum"), rehearsal_every=2)
     given = told(talk, [a_lesson("hum", 4), a_lesson("sing", 6)], [Earlier()], 10)
     assert given[::2] == [("talk", number) for number in range(10)]
@@ -94,21 +94,21 @@ def test_lessons_of_the_same_stage_come_as_often_as_they_are_named(told):
     assert [batch for batch in given if batch[0] == "hum"] == [("hum", number) for number in range(4, 8)], "none twice"
 
 
-def test_where_nothing_is_to_be_rehearsed_all_batches_are_its_own(told):
+def test_lesson_without_rehearsals_gets_only_its_own_batches(told):
     talk, own = a_lesson("talk", 5), [("talk", number) for number in range(9)]
     assert told(talk, (), (), 9) == own
     assert told(replace(talk, rehearsal_every=0), (), [Earlier()], 9) == own
     assert told(a_lesson("talk", 5, kind=Table, rehearsal_every=0), (), [Earlier()], 9) == own
 
 
-def test_a_learner_that_takes_no_rehearsals_is_refused_and_not_taught_without_them(told):
+def test_learner_that_takes_no_rehearsals_is_refused(told):
     with pytest.raises(
         ConfigError, match=r"'talk' should rehearse 'walk', but its learner \(Table\) takes no rehearsals"
     ):
         told(a_lesson("talk", 5, kind=Table), (), [Earlier()], 9)
 
 
-def test_a_lessons_steps_are_its_own(tmp_path):
+def test_steps_of_a_lesson_exclude_rehearsals(tmp_path):
     agent, context, met = tiny_agent(), tiny_context(tmp_path), []
 
     def batches(agent, context, steps):
@@ -122,12 +122,12 @@ def test_a_lessons_steps_are_its_own(tmp_path):
     assert [stream.own_steps(updates) for updates in range(9)] == [0, 1, 2, 3, 3, 4, 5, 6, 6]
 
 
-def test_a_lesson_that_is_not_taught_before_cannot_be_rehearsed(told):
+def test_later_lesson_cannot_be_rehearsed(told):
     with pytest.raises(ConfigError, match=r"'talk' rehearses 'sing'.*hum is"):
         told(a_lesson("talk", 5, rehearses=("sing",)), [a_lesson("hum", 4)], (), 4)
 
 
-def test_a_rehearsal_has_a_quarter_of_the_rows(tmp_path):
+def test_rehearsal_has_a_quarter_of_the_rows(tmp_path):
     agent, context, rows = tiny_agent(), tiny_context(tmp_path), []
 
     def batches(agent, context, steps):
@@ -141,7 +141,7 @@ def test_a_rehearsal_has_a_quarter_of_the_rows(tmp_path):
     assert replace(context, rows_share=ROWS_SHARE).rows(1) == 1
 
 
-def test_batches_that_are_kept_are_made_once_for_all_lessons_of_a_run_and_come_again(tmp_path):
+def test_kept_batches_are_made_once_per_run_and_repeated(tmp_path):
     agent, context, made = tiny_agent(), tiny_context(tmp_path), []
 
     def batches(agent, context, steps):
@@ -161,8 +161,8 @@ def test_batches_that_are_kept_are_made_once_for_all_lessons_of_a_run_and_come_a
     assert made == [10, 11, 12]
 
 
-def test_a_rehearsal_that_needs_the_weights_leaves_the_others_made_ahead(tmp_path):
-    """While the weights' own turn is awaited, the lesson's next batch is being made already."""
+def test_rehearsal_that_needs_weights_keeps_other_batches_prefetched(tmp_path):
+    """The lesson's next batch is already being made while the rehearsal waits for the weights."""
     agent, context, made, begun = tiny_agent(), tiny_context(tmp_path), [], threading.Event()
 
     def batches_of(name, ahead):
@@ -198,7 +198,7 @@ def test_a_rehearsal_that_needs_the_weights_leaves_the_others_made_ahead(tmp_pat
     [(4, 1.0, 0.5, 4), (2, 1.0, 0.25, 2), (2, 1.0, 0.3, 3), (4, 1.0, 1.0, 5), (2, 1.0, 1.2, 6), (4, 0.2, 2.5, 51),
      (6, 1.0, 1.0, 6), (0, 1.0, 9.0, 0)],
 )  # fmt: skip
-def test_rehearsals_take_a_fifth_of_the_time_at_most(wish, own, other, every):
+def test_rehearsals_take_at_most_a_fifth_of_the_time(wish, own, other, every):
     talk = replace(a_lesson("talk", 5, rehearsal_every=wish), minutes=5 * own)
     others = [replace(a_lesson("hum", 4), minutes=4 * share * other, rehearsal_cost=1.0) for share in (0.5, 1.5)]
     found, share = settled(talk, others)
@@ -207,7 +207,7 @@ def test_rehearsals_take_a_fifth_of_the_time_at_most(wish, own, other, every):
     assert share <= 0.2 + 1e-9
 
 
-def test_a_lesson_may_rehearse_whatever_it_takes():
+def test_lesson_can_lift_the_limit_on_rehearsals():
     dear = replace(a_lesson("hum", 4), minutes=400.0)
     talk = replace(a_lesson("talk", 5, rehearsal_every=3), minutes=5.0)
     assert settled(replace(talk, rehearsal_share=1.0), [dear])[0] == 3
@@ -216,14 +216,14 @@ def test_a_lesson_may_rehearse_whatever_it_takes():
 
 
 class Pupil(nn.Module):
-    """As much of an agent as a learner needs."""
+    """The part of an agent that a learner needs."""
 
     def __init__(self):
         super().__init__()
         self.weight, self.config = nn.Parameter(torch.ones(())), AgentConfig(size="tiny")
 
 
-def test_a_rehearsal_is_taught_by_its_own_loss():
+def test_rehearsal_uses_its_own_loss():
     met = []
 
     def learner(name):
@@ -252,7 +252,7 @@ class Steps(GradientLearner):
         return {}
 
 
-def test_a_rehearsal_has_the_number_of_the_step_before_it(tmp_path):
+def test_rehearsal_has_the_number_of_the_step_before_it(tmp_path):
     agent, context = tiny_agent(), tiny_context(tmp_path, "loggers=[]")
     made = []
 
@@ -294,7 +294,7 @@ def parts(agent, *stage):
     return {".".join(name.split(".")[:2]) for name in names if name.startswith(("heads.", "encoders."))}, names
 
 
-def test_a_stage_trains_the_trunk_what_reads_it_and_its_own_parts():
+def test_stage_trains_the_trunk_its_readers_and_its_own_parts():
     agent = an_agent()
     agent.config.stages = ["reflex", "memory"]
     found, names = parts(agent)
@@ -305,7 +305,7 @@ def test_a_stage_trains_the_trunk_what_reads_it_and_its_own_parts():
     assert parts(agent, "reflex")[0] == {"encoders.body", "heads.arc", "heads.deep"}
 
 
-def test_an_agent_in_no_stage_trains_all_and_a_first_stage_what_the_newborn_had():
+def test_agent_without_a_stage_trains_all_and_first_stage_the_parts_of_the_newborn():
     agent = an_agent()
     agent.add_head("old", "head.categorical", tap="body", options={"classes": 2})
     assert trainable(agent) == ("",)
@@ -315,7 +315,7 @@ def test_an_agent_in_no_stage_trains_all_and_a_first_stage_what_the_newborn_had(
     assert "heads.old" not in parts(agent)[0]
 
 
-def test_a_gradient_learner_trains_what_its_stage_may_unless_told():
+def test_gradient_learner_trains_the_parts_of_its_stage_by_default():
     agent = an_agent()
     agent.config.stages = ["reflex", "memory"]
     learner = GradientLearner(agent, None, seed=0, learning_rate=1e-3)

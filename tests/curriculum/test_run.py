@@ -1,4 +1,4 @@
-"""A run from admission to report: passed, failed, interrupted and gone on with to the bit, refused when another."""
+"""A run from admission to report: passed, failed, interrupted and resumed bit-equal, and refused if another."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def own_stages(monkeypatch):
     monkeypatch.setitem(STAGES, "forgetting", ForgettingStage())
     for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
-    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another process has no lamps stage
 
 
 def config(**changes):
@@ -65,7 +65,7 @@ def straight(tmp_path_factory):
         return runner.run_stage("lamps", config(), out=tmp_path_factory.mktemp("runs") / "straight")
 
 
-def test_a_passed_gate_writes_a_milestone_and_a_report(straight):
+def test_passed_gate_writes_a_milestone_and_a_report(straight):
     assert straight.passed
     assert straight.agent.name == "01-lamps"
     results = json.loads(straight.results.read_text())
@@ -78,7 +78,7 @@ def test_a_passed_gate_writes_a_milestone_and_a_report(straight):
     assert Agent.from_pretrained(straight.agent).config.stages == ["lamps"]
 
 
-def test_the_report_says_where_the_time_went(straight):
+def test_report_shows_where_the_time_went(straight):
     results = json.loads(straight.results.read_text())
     parts = {"data", "encoders", "trunk", "heads", "backward and the rest"}
     for lesson in results["lessons"]:
@@ -89,7 +89,7 @@ def test_the_report_says_where_the_time_went(straight):
     assert sum(results["cost"]["share"].values()) == pytest.approx(1)
 
 
-def test_the_journal_tells_gates_beside_scores(straight):
+def test_journal_shows_gates_beside_scores(straight):
     journal = Journal(straight.out / "journal.jsonl")
     glimpse, exam = journal.last("glimpse")["measures"]["lamps-lit"], journal.last("exam")["measures"]["lamps-lit"]
     assert glimpse == {"unit": "named", "gate": 0.9, "higher_is_better": True, "chance": 1 / 3, "ceiling": 1.0}
@@ -97,7 +97,7 @@ def test_the_journal_tells_gates_beside_scores(straight):
     assert [e.get("lesson", e.get("exam")) for e in journal.events("begun")] == ["one", "two", "lamps-lit"]
 
 
-def test_a_finished_run_asked_again_does_nothing(straight):
+def test_finished_run_does_nothing_when_run_again(straight):
     before = sorted((p, p.stat().st_mtime_ns) for p in straight.out.rglob("*"))
     again = runner.run_stage("lamps", config(), out=straight.out)
     assert again.already_finished
@@ -105,12 +105,12 @@ def test_a_finished_run_asked_again_does_nothing(straight):
     assert sorted((p, p.stat().st_mtime_ns) for p in straight.out.rglob("*")) == before
 
 
-def test_other_settings_in_the_same_folder_are_refused_by_name(straight):
+def test_changed_settings_in_the_same_folder_are_refused_by_name(straight):
     with pytest.raises(ConfigError, match="seed was 0, now 1"):
         runner.run_stage("lamps", config(seed=1), out=straight.out)
 
 
-def test_another_seed_gives_other_weights(straight, tmp_path):
+def test_another_seed_gives_different_weights(straight, tmp_path):
     assert weights(runner.run_stage("lamps", config(seed=1), out=tmp_path / "run")) != weights(straight)
 
 
@@ -118,7 +118,7 @@ def goes_on_to_the_same(straight, tmp_path, monkeypatch):
     monkeypatch.undo()
     for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
-    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another process has no lamps stage
     result = runner.run_stage("lamps", config(), out=tmp_path / "run")
     assert weights(result) == weights(straight)
     same_scores(result, straight)
@@ -126,7 +126,7 @@ def goes_on_to_the_same(straight, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("at", [("one", 5), ("two", 1), ("two", 12)])
-def test_an_interrupted_run_goes_on_to_the_same_weights(straight, tmp_path, monkeypatch, number, at):
+def test_interrupted_run_resumes_to_the_same_weights(straight, tmp_path, monkeypatch, number, at):
     interrupt_at(monkeypatch, at, lambda: os.kill(os.getpid(), number))
     with pytest.raises(Interrupted):
         runner.run_stage("lamps", config(), out=tmp_path / "run")
@@ -134,7 +134,7 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(straight, tmp_path, monk
     goes_on_to_the_same(straight, tmp_path, monkeypatch)
 
 
-def test_a_run_that_ends_before_its_time_says_so_in_its_journal(tmp_path, monkeypatch):
+def test_run_that_stops_early_writes_it_to_its_journal(tmp_path, monkeypatch):
     interrupt_at(monkeypatch, ("one", 5), lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(Interrupted):
         runner.run_stage("lamps", config(), out=tmp_path / "run")
@@ -153,11 +153,11 @@ def test_a_run_that_ends_before_its_time_says_so_in_its_journal(tmp_path, monkey
 
 
 class Killed(BaseException):
-    """Stands for a kill -9: nothing in the code may catch it and tidy up."""
+    """Stands for a kill -9: no code may catch it and clean up."""
 
 
 @pytest.mark.parametrize("at", [("one", 1), ("one", 7), ("two", 3), ("exam", 0), ("lesson_done", 0)])
-def test_a_killed_run_goes_on_to_the_same_weights(straight, tmp_path, monkeypatch, at):
+def test_killed_run_resumes_to_the_same_weights(straight, tmp_path, monkeypatch, at):
     def die():
         raise Killed
 
@@ -191,7 +191,7 @@ def same_scores(a, b):
     assert scores(a) == scores(b)
 
 
-def test_a_failed_gate_keeps_the_agent_and_says_so_to_the_next_stage(tmp_path):
+def test_failed_gate_keeps_the_agent_and_warns_the_next_stage(tmp_path):
     failed = runner.run_stage("strict", config(), out=tmp_path / "strict")
     assert not failed.passed
     assert not (failed.out / "milestones").exists()
@@ -202,7 +202,7 @@ def test_a_failed_gate_keeps_the_agent_and_says_so_to_the_next_stage(tmp_path):
     assert results["run"]["predecessor_failed"]
 
 
-def test_a_later_stage_takes_the_newest_milestone_rehearses_and_is_judged_on_what_was_kept(straight, tmp_path):
+def test_later_stage_takes_the_newest_milestone_and_is_judged_on_retention(straight, tmp_path):
     result = runner.run_stage("later", config(), out=straight.out.parent / "later")
     results = json.loads(result.results.read_text())
     assert results["run"]["started_from"].endswith("01-lamps")
@@ -213,18 +213,18 @@ def test_a_later_stage_takes_the_newest_milestone_rehearses_and_is_judged_on_wha
     assert results["trunk_moved"] > 0
 
 
-def test_a_stage_without_what_it_requires_is_refused(tmp_path):
+def test_stage_without_its_requirements_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="requires lamps first"):
         runner.run_stage("later", config(), out=tmp_path / "nothing" / "later")
 
 
-def test_a_stage_that_fails_is_repeated_as_often_as_asked(tmp_path):
+def test_failed_stage_is_repeated_as_often_as_requested(tmp_path):
     result = runner.run_stage("strict", config(attempts=2), out=tmp_path / "run")
     assert [e["attempt"] for e in Journal(result.out / "journal.jsonl").events("lesson_done")] == [0, 0, 1, 1]
 
 
 class ForgettingStage(LampStage):
-    """Fails by a gate that nobody reaches; taught again, it unlearns what it had reached."""
+    """Fails by a gate that is out of reach; when repeated, it unlearns what it had reached."""
 
     def __init__(self):
         super().__init__(name="forgetting")
@@ -238,7 +238,7 @@ class ForgettingStage(LampStage):
 
                 def loss(agent, batch):
                     value, scalars = self.loss(agent, batch)
-                    return (-value if made.steps < lesson.steps else value), scalars  # a repeat has half of them
+                    return (-value if made.steps < lesson.steps else value), scalars  # a repeat has half of the steps
 
                 made.loss = loss
                 return made
@@ -248,7 +248,7 @@ class ForgettingStage(LampStage):
         return [replace(lesson, make_learner=turned(lesson)) for lesson in super().lessons(context)]
 
 
-def test_of_two_attempts_the_one_that_reached_more_is_kept(tmp_path):
+def test_better_of_two_attempts_is_kept(tmp_path):
     once = runner.run_stage("forgetting", config(), out=tmp_path / "once")
     twice = runner.run_stage("forgetting", config(attempts=2), out=tmp_path / "twice")
     again = runner.run_stage("strict", config(attempts=2), out=tmp_path / "strict")
@@ -264,7 +264,7 @@ def test_of_two_attempts_the_one_that_reached_more_is_kept(tmp_path):
     assert (kept["attempt"], kept["attempts"]) == (1, 2), "of equals the later"
 
 
-def test_what_earlier_stages_lost_counts_when_an_attempt_is_chosen():
+def test_loss_of_earlier_skills_counts_in_the_choice_of_an_attempt():
     def found(stage, *passed):
         decisions = tuple(Decision("m", 0.5, 0.6, one, "") for one in passed)
         return Examined(stage, LampStage().skills[0], {}, Verdict(all(passed), decisions))
@@ -275,7 +275,7 @@ def test_what_earlier_stages_lost_counts_when_an_attempt_is_chosen():
     assert repeat.reached("own") < first.reached("own") < passed.reached("own")
 
 
-def test_which_attempt_is_kept_does_not_depend_on_a_stop_in_the_repeat(tmp_path, monkeypatch):
+def test_choice_of_an_attempt_does_not_depend_on_a_stop(tmp_path, monkeypatch):
     write = Journal.write
 
     def stopping(self, event, **values):
@@ -292,8 +292,8 @@ def test_which_attempt_is_kept_does_not_depend_on_a_stop_in_the_repeat(tmp_path,
     assert weights(stopped) == weights(runner.run_stage("forgetting", config(), out=tmp_path / "once"))
 
 
-def test_lessons_of_a_stage_that_is_taught_again_begin_anew(tmp_path, monkeypatch):
-    """What they build on was taught once more too: who takes over what was read or learned there takes it over anew."""
+def test_lessons_of_a_repeated_stage_begin_anew(tmp_path, monkeypatch):
+    """Earlier lessons were repeated, too, so later ones start from their results again."""
     begun, begin = [], GradientLearner.begin
 
     def noting(self, step):
@@ -305,13 +305,13 @@ def test_lessons_of_a_stage_that_is_taught_again_begin_anew(tmp_path, monkeypatc
     assert begun[-4:] == [(0, False)] * 4, "before them their pace is measured"
 
 
-def test_an_unknown_lesson_is_refused_before_anything_is_written(tmp_path):
+def test_unknown_lesson_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match="no lesson 'three'"):
         runner.run_stage("lamps", config(**{"lessons": {"three": {"steps": 2}}}), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_the_twin_has_a_fresh_trunk_and_the_same_lessons(tmp_path):
+def test_twin_has_a_fresh_trunk_and_the_same_lessons(tmp_path):
     result = runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True)
     ablation = json.loads(result.results.read_text())["ablation"]
     assert set(ablation["skills"]) == {"lamps-lit"}
@@ -320,7 +320,7 @@ def test_the_twin_has_a_fresh_trunk_and_the_same_lessons(tmp_path):
     assert twin.sha256() != Agent.from_pretrained(tmp_path / "run" / "start").sha256()
 
 
-def test_a_finished_run_gets_its_twin_and_is_otherwise_as_it_was(tmp_path):
+def test_finished_run_gets_its_twin_and_stays_unchanged(tmp_path):
     both = runner.run_stage("lamps", config(), out=tmp_path / "both", ablate=True)
     before = runner.run_stage("lamps", config(), out=tmp_path / "run")
     assert json.loads(before.results.read_text())["ablation"] is None
@@ -336,14 +336,14 @@ def test_a_finished_run_gets_its_twin_and_is_otherwise_as_it_was(tmp_path):
         assert runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=ablate).already_finished
 
 
-def test_a_finished_run_without_checkpoints_gets_no_twin(tmp_path):
+def test_finished_run_without_checkpoints_gets_no_twin(tmp_path):
     runner.run_stage("lamps", config(), out=tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     with pytest.raises(CheckpointError, match="its checkpoints are gone"):
         runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True)
 
 
-def test_a_finished_curriculum_gets_its_twins(tmp_path):
+def test_finished_curriculum_gets_its_twins(tmp_path):
     runner.Curriculum(["later"], config(), tmp_path / "c", command="first").run()
     runner.Curriculum(["later"], config(), tmp_path / "c", command="twins", ablate=True).run()
     for stage in ("lamps", "later"):
@@ -352,8 +352,8 @@ def test_a_finished_curriculum_gets_its_twins(tmp_path):
     assert all(result.already_finished for result in runner.Curriculum(["later"], config(), tmp_path / "c").run())
 
 
-def test_a_twin_sits_no_exam_of_an_earlier_stage(tmp_path):
-    """Each was sat twice, before its lessons and behind them, and nobody read what came of it."""
+def test_twin_takes_no_exam_of_an_earlier_stage(tmp_path):
+    """Regression: it took each exam before and after its lessons, and nothing used the results."""
     runner.Curriculum(["later"], config(), tmp_path / "c", ablate=True).run()
     sat = list(Journal(tmp_path / "c" / "later" / "twin" / "run" / "journal.jsonl").events("exam"))
     assert [event["stage"] for event in sat] == ["later"]
@@ -361,8 +361,8 @@ def test_a_twin_sits_no_exam_of_an_earlier_stage(tmp_path):
 
 
 @pytest.mark.parametrize(("same", "told"), [(True, "not above"), (False, "above")])
-def test_a_gate_that_reads_the_twin_is_decided_by_pairs_where_it_was_raised(tmp_path, monkeypatch, same, told):
-    """The exam is made easy, so that the bound is reached; what differs is how the twin did."""
+def test_gate_on_the_twin_is_decided_by_pairs_if_there_is_a_twin(tmp_path, monkeypatch, same, told):
+    """The exam is easy, so the bound is reached; the cases differ in the twin's result."""
     found = stage_run.differences
 
     def compared(mine, theirs, resamples):
@@ -385,7 +385,7 @@ def test_a_gate_that_reads_the_twin_is_decided_by_pairs_where_it_was_raised(tmp_
     assert (measure["twin"], measure["passed"]) == ("not asked", True)
 
 
-def test_a_curriculum_walks_in_the_order_of_what_stages_require(tmp_path):
+def test_curriculum_follows_the_requirements_of_stages(tmp_path):
     done = runner.Curriculum(["later"], config(), tmp_path / "c").run()
     assert [result.agent.name for result in done] == ["01-lamps", "02-later"]
     again = runner.Curriculum.resume(tmp_path / "c")
@@ -407,7 +407,7 @@ runner.run_stage("lamps", test_run.config(), out=Path(sys.argv[1]))
 
 
 @pytest.mark.slow
-def test_a_process_killed_with_kill_9_goes_on_to_the_same_weights(straight, tmp_path):
+def test_process_killed_with_kill_9_resumes_to_the_same_weights(straight, tmp_path):
     out, root = tmp_path / "run", Path(__file__).parents[2]
     process = subprocess.Popen([sys.executable, "-c", RUN_SLOWLY, str(out)], cwd=root, stderr=subprocess.DEVNULL)
     try:
@@ -425,7 +425,7 @@ def test_a_process_killed_with_kill_9_goes_on_to_the_same_weights(straight, tmp_
     same_scores(result, straight)
 
 
-def test_what_an_agent_has_slept_on_stays_with_it_through_a_stage(straight, tmp_path):
+def test_sleep_record_of_an_agent_is_kept_through_a_stage(straight, tmp_path):
     slept = tmp_path / "slept"
     shutil.copytree(straight.agent, slept)
     reservoir = Reservoir(4, 0)

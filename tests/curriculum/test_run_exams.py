@@ -1,4 +1,4 @@
-"""A run's exams: held once, kept whole, and held again when what was kept cannot be trusted."""
+"""Exams of a run: held once, saved whole, and repeated if the saved result cannot be trusted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RICH = Measure(
 def own_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (runner, stage_run, childhood):
         monkeypatch.setattr(module, "load_stage", STAGES.__getitem__)
-    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another one knows no lamps
+    monkeypatch.setattr(childhood, "_in_new_process", runner.examine_childhood)  # another process has no lamps stage
 
 
 def held(run: Path) -> list[tuple[str, str, str]]:
@@ -47,7 +47,7 @@ def held(run: Path) -> list[tuple[str, str, str]]:
 
 
 def killed_behind_its_exams(tmp_path: Path) -> Path:
-    """A run of a second stage that was killed when all its exams were over."""
+    """A run of a second stage that was killed after all its exams."""
 
     def die() -> None:
         raise Killed
@@ -68,10 +68,10 @@ def go_on(run: Path) -> stage_run.RunResult:
     return runner.run_stage("later", config(), out=run, agent=run.parent / "lamps" / "milestones" / "01-lamps")
 
 
-def test_a_run_that_goes_on_holds_no_exam_twice(tmp_path: Path) -> None:
+def test_resumed_run_repeats_no_exam(tmp_path: Path) -> None:
     run = killed_behind_its_exams(tmp_path)
     before = held(run)
-    assert before == [  # those of lamps before the stage are its own run's
+    assert before == [  # those of lamps before the stage come from its own run
         ("attempt 0", "lamps", "lamps-lit"),
         ("attempt 0", "later", "later-lit"),
     ]
@@ -84,7 +84,7 @@ def test_a_run_that_goes_on_holds_no_exam_twice(tmp_path: Path) -> None:
     assert result.passed == straight.passed
 
 
-def test_later_stages_do_not_sit_an_exam_that_says_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_stages_skip_an_exam_that_gives_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lamps = STAGES["lamps"]
     monkeypatch.setattr(lamps, "skills", [replace(skill, unretained="It takes a night.") for skill in lamps.skills])
     run = killed_behind_its_exams(tmp_path)
@@ -93,7 +93,7 @@ def test_later_stages_do_not_sit_an_exam_that_says_why_not(tmp_path: Path, monke
     assert go_on(run).passed
 
 
-def test_a_damaged_exam_is_held_again(tmp_path: Path) -> None:
+def test_damaged_exam_is_repeated(tmp_path: Path) -> None:
     run = killed_behind_its_exams(tmp_path)
     tensors = run / run_exams.FOLDER / "attempt-0-later-later-lit" / "tensors.safetensors"
     data = bytearray(tensors.read_bytes())
@@ -103,7 +103,7 @@ def test_a_damaged_exam_is_held_again(tmp_path: Path) -> None:
     assert held(run)[2:] == [("attempt 0", "later", "later-lit")]
 
 
-def test_measures_come_back_whole_and_of_the_same_weights_only(tmp_path: Path) -> None:
+def test_saved_measures_load_whole_and_only_for_the_same_weights(tmp_path: Path) -> None:
     run_exams.save(tmp_path / "see", "abc", {RICH.name: RICH})
     assert run_exams.load(tmp_path / "see", "abd") is None
     assert run_exams.load(tmp_path / "other", "abc") is None

@@ -1,4 +1,4 @@
-"""A run's identity: what it stands on is pinned, what was edited is refused, and one process writes at a time."""
+"""The identity of a run: what it depends on is pinned, edits are refused, and only one process writes at a time."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def killed(killed_once, tmp_path):
     return shutil.copytree(killed_once, tmp_path / "run")
 
 
-def test_the_recorded_number_of_threads_is_used_whatever_the_cores(killed, monkeypatch):
+def test_recorded_number_of_threads_is_used_on_any_number_of_cores(killed, monkeypatch):
     used = []
     monkeypatch.setattr("devmind.agent.threads.cores", lambda: 1)
     examine = stage_run.run_exams
@@ -89,13 +89,13 @@ def test_the_recorded_number_of_threads_is_used_whatever_the_cores(killed, monke
     assert Journal(killed / "journal.jsonl").last("start")["pinned"]["threads"] == 2
 
 
-def test_every_checkpoint_says_what_its_run_stands_on(killed):
+def test_every_checkpoint_names_the_inputs_of_its_run(killed):
     saved = bundle.load(bundle.newest(killed / "checkpoints"))
     assert saved["run"] == pinned.pinned(Journal(killed / "journal.jsonl"))
     assert {"threads", "versions", "device", "data", "sessions"} <= set(saved["run"])
 
 
-def test_other_packages_are_refused_by_name_and_nothing_is_done(killed, monkeypatch):
+def test_other_package_versions_are_refused_by_name(killed, monkeypatch):
     before = (killed / "journal.jsonl").read_bytes()
     found = pinned.versions()
     monkeypatch.setattr(pinned, "version", lambda name: "9.9" if name == "torch" else found[name])
@@ -106,8 +106,8 @@ def test_other_packages_are_refused_by_name_and_nothing_is_done(killed, monkeypa
     assert "resumed" not in events
 
 
-def test_a_stage_that_adds_more_than_it_did_is_refused_by_name(killed, monkeypatch):
-    """Else lessons would go on without what they teach now."""
+def test_stage_that_adds_more_parts_is_refused_by_name(killed, monkeypatch):
+    """Otherwise lessons would continue without the parts that they train now."""
     admit = LampStage.admit
 
     def more(self, agent):
@@ -120,7 +120,7 @@ def test_a_stage_that_adds_more_than_it_did_is_refused_by_name(killed, monkeypat
     assert "resumed" not in [event["event"] for event in Journal(killed / "journal.jsonl").events()]
 
 
-def test_recordings_that_were_changed_are_refused(tmp_path, monkeypatch):
+def test_changed_recordings_are_refused(tmp_path, monkeypatch):
     data = tmp_path / "data"
     (data / "theo").mkdir(parents=True)
     (data / "theo" / "one.wav").write_bytes(b"a")
@@ -137,7 +137,7 @@ def test_recordings_that_were_changed_are_refused(tmp_path, monkeypatch):
         runner.run_stage("lamps", config(), out=tmp_path / "run", data=data)
 
 
-def test_a_setting_that_came_after_a_run_had_begun_was_at_its_default(tmp_path):
+def test_setting_newer_than_the_run_counts_as_its_default(tmp_path):
     mine, theirs = (identity("lamps", load("tiny"), None, None, [], False) for _ in range(2))
     del theirs["config"]["hearing"]
     check_same_run(tmp_path, mine, theirs)
@@ -146,7 +146,7 @@ def test_a_setting_that_came_after_a_run_had_begun_was_at_its_default(tmp_path):
         check_same_run(tmp_path, other, theirs)
 
 
-def test_checkpoints_whose_journal_was_deleted_are_continued_by_nobody(killed):
+def test_checkpoints_without_their_journal_are_refused(killed):
     (killed / "journal.jsonl").unlink()
     with pytest.raises(CheckpointError, match="holds checkpoints of a run, and its journal is gone"):
         run(killed, seed=1)
@@ -160,14 +160,14 @@ def test_checkpoints_of_another_run_are_refused(killed, tmp_path):
         run(killed)
 
 
-def test_a_plan_with_a_flipped_bit_is_refused(killed):
+def test_plan_with_a_flipped_bit_is_refused(killed):
     journal = killed / "journal.jsonl"
     journal.write_bytes(journal.read_bytes().replace(b'"one": 4', b'"one": 5'))
     with pytest.raises(CheckpointError, match="is damaged or was edited"):
         run(killed)
 
 
-def test_an_edited_verdict_is_noticed_wherever_it_is_trusted(tmp_path):
+def test_edited_verdict_is_detected_wherever_it_is_used(tmp_path):
     done = run(tmp_path / "run", threads=1)
     assert gate_passed(done.agent)
     for path in (done.agent / "results.json", done.results):
@@ -184,7 +184,7 @@ def test_an_edited_verdict_is_noticed_wherever_it_is_trusted(tmp_path):
     assert run(tmp_path / "run", threads=1).already_finished
 
 
-def test_results_put_beside_an_agent_count_only_when_they_were_saved_with_it(tmp_path):
+def test_results_count_only_if_they_were_saved_with_their_agent(tmp_path):
     from devmind.testing import tiny_agent
 
     tiny_agent().save_pretrained(tmp_path / "agent")
@@ -198,7 +198,7 @@ def test_results_put_beside_an_agent_count_only_when_they_were_saved_with_it(tmp
     Agent.from_pretrained(tmp_path / "agent")
 
 
-def test_a_second_process_in_the_same_folder_says_so_and_a_killed_one_holds_nothing(tmp_path):
+def test_second_process_in_a_folder_is_refused_and_a_killed_one_leaves_no_lock(tmp_path):
     program = (
         "import sys, time; from pathlib import Path; from devmind.checkpointing.lock import locked\n"
         "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
@@ -218,7 +218,7 @@ def test_a_second_process_in_the_same_folder_says_so_and_a_killed_one_holds_noth
 
 
 def hostile(tmp_path: Path, change) -> Path:
-    """A saved agent whose config was edited, with the sums made right."""
+    """A saved agent with an edited config and matching checksums."""
     import hashlib
 
     from devmind.testing import tiny_agent
@@ -234,7 +234,7 @@ def hostile(tmp_path: Path, change) -> Path:
     return folder
 
 
-def test_a_received_agent_asks_nobody_for_a_decoder(tmp_path, monkeypatch):
+def test_received_agent_downloads_no_decoder(tmp_path, monkeypatch):
     from devmind.agent import decoders
 
     asked = []
@@ -247,7 +247,7 @@ def test_a_received_agent_asks_nobody_for_a_decoder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("key", ["width", "encoders", "heads", "layers"])
 @pytest.mark.parametrize("value", [None, "x", [5], {"a": 1}])
-def test_a_config_that_describes_no_agent_is_one_sentence(tmp_path, key, value):
+def test_config_that_describes_no_agent_gives_a_clear_error(tmp_path, key, value):
     folder = hostile(tmp_path, lambda saved: saved | {key: value})
     try:
         Agent.from_pretrained(folder)
@@ -255,7 +255,7 @@ def test_a_config_that_describes_no_agent_is_one_sentence(tmp_path, key, value):
         assert type(error).__module__ == "devmind.errors", repr(error)  # noqa: PT017
 
 
-def test_checksums_that_name_no_sums_or_other_files_are_one_sentence(tmp_path):
+def test_invalid_checksums_file_gives_a_clear_error(tmp_path):
     from devmind.testing import tiny_agent
 
     tiny_agent().save_pretrained(tmp_path / "agent")

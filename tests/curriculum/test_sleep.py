@@ -1,4 +1,4 @@
-"""Sleep: what only the store knew is in the weights afterwards; what must stay stays; a night resumes exactly."""
+"""Sleep: it moves memories from the store into the weights, keeps the rest, and resumes exactly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def thing(rng: np.random.Generator) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def awake() -> Agent:
-    """A tiny agent that has learned to say the words of the memory that comes back first, and nothing else."""
+    """A tiny agent that has learned only to say the words of the first recalled memory."""
     agent = Agent(AgentConfig(size="tiny", width=32, attention_heads=2))
     for sense in ("body", "words"):
         agent.add_encoder(sense)
@@ -96,7 +96,7 @@ def answers(agent: Agent, memory: Memory) -> float:
     return float(np.mean([WORDS[number] == entry.senses["words"] for number, entry in zip(said, entries, strict=True)]))
 
 
-def test_after_sleep_the_weights_answer_alone(awake: Agent, memory: Memory, context: Context) -> None:
+def test_weights_answer_without_the_store_after_sleep(awake: Agent, memory: Memory, context: Context) -> None:
     agent = copy.deepcopy(awake)
     slept = sleep(agent, memory, context, steps=140)
     assert slept.asked == THINGS
@@ -105,14 +105,14 @@ def test_after_sleep_the_weights_answer_alone(awake: Agent, memory: Memory, cont
     assert answers(agent, memory) == 1.0 > answers(awake, memory)
     assert set(slept.known) == {entry.id for entry in memory.store.find()}
     assert slept.consolidated.items == sorted(slept.known)
-    # Encoders are the same bit by bit, so keys and names stay valid.
+    # Encoders stay bit-equal, so keys and names stay valid.
     assert encoder_hashes(agent) == encoder_hashes(awake)
     events = [event["event"] for event in Journal(context.out / "journal.jsonl").events("sleep", "slept")]
     assert events == ["sleep", "slept"]
 
 
 @pytest.mark.slow
-def test_other_heads_are_held_to_their_answers(
+def test_other_heads_keep_their_answers(
     awake: Agent, memory: Memory, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [[Moment(0.0, {"body": entry.senses["body"]}, first=True)] for entry in memory.store.find()]
@@ -133,7 +133,7 @@ class Killed(Exception):  # noqa: N818 - it is none
 
 
 @pytest.mark.slow
-def test_a_killed_night_goes_on_exactly(
+def test_killed_night_resumes_exactly(
     awake: Agent, memory: Memory, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = copy.deepcopy(awake)
@@ -158,7 +158,9 @@ def die() -> dict[str, object]:
     raise Killed
 
 
-def test_a_night_of_others_is_refused(awake: Agent, memory: Memory, context: Context) -> None:
+def test_night_with_another_seed_or_forgotten_memories_is_refused(
+    awake: Agent, memory: Memory, context: Context
+) -> None:
     journal = Journal(context.out / "journal.jsonl")
     context.out.mkdir()
     journal.write("sleep", ids=[1], heads=["said"], agent=awake.sha256(), seed=99)
@@ -169,7 +171,7 @@ def test_a_night_of_others_is_refused(awake: Agent, memory: Memory, context: Con
         sleep(copy.deepcopy(awake), memory, context, steps=1)
 
 
-def test_what_is_known_is_pruned_but_no_names(awake: Agent, memory: Memory, tmp_path: Path) -> None:
+def test_known_memories_are_pruned_but_names_are_kept(awake: Agent, memory: Memory, tmp_path: Path) -> None:
     (named,) = write(awake, memory, 1, seed=5, name="ba")
     ids, journal = [entry.id for entry in memory.store.find()], Journal(tmp_path / "journal.jsonl")
     consolidated = Reservoir(10, 0)
@@ -182,7 +184,7 @@ def test_what_is_known_is_pruned_but_no_names(awake: Agent, memory: Memory, tmp_
     assert [event["ids"] for event in journal.events("pruned")] == [[ids[0], ids[2]], [named.id]]
 
 
-def test_nothing_that_cannot_be_asked_is_slept_on(awake: Agent, context: Context) -> None:
+def test_sleep_refuses_memories_and_heads_without_questions(awake: Agent, context: Context) -> None:
     memory = Memory(open_store(None))
     with pytest.raises(StoreError, match="nothing to sleep on"):
         sleep(copy.deepcopy(awake), memory, context, steps=1)
@@ -198,7 +200,7 @@ def test_nothing_that_cannot_be_asked_is_slept_on(awake: Agent, context: Context
         heads_to_sleep(reflexive)
 
 
-def test_a_memory_is_asked_without_its_words_and_comes_back_first(awake: Agent, memory: Memory) -> None:
+def test_question_lacks_the_words_and_recalls_its_memory_first(awake: Agent, memory: Memory) -> None:
     entries = memory.store.find()
     for entry, question in questions(memory, [entry.id for entry in entries], ["body", "words"]):
         assert set(question.senses) == {"body"}
@@ -210,7 +212,7 @@ def test_a_memory_is_asked_without_its_words_and_comes_back_first(awake: Agent, 
     assert as_recall(replace(named, senses={"words": "hello"}), 9.0)[0] == {"words": "hello"}
 
 
-def test_candidates_are_the_most_important_others_and_those_of_earlier_nights(awake: Agent) -> None:
+def test_candidates_are_the_most_important_some_others_and_kept_ones(awake: Agent) -> None:
     memory = Memory(open_store(None))
     ids = [entry.id for entry in write(awake, memory, 30)]
     assert candidates(memory, 100, ["body"], (0,)) == ids
@@ -223,10 +225,10 @@ def test_candidates_are_the_most_important_others_and_those_of_earlier_nights(aw
     assert chosen != candidates(memory, 8, ["body"], (1,), kept=[ids[0]])
 
 
-def test_only_what_can_be_asked_is_chosen_and_every_night_draws_anew(awake: Agent) -> None:
+def test_candidates_can_be_asked_and_every_night_draws_others(awake: Agent) -> None:
     memory = Memory(open_store(None))
     hashes, rng = encoder_hashes(awake), np.random.default_rng(0)
-    for number in range(200):  # a life in which hardly anything is said
+    for number in range(200):  # almost no words are said in this life
         silent = thing(rng)
         key = Key(describe(awake, {"body": silent})["body"].vector, hashes["body"])
         memory.write(Moment(0.0, {"body": silent}), {"body": key}, importance=float(number))
@@ -238,7 +240,7 @@ def test_only_what_can_be_asked_is_chosen_and_every_night_draws_anew(awake: Agen
     assert set.union(*nights) == ids
 
 
-def test_what_the_weights_know_otherwise_than_the_memory_says_is_not_known(awake: Agent, context: Context) -> None:
+def test_memory_counts_as_known_only_if_the_weights_give_its_words(awake: Agent, context: Context) -> None:
     memory = Memory(open_store(None))
     ids = [entry.id for entry in write(awake, memory, 4)]
     rng, body = np.random.default_rng(9), thing(np.random.default_rng(9))
@@ -254,7 +256,7 @@ def test_what_the_weights_know_otherwise_than_the_memory_says_is_not_known(awake
     assert not Replay(without, memory, ids, ["said"], seed=0).told.any()
 
 
-def test_a_memory_that_goes_in_the_night_does_not_end_it(awake: Agent, memory: Memory, context: Context) -> None:
+def test_memory_deleted_during_the_night_does_not_end_it(awake: Agent, memory: Memory, context: Context) -> None:
     ids = [entry.id for entry in memory.store.find()]
     replay = Replay(awake, memory, ids, ["said"], seed=0, moments=16)
     memory.store.delete(ids)
@@ -262,8 +264,8 @@ def test_a_memory_that_goes_in_the_night_does_not_end_it(awake: Agent, memory: M
     assert replay.alone(awake, ids, view=0)["said"].shape == (len(ids), len(WORDS))
 
 
-def test_sounds_of_any_length_are_slept_on(tmp_path: Path) -> None:
-    """What was taught by ear lasts as long as it was said; a batch has one length."""
+def test_sleep_takes_sounds_of_any_length(tmp_path: Path) -> None:
+    """A sound taught by ear has its own length; a batch has one length."""
     agent = Agent(AgentConfig(size="tiny", width=32, attention_heads=2))
     for sense in ("sound", "words"):
         agent.add_encoder(sense)
@@ -278,7 +280,7 @@ def test_sounds_of_any_length_are_slept_on(tmp_path: Path) -> None:
     assert slept.asked == 3
 
 
-def test_what_was_slept_on_is_kept_with_the_agent(tmp_path: Path) -> None:
+def test_sleep_record_is_saved_with_the_agent(tmp_path: Path) -> None:
     reservoir = Reservoir(4, 0)
     reservoir.offer(range(10))
     assert load_state(tmp_path) is None

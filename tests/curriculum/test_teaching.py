@@ -1,4 +1,4 @@
-"""How a lesson is taught: by a Trainer, whatever the agent was doing before."""
+"""A lesson is taught in training mode, whatever the agent's mode was."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from devmind.testing import tiny_agent, tiny_context
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_an_agent_learns_in_training_mode_and_goes_on_in_the_mode_it_came_in(tmp_path: Path, training: bool) -> None:
-    """A saved agent comes in eval mode: nothing was dropped out, and on a GPU no recurrent layer could learn."""
+def test_agent_learns_in_training_mode_and_returns_to_its_own_mode(tmp_path: Path, training: bool) -> None:
+    """Regression: a saved agent loads in eval mode, so there was no dropout, and recurrent layers failed on a GPU."""
     context, modes = tiny_context(tmp_path), list[set[bool]]()
 
     def loss(agent: Agent, batch: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

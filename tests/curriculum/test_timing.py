@@ -1,4 +1,4 @@
-"""Where learning time goes: parts are counted once, hooks are taken off, and shares are of one whole."""
+"""Where the time of learning goes: parts are counted once, hooks are removed, and shares are of one whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAP_S = 0.02
 
 
 class Napping(nn.Module):
-    """A part that takes its time, and asks other parts."""
+    """A part that takes some time and calls other parts."""
 
     def __init__(self, *asks: nn.Module, fails: bool = False) -> None:
         super().__init__()
@@ -42,14 +42,14 @@ def naps(watch: Stopwatch) -> dict[str, int]:
     return {part: int(seconds / NAP_S) for part, seconds in watch.seconds.items()}
 
 
-def test_a_pass_is_counted_once_for_the_outermost_part() -> None:
+def test_pass_is_counted_once_for_the_outermost_part() -> None:
     encoder, decoder = Napping(), Napping()
     agent, watch = agent_of(encoder, decoder, Napping(encoder)), Stopwatch()
     with watch.watching(agent):
         agent.encoders["sight"](torch.zeros(1))
         agent.trunk(torch.zeros(1))  # itself and its decoder
-        agent.trunk.decoder(torch.zeros(1))  # as stepping calls it
-        agent.heads["look"](torch.zeros(1))  # asks the encoder
+        agent.trunk.decoder(torch.zeros(1))  # as in stepping
+        agent.heads["look"](torch.zeros(1))  # it calls the encoder
     found = naps(watch)
     assert found["data"] == 0
     assert 1 <= found["encoders"] < 3
@@ -57,7 +57,7 @@ def test_a_pass_is_counted_once_for_the_outermost_part() -> None:
     assert 2 <= found["heads"] < 4
 
 
-def test_an_agent_that_acts_to_make_a_batch_is_data() -> None:
+def test_agent_that_acts_to_make_a_batch_counts_as_data() -> None:
     agent, watch = agent_of(Napping(), Napping(), Napping()), Stopwatch()
     with watch.watching(agent):
         watch.counted("data", agent.encoders["sight"])(torch.zeros(1))
@@ -65,7 +65,7 @@ def test_an_agent_that_acts_to_make_a_batch_is_data() -> None:
     assert watch.seconds["encoders"] == 0
 
 
-def test_a_pass_that_fails_ends_too() -> None:
+def test_failed_pass_ends_its_timing() -> None:
     agent, watch = agent_of(Napping(fails=True), Napping(), Napping()), Stopwatch()
     with watch.watching(agent):
         for _ in range(2):
@@ -76,7 +76,7 @@ def test_a_pass_that_fails_ends_too() -> None:
     assert watch.seconds["heads"] >= NAP_S
 
 
-def test_hooks_are_taken_off() -> None:
+def test_hooks_are_removed() -> None:
     agent, watch = agent_of(Napping(), Napping(), Napping()), Stopwatch()
     with pytest.raises(KeyError), watch.watching(agent):
         raise KeyError
@@ -87,7 +87,7 @@ def test_hooks_are_taken_off() -> None:
     assert naps(watch) == dict.fromkeys(PARTS, 0)
 
 
-def test_watching_costs_little() -> None:
+def test_timing_costs_little() -> None:
     agent, watch = agent_of(nn.Identity(), nn.Identity(), nn.Identity()), Stopwatch()
     with watch.watching(agent):
         begun = time.thread_time()
@@ -96,13 +96,13 @@ def test_watching_costs_little() -> None:
     assert time.thread_time() - begun < 1000 * 100e-6
 
 
-def test_shares_are_of_the_whole_and_sum_to_one() -> None:
+def test_shares_sum_to_one() -> None:
     share = with_rest(shares({"data": 1.0, "encoders": 2.0, "trunk": 3.0, "heads": 0.5}, 10.0))
     assert share == pytest.approx({"data": 0.1, "encoders": 0.2, "trunk": 0.3, "heads": 0.05, REST: 0.35})
 
 
 class OldJournal:
-    """A journal begun before the parts were timed, and gone on with since."""
+    """A journal begun before parts were timed, and continued since."""
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         common = {"planned": 4, "steps": 4, "status": "done"}
@@ -115,7 +115,7 @@ class OldJournal:
         }[kind]
 
 
-def test_a_journal_from_before_is_still_understood() -> None:
+def test_journal_without_timing_is_still_read() -> None:
     rows = results.lessons(OldJournal())  # type: ignore[arg-type]
     assert rows[0]["share"] == {"data": 0.5, "learning": 0.5}
     assert rows[1]["share"] == pytest.approx({**dict.fromkeys(PARTS, 0.2), REST: 0.2})

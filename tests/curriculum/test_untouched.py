@@ -1,4 +1,4 @@
-"""A stage that changes nothing of what was there: its predecessors' exams are not sat again, and only then."""
+"""A stage that changes no earlier part: the exams of earlier stages are skipped then, and only then."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.curriculum.test_run import config
 
 
 class ApartStage(LampStage):
-    """Lamps named by a head on a sense of its own: nothing of an earlier stage is trained."""
+    """Lamps named by a head on a sense of its own: no part of an earlier stage is trained."""
 
     def __init__(self, name: str = "apart", requires: Sequence[str] = ("lamps",)) -> None:
         super().__init__(name=name, requires=tuple(requires), lesson_names=("third",), steps=30)
@@ -59,7 +59,7 @@ def exams(run: Path) -> list[tuple[str, str]]:
     return [(e["when"], e["stage"]) for e in Journal(run / "journal.jsonl").events("exam")]
 
 
-def test_exams_of_earlier_stages_are_not_sat_again_and_what_is_known_of_them_holds(tmp_path: Path) -> None:
+def test_untouched_stages_take_no_exam_again_and_keep_their_results(tmp_path: Path) -> None:
     first = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
     second = runner.run_stage("apart", config(), out=tmp_path / "apart", agent=first.agent)
     assert exams(second.out) == [("attempt 0", "apart")]
@@ -68,7 +68,7 @@ def test_exams_of_earlier_stages_are_not_sat_again_and_what_is_known_of_them_hol
     assert results["untouched"] == {"tensors": len(there), "lessons": 2}
     assert results["retention"] == [{"skill": "lamps/lamps-lit", "change": 0.0, "low": 0.0, "kept": True}]
     assert [one["skill"] for one in results["skills"]] == ["lamps-lit", "apart-lit"]
-    # The next one finds them there, as if this run had held them.
+    # The next stage finds the results there, as if this run had held the exams.
     third = runner.run_stage("last", config(), out=tmp_path / "last", agent=second.agent)
     assert exams(third.out) == [("attempt 0", name) for name in ("lamps", "apart", "last")]
     results = json.loads(third.results.read_text())
@@ -76,7 +76,7 @@ def test_exams_of_earlier_stages_are_not_sat_again_and_what_is_known_of_them_hol
     assert [row["skill"] for row in results["retention"]] == ["lamps/lamps-lit", "apart/apart-lit"]
 
 
-def test_of_an_agent_whose_exams_nobody_knows_none_is_sat_either(tmp_path: Path) -> None:
+def test_untouched_stages_without_known_results_take_no_exam_either(tmp_path: Path) -> None:
     first = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
     second = runner.run_stage("apart", config(seed=1), out=tmp_path / "apart", agent=first.agent)
     assert exams(second.out) == [("attempt 0", "apart")], "of another seed"
@@ -112,7 +112,7 @@ def stands_by(agent: Agent) -> None:
         (answers_too, None, False),
     ],
 )
-def test_what_is_equal(
+def test_untouched_detects_each_kind_of_change(
     before: Callable[[Agent], None] | None, behind: Callable[[Agent], None] | None, same: bool, tmp_path: Path
 ) -> None:
     def made(*changes: Callable[[Agent], None] | None) -> Agent:
@@ -129,8 +129,8 @@ def test_what_is_equal(
     assert (found is not None) == same
 
 
-def test_a_stage_whose_layers_stand_in_the_way_of_earlier_lessons_has_touched_them(tmp_path: Path) -> None:
-    """All that was there is equal, and yet an earlier head is told something else."""
+def test_new_layers_in_the_path_of_an_earlier_head_count_as_a_change(tmp_path: Path) -> None:
+    """All earlier parts are equal, but an earlier head gets other input."""
     given, agent = tiny_agent(), tiny_agent()
     for one in (given, agent):
         LAMPS.admit(one)
@@ -144,7 +144,7 @@ def test_a_stage_whose_layers_stand_in_the_way_of_earlier_lessons_has_touched_th
     assert untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)) is None
 
 
-def test_a_stage_that_is_taught_once_more_has_touched_what_later_ones_may_read(tmp_path: Path) -> None:
+def test_repeated_stage_counts_as_a_change_for_later_stages(tmp_path: Path) -> None:
     given, agent = tiny_agent(), tiny_agent()
     for one in (given, agent):
         for stage in (LAMPS, APART):
@@ -154,7 +154,7 @@ def test_a_stage_that_is_taught_once_more_has_touched_what_later_ones_may_read(t
     assert untouched(given, agent, APART, [LAMPS], tiny_context(tmp_path)) is None
 
 
-def test_a_head_that_stands_by_answers_only_where_it_is_named() -> None:
+def test_standby_head_answers_only_if_it_is_named() -> None:
     agent = tiny_agent()
     LAMPS.admit(agent)
     stands_by(agent)

@@ -1,9 +1,9 @@
-"""A fault at every single thing that is asked of the disk, and a power cut behind each.
+"""Inject a fault at every disk call, and a power cut after each.
 
     python -m tests.faults                all points of all subjects
-    python -m tests.faults --points 60    so many, spread evenly; subjects may be named
+    python -m tests.faults --points 60    that many random points; subjects may be named
 
-Linux with a C compiler: a shim is built and loaded by LD_PRELOAD, and every point is a forked process.
+Needs Linux and a C compiler. It builds a shim, loads it by LD_PRELOAD, and forks a process for every point.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHIM = Path(__file__).parent / "shim.c"
 
 
 class Point(NamedTuple):
-    """A fault of a kind at the `at`-th call; of a power cut, behind it."""
+    """A fault at the `at`-th call; a power cut follows that call."""
 
     subject: str
     kind: str
@@ -38,12 +38,12 @@ class Point(NamedTuple):
 
 
 def compiler() -> str | None:
-    """A C compiler, where there is one."""
+    """A C compiler, or None."""
     return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
 def main() -> None:
-    """Build the shim, then begin again with it."""
+    """Build the shim and run again with it."""
     if not os.environ.get("LD_PRELOAD", "").endswith("shim.so"):
         with tempfile.TemporaryDirectory() as folder:
             shim = f"{folder}/shim.so"
@@ -55,14 +55,14 @@ def main() -> None:
     parser.add_argument("--points", type=int)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    # In memory, where there is room: a real disk syncs thousands of times for nothing.
+    # In memory if possible: a real disk would sync thousands of times for nothing.
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
         broken = Attack(Path(folder).resolve()).run(asked.subjects, asked.points, asked.seed)
     sys.exit(1 if broken else 0)
 
 
 class Attack:
-    """All in a folder without a blank in its name."""
+    """Runs everything in one folder, whose path has no blanks."""
 
     def __init__(self, folder: Path) -> None:
         from tests.faults.subjects import SUBJECTS
@@ -72,7 +72,7 @@ class Attack:
         self.shim.fault_count.restype = ctypes.c_long
 
     def run(self, names: list[str], points: int | None, seed: int) -> list[str]:
-        """Try the points; prints a line a subject, and what broke."""
+        """Try the points; print their numbers by subject, and the failures."""
         every: list[Point] = []
         traces: dict[str, tuple[list[Any], Path]] = {}
         for name in names or self.subjects:
@@ -113,7 +113,7 @@ class Attack:
     def _in_child(
         self, name: str, folder: Path, arm: Callable[[Path], None], trace: int | None = None
     ) -> tuple[dict[str, Any], int]:
-        """What became of the act, {} when it was killed, and how many promises were made."""
+        """What the act reported, {} if it was killed, and the number of promises that it made."""
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
@@ -174,7 +174,7 @@ class Attack:
         from tests.faults.disk import Disk
 
         disk = Disk(self._template(point.subject))
-        disk.root = was  # where the traced process did it
+        disk.root = was  # the folder of the traced process
         for call in calls[: point.at]:
             disk.apply(call)
         self.number += 1

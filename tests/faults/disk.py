@@ -1,4 +1,4 @@
-"""What a power cut may leave: a model of a disk that keeps only what was synced, fed with a trace of the shim."""
+"""Model of a disk that keeps only synced data after a power cut; it is fed with a trace of the shim."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Call(NamedTuple):
-    """One thing that was asked of the disk.
+    """One disk call.
 
     `what`: w write, s sync (`data`: all of it; `other`: "folder"), t truncate, r rename, u unlink, d rmdir, m mkdir,
     c create; a: something was acknowledged.
@@ -34,32 +34,30 @@ def calls(trace: bytes) -> Iterator[Call]:
 
 @dataclass
 class Node:
-    """A file (bytes) or a folder (nodes by name): as the processes see it, and what is on the disk for certain."""
+    """A file (bytes) or a folder (nodes by name): its content as processes see it, and its content on the disk."""
 
     live: bytearray | dict[str, Node]
     safe: bytes | dict[str, Node] = field(default_factory=bytes)
 
     def sync(self) -> None:
-        """What fsync does."""
+        """As fsync does."""
         self.safe = dict(self.live) if isinstance(self.live, dict) else bytes(self.live)
 
 
 class Disk:
-    """The folder `root` and what is below it, all of it on the disk to begin with."""
+    """The folder `root` and everything below it, all on the disk at first."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.top = root, _node(root)
 
     def apply(self, call: Call) -> None:
-        """One call more."""
+        """Apply one more call."""
         if call.what == "a":
             return
         folder, name = self._place(call.path)
         if call.what == "s" and call.other:
             (folder.live[name] if name else folder).sync()  # type: ignore[index]
-        elif (
-            call.what == "s"
-        ):  # with its content: it may have been filled, or made, by calls that the shim does not see
+        elif call.what == "s":  # with its content: calls that the shim does not see may have made or filled it
             file = folder.live.setdefault(name, Node(bytearray()))  # type: ignore[union-attr]
             file.live = bytearray(call.data)
             file.sync()
@@ -79,8 +77,8 @@ class Disk:
                 content[call.offset : call.offset + len(call.data)] = call.data
 
     def leave(self, folder: Path, *, names: bool) -> None:
-        """Write what a power cut leaves now to `folder`: only synced data; with `names`, all names have reached the
-        disk before it, without, only those whose folder was synced."""
+        """Write to `folder` what a power cut leaves now: only synced data. With `names`, all names have reached the
+        disk; without, only those whose folder was synced."""
         _leave(self.top, folder, names)
 
     def _place(self, path: str) -> tuple[Node, str]:

@@ -1,4 +1,4 @@
-"""What is done to a disk, and what must hold after any fault: the last good state, or one sentence; never half."""
+"""Operations on a disk, and what must hold after any fault: the last good state or one clear error."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from devmind.testing import tiny_agent
 from tests.memory.untold import untold
 
 Acked = Callable[[], None]
-"""To be called when something is promised to be on the disk."""
+"""Called when data is promised to be on the disk."""
 
 
 class Subject:
-    """One thing that is done; all in `folder`."""
+    """One operation; all its files are in `folder`."""
 
     def prepare(self, folder: Path) -> None:
-        """What is there before."""
+        """Make the state before the operation."""
 
     def act(self, folder: Path, acked: Acked) -> None:
-        """Do it."""
+        """Run the operation."""
         raise NotImplementedError
 
     def check(self, folder: Path, acks: int) -> None:
-        """Fail when what is there now breaks a promise, of which `acks` were made."""
+        """Fail if the files break one of the `acks` promises that were made."""
         raise NotImplementedError
 
     def again(self, folder: Path) -> int:
-        """Do it once more, now that nothing is in its way; how many promises `check` may then hold it to."""
+        """Run the operation again without a fault; return the number of promises that `check` may require."""
         made: list[int] = []
         self.act(folder, lambda: made.append(1))
         return len(made)
@@ -55,7 +55,7 @@ def state(number: int) -> dict[str, Any]:
 
 
 class Checkpoint(Subject):
-    """A bundle beside two earlier ones, of which the oldest is retired."""
+    """A bundle beside two earlier ones; the oldest is retired."""
 
     names = ("0-one-1", "0-one-2", "0-one-3")
 
@@ -77,13 +77,13 @@ class Checkpoint(Subject):
 
 
 class SameCheckpoint(Checkpoint):
-    """A bundle in the place of one of the same name, its only one."""
+    """A bundle that replaces the only one, under the same name."""
 
     names = ("last", "last", "last")
 
 
 class SavedAgent(Subject):
-    """An agent with its results in the place of an older one: that one whole, this one whole, or a sentence."""
+    """An agent with results replaces an older one: the old one whole, the new one whole, or a clear error."""
 
     def prepare(self, folder: Path) -> None:
         tiny_agent().save_pretrained(folder / "agent")
@@ -123,7 +123,7 @@ class AtomicFile(Subject):
 
 
 class Events(Subject):
-    """A journal: it can always be read, and gone on with."""
+    """A journal: it can always be read and continued."""
 
     def prepare(self, folder: Path) -> None:
         Journal(folder / "journal.jsonl").write("start", number=-1)
@@ -158,7 +158,7 @@ def check_ticks(path: Path, acks: int) -> None:
 
 
 class Recording(Subject):
-    """A life on disk, over three files; each tick is promised behind its flush."""
+    """A recording over three files; each tick is promised after its flush."""
 
     def act(self, folder: Path, acked: Acked) -> None:
         with RotatingRecorder(
@@ -174,7 +174,7 @@ class Recording(Subject):
             check_ticks(folder / "life.mcap", acks)
 
     def again(self, folder: Path) -> int:
-        """Nothing is written over it; what it holds can be mended."""
+        """Write nothing over the recording; repair what it holds."""
         if not (folder / "life.mcap").exists():
             return 0
         whole = parts(folder / "life.mcap")
@@ -188,7 +188,7 @@ class Recording(Subject):
 
 
 class Repair(Subject):
-    """A mended copy of a recording of two files: there whole, or not at all."""
+    """A repaired copy of a recording of two files: whole or absent."""
 
     def prepare(self, folder: Path) -> None:
         with RotatingRecorder(folder / "life.mcap", source="test", tick_hz=10, rotate_s=0.3) as recorder:
@@ -238,7 +238,7 @@ class MemoryWrites(Subject):
         assert found[: self.there] == list(range(self.there))
 
     def found(self, folder: Path) -> list[int]:
-        """The numbers of the Moments that are remembered, each compared with what was written."""
+        """The numbers of the remembered Moments; each is compared with the one written."""
         with open_store(folder / "memory") as store:
             entries = Memory(store).get([entry.id for entry in store.find()])
         numbers = [int(str(entry.senses["words"]).split()[1]) for entry in entries]
@@ -248,7 +248,7 @@ class MemoryWrites(Subject):
 
 
 class MemoryForgets(MemoryWrites):
-    """One of four entries is forgotten: it is there whole, or gone, and gone when that was said."""
+    """One of four entries is forgotten: it is whole or gone, and gone once that was promised."""
 
     there = 4
 
@@ -262,9 +262,9 @@ class MemoryForgets(MemoryWrites):
 
 
 class MemoryUntold(MemoryWrites):
-    """An entry is written where a killed writer has left a longer transaction at the end of the log.
+    """An entry is written after a killed writer has left a longer transaction at the end of the log.
 
-    That one's entries, with times below zero, were promised to nobody: they are there or not.
+    The killed writer's entries have times below zero and were promised to nobody: they are there or not.
     """
 
     def act(self, folder: Path, acked: Acked) -> None:

@@ -1,4 +1,4 @@
-"""Sixty of the points of `python -m tests.faults`, and that the model of a disk forgets what was not synced."""
+"""Sixty points of `python -m tests.faults`; and the model of a disk forgets unsynced data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform != "linux" or compiler() is None, reason="the shim needs Linux and a C compiler")
-def test_a_fault_at_sixty_places_loses_nothing_that_was_promised() -> None:
+def test_sixty_faults_lose_no_promised_data() -> None:
     tried = subprocess.run(
         [sys.executable, "-m", "tests.faults", "--points", "60"], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
@@ -27,7 +27,7 @@ def test_a_fault_at_sixty_places_loses_nothing_that_was_promised() -> None:
     assert "60 of " in tried.stdout
 
 
-def test_a_power_cut_keeps_what_was_synced(tmp_path: Path) -> None:
+def test_power_cut_keeps_only_synced_data(tmp_path: Path) -> None:
     root = tmp_path / "disk"
     root.mkdir()
     (root / "old").write_bytes(b"old")

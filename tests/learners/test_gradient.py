@@ -1,4 +1,4 @@
-"""Learning by gradient: at which rate what an earlier stage has taught learns on."""
+"""Learning by gradient: the learning rate of parts that an earlier stage or lesson has trained."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RATE = 2e-3
 
 @pytest.fixture
 def agent() -> Agent:
-    """One that is in its first stage, with a head of it."""
+    """An agent in its first stage, with a head of that stage."""
     agent = Agent(AgentConfig(size="tiny"))
     agent.add_encoder("board", stage="first")
     agent.add_head("old", "head.categorical", stage="first", options={"classes": 2})
@@ -29,7 +29,7 @@ def agent() -> Agent:
 
 
 def enter_second(agent: Agent) -> None:
-    """Bring the agent into a second stage, with a head of that."""
+    """Bring the agent into a second stage, with a head of that stage."""
     agent.add_head("new", "head.categorical", stage="second", options={"classes": 2})
     agent.config.stages.append("second")
 
@@ -42,14 +42,14 @@ def rates(agent: Agent) -> dict[str, float]:
     return {name: of[id(p)] for name, p in learner.trained_parameters()}
 
 
-def test_a_first_stage_teaches_all_it_has_at_the_full_rate_and_so_does_none(agent):
+def test_first_stage_trains_all_parts_at_the_full_rate_and_so_does_no_stage(agent):
     assert {name.split(".")[0] for name in rates(agent)} >= {"trunk", "heads", "encoders", "readout"}
     assert set(rates(agent).values()) == {RATE}
     agent.config.stages.clear()
     assert set(rates(agent).values()) == {RATE}
 
 
-def test_what_an_earlier_stage_has_taught_learns_more_slowly(agent):
+def test_parts_of_an_earlier_stage_learn_more_slowly(agent):
     enter_second(agent)
     found = rates(agent)
     assert "encoders.board" not in {".".join(name.split(".")[:2]) for name in found}, "it is not trained at all"
@@ -58,7 +58,7 @@ def test_what_an_earlier_stage_has_taught_learns_more_slowly(agent):
         assert rate == pytest.approx(slowed * RATE), name
 
 
-def test_what_an_earlier_lesson_has_taught_learns_more_slowly(agent, tmp_path):
+def test_parts_that_a_lesson_names_as_slower_learn_more_slowly(agent, tmp_path):
     def learner(agent, context):
         return GradientLearner(agent, lambda *_: (torch.zeros(()), {}), seed=0, learning_rate=RATE, steps=100)
 
@@ -78,7 +78,7 @@ def test_what_an_earlier_lesson_has_taught_learns_more_slowly(agent, tmp_path):
         slower(replace(plain, make_learner=lambda *_: object()), {}).make_learner(agent, tiny_context(tmp_path))
 
 
-def test_a_trunk_that_was_made_anew_is_no_earlier_stages(agent, tmp_path):
+def test_new_trunk_does_not_count_as_trained_by_an_earlier_stage(agent, tmp_path):
     agent.save_pretrained(tmp_path / "taught")
     twin = Agent.from_pretrained(fresh_parts(tmp_path / "taught", tmp_path / "twin", ("trunk",)))
     assert twin.config.trunk_stage == ANEW

@@ -1,4 +1,4 @@
-"""Several losses in one step: the same step as of their sum, and how their gradients go together."""
+"""Several losses in one step: it equals the step of their sum, and their gradients are compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from devmind.testing import tiny_agent
 
 
 def reading(agent: Agent, sign: float) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """A loss on the trunk's first parameter alone."""
+    """A loss of the trunk's first parameter alone."""
     first = next(parameter for name, parameter in agent.named_parameters() if name.startswith("trunk."))
     return sign * first.sum() + (first**2).sum(), {"size": first.detach().norm()}
 
@@ -28,7 +28,7 @@ def learner_of(kind: type[GradientLearner], agent: Agent, loss: JointLoss = BOTH
     return learner
 
 
-def test_a_step_is_that_of_the_weighted_sum_and_tells_each_part() -> None:
+def test_joint_step_equals_that_of_the_weighted_sum_and_reports_each_part() -> None:
     one, other = tiny_agent(), tiny_agent()
     batch = {"up": 1.0, "down": -2.0}
     told = learner_of(JointLearner, one).update(batch, 0)
@@ -43,7 +43,7 @@ def test_a_step_is_that_of_the_weighted_sum_and_tells_each_part() -> None:
     assert -1 <= float(told["cosine/up with down"]) < 0
 
 
-def test_a_part_that_a_step_lacks_is_left_out_and_a_rehearsal_is_as_always() -> None:
+def test_joint_step_skips_missing_parts_and_rehearses_as_usual() -> None:
     agent = tiny_agent()
     learner = learner_of(JointLearner, agent)
     assert learner.update({"up": 1.0}, 0).keys() == {"loss", "up/loss", "up/size", "up/gradient norm"}
@@ -52,7 +52,7 @@ def test_a_part_that_a_step_lacks_is_left_out_and_a_rehearsal_is_as_always() -> 
     assert told.keys() == {"rehearsal/loss", *parts}
 
 
-def test_where_nothing_shared_is_trained_no_gradients_are_compared() -> None:
+def test_gradients_are_not_compared_without_shared_parameters() -> None:
     agent = tiny_agent()
 
     def on_readout(agent: Agent, batch: float):
@@ -63,7 +63,7 @@ def test_where_nothing_shared_is_trained_no_gradients_are_compared() -> None:
     assert told.keys() == {"loss", "one/loss", "two/loss"}
 
 
-def test_known_cosines() -> None:
+def test_compared_gives_known_norms_and_cosines() -> None:
     told = compared({"a": torch.tensor([3.0, 0.0]), "b": torch.tensor([1.0, 1.0]), "c": torch.zeros(2)})
     assert float(told["a/gradient norm"]) == 3
     assert float(told["cosine/a with b"]) == pytest.approx(0.5**0.5)

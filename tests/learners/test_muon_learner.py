@@ -1,4 +1,4 @@
-"""Which parameters Muon steps, and how."""
+"""Which parameters Muon steps, and with which settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from devmind.learners.muon import TRUNK, MuonLearner
 from devmind.testing import tiny_agent
 
 
-def test_matrices_of_the_named_parts_are_stepped_by_muon_and_nothing_else() -> None:
+def test_muon_steps_only_the_matrices_of_the_trunk() -> None:
     agent = tiny_agent()
     learner = MuonLearner(agent, lambda *given: None, seed=0, learning_rate=1e-3, trains=("trunk.", "readout"))
     matrices, others = list[torch.Tensor](), list[torch.Tensor]()
@@ -23,7 +23,7 @@ def test_matrices_of_the_named_parts_are_stepped_by_muon_and_nothing_else() -> N
     assert len(matrices) + len(others) == len(dict(learner.trained_parameters()))
 
 
-def test_a_subclass_names_other_parts() -> None:
+def test_subclass_can_name_other_parts_and_settings() -> None:
     agent = tiny_agent()
     first = next(name for name, one in agent.named_parameters() if name.endswith(".weight") and one.ndim == 2)
     part = first.rpartition("weight")[0]

@@ -1,4 +1,4 @@
-"""Learners without a gradient: a closed form, a population, a replay of its own. One contract, exact resume for all."""
+"""Learners without a gradient: closed form, population, own replay. All keep the contract and resume exactly."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def right(agent: Agent) -> float:
 
 
 class OfOneHead(Learner):
-    """What the learners here share: they change the last layer of one head."""
+    """Base of the learners here: they change the last layer of one head."""
 
     def __init__(self, agent: Agent, seed: int) -> None:
         super().__init__(agent, seed=seed, trains=(f"heads.{HEAD}.{LAST}.",))
         self.layer = agent.head(HEAD).get_submodule(LAST)
 
     def features(self, batch: Mapping[str, Any]) -> Tensor:
-        """What the last layer reads, [B, F]."""
+        """The input of the last layer, [B, F]."""
         met: list[Tensor] = []
         handle = self.layer.register_forward_hook(lambda module, given, answer: met.append(given[0]))
         self.agent(batch, [HEAD])
@@ -63,7 +63,7 @@ class OfOneHead(Learner):
 
 
 class ClosedForm(OfOneHead):
-    """Ridge regression on one-hot targets, by sums that grow from batch to batch."""
+    """Ridge regression on one-hot targets, with sums that grow from batch to batch."""
 
     def __init__(self, agent: Agent, seed: int) -> None:
         super().__init__(agent, seed)
@@ -89,7 +89,7 @@ class ClosedForm(OfOneHead):
 
 
 class Population(OfOneHead):
-    """An evolution strategy with antithetic noise; it mixes: what is rehearsed is part of every one's fitness."""
+    """An evolution strategy with antithetic noise; it mixes: rehearsals are part of every member's fitness."""
 
     mixes: ClassVar[bool] = True
     PAIRS, SIGMA, RATE = 16, 0.3, 2.0
@@ -126,7 +126,7 @@ class Population(OfOneHead):
 
 
 class Replaying(OfOneHead):
-    """The perceptron's rule on examples drawn from all it has met: what self-play keeps for itself."""
+    """The perceptron rule on examples drawn from all those met: a learner with its own replay, as in self-play."""
 
     def __init__(self, agent: Agent, seed: int) -> None:
         super().__init__(agent, seed)
@@ -162,7 +162,7 @@ def lesson_of(kind: Callable[[Agent, int], Learner], **more: Any) -> Lesson:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_it_keeps_the_laws_and_learns(kind: type[OfOneHead], tmp_path: Path) -> None:
+def test_learner_without_gradient_keeps_the_laws_and_learns(kind: type[OfOneHead], tmp_path: Path) -> None:
     from devmind.curriculum.journal import Journal
     from devmind.curriculum.teaching import teach
 
@@ -177,14 +177,14 @@ def test_it_keeps_the_laws_and_learns(kind: type[OfOneHead], tmp_path: Path) -> 
 
 
 class Forgetful(Replaying):
-    """Keeps its replay to itself."""
+    """Does not save its replay."""
 
     def state_dict(self) -> dict[str, Any]:
         return {"met": self.met[:0]}
 
 
 class Wandering(Population):
-    """Changes more than it says."""
+    """Changes parameters that it does not name."""
 
     def update(self, batch: Any, step: int) -> Scalars:
         with torch.no_grad():
@@ -193,7 +193,7 @@ class Wandering(Population):
 
 
 class Losing(ClosedForm):
-    """Loads another state than it was given, which the next update does not read."""
+    """Loads another state than it is given; the next update does not read it."""
 
     note = 0
 
@@ -214,19 +214,19 @@ class Losing(ClosedForm):
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
-def test_one_that_breaks_a_law_is_told_which(kind: type[OfOneHead], law: str, tmp_path: Path) -> None:
+def test_check_learner_names_the_broken_law(kind: type[OfOneHead], law: str, tmp_path: Path) -> None:
     with pytest.raises(BrokenLawError) as told:
         check_learner(lesson_of(kind), make_agent(), tiny_context(tmp_path))
     assert law in str(told.value)
 
 
-def test_a_learner_is_a_learner(tmp_path: Path) -> None:
+def test_check_learner_refuses_an_object_that_is_no_learner(tmp_path: Path) -> None:
     with pytest.raises(BrokenLawError, match=r"a lesson's learner is a Learner\. Found: a Tensor"):
         check_learner(lesson_of(lambda agent, seed: torch.zeros(1)), make_agent(), tiny_context(tmp_path))  # type: ignore[arg-type,return-value]
 
 
-def test_a_population_is_held_to_what_was_taught_before(tmp_path: Path) -> None:
-    """Among rehearsals of a lesson that wants other answers it does not come to its own."""
+def test_rehearsals_hold_a_population_to_earlier_lessons(tmp_path: Path) -> None:
+    """With rehearsals of a lesson that wants other answers, it does not learn its own."""
     from dataclasses import replace
 
     from devmind.curriculum.journal import Journal

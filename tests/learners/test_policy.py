@@ -26,7 +26,7 @@ ENDS_AT = np.array([3, 5, 100])
 
 
 class Counter:
-    """Three rows that count up; `body` is the count. Row 0 is terminal at 3, row 1 truncated at 5, row 2 goes on."""
+    """Three rows that count up; `body` is the count. Row 0 terminates at 3, row 1 is truncated at 5, row 2 goes on."""
 
     num_envs = 3
 
@@ -48,7 +48,7 @@ class Counter:
 
 
 class Telling:
-    """Its value is ten times the count; every reading is counted."""
+    """Its value is ten times the count; it notes every call of `read`."""
 
     effector = "push"
 
@@ -81,7 +81,7 @@ def test_truncated_steps_bootstrap_from_before_the_reset() -> None:
         [0, 1, 2, 0, 1, 2, 0], [0, 1, 2, 3, 4, 0, 1], [0, 1, 2, 3, 4, 5, 6],
     ]  # fmt: skip
     alive = ~rollout.terminal
-    assert torch.equal(rollout.next_value[alive], 10 * rollout.reward[alive])  # in this toy reward = the count led to
+    assert torch.equal(rollout.next_value[alive], 10 * rollout.reward[alive])  # the reward is the next count
     assert rollout.next_value[4, 1] == 50
     assert rollout.last.nonzero().tolist() == [[2, 0], [4, 1], [5, 0]]
     assert rollout.mask.all()
@@ -98,7 +98,7 @@ def test_without_reset_the_steps_after_the_end_are_masked() -> None:
     assert not any(any(first) for first in network.firsts[1:])
 
 
-def test_nothing_collected_carries_a_gradient() -> None:
+def test_collected_tensors_carry_no_gradient() -> None:
     rollout, _ = collected(anew=True)
     assert not any(tensor.requires_grad for tensor in (rollout.log_prob, rollout.value, rollout.next_value))
 
@@ -140,7 +140,7 @@ def test_updates_keep_the_pole_up_longer() -> None:
     assert np.mean(late) > 2 * np.mean(early)
 
 
-def test_rows_that_end_start_anew_and_the_others_go_on() -> None:
+def test_restarting_resets_only_rows_that_ended() -> None:
     plain, world = (worlds.make("cartpole", "", np.arange(4)) for _ in range(2))
     world = Restarting(world, numpy_rng("starts"))
     push = {"push": np.ones(4, np.int64)}
@@ -157,7 +157,7 @@ def test_rows_that_end_start_anew_and_the_others_go_on() -> None:
     assert world.finished == [int(plain.state().tick[0])] * int(terminated.sum())
 
 
-def test_an_arc_reads_what_the_step_path_reads_and_a_peek_changes_nothing() -> None:
+def test_arc_reads_the_tokens_of_a_step_and_peek_changes_nothing() -> None:
     agent = tiny_agent()
     parts.admit(agent)
     agent.eval()
@@ -173,7 +173,7 @@ def test_an_arc_reads_what_the_step_path_reads_and_a_peek_changes_nothing() -> N
         arc.peek(world.observe())
 
 
-def test_levels_are_laid_side_by_side() -> None:
+def test_joined_places_levels_side_by_side() -> None:
     levels = ("orient/sight", "orient/sound")
     both = Joined([worlds.make("nursery", level, np.arange(2)) for level in levels])
     alone = [worlds.make("nursery", level, np.arange(2)) for level in levels]
@@ -185,7 +185,7 @@ def test_levels_are_laid_side_by_side() -> None:
     assert np.array_equal(senses["sight"], np.concatenate([step[0]["sight"] for step in steps]))
 
 
-def test_words_are_joined_too() -> None:
+def test_joined_concatenates_words() -> None:
     lamps = [VectorWorld(LampRules(), n) for n in (2, 1)]
     for world in lamps:
         world.reset(np.arange(world.num_envs))
@@ -193,7 +193,7 @@ def test_words_are_joined_too() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_one_world_joined_is_itself(n: int) -> None:
+def test_joined_of_one_world_equals_that_world(n: int) -> None:
     world, alone = (
         Joined([worlds.make("nursery", "track", np.arange(n))]),
         worlds.make("nursery", "track", np.arange(n)),

@@ -1,4 +1,4 @@
-"""Deep Q-learning in a world whose values are known: what is kept and learned, and that it goes on exactly."""
+"""Deep Q-learning in a world of known values: what is kept and learned, and exact resume."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class RowState(Struct):
 
 
 class RowRules:
-    """Places in a row, whose last one is the end and earns 1. 0 goes left, 1 right; 2 ends it with 9, and is illegal.
+    """Places in a row; the last one is the end and earns 1. 0 goes left, 1 right; 2 is illegal.
 
-    An episode of more than HORIZON steps is cut. At the first place there is no left.
+    An episode is cut after HORIZON steps. From the first place, going left is illegal.
     """
 
     name, level, horizon = "row", "", HORIZON
@@ -71,7 +71,7 @@ class RowRules:
 
 
 class Table(nn.Module):
-    """A value for each place and action, which begin at `start`; with `quantiles` as many of each."""
+    """A value for each place and action, initially `start`, or `quantiles` such values."""
 
     effector = "go"
 
@@ -112,7 +112,7 @@ def go_on(practice: Practice, optimizer: torch.optim.Optimizer, rounds: range) -
 
 BASE = QLearning(discount=0.8, batch=64, capacity=2000, target_every=10)
 KNOWN = {(0, 1): 0.64, (1, 0): 0.512, (1, 1): 0.8, (2, 0): 0.64, (2, 1): 1.0}
-"""By (place, action): 0.8 to the power of the steps that follow the first."""
+"""By (place, action): 0.8 to the power of the number of steps after the first."""
 
 
 @pytest.mark.parametrize(
@@ -127,18 +127,18 @@ KNOWN = {(0, 1): 0.64, (1, 0): 0.512, (1, 1): 0.8, (2, 0): 0.64, (2, 1): 1.0}
     ],
     ids=lambda changes: next(iter(changes)) + str(next(iter(changes.values()))),
 )
-def test_values_come_to_the_known_ones(changes: dict[str, Any]) -> None:
+def test_practice_learns_the_known_values(changes: dict[str, Any]) -> None:
     quantiles = changes.pop("quantiles", 1)
     practice, _ = taught(replace(BASE, **changes), quantiles=quantiles)
     values = practice.network.table.detach().mean(-1)
-    # Sums of several steps under a policy that explores are below the best (as in Rainbow), but for the right way.
+    # Sums of several steps under an exploring policy are below the best (as in Rainbow), except on the right path.
     wanted = {pair: x for pair, x in KNOWN.items() if "n_step" not in changes or pair == (2, 1)}
     for (place, action), value in wanted.items():
         assert float(values[place, action]) == pytest.approx(value, abs=0.03), (place, action)
     assert (values[:3, :2].argmax(1) == 1).all()
 
 
-def test_what_is_illegal_is_never_done_and_hoped_for_in_no_target() -> None:
+def test_illegal_actions_are_never_taken_and_enter_no_target() -> None:
     practice, _ = taught(BASE, start=5.0)
     values = practice.network.table.detach()[..., 0]
     assert (values[:, 2] == 5).all(), "nothing was learned of it"
@@ -147,12 +147,12 @@ def test_what_is_illegal_is_never_done_and_hoped_for_in_no_target() -> None:
     assert float(values[0, 1]) == pytest.approx(0.64, abs=0.05), "5 was hoped for"
 
 
-def test_a_cut_episode_is_bootstrapped_from_what_it_led_to_and_not_from_what_began_anew() -> None:
+def test_truncated_episode_bootstraps_from_its_last_state_and_not_from_the_next_episode() -> None:
     world = Restarting(row_world(3), numpy_rng("starts"))
     practice = Practice(Table(), replace(BASE, n_step=2), "test")
     always_left = torch.zeros(PLACES, 3, 1)
     always_left[1:, 0], always_left[0, 1] = 1.0, 1.0
-    practice.network.table.data = always_left  # to and fro between the first two places until it is cut
+    practice.network.table.data = always_left  # to and fro between the first two places until the episode is cut
     practice.act(world, HORIZON + 3, 0.0, 0)
     met = practice.met.columns
     followed = met["following"][: len(practice.met)].reshape(HORIZON + 3, 3, PLACES).argmax(-1)
@@ -168,7 +168,7 @@ def test_a_cut_episode_is_bootstrapped_from_what_it_led_to_and_not_from_what_beg
     assert torch.equal(legal[cut, :, 0], followed[cut] > 0), "the mask is of the place that was led to"
 
 
-def test_only_steps_of_episodes_that_go_on_are_kept() -> None:
+def test_steps_after_the_end_of_an_episode_are_not_kept() -> None:
     practice = Practice(Table(), BASE, "test")
     right = torch.zeros(PLACES, 3, 1)
     right[:, 1] = 1.0
@@ -180,8 +180,8 @@ def test_only_steps_of_episodes_that_go_on_are_kept() -> None:
 
 
 @pytest.mark.parametrize("priority", [None, 0.6])
-def test_it_goes_on_exactly_from_what_was_saved_with_its_buffer(priority: float | None) -> None:
-    settings = replace(BASE, priority=priority, capacity=200, n_step=2)  # so small that old places are given anew
+def test_practice_resumes_exactly_with_its_buffer(priority: float | None) -> None:
+    settings = replace(BASE, priority=priority, capacity=200, n_step=2)  # so small that old places are overwritten
     straight, _ = taught(settings, 12)
     before, made = taught(settings, 7)
     resumed = Practice(Table(), settings, "test")
@@ -196,7 +196,7 @@ def test_it_goes_on_exactly_from_what_was_saved_with_its_buffer(priority: float 
         assert torch.equal(resumed.met.columns[name], x), name
 
 
-def test_old_transitions_give_way_and_errors_are_drawn_by() -> None:
+def test_transitions_overwrite_the_oldest_and_are_drawn_by_their_errors() -> None:
     met = Transitions(4, priority=1.0)
     met.add({"x": torch.arange(3)})
     met.add({"x": torch.arange(3, 6)})
@@ -212,7 +212,7 @@ def test_old_transitions_give_way_and_errors_are_drawn_by() -> None:
         met.add({"y": torch.arange(1)})
 
 
-def test_a_world_without_rules_allows_everything() -> None:
+def test_legal_in_gives_no_mask_for_a_world_without_rules() -> None:
     assert legal_in(object(), "go") is None
     legal = legal_in(row_world(3), "go")
     assert legal is not None
@@ -220,7 +220,7 @@ def test_a_world_without_rules_allows_everything() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"quantiles": 5}, {"dueling": True}, {"dueling": True, "quantiles": 3}])
-def test_a_head_of_action_values_keeps_the_laws(options: dict[str, Any]) -> None:
+def test_action_values_head_keeps_the_laws(options: dict[str, Any]) -> None:
     torch.manual_seed(0)
     head = ActionValuesHead(Inlet(16, 3), 4, **options)
     check_head(head, torch.randn(3, 2, 4))
@@ -231,15 +231,15 @@ def test_a_head_of_action_values_keeps_the_laws(options: dict[str, Any]) -> None
     assert torch.equal(output.with_numbers(-output.numbers()).mode(), output.values.argmin(-1))
 
 
-def test_a_dueling_head_tells_the_state_from_what_actions_add() -> None:
-    """Wang et al. 2016, eq. 9: the mean of all actions' values is what the state is worth."""
+def test_dueling_head_has_the_state_value_as_mean_of_its_values() -> None:
+    """Wang et al. 2016, eq. 9: the mean of all action values is the value of the state."""
     torch.manual_seed(0)
     head = ActionValuesHead(Inlet(16, 1), 4, dueling=True)
     tapped = Tapped(torch.randn(5, 1, 16), torch.ones(5, 1, dtype=torch.bool))
     torch.testing.assert_close(head(tapped).values.mean(-1), head.read(tapped)[:, 0])
 
 
-def test_values_of_one_action_are_none() -> None:
+def test_action_values_need_two_actions() -> None:
     with pytest.raises(ConfigError, match="2 actions or more"):
         ActionValuesHead(Inlet(16, 1), 1)
     assert float(ActionValues(torch.tensor([[[1.0, 3.0], [5.0, 5.0]]])).loss(torch.tensor([[2.0, 5.0]]))) == 0.5

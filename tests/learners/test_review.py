@@ -1,4 +1,4 @@
-"""A review goes over a stage's lessons in turn, from behind their ends, by their own losses."""
+"""A review repeats the lessons of a stage in turn, with batches after their ends and with their own losses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RATE = 1e-2
 
 
 def a_lesson(name: str, steps: int, wanted: float) -> Lesson:
-    """It pulls the readout towards a number; its batches are its name, their number and their rows."""
+    """It pulls the readout towards a number; a batch holds the lesson's name, its number and its rows."""
 
     def loss(agent, batch):
         assert batch["name"] == name
@@ -42,7 +42,7 @@ def reviewed(*turns: str, steps: int = 8) -> Lesson:
     return review(lessons, turns, steps=steps, minutes=1.0, learning_rate=RATE)
 
 
-def test_lessons_come_in_turn_each_going_on_from_behind_its_own_end(tmp_path):
+def test_review_takes_lessons_in_turn_and_continues_each_after_its_end(tmp_path):
     lesson, context = reviewed("walk", "run", "walk"), tiny_context(tmp_path)
     batches = [each["batch"] for each in lesson.make_batches(tiny_agent(), context, 7)]
     assert [(one["name"], one["number"]) for one in batches] == [
@@ -52,7 +52,7 @@ def test_lessons_come_in_turn_each_going_on_from_behind_its_own_end(tmp_path):
     assert lesson.skills == ("walk", "run")
 
 
-def test_it_learns_by_the_losses_of_those_lessons(tmp_path):
+def test_review_trains_by_the_losses_of_its_lessons(tmp_path):
     agent, context = tiny_agent(), tiny_context(tmp_path)
     before = agent.readout.detach().clone()
     lesson = reviewed("walk", steps=20)
@@ -60,13 +60,13 @@ def test_it_learns_by_the_losses_of_those_lessons(tmp_path):
     assert (agent.readout - before).mean() > 5 * RATE
 
 
-def test_a_turn_that_is_no_lesson_is_named():
+def test_review_names_a_turn_that_is_no_lesson():
     with pytest.raises(ConfigError, match="'swim' is none"):
         reviewed("walk", "swim")
 
 
 class Noting(GradientLearner):
-    """Notes the readout where it is told to remember, and is held to it."""
+    """Notes the readout in `remember`, and rehearses towards it."""
 
     noted = torch.zeros(())
 
@@ -84,7 +84,7 @@ class Noting(GradientLearner):
         return (self.agent.readout - self.noted).square().mean(), {}
 
 
-def test_what_learners_note_is_noted_once_and_saved(tmp_path):
+def test_learners_in_a_review_remember_once_and_save_it(tmp_path):
     agent, context = tiny_agent(), tiny_context(tmp_path)
     lesson = replace(
         a_lesson("walk", 10, 1.0),

@@ -1,4 +1,4 @@
-"""Policies on the trunk: rows of Moments give what stepping gave, memory is learned by reward, and it is rehearsed."""
+"""Policies on the trunk: a pass over rows equals stepping, memory is learned by reward, and it is rehearsed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from devmind.testing.parts import check_rehearsed
 from devmind.worlds.side_by_side import Joined
 
 LENGTH = 3
-"""Ticks between the sign and the question: who sees one Moment alone earns 0 on average, who remembers 1."""
+"""Ticks between the sign and the question: a policy that sees one Moment alone earns 0 on average, with memory 1."""
 DRILL = Drill(
     "choose", "memory_len", (str(LENGTH),), rows=64, ticks=LENGTH + 1,
     ppo=PPO(discount=1.0, epochs=4, batches=2, entropy=0.01), learning_rate=5e-3, head="choose", critic="value",
@@ -54,8 +54,8 @@ def earned(agent: Agent, n: int = 256, short_term: bool = True) -> float:
     return float(returns(actor, worlds.make("memory_len", str(LENGTH), np.arange(10**6, 10**6 + n))).mean())
 
 
-def test_rows_through_the_trunk_give_what_stepping_gave() -> None:
-    """Also where episodes of different lengths begin anew within a row, so that the ratio of PPO begins at one."""
+def test_pass_over_rows_equals_stepping() -> None:
+    """Also if episodes of different lengths begin within a row, so that the ratio of PPO begins at one."""
     agent = make_agent()
     network = DRILL.network(agent)
     world = Joined([worlds.make("memory_len", level, np.arange(3)) for level in ("2", "9")])
@@ -70,7 +70,7 @@ def test_rows_through_the_trunk_give_what_stepping_gave() -> None:
     assert choice.log_prob(columns(seen.action, chosen)).requires_grad
 
 
-def test_a_peek_leaves_the_state_where_it_is() -> None:
+def test_peek_does_not_change_the_state() -> None:
     agent = make_agent()
     plain, peeking = (DRILL.network(agent) for _ in range(2))
     world = worlds.make("memory_len", "4", np.arange(2))
@@ -83,7 +83,7 @@ def test_a_peek_leaves_the_state_where_it_is() -> None:
     assert torch.equal(peeked["feature"], plain.read(world.observe(), np.zeros(2, bool))["feature"])
 
 
-def test_by_reward_the_trunk_learns_to_remember(tmp_path: Path) -> None:
+def test_trunk_learns_to_remember_by_reward(tmp_path: Path) -> None:
     agent = make_agent()
     before = earned(agent)
     learner = make_learner(agent, tmp_path)
@@ -108,14 +108,14 @@ def the_lesson(drill: Drill = DRILL) -> Lesson:
     return Lesson("sign", learner, batches, 20, 1.0)
 
 
-def test_its_lesson_keeps_the_laws_of_a_learner_and_can_be_rehearsed(tmp_path: Path) -> None:
+def test_policy_lesson_keeps_the_laws_and_can_be_rehearsed(tmp_path: Path) -> None:
     agent = make_agent()
     check_learner(the_lesson(), agent, tiny_context(tmp_path))
     check_rehearsed(the_lesson(), agent, tiny_context(tmp_path))
 
 
-def test_a_policy_is_rehearsed_by_what_it_answered(tmp_path: Path) -> None:
-    """Nothing to learn where it answers as before; where it was moved, the gradient leads back."""
+def test_policy_is_rehearsed_towards_its_earlier_answers(tmp_path: Path) -> None:
+    """The loss is zero while the answers are unchanged; after a change, the gradient leads back."""
     agent = make_agent()
     learner = make_learner(agent, tmp_path)
     with pytest.raises(ConfigError, match="Nothing of the drill 'sign' was kept"):
@@ -138,7 +138,7 @@ def test_a_policy_is_rehearsed_by_what_it_answered(tmp_path: Path) -> None:
     assert list(scalars) == ["sign/kl"]
 
 
-def test_divergences_are_those_of_torch(tmp_path: Path) -> None:
+def test_distances_equal_divergences_of_torch(tmp_path: Path) -> None:
     from torch.distributions import Categorical as TorchCategorical
     from torch.distributions import Normal as TorchNormal
     from torch.distributions import kl_divergence
@@ -154,14 +154,14 @@ def test_divergences_are_those_of_torch(tmp_path: Path) -> None:
     torch.testing.assert_close(found, by_axis.sum(-1))
 
 
-def test_a_policy_on_the_trunk_has_no_lasting_worlds(tmp_path: Path) -> None:
+def test_policy_on_the_trunk_refuses_lasting_worlds(tmp_path: Path) -> None:
     from dataclasses import replace
 
     with pytest.raises(ConfigError, match="'sign' cannot be lasting"):
         make_learner(make_agent(), tmp_path, replace(DRILL, lasting=True))
 
 
-def test_a_policy_and_its_critic_read_the_same(tmp_path: Path) -> None:
+def test_policy_and_critic_must_read_the_same_tap(tmp_path: Path) -> None:
     agent = make_agent()
     agent.add_head("early", "head.value", tap="signal")
     from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A small living thing for tests of the page: it turns to what is bright, and knows things by their colour."""
+"""A small fake life for tests of the page: it turns to bright things and knows things by their colour."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FOVEA_WIDTH = 0.35
 
 
 class FakeLife:
-    """Ten times a second it looks through the page's camera, and publishes what it found to its hub.
+    """Looks through the page's camera ten times a second and publishes its findings to its hub.
 
     Attributes:
-        done: the commands that came, with their arguments.
-        moments: memories besides what was taught, as the page gets them; recalled: what each tick reminds of.
-        frames: times of the frames it has seen; loudest: the largest sample it has heard.
-        camera_is: whose the camera is, for the welcome: "browser", "here" or "none".
-        extra: laid over every view; own: over every answer to words.
+        done: received commands with their arguments.
+        moments: memories that were not taught, as the page gets them; recalled: the recalled memories of each tick.
+        frames: times of received frames; loudest: the largest received sample.
+        camera_is: the place of the camera, for the welcome: "browser", "here" or "none".
+        extra: values added to every view; own: values added to every answer to words.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class FakeLife:
         self._open.close()
 
     def welcome(self) -> dict[str, Any]:
-        """As a life in which the page is camera and microphone."""
+        """Like a life in which the page is camera and microphone."""
         ages = [{"id": "start", "label": "before its first lesson"}, {"id": "now", "label": "today"}]
         words: dict[str, Any] = {
             "type": "welcome",
@@ -77,7 +77,7 @@ class FakeLife:
         return words | {"examples": self._examples()}
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What the page may ask; anything else is an error with a sentence."""
+        """Run a command of the page; any other command gives an error."""
         self.done.append((command, dict(arguments)))
         if command == "teach":
             return self._teach(str(arguments["name"]))
@@ -129,7 +129,7 @@ class FakeLife:
             self.ticks += 1
 
     def _look(self) -> dict[str, Any]:
-        """Towards the middle of what is bright, which it knows by its colour."""
+        """Turn to the middle of the bright region, and name it by its colour."""
         try:
             frame, captured_s = self.camera.read_latest(0.5)
         except StaleReading:
@@ -175,6 +175,6 @@ class FakeLife:
 
 @pytest.fixture
 def life() -> Iterator[FakeLife]:
-    """A life that has begun."""
+    """A running life."""
     with FakeLife() as begun:
         yield begun

@@ -1,4 +1,4 @@
-"""Ages: the saved agents of a run in their order, or the one folder that was given."""
+"""Ages: the saved agents of a run in order, or the one given folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def saved(folder: Path, at_s: int) -> Path:
     return folder
 
 
-def test_a_run_has_a_beginning_and_milestones_in_order(tmp_path: Path) -> None:
+def test_ages_of_a_run_are_its_beginning_and_milestones_in_order(tmp_path: Path) -> None:
     run = tmp_path / "run"
     saved(run / "start", 1)
     second, first = saved(run / "milestones" / "02-language", 9), saved(run / "milestones" / "01-reflex", 5)
@@ -35,18 +35,18 @@ def test_a_run_has_a_beginning_and_milestones_in_order(tmp_path: Path) -> None:
     assert [age.label for age in ages(failed)] == ["before its first lesson", "after reflex", "after language", "today"]
 
 
-def test_an_agent_of_no_run_that_tells_no_stage_has_one_age(tmp_path: Path) -> None:
+def test_agent_without_a_run_and_stages_has_one_age(tmp_path: Path) -> None:
     (alone,) = ages(saved(tmp_path / "newborn", 1))
     assert (alone.id, alone.label, alone.folder) == ("now", "today", tmp_path / "newborn")
 
 
-def test_what_was_raised_from_strange_weights_has_no_untaught_age(tmp_path: Path) -> None:
+def test_agent_from_foreign_weights_has_no_untrained_age(tmp_path: Path) -> None:
     folder = saved(tmp_path / "grown", 1)
     (folder / "config.json").write_text('{"stages": ["reflex"], "trunk_source": "somebody/decoder"}')
     assert [age.id for age in ages(folder)] == ["now"], "a seed does not give those weights back"
 
 
-def test_untaught_it_has_the_weights_that_the_first_lesson_found(tmp_path: Path) -> None:
+def test_untrained_age_has_the_weights_before_the_first_lesson(tmp_path: Path) -> None:
     agent = tiny_agent()
     parts.admit(agent)
     agent.config.stages = ["reflex"]
@@ -59,7 +59,7 @@ def test_untaught_it_has_the_weights_that_the_first_lesson_found(tmp_path: Path)
     assert not untaught.wake().training
 
 
-def test_what_comes_with_devmind_is_of_all_its_ages() -> None:
+def test_packaged_agent_has_all_its_ages() -> None:
     found = ages(FOLDER)
     assert [age.label for age in found[:2]] == ["before its first lesson", "newborn"]
     assert [age.folder for age in found[1:]] == [folder.resolve() for folder in raised().values()]

@@ -1,4 +1,4 @@
-"""A life asks "What is that?" by the head and the code that the exam `converse/asks` asks, and says how sure it is."""
+"""A life asks "What is that?" by the head and code of the exam `converse/asks`, and shows its confidence."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ N = 8
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lives, np.ndarray]:
-    """Lives of the exam, and of which it was never told what it looks at."""
+    """Lives of the exam, and which of them were never taught what they look at."""
     context = Context(load("tiny"), 0, "cpu", tmp_path_factory.mktemp("out"), worlds.make)
     return drawn(context, exam_seeds(N, 0, "test"), exam=True)
 
 
 @pytest.fixture(scope="module")
 def undecided(scenes: tuple[Lives, np.ndarray]) -> Agent:
-    """An agent that asks in some of these lives, and not in others."""
+    """An agent that asks in some of these lives and not in others."""
     agent = tiny_agent()
     for sense in (SIGHT, WORDS):
         agent.add_encoder(sense)
@@ -66,7 +66,7 @@ def undecided(scenes: tuple[Lives, np.ndarray]) -> Agent:
 
 
 def taught(agent: Agent, memory: Memory, scenes: tuple[Lives, np.ndarray], row: int) -> ShowAndTell:
-    """Who was told of this life's things as the page's button tells it."""
+    """An agent that was taught this life's things as by the page's button."""
     (of, strange), child = scenes, ShowAndTell(agent, memory)
     for thing in range(THINGS):
         if not (strange[row] and thing == of.met.target[row]):
@@ -75,7 +75,7 @@ def taught(agent: Agent, memory: Memory, scenes: tuple[Lives, np.ndarray], row: 
     return child
 
 
-def test_a_scene_is_asked_about_in_a_life_as_in_the_exam(scenes: tuple[Lives, np.ndarray], undecided: Agent) -> None:
+def test_life_asks_about_a_scene_as_in_the_exam(scenes: tuple[Lives, np.ndarray], undecided: Agent) -> None:
     of, strange = scenes
     examined = Asked(undecided, of, untaught=strange).answered([WHAT] * N)
     assert 0 < examined.asks.mean() < 1
@@ -89,21 +89,21 @@ def test_a_scene_is_asked_about_in_a_life_as_in_the_exam(scenes: tuple[Lives, np
 
 
 class Looking(Holding):
-    """Something is held up all the time, and looks as the exam shows it."""
+    """A thing is always held up, with the look of the exam."""
 
     def __init__(self, look: np.ndarray) -> None:
         super().__init__()
         self._finder, self.look = StillFinder(), look  # type: ignore[assignment]
 
     def see(self, frame: np.ndarray | None, time_s: float) -> None:
-        """As it is, but for the look."""
+        """Unchanged, except for the look."""
         super().see(frame, time_s)
         if self.looked is not None:
             self.looked = self.look
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_a_loop_that_lives_decides_as_the_exam_and_the_page_is_told_how_sure_it_is(
+def test_live_loop_decides_as_the_exam_and_the_page_shows_its_confidence(
     asks: bool, scenes: tuple[Lives, np.ndarray], undecided: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of, strange = scenes
@@ -113,7 +113,7 @@ def test_a_loop_that_lives_decides_as_the_exam_and_the_page_is_told_how_sure_it_
     looked: list[Doubt] = []
     real = wondering.doubt_of
     monkeypatch.setattr(asking, "STEADY_S", 0.2)
-    monkeypatch.setattr(asking, "GONE_S", 60.0)  # of a machine with other work, ticks may come seldom
+    monkeypatch.setattr(asking, "GONE_S", 60.0)  # ticks may be rare on a busy machine
     monkeypatch.setattr(wondering, "doubt_of", lambda *given: looked.append(real(*given)) or looked[-1])
     with Home(tmp_path / "agent", tmp_path) as home:
         life, now_s = home.life, [0.0]
@@ -135,7 +135,7 @@ def test_a_loop_that_lives_decides_as_the_exam_and_the_page_is_told_how_sure_it_
         assert looked[0].share == pytest.approx(examined.doubt[row], abs=2e-3)
 
 
-def test_who_knows_it_looks_again_two_seconds_later() -> None:
+def test_agent_that_knows_the_thing_looks_again_after_two_seconds() -> None:
     may, here, due = Asking(), Square(0.5, 0.4, 0.3), []
     for tick in range(round(10 * REST_S)):
         if may.see(tick / 10, here, True):
@@ -145,7 +145,7 @@ def test_who_knows_it_looks_again_two_seconds_later() -> None:
     assert np.diff(due).max() == pytest.approx(STEADY_S, abs=0.11)
 
 
-def test_one_look_at_a_time_is_thought_about_beside_the_loop(
+def test_one_look_at_a_time_is_processed_beside_the_loop(
     scenes: tuple[Lives, np.ndarray], undecided: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of, _ = scenes

@@ -1,4 +1,4 @@
-"""CallQueue: done by the loop's thread, answered to whoever asked, refused when the loop is gone."""
+"""CallQueue: calls run in the loop's thread, their callers get the answer, and an ended loop refuses them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from devmind.errors import DevmindError, StoreError
 from devmind.live.call_queue import CallQueue
 
 
-def test_it_is_done_in_the_loops_thread_and_the_answer_comes_back() -> None:
+def test_call_runs_in_the_thread_of_the_loop_and_returns_its_answer() -> None:
     calls, answers = CallQueue(), list[tuple[str, str]]()
 
     def ask(word: str) -> None:
@@ -28,7 +28,7 @@ def test_it_is_done_in_the_loops_thread_and_the_answer_comes_back() -> None:
     assert sorted(answers) == [("a", f"a by {here}"), ("b", f"b by {here}")]
 
 
-def test_an_error_goes_to_whoever_asked_and_the_loop_goes_on() -> None:
+def test_error_is_raised_at_the_caller_and_the_loop_continues() -> None:
     calls, caught = CallQueue(), list[Exception]()
 
     def refuse() -> None:
@@ -49,7 +49,7 @@ def test_an_error_goes_to_whoever_asked_and_the_loop_goes_on() -> None:
     assert calls.run() == 0
 
 
-def test_who_waited_too_long_is_told_and_nothing_is_done_later() -> None:
+def test_call_that_timed_out_raises_and_never_runs() -> None:
     calls, done = CallQueue(), list[int]()
     with pytest.raises(DevmindError, match="too busy"):
         calls.ask(lambda: done.append(1), patience_s=0.01)
@@ -57,7 +57,7 @@ def test_who_waited_too_long_is_told_and_nothing_is_done_later() -> None:
     assert done == []
 
 
-def test_a_loop_that_has_ended_takes_nothing_more() -> None:
+def test_ended_loop_refuses_calls() -> None:
     calls = CallQueue()
     calls.close()
     with pytest.raises(DevmindError, match="not living"):

@@ -1,4 +1,4 @@
-"""A recorded life is checked bit by bit: what was changed is found at its tick, what cannot be checked is refused."""
+"""A recorded life is checked bit by bit: a change is found at its tick, and an uncheckable part is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Write = Callable[[Recorder, int], None]
 def agent() -> Agent:
     agent = tiny_agent()
     parts.admit(agent)
-    # It answers where no sense of the others is there, so that the trunk's state shows.
+    # It answers if no other sense is present, so the state of the trunk shows.
     agent.add_head("move_readout", "head.regression", tap="trunk", effector="move", options={"shape": 1})
     return _shaken(agent, 0)
 
@@ -45,7 +45,7 @@ def newer(agent: Agent) -> Agent:
 
 
 def _shaken(agent: Agent, seed: int) -> Agent:
-    """Every weight matters: a trunk of zero output projections would answer alike with any state."""
+    """All weights are random: a trunk with zero output projections would ignore the state."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in agent.parameters():
@@ -54,7 +54,7 @@ def _shaken(agent: Agent, seed: int) -> Agent:
 
 
 def moments(ticks: int = TICKS, openings: Iterable[int] = (0,)) -> list[Moment]:
-    """A life in which sight is missing now and then, so that the trunk answers too."""
+    """A life in which sight is sometimes absent, so the trunk answers, too."""
     rng, opened = np.random.default_rng(0), set(openings)
     lived = []
     for tick in range(ticks):
@@ -66,7 +66,7 @@ def moments(ticks: int = TICKS, openings: Iterable[int] = (0,)) -> list[Moment]:
 
 
 class Life:
-    """Steps as the live loop does, and records."""
+    """Steps and records as the live loop does."""
 
     def __init__(self, agent: Agent, file: Recorder) -> None:
         self.agent, self.file, self.tick = agent, file, 0
@@ -78,7 +78,7 @@ class Life:
     def live(self, moment: Moment, change: Callable[[Action], Action] = lambda action: action, **step: object) -> None:
         if moment.first:
             self.state = self.agent.new_state()
-        with stepping_threads():  # as the loop does: on two threads other bits would come out
+        with stepping_threads():  # as in the loop: two threads would give other bits
             percepts = self.agent.encode(self.state, moment)
             self.state, output = self.agent.step(self.state, percepts, effectors=EFFECTORS, **step)  # type: ignore[arg-type]
         self.file.write(moment, change(output.to_action()))
@@ -88,7 +88,7 @@ def recorder(path: Path, **details: object) -> Recorder:
     return Recorder(path, source="room", details={"effectors": ",".join(EFFECTORS), **details})
 
 
-def test_a_life_is_what_the_agent_does(agent: Agent, tmp_path: Path) -> None:
+def test_recorded_life_equals_the_steps_of_the_agent(agent: Agent, tmp_path: Path) -> None:
     with recorder(tmp_path / "s.mcap") as file:
         life = Life(agent, file)
         life.named()
@@ -99,7 +99,7 @@ def test_a_life_is_what_the_agent_does(agent: Agent, tmp_path: Path) -> None:
     assert check.passed
 
 
-def test_one_flipped_bit_is_found_at_its_tick(agent: Agent, tmp_path: Path) -> None:
+def test_flipped_bit_is_found_at_its_tick(agent: Agent, tmp_path: Path) -> None:
     def flipped(action: Action) -> Action:
         look = action.effectors["look"].copy()
         look.view(np.uint8)[0] ^= 1
@@ -121,7 +121,7 @@ def test_one_flipped_bit_is_found_at_its_tick(agent: Agent, tmp_path: Path) -> N
     assert str(found).startswith("tick 17, look: recorded float32 [")
 
 
-def test_an_effector_that_is_missing_is_a_difference(agent: Agent, tmp_path: Path) -> None:
+def test_missing_effector_is_a_difference(agent: Agent, tmp_path: Path) -> None:
     with recorder(tmp_path / "s.mcap") as file:
         life = Life(agent, file)
         life.named()
@@ -129,11 +129,11 @@ def test_an_effector_that_is_missing_is_a_difference(agent: Agent, tmp_path: Pat
             life.live(moment, lambda action: Action({"move": action.effectors["move"]}))
     found = check_replay([tmp_path / "s.mcap"], {agent.sha256(): agent}).first_difference
     assert found is not None
-    assert (found.tick, found.effector, found.recorded) == (1, "look", None)  # the first tick has nothing to look at
+    assert (found.tick, found.effector, found.recorded) == (1, "look", None)  # the first tick has no look
 
 
 def hand_over(agent: Agent, newer: Agent, path: Path, kept: str | None) -> None:
-    """A life in which newer weights take over before tick 9, and the state goes on."""
+    """A life in which newer weights take over before tick 9 and keep the state."""
     with recorder(path) as file:
         life = Life(agent, file)
         life.named()
@@ -144,7 +144,7 @@ def hand_over(agent: Agent, newer: Agent, path: Path, kept: str | None) -> None:
             life.live(moment)
 
 
-def test_a_hand_over_of_weights_is_replayed(agent: Agent, newer: Agent, tmp_path: Path) -> None:
+def test_hand_over_of_weights_is_replayed(agent: Agent, newer: Agent, tmp_path: Path) -> None:
     hand_over(agent, newer, tmp_path / "s.mcap", "s.weights/new")
     newer.save_pretrained(tmp_path / "s.weights" / "new")
     check = check_replay([tmp_path / "s.mcap"], {agent.sha256(): agent})
@@ -155,7 +155,7 @@ def test_a_hand_over_of_weights_is_replayed(agent: Agent, newer: Agent, tmp_path
 
 
 @pytest.mark.parametrize("kept", [None, "s.weights/gone", "../s.weights/new", "s.weights/other", "s.weights/broken"])
-def test_weights_that_were_not_kept_are_refused(agent: Agent, newer: Agent, tmp_path: Path, kept: str | None) -> None:
+def test_missing_weights_are_refused(agent: Agent, newer: Agent, tmp_path: Path, kept: str | None) -> None:
     (tmp_path / "here").mkdir()
     path = tmp_path / "here" / "s.mcap"
     hand_over(agent, newer, path, kept)
@@ -170,7 +170,7 @@ def test_weights_that_were_not_kept_are_refused(agent: Agent, newer: Agent, tmp_
     assert "weights" in str(check.refused[0])
 
 
-def test_after_lost_ticks_nothing_is_checked_until_an_episode_begins(agent: Agent, tmp_path: Path) -> None:
+def test_ticks_after_lost_ones_are_unchecked_until_an_episode_begins(agent: Agent, tmp_path: Path) -> None:
     with recorder(tmp_path / "s.mcap") as file:
         life = Life(agent, file)
         life.named()
@@ -184,7 +184,7 @@ def test_after_lost_ticks_nothing_is_checked_until_an_episode_begins(agent: Agen
     assert (check.checked, check.different, check.passed) == (TICKS - 5, 0, False)
 
 
-def test_an_episode_whose_first_tick_was_forgotten_is_refused(agent: Agent, tmp_path: Path) -> None:
+def test_episode_without_its_first_tick_is_refused(agent: Agent, tmp_path: Path) -> None:
     with recorder(tmp_path / "s.mcap") as file:
         life = Life(agent, file)
         life.named()
@@ -198,7 +198,7 @@ def test_an_episode_whose_first_tick_was_forgotten_is_refused(agent: Agent, tmp_
     assert (check.checked, check.different) == (TICKS - 15, 0)
 
 
-def test_parts_are_one_life_and_a_missing_part_is_noticed(agent: Agent, tmp_path: Path) -> None:
+def test_parts_form_one_life_and_a_missing_part_is_detected(agent: Agent, tmp_path: Path) -> None:
     first, second = tmp_path / "s.mcap", tmp_path / "s-0002.mcap"
     lived = moments()
     with recorder(first, part=1) as file:
@@ -218,7 +218,7 @@ def test_parts_are_one_life_and_a_missing_part_is_noticed(agent: Agent, tmp_path
     assert "continues 's.mcap'" in alone.refused[0].reason
 
 
-def test_what_was_recalled_is_stepped_on_again(agent: Agent, tmp_path: Path) -> None:
+def test_replay_steps_with_the_recalled_entries(agent: Agent, tmp_path: Path) -> None:
     payload: dict[str, Sense] = {"sight": np.full((64, 64, 3), 200, np.uint8)}
     recalled = agent.encode_recalled(collate_recalled([[(payload, 2.5)]])).map(lambda x: x.detach())
     with recorder(tmp_path / "s.mcap") as file:
@@ -236,7 +236,7 @@ def test_what_was_recalled_is_stepped_on_again(agent: Agent, tmp_path: Path) -> 
     assert check_replay([tmp_path / "s.mcap"], agents, black.get).different, "another memory, another life"
 
 
-def test_a_recording_in_which_nobody_acted_cannot_be_checked(agent: Agent, tmp_path: Path) -> None:
+def test_recording_without_actions_cannot_be_checked(agent: Agent, tmp_path: Path) -> None:
     with Recorder(tmp_path / "s.mcap", source="media") as file:
         for moment in moments(4):
             file.write(moment)
@@ -248,7 +248,7 @@ def test_a_recording_in_which_nobody_acted_cannot_be_checked(agent: Agent, tmp_p
 
 
 @pytest.mark.parametrize(("kind", "data"), [("weights", [1]), ("recalled", {"ages_s": 3, "ids": 7}), ("weights", 5)])
-def test_notes_that_no_life_wrote_are_a_sentence(kind: str, data: Any, tmp_path: Path) -> None:
+def test_invalid_notes_give_a_clear_error(kind: str, data: Any, tmp_path: Path) -> None:
     replay = checking._Replay({}, lambda ids: [])
     replay.agent = tiny_agent()
     with pytest.raises(SessionError, match="is not one that a life writes"):

@@ -1,4 +1,4 @@
-"""A session as camera and microphone: the Moments come back at their times, round after round."""
+"""A session as camera and microphone: its Moments come at their times, again in every round."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def session(tmp_path: Path) -> Path:
     return path
 
 
-def test_pictures_come_at_their_times_and_again_in_the_next_round(session: Path) -> None:
+def test_pictures_come_at_their_times_in_every_round(session: Path) -> None:
     now_s = [100.0]
     tape = Tape(session, now=lambda: now_s[0])
     assert tape.length_s == pytest.approx(0.5)
@@ -44,11 +44,11 @@ def test_pictures_come_at_their_times_and_again_in_the_next_round(session: Path)
         camera.read_latest(1.0)
 
 
-def test_sound_comes_sample_by_sample_and_not_where_there_was_none(session: Path) -> None:
+def test_sound_comes_sample_by_sample_and_only_where_recorded(session: Path) -> None:
     tape = Tape(session, now=lambda: 102.0)
     tape.begun_s = 100.0
     with TapeMicrophone(tape) as ear:
-        both = ear.read_window(100.25, 100.35)  # what the Moments at 0.3 and at 0.4 had heard when they came
+        both = ear.read_window(100.25, 100.35)  # the sound of the Moments at 0.3 and 0.4
         assert (both.shape, both.dtype) == ((1, TICK_SAMPLES), np.float32)
         assert both[0, [0, 799, 800, -1]].tolist() == [3 / 8, 3 / 8, 4 / 8, 4 / 8]
         with pytest.raises(StaleReading):
@@ -59,7 +59,7 @@ def test_sound_comes_sample_by_sample_and_not_where_there_was_none(session: Path
             ear.read_window(101.95, 102.05)
 
 
-def test_a_session_without_either_is_refused(tmp_path: Path) -> None:
+def test_session_without_pictures_and_sound_is_refused(tmp_path: Path) -> None:
     with Recorder(tmp_path / "w.mcap", source="test") as recorder:
         recorder.write(Moment(0.0, {"words": "hello"}))
     with pytest.raises(SessionError, match="no picture and no sound"):

@@ -1,4 +1,4 @@
-"""On request a life says again, cleans and goes on with what it heard last, as the exam of echo does it."""
+"""On request a life repeats, cleans or continues the last sound that it heard, as in the exam of echo."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ from tests.live.test_spoken_to import Ears, Spoken, admitted_to_voice
 
 SAY_AGAIN, CLEAN, GO_ON = "say it again", "clean it", "go on"
 QUIET = 2
-"""Moments before a sound with which it is put to heads."""
+"""Moments before a sound that heads get with it."""
 
 
 def result(name: str, passed: bool) -> dict[str, Any]:
-    """Of an agent with one exam behind it."""
+    """The results of an agent with one exam."""
     return {"skills": [{"measures": [{"name": name, "passed": passed}]}]}
 
 
 class Listening(Ears):
-    """Hears words of a script that no lesson has, and keeps how they sounded."""
+    """Hears the words of a script that no lesson has, and keeps their sound."""
 
     def __init__(self, agent: Agent) -> None:
         super().__init__(agent)
@@ -65,7 +65,7 @@ class Listening(Ears):
 
 
 def outspoken(agent: Any) -> Any:
-    """An untaught agent whose codes differ from Moment to Moment."""
+    """An untrained agent whose codes differ from Moment to Moment."""
     with torch.no_grad():
         agent.head(parts.GOES_ON).net[-1].weight.mul_(50)
         agent.head(parts.CODEC).coder[-1].weight.mul_(50)
@@ -86,12 +86,12 @@ def home(run: Path) -> Iterator[Spoken]:
 
 
 def noise(ticks: int, seed: int = 0) -> np.ndarray:
-    """Sound float32 [1, S] that is anew in each Moment."""
+    """Sound float32 [1, S] that differs in each Moment."""
     return np.random.default_rng(seed).normal(0, 0.1, (1, TICK_SAMPLES * ticks)).astype(np.float32)
 
 
 def told(home: Spoken, text: str) -> str:
-    """What is answered to typed words, while the life goes on."""
+    """The answer to typed words, while the life goes on."""
     with ThreadPoolExecutor(1) as page:
         answer = page.submit(home.life.do, "say", {"text": text})
         home.until(answer.done)
@@ -99,16 +99,16 @@ def told(home: Spoken, text: str) -> str:
 
 
 def played(home: Spoken) -> Any:
-    """What has the last sound made."""
+    """The call that made the last sound."""
     return home.life.speaker.makers[-1]
 
 
 def with_quiet(sound: np.ndarray) -> torch.Tensor:
-    """The episode float32 [1, S] that an exam would put, of what is heard last."""
+    """The episode float32 [1, S] that an exam would make of the last sound heard."""
     return torch.from_numpy(np.pad(sound, ((0, 0), (QUIET * TICK_SAMPLES, 0))))
 
 
-def test_a_sound_is_gone_on_with_by_the_codes_of_the_exam_to_the_bit(home: Spoken) -> None:
+def test_sound_is_continued_by_the_codes_of_the_exam_bit_for_bit(home: Spoken) -> None:
     agent: Any = home.life.loop.agent
     home.live(4)
     home.hear(noise(6))
@@ -131,7 +131,7 @@ def test_a_sound_is_gone_on_with_by_the_codes_of_the_exam_to_the_bit(home: Spoke
     assert home.life.speaker.said == [], "sound is the answer"
 
 
-def test_a_sound_is_said_again_and_cleaned_as_in_the_exam_to_the_bit(
+def test_sound_is_repeated_and_cleaned_as_in_the_exam_bit_for_bit(
     home: Spoken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent: Any = home.life.loop.agent
@@ -153,7 +153,7 @@ def test_a_sound_is_said_again_and_cleaned_as_in_the_exam_to_the_bit(
     assert done[0]["heard_s"] == pytest.approx([0.3, 0.9])
 
 
-def test_its_own_voice_is_no_sound_that_it_heard(home: Spoken) -> None:
+def test_own_voice_does_not_count_as_a_heard_sound(home: Spoken) -> None:
     home.live(4)
     home.hear(noise(5))
     home.life.speaker.is_heard = True
@@ -165,7 +165,7 @@ def test_its_own_voice_is_no_sound_that_it_heard(home: Spoken) -> None:
     assert torch.equal(played(home).args[1].flatten(0, 1), wanted)
 
 
-def test_a_request_that_is_spoken_is_not_what_it_is_about(home: Spoken) -> None:
+def test_spoken_request_does_not_count_as_the_last_sound(home: Spoken) -> None:
     ears = Listening(home.life.loop.agent)
     home.life.heard = home.ears = ears
     home.live(4)
@@ -180,7 +180,7 @@ def test_a_request_that_is_spoken_is_not_what_it_is_about(home: Spoken) -> None:
     assert torch.equal(played(home).args[1][:-2].flatten(0, 1), wanted)
 
 
-def test_the_last_sound_ends_where_it_broke_off_and_begins_behind_a_pause(run: Path) -> None:
+def test_last_sound_begins_after_a_pause_and_ends_where_it_stopped(run: Path) -> None:
     agent, echoing = Agent.from_pretrained(run), Echoing(Mouth(), {})
     loud = [*range(5, 8), *range(20, 22), *range(25, 30)]
     for tick in range(40):
@@ -198,7 +198,7 @@ def test_the_last_sound_ends_where_it_broke_off_and_begins_behind_a_pause(run: P
     assert PAUSE_S < 1.2
 
 
-def test_what_cannot_be_done_is_said(run: Path) -> None:
+def test_impossible_requests_give_clear_answers(run: Path) -> None:
     agent, mouth = Agent.from_pretrained(run), Mouth()
     heard, request = [Moment(0.0, {"sound": noise(1)})], requested(GO_ON)
     assert request is not None
@@ -219,7 +219,7 @@ def test_what_cannot_be_done_is_said(run: Path) -> None:
     assert len(mouth.makers) == 2
 
 
-def test_nothing_heard_yet_is_said_aloud(home: Spoken) -> None:
+def test_answer_without_a_heard_sound_is_spoken(home: Spoken) -> None:
     home.live(3)
     said = [told(home, text) for text in (GO_ON, SAY_AGAIN, CLEAN)]
     assert said == [NOTHING_HEARD.format(verb) for verb in ("go on with", "say again", "clean")]
@@ -227,13 +227,13 @@ def test_nothing_heard_yet_is_said_aloud(home: Spoken) -> None:
     assert home.life.speaker.makers == []
 
 
-def test_without_a_speaker_it_says_how_to_have_one(run: Path) -> None:
+def test_life_without_a_speaker_says_how_to_get_one(run: Path) -> None:
     with Spoken(run, None) as home:
         home.hear(noise(5))
         assert told(home, GO_ON) == NO_SPEAKER.format("go on with")
 
 
-def test_an_agent_that_was_not_through_voice_talks_as_before(tmp_path: Path) -> None:
+def test_agent_without_the_voice_stage_talks_as_before(tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").touch()
     agent = tiny_agent(2)
     parts_of_reflex.admit(agent)
@@ -255,6 +255,6 @@ def test_an_agent_that_was_not_through_voice_talks_as_before(tmp_path: Path) -> 
         ("what is that?", None), ("continuous", None), ("go to the red ball and go on", None),
     ],
 )  # fmt: skip
-def test_what_is_asked_goes_by_the_form_of_a_sentence(text: str, effector: str | None) -> None:
+def test_request_is_recognised_by_the_form_of_its_sentence(text: str, effector: str | None) -> None:
     request = requested(text)
     assert (request.effector if request else None) == effector

@@ -1,4 +1,4 @@
-"""What a life remembers points into the recording that runs, so that forgetting reaches both."""
+"""Memories of a life point into its running recording, so forgetting reaches both."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAME = "Zanzibar"
 
 
 def noise(number: int) -> np.ndarray:
-    """No compression hides its bytes from a scan."""
+    """Compression cannot hide its bytes from a scan."""
     return np.random.default_rng(number).integers(0, 256, (24, 24, 3), dtype=np.uint8)
 
 
@@ -53,21 +53,21 @@ def key(seed: int) -> Key:
 
 
 def everything(path: Path) -> bytes:
-    """The file's bytes, and those of the messages in its chunks unfolded."""
+    """The bytes of the file, and of the unpacked messages in its chunks."""
     inside = (one.data for piece in pieces(path) if isinstance(piece, Whole) for one in piece.records
               if isinstance(one, Message))  # fmt: skip
     return path.read_bytes() + b"".join(inside)
 
 
 def holding(folder: Path, number: int) -> list[str]:
-    """Where something of a tick still is: its picture, its camera's frame, its words."""
+    """The places where something of a tick remains: its picture, its camera's frame, its words."""
     marks = (noise(number).tobytes()[200:260], frame(number)[100:160], f"said {number}.".encode())
     files = sorted(folder.glob("*.mcap*"))
     return [file.name for file in files if any(mark in everything(file) for mark in marks)]
 
 
 class Writing:
-    """A life's recorder that is given ten ticks a second of its own clock, as fast as asked, and remembers some."""
+    """A life's recorder, driven at ten ticks a second of its own clock as fast as possible; it remembers some."""
 
     def __init__(self, folder: Path, rotate_s: float = 600.0) -> None:
         self.folder = folder
@@ -95,7 +95,7 @@ def writing(tmp_path: Path) -> Writing:
     return Writing(tmp_path)
 
 
-def test_forgetting_reaches_the_recording_that_runs(writing: Writing, tmp_path: Path) -> None:
+def test_forgetting_reaches_the_running_recording(writing: Writing, tmp_path: Path) -> None:
     writing.live(20)
     pointer = writing.pointer(8, 12)
     assert (pointer.tick, pointer.span) == (12, 5)
@@ -107,7 +107,7 @@ def test_forgetting_reaches_the_recording_that_runs(writing: Writing, tmp_path: 
     assert memory.erase([1]) == []
     assert [number for number in range(23) if not holding(tmp_path, number)] == list(range(8, 13))
     assert not any(NAME.encode() in everything(file) for file in tmp_path.glob("*.mcap"))
-    writing.live(10)  # it goes on, and nothing of it is lost
+    writing.live(10)  # it continues, and nothing of it is lost
     writing.recorder.close()
     moments = [one for session in open_parts(tmp_path / "life.mcap") for one, _ in session]
     assert [round(10 * one.time_s) for one in moments] == list(range(33))
@@ -119,8 +119,8 @@ def test_forgetting_reaches_the_recording_that_runs(writing: Writing, tmp_path: 
     memory.store.close()
 
 
-def test_a_life_that_stands_still_is_not_taken_for_a_dead_one(writing: Writing, tmp_path: Path) -> None:
-    """It was, ten seconds after the last tick: its file was replaced, and what it recorded later went nowhere."""
+def test_paused_life_is_not_taken_for_a_dead_one(writing: Writing, tmp_path: Path) -> None:
+    """Regression: ten seconds after the last tick its file was replaced, and later ticks were lost."""
     writing.live(5)
     pointer = writing.pointer(2, 2)
     time.sleep(0.7)  # all is on the disk, and nothing waits
@@ -133,7 +133,7 @@ def test_a_life_that_stands_still_is_not_taken_for_a_dead_one(writing: Writing, 
     assert sum(len(session) for session in open_parts(tmp_path / "life.mcap")) == 10
 
 
-def test_ticks_and_frames_over_the_border_of_two_parts_go_as_well(tmp_path: Path) -> None:
+def test_ticks_and_frames_across_two_parts_are_removed(tmp_path: Path) -> None:
     writing = Writing(tmp_path, rotate_s=0.5)
     writing.live(17)
     pointer = writing.pointer(3, 11)
@@ -147,8 +147,8 @@ def test_ticks_and_frames_over_the_border_of_two_parts_go_as_well(tmp_path: Path
     assert shown == [0, 1, *range(13, 17)], "frames within a tick of one that is forgotten go, in every part"
 
 
-def test_a_part_without_a_tick_between_two_hides_nothing(tmp_path: Path) -> None:
-    """Drawn lives found it: asked twice between two ticks, a writer leaves one; forgetting over it failed."""
+def test_part_without_ticks_between_two_others_hides_nothing(tmp_path: Path) -> None:
+    """Regression from drawn lives: two requests between two ticks leave an empty part, and forgetting failed."""
     with RotatingRecorder(tmp_path / "life.mcap", source="test", tick_hz=10) as recorder:
         for number in range(5):
             recorder.write(moment(number))
@@ -161,7 +161,7 @@ def test_a_part_without_a_tick_between_two_hides_nothing(tmp_path: Path) -> None
     assert [number for number in range(5) if not holding(tmp_path, number)] == [1, 2, 3, 4]
 
 
-def test_mended_copies_and_renamed_files_in_the_folder_are_reached(writing: Writing, tmp_path: Path) -> None:
+def test_forgetting_reaches_repaired_copies_and_renamed_files(writing: Writing, tmp_path: Path) -> None:
     writing.live(10)
     pointer = writing.pointer(4, 5)
     writing.recorder.close()
@@ -177,14 +177,14 @@ def test_mended_copies_and_renamed_files_in_the_folder_are_reached(writing: Writ
     assert "is not there; if it was moved" in Pointed(tmp_path).forget([pointer])[0]
 
 
-def test_a_killed_writer_leaves_no_lock_and_a_living_one_keeps_its_own(tmp_path: Path) -> None:
+def test_killed_writer_leaves_no_lock_and_a_living_one_keeps_its_own(tmp_path: Path) -> None:
     with RotatingRecorder(tmp_path / "life.mcap", source="test", tick_hz=10) as recorder:
         for number in range(4):
             recorder.write(moment(number))
         recorder.flush()
         cut = tmp_path / "cut"
         cut.mkdir()
-        (cut / "life.mcap").write_bytes((tmp_path / "life.mcap").read_bytes())  # as after a kill, written just now
+        (cut / "life.mcap").write_bytes((tmp_path / "life.mcap").read_bytes())  # as after a kill, just written
         path, identity, number = recorder.place
         pointer = Pointer(path.name, number, identity, 2)
         assert Pointed(cut).forget([pointer]) == []
@@ -194,7 +194,7 @@ def test_a_killed_writer_leaves_no_lock_and_a_living_one_keeps_its_own(tmp_path:
         forgetting.start()
         while not asked(path).exists():
             time.sleep(0.01)
-        while forgetting.is_alive():  # the life goes on; at its next tick it ends the part first
+        while forgetting.is_alive():  # the life goes on and first ends the part at its next tick
             number += 1
             recorder.write(moment(number))
             time.sleep(0.02)
@@ -203,7 +203,7 @@ def test_a_killed_writer_leaves_no_lock_and_a_living_one_keeps_its_own(tmp_path:
     assert [number for number in range(number + 1) if not holding(tmp_path, number)] == [2, 3]
 
 
-def test_who_learns_from_the_recording_reads_on(writing: Writing, tmp_path: Path) -> None:
+def test_learner_reads_on_after_forgetting_in_the_recording(writing: Writing, tmp_path: Path) -> None:
     writing.live(10)
     pointer = writing.pointer(3, 4)
     following = Following(tmp_path / "life.mcap")
@@ -218,7 +218,7 @@ def test_who_learns_from_the_recording_reads_on(writing: Writing, tmp_path: Path
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_press_that_outlives_its_recording_points_into_it(tmp_path: Path, again: bool) -> None:
+def test_press_that_outlasts_its_recording_points_into_it(tmp_path: Path, again: bool) -> None:
     recording = Recording(tmp_path / "one.mcap", {}, LiveConfig(hz=10))
     recording.begin({"agent_sha256": "x"}, [])
     assert recording.recorder is not None
@@ -240,15 +240,15 @@ def home(run: Path, tmp_path: Path) -> Home:
 
 
 def taught_by(home: Home) -> bool:
-    """A press; on a busy machine it may have too few pictures, and is tried again."""
+    """A press; on a busy machine it may have too few pictures and is repeated."""
     with suppress(StoreError):
         home.wait(lambda: home.life.holding.square)
         return bool(home.life.do("teach", {"name": NAME}))
     return False
 
 
-def test_a_life_forgets_what_it_recorded_of_a_name(home: Home, tmp_path: Path) -> None:
-    """The issue's own words: one thing named, forgotten, and the recording that runs has neither name nor senses."""
+def test_life_forgets_the_recording_of_a_name(home: Home, tmp_path: Path) -> None:
+    """A thing is named and forgotten, and the running recording has neither its name nor its senses."""
     with home:
         life, path = home.life, tmp_path / "kept" / "s.mcap"
         life.do("record", {"on": True})
@@ -283,7 +283,7 @@ def test_a_life_forgets_what_it_recorded_of_a_name(home: Home, tmp_path: Path) -
     }
 
 
-def test_a_recording_that_is_not_there_any_more_is_told_to_who_forgets(writing: Writing, tmp_path: Path) -> None:
+def test_forgetting_reports_a_missing_recording(writing: Writing, tmp_path: Path) -> None:
     writing.live(20)
     memory, told = Memory(open_store(tmp_path / "mind"), pointed=Pointed(tmp_path)), list[str]()
     memory.write(Moment(0.0, {"words": "held"}), {"sight": key(1)}, name=NAME, pointer=writing.pointer(8, 12))
@@ -296,7 +296,7 @@ def test_a_recording_that_is_not_there_any_more_is_told_to_who_forgets(writing: 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such rights")
-def test_nobody_else_may_read_a_part_from_its_first_byte_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_part_is_private_from_its_first_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modes: list[int] = []
     begun = McapFile.__init__
 

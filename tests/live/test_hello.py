@@ -1,4 +1,4 @@
-"""`devmind hello` in a real browser: the newborn itself sees and hears through the page, and is taught by the form."""
+"""`devmind hello` in a real browser: the newborn sees and hears through the page, and is taught by its form."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 @pytest.fixture(scope="module")
 def media(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A disc that goes round: eight seconds without it, eight of red and eight of blue; and a clap every three seconds.
+    """A disc that circles: eight seconds without it, eight of red, eight of blue; and a clap every three seconds.
 
-    What is there from the first moment is the scene, so the film begins without it.
+    Things that are there at the start belong to the scene, so the film begins without the disc.
     """
     import cv2
 
@@ -58,7 +58,7 @@ def media(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def page(media: tuple[Path, Path], tmp_path: Path) -> Iterator[Page]:
-    """The page of `devmind hello`, run as a newcomer runs it, in a browser that has a camera and a microphone."""
+    """The page of `devmind hello`, started as a newcomer does, in a browser with a camera and a microphone."""
     command = [Path(sys.executable).with_name("devmind"), "hello", "--no-open"]
     env = {**os.environ, "COLUMNS": "200", "XDG_DATA_HOME": str(tmp_path / "own")}
     files = (f"--use-file-for-fake-video-capture={media[0]}", f"--use-file-for-fake-audio-capture={media[1]}")
@@ -73,7 +73,7 @@ def page(media: tuple[Path, Path], tmp_path: Path) -> Iterator[Page]:
             yield page
             context.close()
         finally:
-            hello.terminate()  # Ctrl-C is ignored by what a script starts in the background
+            hello.terminate()  # a script's background processes ignore Ctrl-C
             hello.wait(20)
     assert hello.returncode == 0
 
@@ -86,16 +86,16 @@ SHOWN = """(red) => {
     const [r, , b] = drawn.getImageData(32, 32, 1, 1).data;
     return red ? r > 180 && b < 100 : b > 180 && r < 100;
 }"""
-"""Whether the red (or the blue) disc is what the page shows as held up."""
+"""Whether the page shows the red (or the blue) disc as held up."""
 
 
 def until(page: Page, script: str, seconds: float = 60) -> None:
     page.wait_for_function(script, timeout=1000 * seconds, polling=50)
 
 
-def test_the_newborn_looks_startles_learns_a_name_and_keeps_it(page: Page, tmp_path: Path) -> None:
+def test_newborn_looks_startles_learns_a_name_and_keeps_it(page: Page, tmp_path: Path) -> None:
     page.wait_for_selector("#fovea:not([hidden])", timeout=60_000)
-    page.mouse.click(5, 5)  # a browser lets sound through when the page was touched
+    page.mouse.click(5, 5)  # a browser gives sound only after a touch of the page
     until(page, f"() => ({SHOWN})(true)")
     places = set()
     end_s = time.monotonic() + 6
@@ -107,7 +107,7 @@ def test_the_newborn_looks_startles_learns_a_name_and_keeps_it(page: Page, tmp_p
     page.get_by_label("type its name").fill("disc")
     until(page, f"() => ({SHOWN})(false)")
     until(page, "() => document.getElementById('crop').hidden")
-    # It is red for eight seconds from now on: a press of one is of one colour, on a slow machine too.
+    # It stays red for eight seconds from now, so a press of one second sees one colour, also on a slow machine.
     until(page, f"() => ({SHOWN})(true)")
     page.get_by_role("button", name="Teach").click()
     page.get_by_text(re.compile(r"It has learned “disc” from \d+ pictures\.")).wait_for()

@@ -1,4 +1,4 @@
-"""`devmind hello --age N`: which agent is met."""
+"""`devmind hello --age N`: which agent is loaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devmind.raised import FOLDER
 
 
 def raised(out: Path) -> Path:
-    """A childhood of two stages, the first of which failed a gate; a third has not ended."""
+    """A childhood of two stages, the first with a failed gate; a third has not ended."""
     for name, agent in (("first", "agent"), ("second", "milestones/02-second"), ("third", None)):
         for folder in ("start", agent):
             if folder:
@@ -26,7 +26,7 @@ def raised(out: Path) -> Path:
     return out
 
 
-def test_an_age_is_a_stage_of_the_newest_childhood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_age_is_a_stage_of_the_newest_childhood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     out = raised(Path("checkpoints/curriculum-nursery-seed0"))
     assert [_of_age(age, None) for age in (0, 1, 2)] == [
@@ -37,7 +37,7 @@ def test_an_age_is_a_stage_of_the_newest_childhood(tmp_path: Path, monkeypatch: 
         _of_age(3, None)
 
 
-def test_without_an_age_it_is_the_newborn(tmp_path: Path) -> None:
+def test_newborn_is_loaded_without_an_age(tmp_path: Path) -> None:
     assert _of_age(None, None) == FOLDER
     with pytest.raises(ConfigError, match="needs --age N"):
         _of_age(None, tmp_path)

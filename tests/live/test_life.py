@@ -1,4 +1,4 @@
-"""A life: taught, recorded, paused, made younger and improved between ticks, and what was recorded replays."""
+"""A life: taught, recorded, paused, made younger and improved between ticks; and its recording replays."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def raise_agent(folder: Path, seed: int) -> Path:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with two ages; gives the older one's folder."""
+    """A run with two ages; returns the folder of the older one."""
     run = tmp_path_factory.mktemp("run")
     (run / "journal.jsonl").touch()
     raise_agent(run / "start", 1)
@@ -69,7 +69,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Home:
-    """A life that goes on in a thread, as a page finds it."""
+    """A life in a thread, as a page finds it."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Home:
         self.wait(lambda: self.life.loop.summary.ticks >= wanted)
 
     def seen(self, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first view, of those from now on, for which this is true."""
+        """The first view from now on for which this is true."""
         with self.hub.viewer() as viewer:
 
             def look() -> dict[str, Any] | None:
@@ -140,7 +140,7 @@ def home(run: Path, tmp_path: Path) -> Iterator[Home]:
         yield home
 
 
-def test_a_thing_is_taught_known_shown_and_forgotten(home: Home) -> None:
+def test_thing_is_taught_recognised_shown_and_forgotten(home: Home) -> None:
     life = home.life
     assert "names" not in home.seen(lambda view: True)
     home.wait(lambda: life.holding.square)
@@ -157,7 +157,7 @@ def test_a_thing_is_taught_known_shown_and_forgotten(home: Home) -> None:
         life.do("forget", {"name": "cup"})
 
 
-def test_what_is_recorded_between_two_presses_replays_with_what_happened(home: Home, tmp_path: Path) -> None:
+def test_recording_between_two_presses_replays_with_its_events(home: Home, tmp_path: Path) -> None:
     life = home.life
     home.ticks(3)
     begun = life.do("record", {"on": True})
@@ -183,7 +183,7 @@ def test_what_is_recorded_between_two_presses_replays_with_what_happened(home: H
     assert second != str(session.path)
 
 
-def test_a_private_life_has_no_record_button(run: Path, tmp_path: Path) -> None:
+def test_private_life_has_no_record_button(run: Path, tmp_path: Path) -> None:
     with Home(run, tmp_path, private=True) as home:
         assert home.life.welcome()["can_record"] is False
         with pytest.raises(ConfigError, match="private"):
@@ -191,7 +191,7 @@ def test_a_private_life_has_no_record_button(run: Path, tmp_path: Path) -> None:
         assert home.seen(lambda view: True)["private"] is True
 
 
-def test_commands_that_cannot_be_are_sentences(home: Home) -> None:
+def test_invalid_commands_give_clear_errors(home: Home) -> None:
     for command, arguments, said in (
         ("teech", {}, "did you mean 'teach'"),
         ("teach", {"nmae": "cup"}, "cannot be done with nmae"),
@@ -206,7 +206,7 @@ def test_commands_that_cannot_be_are_sentences(home: Home) -> None:
     home.ticks(2)
 
 
-def test_words_reach_the_next_moment_and_the_page_is_told_of_a_pause(holding: Home, tmp_path: Path) -> None:
+def test_words_reach_the_next_moment_and_the_page_shows_a_pause(holding: Home, tmp_path: Path) -> None:
     home = holding
     home.life.do("record", {"on": True})
     home.life.do("teach", {"name": "cup"})
@@ -227,24 +227,24 @@ def test_words_reach_the_next_moment_and_the_page_is_told_of_a_pause(holding: Ho
 
 
 class StillFinder:
-    """Finds something held up in the middle of every frame, however few a busy machine has time for."""
+    """Finds a held thing in the middle of every frame, even if a busy machine skips frames."""
 
     square, moved = Square(0.5, 0.5, 0.4), True
 
     def see(self, frame: np.ndarray | None, time_s: float) -> Square:
-        """Nothing is looked at."""
+        """Look at nothing."""
         return self.square
 
 
 @pytest.fixture
 def holding(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """A home in which something is held up all the time."""
+    """A home in which a thing is always held up."""
     monkeypatch.setattr(home.life.holding, "_finder", StillFinder())
     home.wait(lambda: home.life.holding.crop is not None)
     return home
 
 
-def test_a_sentence_teaches_as_the_button_does_and_can_be_undone(holding: Home) -> None:
+def test_sentence_teaches_as_the_button_does_and_can_be_undone(holding: Home) -> None:
     life = holding.life
     said = life.do("say", {"text": "Look, this is a tea cup."})
     assert said["answer"] == f"It has learned “tea cup” from {said['taught']['frames']} pictures."
@@ -264,7 +264,7 @@ def test_a_sentence_teaches_as_the_button_does_and_can_be_undone(holding: Home) 
     assert life.child.names.known() == {}
 
 
-def test_it_asks_what_it_does_not_know_and_the_answer_names_what_it_asked_about(holding: Home, tmp_path: Path) -> None:
+def test_life_asks_about_an_unknown_thing_and_the_answer_names_it(holding: Home, tmp_path: Path) -> None:
     life = holding.life
     life.do("record", {"on": True})
     holding.ticks(3 * HZ)
@@ -289,9 +289,7 @@ def test_it_asks_what_it_does_not_know_and_the_answer_names_what_it_asked_about(
     assert check_replay([path], {holding.agent.sha256(): holding.agent}).passed
 
 
-def test_who_can_write_answers_in_its_own_words_beside_what_it_knows(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agent_that_can_write_answers_in_its_own_words(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     own = OwnWords("a red ball.", 0.9141, None)
     monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: own)
     said = home.life.do("say", {"text": "what is that?"})
@@ -300,10 +298,10 @@ def test_who_can_write_answers_in_its_own_words_beside_what_it_knows(
     assert CANNOT not in said["answer"]
 
 
-def test_a_word_that_was_taught_is_said_and_found_by_the_heads_that_exams_ask(
+def test_taught_word_is_answered_by_the_heads_of_the_exams(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Taught by a sentence and by the button; what is said of it is what `ask` gives for the look that is held up."""
+    """Taught by sentence and button; the answer equals that of `ask` for the look of the held thing."""
     agent = Agent.from_pretrained(run)
     parts_of_language.admit(agent)
     for parameter in agent.head("recognised").none.parameters():
@@ -335,9 +333,7 @@ def test_a_word_that_was_taught_is_said_and_found_by_the_heads_that_exams_ask(
         assert "learned" not in life.do("say", {"text": "where is the cup?"})
 
 
-def test_a_short_answer_means_what_it_asked_about_also_when_that_was_put_down(
-    holding: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_short_answer_names_the_asked_thing_even_if_put_down(holding: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     life = holding.life
     asks = holding.seen(lambda view: "asks" in view)["asks"]
     monkeypatch.setattr(StillFinder, "square", None)
@@ -347,7 +343,7 @@ def test_a_short_answer_means_what_it_asked_about_also_when_that_was_put_down(
     assert "taught" not in life.do("say", {"text": "a cup"}), "it asks nothing any more"
 
 
-def test_one_who_may_not_ask_does_not_and_a_pause_ends_a_question(holding: Home) -> None:
+def test_life_without_permission_does_not_ask_and_a_pause_ends_a_question(holding: Home) -> None:
     life = holding.life
     assert life.do("asks", {"on": False}) == {"on": False}
     began = life.loop.summary.ticks
@@ -360,9 +356,7 @@ def test_one_who_may_not_ask_does_not_and_a_pause_ends_a_question(holding: Home)
     assert life.asking.question is None
 
 
-def test_a_disk_that_refuses_is_told_and_life_goes_on(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_error_is_reported_and_life_continues(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home.life.do("record", {"on": True})
     home.ticks(2)
 
@@ -382,7 +376,7 @@ def test_a_disk_that_refuses_is_told_and_life_goes_on(
     assert home.seen(lambda view: view["recording"])["writing"] is True
 
 
-def test_ticks_do_not_wait_for_a_memory_that_is_busy(home: Home) -> None:
+def test_ticks_do_not_wait_for_a_busy_memory(home: Home) -> None:
     home.wait(lambda: home.life.holding.square)
     home.life.do("teach", {"name": "cup"})
     home.seen(lambda view: "names" in view)
@@ -394,7 +388,7 @@ def test_ticks_do_not_wait_for_a_memory_that_is_busy(home: Home) -> None:
 
 
 class FakeLearner:
-    """Hands one change of the trunk's weights over, when it is told to."""
+    """Hands over one change of the trunk's weights, on request."""
 
     def __init__(self, newer: Agent, kept: Path) -> None:
         self.newer, self.kept, self.ready, self.fault = newer, kept, False, ""
@@ -433,7 +427,7 @@ def test_newer_weights_take_over_between_ticks(run: Path, tmp_path: Path) -> Non
     assert (check.passed, check.hand_overs) == (True, 1), check
 
 
-def test_surprise_and_frames_reach_the_page_of_a_camera_that_is_here(home: Home) -> None:
+def test_surprise_and_frames_of_a_local_camera_reach_the_page(home: Home) -> None:
     view = home.seen(lambda view: "surprise" in view)
     assert set(view["surprise"]) <= {"sight", "sound"}
     assert all(value is None or value >= 0 for value in view["surprise"].values())
@@ -445,9 +439,7 @@ def test_surprise_and_frames_reach_the_page_of_a_camera_that_is_here(home: Home)
     assert np.isfinite(view["work_ms"])
 
 
-def test_the_frame_of_a_page_s_camera_is_for_other_viewers_and_not_sent_back(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frame_of_a_page_camera_is_sent_only_to_other_viewers(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home.life.room.sensors["sight"], "accept", lambda *given: False, raising=False)
     with home.hub.viewer() as viewer:
         home.ticks(3)
@@ -458,7 +450,7 @@ def test_the_frame_of_a_page_s_camera_is_for_other_viewers_and_not_sent_back(
     assert home.seen(lambda view: "words" in view)["words"] == "hello"
 
 
-def test_moments_are_kept_recalled_stepped_with_shown_and_checked(run: Path, tmp_path: Path) -> None:
+def test_moments_are_kept_recalled_used_in_steps_shown_and_checked(run: Path, tmp_path: Path) -> None:
     config = MemoryConfig(use="always", novelty=1e-6, shortest_s=0.2, recency=0.0)
     with Home(run, tmp_path, remembering=config) as home:
         life = home.life
@@ -473,16 +465,16 @@ def test_moments_are_kept_recalled_stepped_with_shown_and_checked(run: Path, tmp
         payloads = {entry.id: entry.senses for entry in life.memory.store.find()}
         assert life.recalling.fault == ""
         assert all("periphery" not in senses for senses in payloads.values())
-    assert sum(entry.recalled for entry in life.memory.store.find()) > 0  # written down at the end
+    assert sum(entry.recalled for entry in life.memory.store.find()) > 0  # written at the end
     notes = [note.data for note in Session(path).notes if note.kind == "recalled"]
     assert len(notes) >= 1
     check = check_replay([path], {home.agent.sha256(): home.agent}, payloads.get)
     assert check.passed, [*check.refused, check.first_difference]
-    assert not check_replay([path], {home.agent.sha256(): home.agent}).passed  # without the memory it is refused
+    assert not check_replay([path], {home.agent.sha256(): home.agent}).passed  # refused without the memory
 
 
 @pytest.mark.parametrize("at", [0, 1, None])
-def test_the_memory_it_points_at_is_shown_with_its_name_and_replays(
+def test_pointed_memory_is_shown_with_its_name_and_replays(
     run: Path, tmp_path: Path, at: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def leaning(head: PointerHead, tapped: Tapped) -> Categorical:
@@ -510,7 +502,7 @@ def test_the_memory_it_points_at_is_shown_with_its_name_and_replays(
         assert (view["points"]["id"], view["points"]["name"]) == (pointed["id"], pointed["name"])
         assert all(taught[entry["name"]] == entry["id"] for entry in view["recalled"] if entry["name"])
         assert 0 < view["points"]["share"] <= 1
-        for _ in range(5):  # not any five ticks: on a busy machine what is recalled may be too old for one of them
+        for _ in range(5):  # not just any five ticks: on a busy machine a recall may be too old for one of them
             home.seen(lambda view: "points" in view)
         path = Path(life.do("record", {"on": False})["file"])
         payloads = {entry.id: payload(entry) for entry in life.memory.store.find()}
@@ -527,7 +519,7 @@ def test_the_memory_it_points_at_is_shown_with_its_name_and_replays(
     assert other.first_difference.effector == "pointed"
 
 
-def test_who_has_no_head_for_it_points_at_nothing(run: Path, tmp_path: Path) -> None:
+def test_agent_without_the_head_points_at_nothing(run: Path, tmp_path: Path) -> None:
     with Home(run, tmp_path, remembering=MemoryConfig(use="always", novelty=1e-6, shortest_s=0.1)) as home:
         home.life.do("record", {"on": True})
         assert "points" not in home.seen(lambda view: view.get("recalled"))
@@ -535,7 +527,7 @@ def test_who_has_no_head_for_it_points_at_nothing(run: Path, tmp_path: Path) -> 
     assert not [note for note in Session(path).notes if note.kind == "pointed"]
 
 
-def test_what_is_recalled_is_only_shown_to_an_agent_that_has_not_learned_to_use_it(run: Path, tmp_path: Path) -> None:
+def test_recalled_memories_are_not_used_by_an_agent_that_has_not_learned_it(run: Path, tmp_path: Path) -> None:
     with Home(run, tmp_path, remembering=MemoryConfig(novelty=1e-6, shortest_s=0.1)) as home:
         life = home.life
         life.do("record", {"on": True})
@@ -545,7 +537,7 @@ def test_what_is_recalled_is_only_shown_to_an_agent_that_has_not_learned_to_use_
     assert not [note for note in Session(path).notes if note.kind == "recalled"]
 
 
-def test_a_private_life_remembers_in_ram_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_life_remembers_only_in_ram(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Home(run, tmp_path / "out", private=True, remembering=MemoryConfig(novelty=1e-6, shortest_s=0.1)) as home:
         home.wait(lambda: home.life.recalling.written >= 2)
@@ -553,7 +545,7 @@ def test_a_private_life_remembers_in_ram_alone(run: Path, tmp_path: Path, monkey
 
 
 class Loudspeaker:
-    """Notes what it is given to play."""
+    """Notes what it is asked to play."""
 
     def __init__(self) -> None:
         self.played: list[np.ndarray] = []
@@ -564,7 +556,7 @@ class Loudspeaker:
 
 
 @pytest.mark.parametrize(("part", "plays"), [("head.categorical", False), ("head.regression", True)])
-def test_codes_that_it_utters_are_no_sound_and_end_no_life(run: Path, tmp_path: Path, part: str, plays: bool) -> None:
+def test_only_uttered_sound_is_played_and_codes_end_no_life(run: Path, tmp_path: Path, part: str, plays: bool) -> None:
     agent = Agent.from_pretrained(run)
     options = {"shape": [1, 8]} if plays else {"classes": 8}
     agent.add_head("voice", part, effector="utter", options=options)
@@ -579,7 +571,7 @@ def test_codes_that_it_utters_are_no_sound_and_end_no_life(run: Path, tmp_path: 
     assert bool(speaker.played) == plays
 
 
-def test_what_another_age_recalled_is_not_stepped_with(run: Path, tmp_path: Path) -> None:
+def test_recall_of_another_age_is_not_used_in_steps(run: Path, tmp_path: Path) -> None:
     with Home(run, tmp_path) as home:
         life = home.life
         recalled = Recalled((), (), Encoded(torch.zeros(1, 1, 8), torch.ones(1, 1, dtype=torch.bool)), 0.0)
@@ -591,7 +583,7 @@ def test_what_another_age_recalled_is_not_stepped_with(run: Path, tmp_path: Path
 
 
 def taking(life: Life, found: Recalled) -> Any:
-    """What is stepped with where this comes to mind."""
+    """The recalled entries that a step uses if this is recalled."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(life.recalling, "take", lambda time_s: found)
         return life._recall(Moment(0.0, {}))

@@ -1,4 +1,4 @@
-"""The live loop on a synthetic camera and microphone: what is lived is recorded, and replays to the same actions."""
+"""The live loop with synthetic camera and microphone: a recorded life replays to the same actions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def agent() -> Agent:
     torch.manual_seed(0)
     agent = tiny_agent()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untaught arc turns by less than it
+        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untrained arc turns by less than it
         parts.admit(agent)
     return agent
 
 
-def test_what_is_lived_is_recorded_and_replays_to_the_same_actions(agent: Agent, tmp_path: Path) -> None:
+def test_recorded_life_replays_to_the_same_actions(agent: Agent, tmp_path: Path) -> None:
     lived: list[Tick] = []
     with SyntheticCamera() as eye, SyntheticMicrophone() as ear, Recorder(tmp_path / "s.mcap", source="room") as file:
         room = Room({"eye": eye, "ear": ear}, hz=20)
@@ -49,9 +49,9 @@ def test_what_is_lived_is_recorded_and_replays_to_the_same_actions(agent: Agent,
         assert np.array_equal(output.to_action().effectors["look"], action.effectors["look"])
 
 
-def test_a_room_in_which_nothing_comes_is_lived_in_all_the_same(agent: Agent) -> None:
+def test_loop_runs_in_a_room_without_senses(agent: Agent) -> None:
     class Dead(SyntheticCamera):
-        """Open, and silent."""
+        """Open, but silent."""
 
         def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
             from devmind.errors import StaleReading
@@ -65,7 +65,7 @@ def test_a_room_in_which_nothing_comes_is_lived_in_all_the_same(agent: Agent) ->
     assert summary.answered["look"] == {"look_arc": 0}, "a head of the trunk moves nothing before an exam has passed it"
 
 
-def test_effectors_of_a_world_that_nobody_answers_for_are_told_with_who_could(agent: Agent) -> None:
+def test_unanswered_effectors_are_reported_with_the_heads_that_could_answer(agent: Agent) -> None:
     room = WorldRoom(rules_of("nursery", "orient/sound"))
     untold = LiveLoop(agent, room).unanswered()
     assert "look" not in untold, "the arc answers"
@@ -74,7 +74,7 @@ def test_effectors_of_a_world_that_nobody_answers_for_are_told_with_who_could(ag
     assert loop.unanswered()["look"] == ["look_arc", "look_trunk"]
 
 
-def test_the_loop_ends_when_asked_and_what_a_watcher_raises_gets_out(agent: Agent) -> None:
+def test_loop_ends_on_request_and_raises_the_error_of_a_watcher(agent: Agent) -> None:
     with SyntheticCamera() as eye:
         room = Room({"eye": eye}, hz=20)
         assert LiveLoop(agent, room).run(60, stop=lambda: True).ticks == 1
@@ -86,7 +86,7 @@ def test_the_loop_ends_when_asked_and_what_a_watcher_raises_gets_out(agent: Agen
             LiveLoop(agent, room, watchers={"broken": broken}).run(1)
 
 
-def test_ticks_that_were_skipped_are_counted_under_what_took_too_long(agent: Agent) -> None:
+def test_skipped_ticks_are_counted_by_their_cause(agent: Agent) -> None:
     def slow(tick: Tick) -> None:
         time.sleep(0.15 if tick.moment.first else 0)
 
@@ -97,7 +97,7 @@ def test_ticks_that_were_skipped_are_counted_under_what_took_too_long(agent: Age
     assert sum(summary.late.values()) == summary.skipped
 
 
-def test_a_paused_agent_senses_and_does_nothing_and_goes_on_after(agent: Agent) -> None:
+def test_paused_agent_does_nothing_and_continues_afterwards(agent: Agent) -> None:
     lived: list[Tick] = []
     with SyntheticCamera() as eye:
         room = Room({"eye": eye}, hz=50)
@@ -115,7 +115,7 @@ def test_a_paused_agent_senses_and_does_nothing_and_goes_on_after(agent: Agent) 
     assert room.health.ticks >= 7
 
 
-def test_another_agent_takes_over_with_a_first_moment(agent: Agent) -> None:
+def test_another_agent_starts_with_a_first_moment(agent: Agent) -> None:
     lived: list[Tick] = []
     with SyntheticCamera() as eye:
         loop = LiveLoop(agent, Room({"eye": eye}, hz=50), watchers={"list": lived.append})

@@ -1,7 +1,7 @@
-"""A name is taught by voice, and no fake ear hears it: the agent's own ear and arc of words do.
+"""A name is taught by voice without a fake ear: the agent's own ear and word arc hear it.
 
-They are taught by the stage's lesson, shortly: six sentences in the voices of lessons. What is said in the life are the
-three sentences that were left out, each word of which stands in others, in voices that were left out.
+The lesson of the stage trains them briefly: six sentences in the voices of lessons. The life hears three sentences that
+were left out, whose words are in other sentences, in voices that were left out.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SENTENCES = [
 TAUGHT, UNSEEN = (tuple(text for text, left_out in SENTENCES if left_out == of) for of in (False, True))
 BY = "devmind's formant synthesiser"
 UTTERANCES, STEPS = 200, 900
-"""What is said in the lesson, and its steps."""
+"""Sentences of the lesson, and its steps."""
 SAID, LEARNED = 6, 5
-"""So many sentences are said in the life, and so many names at least are learned by them."""
+"""Number of sentences said in the life, and the least number of names learned from them."""
 
 
 def taught(agent: Agent, folder: Path) -> None:
@@ -53,7 +53,7 @@ def taught(agent: Agent, folder: Path) -> None:
 
 
 def learned(home: Spoken, wave: np.ndarray) -> dict[str, int]:
-    """What the life knows by name, and by how many examples, when this was said and answered."""
+    """The names that the life knows, with the number of examples, after this sentence was answered."""
     sound, _ = in_a_row([wave], before=6 * TICK_SAMPLES, after=8 * TICK_SAMPLES)
     answered = home.life.spoken_to.shown().get("number", 0)
     home.hear(sound.numpy())
@@ -66,7 +66,7 @@ def learned(home: Spoken, wave: np.ndarray) -> dict[str, int]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_life_learns_names_from_sentences_and_voices_that_no_lesson_had(tmp_path: Path) -> None:
+def test_life_learns_names_from_new_sentences_and_new_voices(tmp_path: Path) -> None:
     agent = Agent.from_pretrained(admitted_to_voice(tmp_path))
     taught(agent, tmp_path)
     agent.eval().save_pretrained(tmp_path / "taught" / "01-voice")

@@ -1,4 +1,4 @@
-"""What a life says aloud, what it utters, and that its own voice is nothing that it hears."""
+"""What a life says aloud and utters, and that it does not hear its own voice."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tests.live.test_life import Home, raise_agent
 
 
 class Mouth:
-    """A speaker with a voice that only notes what it was given.
+    """A speaker with a voice that only notes its input.
 
     Attributes:
-        is_heard: what it says of itself.
+        is_heard: the value that it reports.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Mouth:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose agent hears words, so a tick without sound must end no life, and can repeat."""
+    """The run of an agent that hears words and can repeat; a tick without sound must not end its life."""
     run = tmp_path_factory.mktemp("run")
     (run / "journal.jsonl").touch()
     agent = Agent.from_pretrained(raise_agent(run / "milestones" / "01-reflex", 2))
@@ -70,9 +70,9 @@ def home(run: Path, tmp_path: Path) -> Iterator[Home]:
         yield home
 
 
-def test_an_answer_to_what_was_typed_is_said_aloud(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_to_typed_words_is_said_aloud(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     mouth, life = home.life.speaker, home.life
-    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: None)  # as who cannot write
+    monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: None)  # like an agent that cannot write
     answers = [life.do("say", {"text": text})["answer"] for text in ("hello", "what do you see?")]
     assert mouth.said == answers
     monkeypatch.setattr("devmind.live.commands.Dialogue.reply", lambda *given: OwnWords("a red ball.", 0.9, None))
@@ -83,14 +83,14 @@ def test_an_answer_to_what_was_typed_is_said_aloud(home: Home, monkeypatch: pyte
     assert len(mouth.said) == 3
 
 
-def test_what_was_taught_by_a_sentence_is_said_aloud(home: Home) -> None:
+def test_lesson_by_a_sentence_is_confirmed_aloud(home: Home) -> None:
     home.wait(lambda: home.life.holding.square)
     said = home.life.do("say", {"text": "this is a cup"})
     assert home.life.speaker.said == [said["answer"]]
     assert "“cup”" in said["answer"]
 
 
-def test_while_it_speaks_the_page_shows_no_sound_and_says_why(home: Home, tmp_path: Path) -> None:
+def test_page_shows_no_sound_during_speech_and_says_why(home: Home, tmp_path: Path) -> None:
     home.life.do("record", {"on": True})
     assert "sound" in home.seen(lambda view: "sound" in view)
     home.life.speaker.is_heard = True
@@ -108,7 +108,7 @@ def test_while_it_speaks_the_page_shows_no_sound_and_says_why(home: Home, tmp_pa
 
 
 def lived_through_a_clap(hears_itself: bool) -> tuple[Tick, ...]:
-    """Ticks of the newborn in a quiet room with a clap in the tenth, during which it speaks or does not."""
+    """Ticks of the newborn in a quiet room with a clap in the tenth tick, speaking or silent."""
     agent, clock, ear = Agent.from_pretrained(FOLDER), VirtualClock(), SoundMailbox()
     room, rng = Room({"ear": ear}, now=clock.now, sleep=clock.sleep), np.random.default_rng(0)
     loop = LiveLoop(agent, room, hears_itself=lambda: hears_itself)
@@ -124,8 +124,8 @@ def lived_through_a_clap(hears_itself: bool) -> tuple[Tick, ...]:
     return tuple(ticks)
 
 
-def test_it_does_not_startle_at_its_own_voice() -> None:
-    """The same clap makes it start when somebody else made it: the newborn's arc, as its exam asks it."""
+def test_life_does_not_startle_at_its_own_voice() -> None:
+    """The same clap from outside startles it: the newborn's arc, as in its exam."""
     startled = {own: [bool(tick.output.answered.get("move", {}).get("move_arc")) for tick in ticks]
                 for own in (False, True) for ticks in [lived_through_a_clap(own)]}  # fmt: skip
     assert startled[False][9]
@@ -144,7 +144,7 @@ def codes(ticks: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 4375, (ticks, 4, 2))
 
 
-def test_codes_are_gathered_to_a_second_and_sound_as_the_codec_says(echoing: Agent) -> None:
+def test_codes_are_collected_for_a_second_and_decoded_by_the_codec(echoing: Agent) -> None:
     mouth, given = Mouth(), codes(2 * GATHERED + 3)
     uttering = Uttering(mouth)
     for number, one in enumerate(given, 1):
@@ -168,7 +168,7 @@ def test_codes_of_silence_are_not_played(echoing: Agent, monkeypatch: pytest.Mon
     assert mouth.makers[0]().shape == (1, 0)
 
 
-def test_sound_is_played_at_once_and_what_cannot_be_played_is_told(echoing: Agent) -> None:
+def test_sound_is_played_at_once_and_unplayable_sound_is_reported(echoing: Agent) -> None:
     mouth = Mouth()
     sound: np.ndarray = np.zeros((1, 1600), np.float32)
     uttering = Uttering(mouth)
@@ -185,9 +185,7 @@ def test_sound_is_played_at_once_and_what_cannot_be_played_is_told(echoing: Agen
 
 
 @pytest.mark.parametrize("speaker", [None, Mouth()])
-def test_a_life_that_repeats_is_heard_or_says_on_the_page_why_not(
-    run: Path, tmp_path: Path, speaker: Mouth | None
-) -> None:
+def test_life_that_repeats_is_heard_or_the_page_says_why_not(run: Path, tmp_path: Path, speaker: Mouth | None) -> None:
     with Home(run, tmp_path, speaker=speaker, answers={UTTER: (CODEC,)}) as home:
         if speaker is None:
             assert NO_SPEAKER in home.seen(lambda view: bool(view["faults"]))["faults"]

@@ -1,4 +1,4 @@
-"""A question that is spoken in a life is answered aloud by the head that the exam asks; what asks nothing is not."""
+"""The head of the exam answers a spoken question aloud; what is no question is not answered by it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.live.test_spoken_to import PASSED, WORDS, Ears, Spoken, admitted_to_v
 
 FAILED = {"skills": [{"measures": [{"name": f"{EXAM}scenes", "passed": False}]}]}
 QUESTION, REMARK = 20.0, -20.0
-"""What the head takes all that it hears for."""
+"""What the head takes everything that it hears for."""
 
 
 class Listening(Ears):
-    """Hears words of a script, and keeps how they sounded."""
+    """Hears the words of a script, and keeps their sound."""
 
     def see(self, tick: Tick) -> None:
         """The next word of the script."""
@@ -52,7 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def takes_for(agent: Any, what: float) -> Any:
-    """An agent that sees things, and takes all that it hears for a question, or for none."""
+    """An agent that sees things and takes everything that it hears for a question, or nothing."""
     with torch.no_grad():
         agent.encoder(parts_of_voice.DETAIL).things.bias.fill_(1.0)
         agent.head(parts_of_voice.REPLIES).is_asked.bias.fill_(what)
@@ -66,9 +66,7 @@ def home(run: Path) -> Iterator[Spoken]:
         yield home
 
 
-def test_a_spoken_question_is_answered_by_the_head_of_the_exam_in_its_own_voice(
-    home: Spoken, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spoken_question_is_answered_by_the_head_of_the_exam(home: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
     agent: Any = home.life.loop.agent
     put: list[tuple[Any, ...]] = []
 
@@ -95,7 +93,7 @@ def test_a_spoken_question_is_answered_by_the_head_of_the_exam_in_its_own_voice(
     torch.testing.assert_close(torch.from_numpy(make()), wanted, atol=1e-4, rtol=1e-4)
 
 
-def test_what_it_takes_for_no_question_is_answered_by_words(home: Spoken) -> None:
+def test_speech_that_is_no_question_is_answered_by_words(home: Spoken) -> None:
     takes_for(home.life.loop.agent, REMARK)
     home.live(3)
     home.say("what", "is", "that")
@@ -104,14 +102,14 @@ def test_what_it_takes_for_no_question_is_answered_by_words(home: Spoken) -> Non
     assert "sure" not in home.until(home.life.spoken_to.shown)
 
 
-def test_a_sentence_that_gives_a_name_teaches_it_whatever_the_head_takes_it_for(home: Spoken) -> None:
+def test_spoken_sentence_with_a_name_teaches_it_whatever_the_head_decides(home: Spoken) -> None:
     home.until(lambda: home.life.holding.square)
     home.say("this", "is", "a", "cup")
     home.until(lambda: home.life.child.names.known().get("cup"))
     assert home.life.speaker.makers == []
 
 
-def test_who_is_asked_depends_on_exams_names_and_a_speaker(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replying_head_depends_on_exams_options_and_a_speaker(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, mouth = takes_for(Agent.from_pretrained(run), QUESTION), Mouth()
     one = (parts_of_voice.REPLIES,)
     assert Replying(mouth, {}).heads(agent, None) == one
@@ -138,7 +136,7 @@ def test_who_is_asked_depends_on_exams_names_and_a_speaker(run: Path, monkeypatc
 def said_by(agent: Any, sound: np.ndarray) -> str:
     """Which of its answers this sound [1, S] is."""
     head = agent.head(parts_of_voice.REPLIES)
-    with torch.inference_mode():  # one by one: where phases begin hangs on how many are made at once
+    with torch.inference_mode():  # one by one: the phases depend on the number of sounds made at once
         every = [sounded(agent, codes_of(head.levels(torch.tensor([at])))[0]) for at in range(len(ANSWERS))]
     sounds = np.concatenate([one for one in every if one is not None])
     off = np.abs(sounds - sound).mean(1)
@@ -148,8 +146,8 @@ def said_by(agent: Any, sound: np.ndarray) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_agent_behind_voice_answers_in_a_life_as_in_its_exam(tmp_path: Path) -> None:
-    """Six questions in voices of no lesson about scenes never seen, one after another in one life."""
+def test_packaged_voice_agent_answers_in_a_life_as_in_its_exam(tmp_path: Path) -> None:
+    """Six questions in new voices about new scenes, one after another in one life."""
     folder, mouth = raised()["after-voice"], Mouth()
     agent = Agent.from_pretrained(folder).eval()
     some = exam.asked(tiny_context(tmp_path), "asked in a life", questions(TAUGHT), TAUGHT, n=6).rows(6)
@@ -179,11 +177,11 @@ def test_the_agent_behind_voice_answers_in_a_life_as_in_its_exam(tmp_path: Path)
     assert sum(one == other for one, other in zip(answered, some.shown.words.tolist(), strict=True)) >= 4
 
 
-def test_an_answer_that_nobody_knows_how_to_sound_is_none() -> None:
+def test_codes_without_a_codec_give_no_sound() -> None:
     assert sounded(tiny_agent(), torch.zeros(10, 4, 2, dtype=torch.int64)) is None
 
 
-def test_a_sentence_sounds_from_a_little_before_its_first_word_and_never_as_what_it_said_itself() -> None:
+def test_sound_of_a_sentence_begins_before_its_first_word_and_excludes_own_speech() -> None:
     agent = tiny_agent()
     parts_of_voice.admit(agent)
     ears = Ears(agent)

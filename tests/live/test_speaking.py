@@ -1,4 +1,4 @@
-"""What the agent says in words is heard: in turn, without waiting for it, and what is wrong is said once."""
+"""Words of the agent are spoken in turn, without blocking, and a fault is reported once."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from sensors.synthetic import SyntheticCamera
 
 
 class Sink(ExitStack):
-    """A speaker that only notes what it was given, and when."""
+    """A speaker that only notes its input and the time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.played: list[tuple[float, np.ndarray]] = []
 
     def act(self, value: np.ndarray) -> None:
-        """As a speaker's."""
+        """Like a speaker's."""
         self.played.append((time.monotonic(), value))
 
 
@@ -46,7 +46,7 @@ def until(true: Callable[[], Any]) -> None:
         time.sleep(0.005)
 
 
-def test_words_are_said_in_turn_and_nobody_waits_for_them() -> None:
+def test_words_are_said_in_turn_without_blocking() -> None:
     sink, asked, may = Sink(), list[str](), threading.Event()
 
     def voice(text: str) -> np.ndarray:
@@ -57,7 +57,7 @@ def test_words_are_said_in_turn_and_nobody_waits_for_them() -> None:
     with Speaking(sink, lambda: voice) as speaking:
         speaking.say("red")
         until(lambda: asked)
-        for word in ("red", "blue", "blue", " ", "green"):  # what is being said or waits is not said once more
+        for word in ("red", "blue", "blue", " ", "green"):  # being said or waiting: not said again
             speaking.say(word)
         assert sink.played == [], "the voice is still at it, and say has come back"
         may.set()
@@ -67,7 +67,7 @@ def test_words_are_said_in_turn_and_nobody_waits_for_them() -> None:
     assert np.diff(times).min() >= 0.19, "one voice at a time"
 
 
-def test_what_is_uttered_is_played_unless_words_are_being_said() -> None:
+def test_utterances_are_played_unless_words_are_being_said() -> None:
     sink, may = Sink(), threading.Event()
 
     def voice(text: str) -> np.ndarray:
@@ -85,7 +85,7 @@ def test_what_is_uttered_is_played_unless_words_are_being_said() -> None:
     assert [float(value.max()) for _, value in sink.played] == pytest.approx([0.1, 0.2, 0.4])
 
 
-def test_when_more_comes_than_can_be_said_the_oldest_is_left_out() -> None:
+def test_full_queue_of_words_drops_the_oldest() -> None:
     asked, may = list[str](), threading.Event()
 
     def voice(text: str) -> np.ndarray:
@@ -103,7 +103,7 @@ def test_when_more_comes_than_can_be_said_the_oldest_is_left_out() -> None:
     assert asked == ["0", "5", "6", "7", "8"]
 
 
-def test_a_voice_that_cannot_is_told_of_once_and_tried_again() -> None:
+def test_failing_voice_is_reported_once_and_tried_again() -> None:
     def voice(text: str) -> np.ndarray:
         if text != "red":
             raise DevmindError(f"It cannot say '{text}'.")
@@ -120,7 +120,7 @@ def test_a_voice_that_cannot_is_told_of_once_and_tried_again() -> None:
         until(lambda: not speaking.fault)
 
 
-def test_the_installed_voice_is_the_caregivers_and_without_one_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_voice_is_the_caregivers_and_a_missing_one_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert callable(installed_voice())
     monkeypatch.setattr(plugins, "available", lambda group: {})
     with pytest.raises(DevmindError, match="No voice is installed"):
@@ -131,7 +131,7 @@ def test_the_installed_voice_is_the_caregivers_and_without_one_it_is_said(monkey
     assert speaking.fault == NO_VOICE
 
 
-def test_the_speaker_of_a_life_has_the_installed_voice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speaker_of_a_life_has_the_installed_voice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_agent().save_pretrained(tmp_path / "agent")
     voice = SimpleNamespace(load=lambda: lambda text: sound(0.01, 0.25))
     others = plugins.available
@@ -147,7 +147,7 @@ def test_the_speaker_of_a_life_has_the_installed_voice(tmp_path: Path, monkeypat
     assert sink.played[0][1].max() == pytest.approx(0.25)
 
 
-def test_its_voice_is_heard_from_the_first_sample_until_a_little_behind_the_last(
+def test_voice_counts_as_heard_from_its_first_sample_until_after_its_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(speaking_module, "ECHO_S", 0.3)
@@ -170,7 +170,7 @@ def test_its_voice_is_heard_from_the_first_sample_until_a_little_behind_the_last
         assert speaking.is_heard, "what it utters is its own, too"
 
 
-def test_sound_that_takes_long_to_make_is_played_in_turn_and_none_deafens_nobody() -> None:
+def test_slow_sounds_are_played_in_turn_and_an_empty_one_is_not_heard() -> None:
     sink = Sink()
     with Speaking(sink, lambda: lambda text: sound(0.05)) as speaking:
         speaking.play(lambda: sound(0))
@@ -186,7 +186,7 @@ def test_sound_that_takes_long_to_make_is_played_in_turn_and_none_deafens_nobody
     assert not quiet.played
 
 
-def test_a_long_saying_is_handed_on_in_pieces_that_a_speaker_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_speech_is_passed_in_pieces_that_fit_the_speaker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaking_module, "PIECE_S", 0.4)
     monkeypatch.setattr(speaking_module, "AHEAD_S", 0.1)
     sink, said = Sink(), np.arange(16_000, dtype=np.float32)[None] / 16_000
@@ -199,7 +199,7 @@ def test_a_long_saying_is_handed_on_in_pieces_that_a_speaker_can_hold(monkeypatc
     assert [at - begun_s >= due - 0.01 for at, due in zip(later, (0.3, 0.7), strict=True)] == [True, True]
 
 
-def test_a_speaker_that_plays_late_is_heard_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_speaker_counts_as_heard_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speaking_module, "ECHO_S", 0.05)
 
     class Late(Sink):

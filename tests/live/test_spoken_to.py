@@ -1,6 +1,6 @@
-"""What is spoken to a life is answered as what is typed is, and teaches a name; on a virtual clock, by a fake ear.
+"""Spoken words are answered as typed ones and teach names; on a virtual clock, with a fake ear.
 
-Which words are heard is the head's matter (`test_heard_words.py`); here another one hears: by frames that are given.
+`test_heard_words.py` tests which words the head hears; here a fake ear hears the words of a script.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WORDS = ["", "what", "is", "that", "this", "a", "cup", "nice"]
 
 
 class Ears(HeardWords):
-    """Hears words of a script: a word a tick, '' for quiet."""
+    """Hears the words of a script: one a tick, '' for quiet."""
 
     def __init__(self, agent: Agent) -> None:
         super().__init__(agent, PASSED)
@@ -48,7 +48,7 @@ class Ears(HeardWords):
 
 
 class Spoken:
-    """A life with an eye and an ear, driven tick by tick."""
+    """A life with sight and sound, driven tick by tick."""
 
     def __init__(self, folder: Path, speaker: Any) -> None:
         clock, self.ear = VirtualClock(), SoundMailbox()
@@ -71,7 +71,7 @@ class Spoken:
         self.hear(np.zeros((1, 1600 * ticks), np.float32))
 
     def hear(self, sound: np.ndarray) -> None:
-        """Live through whole ticks of sound [1, S] of one ear."""
+        """Live through whole ticks of sound [1, S] for one ear."""
         for part in sound.reshape(-1, 1, 1600):
             self.ear.post(part)
             self.eye.post(self.camera._frame(3 * self._lived, 0.1 * self._lived))
@@ -92,7 +92,7 @@ class Spoken:
 
 
 def admitted_to_voice(run: Path) -> Path:
-    """The milestone, in the folder of a run, of an agent that has all parts of voice and was taught nothing."""
+    """The milestone, in the folder of a run, of an untrained agent with all parts of voice."""
     (run / "journal.jsonl").touch()
     agent = tiny_agent(2)
     parts.admit(agent)
@@ -112,7 +112,7 @@ def home(run: Path) -> Iterator[Spoken]:
         yield home
 
 
-def test_a_spoken_question_is_answered_aloud_as_a_typed_one_is(home: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spoken_question_is_answered_aloud_as_a_typed_one(home: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def reply(self: Any, agent: Agent, text: str, *more: Any) -> OwnWords:
@@ -136,7 +136,7 @@ def test_a_spoken_question_is_answered_aloud_as_a_typed_one_is(home: Spoken, mon
     assert asked[-1] == "is that a cup"
 
 
-def test_a_thing_is_named_by_voice(home: Spoken) -> None:
+def test_thing_is_named_by_voice(home: Spoken) -> None:
     home.until(lambda: home.life.holding.square)
     home.say("this", "is", "a", "cup")
     home.until(lambda: home.life.child.names.known().get("cup"))
@@ -145,7 +145,7 @@ def test_a_thing_is_named_by_voice(home: Spoken) -> None:
     home.until(lambda: home.life.spoken_to.shown().get("answer") == said)
 
 
-def test_what_is_no_name_is_answered_with_why(home: Spoken) -> None:
+def test_invalid_spoken_name_is_answered_with_the_reason(home: Spoken) -> None:
     home.live(3)
     home.say("this", "is", "nice")
     [said] = home.until(lambda: home.life.speaker.said)
@@ -154,7 +154,7 @@ def test_what_is_no_name_is_answered_with_why(home: Spoken) -> None:
     assert home.life.spoken_to.fault == ""
 
 
-def test_without_a_voice_nothing_spoken_is_answered(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speech_is_not_answered_without_a_voice(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Spoken(run, None) as home:
         home.live(3)
         home.say("this", "is", "a", "cup")
@@ -163,7 +163,7 @@ def test_without_a_voice_nothing_spoken_is_answered(run: Path, monkeypatch: pyte
         assert home.life.child.names.known() == {}
 
 
-def test_a_word_that_is_unsure_is_left_out_and_a_sentence_is_told_once() -> None:
+def test_unsure_word_is_left_out_and_a_sentence_is_given_once() -> None:
     agent = tiny_agent()
     parts_of_voice.admit(agent)
     ears = Ears(agent)
@@ -180,7 +180,7 @@ def test_a_word_that_is_unsure_is_left_out_and_a_sentence_is_told_once() -> None
     assert ears.sentence(5.0) == ""
 
 
-def test_sentences_wait_and_a_fault_is_told_until_one_is_answered() -> None:
+def test_sentences_wait_and_a_fault_is_shown_until_one_is_answered() -> None:
     going: list[str] = []
     free = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Exams through life: what the live loop, the room and its clock do on the way changes nothing; and faults are seen."""
+"""Exams through life: the live loop, the room and its clock change nothing, and faults are detected."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def held(agent: Agent, context: Context, skill: str, stage: Any = None) -> Held:
 
 
 @pytest.mark.parametrize("skill", ["startle", "track"])
-def test_through_a_mailbox_all_moments_and_actions_are_the_plain_exam_s(
+def test_exam_through_a_mailbox_has_the_moments_and_actions_of_the_plain_exam(
     agent: Agent, context: Context, skill: str
 ) -> None:
     found = held(agent, context, skill)
@@ -71,7 +71,7 @@ def test_through_a_mailbox_all_moments_and_actions_are_the_plain_exam_s(
 
 
 @pytest.mark.parametrize("fault", ["late", "blind", "other"])
-def test_a_loop_that_changes_anything_is_found_out(
+def test_loop_that_changes_a_moment_is_detected(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     given: dict[int, Any] = {}
@@ -92,7 +92,7 @@ def test_a_loop_that_changes_anything_is_found_out(
     assert not found.passed
 
 
-def test_a_loop_that_acts_otherwise_is_found_out(
+def test_loop_that_changes_an_action_is_detected(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("devmind.live.loop.standing", lambda agent, results: {"look": ("look_trunk",)})
@@ -102,7 +102,7 @@ def test_a_loop_that_acts_otherwise_is_found_out(
     assert "look" in found.comparison.first
 
 
-def test_nothing_compared_is_no_pass_and_says_why(agent: Agent, context: Context) -> None:
+def test_exam_without_compared_ticks_does_not_pass_and_gives_the_reason(agent: Agent, context: Context) -> None:
     found = held(agent, context, "locate")
     assert found.comparison.ticks == 0
     assert not found.asked
@@ -111,7 +111,7 @@ def test_nothing_compared_is_no_pass_and_says_why(agent: Agent, context: Context
 
 
 @pytest.mark.parametrize(("skill", "effector"), [("reach", "reach"), ("balance", "push")])
-def test_what_a_camera_s_room_cannot_move_is_asked_through_a_mailbox_alone(
+def test_effector_that_a_camera_room_lacks_is_examined_only_through_a_mailbox(
     agent: Agent, context: Context, skill: str, effector: str
 ) -> None:
     found = held(agent, context, skill)
@@ -121,7 +121,7 @@ def test_what_a_camera_s_room_cannot_move_is_asked_through_a_mailbox_alone(
     assert found.in_life.endswith(f"; not rendered: a camera's room has no effector '{effector}'")
 
 
-def test_an_agent_with_memory_lives_as_its_exams_say(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_with_memory_acts_in_life_as_in_its_exams(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(through, "EPISODES", 2)  # side by side, each with a state and an end of its own
     torch.manual_seed(0)
     agent = Agent(AgentConfig(size="tiny")).eval()
@@ -140,7 +140,7 @@ def test_an_agent_with_memory_lives_as_its_exams_say(context: Context, monkeypat
         assert np.array_equal(found.mailbox[measure].values, found.plain[measure].values)
 
 
-def test_the_frame_s_fovea_sees_what_the_world_s_head_sees() -> None:
+def test_fovea_of_a_frame_shows_what_the_world_shows() -> None:
     world = worlds.make("nursery", "track", np.arange(3))
     state, fovea = world.state(), Room({}).fovea
     frame = frames(state, state.pan, state.tilt, *through.FRAME)
@@ -151,7 +151,7 @@ def test_the_frame_s_fovea_sees_what_the_world_s_head_sees() -> None:
     assert np.abs(frame[0].astype(int) - frame[1].astype(int)).mean() > 4
 
 
-def test_a_virtual_life_skips_no_tick_and_gives_each_sense_once(agent: Agent) -> None:
+def test_virtual_life_skips_no_tick_and_gives_each_sense_once(agent: Agent) -> None:
     world = worlds.make("nursery", "track", np.arange(1))
     actor, senses = Actor(agent, effectors=["look"]), world.observe()
     life = virtual.VirtualLife(actor, senses, rendered=False)
@@ -159,7 +159,7 @@ def test_a_virtual_life_skips_no_tick_and_gives_each_sense_once(agent: Agent) ->
     times = [life.tick(row, tick == 0).moment.time_s for tick in range(12)]
     assert times == pytest.approx([(tick + 1) / TICK_HZ for tick in range(12)])
     assert life.loop.summary.skipped == 0
-    assert life.tick({}, False).moment.senses == {}  # what was not posted is not given again
+    assert life.tick({}, False).moment.senses == {}  # without a new post, nothing is given again
 
 
 def test_only_actors_are_replaced(agent: Agent) -> None:

@@ -1,4 +1,4 @@
-"""A private life that crashes leaves no core, and no other program of the user reads its memory."""
+"""A private life leaves no core file after a crash, and other programs of the user cannot read its memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ os.kill(os.getpid(), signal.SIGSEGV)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
-def test_a_crash_leaves_no_core(tmp_path: Path) -> None:
+def test_crash_leaves_no_core_file(tmp_path: Path) -> None:
     import resource
 
     allowed = resource.getrlimit(resource.RLIMIT_CORE)[1] == resource.RLIM_INFINITY

@@ -1,4 +1,4 @@
-"""A run's journal becomes views for the page."""
+"""The journal of a run becomes views for the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from devmind.live.watching import Watching
 
 
 class Page:
-    """Keeps what is published."""
+    """Keeps published views."""
 
     def __init__(self) -> None:
         self.views: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ def told(watching: Watching) -> dict[str, Any]:
 
 
 def curves(watching: Watching, lesson: int = -1) -> dict[str, list[list[float]]]:
-    """Name -> points of a lesson's curves."""
+    """Name -> points of the curves of a lesson."""
     return {curve["name"]: curve["points"] for curve in told(watching)["lessons"][lesson]["curves"]}
 
 
@@ -69,7 +69,7 @@ def test_lessons_curves_and_scores_follow_the_journal(journal: Journal, tmp_path
     assert told(watching)["scores"] == [{"name": "see", "score": 0.93, "when": "in its exam", **decided}]
 
 
-def test_at_a_change_of_lesson_nothing_vanishes(journal: Journal, tmp_path: Path) -> None:
+def test_change_of_lesson_removes_nothing(journal: Journal, tmp_path: Path) -> None:
     watching = Watching(tmp_path, Page())
     progress(journal, "watch", 4, loss=2.0)
     journal.write("lesson_done", lesson="watch", status="done", steps=4, seconds=1.0)
@@ -83,7 +83,7 @@ def test_at_a_change_of_lesson_nothing_vanishes(journal: Journal, tmp_path: Path
     assert curves(watching, 1) == {"loss": [[1, 9.0]]}
 
 
-def test_the_header_says_what_is_being_done_and_how_it_ended(journal: Journal, tmp_path: Path) -> None:
+def test_header_shows_the_current_step_and_the_end(journal: Journal, tmp_path: Path) -> None:
     watching = Watching(tmp_path, Page())
 
     def header() -> tuple[str, str]:
@@ -110,9 +110,7 @@ def test_the_header_says_what_is_being_done_and_how_it_ended(journal: Journal, t
     assert header() == ("passed", "finished: passed")
 
 
-def test_a_run_that_was_killed_cannot_say_so_but_its_silence_is_told(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silence_of_a_killed_run_is_reported(journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watching = Watching(tmp_path, Page())
     progress(journal, "watch", 3, loss=1.0)
     assert told(watching)["state"] == "teaching"
@@ -126,14 +124,14 @@ def test_a_run_that_was_killed_cannot_say_so_but_its_silence_is_told(
     assert told(watching)["state"] == "passed", "one that has ended may be silent"
 
 
-def test_a_run_that_went_back_to_its_checkpoint_has_one_curve(journal: Journal, tmp_path: Path) -> None:
+def test_run_resumed_from_its_checkpoint_has_one_curve(journal: Journal, tmp_path: Path) -> None:
     for step in (1, 2, 3, 2, 4):
         progress(journal, "watch", step, loss=float(step))
     assert curves(Watching(tmp_path, Page()))["loss"] == [[1, 1.0], [2, 2.0], [4, 4.0]]
 
 
-def test_numbers_that_come_in_turn_are_all_kept(journal: Journal, tmp_path: Path) -> None:
-    """A lesson of several drills logs one of them at each step."""
+def test_alternating_values_are_all_kept(journal: Journal, tmp_path: Path) -> None:
+    """A lesson with several drills logs one of them at each step."""
     for step in range(1, 5):
         progress(journal, "motor", step, **{f"{'reach' if step % 2 else 'track'}/reward": float(step)})
     assert curves(Watching(tmp_path, Page())) == {
@@ -142,7 +140,7 @@ def test_numbers_that_come_in_turn_are_all_kept(journal: Journal, tmp_path: Path
     }
 
 
-def test_a_long_curve_is_thinned_and_keeps_its_ends(journal: Journal, tmp_path: Path) -> None:
+def test_long_curve_is_thinned_and_keeps_its_ends(journal: Journal, tmp_path: Path) -> None:
     for step in range(1, 1000):
         progress(journal, "perceive", step, loss=float(step))
     curve = curves(Watching(tmp_path, Page()))["loss"]
@@ -152,14 +150,14 @@ def test_a_long_curve_is_thinned_and_keeps_its_ends(journal: Journal, tmp_path: 
     assert len(pauses) == 1, "its points lie evenly, so that it keeps its shape"
 
 
-def test_the_last_checkpoint_has_an_age(journal: Journal, tmp_path: Path) -> None:
+def test_age_of_the_last_checkpoint_is_shown(journal: Journal, tmp_path: Path) -> None:
     watching = Watching(tmp_path, Page())
     assert told(watching)["saved_age_s"] is None
     journal.write("checkpoint", lesson="watch", step=2, name="0-watch-2")
     assert 0 <= told(watching)["saved_age_s"] < 60
 
 
-def test_of_a_curriculum_the_stage_written_last_is_shown(tmp_path: Path) -> None:
+def test_last_written_stage_of_a_curriculum_is_shown(tmp_path: Path) -> None:
     long_ago = time.time() - 60
     for name, step in (("first", 7), ("second", 8)):
         (tmp_path / name).mkdir()
@@ -173,14 +171,14 @@ def test_of_a_curriculum_the_stage_written_last_is_shown(tmp_path: Path) -> None
     assert curves(watching) == {"loss": [[8, 1.0], [9, 1.0]]}
 
 
-def test_views_are_published_each_second_until_told_to_stop(journal: Journal, tmp_path: Path) -> None:
+def test_views_are_published_each_second_until_stopped(journal: Journal, tmp_path: Path) -> None:
     page, slept = Page(), []
     Watching(tmp_path, page).run(stop=lambda: len(page.views) == 3, sleep=slept.append)
     assert slept == [1.0, 1.0]
     assert all(view["type"] == "tick" for view in page.views)
 
 
-def test_there_is_nobody_to_talk_to(journal: Journal, tmp_path: Path) -> None:
+def test_watched_run_refuses_commands(journal: Journal, tmp_path: Path) -> None:
     watching = Watching(tmp_path, Page())
     assert watching.welcome()["mode"] == "watch"
     assert not watching.mailboxes
@@ -188,6 +186,6 @@ def test_there_is_nobody_to_talk_to(journal: Journal, tmp_path: Path) -> None:
         watching.do("teach", {"name": "cup"})
 
 
-def test_a_folder_without_a_run_is_one_sentence(tmp_path: Path) -> None:
+def test_folder_without_a_run_gives_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no run in"):
         Watching(tmp_path, Page())

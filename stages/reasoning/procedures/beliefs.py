@@ -62,7 +62,7 @@ class Beliefs:
             PlanError: the fact has a variable.
         """
         if type(fact) is not tuple or not fact:
-            raise PlanError(f"What is believed is a fact without variables, as on(a, table); got {show(fact)}.")
+            raise PlanError(f"Expected a fact without variables, such as on(a, table); got {show(fact)}.")
         if fact in self:
             return False
         for key in _keys(fact):

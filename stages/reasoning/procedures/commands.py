@@ -41,7 +41,7 @@ def check(file: File, world: World = None) -> None:
     if told:
         raise typer.Exit(1)
     if not library.plans:
-        show.line(f"There is no plan in '{file}'.")
+        show.line(f"Expected at least one plan in '{file}'; got none.")
         raise typer.Exit(1)
     kinds = Counter(plan.kind for plan in library.plans)
     what = ", ".join(f"{count} for {kind}" for kind, count in kinds.items())

@@ -65,14 +65,14 @@ class Coursing:
             return AGAIN
         said = self._read(str(head))
         if said is None:
-            raise LookupError(f"the agent has no head '{head}', or senses nothing that it reads")
+            raise LookupError(f"the agent has no head '{head}', or senses nothing that this head reads")
         if not (isinstance(steps, tuple) and steps[:1] == (LIST,)):
-            raise LookupError(f"steps are a list, such as [south, any, east]; got {show(steps)}")
+            raise LookupError(f"expected the steps as a list, such as [south, any, east]; got {show(steps)}")
         if self.course is None or self._asked != (head, effector, steps):
             given = {number: show(step) for number, step in enumerate(steps[1:]) if step != ANY}
             course = said.course(given)
             if course is None:
-                raise LookupError(f"the head '{head}' draws no plan of what is sensed")
+                raise LookupError(f"the head '{head}' draws no plan for this Moment")
             if course.missed:
                 return False
             self.course, self._asked = course, (head, effector, steps)

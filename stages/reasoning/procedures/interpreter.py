@@ -231,7 +231,9 @@ class Interpreter:
             value = resolve(option.plan.utility, option.bindings)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 name = option.plan.name
-                raise PlanError(f"{option.plan.place}: the utility of '{name}' should be a number; got {show(value)}.")
+                raise PlanError(
+                    f"{option.plan.place}: expected a number as the utility of '{name}'; got {show(value)}."
+                )
             found.append(float(value))
         return found
 

@@ -30,5 +30,5 @@ def library_of(file: Path) -> Library:
     if str(file) in known:
         return read_file(FOLDER / f"{file}.plan")
     raise PlanError(
-        f"There is no plan file '{file}'. Give a path, or the name of one that comes with devmind: {', '.join(known)}."
+        f"There is no plan file '{file}'. Give a path, or the name of a packaged plan file: {', '.join(known)}."
     )

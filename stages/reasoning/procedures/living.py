@@ -60,7 +60,7 @@ class LivingProcedures:
         self.policy = Procedural(self._believed, library, lambda: self._named, self._cells, self._read)
 
     def direct(self, told: Told) -> dict[str, np.ndarray]:
-        """One tick. If a plan asks for something impossible, procedures do nothing more in this episode."""
+        """One tick. If a plan asks for something impossible, the procedures stop for the rest of this episode."""
         first = told.moment.first
         if first:
             self.fault, self._named, self._turned_from = "", {}, None
@@ -74,7 +74,7 @@ class LivingProcedures:
             }  # fmt: skip
             done = self.policy(senses, np.array([first or not self.policy.rows]))
         except ConfigError as error:
-            self.fault = f"The procedures do nothing more until an episode begins: {error}"
+            self.fault = f"The procedures stop until the next episode begins: {error}"
             return {}
         return self._orders(done)
 

@@ -166,8 +166,8 @@ class Library:
         """
         if plan.name in self._names:
             raise PlanError(
-                f"{plan.place}: there is a plan '{plan.name}' already, at line {self._names[plan.name].place.line};"
-                " give each plan a name of its own."
+                f"{plan.place}: expected a new plan name; got '{plan.name}', the name of the plan at line "
+                f"{self._names[plan.name].place.line}; rename one of them."
             )
         self._names[plan.name] = plan
         self.plans.append(plan)

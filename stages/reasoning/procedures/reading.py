@@ -1,4 +1,4 @@
-"""Plan files: text to plans. An error gives file, line and column, what was expected and what came.
+"""Plan files: text to plans. An error gives file, line and column, what was expected and what was found.
 
     plan clear_by_moving {
         for achieve clear(X)
@@ -87,12 +87,15 @@ def check(library: Library, actions: Sequence[str], sensed: Sequence[str] = ()) 
         for statement in _every(plan.body), _every(plan.failing):
             for one in statement:
                 if isinstance(one, Act) and one.name not in actions:
-                    found.append(f"{one.place}: there is no action '{one.name}'{nearest(one.name, actions)}")
+                    found.append(
+                        f"{one.place}: expected an action of this world; got '{one.name}'{nearest(one.name, actions)}"
+                    )
                 elif isinstance(one, Achieve | Post) and not library.relevant(ACHIEVE, one.goal):
                     shape = f"{one.goal[0]}/{len(one.goal) - 1}"
                     if one.goal[0] not in sensed:
                         found.append(
-                            f"{one.place}: no plan is for 'achieve {shape}', so it fails unless it is believed."
+                            f"{one.place}: expected a plan for 'achieve {shape}'; got none, so the goal fails unless "
+                            "it is believed already; add a plan for it."
                         )
     return found
 
@@ -135,7 +138,7 @@ class _Reader:
     def error(self, wanted: str, token: Token | None = None, hint: str = "") -> PlanError:
         token = token or self.next
         got = token.text if token.kind == "end" else f"'{token.text}'"
-        return PlanError(f"{token.place}: expected {wanted}, got {got}{hint or '.'}")
+        return PlanError(f"{token.place}: expected {wanted}; got {got}{hint or '.'}")
 
     def expect(self, text: str, where: str = "") -> Token:
         if not self.has(text):
@@ -145,7 +148,7 @@ class _Reader:
     def word(self, what: str) -> str:
         token = self.next
         if token.kind != "word" or token.text in RESERVED:
-            raise self.error(f"{what}, a word in small letters" + " that has no meaning here" * (token.kind == "word"))
+            raise self.error(f"{what}, a lowercase word" + " that is not a keyword" * (token.kind == "word"))
         return self.take().text
 
     # -- files and plans -----------------------------------------------------------------------------------------
@@ -158,9 +161,9 @@ class _Reader:
             if token.text == "plan":
                 library.add(self.plan(token.place))
             elif token.text == "believe":
-                library.facts.append(self._ground("a belief at the top of a file"))
+                library.facts.append(self._ground("a belief"))
             elif token.text == "achieve":
-                goal = self._ground("a goal at the top of a file")
+                goal = self._ground("a goal")
                 library.goals.append((goal, self.integer() if self.got("priority") else 0))
             else:
                 raise self.error("'plan', 'believe' or 'achieve'", token, nearest(token.text, TOP))
@@ -169,7 +172,9 @@ class _Reader:
     def _ground(self, what: str) -> Term:
         token, fact = self.next, self.fact()
         if free := variables(fact):
-            raise PlanError(f"{token.place}: {what} has no variables, got '{min(v.name for v in free)}'.")
+            raise PlanError(
+                f"{token.place}: expected {what} without variables; got '{min(v.name for v in free)}'; write a value."
+            )
         return fact
 
     def plan(self, place: Place) -> Plan:
@@ -183,12 +188,14 @@ class _Reader:
                 hint = nearest(token.text, CLAUSES)
                 raise self.error(f"{', '.join(CLAUSES[:-1])}, failing or '}}' in plan '{name}'", token, hint)
             if token.text in given:
-                raise PlanError(f"{token.place}: plan '{name}' has a second '{token.text}'; put both into one.")
+                raise PlanError(
+                    f"{token.place}: expected one '{token.text}' in plan '{name}'; got a second; merge them."
+                )
             given[token.text] = self.clause(token.text)
         end = self.expect("}")
-        for wanted, what in (("for", "what it is for: 'for achieve GOAL'"), ("do", "what it does: 'do { ... }'")):
+        for wanted, clause in (("for", "for achieve GOAL"), ("do", "do { ... }")):
             if wanted not in given:
-                raise PlanError(f"{end.place}: plan '{name}' ends without saying {what}.")
+                raise PlanError(f"{end.place}: expected '{clause}' in plan '{name}'; got '}}'; add this clause.")
         kind, trigger, choice = cast("tuple[str, Term, Var | None]", given.pop("for"))
         body = cast("tuple[Statement, ...]", given.pop("do"))
         return Plan(name, kind, trigger, body, place, choice=choice, **given)
@@ -209,14 +216,14 @@ class _Reader:
         fact, choice = self.fact(), None
         if token.text == CHOOSE and self.got("as"):
             if self.next.kind != "variable":
-                raise self.error("a variable that stands for the choice")
+                raise self.error("a variable for the choice")
             choice = self.variable()
         return token.text, fact, choice
 
     def integer(self) -> int:
         minus = self.got("-")
         if self.next.kind != "number" or "." in self.next.text:
-            raise self.error("a whole number")
+            raise self.error("an integer")
         return int(self.take().text) * (-1 if minus else 1)
 
     # -- statements ----------------------------------------------------------------------------------------------
@@ -275,15 +282,15 @@ class _Reader:
 
     def each(self, place: Place) -> Statement:
         item = self.sum()
-        self.expect("in", " behind what goes through the list")
+        self.expect("in", " after the loop variable")
         source = self.condition() if self.got("all") else self.sum()
         return Each(place, item, source, self.body())
 
     def let(self, place: Place) -> Statement:
         if self.next.kind != "variable":
-            raise self.error("a variable behind 'let'")
+            raise self.error("a variable after 'let'")
         name = self.variable()
-        self.expect("=", f" behind 'let {name}'")
+        self.expect("=", f" after 'let {name}'")
         return Let(place, name, self.sum())
 
     # -- conditions ----------------------------------------------------------------------------------------------
@@ -342,7 +349,9 @@ class _Reader:
             return (functor,)
         arguments = self.arguments(")")
         if not arguments:
-            raise PlanError(f"{token.place}: a fact without arguments is written without parentheses: '{functor}'.")
+            raise PlanError(
+                f"{token.place}: expected an argument between the parentheses; got none; write '{functor}'."
+            )
         return compound(functor, arguments)
 
     def arguments(self, end: str) -> tuple[Term, ...]:

@@ -39,10 +39,8 @@ def tokens_of(text: str, file: str) -> list[Token]:
         place = Place(file, line, at - begins + 1)
         match = _TOKEN.match(text, at)
         if match is None:
-            what = (
-                "a text that ends on its line with '\"'" if text[at] == '"' else "a word, a number or a sign of plans"
-            )
-            raise PlanError(f"{place}: expected {what}, got {text[at : at + 20].splitlines()[0]!r}.")
+            what = "a closing '\"' on the same line" if text[at] == '"' else "a word, a number, a text or an operator"
+            raise PlanError(f"{place}: expected {what}; got {text[at : at + 20].splitlines()[0]!r}.")
         if match.lastgroup != "blank":
             found.append(Token(str(match.lastgroup), match[0], place))
         newlines = match[0].count("\n")

@@ -98,12 +98,12 @@ def _number(of: Statement, word: str, term: Term, strand: Strand) -> float:
     """
     found = resolve(term, strand.bindings)
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise PlanError(f"{of.place}: '{word}' wants a number, and {show(found)} is none.")
+        raise PlanError(f"{of.place}: expected a number after '{word}'; got {show(found)}.")
     return found
 
 
 def _shown(arguments: Sequence[Term]) -> str:
-    return ", ".join(show(one) for one in arguments) or "nothing"
+    return ", ".join(show(one) for one in arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +117,21 @@ class Act(Statement):
     def run(self, it: Interpreter, strand: Strand) -> object:
         action = it.actions.get(self.name)
         if action is None:
-            raise PlanError(f"{self.place}: there is no action '{self.name}' here{it.nearest_action(self.name)}")
+            hint = it.nearest_action(self.name)
+            raise PlanError(f"{self.place}: expected an action of this world; got '{self.name}'{hint}")
         arguments = [resolve(one, strand.bindings) for one in self.arguments]
         for one in arguments:
             if type(one) is Var or type(one) is Open:
-                raise PlanError(f"{self.place}: '{self.name}' is given {show(one)}, of which not all is known yet.")
+                raise PlanError(
+                    f"{self.place}: expected values as arguments of '{self.name}'; got {show(one)}, which has an "
+                    "unbound variable; bind it first."
+                )
         try:
             said = action(*arguments)
         except (TypeError, ValueError, LookupError) as error:  # the file's arguments, which only the action knows
-            raise PlanError(f"{self.place}: '{self.name}' cannot be done with {_shown(arguments)}: {error}.") from error
+            raise PlanError(
+                f"{self.place}: expected '{self.name}({_shown(arguments)})' to run; got the error: {error}."
+            ) from error
         if said is False or said is AGAIN:
             return said
         if self.result is not None:
@@ -224,7 +230,7 @@ class Each(Statement):
             return _looped(it, strand, self.body, iter(list(self.source.ways(it.beliefs, strand.bindings))))
         items = resolve(self.source, strand.bindings)
         if not isinstance(items, tuple) or items[0] != LIST:
-            raise PlanError(f"{self.place}: 'each' goes through a list; got {show(items)}.")
+            raise PlanError(f"{self.place}: expected a list after 'in'; got {show(items)}.")
         every: list[Bindings] = []
         for item in items[1:]:
             found = strand.bindings.copy()
@@ -286,7 +292,9 @@ class Believe(Statement):
         if self.how == "forget":
             it.beliefs.remove(fact)
         elif type(fact) is Open:
-            raise PlanError(f"{self.place}: what is believed has no unknown in it; got {show(fact)}.")
+            raise PlanError(
+                f"{self.place}: expected a fact without unbound variables; got {show(fact)}; bind them first."
+            )
         elif self.how == "now":
             it.beliefs.put(fact)
         else:
@@ -322,7 +330,10 @@ class Say(Statement):
             while node is not None and not (isinstance(node, Goal) and node.choosing is not None):
                 node = node.parent
             if node is None:
-                raise PlanError(f"{self.place}: 'pick' stands in a plan for 'choose' alone; nothing is chosen here.")
+                raise PlanError(
+                    f"{self.place}: expected 'pick' in a plan for 'choose'; got it in another plan; begin that plan "
+                    "with 'for choose GOAL'."
+                )
             assert isinstance(node, Goal)
             node.picked = name
             return True

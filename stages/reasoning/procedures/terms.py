@@ -76,7 +76,7 @@ class Sum:
             return self.reckon(left, right)
         except (TypeError, ZeroDivisionError) as error:
             zero = isinstance(error, ZeroDivisionError)
-            wanted = "a divisor other than zero" if zero else "a number on either side"
+            wanted = "a divisor other than zero" if zero else "numbers on both sides"
             raise PlanError(f"'{self.op}' expects {wanted}; got {show(left)} {self.op} {show(right)}.") from None
 
 

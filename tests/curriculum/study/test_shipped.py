@@ -1,4 +1,4 @@
-"""The studies that come with devmind hold together with the stages that they name."""
+"""The studies that come with devmind agree with the stages that they name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from devmind.curriculum.study.file import read
 
 
 @pytest.mark.parametrize("name", ["reflex-memory", "reflex-memory-arms"])
-def test_a_study_asks_what_its_stages_measure_with_equal_steps(name):
+def test_study_uses_measures_of_its_stages_and_equal_steps(name):
     study = read(name)
     made = plan(study)
     assert list(made.arms) == list(study.file.arms)

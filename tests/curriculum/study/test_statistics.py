@@ -1,4 +1,4 @@
-"""The statistics of a study against scipy, hand-made sums and simulation."""
+"""The statistics of a study against scipy, sums by hand, and simulation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE = [0.9, 0.8, 0.85, 0.7, 0.95]
 OTHER = [0.6, 0.7, 0.65, 0.6, 0.65]
 
 
-def test_a_comparison_is_paired_by_seed():
+def test_comparison_is_paired_by_seed():
     told = paired(ONE, OTHER, "x", alpha=0.05, power=0.8)
     assert told.difference == pytest.approx(0.2)
     assert told.p == pytest.approx(stats.ttest_rel(ONE, OTHER).pvalue)
@@ -29,7 +29,7 @@ def test_a_comparison_is_paired_by_seed():
     assert turned.p != pytest.approx(told.p), "which seed a score is of must count"
 
 
-def test_the_arms_may_be_turned_about_and_errors_count_downwards():
+def test_comparison_handles_swapped_arms_and_errors():
     there, back = (paired(*arms, "x", alpha=0.05, power=0.8) for arms in ((ONE, OTHER), (OTHER, ONE)))
     assert (back.difference, back.low, back.high) == pytest.approx((-there.difference, -there.high, -there.low))
     errors = paired(ONE, OTHER, "x", alpha=0.05, power=0.8, higher_is_better=False)
@@ -37,33 +37,33 @@ def test_the_arms_may_be_turned_about_and_errors_count_downwards():
     assert errors.iqm == pytest.approx(-there.iqm)
 
 
-def test_the_bootstrap_is_over_seeds():
+def test_bootstrap_resamples_seeds():
     told = paired(ONE, OTHER, "x", alpha=0.05, power=0.8)
     differences = np.subtract(ONE, OTHER)
-    means = np.array([np.mean(differences[list(at)]) for at in np.ndindex(5, 5, 5, 5, 5)])  # all resamples there are
+    means = np.array([np.mean(differences[list(at)]) for at in np.ndindex(5, 5, 5, 5, 5)])  # all possible resamples
     assert (told.low, told.high) == pytest.approx(np.quantile(means, (0.025, 0.975)), abs=0.011)
 
 
-def test_the_interquartile_mean_is_of_the_middle_half():
+def test_interquartile_mean_uses_the_middle_half():
     assert interquartile_mean(np.array([100.0, 1, 2, 3, 4, 5, 6, -50])) == pytest.approx((2 + 3 + 4 + 5) / 4)
     low, high = iqm_interval([0.1, 0.2, 0.3, 0.4], "x")
     assert 0.1 <= low < 0.25 < high <= 0.4
 
 
-def test_holm_is_as_by_hand():
-    # 0.01 x 4, 0.02 x 3, then never less than the one before: 0.06, and 0.04 x 1 is less.
+def test_holm_correction_equals_the_values_by_hand():
+    # 0.01 x 4, 0.02 x 3, and never less than the one before: 0.06, although 0.04 x 1 is less.
     assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
 
 
 @pytest.mark.parametrize(("differences", "p"), [([0.0, 0.0, 0.0], 1.0), ([0.1] * 6, 2 / 64), ([0.1, 0.2, 0.3], None)])
-def test_p_knows_doubt_where_all_differences_are_equal(differences, p):
+def test_p_value_is_uncertain_if_all_differences_are_equal(differences, p):
     wanted = stats.ttest_1samp(differences, 0.0).pvalue if p is None else p
     assert p_value(np.array(differences)) == pytest.approx(wanted)
 
 
-def test_what_can_be_detected_is_found_as_often_as_was_asked():
+def test_detectable_effect_is_found_with_the_requested_power():
     spread, n, alpha, power = 0.1, 10, 0.05, 0.8
     shift = detectable(spread, n, alpha, power)
     # Cohen's tables: about 1 standard deviation for ten pairs.

@@ -1,4 +1,4 @@
-"""A study from its file to its report: shared runs, kills, what is frozen, and files that do not hold together."""
+"""A study from its file to its report: shared runs, kills, frozen parts, and inconsistent files."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def made(tmp_path_factory):
         return study, close(study)
 
 
-def test_arms_are_runs_and_what_they_share_is_one_run(made):
+def test_arms_share_one_run_for_equal_stages(made):
     study, _ = made
     shared = {name: legs[0] for name, legs in study.plan.arms.items() if len(legs) > 1}
     assert shared == {"staged": "lamps", "fresh trunk": "lamps", "reversed": "later"}
@@ -93,7 +93,7 @@ def test_arms_are_runs_and_what_they_share_is_one_run(made):
         assert sum(1 for _ in journal.events("start")) == sum(1 for _ in journal.events("finished")) == 1
 
 
-def test_steps_are_as_the_file_says_and_equal_where_arms_are_compared(made):
+def test_steps_follow_the_file_and_are_equal_in_compared_arms(made):
     study, report = made
     assert study.plan.legs["lamps"].steps == {"lamps": {"one": 6, "two": 6}}
     steps = {arm.name: (arm.steps, arm.stage_steps.get("later", 0)) for arm in report.arms}
@@ -107,7 +107,7 @@ def test_steps_are_as_the_file_says_and_equal_where_arms_are_compared(made):
         assert sum(event["steps"] for event in lessons) == leg.total, name
 
 
-def test_joint_lessons_come_in_rounds_and_show_what_one_go_shows(made):
+def test_joint_lessons_alternate_in_rounds_and_show_the_same_batches(made):
     study, _ = made
     leg = next(leg for leg in study.plan.legs.values() if len(leg.stages) > 1)
     journal = Journal(study.folder(leg.name, 0) / "journal.jsonl")
@@ -124,7 +124,7 @@ def test_joint_lessons_come_in_rounds_and_show_what_one_go_shows(made):
     assert shown == [batch["lit"].tolist() for batch in whole.make_batches(agent, context, 6)]
 
 
-def test_a_joint_lesson_trains_what_its_own_stage_may(made):
+def test_joint_lesson_trains_the_parts_of_its_own_stage(made):
     study, _ = made
     leg = next(leg for leg in study.plan.legs.values() if len(leg.stages) > 1)
     agent = Agent.from_pretrained(study.folder(leg.name, 0) / "agent")
@@ -137,7 +137,7 @@ def test_a_joint_lesson_trains_what_its_own_stage_may(made):
     assert agent.config.stages == ["lamps", "later"]
 
 
-def test_a_joint_lesson_learns_at_the_rates_of_its_own_stage(made):
+def test_joint_lesson_learns_at_the_rates_of_its_own_stage(made):
     study, _ = made
     leg = next(leg for leg in study.plan.legs.values() if len(leg.stages) > 1)
     agent = Agent.from_pretrained(study.folder(leg.name, 0) / "agent")
@@ -148,7 +148,7 @@ def test_a_joint_lesson_learns_at_the_rates_of_its_own_stage(made):
     assert rates == {learner.learning_rate}, "not those of an earlier stage's heads"
 
 
-def test_a_fresh_trunk_is_neither_the_taught_one_nor_the_one_it_began_as(made):
+def test_fresh_trunk_differs_from_the_trained_and_the_initial_trunk(made):
     study, _ = made
     taught, fresh, newborn = (
         Agent.from_pretrained(study.folder(leg, 0) / folder).state_dict()
@@ -160,11 +160,11 @@ def test_a_fresh_trunk_is_neither_the_taught_one_nor_the_one_it_began_as(made):
     assert all(fresh[name].equal(taught[name]) for name in taught if name.startswith("heads."))
 
 
-def test_no_run_of_a_study_is_a_milestone_that_others_would_find(made):
+def test_runs_of_a_study_are_no_milestones(made):
     assert not list(made[0].out.glob("**/milestones"))
 
 
-def test_only_outcomes_are_examined_and_only_at_the_end_of_an_arm(made):
+def test_study_examines_only_outcomes_at_the_end_of_an_arm(made):
     study, _ = made
     exams = {
         name: [event["skill"] for event in Journal(study.folder(name, 0) / "journal.jsonl").events("exam")]
@@ -174,13 +174,13 @@ def test_only_outcomes_are_examined_and_only_at_the_end_of_an_arm(made):
     assert exams["lamps-later"] == ["later-lit", "lamps-lit"]
 
 
-def test_a_skill_that_measures_two_outcomes_is_examined_once(tmp_path):
+def test_skill_with_two_outcomes_is_examined_once(tmp_path):
     asked = [FILE["primary"] | {"outcome": f"later-lit/{part}"} for part in ("seen", "heard")]
     made = plan(read(written(tmp_path, primary=asked[0], secondary=asked[1:])))
     assert [skill.name for skill in made.examined(made.legs["later"])] == ["later-lit"]
 
 
-def test_the_report_has_every_value_and_follows_from_the_runs(made):
+def test_report_has_every_value_and_follows_from_the_runs(made):
     study, report = made
     rows = list(csv.DictReader(io.StringIO((study.out / "outcomes.csv").read_text())))
     assert len(rows) == 6 * 3 * 2
@@ -199,7 +199,7 @@ def test_the_report_has_every_value_and_follows_from_the_runs(made):
     assert any("A pilot" in doubt for doubt in report.doubts)
 
 
-def test_a_finished_study_asked_again_does_nothing(made):
+def test_finished_study_does_nothing_when_run_again(made):
     study, report = made
     before = sorted((p, p.stat().st_mtime_ns) for p in study.out.rglob("*"))
     assert close(study) == report
@@ -210,7 +210,7 @@ TWO = {"arms": {name: FILE["arms"][name] for name in ("staged", "newborn")}, "se
 OFTEN = {"config": FILE["config"] | {"checkpoint_every_s": 0.001}}
 
 
-def test_a_study_that_was_killed_goes_on_to_the_same_values(tmp_path, monkeypatch):
+def test_killed_study_resumes_to_the_same_values(tmp_path, monkeypatch):
     straight = study_of(tmp_path, (0, 1), **TWO)
     straight.out = tmp_path / "straight"
     straight.run()
@@ -229,7 +229,7 @@ def test_a_study_that_was_killed_goes_on_to_the_same_values(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("changed", ["file", "code", "gates", "seeds"])
-def test_what_was_frozen_is_not_gone_on_with_when_it_has_changed(tmp_path, monkeypatch, changed):
+def test_study_is_not_continued_if_a_frozen_part_has_changed(tmp_path, monkeypatch, changed):
     study_of(tmp_path).freeze()
     told = {"file": "The file of study 'lit'", "code": "The code", "gates": "The gates", "seeds": "The seeds"}[changed]
     if changed == "code":
@@ -245,7 +245,7 @@ def test_what_was_frozen_is_not_gone_on_with_when_it_has_changed(tmp_path, monke
         later.freeze()
 
 
-def test_the_code_is_all_sources_of_devmind_and_of_the_stages(tmp_path, monkeypatch):
+def test_code_hash_covers_all_sources_of_devmind_and_the_stages(tmp_path, monkeypatch):
     package = tmp_path / "own"
     package.mkdir()
     (package / "one.py").write_text("A = 1\n")
@@ -283,7 +283,7 @@ PRIMARY = FILE["primary"]
         ({"primary": PRIMARY | {"arms": ["joint", "newborn"], "outcome": "lamps-lit"}}, "equal steps neither"),
     ],
 )
-def test_a_file_that_does_not_hold_together_is_refused_with_a_sentence(tmp_path, changes, sentence):
+def test_inconsistent_study_file_is_refused_with_a_clear_error(tmp_path, changes, sentence):
     with pytest.raises(ConfigError, match=sentence):
         plan(read(written(tmp_path, **changes)))
 
@@ -295,7 +295,7 @@ def test_one_seed_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "a: [", "\x00"])
-def test_what_is_no_study_is_refused_with_a_sentence(tmp_path, text):
+def test_file_that_is_no_study_is_refused_with_a_clear_error(tmp_path, text):
     (tmp_path / "bad.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"study '.*bad\.yaml'"):
         read(tmp_path / "bad.yaml")
@@ -303,7 +303,7 @@ def test_what_is_no_study_is_refused_with_a_sentence(tmp_path, text):
         read("reflex-memroy")
 
 
-def test_a_process_that_fails_ends_the_study_when_those_beside_it_are_over() -> None:
+def test_failed_process_ends_the_study_after_the_parallel_ones() -> None:
     wait = [sys.executable, "-c", "import time; time.sleep(0.5)"]
     with pytest.raises(ExamError, match="exit code 3"):
         run._beside_each_other([[sys.executable, "-c", "raise SystemExit(3)"], wait, wait], 2)
@@ -312,7 +312,7 @@ def test_a_process_that_fails_ends_the_study_when_those_beside_it_are_over() -> 
     run._beside_each_other([wait, wait], 2)
 
 
-def test_a_study_that_may_not_be_read_is_not_called_broken(tmp_path, monkeypatch):
+def test_unreadable_study_is_not_reported_as_broken(tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("arms: {}")
 
     def refused(self):

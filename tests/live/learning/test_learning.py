@@ -1,4 +1,4 @@
-"""Learning while living: what is learned and what is not, who is better, hand-overs, and a process that ends."""
+"""Learning while living: what is learned, which weights are better, hand-overs, and the end of the process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stages.reflex import parts as reflex
 
 @pytest.fixture
 def agent() -> Agent:
-    """Shaken: a newborn trunk is the identity, and takes long to begin to learn."""
+    """With random weights: a newborn trunk is the identity and starts learning slowly."""
     agent, generator = tiny_agent(), torch.Generator().manual_seed(0)
     reflex.admit(agent)
     with torch.no_grad():
@@ -34,7 +34,7 @@ def agent() -> Agent:
 
 
 def blinking(ticks: int, start: int = 0) -> list[Moment]:
-    """A world that can be foretold: the light is left and right by turns."""
+    """A predictable world: the light alternates between left and right."""
     left = np.full((64, 64, 3), 100, np.uint8)
     left[:, :32] = 140
     rng = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def small(agent: Agent, recording: Following) -> Improver:
     return learner
 
 
-def test_what_lives_is_learned_and_nothing_else_changes(agent: Agent, tmp_path: Path) -> None:
+def test_live_learning_improves_predictions_and_changes_only_its_own_parts(agent: Agent, tmp_path: Path) -> None:
     recording = followed(record(tmp_path / "s.mcap", blinking(160)))
     before = copy.deepcopy(agent.state_dict())
     learner = small(copy.deepcopy(agent), recording)
@@ -83,9 +83,7 @@ def test_what_lives_is_learned_and_nothing_else_changes(agent: Agent, tmp_path: 
     assert max(judged.drift.values()) < 0.05
 
 
-def test_without_the_guard_other_heads_would_drift(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_heads_drift_without_the_guard(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording = followed(record(tmp_path / "s.mcap", blinking(120)))
     drifts = {}
     for guarded in (True, False):
@@ -110,7 +108,7 @@ def test_without_the_guard_other_heads_would_drift(
         ((float("nan"), 0.5), 0.0, "taken_back"),
     ],
 )
-def test_only_weights_that_foretell_better_are_handed_over(
+def test_only_weights_that_predict_better_are_handed_over(
     newer: tuple[float, float], drift: float, verdict: str
 ) -> None:
     names = ("next_sight", "next_sound")
@@ -118,7 +116,7 @@ def test_only_weights_that_foretell_better_are_handed_over(
     assert Judged(live, dict(zip(names, newer, strict=True)), {"spoken": drift}).verdict == verdict
 
 
-def test_what_was_taken_back_begins_again_from_the_live_weights(agent: Agent, tmp_path: Path) -> None:
+def test_take_back_restarts_from_the_live_weights(agent: Agent, tmp_path: Path) -> None:
     learner = small(agent, followed(record(tmp_path / "s.mcap", blinking(40))))
     first = learner.live.sha256()
     learner.learn(40)
@@ -130,7 +128,7 @@ def test_what_was_taken_back_begins_again_from_the_live_weights(agent: Agent, tm
     assert learner.live.sha256() == learner.agent.sha256() != first
 
 
-def test_all_parts_are_followed_while_they_are_written(tmp_path: Path) -> None:
+def test_all_parts_of_a_recording_are_followed_while_being_written(tmp_path: Path) -> None:
     lived = blinking(30)
     path = tmp_path / "s.mcap"
     recording = Following(path)
@@ -149,7 +147,7 @@ def test_all_parts_are_followed_while_they_are_written(tmp_path: Path) -> None:
     assert recording.moments(25, 2) == lived[25:27]
 
 
-def test_a_hand_over_is_a_change_of_pointers(agent: Agent, tmp_path: Path) -> None:
+def test_hand_over_swaps_the_weights_in_place(agent: Agent, tmp_path: Path) -> None:
     learner = small(copy.deepcopy(agent), followed(record(tmp_path / "s.mcap", blinking(40))))
     learner.learn(40)
     place, sha256 = keep(learner.agent, tmp_path / "s.weights")
@@ -159,14 +157,14 @@ def test_a_hand_over_is_a_change_of_pointers(agent: Agent, tmp_path: Path) -> No
     assert agent.sha256() == sha256 == Agent.from_pretrained(place).sha256()
 
 
-def test_an_agent_that_predicts_nothing_cannot_learn_so(tmp_path: Path) -> None:
+def test_agent_without_predicting_heads_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DevmindError, match="no head 'next_sight'"):
         LiveLearner(tiny_agent(), tmp_path / "s.mcap")
 
 
 @pytest.mark.slow
-def test_a_second_process_learns_hands_over_and_ends(agent: Agent, tmp_path: Path) -> None:
-    """The whole way: recorded, learned from, swapped in between ticks, checked. One process that imports torch."""
+def test_second_process_learns_hands_over_and_ends(agent: Agent, tmp_path: Path) -> None:
+    """The whole way: recorded, learned from, swapped in between ticks, and checked, with a second process."""
     path, lived, handed_over, stop_at = tmp_path / "s.mcap", blinking(4000), [], -1
     with (
         Recorder(path, source="room", details={"effectors": "look"}) as file,

@@ -1,4 +1,4 @@
-"""What is answered to words: names that are known, what is seen and where, and what it cannot do yet."""
+"""Answers to words: known names, what is seen and where, and what the agent cannot do."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ CUP = Named("cup", "cup", 0.86, 0.9)
 UNSURE = Named(None, "cup", 0.2, 0.4)
 
 
-def test_it_tells_what_it_knows_sees_and_hears_and_what_it_cannot() -> None:
+def test_answer_tells_what_is_known_seen_and_heard_and_what_is_not() -> None:
     named = {"sight": CUP, "sound": Named("bell", "bell", 0.75, 0.9)}
     said = answer("Where is the CUP?", {"cup": 3, "bell": 1}, named, (20.0, 1.0))
     assert said == f"It knows “cup” (3 examples). It sees “cup” to its left (86 %). It hears “bell” (75 %). {CANNOT}"
 
 
-def test_a_question_without_a_name_is_answered_by_what_it_sees_first() -> None:
+def test_question_without_a_name_is_answered_by_sight_first() -> None:
     said = answer("What do you see now?", {"cup": 3}, {"sight": CUP}, (20.0, 1.0))
     assert said == f"It sees “cup” to its left (86 %). It knows the name “cup”. {CANNOT}"
 
@@ -59,16 +59,16 @@ def test_a_question_without_a_name_is_answered_by_what_it_sees_first() -> None:
         ),
     ],
 )
-def test_whole_words_are_names(text: str, known: dict[str, int], said: str) -> None:
+def test_only_whole_words_count_as_names(text: str, known: dict[str, int], said: str) -> None:
     assert about_words(text, known) == said
 
 
-def test_a_long_list_is_cut() -> None:
+def test_long_list_is_shortened() -> None:
     said = about_words("tell me what you know", {f"n{number}": 1 for number in range(9)})
     assert said.endswith("“n5” and 3 more.")
 
 
-def test_what_it_sees_is_said_with_the_place_and_never_as_known_when_it_is_not() -> None:
+def test_unsure_thing_is_described_by_its_place() -> None:
     assert seen(None, None) == seen(CUP, None) == "It sees nothing just now."
     assert seen(UNSURE, (0, 0)) == "It cannot name what it looks at, straight ahead; it may be “cup”."
     assert seen(replace(UNSURE, confidence=0.03), (0, 0)) == "It cannot name what it looks at, straight ahead."
@@ -76,13 +76,13 @@ def test_what_it_sees_is_said_with_the_place_and_never_as_known_when_it_is_not()
     assert where(0, -40) == "below"
 
 
-def test_who_was_taught_to_write_answers_itself_and_says_how_sure_it_is() -> None:
+def test_agent_that_can_write_answers_with_its_confidence() -> None:
     agent = tiny_agent()
     agent.add_encoder("sight")
     picture = np.full((64, 64, 3), 90, np.uint8)
     assert Dialogue().reply(agent, "what is that?", picture, 0.0) is None
     add_text(agent, "bytes", stage="language")
-    with torch.no_grad():  # sure of a full stop, whatever was asked
+    with torch.no_grad():  # certain of a full stop after any question
         for parameter in agent.heads["text"].parameters():
             parameter.zero_()
         agent.heads["text"].out.bias.copy_(agent.encoder("text").table.weight[ord(".")] * 40)
@@ -95,19 +95,19 @@ def test_who_was_taught_to_write_answers_itself_and_says_how_sure_it_is() -> Non
 
 
 def written(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Whatever an agent would say, it says `text`."""
+    """Make an agent answer `text` to everything."""
     real = Conversation.turn
     monkeypatch.setattr(Conversation, "turn", lambda *given: real(*given)._replace(texts=[text], sure=[0.9]))
 
 
-def test_who_writes_only_blanks_has_no_answer_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_written_blanks_count_as_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = tiny_agent()
     add_text(agent, "bytes", stage="language")
     written(monkeypatch, " \n")
     assert Dialogue().reply(agent.eval(), "what is that?", None, 0.0) is None
 
 
-def test_a_turn_goes_on_from_the_one_before_until_a_silence_or_another_agent() -> None:
+def test_dialogue_continues_until_a_silence_or_another_agent() -> None:
     agent = tiny_agent()
     add_text(agent, "bytes", stage="language")
     agent.eval()
@@ -121,7 +121,7 @@ def test_a_turn_goes_on_from_the_one_before_until_a_silence_or_another_agent() -
     assert int(talk._talk.state.ring.tick[0]) == 1
 
 
-def test_between_two_turns_of_a_life_there_is_a_pause_in_which_it_sees_as_in_lessons() -> None:
+def test_dialogue_has_a_seeing_moment_between_turns_as_in_lessons() -> None:
     agent = tiny_agent()
     agent.add_encoder("sight")
     parts_of_language.admit(agent)
@@ -140,8 +140,8 @@ def test_between_two_turns_of_a_life_there_is_a_pause_in_which_it_sees_as_in_les
     torch.testing.assert_close(talk._talk.state.ring.layers[0].keys, again.state.ring.layers[0].keys)
 
 
-def test_who_sees_nothing_is_answered_and_points_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A life with a microphone alone: what it points with reads what it looks at, and there is nothing."""
+def test_agent_without_sight_answers_but_points_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A life with only a microphone: the head that points reads what is seen, and nothing is."""
     agent = tiny_agent()
     agent.add_encoder("sight")
     parts_of_language.admit(agent)
@@ -151,7 +151,7 @@ def test_who_sees_nothing_is_answered_and_points_nowhere(monkeypatch: pytest.Mon
     assert (found.text, found.points) == ("there.", None)
 
 
-def test_it_points_only_where_its_words_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_points_only_if_its_words_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = tiny_agent()
     agent.add_encoder("sight")
     parts_of_language.admit(agent)
@@ -176,19 +176,19 @@ def test_it_points_only_where_its_words_say_so(monkeypatch: pytest.MonkeyPatch) 
         (0, 1, "Nothing new is in view.", "It has learned only the sound of “cup”. Nothing new is in view."),
     ],
 )
-def test_what_was_learned_is_said(frames: int, examples: int, unseen: str, said: str) -> None:
+def test_learned_name_is_reported(frames: int, examples: int, unseen: str, said: str) -> None:
     assert learned("cup", frames, examples, unseen) == said
 
 
 @pytest.mark.parametrize("said", [" ", "why " * 200])
-def test_nothing_and_more_than_a_page_are_not_answered_in_writing(said: str) -> None:
+def test_empty_or_too_long_text_is_not_answered_in_writing(said: str) -> None:
     agent = tiny_agent()
     add_text(agent, "bytes", stage="language")
     assert Dialogue().reply(agent.eval(), said, None, 0.0) is None
 
 
 @pytest.mark.parametrize("said", ["What is that?", "what's this", "who is it?"])
-def test_a_short_question_is_no_name(said: str) -> None:
+def test_short_question_is_no_name(said: str) -> None:
     assert answer(said, {"cup": 1}, {"sight": CUP}, (0.0, 0.0)).startswith("It sees “cup”")
     assert about_words(said, {"cup": 1}) == "It knows the name “cup”."
 
@@ -203,5 +203,5 @@ def test_a_short_question_is_no_name(said: str) -> None:
         ("!", "!"),
     ],
 )
-def test_it_is_asked_as_in_lessons(typed: str, asked: str) -> None:
+def test_typed_question_is_put_into_the_form_of_lessons(typed: str, asked: str) -> None:
     assert as_in_lessons(typed) == asked

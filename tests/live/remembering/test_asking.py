@@ -1,4 +1,4 @@
-"""It asks what a thing is when, and only when, it was held up steadily, has no name, and nobody is teaching."""
+"""The agent asks what a thing is only if it is held up steadily, has no name, and nobody is teaching."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = Showing([(HERE, np.zeros((64, 64, 3), np.uint8))], None, ())
 
 
 class Scene:
-    """Ticks of a scene, told to one who may ask; whatever it wants to ask, it asks."""
+    """Ticks of a scene for `asking`; collects the questions."""
 
     def __init__(self, asking: Asking | None = None) -> None:
         self.asking, self.now_s = asking or Asking(), 100.0
@@ -40,19 +40,19 @@ class Scene:
         return self
 
 
-def test_a_thing_without_a_name_is_asked_about_once_after_two_seconds() -> None:
+def test_unnamed_thing_is_asked_about_once_after_two_seconds() -> None:
     scene = Scene().go(1, None).go(120)
     assert scene.asked_s == [pytest.approx(1 + STEADY_S, abs=2.1 * TICK_S)]
 
 
 @pytest.mark.parametrize(("square", "unsure", "busy"), [(None, True, False), (HERE, False, False), (HERE, True, True)])
-def test_nothing_held_up_a_thing_with_a_name_and_a_name_being_taught_are_no_question(
+def test_empty_scene_known_thing_and_teaching_cause_no_question(
     square: Square | None, unsure: bool, busy: bool
 ) -> None:
     assert Scene().go(60, square, unsure, busy).asked_s == []
 
 
-def test_one_who_may_not_ask_does_not_and_drops_what_it_asked() -> None:
+def test_agent_without_permission_does_not_ask_and_drops_its_question() -> None:
     scene = Scene(Asking(on=False)).go(30)
     assert scene.asked_s == []
     scene.asking.allow(True)
@@ -62,14 +62,14 @@ def test_one_who_may_not_ask_does_not_and_drops_what_it_asked() -> None:
     assert scene.asking.question is None
 
 
-def test_a_thing_that_comes_and_goes_was_not_held_up() -> None:
+def test_thing_that_comes_and_goes_causes_no_question() -> None:
     scene = Scene()
     for _ in range(20):
         scene.go(1.5).go(GONE_S + 0.2, None)
     assert scene.asked_s == []
 
 
-def test_what_is_lost_for_a_moment_is_the_same_thing() -> None:
+def test_thing_lost_for_a_moment_stays_the_same_thing() -> None:
     scene = Scene().go(1.2).go(0.5, None).go(1.2)
     assert len(scene.asked_s) == 1
     scene.go(REST_S)
@@ -78,7 +78,7 @@ def test_what_is_lost_for_a_moment_is_the_same_thing() -> None:
     assert len(scene.asked_s) == 1
 
 
-def test_another_thing_is_asked_about_but_not_within_twenty_seconds() -> None:
+def test_another_thing_is_asked_about_after_twenty_seconds() -> None:
     scene = Scene().go(4).go(2, None).go(60, THERE)
     first, second = scene.asked_s
     assert second - first == pytest.approx(REST_S, abs=1.1 * TICK_S)
@@ -86,32 +86,32 @@ def test_another_thing_is_asked_about_but_not_within_twenty_seconds() -> None:
     assert len(Scene().go(30).go(0.3, THERE).go(3, THERE).asked_s) == 2, "without a pause, but elsewhere"
 
 
-def test_a_thing_that_is_known_now_and_then_is_not_asked_about() -> None:
+def test_thing_that_is_sometimes_recognised_is_not_asked_about() -> None:
     assert Scene().go(60, unsure=lambda tick: tick % 19 != 0).asked_s == []
     assert Scene().go(30, unsure=lambda tick: tick > 100).asked_s == [pytest.approx(10.2 + STEADY_S, abs=2.1 * TICK_S)]
 
 
-def test_after_a_thing_was_taught_it_is_not_asked_about_and_the_next_one_is() -> None:
+def test_taught_thing_is_not_asked_about_but_the_next_one_is() -> None:
     scene = Scene().go(1).go(1.2, busy=True)
     scene.asking.settle()
     assert scene.go(30).asked_s == []
     assert len(scene.go(2, None).go(3, THERE).asked_s) == 1
 
 
-def test_a_press_that_taught_nothing_begins_the_two_seconds_anew() -> None:
+def test_press_without_teaching_restarts_the_two_seconds() -> None:
     scene = Scene().go(1).go(1.2, busy=True).go(1.8)
     assert scene.asked_s == []
     assert len(scene.go(0.5).asked_s) == 1
 
 
-def test_while_nobody_watches_nothing_is_counted() -> None:
+def test_unwatched_ticks_are_not_counted() -> None:
     scene = Scene().go(1.5)
-    scene.now_s += 30  # ticks that nobody watched are not told
+    scene.now_s += 30  # unwatched ticks are not passed on
     assert scene.go(1.8).asked_s == []
     assert len(scene.go(0.5).asked_s) == 1
 
 
-def test_a_question_is_open_until_it_is_answered_or_for_two_minutes() -> None:
+def test_question_is_open_until_answered_or_for_two_minutes() -> None:
     scene = Scene()
     scene.asking.see(0.0, HERE, True)
     question = scene.asking.ask(SHOWN, Named(None, "cup", 0.2345, 0.5))

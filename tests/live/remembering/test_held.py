@@ -1,4 +1,4 @@
-"""What is held up is found by what differs from the scene; a scene that moves by itself, or all at once, is nothing."""
+"""Held-up things are found by their difference from the scene; a moving or changed scene is none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEIGHT, WIDTH = 120, 160
 
 
 def scene(tick: int = 0) -> np.ndarray:
-    """A room with a pattern, grain, and something in a corner that swings to and fro."""
+    """A room with a pattern, grain, and something in a corner that swings."""
     rng = np.random.default_rng(tick)
     picture = np.random.default_rng(99).integers(60, 190, (6, 8, 3)).repeat(20, 0).repeat(20, 1).astype(float)
     left = 8 + round(6 * np.sin(tick / 2))
@@ -20,7 +20,7 @@ def scene(tick: int = 0) -> np.ndarray:
 
 
 def with_thing(tick: int, x: int, y: int, side: int = 36, arm: bool = True) -> np.ndarray:
-    """A red thing with its middle at (x, y), on an arm from below."""
+    """A red thing centred at (x, y), on an arm from below."""
     picture = scene(tick)
     if arm:
         picture[y:, x - 7 : x + 7] = (225, 180, 150)
@@ -36,7 +36,7 @@ def watched(ticks: int = 40) -> HeldFinder:
 
 
 @pytest.mark.parametrize(("x", "y"), [(40, 40), (80, 50), (120, 60)])
-def test_the_square_is_round_what_is_held_up_wherever_that_is(x: int, y: int) -> None:
+def test_square_surrounds_a_held_thing_at_any_place(x: int, y: int) -> None:
     finder = watched()
     for tick in range(40, 50):
         square = finder.see(with_thing(tick, x, y), tick / 10)
@@ -47,14 +47,14 @@ def test_the_square_is_round_what_is_held_up_wherever_that_is(x: int, y: int) ->
     assert (red[24:40, 24:40, 1] < 60).all()
 
 
-def test_a_scene_that_moves_by_itself_is_nothing_held_up() -> None:
+def test_moving_scene_is_no_held_thing() -> None:
     finder = HeldFinder()
     assert [tick for tick in range(120) if finder.see(scene(tick), tick / 10)] == []
 
 
 @pytest.mark.parametrize("every", [1, 3])
-def test_what_goes_round_before_the_camera_is_followed_and_stays_in_the_middle(every: int) -> None:
-    """Half a picture a second is no trembling hand; a slow machine sees every third of its frames."""
+def test_circling_thing_is_followed_and_stays_in_the_middle(every: int) -> None:
+    """Half a picture a second is faster than a trembling hand; a slow machine sees every third frame."""
     finder, found = watched(), []
     for tick in range(42, 100, every):
         x, y = 80 + round(36 * np.cos(tick / 5)), 56 + round(22 * np.sin(tick / 5))
@@ -63,7 +63,7 @@ def test_what_goes_round_before_the_camera_is_followed_and_stays_in_the_middle(e
     assert np.mean(found[STEADY:]) > 0.9
 
 
-def test_a_flash_every_second_is_never_a_new_scene() -> None:
+def test_flash_every_second_never_starts_a_new_scene() -> None:
     finder, found = HeldFinder(), []
     for tick in range(120):
         frame = scene(tick) if tick < 80 else with_thing(tick, 80, 50)
@@ -72,7 +72,7 @@ def test_a_flash_every_second_is_never_a_new_scene() -> None:
     assert all(found[90:])
 
 
-def test_what_is_held_still_stays_found_for_a_minute_and_what_went_is_gone() -> None:
+def test_thing_held_still_stays_found_for_a_minute_and_a_removed_one_is_gone() -> None:
     finder = watched()
     found = [finder.see(with_thing(tick, 80, 50), tick / 10) is not None for tick in range(40, 400)]
     assert all(found[STEADY:])
@@ -80,13 +80,13 @@ def test_what_is_held_still_stays_found_for_a_minute_and_what_went_is_gone() -> 
     assert gone[-1] is None
 
 
-def test_what_comes_steadily_is_found_only_when_it_is_steady() -> None:
+def test_thing_is_found_only_after_some_steady_frames() -> None:
     finder = watched()
     found = [finder.see(with_thing(tick, 80, 50), tick / 10) is not None for tick in range(40, 44)]
     assert found == [False] * (STEADY - 1) + [True] * (4 - STEADY + 1)
 
 
-def test_a_camera_that_turns_and_a_lamp_begin_a_new_scene() -> None:
+def test_turned_camera_or_lamp_starts_a_new_scene() -> None:
     finder = watched()
     turned = [finder.see(scene(tick)[::-1, ::-1], tick / 10) for tick in range(40, 60)]
     assert turned == [None] * 20
@@ -97,7 +97,7 @@ def test_a_camera_that_turns_and_a_lamp_begin_a_new_scene() -> None:
     assert lit == [None] * 10, "a camera that sets its exposure"
 
 
-def test_a_flash_is_no_new_scene() -> None:
+def test_flash_starts_no_new_scene() -> None:
     finder = watched()
     for tick in range(40, 50):
         finder.see(with_thing(tick, 80, 50), tick / 10)
@@ -108,7 +108,7 @@ def test_a_flash_is_no_new_scene() -> None:
     assert all(found)
 
 
-def test_a_frame_missing_here_and_there_changes_nothing_and_a_camera_that_is_gone_does() -> None:
+def test_missing_frames_change_nothing_but_a_lost_camera_does() -> None:
     finder = watched()
     for tick in range(40, 50):
         finder.see(with_thing(tick, 80, 50), tick / 10)
@@ -118,7 +118,7 @@ def test_a_frame_missing_here_and_there_changes_nothing_and_a_camera_that_is_gon
     assert [finder.see(None, 7.0) is None for _ in range(8)][-1]
 
 
-def test_squares_overlap_as_their_areas_do() -> None:
+def test_overlap_of_squares_is_that_of_their_areas() -> None:
     one = Square(0.5, 0.5, 0.2)
     assert one.overlap(one) == pytest.approx(1)
     assert one.overlap(Square(0.6, 0.5, 0.2)) == pytest.approx(1 / 3)

@@ -1,4 +1,4 @@
-"""Names are asked in every tick: whatever memory holds or lacks, the loop gets an answer at once."""
+"""Names are requested in every tick, and the loop gets an answer at once, whatever the memory holds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def wait(naming: Naming, fault: str) -> None:
         time.sleep(0.01)
 
 
-def test_a_room_in_which_nothing_is_sensed_any_more_has_no_names() -> None:
+def test_room_without_senses_has_no_names() -> None:
     child = ShowAndTell(seeing(0), Memory(open_store(None)))
     with Naming(child) as naming:
         assert naming.of(seen()) == {}, "no name was taught"
@@ -53,7 +53,7 @@ def test_a_room_in_which_nothing_is_sensed_any_more_has_no_names() -> None:
 
 
 class Hearing(SqliteStore):
-    """Hears of other processes' writes, as a PostgreSQL store does."""
+    """Is notified of other processes' writes, as a PostgreSQL store is."""
 
     heard: Callable[[], None] | None = None
 
@@ -64,7 +64,7 @@ class Hearing(SqliteStore):
         self.heard = None
 
 
-def test_what_another_process_taught_is_known_as_soon_as_the_store_hears_of_it(
+def test_name_taught_by_another_process_is_known_after_notification(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("devmind.live.remembering.naming.LOOK_S", 60.0)
@@ -78,7 +78,7 @@ def test_what_another_process_taught_is_known_as_soon_as_the_store_hears_of_it(
     assert store.heard is None
 
 
-def test_another_agent_on_the_same_memory_is_told_and_ends_nothing() -> None:
+def test_memory_of_another_agent_is_reported_and_ends_nothing() -> None:
     memory = Memory(open_store(None))
     child = ShowAndTell(seeing(0), memory)
     child.teach("cup", seen().example())
@@ -90,7 +90,7 @@ def test_another_agent_on_the_same_memory_is_told_and_ends_nothing() -> None:
         assert naming.of(seen()) == {}
 
 
-def test_a_memory_that_cannot_be_read_is_told() -> None:
+def test_unreadable_memory_is_reported() -> None:
     store = open_store(None)
     child = ShowAndTell(seeing(0), Memory(store))
     with Naming(child) as naming:
@@ -103,7 +103,7 @@ def test_a_memory_that_cannot_be_read_is_told() -> None:
         assert naming.of(seen()) == {}
 
 
-def test_whatever_goes_wrong_while_names_are_fitted_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_fault_in_fitting_names_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def damaged() -> None:
         raise EOFError("No data left in file")
 

@@ -1,4 +1,4 @@
-"""One press: what is shown before is what is kept, with views and the scene before, all in one entry; and sentences."""
+"""One press of the button: the thing shown before it is kept with its views and scene in one entry; and errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def empty_room(ticks: int = 40) -> Holding:
 
 
 def pressed(ticks: int, frame: Callable[[int], np.ndarray] = lambda tick: with_thing(tick, 80, 50)) -> Holding:
-    """A room in which something was held up for some ticks before the press, and `ticks` in it."""
+    """A room in which a thing was held up for some ticks before the press, and `ticks` during it."""
     holding = empty_room()
     for tick in range(40, 48):
         holding.see(frame(tick), tick / 10)
@@ -48,7 +48,7 @@ def pressed(ticks: int, frame: Callable[[int], np.ndarray] = lambda tick: with_t
     return holding
 
 
-def test_what_was_shown_before_is_kept() -> None:
+def test_press_keeps_what_was_shown_before_it() -> None:
     holding = pressed(10)
     shown = holding.preview
     kept = holding.take()
@@ -59,7 +59,7 @@ def test_what_was_shown_before_is_kept() -> None:
     assert kept["sight"][32, 32, 1] < 60
 
 
-def test_what_is_held_up_is_there_without_a_press_until_it_is_put_down() -> None:
+def test_held_thing_is_present_without_a_press_until_put_down() -> None:
     assert empty_room().recent(None) is None
     holding = pressed(10)
     holding.end()
@@ -76,7 +76,7 @@ def test_what_is_held_up_is_there_without_a_press_until_it_is_put_down() -> None
     assert holding.recent(scene(70)) is None
 
 
-def test_a_look_shows_the_thing_in_the_middle_as_small_as_lessons_do() -> None:
+def test_look_shows_the_thing_centred_and_in_the_size_of_lessons() -> None:
     kept = pressed(10).take()
     red = (kept[LOOKED][..., 0] > 200) & (kept[LOOKED][..., 1] < 60)
     rows, columns = np.nonzero(red)
@@ -91,7 +91,7 @@ def test_a_look_shows_the_thing_in_the_middle_as_small_as_lessons_do() -> None:
     assert Square(0.5, 0.5, 0.9).looked_at(480, 640).side == 0.9
 
 
-def test_the_scene_before_is_kept_without_the_thing() -> None:
+def test_press_keeps_the_earlier_scene_without_the_thing() -> None:
     before = pressed(10).take()[BEFORE]
     assert before.dtype == np.uint8
     assert before.shape[1:] == (64, 64, 3)
@@ -104,7 +104,7 @@ def test_the_scene_before_is_kept_without_the_thing() -> None:
     assert np.abs(before[0].astype(float) - own.crop(scene(30))).mean() < 8, "the first one is of its own place"
 
 
-def test_holding_the_button_longer_gives_more_pictures_and_at_most_so_many_views() -> None:
+def test_longer_press_gives_more_pictures_up_to_a_limit_of_views() -> None:
     short, long = pressed(10), pressed(40)
     assert (short.frames, long.frames) == (10, 40)
     assert len(short.take()[VIEWS]) == len(long.take()[VIEWS]) == KEPT_VIEWS
@@ -113,12 +113,12 @@ def test_holding_the_button_longer_gives_more_pictures_and_at_most_so_many_views
     assert pressed(150).frames in (99, 100), "a finger that forgets the button"
 
 
-def test_nothing_held_up_is_a_sentence() -> None:
+def test_press_without_a_thing_gives_a_clear_error() -> None:
     with pytest.raises(StoreError, match="Nothing new is in view: hold the thing up"):
         pressed(10, scene).take()
 
 
-def test_what_was_there_all_along_is_nothing_held_up() -> None:
+def test_permanent_thing_of_the_scene_is_no_held_thing() -> None:
     holding = Holding()
     for tick in range(60):
         holding.see(with_thing(tick, 80, 50), tick / 10)
@@ -129,13 +129,13 @@ def test_what_was_there_all_along_is_nothing_held_up() -> None:
         holding.take()
 
 
-def test_what_is_waved_about_is_a_sentence() -> None:
+def test_waved_thing_gives_a_clear_error() -> None:
     places = [(30, 30), (130, 80), (30, 90), (130, 30)]
     with pytest.raises(StoreError, match=r"Something moved, but it was held up in only \d of 10 pictures"):
         pressed(10, lambda tick: with_thing(tick, *places[tick % 4])).take()
 
 
-def test_no_camera_is_a_sentence() -> None:
+def test_missing_camera_gives_a_clear_error() -> None:
     holding = Holding()
     holding.begin()
     for tick in range(10):
@@ -144,7 +144,7 @@ def test_no_camera_is_a_sentence() -> None:
         holding.take()
 
 
-def test_a_press_that_is_let_go_keeps_nothing_and_the_next_one_begins_anew() -> None:
+def test_cancelled_press_keeps_nothing_and_the_next_one_begins_anew() -> None:
     holding = pressed(10)
     holding.end()
     assert holding.frames is None
@@ -152,7 +152,7 @@ def test_a_press_that_is_let_go_keeps_nothing_and_the_next_one_begins_anew() -> 
     assert holding.frames == 0
 
 
-def test_turns_hold_the_view_itself_and_others_like_it() -> None:
+def test_turns_hold_the_view_and_similar_ones() -> None:
     views = pressed(10).take()[VIEWS]
     varied = turns(views)
     assert len(varied) == 7 * len(views)
@@ -161,7 +161,7 @@ def test_turns_hold_the_view_itself_and_others_like_it() -> None:
     assert all(0 < np.abs(picture.astype(float) - views[0]).mean() < 60 for picture in varied[1:7])
 
 
-def test_a_press_names_the_thing_elsewhere_and_not_the_scene(agent: Agent) -> None:
+def test_press_names_the_thing_in_another_place_and_not_the_scene(agent: Agent) -> None:
     child = ShowAndTell(agent, Memory(open_store(None)))
     child.teach("brick", Moment(0.0, dict(pressed(10).take())))
     blue = lambda tick: with_thing(tick, 80, 50)[..., ::-1].copy()  # noqa: E731
@@ -183,7 +183,7 @@ def test_a_press_names_the_thing_elsewhere_and_not_the_scene(agent: Agent) -> No
     assert child.ask(Moment(0.0, {"sight": elsewhere.crop}), above=sleeve)["sight"] == answer
 
 
-def test_above_what_is_held_up_is_looked_at_too(agent: Agent) -> None:
+def test_region_above_a_held_thing_is_also_looked_at(agent: Agent) -> None:
     holding = pressed(10)
     square, frame = holding.square, with_thing(20, 80, 50)
     assert square is not None
@@ -198,8 +198,8 @@ def test_above_what_is_held_up_is_looked_at_too(agent: Agent) -> None:
     assert holding.crop is None
 
 
-def test_the_scene_before_is_a_stranger_to_the_name(agent: Agent) -> None:
-    """What is asked at the thing's own place in the empty scene is less probable with the scene known than without."""
+def test_earlier_scene_counts_as_a_stranger_to_the_name(agent: Agent) -> None:
+    """In the empty scene, the answer at the thing's place is less probable if the scene was kept."""
     kept = dict(pressed(10).take())
     empty = kept[BEFORE][0]
     likely = []
@@ -210,7 +210,7 @@ def test_the_scene_before_is_a_stranger_to_the_name(agent: Agent) -> None:
     assert likely[0] < likely[1]
 
 
-def test_one_entry_holds_the_press_and_forgetting_takes_all_of_it(agent: Agent) -> None:
+def test_one_entry_holds_the_press_and_forgetting_removes_all_of_it(agent: Agent) -> None:
     memory = Memory(open_store(None))
     child = ShowAndTell(agent, memory)
     entry = child.teach("brick", Moment(0.0, dict(pressed(10).take())))
@@ -228,7 +228,7 @@ def test_one_entry_holds_the_press_and_forgetting_takes_all_of_it(agent: Agent) 
     assert child.ask(Moment(0.0, {"sight": scene()})) == {}, "no scene is left to say 'unknown' against nothing"
 
 
-def test_a_press_goes_to_another_memory_whole(agent: Agent, tmp_path: Path) -> None:
+def test_press_is_copied_whole_to_another_memory(agent: Agent, tmp_path: Path) -> None:
     child = ShowAndTell(agent, Memory(open_store(None)))
     child.teach("brick", Moment(0.0, dict(pressed(10).take())))
     export_memory(child.memory.store, tmp_path / "m.zip", tmp_path)
@@ -239,7 +239,7 @@ def test_a_press_goes_to_another_memory_whole(agent: Agent, tmp_path: Path) -> N
     assert other.rebuilt == 0
 
 
-def test_other_weights_describe_the_press_anew(agent: Agent) -> None:
+def test_other_weights_describe_the_press_again(agent: Agent) -> None:
     child = ShowAndTell(agent, Memory(open_store(None)))
     payload: dict[str, Sense] = dict(pressed(10).take())
     entry = child.teach("brick", Moment(0.0, payload))

@@ -1,4 +1,4 @@
-"""Whatever goes wrong while recalling is said, and the next Moment is recalled for all the same."""
+"""Every fault in recalling is reported, and the next Moment is still recalled for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devmind.moment import Moment
 
 
 class Child:
-    """Describes nothing, and fails first."""
+    """Fails first, then describes nothing."""
 
     def __init__(self, error: Exception) -> None:
         self.error: Exception | None = error
@@ -38,8 +38,8 @@ class Child:
         (KeyError(7), "Recalling failed (KeyError: 7); it goes on with the next Moment. Please report it."),
     ],
 )
-def test_a_failure_is_said_and_the_next_moment_is_recalled_for(error: Exception, fault: str) -> None:
-    """A KeyError used to end the thread, and nothing was recalled or said any more."""
+def test_failure_is_reported_and_the_next_moment_is_recalled_for(error: Exception, fault: str) -> None:
+    """Regression: a KeyError ended the thread, and nothing was recalled or reported any more."""
     child = Child(error)
     told = threading.Event()
 
@@ -58,7 +58,7 @@ def test_a_failure_is_said_and_the_next_moment_is_recalled_for(error: Exception,
     assert recalling.fault == ""
 
 
-def test_a_failure_at_the_end_is_said() -> None:
+def test_failure_at_the_end_is_reported() -> None:
     child = Child(KeyError(7))
 
     def flush() -> None:

@@ -1,4 +1,4 @@
-"""The last two seconds: a picture is always meant, a sound only while it stands out."""
+"""The last two seconds as an example: always a picture, and a sound only while it stands out."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def lived(levels: list[float], sight: bool = True) -> RecentBuffer:
     return recent
 
 
-def test_in_a_quiet_room_this_is_what_is_seen() -> None:
+def test_example_in_a_quiet_room_is_the_picture() -> None:
     assert set(lived([0.001] * 40).example().senses) == {"sight"}
     assert set(lived([0.0] * 40).example().senses) == {"sight"}
 
 
-def test_a_sound_louder_than_usual_is_meant_too_for_two_seconds() -> None:
+def test_loud_sound_is_part_of_the_example_for_two_seconds() -> None:
     heard = lived([0.001] * 40 + [0.1] + [0.001] * 5).example()
     assert set(heard.senses) == {"sight", "sound"}
     assert heard.senses["sound"].shape == (1, 20 * TICK_SAMPLES)
@@ -37,11 +37,11 @@ def test_a_sound_louder_than_usual_is_meant_too_for_two_seconds() -> None:
     assert set(lived([0.001] * 40 + [0.1] + [0.001] * 25).example().senses) == {"sight"}
 
 
-def test_a_room_that_is_always_loud_has_nothing_that_stands_out() -> None:
+def test_constant_loud_sound_does_not_stand_out() -> None:
     assert not lived([0.1] * 40).stands_out()
 
 
-def test_one_can_say_which_is_meant() -> None:
+def test_senses_of_the_example_can_be_chosen() -> None:
     recent = lived([0.001] * 40)
     assert set(recent.example("heard").senses) == {"sound"}
     assert set(recent.example("both").senses) == {"sight", "sound"}
@@ -49,14 +49,14 @@ def test_one_can_say_which_is_meant() -> None:
         recent.example("smelled")
 
 
-def test_nothing_is_a_sentence() -> None:
+def test_example_without_a_picture_gives_a_clear_error() -> None:
     with pytest.raises(StoreError, match="no picture in the last"):
         lived([0.001] * 40, sight=False).example()
     with pytest.raises(StoreError, match="no picture"):
         RecentBuffer().example("seen")
 
 
-def test_what_was_loud_before_the_microphone_went_is_not_meant_for_ever() -> None:
+def test_loud_sound_before_a_lost_microphone_stops_standing_out() -> None:
     recent = lived([0.001] * 40 + [0.1])
     for number in range(41, 90):
         recent.add(Moment(number / 10, {"sight": PICTURE}))

@@ -1,4 +1,4 @@
-"""Show and tell with a newborn: a name given to what is seen and heard is known again, also by other weights."""
+"""Show and tell with a newborn: a taught name is recognised by eye and ear, also with other weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def agent() -> Agent:
 
 
 def thing(kind: int, seed: int) -> Moment:
-    """A picture and a sound: of each kind another pattern and pitch, with noise."""
+    """A picture and a sound: each kind has its own pattern and pitch, with noise."""
     rng = np.random.default_rng([kind, seed])
     pattern = np.random.default_rng(kind).integers(40, 200, (4, 4, 3)).repeat(16, 0).repeat(16, 1)
     sight = np.clip(pattern + rng.normal(0, 12, (64, 64, 3)), 0, 255).astype(np.uint8)
@@ -41,7 +41,7 @@ def taught(agent: Agent, memory: Memory) -> ShowAndTell:
     return child
 
 
-def test_what_was_taught_is_known_by_eye_and_by_ear(agent: Agent) -> None:
+def test_taught_thing_is_recognised_by_eye_and_ear(agent: Agent) -> None:
     child = taught(agent, Memory(open_store(None)))
     for kind, name in enumerate(("cup", "ball", "key")):
         answers = child.ask(thing(kind, 9))
@@ -65,13 +65,13 @@ def test_other_weights_rebuild_keys_and_refit_names(agent: Agent, tmp_path: Path
         assert new["sound"] == old["sound"]
         assert new["sight"].nearest == "cup"
         assert new["sight"].likeness != old["sight"].likeness
-    with open_store(tmp_path) as store:  # a restart with the new weights finds all in order
+    with open_store(tmp_path) as store:  # a restart with the new weights finds everything in order
         again = ShowAndTell(agent, Memory(store))
         assert again.rebuilt == 0
         assert again.ask(thing(0, 9)) == new
 
 
-def test_an_example_is_the_last_picture_and_all_the_sound() -> None:
+def test_example_is_the_last_picture_and_all_of_the_sound() -> None:
     rng = np.random.default_rng(0)
     sounds = [rng.normal(0, 0.1, (1, 1600)).astype(np.float32) for _ in range(3)]
     pictures = [np.full((4, 4, 3), number, dtype=np.uint8) for number in range(2)]
@@ -86,7 +86,7 @@ def test_an_example_is_the_last_picture_and_all_the_sound() -> None:
     assert np.array_equal(example.senses["sound"], np.concatenate(sounds, 1))
 
 
-def test_a_long_file_is_an_example_for_every_five_seconds() -> None:
+def test_long_file_gives_an_example_for_every_five_seconds() -> None:
     def lengths(ticks: int) -> list[int]:
         sound = np.zeros((1, 1600), dtype=np.float32)
         examples = cut_examples(Moment(tick / 10, {"sound": sound}) for tick in range(ticks))
@@ -101,11 +101,11 @@ def test_a_long_file_is_an_example_for_every_five_seconds() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 65, "two\nlines"])
-def test_a_name_is_one_line(agent: Agent, name: str) -> None:
+def test_name_must_be_one_line(agent: Agent, name: str) -> None:
     with pytest.raises(StoreError, match="A name is one line"):
         ShowAndTell(agent, Memory(open_store(None))).teach(name, thing(0, 0))
 
 
-def test_an_agent_without_the_sense_says_so() -> None:
+def test_agent_without_the_sense_gives_a_clear_error() -> None:
     with pytest.raises(StoreError, match="no sense for sight or sound"):
         ShowAndTell(tiny_agent(), Memory(open_store(None))).teach("cup", thing(0, 0))

@@ -1,4 +1,4 @@
-"""Built-in strangers: always the same, of several kinds, kept once made, and unknown to whom names were taught."""
+"""Built-in strangers: deterministic, of several kinds, cached, and unknown to taught names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
     return born.eval()
 
 
-def test_what_is_made_up_is_always_the_same_and_can_be_sensed() -> None:
+def test_strangers_are_deterministic_and_valid_senses() -> None:
     for make, shape, kind in ((made_sounds, (1, None), np.float32), (made_pictures, (64, 64, 3), np.uint8)):
         made, kinds = make()
         again, _ = make()
@@ -48,7 +48,7 @@ def test_what_is_made_up_is_always_the_same_and_can_be_sensed() -> None:
             assert value.std() > 1e-4, "silence, or a picture of nothing"
 
 
-def test_every_source_and_course_makes_a_sound_that_is_one_of_its_kind() -> None:
+def test_every_source_and_course_makes_a_sound_of_its_own_kind() -> None:
     rng = np.random.default_rng(0)
     kinds = [sound_kind(rng) for _ in range(60)]
     assert {kind.source for kind in kinds} == set(SOURCES)
@@ -67,7 +67,7 @@ def test_every_source_and_course_makes_a_sound_that_is_one_of_its_kind() -> None
         assert abs(sound).max() <= 1
 
 
-def test_strangers_are_described_once_and_kept(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strangers_are_described_once_and_cached(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     found = strangers(agent, "sight")
     assert found is not None
     tile = np.asarray(made_pictures()[0][5])
@@ -79,7 +79,7 @@ def test_strangers_are_described_once_and_kept(agent: Agent, monkeypatch: pytest
     assert strangers(agent, "words") is None
 
 
-def test_a_damaged_or_missing_cache_is_made_anew(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_or_missing_cache_is_made_again(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = strangers(agent, "sight")
     assert found is not None
     [kept] = tmp_path.glob("*.npz")

@@ -1,4 +1,4 @@
-"""Sentences that teach, with the name in each, and sentences that teach nothing."""
+"""Sentences that teach, with their names, and sentences that teach nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from devmind.live.remembering.teaching_sentences import is_short_reply, name_in,
         ("Dies hier", None),
     ],
 )
-def test_a_sentence_that_gives_a_name_teaches_it(sentence: str, name: str | None) -> None:
+def test_sentence_that_gives_a_name_teaches_it(sentence: str, name: str | None) -> None:
     assert name_in(sentence) == name
 
 
@@ -53,7 +53,7 @@ def test_a_sentence_that_gives_a_name_teaches_it(sentence: str, name: str | None
         "I see this is a cup", "thistle is a plant", "the cup is red", "call me", "now this is a cup",
     ],
 )  # fmt: skip
-def test_anything_else_teaches_nothing(sentence: str) -> None:
+def test_other_sentences_teach_nothing(sentence: str) -> None:
     assert name_in(sentence) is None
 
 
@@ -72,28 +72,28 @@ def test_anything_else_teaches_nothing(sentence: str) -> None:
         ("this is a cup. It is red.", "more than a name"),
     ],
 )
-def test_what_gives_no_name_is_refused_with_a_sentence(sentence: str, said: str) -> None:
+def test_sentence_without_a_valid_name_gives_a_clear_error(sentence: str, said: str) -> None:
     with pytest.raises(StoreError, match=said):
         name_in(sentence)
 
 
-def test_a_name_of_64_bytes_is_taken_and_a_known_one_is_known_in_any_case() -> None:
+def test_name_may_have_64_bytes_and_known_names_ignore_case() -> None:
     assert name_in(f"this is a {64 * 'w'}") == 64 * "w"
     assert name_in("This is the CUP", {"cup": 2, "key": 1}) == "cup"
     assert name_in("this is tom", ["Tom"]) == "Tom", "known, so it needs neither article nor capital"
 
 
 @pytest.mark.parametrize("reply", ["cup", "a cup", "my cup!", "Cup", "it's a cup", "It is called cup."])
-def test_a_question_is_answered_by_a_name_or_a_sentence(reply: str) -> None:
+def test_question_is_answered_by_a_name_or_a_sentence(reply: str) -> None:
     assert name_in_reply(reply, ["cup"]) == "cup"
 
 
 @pytest.mark.parametrize("reply", ["what?", "no idea", "not a cup", "", "it is nice"])
-def test_what_is_no_answer_is_refused_with_a_sentence(reply: str) -> None:
+def test_invalid_answer_gives_a_clear_error(reply: str) -> None:
     with pytest.raises(StoreError, match=r"is no name|1 to 64 bytes|is its name"):
         name_in_reply(reply)
 
 
-def test_only_an_article_makes_a_few_words_an_answer() -> None:
+def test_few_words_are_an_answer_only_with_an_article() -> None:
     texts = ("a cup", "my red cup", "cup", "a cup?", "hello there", "the cup is red", "a")
     assert [text for text in texts if is_short_reply(text)] == ["a cup", "my red cup"]

@@ -1,4 +1,4 @@
-"""Which questions are answered by words that were taught once; `test_new_words.py` compares answers with the exam's."""
+"""Questions that taught words answer; `test_new_words.py` compares the answers with those of the exam."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ PICTURE = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8
         "what do you call that?",
     ],
 )
-def test_these_ask_what_it_is(text: str) -> None:
+def test_questions_for_a_name_are_recognised(text: str) -> None:
     assert asks_what(text)
     assert not asks_where(text)
     assert is_about_one(text)
 
 
 @pytest.mark.parametrize("text", ["where is the zib?", "Where's my zib", "find the zib!", "can you point at the zib?"])
-def test_these_ask_where_it_is(text: str) -> None:
+def test_questions_for_a_place_are_recognised(text: str) -> None:
     assert asks_where(text)
     assert not asks_what(text)
     assert not is_about_one(text)
@@ -45,7 +45,7 @@ def test_these_ask_where_it_is(text: str) -> None:
     "text",
     ["what colour is that?", "is that a zib?", "what is that zib made of?", "what is the time?", "hello", "", "?"],
 )
-def test_these_ask_neither(text: str) -> None:
+def test_other_sentences_are_no_questions(text: str) -> None:
     assert not asks_what(text)
     assert not asks_where(text)
 
@@ -59,7 +59,7 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def test_what_has_no_word_is_not_answered(agent: Agent) -> None:
+def test_question_without_a_taught_word_is_not_answered(agent: Agent) -> None:
     memory = Memory(open_store(None))
     child = ShowAndTell(agent, memory)
 
@@ -83,7 +83,7 @@ def test_what_has_no_word_is_not_answered(agent: Agent) -> None:
     assert answer("where is the zib?", of=without.eval()) is None
 
 
-def test_none_of_them_is_said_as_no_word(agent: Agent) -> None:
+def test_answer_none_of_them_gives_no_word(agent: Agent) -> None:
     memory = Memory(open_store(None))
     child = ShowAndTell(agent, memory)
     child.teach("zib", Moment(0.0, {"sight": PICTURE, "text": "this is a zib."}))

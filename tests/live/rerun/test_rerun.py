@@ -1,6 +1,6 @@
-"""Rerun as a viewer: what it is told is read back with its own tools; its server is alone on loopback and ends in time.
+"""Rerun as a viewer: Rerun's own tools read back what it gets; its server is on loopback only and ends in time.
 
-Needs the extra `viewer` (`make test-system`) for all but the sentence that says so.
+All tests but the one of the missing extra need the extra `viewer` (`make test-system`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ needs_rerun = pytest.mark.skipif(
 
 
 def a_view(tick: int, **others: Any) -> dict[str, Any]:
-    """A tick in which a cup is seen in the left half of the fovea."""
+    """A tick with a cup in the left half of the fovea."""
     sure = {"confidence": 0.9, "sure": True}
     depth = sure | {"png": data_url(np.full((64, 64, 4), 200, np.uint8)), "near_m": 1.0, "far_m": 3.0}
     view: dict[str, Any] = {"type": "tick", "tick": tick, "time_s": tick / 10, "work_ms": 7.5, "skipped": 2}
@@ -48,7 +48,7 @@ def a_view(tick: int, **others: Any) -> dict[str, Any]:
 
 
 def chunks(file: Path) -> dict[str, list[dict[str, Any]]]:
-    """Rows of a recording by entity, as Rerun's own reader gives them; times are `tick` and `life_s`."""
+    """Rows of a recording by entity, as Rerun's own reader gives them; the timelines are `tick` and `life_s`."""
     from rerun.chunk import RrdReader
 
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -87,7 +87,7 @@ def cleared(row: dict[str, Any]) -> bool:
 
 
 @needs_rerun
-def test_a_view_is_in_the_recording_at_its_tick_and_time(told: Any) -> None:
+def test_view_is_recorded_at_its_tick_and_time(told: Any) -> None:
     rows = told((a_view(4), FRAME), (a_view(6, words="hello"), FRAME))
     level = rows["/sound/level_db"]
     assert [(row["tick"], row["life_s"], row["scalars"]) for row in level] == [(4, 0.4, [-24.0]), (6, 0.6, [-26.0])]
@@ -106,7 +106,7 @@ def test_a_view_is_in_the_recording_at_its_tick_and_time(told: Any) -> None:
 
 
 @needs_rerun
-def test_boxes_lie_where_they_are_in_the_picture_that_was_sent(told: Any) -> None:
+def test_boxes_match_the_picture_that_was_sent(told: Any) -> None:
     import cv2
 
     rows = told((a_view(1), FRAME))
@@ -120,7 +120,7 @@ def test_boxes_lie_where_they_are_in_the_picture_that_was_sent(told: Any) -> Non
 
 
 @needs_rerun
-def test_what_is_no_longer_so_is_cleared(told: Any) -> None:
+def test_outdated_values_are_cleared(told: Any) -> None:
     unsure = a_view(2, overlays={"boxes": {"confidence": 0.1, "sure": False}}, surprise={}, names={}, sound=None)
     rows = told((a_view(1), FRAME), (unsure, FRAME), (a_view(5, fovea=None), None), (a_view(40, fovea=None), None))
     for path in ("/camera/things", "/fovea/depth", "/surprise/sight", "/sound/level_db"):
@@ -132,7 +132,7 @@ def test_what_is_no_longer_so_is_cleared(told: Any) -> None:
 
 
 @needs_rerun
-def test_a_browser_sees_low_tones_below_and_the_newest_at_the_right(told: Any) -> None:
+def test_spectrogram_has_low_tones_below_and_the_newest_at_the_right(told: Any) -> None:
     import cv2
 
     rows = told((a_view(1), None))
@@ -144,14 +144,14 @@ def test_a_browser_sees_low_tones_below_and_the_newest_at_the_right(told: Any) -
 
 
 @needs_rerun
-def test_a_paused_life_says_so(told: Any) -> None:
+def test_paused_life_is_shown_as_paused(told: Any) -> None:
     rows = told((a_view(1), FRAME), ({"type": "tick", "paused": True}, None), (a_view(9), FRAME))
     assert [row["text"] for row in rows["/texts/state"]] == [["living"], ["paused"], ["living"]]
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
-    """The processes that a viewer starts, the server first."""
+    """The processes that a viewer starts, its server first."""
     found: list[subprocess.Popen[bytes]] = []
     real = subprocess.Popen
 
@@ -174,7 +174,7 @@ def publish(hub: Hub, ticks: range, pause_s: float = 0.02) -> None:
 
 
 @needs_rerun
-def test_the_server_is_on_loopback_without_analytics_and_gives_what_was_shown(
+def test_server_is_on_loopback_without_analytics_and_serves_the_views(
     started: list[subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     import psutil
@@ -198,17 +198,17 @@ def test_the_server_is_on_loopback_without_analytics_and_gives_what_was_shown(
         [settings] = Path(server.environ()["HOME"]).rglob("analytics.json")
         assert json.loads(settings.read_text())["analytics_enabled"] is False
         assert hub.watched
-        publish(hub, range(5), 0.2)  # slowly: a picture that is not taken yet gives way to the next
+        publish(hub, range(5), 0.2)  # slowly: a picture that is not taken yet is replaced by the next
         got = tmp_path / "got.rrd"
         env = {"HOME": str(settings.parents[1]), "XDG_CONFIG_HOME": str(settings.parents[1])}
         reader = subprocess.Popen([program(), viewer.stream, "--save", got], env=env, stderr=subprocess.DEVNULL)
         tick, give_up_s = 5, time.monotonic() + 60
-        while not (got.is_file() and got.stat().st_size):  # a busy machine takes its time to start it
+        while not (got.is_file() and got.stat().st_size):  # a busy machine starts it slowly
             assert time.monotonic() < give_up_s, "the reader writes nothing"
             publish(hub, range(tick, tick + 10), 0.1)
             tick += 10
         publish(hub, range(tick, tick + 20), 0.05)
-        reader.terminate()  # Ctrl-C is ignored by what a script starts in the background
+        reader.terminate()  # a script's background processes ignore Ctrl-C
         reader.wait(60)
         home = settings.parents[2]
     assert not hub.watched
@@ -220,7 +220,7 @@ def test_the_server_is_on_loopback_without_analytics_and_gives_what_was_shown(
 
 
 @needs_rerun
-def test_a_server_that_does_not_answer_costs_views_but_neither_the_loop_nor_the_end(
+def test_unresponsive_server_loses_views_but_blocks_neither_loop_nor_end(
     started: list[subprocess.Popen[bytes]],
 ) -> None:
     hub = Hub()
@@ -239,9 +239,7 @@ def test_a_server_that_does_not_answer_costs_views_but_neither_the_loop_nor_the_
 
 
 @needs_rerun
-def test_a_server_that_died_leaves_the_hub(
-    started: list[subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_dead_server_leaves_the_hub(started: list[subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture) -> None:
     hub = Hub()
     with RerunViewer().watch(hub):
         server_of(started).kill()
@@ -254,7 +252,7 @@ def test_a_server_that_died_leaves_the_hub(
 
 @pytest.mark.slow
 @needs_rerun
-def test_the_server_goes_when_devmind_was_killed(tmp_path: Path) -> None:
+def test_server_ends_after_devmind_is_killed(tmp_path: Path) -> None:
     import psutil
 
     code = (
@@ -275,8 +273,8 @@ def test_the_server_goes_when_devmind_was_killed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_rerun
-def test_the_page_shows_the_life_and_asks_nobody_else() -> None:
-    """Without the policy it sends four reports to Rerun.io in this time."""
+def test_page_shows_the_life_and_contacts_no_other_host() -> None:
+    """Without the policy it would send four reports to Rerun.io in this time."""
     hub, viewer, asked, said = Hub(), RerunViewer(), [], []
     with viewer.watch(hub), chromium("--use-angle=swiftshader", "--enable-unsafe-swiftshader") as browser:
         publish(hub, range(3))
@@ -291,7 +289,7 @@ def test_the_page_shows_the_life_and_asks_nobody_else() -> None:
     assert {url.split(":")[1] for url in asked} == {"//127.0.0.1"}, asked
 
 
-def test_without_the_extra_the_command_to_mend_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_gives_the_command_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viewer, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'devmind\[viewer\]'"):
         RerunViewer()

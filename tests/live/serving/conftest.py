@@ -1,4 +1,4 @@
-"""A browser for the page: Debian's Chromium with a fake camera that shows a red and a blue disc in turn, moving."""
+"""A browser for the page: Debian's Chromium with a fake camera that alternates between a red and a blue moving disc."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TURN_S = 2.0
 
 @pytest.fixture(scope="module")
 def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four seconds of a disc that goes round on a dark ground, red first, then blue; Chromium plays it for ever."""
+    """Four seconds of a disc that circles on a dark ground, red first, then blue; Chromium repeats it."""
     import cv2
 
     path = tmp_path_factory.mktemp("film") / "discs.mjpeg"
@@ -53,7 +53,7 @@ def server(life: FakeLife) -> Iterator[PageServer]:
 
 @pytest.fixture
 def page(browser: Browser, server: PageServer) -> Iterator[Page]:
-    """The page as a first-time user opens it; it may ask nobody but its server, and complain of nothing."""
+    """The page as a first-time user opens it; it may contact only its server and report no errors."""
     context = browser.new_context(permissions=["camera", "microphone"], viewport={"width": 1280, "height": 800})
     page = context.new_page()
     asked: list[str] = []
@@ -68,10 +68,10 @@ def page(browser: Browser, server: PageServer) -> Iterator[Page]:
 
 
 def wait_for(page: Page, script: str, argument: Any = None) -> Any:
-    """What a script gives as soon as that is true."""
+    """The result of a script as soon as it is true."""
     return page.wait_for_function(script, arg=argument, timeout=60_000, polling=50).json_value()
 
 
 def text(page: Page, place: str) -> str:
-    """What stands at a place of the page."""
+    """The text of an element of the page."""
     return page.locator(place).inner_text()

@@ -1,4 +1,4 @@
-"""The page in a real browser: it is seen and heard through, taught, recorded, and closed to everybody else."""
+"""The page in a real browser: it serves as camera and microphone, teaches, records, and is closed to others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def elsewhere() -> Iterator[str]:
-    """The address of another program's page on this machine."""
+    """The address of a page of another program on this machine."""
 
     class Another(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -37,7 +37,7 @@ def elsewhere() -> Iterator[str]:
             self.wfile.write(b"<title>another page</title>")
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Another) as other:
         threading.Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
@@ -46,7 +46,7 @@ def elsewhere() -> Iterator[str]:
 
 
 def wait_for_turn(page: Page, life: FakeLife, colour: tuple[int, int, int]) -> None:
-    """Until a disc of this colour has just taken the other's place: there are two seconds to do something about it."""
+    """Wait until a disc of this colour has just replaced the other; it stays for two seconds."""
     give_up_s, was_other = time.monotonic() + 60, False
     while not (was_other and is_seen(life, colour)):
         was_other |= life.colour is not None and not is_seen(life, colour)
@@ -63,7 +63,7 @@ def teach(page: Page, name: str) -> None:
     page.get_by_role("button", name="Teach").click()
 
 
-def test_the_fovea_moves_and_a_taught_thing_is_recognised(page: Page, life: FakeLife) -> None:
+def test_fovea_moves_and_a_taught_thing_is_recognised(page: Page, life: FakeLife) -> None:
     page.wait_for_selector("#fovea:not([hidden])")
     places = set()
     for _ in range(10):
@@ -88,7 +88,7 @@ def test_the_fovea_moves_and_a_taught_thing_is_recognised(page: Page, life: Fake
     assert [memory["name"] for memory in life.taught] == ["ball"]
 
 
-def test_what_it_is_reminded_of_is_lit_with_its_picture_and_in_sight(page: Page, life: FakeLife) -> None:
+def test_recalled_memory_is_highlighted_with_its_picture(page: Page, life: FakeLife) -> None:
     names = ["cup", *(f"a rather long name of thing {number}" for number in range(20))]
     picture = np.full((64, 64, 3), RED, np.uint8)
     entries = [Entry(1e9 + at, 0.0, name, {}, {"sight": picture}, id=at) for at, name in enumerate(names, 1)]
@@ -124,14 +124,14 @@ def test_what_it_is_reminded_of_is_lit_with_its_picture_and_in_sight(page: Page,
     assert page.locator("#reminded").inner_text() == ""
 
 
-def test_what_is_wrong_is_told_until_it_is_mended(page: Page, life: FakeLife) -> None:
+def test_fault_is_shown_until_it_is_fixed(page: Page, life: FakeLife) -> None:
     life.faults = ["The disk is full."]
     page.get_by_text("The disk is full.").wait_for()
     life.faults = []
     page.get_by_text("The disk is full.").wait_for(state="hidden")
 
 
-def test_what_procedures_intend_stands_under_the_picture(page: Page, life: FakeLife) -> None:
+def test_intentions_of_procedures_are_shown_under_the_picture(page: Page, life: FakeLife) -> None:
     life.extra = {"doing": ["errand: found(red) by ask"]}
     page.get_by_text("It intends errand: found(red) by ask.").wait_for()
     life.extra = {"doing": []}
@@ -141,7 +141,7 @@ def test_what_procedures_intend_stands_under_the_picture(page: Page, life: FakeL
 
 
 @pytest.mark.slow
-def test_a_plan_is_drawn_into_the_picture_with_its_words_under_it(page: Page, life: FakeLife) -> None:
+def test_plan_is_drawn_into_the_picture_with_its_words_below(page: Page, life: FakeLife) -> None:
     points = [
         {"x": 0.2, "y": 0.5, "word": "the cup", "closed": True},
         {"x": 0.6, "y": 0.9, "word": "", "closed": False},
@@ -152,7 +152,7 @@ def test_a_plan_is_drawn_into_the_picture_with_its_words_under_it(page: Page, li
     assert page.locator("#plan-words li").all_inner_texts() == ["1 the cup, closed", "2 –"]
     assert page.locator("#plan-words .gone").inner_text() == "1 the cup, closed"
     assert page.locator("#plan-words [aria-current=step]").inner_text() == "2 –"
-    # The page's own camera is shown as a mirror: so is what is drawn on it.
+    # The page's own camera is shown mirrored, and so are drawings on it.
     wait_for(page, "() => document.querySelector('#stage.mirrored #plan .hand')?.style.left === '60%'")
     stage, mark, hand = (
         page.locator(at).bounding_box() or {} for at in ("#stage", "#plan .point.closed", "#plan .hand")
@@ -167,11 +167,11 @@ def test_a_plan_is_drawn_into_the_picture_with_its_words_under_it(page: Page, li
 
 
 @pytest.mark.slow
-def test_frames_and_sound_come_at_sane_rates(page: Page, life: FakeLife) -> None:
+def test_frames_and_sound_come_at_correct_rates(page: Page, life: FakeLife) -> None:
     page.wait_for_selector("#fovea:not([hidden])")
-    page.mouse.click(5, 5)  # a browser lets sound through when the page was touched
+    page.mouse.click(5, 5)  # a browser gives sound only after a touch of the page
     wait_for(page, "() => document.querySelector('#level-says').textContent.endsWith('dB')")
-    for _ in range(3):  # a browser that waits for a core is slow for a while; one that is wrong is wrong each time
+    for _ in range(3):  # a browser that waits for a core is slow once; a wrong one is wrong each time
         life.frames.clear()
         life.loudest = 0.0
         ticks, heard_s = life.ticks, life.heard_s
@@ -185,7 +185,7 @@ def test_frames_and_sound_come_at_sane_rates(page: Page, life: FakeLife) -> None
 
 
 def rate_faults(life: FakeLife, frames: list[float], ticks: int, heard_s: float) -> dict[str, Any]:
-    """What is not as it should be of four seconds, with what it was: frames' times in s, ticks, seconds of sound."""
+    """Faults of four seconds with their values: times of frames in s, ticks, seconds of sound."""
     gaps = [after - before for before, after in itertools.pairwise(frames)]
     seen: dict[str, tuple[bool, Any]] = {
         "a new frame in most ticks": (len(frames) > max(1, 0.7 * ticks), (len(frames), ticks)),
@@ -199,7 +199,7 @@ def rate_faults(life: FakeLife, frames: list[float], ticks: int, heard_s: float)
 
 
 @pytest.mark.slow
-def test_record_pause_and_words_reach_the_life_and_the_lamp_is_red(page: Page, life: FakeLife) -> None:
+def test_record_pause_and_words_reach_the_life_and_the_lamp_turns_red(page: Page, life: FakeLife) -> None:
     lamp = page.locator("#lamp")
     page.get_by_role("button", name="Record").click()
     wait_for(page, "() => document.querySelector('#lamp.lit')?.textContent.includes('recording')")
@@ -219,11 +219,11 @@ def test_record_pause_and_words_reach_the_life_and_the_lamp_is_red(page: Page, l
 
 
 @pytest.mark.slow
-def test_the_large_view_keeps_picture_names_arcs_and_lamp(page: Page) -> None:
+def test_large_view_keeps_picture_names_arcs_and_lamp(page: Page) -> None:
     page.locator("#arcs li").first.wait_for()
     page.get_by_role("button", name="Large view").click()
     assert page.url.endswith("/#large")
-    # The view follows the address, and a busy machine lets it wait.
+    # The view follows the address, on a busy machine with a delay.
     for name in ("#teach", "#memories", "#mel", "#vitals", "#record"):
         page.locator(name).wait_for(state="hidden")
     for name in ("#stage", "#named-sight", "#named-sound", "#arcs", "#lamp"):
@@ -236,14 +236,14 @@ def test_the_large_view_keeps_picture_names_arcs_and_lamp(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_a_page_of_a_phone_needs_no_sideways_scrolling(page: Page) -> None:
+def test_page_on_a_phone_needs_no_sideways_scrolling(page: Page) -> None:
     for width in (1280, 390, 320):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.slow
-def test_that_devmind_was_started_again_is_told_by_the_old_page(browser: Browser, life: FakeLife) -> None:
+def test_old_page_reports_a_restart_of_devmind(browser: Browser, life: FakeLife) -> None:
     context = browser.new_context(permissions=["camera", "microphone"])
     page = context.new_page()
     with PageServer(life, life.hub) as server:
@@ -257,7 +257,7 @@ def test_that_devmind_was_started_again_is_told_by_the_old_page(browser: Browser
 
 
 @pytest.mark.slow
-def test_without_rights_it_says_how_to_mend_that(browser: Browser, server: PageServer) -> None:
+def test_page_without_permission_shows_how_to_get_it(browser: Browser, server: PageServer) -> None:
     context = browser.new_context()
     page = context.new_page()
     page.add_init_script(
@@ -269,7 +269,7 @@ def test_without_rights_it_says_how_to_mend_that(browser: Browser, server: PageS
     context.close()
 
 
-def test_it_is_closed_without_the_token_and_from_elsewhere(
+def test_page_is_closed_without_the_token_and_to_other_origins(
     browser: Browser, server: PageServer, elsewhere: str
 ) -> None:
     context = browser.new_context()
@@ -287,13 +287,13 @@ def test_it_is_closed_without_the_token_and_from_elsewhere(
         socket.onclose = () => tell("refused");
     })"""
     refused = server.guard.refused
-    page.goto(elsewhere)  # the browser has the cookie and sends it along: the site is the same, the origin is not
+    page.goto(elsewhere)  # the browser sends the cookie: the site is the same, but the origin is not
     assert page.evaluate(script, f"ws://127.0.0.1:{server.port}/ws") == "refused"
     assert server.guard.refused == refused + 1
     context.close()
 
 
-def test_a_second_tab_gets_the_key_from_the_first_and_another_port_gets_none(
+def test_second_tab_gets_the_key_from_the_first_but_another_port_does_not(
     browser: Browser, server: PageServer, elsewhere: str
 ) -> None:
     context = browser.new_context()
@@ -310,7 +310,7 @@ def test_a_second_tab_gets_the_key_from_the_first_and_another_port_gets_none(
     page.goto(elsewhere)
     assert page.evaluate("() => JSON.stringify(sessionStorage)") == "{}"
     second.close()
-    third = context.new_page()  # nobody is left to hand the key over, and the cookie alone opens nothing
+    third = context.new_page()  # no tab is left to pass the key on, and the cookie alone opens nothing
     third.goto(bare)
     third.get_by_text("go to the tab that was").first.wait_for()
     context.close()

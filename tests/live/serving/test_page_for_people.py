@@ -1,4 +1,4 @@
-"""The page for somebody who has never seen it: it explains itself, hides what only engineers need, and never breaks."""
+"""The page for a first-time user: it explains itself, hides engineering details, and never breaks its layout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.live.conftest import FakeLife
 
 LONG = "w" * 64
-"""The longest name there may be, without a place to break it."""
+"""The longest possible name, without a place to break it."""
 PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw=="
 WIDTHS = (320, 390, 1280, 1920)
 BEYOND = """() => [...document.querySelectorAll('#scroll *')].filter(part => {
@@ -25,17 +25,17 @@ BEYOND = """() => [...document.querySelectorAll('#scroll *')].filter(part => {
     const isInside = ['#memories', '.stage', '.hidden-title', '.skip'].some(place => part.closest(place));
     return !isInside && box.width > 0 && (box.right > innerWidth + 0.5 || box.left < -0.5);
 }).map(part => `${part.tagName}#${part.id}`)"""
-"""Parts that stick out of the window; memories scroll in a strip of their own."""
+"""Elements that extend beyond the window; memories scroll in their own strip."""
 MARKED = """() => {
     const mark = document.querySelector('#fovea #pointing').style;
     return ['--across', 'top'].map(name => parseFloat(mark.getPropertyValue(name)));
 }"""
-"""Where the mark is in what it looks at, in per cent from its left and from the top."""
+"""Position of the mark in the view, in per cent from the left and from the top."""
 
 
 @pytest.fixture
 def seeing(page: Page) -> Page:
-    """The page when the first view has come."""
+    """The page after its first view."""
     page.locator("#steps:visible").wait_for()
     return page
 
@@ -44,7 +44,7 @@ def is_done(page: Page, step: str) -> bool:
     return bool(page.locator(f"#step-{step}").evaluate("step => step.classList.contains('done')"))
 
 
-def test_three_steps_are_ticked_when_they_happened_and_get_out_of_the_way(seeing: Page, life: FakeLife) -> None:
+def test_three_steps_are_ticked_when_done_and_then_hidden(seeing: Page, life: FakeLife) -> None:
     page = seeing
     assert not is_done(page, "clap")
     assert not is_done(page, "teach")
@@ -67,8 +67,8 @@ def test_three_steps_are_ticked_when_they_happened_and_get_out_of_the_way(seeing
     page.locator("#steps:visible").wait_for()
 
 
-def test_steps_need_evidence_of_what_happened(seeing: Page) -> None:
-    """A square that is elsewhere did not follow, and who startles in the quiet heard no clap."""
+def test_steps_need_evidence(seeing: Page) -> None:
+    """A square in another place did not follow, and a startle in quiet is no response to a clap."""
     script = """async views => {
         const { showSteps } = await import('/steps.js');
         for (const view of views) showSteps(view);
@@ -83,7 +83,7 @@ def test_steps_need_evidence_of_what_happened(seeing: Page) -> None:
     assert page.evaluate(script, [{"follows": False}] * 20 + [clap])[1] is True
 
 
-def test_what_only_engineers_need_is_folded_and_stays_as_it_was_left(seeing: Page, life: FakeLife) -> None:
+def test_engineering_details_are_folded_and_stay_as_left(seeing: Page, life: FakeLife) -> None:
     page = seeing
     assert not page.locator("#health-title").is_visible()
     assert not page.locator("#answered").is_visible()
@@ -98,7 +98,7 @@ def test_what_only_engineers_need_is_folded_and_stays_as_it_was_left(seeing: Pag
     page.get_by_text("How wrong its predictions were").wait_for()
 
 
-def test_an_overlay_that_was_never_sure_has_no_switch(seeing: Page, life: FakeLife) -> None:
+def test_overlay_that_was_never_confident_has_no_switch(seeing: Page, life: FakeLife) -> None:
     page, unsure = seeing, {"sure": False, "confidence": 0.0}
     life.extra = {"overlays": {"boxes": unsure, "masks": unsure, "depth": unsure}}
     page.wait_for_timeout(500)
@@ -110,12 +110,12 @@ def test_an_overlay_that_was_never_sure_has_no_switch(seeing: Page, life: FakeLi
     assert page.locator("#overlays label:visible").count() == 1
 
 
-def test_numbers_are_for_people_and_a_busy_machine_is_no_alarm(seeing: Page, life: FakeLife) -> None:
+def test_numbers_are_readable_and_a_busy_machine_gives_no_alarm(seeing: Page, life: FakeLife) -> None:
     page = seeing
     page.get_by_text("For engineers").click()
     health = {"ear": {"sense": "sound", "rate_hz": 16_000, "drops": 20_356}, "eye": {"sense": "sight", "drops": 3}}
     life.extra = {"tick": 8000, "skipped": 1029, "viewers_dropped": 4, "health": health}
-    page.locator("#sensors tr", has_text="1.3 s").wait_for()  # samples are told as the time they lasted
+    page.locator("#sensors tr", has_text="1.3 s").wait_for()  # samples are shown as seconds
     page.locator("#vitals", has_text="1029 of 8000 (13 %)").wait_for()
     assert page.locator("#vitals .bad").count() == 0
     everything = text(page, "body")
@@ -123,7 +123,7 @@ def test_numbers_are_for_people_and_a_busy_machine_is_no_alarm(seeing: Page, lif
         assert word not in everything
 
 
-def test_nothing_sticks_out_at_any_width_whatever_a_name_is(seeing: Page, life: FakeLife) -> None:
+def test_layout_holds_at_any_width_with_any_name(seeing: Page, life: FakeLife) -> None:
     page = seeing
     for name in (LONG, "cup", *(f"thing {number}" for number in range(8))):
         wait_for_colour(life)
@@ -142,7 +142,7 @@ def test_nothing_sticks_out_at_any_width_whatever_a_name_is(seeing: Page, life: 
     }}"""
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
-        page.wait_for_timeout(450)  # names change no faster
+        page.wait_for_timeout(450)  # names change at most this fast
         page.evaluate(show)
         assert page.evaluate(BEYOND) == [], width
         assert page.evaluate("[document.documentElement, document.querySelector('#scroll')].map("
@@ -152,7 +152,7 @@ def test_nothing_sticks_out_at_any_width_whatever_a_name_is(seeing: Page, life: 
         assert told["y"] + told["height"] <= 800.5
 
 
-def test_a_question_and_a_long_talk_fit_any_width(seeing: Page, life: FakeLife) -> None:
+def test_question_and_long_dialogue_fit_any_width(seeing: Page, life: FakeLife) -> None:
     page = seeing
     asks = {"number": 1, "text": "What is that?", "nearest": LONG, "confidence": 0.22, "picture": PIXEL}
     life.extra = {"asks": asks, "may_ask": True}
@@ -185,7 +185,7 @@ def test_a_question_and_a_long_talk_fit_any_width(seeing: Page, life: FakeLife) 
         assert box["height"] < 300
 
 
-def test_what_it_writes_and_says_stands_in_the_dialogue_with_how_sure_it_is(seeing: Page, life: FakeLife) -> None:
+def test_answers_are_shown_in_the_dialogue_with_their_confidence(seeing: Page, life: FakeLife) -> None:
     page = seeing
     life.own = {"own": {"text": "a red ball.", "sure": 0.914}}
     page.get_by_label("Say something").fill("What is that?")
@@ -212,7 +212,7 @@ def test_what_it_writes_and_says_stands_in_the_dialogue_with_how_sure_it_is(seei
     assert page.locator("#talk li").count() == 3 + 2 * 4, "what it says again and again stands there once"
 
 
-def test_a_question_stands_there_with_how_sure_it_is_that_it_has_no_word_for_it(seeing: Page, life: FakeLife) -> None:
+def test_question_is_shown_with_the_confidence_that_no_word_is_known(seeing: Page, life: FakeLife) -> None:
     asks = {"number": 1, "text": "What is that?", "nearest": "wug", "confidence": 0.171, "picture": PIXEL}
     life.extra = {"asks": asks | {"doubt": 0.829}, "may_ask": True}
     questions = seeing.locator("#talk .asks span")
@@ -224,7 +224,7 @@ def test_a_question_stands_there_with_how_sure_it_is_that_it_has_no_word_for_it(
     assert " ".join(questions.nth(1).inner_text().split()) == "What is that? perhaps wug, 17 %", "by naming"
 
 
-def test_what_it_asks_about_its_instruction_is_answered_beside_the_question(seeing: Page, life: FakeLife) -> None:
+def test_question_about_an_instruction_is_answered_beside_it(seeing: Page, life: FakeLife) -> None:
     page = seeing
     life.extra = {"wants": {"number": 1, "text": "What is 'fetch'?"}}
     page.locator("#talk .asks", has_text="What is 'fetch'?").wait_for()
@@ -244,7 +244,7 @@ def test_what_it_asks_about_its_instruction_is_answered_beside_the_question(seei
     assert page.locator("#talk .asks").count() == 2, "what it asked still stands there"
 
 
-def test_the_switch_tells_the_life_whether_it_may_ask(seeing: Page, life: FakeLife) -> None:
+def test_switch_tells_the_life_whether_it_may_ask(seeing: Page, life: FakeLife) -> None:
     page = seeing
     assert page.locator("#may-ask").is_hidden(), "one that sees nothing asks nothing"
     life.extra = {"may_ask": False}
@@ -255,7 +255,7 @@ def test_the_switch_tells_the_life_whether_it_may_ask(seeing: Page, life: FakeLi
     assert ("asks", {"on": True}) in life.done
 
 
-def test_the_memories_show_that_there_are_more(seeing: Page, life: FakeLife) -> None:
+def test_list_of_memories_shows_that_there_are_more(seeing: Page, life: FakeLife) -> None:
     page = seeing
     assert not page.get_by_role("button", name="earlier").is_visible()
     memory = {"name": "cup", "time_s": 1e9, "picture": "", "sound_s": 0.0}
@@ -270,7 +270,7 @@ def test_the_memories_show_that_there_are_more(seeing: Page, life: FakeLife) -> 
     assert page.locator("#memories.more-before:not(.more-after)").count() == 1
 
 
-def test_a_paused_life_says_so_also_to_who_comes_later(seeing: Page, life: FakeLife) -> None:
+def test_paused_life_is_shown_also_to_later_viewers(seeing: Page, life: FakeLife) -> None:
     page = seeing
     assert text(page, "#state") == "awake"
     page.get_by_role("button", name="Pause").click()
@@ -281,7 +281,7 @@ def test_a_paused_life_says_so_also_to_who_comes_later(seeing: Page, life: FakeL
     wait_for(page, "() => document.querySelector('#state').textContent === 'awake'")
 
 
-def test_the_own_picture_is_a_mirror_and_the_square_is_at_the_same_thing(seeing: Page) -> None:
+def test_own_picture_is_mirrored_and_the_square_marks_the_same_thing(seeing: Page) -> None:
     page = seeing
     page.locator(".mirrored #own:visible").wait_for()
     assert page.locator("#own").evaluate("own => getComputedStyle(own).transform") == "matrix(-1, 0, 0, 1, 0, 0)"
@@ -298,10 +298,10 @@ def test_the_own_picture_is_a_mirror_and_the_square_is_at_the_same_thing(seeing:
     assert page.evaluate(script, False) == ["10%", "20%", "0%", False]
 
 
-def test_in_the_mirror_the_square_is_drawn_around_what_it_looks_at(
+def test_square_in_the_mirror_surrounds_the_thing_looked_at(
     browser: Browser, life: FakeLife, server: PageServer
 ) -> None:
-    """A red disc stands at the left of what the camera gives; on the page both are at the right, at one place."""
+    """A red disc is at the left of the camera's picture; on the page, disc and square are both at the right."""
     import cv2
 
     context = browser.new_context(permissions=["camera", "microphone"], viewport={"width": 1280, "height": 800})
@@ -325,7 +325,7 @@ def test_in_the_mirror_the_square_is_drawn_around_what_it_looks_at(
     """)
     page.goto(server.address)
     wait_for(page, "() => parseFloat(document.querySelector('#fovea:not([hidden])')?.style.left) > 50")
-    page.wait_for_timeout(500)  # the square glides
+    page.wait_for_timeout(500)  # the square moves smoothly
     stage = page.locator("#stage").bounding_box() or {}
     square = page.locator("#fovea").bounding_box() or {}
     picture = cv2.imdecode(np.frombuffer(page.locator("#stage").screenshot(), np.uint8), cv2.IMREAD_COLOR)
@@ -337,7 +337,7 @@ def test_in_the_mirror_the_square_is_drawn_around_what_it_looks_at(
     context.close()
 
 
-def test_a_camera_of_the_machine_that_gives_nothing_says_why_in_its_place(
+def test_silent_camera_of_the_machine_is_explained_in_its_place(
     browser: Browser, life: FakeLife, server: PageServer
 ) -> None:
     fault = "The camera 'http://127.0.0.1:9/x' answers 404; is the address right?"
@@ -355,7 +355,7 @@ def test_a_camera_of_the_machine_that_gives_nothing_says_why_in_its_place(
     context.close()
 
 
-def test_an_end_is_told_and_camera_and_microphone_are_let_go(browser: Browser, life: FakeLife) -> None:
+def test_end_is_shown_and_camera_and_microphone_are_released(browser: Browser, life: FakeLife) -> None:
     context = browser.new_context(permissions=["camera", "microphone"])
     page = context.new_page()
     page.add_init_script("""
@@ -381,15 +381,15 @@ def test_an_end_is_told_and_camera_and_microphone_are_let_go(browser: Browser, l
 
 
 def wait_for_colour(life: FakeLife) -> None:
-    """Until it sees something that can be taught."""
+    """Wait until it sees something that can be taught."""
     give_up_s = time.monotonic() + 60
     while life.colour is None:
         assert time.monotonic() < give_up_s
         time.sleep(0.05)
 
 
-def test_of_a_life_that_was_killed_it_says_that_nobody_answers(page: Page) -> None:
-    """No word of farewell comes then: it tries for a while and lets go."""
+def test_page_of_a_killed_life_reports_no_answer(page: Page) -> None:
+    """A killed life sends no goodbye: the page tries for a while and then releases its devices."""
     script = """async () => {
         const { Link } = await import('/link.js');
         const real = window.WebSocket, ask = window.fetch, said = [];
@@ -405,9 +405,7 @@ def test_of_a_life_that_was_killed_it_says_that_nobody_answers(page: Page) -> No
     assert page.evaluate(script)[:2] == ["lost", "silent"]
 
 
-def test_words_it_heard_stand_there_with_how_sure_it_is_and_that_it_speaks_is_told(
-    seeing: Page, life: FakeLife
-) -> None:
+def test_heard_words_are_shown_with_their_confidence_and_speaking_is_shown(seeing: Page, life: FakeLife) -> None:
     page = seeing
     assert not page.locator("#words-heard").is_visible()
     life.extra = {"heard": {"words": [["two", 0.912], ["balls", 0.5]], "examined": True}}

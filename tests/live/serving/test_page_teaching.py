@@ -1,4 +1,4 @@
-"""Teaching by a press by a user: a real life, Debian's Chromium, and a thing that is held up when a test says so."""
+"""Teaching by a press of a user: a real life, Debian's Chromium, and a thing that a test holds up."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ pytestmark = pytest.mark.slow
 
 
 class Camera:
-    """Sees a room, and in it what a test holds up.
+    """Films a room and the thing that a test holds up in it.
 
     Attributes:
-        holds: whether the red thing is held up now.
+        holds: whether the red thing is held up.
     """
 
     sense, drops = "sight", 0
@@ -42,7 +42,7 @@ class Camera:
         self.holds, self._count = False, 0
 
     def read_latest(self, max_age_s: float) -> tuple[np.ndarray, float]:
-        """A frame of now."""
+        """The current frame."""
         self._count += 1
         tremor = round(1.4 * np.sin(self._count / 3))
         small = with_thing(self._count, 80 + tremor, 52) if self.holds else scene(self._count)
@@ -56,7 +56,7 @@ def camera() -> Camera:
 
 @pytest.fixture
 def life(camera: Camera) -> Iterator[Life]:
-    """A newborn that keeps what it is taught in RAM."""
+    """A newborn that keeps taught things in RAM."""
     agent, room, memory = Agent.from_pretrained(FOLDER), Room({"eye": camera}), Memory(open_store(None))
     with Life(agent, room, memory, FOLDER, hub=Hub()) as life:
         stopped = threading.Event()
@@ -69,13 +69,13 @@ def life(camera: Camera) -> Iterator[Life]:
 
 @pytest.fixture
 def page(life: Life) -> Iterator[Page]:
-    """The page of that life; it complains of nothing."""
+    """The page of that life; it reports no errors."""
     assert life.hub is not None
     with chromium() as browser, PageServer(life, life.hub) as server:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         complaints = complaints_of(page)
         page.goto(server.address)
-        page.wait_for_timeout(1000 * NEW_S)  # a new scene is looked at first
+        page.wait_for_timeout(1000 * NEW_S)  # it looks at a new scene first
         wait_for(page, "() => document.querySelector('#holding-says').textContent.startsWith('Nothing is held up')")
         yield page
     assert complaints == []
@@ -90,7 +90,7 @@ AWAY = "() => document.querySelector('#held[hidden]')"
 
 
 def press(page: Page, name: str, seconds: float) -> None:
-    """Type a name, and keep the button down."""
+    """Type a name and keep the button pressed."""
     page.get_by_label("type its name").fill(name)
     page.get_by_role("button", name="Teach").hover()
     page.mouse.down()
@@ -124,14 +124,14 @@ def test_one_press_names_what_is_held_up_and_can_be_undone(page: Page, life: Lif
     assert not [memory for memory in life.do("memories", {})["memories"] if memory["name"]]
 
 
-def test_a_press_before_an_empty_scene_is_a_sentence(page: Page, life: Life) -> None:
+def test_press_at_an_empty_scene_gives_a_clear_error(page: Page, life: Life) -> None:
     press(page, "brick", 0.2)
     page.get_by_text("Nothing new is in view").wait_for(timeout=60_000)
     assert life.child.names.known() == {}
     assert page.locator("#kept").is_hidden()
 
 
-def test_a_press_let_go_elsewhere_teaches_nothing(page: Page, life: Life, camera: Camera) -> None:
+def test_press_released_elsewhere_teaches_nothing(page: Page, life: Life, camera: Camera) -> None:
     camera.holds = True
     wait_for(page, HELD)
     page.get_by_label("type its name").fill("brick")
@@ -145,16 +145,14 @@ def test_a_press_let_go_elsewhere_teaches_nothing(page: Page, life: Life, camera
     assert life.child.names.known() == {}
 
 
-def test_it_asks_what_is_held_up_and_a_name_typed_beside_the_question_teaches_it(
-    page: Page, life: Life, camera: Camera
-) -> None:
+def test_life_asks_about_a_held_thing_and_the_typed_name_teaches_it(page: Page, life: Life, camera: Camera) -> None:
     page.wait_for_timeout(2000)
     assert page.locator("#talk").is_hidden(), "an empty scene is no question"
     camera.holds = True
     question = page.locator("#talk .asks")
     question.get_by_text("What is that?").wait_for(timeout=60_000)
     assert life.asking.question is not None
-    camera.holds = False  # put down, to type
+    camera.holds = False  # put down to type
     wait_for(page, AWAY)
     page.get_by_label("What it is").fill("a red brick")
     page.keyboard.press("Enter")
@@ -171,7 +169,7 @@ def test_it_asks_what_is_held_up_and_a_name_typed_beside_the_question_teaches_it
     assert page.locator("#talk .undo").count() == 0
 
 
-def test_a_sentence_teaches_and_what_was_said_stays(page: Page, life: Life, camera: Camera) -> None:
+def test_sentence_teaches_and_stays_in_the_dialogue(page: Page, life: Life, camera: Camera) -> None:
     page.get_by_text("it may ask what a thing is").click()
     wait_for(page, "() => !document.querySelector('#may-ask input').checked")
     camera.holds = True

@@ -1,4 +1,4 @@
-"""The page's server over real sockets: who is let in, what comes through the WebSocket, and that nobody waits."""
+"""The page's server over real sockets: admission, the WebSocket's messages, and no blocking."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Opened = tuple[PageServer, str]
 
 
 class QuietLife:
-    """Publishes nothing by itself, and does what it is asked badly."""
+    """Publishes nothing itself, and fails at its commands."""
 
     def __init__(self) -> None:
         self.hub, self.mailboxes = Hub(), ()
@@ -56,7 +56,7 @@ class QuietLife:
 
 @pytest.fixture
 def server() -> Iterator[PageServer]:
-    """One whose address nobody has opened."""
+    """A server whose address was not opened."""
     life = QuietLife()
     with PageServer(life, life.hub) as server:
         yield server
@@ -64,7 +64,7 @@ def server() -> Iterator[PageServer]:
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[Opened]:
-    """A server with the cookie of who opened it, for many tests: to stop one takes a fifth of a second."""
+    """A server with the cookie of its opened address, for many tests: stopping one takes a fifth of a second."""
     life = QuietLife()
     with PageServer(life, life.hub) as server:
         yield server, let_in(server)
@@ -85,7 +85,7 @@ def token_path(server: PageServer) -> str:
 
 
 def let_in(server: PageServer) -> str:
-    """The cookie that the address gives."""
+    """The cookie of the address."""
     return get(server, token_path(server))[1]["set-cookie"].partition(";")[0]
 
 
@@ -98,7 +98,7 @@ def talk(server: PageServer, cookie: str, **headers: str) -> ClientConnection:
 
 
 def next_of(socket: ClientConnection, kind: str) -> dict[str, Any]:
-    """The next JSON message of a type; others are passed over."""
+    """The next JSON message of a type; others are skipped."""
     give_up_s = time.monotonic() + 10
     while time.monotonic() < give_up_s:
         message = socket.recv(timeout=5)
@@ -108,7 +108,7 @@ def next_of(socket: ClientConnection, kind: str) -> dict[str, Any]:
 
 
 def drain(socket: ClientConnection) -> None:
-    """Read until the server ends the conversation; TimeoutError when it goes silent instead."""
+    """Read until the server ends the conversation; TimeoutError if it falls silent."""
     with suppress(ConnectionClosed):
         while True:
             socket.recv(timeout=5)
@@ -119,14 +119,14 @@ def device_message(kind: bytes, time_s: float, data: bytes) -> bytes:
 
 
 def soon(is_so: Callable[[], bool]) -> bool:
-    """Whether something becomes true within some seconds."""
+    """Whether something becomes true within a few seconds."""
     give_up_s = time.monotonic() + 10
     while not is_so() and time.monotonic() < give_up_s:
         time.sleep(0.01)
     return is_so()
 
 
-def test_the_token_works_once_and_becomes_a_cookie_no_script_reads(server: PageServer) -> None:
+def test_token_works_once_and_becomes_a_cookie_that_no_script_reads(server: PageServer) -> None:
     status, headers, _ = get(server, token_path(server))
     assert (status, headers["location"]) == (303, f"/#key={server.guard.key}")
     cookie, *attributes = headers["set-cookie"].split("; ")
@@ -140,7 +140,7 @@ def test_the_token_works_once_and_becomes_a_cookie_no_script_reads(server: PageS
     assert get(server, token_path(server), Cookie=cookie)[0] == 303, "who is in may click the address again"
 
 
-def test_looking_at_the_address_does_not_use_the_token_up(server: PageServer) -> None:
+def test_other_requests_do_not_use_up_the_token(server: PageServer) -> None:
     assert get(server, token_path(server), method="HEAD")[0] == 403
     assert get(server, token_path(server).replace("/?", "/main.js?"))[0] == 403
     assert get(server, token_path(server) + "x")[0] == 403
@@ -148,7 +148,7 @@ def test_looking_at_the_address_does_not_use_the_token_up(server: PageServer) ->
 
 
 @pytest.mark.parametrize("path", ["/", "/main.js", "/page.css", "/ws", "/nothing", "/..%2fserver.py"])
-def test_without_the_cookie_nothing_is_shown(opened: Opened, path: str) -> None:
+def test_nothing_is_served_without_the_cookie(opened: Opened, path: str) -> None:
     server, _ = opened
     status, _, body = get(server, path)
     assert status == 403
@@ -156,7 +156,7 @@ def test_without_the_cookie_nothing_is_shown(opened: Opened, path: str) -> None:
     assert get(server, path, Cookie=f"{server.guard.cookie}=guessed")[0] == 403
 
 
-def test_every_file_of_the_page_comes_with_safe_headers_and_names_no_other_place(opened: Opened) -> None:
+def test_every_file_of_the_page_has_safe_headers_and_no_foreign_address(opened: Opened) -> None:
     server, cookie = opened
     _, _, page = get(server, Cookie=cookie)
     seen, queue = set(), ["/", *(f"/{name}" for name in re.findall(r'(?:src|href)="([^"#]+)"', page))]
@@ -187,12 +187,12 @@ def test_another_host_name_is_refused(opened: Opened, host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost:9999", "127.0.0.1:80", "[::1]:1234", "LOCALHOST"])
-def test_a_forwarded_port_is_fine(opened: Opened, host: str) -> None:
+def test_forwarded_port_is_accepted(opened: Opened, host: str) -> None:
     server, cookie = opened
     assert get(server, Cookie=cookie, Host=host)[0] == 200
 
 
-def test_host_names_are_read_without_their_port() -> None:
+def test_host_names_are_compared_without_their_port() -> None:
     assert [host_name(h) for h in ("A.b:1", "[::1]:8", "[::1]", "x")] == ["a.b", "[::1]", "[::1]", "x"]
     assert [host_name(h) for h in ("a:b", "::1", "a:1:2", "u@a", "a/b", ":80", "")] == [""] * 7
 
@@ -209,7 +209,7 @@ def test_another_origin_is_refused(opened: Opened, origin: str) -> None:
         talk(server, cookie, Origin=origin)
 
 
-def test_a_websocket_needs_cookie_and_origin(opened: Opened) -> None:
+def test_websocket_needs_cookie_and_origin(opened: Opened) -> None:
     server, cookie = opened
     with pytest.raises(InvalidStatus, match="403"):
         talk(server, "other=1")
@@ -218,7 +218,7 @@ def test_a_websocket_needs_cookie_and_origin(opened: Opened) -> None:
     assert server.guard.refused >= 2
 
 
-def test_views_come_as_they_happen(life: FakeLife) -> None:
+def test_views_are_sent_as_they_happen(life: FakeLife) -> None:
     with PageServer(life, life.hub) as server:
         with talk(server, let_in(server)) as socket:
             first, second = next_of(socket, "tick"), next_of(socket, "tick")
@@ -226,7 +226,7 @@ def test_views_come_as_they_happen(life: FakeLife) -> None:
         assert soon(lambda: not life.hub.watched), "who has gone no longer looks"
 
 
-def test_a_command_is_answered_by_its_number(opened: Opened) -> None:
+def test_command_is_answered_by_its_number(opened: Opened) -> None:
     server, cookie = opened
     with talk(server, cookie) as socket:
         socket.send(json.dumps({"id": 7, "do": "record", "with": {"on": True}}))
@@ -239,7 +239,7 @@ def test_a_command_is_answered_by_its_number(opened: Opened) -> None:
         assert next_of(socket, "answer")["sentence"] == "'break' failed; the terminal says why."
 
 
-def test_a_slow_command_keeps_nobody_waiting(opened: Opened) -> None:
+def test_slow_command_blocks_nothing(opened: Opened) -> None:
     server, cookie = opened
     with talk(server, cookie) as socket:
         socket.send(json.dumps({"id": 1, "do": "sleep"}))
@@ -256,7 +256,7 @@ def test_a_slow_command_keeps_nobody_waiting(opened: Opened) -> None:
      "x" * 20_000, b"", b"\x0aimage", device_message(b"image/jpeg", float("nan"), b"1"),
      device_message(b"text/plain", 1.0, b"1"), device_message("bäh".encode(), 1.0, b"1")],
 )  # fmt: skip
-def test_a_malformed_message_is_counted_and_answered(opened: Opened, message: str | bytes) -> None:
+def test_malformed_message_is_counted_and_answered(opened: Opened, message: str | bytes) -> None:
     server, cookie = opened
     before = server.shared.malformed
     with talk(server, cookie) as socket:
@@ -268,7 +268,7 @@ def test_a_malformed_message_is_counted_and_answered(opened: Opened, message: st
         assert next_of(socket, "answer")["ok"], "the conversation goes on"
 
 
-def test_a_message_too_large_ends_the_conversation_only(opened: Opened) -> None:
+def test_too_large_message_ends_only_its_conversation(opened: Opened) -> None:
     server, cookie = opened
     with talk(server, cookie) as socket:
         with suppress(ConnectionClosed):
@@ -281,7 +281,7 @@ def test_device_messages_reach_the_mailboxes_from_one_page_at_a_time(life: FakeL
     import cv2
     import numpy as np
 
-    frame = np.full((48, 64, 3), (0, 0, 200), np.uint8)  # red, as OpenCV orders it
+    frame = np.full((48, 64, 3), (0, 0, 200), np.uint8)  # red, in OpenCV's order of channels
     jpeg = cv2.imencode(".jpg", frame)[1].tobytes()
     with PageServer(life, life.hub) as server:
         cookie = let_in(server)
@@ -302,7 +302,7 @@ def test_device_messages_reach_the_mailboxes_from_one_page_at_a_time(life: FakeL
     assert life.camera.drops == 0
 
 
-def test_a_picture_of_the_machines_camera_goes_before_its_view() -> None:
+def test_picture_of_the_machine_camera_is_sent_before_its_view() -> None:
     life = QuietLife()
     with PageServer(life, life.hub) as server, talk(server, let_in(server)) as socket:
         life.hub.publish({"type": "tick", "tick": 1}, b"a jpeg")
@@ -310,7 +310,7 @@ def test_a_picture_of_the_machines_camera_goes_before_its_view() -> None:
         assert json.loads(socket.recv(timeout=5))["tick"] == 1
 
 
-def test_a_slow_viewer_costs_the_publisher_nothing_and_gets_the_newest() -> None:
+def test_slow_viewer_does_not_block_the_publisher_and_gets_the_newest_view() -> None:
     life = QuietLife()
     jpeg = bytes(1_000_000)
     with PageServer(life, life.hub) as server, talk(server, let_in(server)) as socket:
@@ -329,7 +329,7 @@ def test_a_slow_viewer_costs_the_publisher_nothing_and_gets_the_newest() -> None
     assert len(seen) + life.hub.drops == 300
 
 
-def test_stopping_is_bounded_and_tells_the_viewers(life: FakeLife) -> None:
+def test_stop_takes_bounded_time_and_tells_the_viewers(life: FakeLife) -> None:
     before = set(threading.enumerate())
     with PageServer(life, life.hub) as server:
         socket = talk(server, let_in(server))
@@ -340,7 +340,7 @@ def test_stopping_is_bounded_and_tells_the_viewers(life: FakeLife) -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_a_taken_port_is_told(opened: Opened) -> None:
+def test_taken_port_is_reported(opened: Opened) -> None:
     with pytest.raises(ConfigError, match="Leave --port out"):
         PageServer(QuietLife(), Hub(), port=opened[0].port).__enter__()
 
@@ -351,7 +351,7 @@ def test_listening_everywhere_is_refused(host: str) -> None:
         check_host(host, has_tls=True)
 
 
-def test_another_host_needs_tls() -> None:
+def test_host_beyond_loopback_needs_tls() -> None:
     with pytest.raises(ConfigError, match="certificate"):
         PageServer(QuietLife(), Hub(), host="192.0.2.1")
     check_host("192.0.2.1", has_tls=True)
@@ -361,7 +361,7 @@ def test_another_host_needs_tls() -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate of this machine's own for 127.0.0.1, and its key."""
+    """A self-signed certificate for 127.0.0.1, and its key."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl to make a certificate: make test-system")
     folder = tmp_path_factory.mktemp("tls")
@@ -372,7 +372,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return certificate, key
 
 
-def test_with_tls_the_cookie_is_for_tls_only(certificate: tuple[Path, Path]) -> None:
+def test_cookie_is_secure_under_tls(certificate: tuple[Path, Path]) -> None:
     trusted = ssl.create_default_context(cafile=certificate[0])
     with PageServer(QuietLife(), Hub(), tls=certificate) as server:
         assert server.address.startswith(f"https://127.0.0.1:{server.port}/?token=")
@@ -390,7 +390,7 @@ def test_with_tls_the_cookie_is_for_tls_only(certificate: tuple[Path, Path]) -> 
             connect(address, additional_headers=sent, proxy=None, ssl=trusted)
 
 
-def test_a_certificate_that_cannot_be_read_is_told(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+def test_unreadable_certificate_is_reported(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
     nothing = tmp_path / "nothing.pem"
     nothing.write_text("nothing\n")
     for pair in ((nothing, nothing), (tmp_path / "missing.pem", certificate[1])):
@@ -411,8 +411,8 @@ def test_json_for_browsers_has_no_nan() -> None:
     [None, "", "{}", '{"key": ""}', '{"key": 5}', '{"key": "wrong"}', '["key"]', b"key", "[" * 400, "x" * 5000,
      '{"key": "\\ud800"}', '{"id": 1, "do": "name", "with": {}}'],
 )  # fmt: skip
-def test_the_cookie_alone_opens_no_conversation(opened: Opened, first: str | bytes | None) -> None:
-    """Chromium sends the cookie to whatever else listens on 127.0.0.1: cookies know no ports."""
+def test_cookie_alone_opens_no_conversation(opened: Opened, first: str | bytes | None) -> None:
+    """Chromium sends the cookie to every server on 127.0.0.1, because cookies ignore ports."""
     server, cookie = opened
     sent = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{server.port}"}
     refused = server.guard.refused
@@ -429,7 +429,7 @@ def test_the_cookie_alone_opens_no_conversation(opened: Opened, first: str | byt
     assert server.shared.hub.watched is False
 
 
-def test_nothing_that_is_served_holds_the_key(opened: Opened) -> None:
+def test_no_served_file_holds_the_key(opened: Opened) -> None:
     server, cookie = opened
     for path in ("/", "/main.js", "/link.js", "/key.js", "/?token=x", token_path(server)):
         status, headers, body = get(server, path, Cookie=cookie)
@@ -437,7 +437,7 @@ def test_nothing_that_is_served_holds_the_key(opened: Opened) -> None:
         assert server.guard.key not in body + str(headers)
 
 
-def test_half_a_request_is_let_go_and_a_crowd_keeps_nobody_out(
+def test_incomplete_requests_are_closed_and_many_connections_lock_nobody_out(
     server: PageServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("devmind.live.serving.patience.HEAD_S", 1.0)
@@ -456,7 +456,7 @@ def test_half_a_request_is_let_go_and_a_crowd_keeps_nobody_out(
     assert len([record for record in caplog.records if "was closed, because" in record.getMessage()]) <= 2
 
 
-def test_refusals_are_one_line_a_minute(opened: Opened, caplog: pytest.LogCaptureFixture) -> None:
+def test_refusals_are_logged_once_a_minute(opened: Opened, caplog: pytest.LogCaptureFixture) -> None:
     server, cookie = opened
     for _ in range(20):
         with pytest.raises(InvalidStatus):

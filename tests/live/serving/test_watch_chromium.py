@@ -1,4 +1,4 @@
-"""A training run on the page, in a real browser: what stands in the header, and that nothing vanishes."""
+"""A training run on the page in a real browser: its header, and that nothing vanishes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def watching(journal: Journal, tmp_path: Path) -> Watching:
 
 @pytest.fixture
 def page(watching: Watching) -> Iterator[Page]:
-    """The page of the run; it complains of nothing."""
+    """The page of the run; it reports no errors."""
     with PageServer(watching, watching.hub) as server, chromium() as browser:  # type: ignore[arg-type]
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         complaints = complaints_of(page)
@@ -57,7 +57,7 @@ def page(watching: Watching) -> Iterator[Page]:
 
 
 @pytest.mark.slow
-def test_lessons_stay_curves_have_axes_and_scores_their_gates(page: Page, journal: Journal) -> None:
+def test_lessons_stay_visible_and_curves_have_axes_and_scores_have_gates(page: Page, journal: Journal) -> None:
     page.get_by_text("watch · 40 of 40 steps · done").wait_for()
     reward = {"reach/reward": 0.5}
     journal.write("progress", lesson="motor", step=20, seconds=1.0, scalars=reward)
@@ -104,7 +104,7 @@ def test_lessons_stay_curves_have_axes_and_scores_their_gates(page: Page, journa
         ("finished", {"passed": False}, "failed", "finished: failed, a gate was not reached"),
     ],
 )
-def test_the_header_says_how_a_run_ended(
+def test_header_shows_how_a_run_ended(
     page: Page, journal: Journal, event: str, fields: dict[str, object], state: str, says: str
 ) -> None:
     journal.write(event, **fields)
@@ -114,7 +114,7 @@ def test_the_header_says_how_a_run_ended(
 
 
 @pytest.mark.slow
-def test_the_page_of_a_run_needs_no_sideways_scrolling(page: Page, journal: Journal) -> None:
+def test_page_of_a_run_needs_no_sideways_scrolling(page: Page, journal: Journal) -> None:
     journal.write("glimpse", lesson="watch", scores={"see/of things that are hidden": 0.4}, measures={})
     page.locator("#run-scores li").wait_for()
     for width in (1280, 390, 320):

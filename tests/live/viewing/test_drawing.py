@@ -11,7 +11,7 @@ from devmind.worlds.fovea import Fovea
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 1000), (1000, 1), (480, 640), (1920, 1080), (2160, 3840)])
-def test_frames_of_any_shape_are_seen_and_shown(shape: tuple[int, int]) -> None:
+def test_frames_of_any_shape_are_sensed_and_shown(shape: tuple[int, int]) -> None:
     frame = np.full((*shape, 3), 90, np.uint8)
     shown = cv2.imdecode(np.frombuffer(jpeg(frame), np.uint8), cv2.IMREAD_COLOR)
     assert shown is not None

@@ -1,4 +1,4 @@
-"""Words it hears, on the page: those of its arc, whatever is in view, with how sure it is; of who failed, none."""
+"""Heard words on the page: those of the agent's arc with their confidence; none of an agent that failed its exam."""
 
 from __future__ import annotations
 
@@ -31,16 +31,14 @@ EAR = parts.LISTEN
 
 @pytest.fixture(scope="module")
 def taught() -> Agent:
-    """The agent behind voice that comes with devmind."""
+    """The packaged agent after the voice stage."""
     return Agent.from_pretrained(raised()["after-voice"])
 
 
 def listening(
     agent: Agent, wave: np.ndarray, heard: HeardWords, deaf: bool = False, view: np.ndarray | None = None
 ) -> Iterator[Tick]:
-    """A life on a virtual clock in which a sound of whole Moments is played once, with two Moments of quiet; `view` is
-    seen all the while.
-    """
+    """A life on a virtual clock that plays a sound of whole Moments once, then two quiet ones; `view` is seen."""
     clock, ear = VirtualClock(), SoundMailbox()
     eye = Mailbox("sight", clock)
     sensors: dict[str, Any] = {"ear": ear} if view is None else {"ear": ear, "eye": eye}
@@ -57,12 +55,12 @@ def listening(
 
 
 def phrases() -> list[tuple[str, np.ndarray]]:
-    """Phrases by the caregiver, whoever speaks here, in whole Moments."""
+    """Phrases of the caregiver, by any speaker, in whole Moments."""
     said = bank("words on the page", 0, 3, UNSEEN_PHRASES, True)
     return [(text, np.pad(wave, (1600, -len(wave) % 1600))) for text, wave in zip(said.texts, said.waves, strict=True)]
 
 
-def test_a_life_hears_the_words_that_its_exam_would(taught: Agent) -> None:
+def test_life_hears_the_words_of_its_exam(taught: Agent) -> None:
     right = 0
     for text, wave in phrases():
         heard = HeardWords(taught, PASSED)
@@ -79,8 +77,8 @@ def test_a_life_hears_the_words_that_its_exam_would(taught: Agent) -> None:
     assert right >= 1, "this agent was taught them"
 
 
-def test_what_is_in_view_changes_no_word_that_is_heard(taught: Agent) -> None:
-    """The head on the trunk's features hears three words of four wrong where a picture is in view (2026-11-27)."""
+def test_sight_does_not_change_heard_words(taught: Agent) -> None:
+    """Regression (2026-11-27): the head on the trunk's features hears three of four words wrong beside a picture."""
     view = np.random.default_rng(0).integers(0, 255, (240, 320, 3), np.uint8)
     for _, wave in phrases():
         dark, light = HeardWords(taught, PASSED), HeardWords(taught, PASSED)
@@ -91,14 +89,14 @@ def test_what_is_in_view_changes_no_word_that_is_heard(taught: Agent) -> None:
         assert light.shown() == dark.shown()
 
 
-def test_its_own_voice_is_no_word_heard(taught: Agent) -> None:
+def test_own_voice_is_not_heard_as_words(taught: Agent) -> None:
     [(_, wave), *_] = phrases()
     heard = HeardWords(taught, PASSED)
     list(listening(taught, wave, heard, deaf=True))
     assert heard.shown() == {}
 
 
-def test_words_of_who_failed_are_not_shown_and_of_who_was_never_examined_it_is_said(taught: Agent) -> None:
+def test_words_of_a_failed_agent_are_hidden_and_of_an_unexamined_one_shown(taught: Agent) -> None:
     def told(*passed: bool | None) -> dict[str, Any]:
         return {"skills": [{"measures": [{"name": "hear_words/x", "passed": one} for one in passed]}]}
 
@@ -114,7 +112,7 @@ def test_words_of_who_failed_are_not_shown_and_of_who_was_never_examined_it_is_s
 
 
 def frames(*rows: dict[str, float]) -> Any:
-    """A tick in which each frame is these words with these probabilities, the rest nothing."""
+    """A tick whose frames have these words with these probabilities; the rest is "nothing"."""
     logits = torch.full((1, len(rows), len(KNOWN)), -40.0)
     for at, shares in enumerate(rows):
         for word, share in {"": 1 - sum(shares.values()), **shares}.items():
@@ -133,7 +131,7 @@ def see(heard: HeardWords, time_s: float, logits: Any, present: bool = True) -> 
     )
 
 
-def test_a_word_that_goes_on_is_one_with_its_highest_probability_and_a_pause_begins_anew() -> None:
+def test_continued_word_counts_once_with_its_highest_probability() -> None:
     agent = tiny_agent()
     parts.admit(agent)
     assert agent.labels_of(HEAD) == list(KNOWN)

@@ -1,4 +1,4 @@
-"""The plan on the page: told by the head that decided, in fractions of the frame, as it is in the agent's state."""
+"""The plan on the page: given by the deciding head, in fractions of the frame, as in the agent's state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from stages.planning import parts
 
 
 class Planning(Regression):
-    """Tells a plan of two points."""
+    """Gives a plan of two points."""
 
     def planned(self, row: int = 0) -> Plan:
         points = np.array([[0.0, 0.0], [1.0, -0.5]])
@@ -45,7 +45,7 @@ def child() -> Agent:
     return agent.eval()
 
 
-def test_places_are_fractions_of_the_frame() -> None:
+def test_places_are_given_as_fractions_of_the_frame() -> None:
     outputs = {"a": Planning(torch.zeros(1)), "b": Regression(torch.zeros(1))}
     told = planned(StepOutput(outputs=outputs, answered={"arm": {"b": 0, "a": 1}}), height=300, width=400)
     assert json.loads(json.dumps(told, allow_nan=False)) == told
@@ -59,17 +59,17 @@ def test_places_are_fractions_of_the_frame() -> None:
 
 
 @pytest.mark.parametrize("answered", [{}, {"arm": {"a": 0}}, {"arm": {"b": 1}}, {"arm": {"asleep": 1}}])
-def test_who_did_not_decide_tells_no_plan(answered: dict[str, dict[str, int]]) -> None:
+def test_head_that_did_not_decide_shows_no_plan(answered: dict[str, dict[str, int]]) -> None:
     outputs = {"a": Planning(torch.zeros(1)), "b": Regression(torch.zeros(1))}
     assert planned(StepOutput(outputs=outputs, answered=answered), 300, 400) is None
 
 
 Told = tuple[dict[str, Any], dict[str, Any]]
-"""The view of a tick, and what the head kept."""
+"""The view of a tick, and the state of the head."""
 
 
 def lived(child: Agent, world: str, level: str, head: str, effector: str, ticks: int, path: Path) -> Iterator[Told]:
-    """A recorded life in a world, on a clock of its own."""
+    """A recorded life in a world, on a virtual clock."""
     clock = VirtualClock()
     room = WorldRoom(rules_of(world, level), now=clock.now, sleep=clock.sleep)
     view = View(child)
@@ -94,7 +94,7 @@ def lived(child: Agent, world: str, level: str, head: str, effector: str, ticks:
     ("world", "level", "head", "effector", "ticks"),
     [("nursery", "handle/push", parts.MANIPULATE, parts.REACH, 4), ("tabletop", "two", parts.ARRANGE, parts.ARM, 6)],
 )
-def test_a_plan_is_shown_as_it_is_in_the_state_and_a_recording_is_stepped_alike(
+def test_shown_plan_equals_the_state_and_the_recording_replays_equally(
     child: Agent, tmp_path: Path, world: str, level: str, head: str, effector: str, ticks: int
 ) -> None:
     path = tmp_path / "s.mcap"
@@ -119,7 +119,7 @@ def told(result: Any) -> str:
     return " ".join((result.output + str(result.exception or "")).split())
 
 
-def test_a_life_in_a_world_without_a_picture_ends_well(child: Agent, tmp_path: Path) -> None:
+def test_life_in_a_world_without_a_picture_ends_normally(child: Agent, tmp_path: Path) -> None:
     child.save_pretrained(tmp_path)
     words = ["live", "--agent", str(tmp_path), "--no-page", "--private", "--seconds", "0.3", "--world", "cartpole"]
     came = CliRunner().invoke(app, words)
@@ -138,7 +138,9 @@ def test_a_life_in_a_world_without_a_picture_ends_well(child: Agent, tmp_path: P
         (["--world", "nursery:room", "--answers", "reach=manipulat"], "did you mean 'manipulate'"),
     ],
 )
-def test_what_cannot_be_lived_is_said(child: Agent, tmp_path: Path, words: list[str], says: str) -> None:
+def test_worlds_that_cannot_be_lived_in_give_clear_errors(
+    child: Agent, tmp_path: Path, words: list[str], says: str
+) -> None:
     child.save_pretrained(tmp_path)
     came = CliRunner().invoke(app, ["live", "--agent", str(tmp_path), "--no-page", "--private", *words])
     assert came.exit_code == 2, came.output
@@ -149,7 +151,7 @@ def test_what_cannot_be_lived_is_said(child: Agent, tmp_path: Path, words: list[
     ("cells", "says"),
     [("3600,1,2,1,n/a,5", "line 3: close is a number; got 'n/a'"), ("7200,1,2,1,1,5", "bars are 3600 s apart")],
 )
-def test_a_file_of_prices_that_cannot_be_used_is_said_with_its_line(tmp_path: Path, cells: str, says: str) -> None:
+def test_invalid_price_file_is_reported_with_its_line(tmp_path: Path, cells: str, says: str) -> None:
     rows = ["time,open,high,low,close,volume", "0,1,2,1,1,5", cells, *(f"{3600 * n},1,2,1,1,5" for n in range(3, 9))]
     file = tmp_path / "prices.csv"
     file.write_text("\n".join(rows) + "\n")

@@ -1,4 +1,4 @@
-"""The view of a tick: strict JSON that says what is known, and nothing of what is not."""
+"""The view of a tick: strict JSON with known values only."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def decoded(url: str) -> np.ndarray:
     return cv2.imdecode(np.frombuffer(base64.b64decode(data), np.uint8), cv2.IMREAD_UNCHANGED)
 
 
-def test_a_tick_with_all_senses(agent: Agent) -> None:
+def test_view_of_a_tick_with_all_senses(agent: Agent) -> None:
     with SyntheticCamera() as eye, SyntheticMicrophone() as ear:
         shown = views(agent, Room({"eye": eye, "ear": ear}, hz=20), 3)[-1]
     assert json.loads(json.dumps(shown, allow_nan=False)) == shown
@@ -83,7 +83,7 @@ def test_a_tick_with_all_senses(agent: Agent) -> None:
     ), "a stream begins unsure, and then nothing is drawn"
 
 
-def test_without_a_camera_nothing_is_said_of_what_is_seen(agent: Agent) -> None:
+def test_view_without_a_camera_has_no_sight(agent: Agent) -> None:
     with SyntheticMicrophone() as ear:
         shown = views(agent, Room({"ear": ear}, hz=20), 2)[-1]
     assert not {"fovea", "gaze", "attention", "overlays"} & shown.keys()
@@ -91,7 +91,7 @@ def test_without_a_camera_nothing_is_said_of_what_is_seen(agent: Agent) -> None:
     assert json.dumps(shown, allow_nan=False)
 
 
-def test_an_agent_without_heads_has_a_view_too() -> None:
+def test_agent_without_heads_has_a_view() -> None:
     born = tiny_agent()
     born.add_encoder("sight")
     assert overlay_head(born) is None
@@ -101,7 +101,7 @@ def test_an_agent_without_heads_has_a_view_too() -> None:
     assert "overlays" not in shown
 
 
-def test_the_view_of_newer_weights_keeps_what_holds_for_them(agent: Agent) -> None:
+def test_view_of_newer_weights_keeps_its_confidence_if_it_still_fits(agent: Agent) -> None:
     before = View(agent)
     assert View(agent, before=before).overlay_confidence is before.overlay_confidence
     other = tiny_agent()
@@ -109,7 +109,7 @@ def test_the_view_of_newer_weights_keeps_what_holds_for_them(agent: Agent) -> No
     assert View(other, before=before).overlay_confidence is not before.overlay_confidence
 
 
-def test_what_is_sure_is_drawn() -> None:
+def test_confident_overlays_are_drawn() -> None:
     masks = np.zeros((64, 64), np.uint8)
     masks[:8], masks[8:16] = 1, 2
     depth = np.linspace(1, 4, 4096).reshape(64, 64)
@@ -127,7 +127,7 @@ def test_what_is_sure_is_drawn() -> None:
     assert decoded(depths["png"])[0, 0].sum() > decoded(depths["png"])[-1, -1].sum(), "near is bright"
 
 
-def test_a_frame_is_sent_small_and_in_its_colours() -> None:
+def test_frame_is_sent_small_and_in_its_own_colours() -> None:
     frame = np.zeros((480, 640, 3), np.uint8)
     frame[..., 0] = 200
     sent = cv2.imdecode(np.frombuffer(jpeg(frame), np.uint8), cv2.IMREAD_COLOR)
@@ -140,7 +140,7 @@ def tone(hz: float, amplitude: float = 0.5) -> np.ndarray:
     return (amplitude * np.sin(2 * np.pi * hz * np.arange(1600) / 16_000))[None].astype(np.float32)
 
 
-def test_level_and_tones() -> None:
+def test_level_and_tones_of_sound_are_shown() -> None:
     assert level_db(tone(440, 1.0)) == pytest.approx(-3.01, abs=0.05)
     assert level_db(np.zeros((1, 1600), np.float32)) == -120
     peaks = [int(np.argmax(mel_columns(tone(hz))[1])) for hz in (200, 1000, 4000)]
@@ -151,7 +151,7 @@ def test_level_and_tones() -> None:
 
 
 class Ears:
-    """Answers with the lag between the ears, as a taught head does; `bias` makes it partial to one side."""
+    """Answers with the lag between the ears, as a trained head does; `bias` moves it to one side."""
 
     heads = ("sound_direction",)
 
@@ -167,7 +167,7 @@ class Ears:
         return {"sound_direction": type("Answer", (), {"mode": lambda _: torch.stack([sine, 0 * sine], -1)})()}
 
 
-def test_direction_is_told_only_where_it_can_be() -> None:
+def test_direction_is_shown_only_if_it_can_be_known() -> None:
     noise = np.random.default_rng(0).normal(0, 0.1, 1700).astype(np.float32)
     left_first = np.stack([noise[50:1650], noise[46:1646]])
     assert direction_deg(Ears(), left_first) == pytest.approx(30)  # type: ignore[arg-type]
@@ -177,7 +177,7 @@ def test_direction_is_told_only_where_it_can_be() -> None:
         assert direction_deg(Ears(), untold) is None  # type: ignore[arg-type]
 
 
-def test_health_of_sensors_as_json() -> None:
+def test_health_of_sensors_is_json() -> None:
     eye, bare = SyntheticCamera(), SyntheticMicrophone()
     eye.health, eye.name = Health(), "window"  # type: ignore[attr-defined]
     eye.health.dropped(2, "It is dark.")  # type: ignore[attr-defined]
@@ -186,7 +186,7 @@ def test_health_of_sensors_as_json() -> None:
     assert health["sound"] == {"sense": "sound"}
 
 
-def test_it_follows_when_the_fovea_lies_on_what_moves_most() -> None:
+def test_view_reports_following_if_the_fovea_is_on_the_most_motion() -> None:
     room = Room({})
     room.frame = np.zeros((480, 640, 3), np.uint8)
     change = np.full((1, 16, 16), 0.01, np.float32)
@@ -203,6 +203,6 @@ def test_it_follows_when_the_fovea_lies_on_what_moves_most() -> None:
     assert follows(change, room) is None
 
 
-def test_what_it_says_is_read_as_words_are_encoded() -> None:
+def test_said_words_are_decoded_as_encoded() -> None:
     assert said(encode_words("ein Ball ö")) == "ein Ball ö"
     assert said(np.zeros(64, np.int64)) == ""

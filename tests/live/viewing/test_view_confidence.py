@@ -1,4 +1,4 @@
-"""Overlays judged by truth and by the mirror, and what is learned from it: more agreement never means less trust."""
+"""Overlays judged by truth and by mirroring, and the learned confidence: more agreement never means less of it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def two_things() -> dict[str, np.ndarray]:
     return {"boxes": boxes, "masks": masks, "depth": np.linspace(1, 3, 4096, dtype=np.float32).reshape(64, 64)}
 
 
-def test_a_mirror_twice_is_none() -> None:
+def test_mirroring_twice_restores_the_overlay() -> None:
     seen = two_things()
     for kind, value in back(back(seen)).items():
         assert np.allclose(value, seen[kind])
@@ -47,7 +47,7 @@ def test_a_mirror_twice_is_none() -> None:
     assert (back(seen)["masks"][0:16, 32:] == 1).all()
 
 
-def test_agreement_of_known_overlays() -> None:
+def test_agreement_of_known_overlays_has_its_known_value() -> None:
     seen, none = two_things(), {"boxes": np.zeros((0, 5), np.float32), "masks": np.zeros((64, 64), np.uint8)}
     for kind in seen:
         assert agreement(kind, seen, seen) == pytest.approx(1)
@@ -59,7 +59,7 @@ def test_agreement_of_known_overlays() -> None:
     assert agreement("depth", seen, {"depth": seen["depth"] * np.exp(0.25)}) == pytest.approx(np.exp(-1))
 
 
-def test_rightness_of_known_overlays() -> None:
+def test_rightness_of_known_overlays_has_its_known_value() -> None:
     seen = two_things()
     assert [accuracy(kind, seen, seen["masks"], seen["depth"]) for kind in seen] == [1, 1, 1]
     half = np.where(seen["masks"] == 1, 7, 0).astype(np.uint8)
@@ -69,7 +69,7 @@ def test_rightness_of_known_overlays() -> None:
     assert accuracy("masks", {"masks": nothing}, half, seen["depth"]) is None
 
 
-def test_the_mirrored_output_is_that_of_the_mirrored_pictures(agent: Agent, rooms: Rooms) -> None:
+def test_mirrored_output_equals_the_output_of_mirrored_pictures(agent: Agent, rooms: Rooms) -> None:
     flipped = Rooms(rooms.before[:, :, ::-1], rooms.sight[:, :, ::-1], *(getattr(rooms, n) for n in (
         "things", "depth", "shown", "kinds")))  # fmt: skip
     found = mirrored(agent, "scene", look_at(agent, rooms))
@@ -80,7 +80,7 @@ def test_the_mirrored_output_is_that_of_the_mirrored_pictures(agent: Agent, room
     assert not torch.allclose(found.mode(), found.mode().flip(-1), atol=1e-3)
 
 
-def test_rooms_are_the_same_for_the_same_seeds_and_spoilt_as_told(rooms: Rooms) -> None:
+def test_rooms_follow_their_seeds_and_requested_corruptions(rooms: Rooms) -> None:
     again = corrupted_rooms(lesson_seeds(30, "view test"), ("clean", "only pink"))
     assert np.array_equal(rooms.sight, again.sight)
     assert np.array_equal(rooms.shown, rooms.kinds == "clean")
@@ -92,20 +92,20 @@ def test_rooms_are_the_same_for_the_same_seeds_and_spoilt_as_told(rooms: Rooms) 
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)
-def test_every_way_of_spoiling_changes_a_picture_but_clean(kind: str) -> None:
+def test_every_corruption_except_clean_changes_a_picture(kind: str) -> None:
     pair = np.random.default_rng(0).uniform(0, 255, (2, 64, 64, 3)).astype(np.float32)
     spoilt = CORRUPTIONS[kind](pair, np.random.default_rng(1), 0.5)
     assert spoilt.shape == pair.shape
     assert np.array_equal(spoilt, pair) == (kind == "clean")
 
 
-def test_made_pictures_fall_off_like_photographs() -> None:
+def test_spectrum_of_made_pictures_falls_as_in_photographs() -> None:
     for make in (dead_leaves, pink):
         power = np.mean([np.abs(np.fft.rfft(make(np.random.default_rng(i))[..., 1])).mean(0) for i in range(8)], 0)
         assert power[1:4].mean() > 4 * power[16:].mean()
 
 
-def test_the_learned_share_is_the_true_one_and_never_falls_with_agreement() -> None:
+def test_learned_confidence_is_the_true_share_and_never_falls_with_agreement() -> None:
     rng = np.random.default_rng(0)
     evidence = np.column_stack([rng.random(2000), rng.normal(0, 1, 2000)])
     truth = 1 / (1 + np.exp(-(6 * evidence[:, 0] - 3 - evidence[:, 1])))
@@ -119,7 +119,7 @@ def test_the_learned_share_is_the_true_one_and_never_falls_with_agreement() -> N
     assert backwards.share(1.0, 0.0) == pytest.approx(backwards.share(0.0, 0.0)), "evidence never counts the wrong way"
 
 
-def test_what_is_usual_is_not_unlike() -> None:
+def test_usual_tokens_have_a_small_distance() -> None:
     rng = np.random.default_rng(0)
     tokens = rng.normal(3, 2, (4000, 8))
     density = TokenDensity.of(tokens)
@@ -127,7 +127,7 @@ def test_what_is_usual_is_not_unlike() -> None:
     assert density.distance(tokens[:16] + 8) > 1.5
 
 
-def test_an_untaught_head_that_agrees_with_itself_is_not_sure(rooms: Rooms) -> None:
+def test_untrained_head_that_agrees_with_itself_is_not_confident(rooms: Rooms) -> None:
     born = tiny_agent()
     parts.admit(born)
     evidence = Evidence.joined(list(gather(born.eval(), "scene", rooms)))
@@ -141,7 +141,7 @@ def test_an_untaught_head_that_agrees_with_itself_is_not_sure(rooms: Rooms) -> N
     assert calibration.confidences(born, percepts, seen)["depth"] < 0.7
 
 
-def test_a_stream_becomes_sure_in_seconds_and_another_eye_is_judged_anew(
+def test_stream_becomes_confident_in_seconds_and_another_encoder_is_judged_again(
     agent: Agent, rooms: Rooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overlay_confidence, "_rooms", lambda: rooms)
@@ -164,7 +164,7 @@ def test_a_stream_becomes_sure_in_seconds_and_another_eye_is_judged_anew(
     assert stream.fits(other, "scene"), "the trunk has no part in it"
 
 
-def test_a_calibration_that_nobody_waits_for_is_broken_off(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_cancels_a_running_calibration(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     rooms = corrupted_rooms(lesson_seeds(12, "many"), ("clean",))
     monkeypatch.setattr(overlay_confidence, "_rooms", lambda: rooms)
     monkeypatch.setattr(overlay_confidence, "gather", lambda *given: iter(lambda: None, 1))

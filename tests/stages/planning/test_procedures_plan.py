@@ -69,9 +69,11 @@ def test_steps_are_held_and_the_rest_of_the_plan_is_drawn(agent: Agent) -> None:
     at, command = output.along(own, 0.0)
     assert 0 <= at <= 1
     assert command @ first["south"] > 0
-    with pytest.raises(ConfigError, match="has no symbol 'norht'; did you mean 'north'"):
+    with pytest.raises(ConfigError, match="got 'norht'; did you mean 'north'"):
         output.course({0: "norht"})
-    with pytest.raises(ConfigError, match=f"has {HORIZON} symbols, so number {HORIZON + 1} cannot be given"):
+    with pytest.raises(
+        ConfigError, match=f"at most {HORIZON} symbols in a route plan; got a symbol at number {HORIZON + 1}"
+    ):
         output.course({HORIZON: "north"})
     nowhere = said_by(agent, Moment(0.0, {"maze": row(rules.observe(state), 0)["maze"]}, first=True), ROUTE)
     assert nowhere is None or nowhere.course({}) is None
@@ -147,7 +149,7 @@ def test_who_comes_no_further_has_failed_unless_it_is_there(tmp_path: Path) -> N
         assert any("say" in one for one in found) == fails
         assert "walk" not in found[-1] or end == 4.0
     assert asked[0] == {1: "east"}, "'any' is left to the head"
-    for steps, head, wrong in (("east", output, "steps are a list"), ("[east]", None, "no head 'route'")):
+    for steps, head, wrong in (("east", output, "expected the steps as a list"), ("[east]", None, "no head 'route'")):
         (tmp_path / "a.plan").write_text(text.format(steps), encoding="utf-8")
         plans = read_plans(tmp_path / "a.plan")
         for number in range(3):

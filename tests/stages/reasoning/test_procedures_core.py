@@ -58,15 +58,15 @@ def test_an_indexed_question_finds_what_a_search_of_all_facts_finds() -> None:
         ("plan x {\n", "line 2, column 1", "the end of the file"),
         ("plan x {\n  for achieve a\n  do { acheive b }\n}", "line 3, column 8", "did you mean 'achieve'"),
         ("plan x {\n  for achieve a\n  do { move(X, }\n}", "line 3, column 16", "got '}'"),
-        ("plan x {\n  for achieve a\n}", "line 3, column 1", "without saying what it does"),
+        ("plan x {\n  for achieve a\n}", "line 3, column 1", "expected 'do { ... }' in plan 'x'"),
         ("plan x { for achieve a do { } }\nplan x { for achieve b do { } }", "line 2, column 1", "at line 1"),
-        ("believe on(a, X)", "line 1, column 9", "no variables"),
-        ('plan x { for achieve a do { say("hello) } }', "line 1, column 33", "ends on its line"),
+        ("believe on(a, X)", "line 1, column 9", "without variables"),
+        ('plan x { for achieve a do { say("hello) } }', "line 1, column 33", "on the same line"),
         ("plan x { for achieve a when b and (c or do { } }", "line 1, column 41", "'do'"),
-        ("plan x { for achieve a do { let y = 3 } }", "line 1, column 33", "a variable behind 'let'"),
-        ("plan x { for achieve a do { } do { } }", "line 1, column 31", "a second 'do'"),
+        ("plan x { for achieve a do { let y = 3 } }", "line 1, column 33", "a variable after 'let'"),
+        ("plan x { for achieve a do { } do { } }", "line 1, column 31", "expected one 'do'"),
         ("plan x { for achieves a do { } }", "line 1, column 14", "did you mean 'achieve'"),
-        ("plan x { for achieve a priority 1.5 do { } }", "line 1, column 33", "a whole number"),
+        ("plan x { for achieve a priority 1.5 do { } }", "line 1, column 33", "an integer"),
         ("plan x { for achieve a when [b] do { } }", "line 1, column 29", "a fact, or a comparison"),
         ("achieve a\n\n  ?", "line 3, column 3", "'?'"),
     ],
@@ -86,18 +86,18 @@ def test_what_cannot_be_read_differently_is_still_told_before_it_runs() -> None:
     assert [line.split(":")[0] for line in told] == ["x.plan, line 1, column 29", "x.plan, line 1, column 36"]
     assert "did you mean 'jump'" in told[0]
     assert "achieve b/1" in told[1]
-    with pytest.raises(PlanError, match=r"line 1, column 29: there is no action 'jmp'"):
+    with pytest.raises(PlanError, match=r"line 1, column 29: expected an action of this world; got 'jmp'"):
         Interpreter(library, actions={"jump": print}).solve(("a",))
 
 
 @pytest.mark.parametrize(
     ("body", "column", "wanted"),
     [
-        ("jump(a, b)", 29, "'jump' cannot be done with a, b: "),
-        ("jump()", 29, "'jump' cannot be done with nothing: "),
-        ("jump(a)", 29, "'jump' cannot be done with a: invalid literal"),
-        ("wait b within soon", 29, "'within' wants a number, and soon is none."),
-        ("post c priority high", 29, "'priority' wants a number, and high is none."),
+        ("jump(a, b)", 29, "expected 'jump(a, b)' to run; got the error: "),
+        ("jump()", 29, "expected 'jump()' to run; got the error: "),
+        ("jump(a)", 29, "expected 'jump(a)' to run; got the error: invalid literal"),
+        ("wait b within soon", 29, "expected a number after 'within'; got soon."),
+        ("post c priority high", 29, "expected a number after 'priority'; got high."),
     ],
 )
 def test_what_goes_wrong_as_a_plan_runs_is_a_sentence_with_line_and_column(body: str, column: int, wanted: str) -> None:

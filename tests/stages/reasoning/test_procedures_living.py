@@ -72,9 +72,12 @@ def tick(number: int, pan_deg: float, words: str = "", **named: tuple[float, flo
         ("plan a {\n  for achieve x\n  do { say(x, }\n}", r"mine\.plan, line 3, column 15: expected"),
         (
             "plan a {\n  for achieve x\n  do { shout(x) }\n}",
-            r"line 3, column 8: there is no action 'shout'",
+            r"line 3, column 8: expected an action of this world; got 'shout'",
         ),
-        ("plan a {\n  for achieve x\n  do { achieve y }\n}", r"line 3, column 8: no plan is for 'achieve y/0'"),
+        (
+            "plan a {\n  for achieve x\n  do { achieve y }\n}",
+            r"line 3, column 8: expected a plan for 'achieve y/0'; got none",
+        ),
     ],
 )
 def test_what_is_wrong_in_a_plan_file_is_said_with_its_place(text: str, said: str, tmp_path: Path) -> None:
@@ -277,7 +280,7 @@ def test_who_was_walked_by_somebody_else_meanwhile_begins_with_an_empty_map() ->
 def test_who_reads_no_board_is_told_so() -> None:
     plans = read_plans(Path("way"))
     assert plans.direct(page(0, "reach the goal", None)) == {}
-    assert "way.plan, line 5, column 10: 'find_way' cannot be done with " in plans.fault
+    assert "way.plan, line 5, column 10: expected 'find_way(" in plans.fault
     assert "no board is seen" in plans.fault
 
 

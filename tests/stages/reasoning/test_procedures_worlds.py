@@ -178,8 +178,8 @@ def test_tree_search_by_the_agents_judgement_is_a_primitive() -> None:
 def test_a_check_says_that_there_is_no_plan_or_no_file(tmp_path: Path) -> None:
     (empty := tmp_path / "empty.plan").write_text("")
     done = CliRunner().invoke(app, ["procedures", "check", str(empty)])
-    assert (done.exit_code, done.output) == (1, f"There is no plan in '{empty}'.\n")
+    assert (done.exit_code, done.output) == (1, f"Expected at least one plan in '{empty}'; got none.\n")
     done = CliRunner().invoke(app, ["procedures", "check", "nope"])
     assert done.exit_code == 2
-    assert done.stderr.startswith("There is no plan file 'nope'. Give a path, or the name of one that comes with")
+    assert done.stderr.startswith("There is no plan file 'nope'. Give a path, or the name of a packaged plan file: ")
     assert "blocks, blocks_by_search, errand, jets, maze, tileworld, way." in done.stderr
