@@ -22,8 +22,8 @@ from torch.nn import functional as F
 
 from devmind.agent import saving
 from devmind.agent.batch import collate_senses
+from devmind.agent.encoder_holder import EncoderHolder, attempt
 from devmind.agent.encoders import Encoded
-from devmind.agent.sensing import Sensing, attempt
 from devmind.agent.timbre import timbre
 from devmind.moment import TICK_SAMPLES, Sense
 
@@ -42,7 +42,7 @@ class Description(NamedTuple):
     features: np.ndarray
 
 
-class Describer(Sensing):
+class Describer(EncoderHolder):
     """The encoders of a saved agent without its other parts; it describes exactly as that agent does.
 
     Attributes:
@@ -72,7 +72,7 @@ class Describer(Sensing):
         return describer.eval()
 
 
-def describe(agent: Sensing, senses: Mapping[str, Sense]) -> dict[str, Description]:
+def describe(agent: EncoderHolder, senses: Mapping[str, Sense]) -> dict[str, Description]:
     """Key and features of each of the `senses` that the agent has an encoder for.
 
     No state or earlier Moment is used, so the same payload is always described in the same way. Sound [C, S] of any
@@ -87,7 +87,7 @@ def describe(agent: Sensing, senses: Mapping[str, Sense]) -> dict[str, Descripti
 
 
 @torch.no_grad()
-def describe_many(agent: Sensing, name: str, values: Sequence[Sense]) -> list[Description]:
+def describe_many(agent: EncoderHolder, name: str, values: Sequence[Sense]) -> list[Description]:
     """Descriptions of one sense for many payloads at once; pictures must have one shape, sounds any length."""
     rows = [_ticks(name, value) for value in values]
     stacked = collate_senses([[{name: part} for part in row] for row in rows])
@@ -106,7 +106,7 @@ def describe_many(agent: Sensing, name: str, values: Sequence[Sense]) -> list[De
     return found
 
 
-def encoder_hashes(agent: Sensing) -> dict[str, str]:
+def encoder_hashes(agent: EncoderHolder) -> dict[str, str]:
     """By sense, a hash of what its keys are computed with (encoder weights and projection), 32 hexadecimal digits."""
     tensors = agent.state_dict()
 

@@ -14,10 +14,10 @@ from transformers import PreTrainedModel
 from devmind import plugins
 from devmind.agent.batch import BODY_SIZE, RECALLED_BUDGET
 from devmind.agent.config import AgentConfig
+from devmind.agent.encoder_holder import EncoderHolder, attempt, named_seed
 from devmind.agent.encoders import VectorEncoder, default_part
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
-from devmind.agent.sensing import Sensing, attempt, named_seed
 from devmind.agent.taps import RECALLED, Tap, Tapped, raw_sense, sense_of, tap_parts, tapped_senses, taps_trunk
 from devmind.agent.text import TextHead
 from devmind.agent.tracker import Tracker
@@ -55,7 +55,7 @@ class Effector:
         )
 
 
-class PartHolder(Sensing, PreTrainedModel):
+class PartHolder(EncoderHolder, PreTrainedModel):
     """The base class of Agent that holds its encoders and heads."""
 
     config_class = AgentConfig
@@ -330,7 +330,7 @@ def _try_out(head: Head) -> Output | None:
     try:
         with torch.no_grad():
             return head.respond(tapped.map(lambda x: x.to(next(head.parameters(), x).device)))
-    # Some heads need more than zeros; their answers are checked when they act (`acting.py`).
+    # Some heads need more than zeros; their answers are checked when they act (`action_selection.py`).
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, DevmindError):
         return None
 

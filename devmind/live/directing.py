@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from devmind.acting.directing import Director, Told
-from devmind.agent.acting import StepOutput
+from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.output import Output
 from devmind.agent.taps import raw_sense, sense_of, tap_parts

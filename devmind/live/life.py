@@ -19,7 +19,7 @@ import numpy as np
 
 from devmind.acting.directing import Director
 from devmind.acting.standing import Standing, answering, read_results, standing
-from devmind.agent.acting import StepOutput
+from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output

@@ -43,7 +43,7 @@ def attempt(build: Callable[[Mapping[str, Any]], None], entry: Mapping[str, Any]
         warnings.warn(f"The part '{entry['name']}' is left out, its weights are kept: {error}", stacklevel=2)
 
 
-class Sensing(nn.Module):
+class EncoderHolder(nn.Module):
     """A module that has encoders: what `Agent` and `Describer` have in common.
 
     Attributes:

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from devmind.agent.batch import RECALLED_BUDGET, Batch, to_device
 from devmind.agent.config import AgentConfig
+from devmind.agent.encoder_holder import named_seed
 from devmind.agent.encoders import Encoded
 from devmind.agent.parts import PartHolder
-from devmind.agent.sensing import named_seed
 from devmind.agent.taps import Perceived, raw_vectors
 
 AGE_SCALE = 16.0
