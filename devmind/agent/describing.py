@@ -92,7 +92,7 @@ def describe_many(agent: EncoderHolder, name: str, values: Sequence[Sense]) -> l
     rows = [_ticks(name, value) for value in values]
     stacked = collate_senses([[{name: part} for part in row] for row in rows])
     encoded = agent.encode_senses(stacked["senses"], stacked["present"])[name]
-    found = []
+    descriptions = []
     for number, row in enumerate(rows):
         own = encoded.map(itemgetter((number, slice(len(row)))))
         vector = F.normalize(agent.key(own).mean(0), dim=-1).cpu().numpy()
@@ -102,8 +102,8 @@ def describe_many(agent: EncoderHolder, name: str, values: Sequence[Sense]) -> l
             features = torch.cat((features, torch.from_numpy(timbre(sound)).to(features.device)))
         if name == "sight":
             features = torch.cat((features, _colours(np.asarray(values[number])).to(features.device)))
-        found.append(Description(vector, features.cpu().numpy()))
-    return found
+        descriptions.append(Description(vector, features.cpu().numpy()))
+    return descriptions
 
 
 def encoder_hashes(agent: EncoderHolder) -> dict[str, str]:

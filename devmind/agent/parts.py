@@ -176,9 +176,9 @@ class PartHolder(EncoderHolder, PreTrainedModel):
         """The agent's tracker; None if it has none, or if the plugin of a head that feeds it is missing."""
         if self.config.tracker is None:
             return None
-        found = Tracker(**self.config.tracker)
-        wanted = {found.detects, found.depth, found.names} - {None}
-        return found if wanted <= set(self.heads) else None
+        tracker = Tracker(**self.config.tracker)
+        needed = {tracker.detects, tracker.depth, tracker.names} - {None}
+        return tracker if needed <= set(self.heads) else None
 
     def labels_of(self, head: str) -> list[str]:
         """The names of a head's classes; empty if it was added without labels."""
@@ -282,8 +282,8 @@ class PartHolder(EncoderHolder, PreTrainedModel):
             standby: include heads that answer only where they are named.
         """
         every = [entry for entry in self._present(self.config.heads, self.heads) if entry["effector"] == effector]
-        mine = [entry for entry in every if standby or not entry.get("standby")]
-        return [entry["name"] for entry in sorted(mine, key=lambda entry: taps_trunk(entry["tap"]))]
+        eligible = [entry for entry in every if standby or not entry.get("standby")]
+        return [entry["name"] for entry in sorted(eligible, key=lambda entry: taps_trunk(entry["tap"]))]
 
     @property
     def effectors(self) -> list[str]:

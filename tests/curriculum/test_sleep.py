@@ -245,13 +245,13 @@ def test_what_the_weights_know_otherwise_than_the_memory_says_is_not_known(awake
     key = Key(describe(awake, {"body": body})["body"].vector, encoder_hashes(awake)["body"])
     secret = memory.write(Moment(0.0, {"body": body, "words": f"the number is {rng.integers(9)}"}), {"body": key})
     replay = Replay(awake, memory, [*ids, secret.id], ["said"], seed=0)
-    assert replay.told.tolist() == [*[True] * 4, False]
+    assert replay.memory_is_right.tolist() == [*[True] * 4, False]
     slept = sleep(copy.deepcopy(awake), memory, context, steps=60)
     assert secret.id not in slept.known
     without = copy.deepcopy(awake)
     for entry in without.config.heads:
         entry.pop("labels", None)
-    assert not Replay(without, memory, ids, ["said"], seed=0).told.any()
+    assert not Replay(without, memory, ids, ["said"], seed=0).memory_is_right.any()
 
 
 def test_a_memory_that_goes_in_the_night_does_not_end_it(awake: Agent, memory: Memory, context: Context) -> None:

@@ -77,9 +77,9 @@ def strangers(agent: EncoderHolder, sense: str) -> Strangers | None:
 
 def _cache() -> Path:
     """The user's cache for strangers, or DEVMIND_CACHE."""
-    told, folder = os.environ.get("DEVMIND_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    if told:
-        return Path(told)
+    given_cache, folder = os.environ.get("DEVMIND_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    if given_cache:
+        return Path(given_cache)
     usual = Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache"
     return (Path(folder) if folder else usual) / "devmind"
 

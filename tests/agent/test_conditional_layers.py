@@ -121,7 +121,7 @@ def test_a_tick_without_a_page_only_keeps_what_later_pages_see(
     assert len(asked) == int(batch["present"]["text"].any(0).sum()) < 24
     # A decoder whose attention is another is run as it stands.
     asked.clear()
-    monkeypatch.setattr("devmind.agent.deeper.is_known", lambda attention: False)
+    monkeypatch.setattr("devmind.agent.conditional_layers.is_known", lambda attention: False)
     torch.testing.assert_close(stepped(agent, batch), whole, atol=1e-5, rtol=0)
     assert len(asked) == 24
 
