@@ -26,7 +26,7 @@ from one_press import Stage, taken
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.live.remembering.asking import STEADY_S, Asking
-from devmind.live.remembering.held import Square
+from devmind.live.remembering.held_object import Square
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Memory, open_store
 from devmind.moment import Moment

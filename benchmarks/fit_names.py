@@ -19,8 +19,8 @@ from devmind.agent.threads import stepping_threads
 from devmind.algorithms.calibration import calibration_error
 from devmind.live.remembering.strangers import strangers
 from devmind.memory import Strangers
-from devmind.memory.likeness import Likeness
 from devmind.memory.names import Fitted
+from devmind.memory.similarity import Likeness
 from devmind.raised import FOLDER
 
 NAMES, MANY_NAMES, SHOTS, DRAWS = (1, 2, 3, 5), (1, 2, 3, 5, 10, 30), (1, 2, 3, 5), 30

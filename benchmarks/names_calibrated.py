@@ -35,8 +35,8 @@ from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.live.remembering import strangers as built_in
 from devmind.memory import Strangers
 from devmind.memory.confidence import NAMED_FROM
-from devmind.memory.likeness import Likeness
 from devmind.memory.names import Fitted
+from devmind.memory.similarity import Likeness
 from devmind.raised import FOLDER
 
 CELLS = ((3, 1), (3, 3), (5, 3), (1, 1))

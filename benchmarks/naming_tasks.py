@@ -16,7 +16,7 @@ from held_up import HEIGHT, WIDTH, Pose, camera, held, thing
 from devmind.agent.agent import Agent
 from devmind.agent.describing import describe, describe_many
 from devmind.agent.features import log_mel
-from devmind.live.remembering.held import Square
+from devmind.live.remembering.held_object import Square
 from devmind.live.remembering.made_pictures import nursery_things, picture_example
 from devmind.live.remembering.made_sounds import (
     as_recorded,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from devmind.acting import Actor
-from devmind.acting.asked_aloud import as_asked, ask, sounded
+from devmind.acting.spoken_questions import as_asked, ask, sounded
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.threads import intra_op_threads

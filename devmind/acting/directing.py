@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Told:
+class Observation:
     """What a director gets in one tick.
 
     Attributes:
@@ -48,7 +48,7 @@ class Director(Protocol):
 
     fault: str
 
-    def direct(self, told: Told) -> Mapping[str, np.ndarray]:
+    def direct(self, observation: Observation) -> Mapping[str, np.ndarray]:
         """One tick: actions by effector that replace the heads' answers; heads answer for other effectors."""
         ...
 

@@ -32,16 +32,16 @@ def payload(entry: Entry) -> dict[str, Sense]:
     If the entry holds the look at a thing that was named by a press, that picture is the sight. The crop, the further
     views and the scene before the press serve only naming.
     """
-    said = {} if entry.name is None or entry.senses.get(SAID) else {SAID: entry.name}
+    name_words = {} if entry.name is None or entry.senses.get(SAID) else {SAID: entry.name}
     senses = {sense: value for sense, value in entry.senses.items() if sense not in (VIEWS, BEFORE, LOOKED)}
     seen = {"sight": entry.senses[LOOKED]} if LOOKED in entry.senses else {}
-    return {**last_tick(senses), **seen, **said}
+    return {**last_tick(senses), **seen, **name_words}
 
 
 def said_in(entry: Entry) -> str:
     """The words in an entry, such as a name that was heard; '' if there are none."""
-    said = entry.senses.get(SAID, "")
-    return said if isinstance(said, str) else ""
+    words = entry.senses.get(SAID, "")
+    return words if isinstance(words, str) else ""
 
 
 def as_recall(entry: Entry, now_s: float) -> Recall:
@@ -56,10 +56,10 @@ def recalled_tokens(agent: Agent, rows: Sequence[Sequence[Recall]]) -> Encoded |
     Senses without an encoder are left out.
     """
     known = set(agent.sense_order)
-    kept = [[({s: v for s, v in senses.items() if s in known}, age_s) for senses, age_s in row] for row in rows]
-    if not any(senses for row in kept for senses, _ in row):
+    encodable = [[({s: v for s, v in senses.items() if s in known}, age_s) for senses, age_s in row] for row in rows]
+    if not any(senses for row in encodable for senses, _ in row):
         return None
-    return agent.encode_recalled(collate_recalled(kept))
+    return agent.encode_recalled(collate_recalled(encodable))
 
 
 def keys_of(
@@ -72,13 +72,13 @@ def keys_of(
         hashes: `encoder_hashes(agent)`, if the caller has them already, since they take a while.
     """
     hashes = encoder_hashes(agent) if hashes is None else hashes
-    wanted = set(senses)
+    chosen = set(senses)
     present, keys = percepts.batch["present"], percepts.keys
     return [
         {
             name: Key(key[row].cpu().numpy(), hashes[name])
             for name, key in keys.items()
-            if name in wanted and bool(present[name][row, 0])
+            if name in chosen and bool(present[name][row, 0])
         }
         for row in range(len(percepts.batch["first"]))
     ]
@@ -142,15 +142,15 @@ class OwnMemories:
         keys, batch = keys_of(self.agent, percepts, self.senses, self.hashes), percepts.batch
         heard = [""] * len(keys)
         if PAGE in batch["senses"] and batch["senses"][PAGE].dtype == torch.uint8:
-            pages, here = from_bytes(batch["senses"][PAGE][:, 0]), batch["present"][PAGE][:, 0].tolist()
-            heard = [page if present else "" for page, present in zip(pages, here, strict=True)]
+            pages, has_page = from_bytes(batch["senses"][PAGE][:, 0]), batch["present"][PAGE][:, 0].tolist()
+            heard = [page if present else "" for page, present in zip(pages, has_page, strict=True)]
         self.entries = [
-            brought_back(memory, own, said, named=self.named)
-            for memory, own, said in zip(self.memories, keys, heard, strict=True)
+            brought_back(memory, own, page_text, named=self.named)
+            for memory, own, page_text in zip(self.memories, keys, heard, strict=True)
         ]
         return [
-            [as_recall(entry, memory.now_s) for entry in found]
-            for memory, found in zip(self.memories, self.entries, strict=True)
+            [as_recall(entry, memory.now_s) for entry in row_entries]
+            for memory, row_entries in zip(self.memories, self.entries, strict=True)
         ]
 
     def __call__(self, percepts: Percepts) -> Encoded | None:

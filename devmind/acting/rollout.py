@@ -127,9 +127,9 @@ def _rows(value: Any, index: np.ndarray) -> Any:
 
 def _spread(value: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
     """Rows [len(index), ...] at their places among `n` rows, zeros elsewhere."""
-    found = np.zeros((n, *value.shape[1:]), value.dtype)
-    found[index] = value
-    return found
+    spread_rows = np.zeros((n, *value.shape[1:]), value.dtype)
+    spread_rows[index] = value
+    return spread_rows
 
 
 def observations(world: Steppable, ticks: int, policy: Policy | None = None) -> Iterator[Senses]:

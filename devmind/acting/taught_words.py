@@ -91,8 +91,8 @@ def ask(agent: Agent, recall: OwnMemories | None, sight: np.ndarray, said: Seque
     outputs: Any = actor.act(collate_tick({SIGHT: sight, PAGE: list(said)}, np.ones(len(said), bool))).outputs
     shares = outputs[RECOGNISED].logits.double().softmax(-1).cpu().numpy()
     entries = recall.entries if recall is not None else [[] for _ in said]
-    told = [_words(row, found) for row, found in zip(shares, entries, strict=True)]
-    words, nearest = ([_likeliest(of) for of in each] for each in (told, [_named(of) for of in told]))
+    word_shares = [_words(row, found) for row, found in zip(shares, entries, strict=True)]
+    words, nearest = ([_likeliest(of) for of in each] for each in (word_shares, [_named(of) for of in word_shares]))
     cells = outputs[SOUGHT].logits.double().softmax(-1).cpu()
     likeliest = torch.max(cells, -1)
     return TaughtAnswer(

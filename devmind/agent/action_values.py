@@ -28,8 +28,8 @@ class ActionValues(Output):
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Squared error of all quantiles against [..., A, K], or against expected returns [..., A]."""
-        wanted = target[..., None] if target.ndim < self.quantiles.ndim else target
-        return masked_mean((self.quantiles - wanted.to(self.quantiles.dtype)).square(), mask)
+        aim = target[..., None] if target.ndim < self.quantiles.ndim else target
+        return masked_mean((self.quantiles - aim.to(self.quantiles.dtype)).square(), mask)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """The best action, int64 [...]; exploration is the learner's task."""
@@ -79,8 +79,8 @@ class ActionValuesHead(Head):
         return (*self.read.squeeze.parameters(), *self.read.net[:-1].parameters())
 
     def forward(self, tapped: Tapped) -> ActionValues:
-        told = self.read(tapped).unflatten(-1, (self.classes + self.dueling, self.quantiles))
+        values = self.read(tapped).unflatten(-1, (self.classes + self.dueling, self.quantiles))
         if not self.dueling:
-            return ActionValues(told)
-        state, more = told[..., :1, :], told[..., 1:, :]
+            return ActionValues(values)
+        state, more = values[..., :1, :], values[..., 1:, :]
         return ActionValues(state + more - more.mean(-2, keepdim=True))

@@ -1,8 +1,8 @@
 """The agent: encoders, trunk and heads in one PreTrainedModel, stepped tick by tick or run all at once.
 
 It contains no training, metrics or hardware, and its state is passed in and out. `parts.py` builds the agent,
-`senses.py` encodes, `thinking.py` runs trunk and heads, `taps.py` says what heads read, `acting.py` which head answers,
-and `saving.py` writes and reads it.
+`perceiver.py` encodes, `thinking.py` runs trunk and heads, `taps.py` says what heads read, `action_selection.py` which
+head answers, and `saving.py` writes and reads it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent import saving
-from devmind.agent.acting import StepOutput, decide
+from devmind.agent.action_selection import StepOutput, decide
 from devmind.agent.batch import Batch, collate, to_device
 from devmind.agent.beliefs import Beliefs
 from devmind.agent.config import AgentConfig

@@ -38,9 +38,9 @@ class Cells(nn.Module):
     def tell(self, sight: Tensor) -> tuple[Tensor, Tensor]:
         """Places [..., S, 4] (see NUMBERS) and logits of the cells [..., S, 16]."""
         scene = self.scene(self.squeeze(sight).flatten(-2))[..., None, :]
-        told = self.look(self.cell(sight) + scene).unflatten(-1, (self.slots, NUMBERS)).transpose(-3, -2)
-        logits = told[..., 0]
-        where = told[..., 1:] + F.pad(self.cells, (0, 1))
+        estimates = self.look(self.cell(sight) + scene).unflatten(-1, (self.slots, NUMBERS)).transpose(-3, -2)
+        logits = estimates[..., 0]
+        where = estimates[..., 1:] + F.pad(self.cells, (0, 1))
         place = (logits.softmax(-1)[..., None] * where).sum(-2)
         return torch.cat((logits.logsumexp(-1)[..., None], place), -1), logits
 

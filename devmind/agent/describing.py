@@ -22,8 +22,8 @@ from torch.nn import functional as F
 
 from devmind.agent import saving
 from devmind.agent.batch import collate_senses
+from devmind.agent.encoder_holder import EncoderHolder, attempt
 from devmind.agent.encoders import Encoded
-from devmind.agent.sensing import Sensing, attempt
 from devmind.agent.timbre import timbre
 from devmind.moment import TICK_SAMPLES, Sense
 
@@ -42,7 +42,7 @@ class Description(NamedTuple):
     features: np.ndarray
 
 
-class Describer(Sensing):
+class Describer(EncoderHolder):
     """The encoders of a saved agent without its other parts; it describes exactly as that agent does.
 
     Attributes:
@@ -72,7 +72,7 @@ class Describer(Sensing):
         return describer.eval()
 
 
-def describe(agent: Sensing, senses: Mapping[str, Sense]) -> dict[str, Description]:
+def describe(agent: EncoderHolder, senses: Mapping[str, Sense]) -> dict[str, Description]:
     """Key and features of each of the `senses` that the agent has an encoder for.
 
     No state or earlier Moment is used, so the same payload is always described in the same way. Sound [C, S] of any
@@ -87,12 +87,12 @@ def describe(agent: Sensing, senses: Mapping[str, Sense]) -> dict[str, Descripti
 
 
 @torch.no_grad()
-def describe_many(agent: Sensing, name: str, values: Sequence[Sense]) -> list[Description]:
+def describe_many(agent: EncoderHolder, name: str, values: Sequence[Sense]) -> list[Description]:
     """Descriptions of one sense for many payloads at once; pictures must have one shape, sounds any length."""
     rows = [_ticks(name, value) for value in values]
     stacked = collate_senses([[{name: part} for part in row] for row in rows])
     encoded = agent.encode_senses(stacked["senses"], stacked["present"])[name]
-    found = []
+    descriptions = []
     for number, row in enumerate(rows):
         own = encoded.map(itemgetter((number, slice(len(row)))))
         vector = F.normalize(agent.key(own).mean(0), dim=-1).cpu().numpy()
@@ -102,11 +102,11 @@ def describe_many(agent: Sensing, name: str, values: Sequence[Sense]) -> list[De
             features = torch.cat((features, torch.from_numpy(timbre(sound)).to(features.device)))
         if name == "sight":
             features = torch.cat((features, _colours(np.asarray(values[number])).to(features.device)))
-        found.append(Description(vector, features.cpu().numpy()))
-    return found
+        descriptions.append(Description(vector, features.cpu().numpy()))
+    return descriptions
 
 
-def encoder_hashes(agent: Sensing) -> dict[str, str]:
+def encoder_hashes(agent: EncoderHolder) -> dict[str, str]:
     """By sense, a hash of what its keys are computed with (encoder weights and projection), 32 hexadecimal digits."""
     tensors = agent.state_dict()
 

@@ -14,10 +14,10 @@ from transformers import PreTrainedModel
 from devmind import plugins
 from devmind.agent.batch import BODY_SIZE, RECALLED_BUDGET
 from devmind.agent.config import AgentConfig
+from devmind.agent.encoder_holder import EncoderHolder, attempt, named_seed
 from devmind.agent.encoders import VectorEncoder, default_part
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
-from devmind.agent.sensing import Sensing, attempt, named_seed
 from devmind.agent.taps import RECALLED, Tap, Tapped, raw_sense, sense_of, tap_parts, tapped_senses, taps_trunk
 from devmind.agent.text import TextHead
 from devmind.agent.tracker import Tracker
@@ -55,7 +55,7 @@ class Effector:
         )
 
 
-class PartHolder(Sensing, PreTrainedModel):
+class PartHolder(EncoderHolder, PreTrainedModel):
     """The base class of Agent that holds its encoders and heads."""
 
     config_class = AgentConfig
@@ -176,9 +176,9 @@ class PartHolder(Sensing, PreTrainedModel):
         """The agent's tracker; None if it has none, or if the plugin of a head that feeds it is missing."""
         if self.config.tracker is None:
             return None
-        found = Tracker(**self.config.tracker)
-        wanted = {found.detects, found.depth, found.names} - {None}
-        return found if wanted <= set(self.heads) else None
+        tracker = Tracker(**self.config.tracker)
+        needed = {tracker.detects, tracker.depth, tracker.names} - {None}
+        return tracker if needed <= set(self.heads) else None
 
     def labels_of(self, head: str) -> list[str]:
         """The names of a head's classes; empty if it was added without labels."""
@@ -282,8 +282,8 @@ class PartHolder(Sensing, PreTrainedModel):
             standby: include heads that answer only where they are named.
         """
         every = [entry for entry in self._present(self.config.heads, self.heads) if entry["effector"] == effector]
-        mine = [entry for entry in every if standby or not entry.get("standby")]
-        return [entry["name"] for entry in sorted(mine, key=lambda entry: taps_trunk(entry["tap"]))]
+        eligible = [entry for entry in every if standby or not entry.get("standby")]
+        return [entry["name"] for entry in sorted(eligible, key=lambda entry: taps_trunk(entry["tap"]))]
 
     @property
     def effectors(self) -> list[str]:
@@ -330,7 +330,7 @@ def _try_out(head: Head) -> Output | None:
     try:
         with torch.no_grad():
             return head.respond(tapped.map(lambda x: x.to(next(head.parameters(), x).device)))
-    # Some heads need more than zeros; their answers are checked when they act (`acting.py`).
+    # Some heads need more than zeros; their answers are checked when they act (`action_selection.py`).
     except (RuntimeError, ValueError, KeyError, IndexError, TypeError, AttributeError, DevmindError):
         return None
 

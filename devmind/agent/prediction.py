@@ -74,11 +74,11 @@ def residuals(outputs: Mapping[str, Output], batch: Mapping[str, Any]) -> dict[s
         if name not in outputs:
             continue
         present = batch["present"][name.removeprefix("next_")]
-        here = valid & present[:, 1:] & present[:, :-1]
-        here = here.reshape(*here.shape, *[1] * (now.ndim - 2)).float()
+        weights = valid & present[:, 1:] & present[:, :-1]
+        weights = weights.reshape(*weights.shape, *[1] * (now.ndim - 2)).float()
         change = now[:, 1:] - now[:, :-1]
         off = TYPICAL_CHANGE[name] * outputs[name].mode()[:, :-1] - change
-        found[name] = Residual((off.square() * here).sum(), (change.square() * here).sum())
+        found[name] = Residual((off.square() * weights).sum(), (change.square() * weights).sum())
     return found
 
 
@@ -91,22 +91,22 @@ def prediction_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dic
 
 
 @torch.no_grad()
-def surprise(outputs: Mapping[str, Output], before: Moment, now: Moment) -> dict[str, float]:
+def surprise(outputs: Mapping[str, Output], before: Moment, after: Moment) -> dict[str, float]:
     """The error of the last tick's predictions by sense; 1 is the error of predicting no change.
 
     Args:
         outputs: of the step on `before`, [1, ...]; heads that do not predict are ignored.
-        before, now: consecutive Moments. A sense that one of them lacks is left out; if `now` begins an episode, all
+        before, now: consecutive Moments. A sense that one of them lacks is left out; if `after` begins an episode, all
             are.
     """
-    if now.first:
+    if after.first:
         return {}
-    pair = collate_senses([[before.senses, now.senses]])
+    pair = collate_senses([[before.senses, after.senses]])
     found = {}
     for name, coarse in targets(pair["senses"]).items():
         sense = name.removeprefix("next_")
         if name in outputs and bool(pair["present"][sense].all()):
-            change, told = coarse[0, 1] - coarse[0, 0], TYPICAL_CHANGE[name] * outputs[name].mode()[0].cpu()
+            change, predicted = coarse[0, 1] - coarse[0, 0], TYPICAL_CHANGE[name] * outputs[name].mode()[0].cpu()
             floor = (STILL * TYPICAL_CHANGE[name]) ** 2
-            found[sense] = float((told - change).square().mean() / change.square().mean().clamp_min(floor))
+            found[sense] = float((predicted - change).square().mean() / change.square().mean().clamp_min(floor))
     return found

@@ -234,10 +234,13 @@ class Ring:
                 setattr(taken, name, getattr(self, name)[rows])
             for name in _COLUMNS:
                 setattr(taken, name, getattr(self, name)[rows, : self.filled])
-            for mine, theirs in zip(self.layers, taken.layers, strict=True):
-                if mine.is_initialized:
-                    theirs.keys, theirs.values = mine.keys[rows, :, : self.filled], mine.values[rows, :, : self.filled]
-                    theirs.is_initialized = True
+            for own_layer, taken_layer in zip(self.layers, taken.layers, strict=True):
+                if own_layer.is_initialized:
+                    taken_layer.keys, taken_layer.values = (
+                        own_layer.keys[rows, :, : self.filled],
+                        own_layer.values[rows, :, : self.filled],
+                    )
+                    taken_layer.is_initialized = True
         return taken
 
     def put(self, index: Index, other: Ring) -> None:
@@ -247,12 +250,12 @@ class Ring:
             DevmindError: the other ring has another window, depth or number of rows.
         """
         rows = as_index(index, len(self), self.tick.device)
-        mine = (len(rows), self.window, self.limit, len(self.layers))
-        theirs = (len(other), other.window, other.limit, len(other.layers))
-        if mine != theirs:
+        expected = (len(rows), self.window, self.limit, len(self.layers))
+        got = (len(other), other.window, other.limit, len(other.layers))
+        if expected != got:
             raise DevmindError(
                 "Rows can be put into a state of the same agent only: expected {} rows, a window of {} Moments and {} "
-                "tokens, {} layers; got {}, {}, {}, {}.".format(*mine, *theirs)
+                "tokens, {} layers; got {}, {}, {}, {}.".format(*expected, *got)
             )
         if other.filled > self.valid.shape[1]:
             self._widen(other.filled)
@@ -262,12 +265,12 @@ class Ring:
             getattr(self, name)[rows, : other.filled] = getattr(other, name)[:, : other.filled]
         self.valid[rows, other.filled :] = False
         self.moment[rows, other.filled :] = -1
-        for kept, put in zip(self.layers, other.layers, strict=True):
+        for own_layer, put in zip(self.layers, other.layers, strict=True):
             if put.is_initialized:
-                if not kept.is_initialized:
-                    kept.lazy_initialization(put.keys, put.values)
-                kept.keys[rows, :, : other.filled] = put.keys[:, :, : other.filled]
-                kept.values[rows, :, : other.filled] = put.values[:, :, : other.filled]
+                if not own_layer.is_initialized:
+                    own_layer.lazy_initialization(put.keys, put.values)
+                own_layer.keys[rows, :, : other.filled] = put.keys[:, :, : other.filled]
+                own_layer.values[rows, :, : other.filled] = put.values[:, :, : other.filled]
         self.filled, self.highest = max(self.filled, other.filled), max(self.highest, other.highest)
 
 

@@ -55,8 +55,8 @@ def put(rows: Any, index: Tensor, other: Any, n: int) -> Any:
     if like is None:
         return None
     if isinstance(like, Mapping):
-        mine, theirs = rows or {}, other or {}
-        return {name: put(mine.get(name), index, theirs.get(name), n) for name in [*mine, *(theirs.keys() - mine)]}
+        own, new_rows = rows or {}, other or {}
+        return {name: put(own.get(name), index, new_rows.get(name), n) for name in [*own, *(new_rows.keys() - own)]}
     if isinstance(like, list):
         result = [None] * n if rows is None else rows
         for row, i in enumerate(index.tolist()):

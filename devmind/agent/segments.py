@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from devmind.agent.deeper import Deep, each
+from devmind.agent.conditional_layers import Deep, each
 from devmind.agent.slots import Slots
 from devmind.agent.window import Asking, Columns, opening_moments, window_mask
 

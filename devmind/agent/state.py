@@ -55,9 +55,9 @@ class State:
         if (self.slots is None) != (other.slots is None):
             raise DevmindError("Rows with slots cannot be put into a state without, nor the other way round.")
         if self.apart.keys() != other.apart.keys():
-            mine, theirs = (", ".join(one.apart) or "none" for one in (self, other))
+            own, others = (", ".join(one.apart) or "none" for one in (self, other))
             raise DevmindError(
-                f"Rows whose senses {theirs} go by themselves cannot be put where {mine} do: both must be of one agent."
+                f"Rows whose senses {others} go by themselves cannot be put where {own} do: both must be of one agent."
             )
         self.ring.put(at, other.ring)
         for sense, ring in self.apart.items():

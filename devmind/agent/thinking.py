@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from devmind.agent.batch import RECALLED_BUDGET, Batch, to_device
+from devmind.agent.conditional_layers import Deep, each
 from devmind.agent.config import AgentConfig
-from devmind.agent.deeper import Deep, each
+from devmind.agent.encoder_holder import named_seed
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
+from devmind.agent.perceiver import Perceiver
 from devmind.agent.ring import Ring
-from devmind.agent.senses import Perceiver
-from devmind.agent.sensing import named_seed
 from devmind.agent.state import State
 from devmind.agent.taps import (
     RECALLED,

@@ -96,9 +96,9 @@ class Tracker:
     def _detected(self, agent: Agent, percepts: Percepts, here: np.ndarray) -> Detections:
         if not here.any():
             return no_detections(len(here))
-        found = agent.run_heads([self.detects], percepts.seen)[self.detects].detections()
-        assert found is not None  # `Agent.add_tracker` has checked it
-        return Detections(found.here & here[:, None], *(getattr(found, f.name) for f in fields(found)[1:]))
+        detected = agent.run_heads([self.detects], percepts.seen)[self.detects].detections()
+        assert detected is not None  # `Agent.add_tracker` has checked it
+        return Detections(detected.here & here[:, None], *(getattr(detected, f.name) for f in fields(detected)[1:]))
 
     @torch.no_grad()
     def entries(self, agent: Agent, beliefs: Beliefs, percepts: Percepts) -> Batch:
@@ -108,8 +108,8 @@ class Tracker:
         """
         heard, named = percepts.batch["present"].get("words"), None
         if self.names is not None and heard is not None and heard.any():
-            told: Any = agent.run_heads([self.names], percepts.seen)[self.names]
-            named = told.probabilities().float().cpu().numpy() * heard.cpu().numpy()
+            name_output: Any = agent.run_heads([self.names], percepts.seen)[self.names]
+            named = name_output.probabilities().float().cpu().numpy() * heard.cpu().numpy()
         every = entries(beliefs, len(agent.labels_of(self.detects)))
         return recalled_batch(*(torch.from_numpy(value) for value in recall(every, named)))
 
@@ -139,8 +139,8 @@ class _Looked:
 
         The depth of an unchanged picture is not computed again.
         """
-        told = (seen.here[:, None] & (seen.kind[:, None] == held.kind[..., None])).any(-1)
-        known = (held.used & ~told).any(1) & here & (head is not None)
+        observed = (seen.here[:, None] & (seen.kind[:, None] == held.kind[..., None])).any(-1)
+        known = (held.used & ~observed).any(1) & here & (head is not None)
         if head is None or not known.any():
             return np.asarray(known)
         sight = percepts.batch["senses"]["sight"][:, 0].cpu().numpy()
@@ -179,11 +179,11 @@ def entries(beliefs: Beliefs, classes: int) -> Entries:
     Things out of sight come first, the last seen ones before others. Things in sight come last, since the trunk sees
     them anyway.
     """
-    told = beliefs.used & (beliefs.hits > 1)
-    price = np.where(told, beliefs.age_s + 1e6 * beliefs.in_sight, np.inf)
+    confirmed = beliefs.used & (beliefs.hits > 1)
+    price = np.where(confirmed, beliefs.age_s + 1e6 * beliefs.in_sight, np.inf)
     order = np.argsort(price, 1, kind="stable")
     rows = np.arange(len(beliefs))[:, None]
-    valid = told[rows, order]
+    valid = confirmed[rows, order]
     azimuth, elevation, distance = direction(beliefs.mean[rows, order])
     columns = [
         *(beliefs.kind[rows, order] == kind for kind in range(classes)),
@@ -226,12 +226,12 @@ def shares(beliefs: Beliefs, kind: np.ndarray, places: np.ndarray) -> np.ndarray
     In a row without a belief of that kind, all places are equally likely.
     """
     n, k, _ = places.shape
-    mine = beliefs.used & (beliefs.kind == kind[:, None])
-    slot, rows = np.where(mine, -beliefs.age_s, -np.inf).argmax(1), np.arange(n)
+    of_kind = beliefs.used & (beliefs.kind == kind[:, None])
+    slot, rows = np.where(of_kind, -beliefs.age_s, -np.inf).argmax(1), np.arange(n)
     mean, covariance = beliefs.mean[rows, slot], beliefs.covariance[rows, slot] + PLACE_M**2 * np.eye(3)
     apart = squared_distance(places - mean[:, None], np.broadcast_to(covariance[:, None], (n, k, 3, 3)))
     near = np.exp(-0.5 * (apart - apart.min(1, keepdims=True)))
     near /= near.sum(1, keepdims=True)
     there, elsewhere = beliefs.there[rows, slot, None], beliefs.elsewhere[rows, slot, None]
-    told = there * near + elsewhere * (1 - near) / max(1, k - 1) + (1 - there - elsewhere) / k
-    return np.where(mine.any(1)[:, None], told, 1.0 / k)
+    probability = there * near + elsewhere * (1 - near) / max(1, k - 1) + (1 - there - elsewhere) / k
+    return np.where(of_kind.any(1)[:, None], probability, 1.0 / k)

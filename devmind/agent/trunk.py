@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache
 
 from devmind.agent import segments
+from devmind.agent.conditional_layers import Deep, deepen, each
 from devmind.agent.config import AgentConfig
 from devmind.agent.decoders import angles_back, build_decoder, zero_outputs
-from devmind.agent.deeper import Deep, deepen, each
+from devmind.agent.encoder_holder import named_seed
 from devmind.agent.ring import Ring
-from devmind.agent.sensing import named_seed
 from devmind.agent.slots import Slots, SlotState
 from devmind.seeding import derive_seed
 

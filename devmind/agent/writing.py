@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from devmind.agent.acting import StepOutput
+from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch
 from devmind.agent.output import Output

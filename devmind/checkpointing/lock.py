@@ -56,10 +56,10 @@ def _opened(folder: Path) -> IO[bytes]:
             _take(file)
         except OSError as error:
             if error.errno in _HELD:
-                told = _holder(file)
+                holder = _holder(file)
                 file.close()
                 raise CheckpointError(
-                    f"Another process{told} is writing to {folder}; wait until it has ended, or give another --out."
+                    f"Another process{holder} is writing to {folder}; wait until it has ended, or give another --out."
                 ) from None
         with suppress(OSError):
             if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):

@@ -138,7 +138,7 @@ class Complaints:
 
     def __init__(self, sensors: Mapping[str, Any]) -> None:
         self.healths = {name: sensor.health for name, sensor in sensors.items() if hasattr(sensor, "health")}
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
         self._captures: dict[str, int] = {}
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="complaints", daemon=True)
@@ -161,13 +161,13 @@ class Complaints:
         for name, health in self.healths.items():
             came = health.captures != self._captures.get(name, 0)
             self._captures[name] = health.captures
-            fault, told = health.fault, self.told.get(name, "")
-            if came and told:
+            fault, reported = health.fault, self.reported.get(name, "")
+            if came and reported:
                 show.line(f"{name}: it gives something again", "green")
-                self.told[name] = ""
-            elif fault and fault != told and not came:
+                self.reported[name] = ""
+            elif fault and fault != reported and not came:
                 show.line(f"{name}: {fault}", "yellow")
-                self.told[name] = fault
+                self.reported[name] = fault
 
 
 def check_sensed(room: Any) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from devmind.live.rerun import RerunViewer
     from devmind.worlds.world_room import WorldRoom
 
-TOLD_EVERY_S = 1.0
+SHOW_EVERY_S = 1.0
 RERUN = "rerun"
 PLAN = "plan"
 """The suffix of plan files; a name without it means a packaged one."""
@@ -308,13 +308,13 @@ class _Teller:
     """Prints a line a second: gaze, senses, time of a tick, what procedures do; and each fault once."""
 
     def __init__(self, life: Life) -> None:
-        self.life, self.next_s, self.told = life, 0.0, dict[str, str]()
+        self.life, self.next_s, self.shown_faults = life, 0.0, dict[str, str]()
 
     def __call__(self, tick: Any) -> None:
         """Print when a second has passed since the last line."""
         if tick.moment.time_s < self.next_s:
             return
-        self.next_s = tick.moment.time_s + TOLD_EVERY_S
+        self.next_s = tick.moment.time_s + SHOW_EVERY_S
         sensed = sorted(tick.moment.senses)
         senses = ", ".join([name for name in sensed if name != "body"] or sensed)
         line = f"{tick.moment.time_s:7.1f} s · {senses or 'nothing sensed'} · {1e3 * tick.work_s:.0f} ms"
@@ -327,9 +327,9 @@ class _Teller:
 
     def _tell(self, well: str, fault: str) -> None:
         """Print a fault once, and once that it is over."""
-        if fault != self.told.get(well, ""):
+        if fault != self.shown_faults.get(well, ""):
             complain(f"Note: {fault or well}")
-        self.told[well] = fault
+        self.shown_faults[well] = fault
 
 
 def _done(effectors: Mapping[str, Any]) -> str:

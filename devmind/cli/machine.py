@@ -189,8 +189,8 @@ def _synced_s(file: IO[bytes], size: int) -> float:
 
 def compiled_cache() -> Check:
     """Whether numba can store the compiled nursery: beside the code, in the user's cache, or in a configured folder."""
-    told = os.environ.get("NUMBA_CACHE_DIR")
-    places = [Path(told)] if told else [Path(__file__).parent.parent, _user_cache()]
+    cache_dir = os.environ.get("NUMBA_CACHE_DIR")
+    places = [Path(cache_dir)] if cache_dir else [Path(__file__).parent.parent, _user_cache()]
     for place in places:
         if os.access(_existing(place), os.W_OK):
             return Check("compiled code", True, f"can be kept in {place}")

@@ -13,7 +13,7 @@ import typer
 from devmind.cli import memory_files, show, sleeping
 from devmind.cli.agents import AgentOption, agent_folder, describer
 from devmind.cli.house import complain, group
-from devmind.cli.memory_files import Json, MemoryOption, erased, opened, told_where_traces_stay
+from devmind.cli.memory_files import Json, MemoryOption, erased, opened, show_where_traces_stay
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError, StoreError, nearest
 
@@ -165,16 +165,16 @@ def forget(
             missing = ""
         else:
             ids, missing = _by_text(mind, name and name.strip(), words and words.strip())
-        kept, told = erased(
+        kept, messages = erased(
             mind, ids
         )  # even if nothing was found: this erases what a reader protected from erasure before
     if missing and not ids:
         raise StoreError(missing)
-    for sentence in filter(None, (missing, *told)):
+    for sentence in filter(None, (missing, *messages)):
         complain(f"Note: {sentence}")
     show.line(f"{show.entries(len(ids) - kept)} forgotten")
     if len(ids) > kept:
-        told_where_traces_stay(memory)
+        show_where_traces_stay(memory)
         show.line(TRACES)
     if kept:
         raise typer.Exit(2)
@@ -206,7 +206,7 @@ def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | N
     for file, option in ((image, "--image"), (sound, "--sound")):
         existing(file, option, "file")
     folder = agent_folder(agent)
-    from devmind.live.remembering.given import examples_in
+    from devmind.live.remembering.example_files import examples_in
     from devmind.live.remembering.show_and_tell import ShowAndTell
 
     senses: dict[str, Any] = {}

@@ -92,15 +92,15 @@ def check(
 ) -> None:
     """Read everything and compare it with its checksums; exits with 1 if a fault was found and not repaired."""
     with opened(memory, mend) as mind:
-        told = mind.store.check(mend=mend)
+        faults = mind.store.check(mend=mend)
         entries = mind.store.sizes().entries
     if as_json:
-        show.line(json.dumps({"entries": entries, "faults": told, "mended": mend}))
+        show.line(json.dumps({"entries": entries, "faults": faults, "mended": mend}))
     else:
-        for sentence in told:
+        for sentence in faults:
             complain(sentence)
-        show.line(f"{show.entries(entries)}, {'all is well' if not told else 'mended' if mend else 'damaged'}")
-    if told and not mend:
+        show.line(f"{show.entries(entries)}, {'all is well' if not faults else 'mended' if mend else 'damaged'}")
+    if faults and not mend:
         raise typer.Exit(1)
 
 
@@ -153,7 +153,7 @@ def erased(mind: Memory, ids: Sequence[int]) -> tuple[int, list[str]]:
         return error.kept, [str(error)]
 
 
-def told_where_traces_stay(place: str) -> None:
+def show_where_traces_stay(place: str) -> None:
     """Print in one line what overwriting cannot reach at a memory's place."""
     from devmind.erasing import where_traces_stay
     from devmind.memory import folder_of

@@ -12,7 +12,7 @@ import typer
 from devmind.cli import show
 from devmind.cli.agents import AgentOption, agent_folder, describer
 from devmind.cli.house import complain
-from devmind.cli.memory_files import MemoryOption, is_missing, told_where_traces_stay
+from devmind.cli.memory_files import MemoryOption, is_missing, show_where_traces_stay
 from devmind.cli.paths import existing_files
 from devmind.errors import StoreError, TracesError
 
@@ -88,7 +88,7 @@ def forget(
                 raise
             complain(f"Note: {error}")
     show.line(f"{name}: {show.counted(there, 'example')} forgotten")
-    told_where_traces_stay(memory)
+    show_where_traces_stay(memory)
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def _child(agent: Path | None, memory: str, rebuild: bool) -> Iterator[ShowAndTe
 
 def _read(file: Path) -> list[tuple[str, Moment]]:
     """Every example of a file with its place: the file, and the seconds if there are several."""
-    from devmind.live.remembering.given import examples_in
+    from devmind.live.remembering.example_files import examples_in
     from devmind.live.remembering.show_and_tell import EXAMPLE_TICKS
     from devmind.moment import TICK_HZ
 

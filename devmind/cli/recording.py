@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from devmind.sessions.background import BackgroundRecorder
     from devmind.worlds.room import Room
 
-TOLD_EVERY_S = 1.0
+SHOW_EVERY_S = 1.0
 DERIVED = ("periphery", "body")
 """Senses that a room derives from the camera's frame."""
 
@@ -66,14 +66,14 @@ def _record(room: Room, recorder: BackgroundRecorder, seconds: float | None, fra
     from devmind.worlds.room import sensor_health
 
     senses, info = room.reset()
-    told_s = info["time_s"]
+    shown_s = info["time_s"]
     while not recorder.failed:
         moment = Moment(info["time_s"], senses, first=room.health.ticks == 1)
         recorder.write(moment)
         if frames and room.frame is not None and room.frame_s is not None:
             recorder.frame(room.frame, room.frame_s)
-        if moment.time_s >= told_s:
-            told_s = moment.time_s + TOLD_EVERY_S
+        if moment.time_s >= shown_s:
+            shown_s = moment.time_s + SHOW_EVERY_S
             recorder.health(sensor_health(room.sensors.values()))
             _tell(moment, recorder)
         if seconds is not None and moment.time_s >= seconds:

@@ -79,7 +79,7 @@ def watch(
             failed |= name not in senses and not _heard_from(name, sensor, seconds)
         with Complaints(senses) as complaints:
             found = probe(senses, seconds) if senses else {}
-        failed |= _tell(found, senses, complaints.told)
+        failed |= _tell(found, senses, complaints.reported)
     if save:
         _save(save, list(found.values()))
     raise typer.Exit(1 if failed else 0)
@@ -115,7 +115,7 @@ def _heard_from(name: str, effector: Any, seconds: float) -> bool:
     return took
 
 
-def _tell(found: dict[str, Probed], senses: dict[str, Any], told: Mapping[str, str]) -> bool:
+def _tell(found: dict[str, Probed], senses: dict[str, Any], complaints_by_name: Mapping[str, str]) -> bool:
     """Print the results; True if a sensor gave nothing."""
     from devmind.worlds.probe import skew_s
 
@@ -123,7 +123,7 @@ def _tell(found: dict[str, Probed], senses: dict[str, Any], told: Mapping[str, s
         columns = ("sensor", "sense", "rate", "jitter", "drops", "lost", "gives")
         show.table(columns, [_row(one) for one in found.values()], wrapping=("sensor",))
     for one in found.values():
-        if one.fault and one.fault != told.get(one.name):
+        if one.fault and one.fault != complaints_by_name.get(one.name):
             complain(f"{one.name}: {one.fault}")
     cameras = [one for one in found.values() if one.sense == "sight" and one.times]
     ears = [one for one in found.values() if one.sense == "sound" and one.windows]

@@ -182,8 +182,8 @@ def export(
     existing(session, "SESSION", "file")
     from devmind.sessions.export import export as write
 
-    made, told = write(session, to, out, overwrite=overwrite)
-    for sentence in told:
+    made, messages = write(session, to, out, overwrite=overwrite)
+    for sentence in messages:
         complain(f"Note: {sentence}")
     show.path(to, made)
 

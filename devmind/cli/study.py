@@ -43,14 +43,14 @@ def study(
     asked = parse_seeds(seeds)
     from devmind.curriculum.study.file import read
 
-    told = read(file)
-    folder = out or Path("checkpoints") / f"study-{told.name}"
+    study_file = read(file)
+    folder = out or Path("checkpoints") / f"study-{study_file.name}"
     with resumable(ctx.obj):
         show.line("Loading torch takes some seconds.", "dim")
         from devmind.curriculum.study.gathering import GATHERED, PAGE, close
         from devmind.curriculum.study.run import StudyRun
 
-        run = StudyRun(told, asked, folder, ctx.obj)
+        run = StudyRun(study_file, asked, folder, ctx.obj)
         frozen = run.freeze()
         if only is not None:
             from devmind.curriculum.childhood import end_with_parent

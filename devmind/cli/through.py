@@ -10,7 +10,7 @@ from devmind.cli import show
 
 if TYPE_CHECKING:
     from devmind.config import RunConfig
-    from devmind.live.through import Held
+    from devmind.live.exams import LiveExamResult
 
 
 def exam_through_life(
@@ -25,28 +25,28 @@ def exam_through_life(
     from devmind.curriculum.examining import pick_skills
     from devmind.curriculum.start import load_stage, make_context
     from devmind.errors import ExamError
-    from devmind.live.through import EPISODES, examine_through
+    from devmind.live.exams import EPISODES, examine_in_life
 
     stage, agent = load_stage(name), Agent.from_pretrained(folder)
     if name not in agent.config.stages:
         raise ExamError(f"The agent in {folder} was never admitted to stage '{name}'; run it with --agent {folder}.")
     show.line(f"{EPISODES} episodes a measure: plain, through a lossless mailbox, and pictured by a camera.", "dim")
-    held: list[Held] = []
+    results: list[LiveExamResult] = []
     # An exam writes into its run's folder. This is no run, and a packaged agent lies where devmind is installed.
     with tempfile.TemporaryDirectory(prefix="devmind-exam-") as out:
         context = make_context(config, Path(out), data, ())
         for one in pick_skills(stage, skill):
             try:
-                held.append(examine_through(stage, one, agent, context, config.exam.bootstrap))
+                results.append(examine_in_life(stage, one, agent, context, config.exam.bootstrap))
             except ExamError as error:
                 show.line(f"{one.name}: not asked in life: {error}", "yellow")
-    asked = [one for one in held if one.asked]
+    asked = [one for one in results if one.asked]
     rows = [row for each in asked for row in _rows(each)]
     if rows:
         show.table(
             ("measure", "plain, 95 % interval", "mailbox", "rendered", "beside, on the same episodes", "verdict"), rows
         )
-    for each in held:
+    for each in results:
         show.line(f"{each.skill}: {each.in_life}.", "" if each.rendered else "yellow")
     for each in asked:
         same = f"the largest difference {each.comparison.worst:.1g}"
@@ -55,19 +55,19 @@ def exam_through_life(
         show.line(f"{each.skill}: {each.comparison.ticks:,} ticks compared, {same}.")
     if not sum(one.comparison.ticks for one in asked):
         raise ExamError("No tick of life was compared, so nothing is shown; name a skill in which the agent acts.")
-    return {one.skill: _plain(one) for one in held}, all(one.passed for one in asked)
+    return {one.skill: _plain(one) for one in results}, all(one.passed for one in asked)
 
 
-def _rows(held: Held) -> list[tuple[str, ...]]:
+def _rows(result: LiveExamResult) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    for name, plain in held.plain.items():
+    for name, plain in result.plain.items():
         low, high = plain.interval()
-        judged = held.judged.get(name)
-        mailbox = held.mailbox[name].score
-        verdict = "✓ equal" if mailbox == plain.score and not held.comparison.different else "✗ not equal"
+        judged = result.judged.get(name)
+        mailbox = result.mailbox[name].score
+        verdict = "✓ equal" if mailbox == plain.score and not result.comparison.different else "✗ not equal"
         beside = rendered = ""
         if judged:
-            rendered = f"{held.rendered[name].score:.3f}"
+            rendered = f"{result.rendered[name].score:.3f}"
             beside = f"{judged.score:.3f} in {judged.low:.3f} .. {judged.high:.3f}, n {judged.n}"
             beside += f" ({judged.stopped} stopped by the frame's edge)" if judged.stopped else ""
             verdict += ", ✓ within" if judged.within else ", ✗ not within"
@@ -75,20 +75,20 @@ def _rows(held: Held) -> list[tuple[str, ...]]:
     return rows
 
 
-def _plain(held: Held) -> dict[str, Any]:
+def _plain(result: LiveExamResult) -> dict[str, Any]:
     return {
-        "compared_ticks": held.comparison.ticks,
-        "different_ticks": held.comparison.different,
-        "worst_difference": held.comparison.worst,
-        "in_life": held.in_life,
-        "passed": held.passed if held.asked else None,
+        "compared_ticks": result.comparison.ticks,
+        "different_ticks": result.comparison.different,
+        "worst_difference": result.comparison.worst,
+        "in_life": result.in_life,
+        "passed": result.passed if result.asked else None,
         "measures": {
             name: {
                 "plain": plain.score,
-                "mailbox": held.mailbox[name].score if held.mailbox else None,
-                "rendered": held.rendered[name].score if held.rendered else None,
-                "judged": vars(held.judged[name]) if name in held.judged else None,
+                "mailbox": result.mailbox[name].score if result.mailbox else None,
+                "rendered": result.rendered[name].score if result.rendered else None,
+                "judged": vars(result.judged[name]) if name in result.judged else None,
             }
-            for name, plain in held.plain.items()
+            for name, plain in result.plain.items()
         },
     }

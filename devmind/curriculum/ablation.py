@@ -89,25 +89,31 @@ def taught_by_controls(agent: Agent, stage: Stage, context: Context) -> list[str
     """
     lessons = stage.lessons(context)
     taught = [prefix for one in lessons if one.control for prefix in one.control(agent, context).trains]
-    kept = [prefix for one in lessons if not one.control for prefix in one.make_learner(agent, context).trains]
-    return [name for name in agent.state_dict() if name.startswith(tuple(taught)) and not name.startswith(tuple(kept))]
+    trained_prefixes = [
+        prefix for one in lessons if not one.control for prefix in one.make_learner(agent, context).trains
+    ]
+    return [
+        name
+        for name in agent.state_dict()
+        if name.startswith(tuple(taught)) and not name.startswith(tuple(trained_prefixes))
+    ]
 
 
 def compared(results: Path) -> dict[str, Any]:
     """What the report shows of a twin, from its `results.json`."""
-    told = json.loads(results.read_text(encoding="utf-8"))
-    scores = {measure["name"]: measure["score"] for skill in told["skills"] for measure in skill["measures"]}
+    twin_results = json.loads(results.read_text(encoding="utf-8"))
+    scores = {measure["name"]: measure["score"] for skill in twin_results["skills"] for measure in skill["measures"]}
     return {"skills": scores, "note": "the same lessons and steps on a fresh trunk of another seed"}
 
 
 def differences(
-    mine: Mapping[str, Measure], twin: Mapping[str, Measure], resamples: int
+    own_measures: Mapping[str, Measure], twin: Mapping[str, Measure], resamples: int
 ) -> dict[str, dict[str, float | int | bool]]:
     """By measure, the agent's score minus its twin's on the same episodes, signed so that above 0 is better, with
     bounds of a paired bootstrap.
     """
     found = {}
-    for name, measure in mine.items():
+    for name, measure in own_measures.items():
         other = twin.get(name)
         if other is None or other.n != measure.n:
             continue

@@ -45,17 +45,17 @@ def close(out: Path, done: Sequence[RunResult], command: str) -> Path:
     if not (half / VERDICT).is_file():
         say("last milestone: its exams in half precision, in a new process")
         _in_new_process(out)
-    told = [results.load(one.results) for one in done]
+    results_of_stages = [results.load(one.results) for one in done]
     whole = childhood.Saved(
         precision="float32",
         megabytes=_megabytes(done[-1].agent),
-        agent_sha256=told[-1].run.agent_sha256,
+        agent_sha256=results_of_stages[-1].run.agent_sha256,
         gates=None,
     )
     verdict = json.loads((half / VERDICT).read_text(encoding="utf-8"))
     saved = [whole, childhood.Saved.model_validate(verdict)]
     pages = [os.path.relpath(one.report, out) for one in done]
-    gathered = childhood.gather(told, pages, saved, command)
+    gathered = childhood.gather(results_of_stages, pages, saved, command)
     write_atomically(out / "childhood.json", gathered.model_dump_json(indent=1, by_alias=True) + "\n")
     write_atomically(out / "childhood.html", childhood.render(gathered))
     return out / "childhood.html"

@@ -107,7 +107,7 @@ def decided(item: Examined, context: Context) -> dict[str, dict[str, Any]]:
         beaten_by = measure.beaten_by(context.config.exam.bootstrap)
         beside[name] |= {"floor": measure.floor, "beaten_by": beaten_by, "verdict": _verdict(decision)}
         if decision:
-            beside[name] |= {"gate": decision.bound, "passed": decision.told}
+            beside[name] |= {"gate": decision.bound, "passed": decision.passed_or_none}
     return beside
 
 
@@ -157,7 +157,7 @@ def _plain_measure(measure: Measure, decision: Decision | None, resamples: int) 
         "reference": measure.reference,
         "gate": decision.bound if decision else None,
         "goal": bool(decision and decision.goal),
-        "passed": decision.told if decision else None,
+        "passed": decision.passed_or_none if decision else None,
         "verdict": _verdict(decision),
         "twin": decision.twin if decision else None,
         "reason": decision.reason if decision else NOT_GATED,

@@ -71,7 +71,7 @@ class Decision:
         return GOAL_MISSED if self.goal else FAILED
 
     @property
-    def told(self) -> bool | None:
+    def passed_or_none(self) -> bool | None:
         """Whether it was passed; None for a missed goal, which is no failure."""
         return None if self.goal and not self.passed else self.passed
 
@@ -96,7 +96,7 @@ class Verdict:
     @property
     def reasons(self) -> tuple[str, ...]:
         """One sentence for each decision except missed goals, which are shown only with their measures."""
-        return tuple(decision.reason for decision in self.decisions if decision.told is not None)
+        return tuple(decision.reason for decision in self.decisions if decision.passed_or_none is not None)
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,10 @@ class Journal:
 
     def last(self, *kinds: str) -> dict[str, Any] | None:
         """The newest event of the given kinds."""
-        found = None
-        for found in self.events(*kinds):  # noqa: B007
+        newest = None
+        for newest in self.events(*kinds):  # noqa: B007
             pass
-        return found
+        return newest
 
 
 def _sum(before: bytes, line: bytes) -> bytes:
@@ -101,23 +101,23 @@ def _verified(path: Path, content: bytes) -> tuple[list[dict[str, Any]], bytes]:
     chain, loose = b"", 0
     *whole, tail = content.split(b"\n")
     for number, line in enumerate(whole, 1):
-        if found := _SUM.search(line):
-            if _sum(chain, line[: found.start()]) != found[1]:
+        if match := _SUM.search(line):
+            if _sum(chain, line[: match.start()]) != match[1]:
                 raise _damaged(path, loose or number)
-            chain, loose = found[1], 0
+            chain, loose = match[1], 0
         else:  # cut off by a crash: the next checksum covers it
             chain, loose = _sum(chain, line), loose or number
         events += _parsed(line)
     if loose:
         raise _damaged(path, loose)
     if tail:
-        found = _SUM.search(tail)
-        is_whole = found is not None and _sum(chain, tail[: found.start()]) == found[1]
+        match = _SUM.search(tail)
+        is_whole = match is not None and _sum(chain, tail[: match.start()]) == match[1]
         # A crash leaves the beginning of a line. A tail with more than a complete line, or another ending, is an edit.
-        beyond = _SUM.search(tail[:-1]) is not None or (found is None and any(_parsed(tail)))
-        if (found and not is_whole) or beyond:
+        beyond = _SUM.search(tail[:-1]) is not None or (match is None and any(_parsed(tail)))
+        if (match and not is_whole) or beyond:
             raise _damaged(path, len(whole) + 1)
-        chain = found[1] if found else _sum(chain, tail)
+        chain = match[1] if match else _sum(chain, tail)
         events += _parsed(tail)
     return events, chain
 

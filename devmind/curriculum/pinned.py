@@ -88,10 +88,10 @@ def check_pins(
         )
 
 
-def _different(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+def _different(before: Mapping[str, Any], current: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     found = []
-    for name, old in was.items():
-        new = now.get(name)
+    for name, old in before.items():
+        new = current.get(name)
         if old == new or name == "threads":
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):

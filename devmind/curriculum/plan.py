@@ -87,7 +87,7 @@ class Plan:
         left_s = self._left_s(left, saved)
         self._note("machine", left_s, cores=machine.cores, threads=machine.threads, gflops=machine.gflops)
         if new:
-            say(f"This machine ({machine}) needs about {self._told(factor, left_s, gates)}")
+            say(f"This machine ({machine}) needs about {self._forecast(factor, left_s, gates)}")
         else:
             say(f"This machine ({machine}) needs about {about(left_s)} more for the lessons of '{self.name}'.")
 
@@ -159,19 +159,19 @@ class Plan:
         """Seconds of all lessons on this machine without `--minutes`."""
         return sum(self._asked(lesson) / self.speed[lesson.name] for lesson in self.lessons)
 
-    def _told(self, factor: float, planned_s: float, gates: Callable[[Sequence[Lesson]], Sequence[str]]) -> str:
+    def _forecast(self, factor: float, planned_s: float, gates: Callable[[Sequence[Lesson]], Sequence[str]]) -> str:
         """The time that the lessons need, the effect of a changed length, and the gates that may fail because of it."""
         minutes = self.context.config.minutes
-        told = f"{about(self._whole_s())} for the lessons of '{self.name}'"
+        text = f"{about(self._whole_s())} for the lessons of '{self.name}'"
         if minutes:
-            told += f"; --minutes {minutes:g} teaches {times(factor)} their steps, in about {about(planned_s)}"
+            text += f"; --minutes {minutes:g} teaches {times(factor)} their steps, in about {about(planned_s)}"
         shorter = [lesson for lesson in self.lessons if self.steps[lesson.name] < lesson.steps]
         if not shorter:
-            return told + "."
+            return text + "."
         which = "All lessons are" if len(shorter) == len(self.lessons) else _listed([one.name for one in shorter])
         bears_on = ", ".join(gates(shorter))
         fails = f", and these gates may fail for it: {bears_on}" if bears_on else ""
-        return f"{told}. {which} shorter than planned{fails}."
+        return f"{text}. {which} shorter than planned{fails}."
 
 
 def steps_in(attempt: int, planned: int) -> int:

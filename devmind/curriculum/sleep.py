@@ -143,8 +143,8 @@ def sleep(
     taught = teach_planned(night, plan, agent, earlier, context, journal, resume=saved, cut=cut)
     slept = _slept(taught, replay, before, known(replay, agent), consolidated)
     save(slept)
-    told = {name: value for name, value in vars(slept).items() if name != "consolidated"}
-    journal.write("slept", **told | {"known": list(slept.known)})
+    fields = {name: value for name, value in vars(slept).items() if name != "consolidated"}
+    journal.write("slept", **fields | {"known": list(slept.known)})
     return slept
 
 
@@ -187,7 +187,7 @@ def _slept(taught: Taught, replay: Replay, before: float, right: np.ndarray, con
     """The result of a night, from what is known after it, `right` bool [VIEWS, n]; also updates `consolidated`."""
     ids = replay.ids.tolist()
     consolidated.offer(ids)
-    learned = tuple(replay.ids[right.all(0) & replay.told].tolist())
+    learned = tuple(replay.ids[right.all(0) & replay.memory_is_right].tolist())
     return Slept(
         taught.steps, taught.seconds, taught.status, len(ids), before, float(right.mean()), learned, consolidated
     )
@@ -225,8 +225,8 @@ def slept_in(journal: Journal, saved: Path) -> Slept | None:
     event, consolidated = journal.last("slept"), load_state(saved)
     if event is None or consolidated is None:
         return None
-    told = {name: event[name] for name in ("steps", "seconds", "status", "asked", "before", "after")}
-    return Slept(**told, known=tuple(event["known"]), consolidated=consolidated)
+    fields = {name: event[name] for name in ("steps", "seconds", "status", "asked", "before", "after")}
+    return Slept(**fields, known=tuple(event["known"]), consolidated=consolidated)
 
 
 def lesson(replay: Replay, context: Context, steps: int | None = None) -> Lesson:

@@ -42,27 +42,31 @@ class Untouched:
         return asdict(self)
 
 
-def untouched(given: Agent, agent: Agent, stage: Stage, earlier: Sequence[Stage], context: Context) -> Untouched | None:
-    """What is equal in `agent` and in `given`, the agent that `stage` was given.
+def untouched(
+    before_agent: Agent, agent: Agent, stage: Stage, earlier: Sequence[Stage], context: Context
+) -> Untouched | None:
+    """What is equal in `agent` and in `before_agent`, the agent that `stage` was given.
 
     None if something differs, or if a loss differs when it is computed twice.
     """
-    tensors = _equal_tensors(given, agent, stage.name)
+    tensors = _equal_tensors(before_agent, agent, stage.name)
     if not tensors or _answers_too(agent, stage.name):
         return None
-    if any(getattr(given.config, name) != getattr(agent.config, name) for name in SETTINGS):
+    if any(getattr(before_agent.config, name) != getattr(agent.config, name) for name in SETTINGS):
         return None
     lessons = [one for before in earlier for one in before.lessons(context) if not one.unrehearsed]
-    return Untouched(tensors, len(lessons)) if all(_same(one, given, agent, context) for one in lessons) else None
+    return (
+        Untouched(tensors, len(lessons)) if all(_same(one, before_agent, agent, context) for one in lessons) else None
+    )
 
 
-def _equal_tensors(given: Agent, agent: Agent, stage: str) -> int:
+def _equal_tensors(before_agent: Agent, agent: Agent, stage: str) -> int:
     """The number of earlier tensors, if all of them are equal and every new one is the stage's; else 0.
 
     If the agent has been through the stage before, the stage's parts count as earlier: a later stage may read them.
     """
     own = (*grown_layers(agent, {stage}), *owned_parts(agent, stage))
-    before, after = given.state_dict(), agent.state_dict()
+    before, after = before_agent.state_dict(), agent.state_dict()
     added = after.keys() - before.keys()
     equal = before.keys() <= after.keys() and all(torch.equal(before[k].cpu(), after[k].cpu()) for k in before)
     return len(before) if equal and all(name.startswith(own) for name in added) else 0
@@ -75,13 +79,13 @@ def _answers_too(agent: Agent, stage: str) -> bool:
     return any(len(mine) > 1 for mine in asked)
 
 
-def _same(lesson: Lesson, given: Agent, agent: Agent, context: Context) -> bool:
+def _same(lesson: Lesson, before_agent: Agent, agent: Agent, context: Context) -> bool:
     """Whether both agents have the same losses on the first batches after a lesson's end, as in rehearsals.
 
-    What the lesson's learner stores of an agent comes from `given`, for both.
+    What the lesson's learner stores of an agent comes from `before_agent`, for both.
     """
     fewer = replace(context, rows_share=ROWS_SHARE)
-    learners = [lesson.make_learner(one, fewer) for one in (given, agent)]
+    learners = [lesson.make_learner(one, fewer) for one in (before_agent, agent)]
     for learner in learners:
         learner.steps = lesson.steps
     learners[0].remember()

@@ -14,7 +14,7 @@ from devmind.datasets.catalogue import DataSet, find
 from devmind.datasets.download import download, file_sha256
 from devmind.errors import DevmindError
 
-Told = Callable[[int], None]
+ReportProgress = Callable[[int], None]
 """Called with the number of bytes of the whole set received so far."""
 
 
@@ -27,7 +27,7 @@ class Got:
     already: bool
 
 
-def get(name: str, out: Path, told: Told | None = None) -> Got:
+def get(name: str, out: Path, report_progress: ReportProgress | None = None) -> Got:
     """Fetch the set `name` into the data folder `out`; a complete set is left unchanged.
 
     `out/.sets/NAME.json`, which is written last, lists the files with their checksums.
@@ -40,7 +40,7 @@ def get(name: str, out: Path, told: Told | None = None) -> Got:
     if (paths := _whole(listed, out)) is not None:
         return Got(out, paths, already=True)
     downloads = out / ".downloads" / name
-    files = _download_all(item, downloads, told)
+    files = _download_all(item, downloads, report_progress)
     try:
         contents = dict(item.arrange(files))
         _verify(item, contents)
@@ -65,15 +65,15 @@ def digest(contents: Mapping[str, bytes]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _download_all(item: DataSet, folder: Path, told: Told | None) -> dict[str, Path]:
+def _download_all(item: DataSet, folder: Path, report_progress: ReportProgress | None) -> dict[str, Path]:
     files, before = {}, 0
     for remote in item.files:
         target = files[remote.name] = folder / remote.name
         if not target.is_file():
 
             def progress(here: int, before: int = before) -> None:
-                if told:
-                    told(before + here)
+                if report_progress:
+                    report_progress(before + here)
 
             download(remote.url, target, sha256=remote.sha256, progress=progress)
         before += remote.size

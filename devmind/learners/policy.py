@@ -112,8 +112,8 @@ class PolicyLearner(Learner):
                     f"The drill '{name}' cannot be lasting: a policy on the trunk learns from rows that begin their "
                     "episodes with the rollout. Give it more ticks instead."
                 )
-        mine = [f"heads.{name}." for names in self.networks for name in names]
-        super().__init__(agent, seed=context.seed, trains=(*mine, *self.further))
+        own_prefixes = [f"heads.{name}." for names in self.networks for name in names]
+        super().__init__(agent, seed=context.seed, trains=(*own_prefixes, *self.further))
         self.lasting: dict[str, Any] = {}
         self.kept: dict[str, Kept] = {}
         self.env_steps = 0

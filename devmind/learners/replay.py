@@ -78,9 +78,11 @@ def candidates(
         StoreError: there is no such memory.
     """
     facts, table = memory.store.facts(Filters(says=True)), memory.index.update()
-    held = [table.ids[table.senses[sense].places] for sense in senses if sense != SAID and sense in table.senses]
-    here = np.isin(facts.ids, np.concatenate(held) if held else [])
-    ids, importance = facts.ids[here], facts.importance[here]
+    ids_by_sense = [
+        table.ids[table.senses[sense].places] for sense in senses if sense != SAID and sense in table.senses
+    ]
+    has_keys = np.isin(facts.ids, np.concatenate(ids_by_sense) if ids_by_sense else [])
+    ids, importance = facts.ids[has_keys], facts.importance[has_keys]
     if not len(ids):
         raise nothing_to_ask()
     order = np.lexsort((-ids, -importance))
@@ -105,7 +107,8 @@ class Replay:
         ids: ids of the memories that are asked, in ascending order.
         wanted: by head, the awake agent's probabilities [n, ..., classes].
         sure: by head, the certainty of those answers, [n], from 0 (uniform) to 1.
-        told: whether one of those answers is the memory's own word, bool [n]; see `Agent.add_head(labels=...)`.
+        memory_is_right: whether one of those answers is the memory's own word, bool [n]; see
+            `Agent.add_head(labels=...)`.
 
     Raises:
         StoreError: no memory can be asked.
@@ -131,7 +134,7 @@ class Replay:
         self.importance = np.array(importance) / max(1e-9, *importance) if any(importance) else np.zeros(len(words))
         self.wanted = {head: torch.cat([each[head] for each in wanted]) for head in self.heads}
         self.sure = {head: _certainty(probabilities) for head, probabilities in self.wanted.items()}
-        self.told = _told(agent, self.wanted, words)
+        self.memory_is_right = _memory_is_right(agent, self.wanted, words)
         self.sampler = Prioritised(self.ids.tolist(), seed, "sleep", floor=LEAST)
         self.surprised(self.ids, self.surprise(self.alone(agent, self.ids, view=None)).mean(0))
 
@@ -216,15 +219,15 @@ def nothing_to_ask() -> StoreError:
     )
 
 
-def _told(agent: Agent, wanted: Mapping[str, Tensor], words: Sequence[str]) -> np.ndarray:
+def _memory_is_right(agent: Agent, wanted: Mapping[str, Tensor], words: Sequence[str]) -> np.ndarray:
     """Whether a head's answer, by the label of its class, is each memory's word, bool [n]."""
-    told = np.zeros(len(words), bool)
+    correct = np.zeros(len(words), bool)
     for entry in agent.config.heads:
         labels = [searchable(label) for label in entry.get("labels", ())]
         if labels and entry["name"] in wanted:
             best = wanted[entry["name"]].argmax(-1).tolist()
-            told |= [labels[answer] == searchable(said) for answer, said in zip(best, words, strict=True)]
-    return told
+            correct |= [labels[answer] == searchable(word) for answer, word in zip(best, words, strict=True)]
+    return correct
 
 
 def _certainty(probabilities: Tensor) -> Tensor:

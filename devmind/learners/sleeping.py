@@ -93,7 +93,7 @@ class SleepLearner(GradientLearner):
             surprise = surprise + sure * divergence(wanted, log_p)
         # Divided by their sum, since otherwise the loss would shrink as priorities spread.
         weight = batch["weight"].flatten()
-        told = (weight * surprise).sum() / weight.sum()
+        recall_loss = (weight * surprise).sum() / weight.sum()
         replay.surprised(replay.ids[asked.cpu().numpy()], surprise.detach().cpu().double().numpy())
         held = torch.zeros((), device=asked.device)
         if guarded:
@@ -101,4 +101,4 @@ class SleepLearner(GradientLearner):
                 wanted_of = self._born(batch, guarded)
             held = sum(drifts(outputs, wanted_of, batch["valid"]).values(), start=held)
         scalars = {"surprise": surprise.detach().mean(), "drift": held.detach()}
-        return told + GUARD * held, scalars
+        return recall_loss + GUARD * held, scalars

@@ -57,8 +57,8 @@ def ages(agent: Path) -> list[Age]:
     """
     agent = agent.resolve()
     if agent.parent == HERE.resolve():
-        kept = [Age(name, name.replace("-", " "), folder.resolve()) for name, folder in raised().items()]
-        return [Age("start", UNTAUGHT, kept[0].folder, taught=False), *kept]
+        raised_ages = [Age(name, name.replace("-", " "), folder.resolve()) for name, folder in raised().items()]
+        return [Age("start", UNTAUGHT, raised_ages[0].folder, taught=False), *raised_ages]
     run = next((folder for folder in agent.parents if (folder / RUN_FILE).is_file()), None)
     if run is None:
         untaught = [Age("start", UNTAUGHT, agent, taught=False)] if _began_untaught(agent) else []

@@ -183,7 +183,7 @@ class _Replay:
         if not self.why and action is None:
             self._refuse("no action was recorded")
         recalled, self.recalled = self.recalled, None
-        told, self.pointed = self.pointed, None
+        pointed_at, self.pointed = self.pointed, None
         if self.why or self.agent is None or self.actor is None or action is None:
             self._count_refused()
         else:
@@ -197,8 +197,8 @@ class _Replay:
                 recorded.pop(name, None)
                 replayed.pop(name, None)
             self.check.directed += bool(self.directed)
-            if told is not None:
-                recorded[POINTED] = _numbered(told.get("id"), told.get("share"))
+            if pointed_at is not None:
+                recorded[POINTED] = _numbered(pointed_at.get("id"), pointed_at.get("share"))
                 replayed |= self._pointed(percepts.seen)
             self._compare(recorded, replayed)
         self.check.ticks += 1

@@ -230,9 +230,9 @@ class Commands:
             replied = life.replying.reply(life.loop.agent, results, heard, life.sees) if asks else None
         if replied is None:
             return self.do("say", {"text": text}) if text else {}
-        told = {"word": replied.word, "sure": round(replied.sure, 3), "head": replied.head}
-        self._between(lambda: life.note("replied", told))
-        return {"answer": replied.word, "sure": told["sure"]}
+        reply = {"word": replied.word, "sure": round(replied.sure, 3), "head": replied.head}
+        self._between(lambda: life.note("replied", reply))
+        return {"answer": replied.word, "sure": reply["sure"]}
 
     def _say(self, text: str) -> dict[str, Any]:
         """Handle words for it, typed or turned into text by a voice: a sentence that gives a name teaches that name.
@@ -267,10 +267,10 @@ class Commands:
             sees = None if life.room.frame is None else (gaze.pan_deg, gaze.tilt_deg)
             return answer(text, known, life.naming.of(life.recent, life.holding.above), sees, bool(own))
 
-        told = {what: {**words._asdict(), "sure": round(words.sure, 3)} for what, words in own.items()}
+        words_by_head = {what: {**words._asdict(), "sure": round(words.sure, 3)} for what, words in own.items()}
         sentence = self._between(tell)
         life.say_aloud(aloud.text if aloud else sentence)
-        return {"answer": sentence, **told}
+        return {"answer": sentence, **words_by_head}
 
     def _echoed(self, text: str, before_s: float = float("inf")) -> dict[str, Any]:
         """`_say` of a request to do something with what it heard before a time of the room's clock; empty for any other

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from devmind.acting.directing import Director, Told
-from devmind.agent.acting import StepOutput
+from devmind.acting.directing import Director, Observation
+from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.output import Output
 from devmind.agent.taps import raw_sense, sense_of, tap_parts
 from devmind.live.loop import DIRECTED
-from devmind.live.remembering.held import Square
+from devmind.live.remembering.held_object import Square
 from devmind.memory import Named
 from devmind.moment import Moment
 from devmind.sessions.pictures import direction_at
@@ -43,7 +43,7 @@ class Directing:
         """The actions of this tick that replace the heads' answers."""
         labels: Sequence[str] = agent.labels_of(agent.tracker.detects) if agent.tracker else ()
         read = partial(said_by, agent, moment)
-        orders = dict(self.director.direct(Told(moment, labels, output.beliefs, named, read)))
+        orders = dict(self.director.direct(Observation(moment, labels, output.beliefs, named, read)))
         moved = sorted(orders)
         if moved != self._moved:  # the note holds for this tick and those behind it
             self._moved = moved

@@ -1,7 +1,7 @@
 """Echoing: on request a life says again what it heard last, cleans it, or continues it, by the heads of an exam.
 
 The form of the sentence decides by hand-written rules what is asked. The last seconds of sound are kept in RAM and
-given to the heads by `devmind.acting.heard_again`. The same speaker plays the result as everything that the agent says,
+given to the heads by `devmind.acting.sound_heads`. The same speaker plays the result as everything that the agent says,
 so the agent does not hear it.
 """
 
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devmind.acting.asked_aloud import UTTER
-from devmind.acting.heard_again import CLEAN, GO_ON, cleaned, codes, sounding
+from devmind.acting.sound_heads import CLEAN, GO_ON, cleaned, codes, sounding
+from devmind.acting.spoken_questions import UTTER
 from devmind.acting.standing import Standing, answering
 from devmind.agent.agent import Agent
 from devmind.live.replying import sound_of_codes
@@ -174,5 +174,5 @@ class Echoing:
 
 
 def _passed(results: Mapping[str, Any] | None, exams: Sequence[str]) -> bool | None:
-    told = [passed for passed in (has_passed(results, exam) for exam in exams) if passed is not None]
-    return all(told) if told else None
+    verdicts = [passed for passed in (has_passed(results, exam) for exam in exams) if passed is not None]
+    return all(verdicts) if verdicts else None

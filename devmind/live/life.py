@@ -19,7 +19,7 @@ import numpy as np
 
 from devmind.acting.directing import Director
 from devmind.acting.standing import Standing, answering, read_results, standing
-from devmind.agent.acting import StepOutput
+from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
@@ -45,7 +45,7 @@ from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.remembering.wondering import Wondering
 from devmind.live.replying import Replying
 from devmind.live.serving.hub import Hub
-from devmind.live.spoken_to import SpokenTo
+from devmind.live.speech_handler import SpeechHandler
 from devmind.live.uttering import UTTER, Uttering
 from devmind.live.viewing.heard_words import HeardWords
 from devmind.live.viewing.view import View, said
@@ -126,7 +126,7 @@ class Life:
         if record:
             self.begin_recording()
         self.view = View(agent, sure) if hub else None
-        self.spoken_to = SpokenTo(self._commands.hear, self.say_aloud)
+        self.spoken_to = SpeechHandler(self._commands.hear, self.say_aloud)
         self._listen(agent, results)
 
     # -- for the command line and the page -----------------------------------------------------------------------
@@ -268,7 +268,7 @@ class Life:
         if self.heard:
             self.heard.see(tick)
             self.spoken_to.take(self.heard.sentence(tick.moment.time_s), self.heard.said)
-        self.questions.about_told(tick)
+        self.questions.about_instruction(tick)
         if not (self.view and self.hub and self.hub.watched):
             self._predicted = None
             return

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from devmind.acting.standing import check_answering, read_results
 from devmind.agent.agent import Agent
+from devmind.live.core_dumps import forbid_core_dumps
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.life import Life
 from devmind.live.options import LiveOptions
@@ -14,7 +15,6 @@ from devmind.live.recording import Recording
 from devmind.live.serving.hub import Hub
 from devmind.live.serving.server import PageServer
 from devmind.live.speaking import Speaking
-from devmind.live.undumped import forbid_core_dumps
 from devmind.memory import Budget, Memory, Store, folder_of, open_store
 from devmind.sessions.pointed import Pointed
 from devmind.worlds.room import Room

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from devmind.acting.lacking import Inquiry, lacking
+from devmind.acting.clarification import Inquiry, lacking
 from devmind.acting.recall import PAGE
 from devmind.acting.taught_words import answers_by_looks
 from devmind.agent.plans import Lack
@@ -71,11 +71,11 @@ class Questions:
             self._held = as_asked(question)
             life.note("asked", question.note())
 
-    def about_told(self, tick: Tick) -> None:
+    def about_instruction(self, tick: Tick) -> None:
         """Ask what the head that decided in this tick lacks after searching in vain; once, aloud with a voice."""
         page = tick.moment.senses.get(PAGE)
-        told = page if isinstance(page, str) else ""
-        lack = lacking(tick.output, told) if self.life.asking.on else None
+        instruction = page if isinstance(page, str) else ""
+        lack = lacking(tick.output, instruction) if self.life.asking.on else None
         is_due = self._inquiry.is_due(lack, tick.moment.time_s)
         if self._inquiry.asked is None:
             self.wanted = None
@@ -102,5 +102,5 @@ class Questions:
 
     def shown(self) -> dict[str, Any]:
         """The open questions, for the page: `asks` about the thing held up, `wants` about the instruction."""
-        held = {"asks": self._held} if self.life.asking.question is not None else {}
-        return held | ({"wants": self.wanted.note()} if self.wanted else {})
+        asks_field = {"asks": self._held} if self.life.asking.question is not None else {}
+        return asks_field | ({"wants": self.wanted.note()} if self.wanted else {})

@@ -38,7 +38,7 @@ class Recording:
         self.files: list[Path] = []
         self._stopped: deque[BackgroundRecorder] = deque()
         self._recent: deque[BackgroundRecorder] = deque(maxlen=2)
-        self._told_s = 0.0
+        self._next_health_s = 0.0
 
     def begin(
         self, weights: Mapping[str, Any], effectors: Sequence[str], names: Mapping[str, Sequence[str]] | None = None
@@ -61,7 +61,7 @@ class Recording:
         self.files.append(path)
         self._recent.append(self.recorder)
         self.recorder.note("weights", dict(weights))
-        self._told_s = 0.0
+        self._next_health_s = 0.0
         return path
 
     def stop(self) -> None:
@@ -111,8 +111,8 @@ class Recording:
         self.recorder.write(tick.moment, tick.action)
         if self.config.frames and room.frame is not None and room.frame_s is not None:
             self.recorder.frame(room.frame, room.frame_s)
-        if tick.moment.time_s >= self._told_s:
-            self._told_s = tick.moment.time_s + HEALTH_EVERY_S
+        if tick.moment.time_s >= self._next_health_s:
+            self._next_health_s = tick.moment.time_s + HEALTH_EVERY_S
             self.recorder.health(sensor_health(room.sensors.values()))
 
     def _next(self) -> Path:

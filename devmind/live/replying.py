@@ -1,7 +1,7 @@
 """Replying: a head that an exam asks answers a spoken question aloud, as sound in its own voice, not as words.
 
-The head gets what was heard as a separate episode (`devmind.acting.asked_aloud`), in the caller's thread. Speech that
-it does not take for a taught question is left to the code that answers words.
+The head gets what was heard as a separate episode (`devmind.acting.spoken_questions`), in the caller's thread. Speech
+that it does not take for a taught question is left to the code that answers words.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from devmind.acting.asked_aloud import REPLY, as_asked, ask, sounded
+from devmind.acting.spoken_questions import REPLY, as_asked, ask, sounded
 from devmind.acting.standing import Standing, answering
 from devmind.agent.agent import Agent
 from devmind.errors import DevmindError

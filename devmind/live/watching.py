@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from devmind.curriculum.journal import Journal
 from devmind.errors import ConfigError, DevmindError
-from devmind.live.story import Story
+from devmind.live.journal_view import JournalView
 
 PERIOD_S = 1.0
 
@@ -41,7 +41,7 @@ class Watching:
 
     def __init__(self, run: Path, hub: Publisher) -> None:
         self.folder, self.hub = run, hub
-        self.story = Story(self._newest())
+        self.journal_view = JournalView(self._newest())
 
     def _newest(self) -> Journal:
         """The journal written last: the folder's own, or one of its stages'."""
@@ -72,12 +72,12 @@ class Watching:
     def view(self) -> dict[str, Any]:
         """The current view."""
         newest = self._newest()
-        if newest.path != self.story.journal.path:  # a curriculum has started its next stage
-            self.story = Story(newest)
-        self.story.read_on()
-        saved_s = self.story.saved_s
+        if newest.path != self.journal_view.journal.path:  # a curriculum has started its next stage
+            self.journal_view = JournalView(newest)
+        self.journal_view.read_on()
+        saved_s = self.journal_view.saved_s
         age_s = None if saved_s is None else max(0.0, time.time() - saved_s)
-        return {"type": "tick", "run": self.story.view() | {"saved_age_s": age_s}}
+        return {"type": "tick", "run": self.journal_view.view() | {"saved_age_s": age_s}}
 
     def run(
         self,

@@ -11,9 +11,9 @@ It takes keys and gives entries; the agent that makes the keys is never imported
 from devmind.memory.entry import Entry, Filters, Key, Pointer
 from devmind.memory.episodic import Memory
 from devmind.memory.forgetting import Budget
-from devmind.memory.likeness import Strangers
 from devmind.memory.names import Named, Names
 from devmind.memory.scoring import Weights
+from devmind.memory.similarity import Strangers
 from devmind.memory.stores import Store, folder_of, open_store
 from devmind.memory.tables import Changes, Facts, KeyRows, Sizes
 

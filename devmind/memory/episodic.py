@@ -150,9 +150,9 @@ class Memory:
         if not self.budget.exceeded(sizes):
             return 0
         self.flush()
-        gone = surplus(self.store.facts(), sizes, self.budget, self._clock(), newest).tolist()
-        count = self.store.delete(gone, erase=False)
-        if newest in gone:
+        forgotten = surplus(self.store.facts(), sizes, self.budget, self._clock(), newest).tolist()
+        count = self.store.delete(forgotten, erase=False)
+        if newest in forgotten:
             raise StoreError(
                 "Memory is full of examples of names, which are never deleted automatically, and this one was not "
                 "kept: forget some ('devmind memory forget --name NAME'), or give memory a larger budget."
@@ -174,10 +174,10 @@ class Memory:
         Raises:
             StoreError: a key of another encoder than the store's, or a store that cannot be read.
         """
-        found = self._found_by_store(keys, k, filters) if weights == Weights() else None
-        if found is None:
-            found = self.nearest(self.index.update(), keys, k, filters, weights)
-        entries = [replace(entry, score=found[entry.id]) for entry in self.get(found)]
+        ranked = self._found_by_store(keys, k, filters) if weights == Weights() else None
+        if ranked is None:
+            ranked = self.nearest(self.index.update(), keys, k, filters, weights)
+        entries = [replace(entry, score=ranked[entry.id]) for entry in self.get(ranked)]
         self.count(entry.id for entry in entries)
         return entries
 
@@ -274,22 +274,24 @@ class Memory:
             raise StoreError(
                 "Some of these point into recordings, which are not available here; forget with 'devmind memory'."
             )
-        told, refused, kept = list[str](), list[str](), set[int]()
+        messages, refused, kept_ids = list[str](), list[str](), set[int]()
         for places in by_session.values() if self.pointed else ():
             try:
-                told += self.pointed.forget(places.values())  # type: ignore[union-attr]
+                messages += self.pointed.forget(places.values())  # type: ignore[union-attr]
             except SessionError as error:
                 refused.append(str(error))
-                kept |= places.keys()
+                kept_ids |= places.keys()
         try:
-            self.store.delete(number for number in ids if number not in kept)
+            self.store.delete(number for number in ids if number not in kept_ids)
         except TracesError as error:
-            told.append(str(error))
-            if not kept:
-                raise TracesError(" ".join(told)) from error
-        if kept:
-            raise KeptError(" ".join([*refused, f"So {len(kept)} of {len(ids)} entries stay.", *told]), len(kept))
-        return told
+            messages.append(str(error))
+            if not kept_ids:
+                raise TracesError(" ".join(messages)) from error
+        if kept_ids:
+            raise KeptError(
+                " ".join([*refused, f"So {len(kept_ids)} of {len(ids)} entries stay.", *messages]), len(kept_ids)
+            )
+        return messages
 
     def rebuild(self, describe: Describe, encoders: Mapping[str, str]) -> int:
         """Make new keys for all entries from their payloads, unless the keys are already of today's encoders.

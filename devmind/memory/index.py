@@ -74,23 +74,23 @@ class Table:
         Raises:
             StoreError: a key of another encoder than the memory's.
         """
-        asked = self.compared(keys)
+        pairs = self.compared(keys)
         n = len(self.ids)
-        if len(asked) == 1 and len(asked[0][0].places) == n:
-            return cosines(asked[0][0].vectors, asked[0][1].vector, asked[0][0].scales)  # in order: places are 0..n-1
+        if len(pairs) == 1 and len(pairs[0][0].places) == n:
+            return cosines(pairs[0][0].vectors, pairs[0][1].vector, pairs[0][0].scales)  # in order: places are 0..n-1
         total, count = np.zeros(n, np.float32), np.zeros(n, np.float32)
-        for held, key in asked:
-            total[held.places] += cosines(held.vectors, key.vector, held.scales)
-            count[held.places] += 1
+        for sense_keys, key in pairs:
+            total[sense_keys.places] += cosines(sense_keys.vectors, key.vector, sense_keys.scales)
+            count[sense_keys.places] += 1
         return np.where(count > 0, total / np.maximum(count, 1), np.float32(-np.inf))
 
     def relevance_at(self, places: np.ndarray, keys: Mapping[str, Key]) -> np.ndarray:
         """`relevance` of some rows [p], by their places in ascending order."""
         total, count = np.zeros(len(places), np.float32), np.zeros(len(places), np.float32)
-        for held, key in self.compared(keys):
-            at = np.minimum(np.searchsorted(held.places, places), len(held.places) - 1)
-            there = held.places[at] == places
-            total += np.where(there, cosines(held.vectors[at], key.vector, held.scales[at]), 0)
+        for sense_keys, key in self.compared(keys):
+            at = np.minimum(np.searchsorted(sense_keys.places, places), len(sense_keys.places) - 1)
+            there = sense_keys.places[at] == places
+            total += np.where(there, cosines(sense_keys.vectors[at], key.vector, sense_keys.scales[at]), 0)
             count += there
         return np.where(count > 0, total / np.maximum(count, 1), np.float32(-np.inf))
 
@@ -98,14 +98,14 @@ class Table:
         """The keys to compare each asked key with; StoreError for one of another encoder."""
         found = []
         for sense, key in keys.items():
-            held = self.senses.get(sense)
-            if held is not None and held.encoder != key.encoder:
+            sense_keys = self.senses.get(sense)
+            if sense_keys is not None and sense_keys.encoder != key.encoder:
                 raise StoreError(
-                    f"The memory's keys of '{sense}' were made by another encoder ({held.encoder[:8]}, asked with "
-                    f"{key.encoder[:8]}); rebuild them first."
+                    f"The memory's keys of '{sense}' were made by another encoder "
+                    f"({sense_keys.encoder[:8]}, asked with {key.encoder[:8]}); rebuild them first."
                 )
-            if held is not None:
-                found.append((held, key))
+            if sense_keys is not None:
+                found.append((sense_keys, key))
         return found
 
 
@@ -174,17 +174,17 @@ class Index:
         """Mark the rows of these entries as deleted. Readers keep the old mask."""
         if not len(ids) or not len(self._ids):
             return
-        gone = np.isin(self._ids.rows, ids) & self._alive
-        if not gone.any():
+        removed = np.isin(self._ids.rows, ids) & self._alive
+        if not removed.any():
             return
-        self._alive = self._alive & ~gone
-        for sense, held in list(self._senses.items()):
-            mine = gone[held.places.rows]
-            count = int(mine.sum())
+        self._alive = self._alive & ~removed
+        for sense, sense_keys in list(self._senses.items()):
+            affected = removed[sense_keys.places.rows]
+            count = int(affected.sum())
             self._keys -= count
-            self._sum -= int(held.sums.rows[mine].sum())
-            held.living -= count
-            if not held.living:
+            self._sum -= int(sense_keys.sums.rows[affected].sum())
+            sense_keys.living -= count
+            if not sense_keys.living:
                 del self._senses[sense]  # the next keys may be of another encoder
 
     def _append(self, changes: Changes) -> None:
@@ -199,14 +199,14 @@ class Index:
             self._append_keys(sense, keys, np.searchsorted(facts.ids, keys.ids) + np.int64(first))
 
     def _append_keys(self, sense: str, rows: KeyRows, places: np.ndarray) -> None:
-        held = self._senses.setdefault(sense, _Sense(self.precision))
-        held.places.append(places)
-        held.sums.append(rows.checksums)
+        sense_keys = self._senses.setdefault(sense, _Sense(self.precision))
+        sense_keys.places.append(places)
+        sense_keys.sums.append(rows.checksums)
         ones = np.ones(len(rows.ids), np.float32)
         vectors, scales = quantised(rows.vectors) if self.precision == "int8" else (rows.vectors, ones)
-        held.vectors.append(vectors)
-        held.scales.append(scales)
-        held.encoder, held.living = rows.encoder, held.living + len(rows.ids)
+        sense_keys.vectors.append(vectors)
+        sense_keys.scales.append(scales)
+        sense_keys.encoder, sense_keys.living = rows.encoder, sense_keys.living + len(rows.ids)
         self._keys += len(rows.ids)
         self._sum += int(rows.checksums.sum())
 
@@ -220,19 +220,21 @@ class Index:
     def _pack(self) -> None:
         self._epoch += 1
         alive, to = self._alive, np.cumsum(self._alive) - 1
-        for held in self._senses.values():
-            mine = alive[held.places.rows]
-            for column in (held.places, held.sums, held.vectors, held.scales):
-                column.keep(mine)
-            held.places = Column(to[held.places.rows])
+        for sense_keys in self._senses.values():
+            affected = alive[sense_keys.places.rows]
+            for column in (sense_keys.places, sense_keys.sums, sense_keys.vectors, sense_keys.scales):
+                column.keep(affected)
+            sense_keys.places = Column(to[sense_keys.places.rows])
         for column in (self._ids, self._changed, self._time_s, self._importance, self._names):
             column.keep(alive)
         self._alive = np.ones(len(self._ids), bool)
 
     def _snapshot(self, revision: str) -> Table:
         senses = {
-            sense: SenseKeys(held.places.rows, held.vectors.rows, held.scales.rows, held.encoder)
-            for sense, held in self._senses.items()
+            sense: SenseKeys(
+                sense_keys.places.rows, sense_keys.vectors.rows, sense_keys.scales.rows, sense_keys.encoder
+            )
+            for sense, sense_keys in self._senses.items()
         }
         return Table(
             revision, self._ids.rows, self._time_s.rows, self._importance.rows, self._changed.rows,

@@ -1,6 +1,6 @@
 """Names taught by a few examples, fitted in closed form, with "unknown" as a possible answer.
 
-A name's model is the mean of its examples' rows (`likeness.py`), and the nearest name has the highest cosine.
+A name's model is the mean of its examples' rows (`similarity.py`), and the nearest name has the highest cosine.
 `confidence.py` gives its probability, calibrated on made-up kinds, from the similarity of the thing to the name, to the
 other names and to built-in strangers, and from the similarity of the taught examples to each other. The reasons for
 this choice: docs/decisions.md.
@@ -19,7 +19,7 @@ from devmind.errors import StoreError, nearest
 from devmind.memory.confidence import NAMED_FROM, USUAL_OTHER, USUAL_OWN, WEIGHTS, Evidence, log_odds, usual
 from devmind.memory.entry import BEFORE, Entry, Filters, Key
 from devmind.memory.episodic import Memory
-from devmind.memory.likeness import SHARES_WEIGHT, Likeness, Strangers, sums_of, unit
+from devmind.memory.similarity import SHARES_WEIGHT, Likeness, Strangers, sums_of, unit
 
 NEAREST_STRANGERS = 5
 """The similarity to strangers is the mean over so many of the most similar kinds: a single one may be similar by
@@ -277,10 +277,10 @@ class Names:
         """
         known = self.known()
         # Also for a deleted name: it erases what another reader may have kept from being erased before.
-        gone = self.memory.forget(Filters(name=name), tell)
-        if not gone:
+        forgotten = self.memory.forget(Filters(name=name), tell)
+        if not forgotten:
             raise StoreError(f"No name '{name}' was taught{nearest(name, known)}")
-        return gone
+        return forgotten
 
     def ask(self, keys: Mapping[str, Key], refit: bool = True) -> dict[str, Named]:
         """Answers by sense, for the senses with a taught name; empty without any.

@@ -106,32 +106,32 @@ def import_memory(store: Store, path: Path) -> Imported:
             store's; nothing of it is added then. Or the store cannot be written.
     """
     encoders = check_export(path)  # reads everything before writing anything
-    there = _There(store)
+    existing = _TargetStore(store)
     for sense, encoder in encoders.items():
-        if there.encoders.get(sense, encoder) != encoder:
+        if existing.encoders.get(sense, encoder) != encoder:
             raise mixed(f"'{sense}'")
-    known, mine = 0, list[int]()
+    known, own_ids = 0, list[int]()
     entries = _entries(path)
     try:
         while part := list(islice(entries, AT_ONCE)):
-            there.update()
-            new = [entry for entry in part if not there.has(entry)]
+            existing.update()
+            new = [entry for entry in part if not existing.has(entry)]
             ids = store.add(new) if new else []
-            mine += ids
-            there.update(ids)
-            twice = {number for number, entry in zip(ids, new, strict=True) if there.has(entry, before=number)}
+            own_ids += ids
+            existing.update(ids)
+            twice = {number for number, entry in zip(ids, new, strict=True) if existing.has(entry, before=number)}
             if twice:
                 store.delete(twice, erase=False)
-                mine = [number for number in mine if number not in twice]
+                own_ids = [number for number in own_ids if number not in twice]
             known += len(part) - len(ids) + len(twice)
     except DevmindError:
         with suppress(DevmindError):  # the disk that refused may refuse this too
-            store.delete(mine, erase=False)
+            store.delete(own_ids, erase=False)
         raise
-    return Imported(len(mine), known)
+    return Imported(len(own_ids), known)
 
 
-class _There:
+class _TargetStore:
     """The content of a store without what this import adds (a file may hold two equal entries, and both are imported).
 
     Attributes:
@@ -142,16 +142,16 @@ class _There:
         self._store = store
         self._revision: str | None = None
         self._by_time: dict[float, set[int]] = {}
-        self._mine: set[int] = set()
+        self._own_ids: set[int] = set()
         self.encoders = self.update()
 
-    def update(self, mine: Iterable[int] = ()) -> dict[str, str]:
+    def update(self, own_ids: Iterable[int] = ()) -> dict[str, str]:
         """Take in what was written since; returns the encoders of the new keys."""
-        self._mine.update(mine)
+        self._own_ids.update(own_ids)
         changes = self._store.changes(self._revision)
         self._revision = changes.revision
         for number, time_s in zip(changes.facts.ids.tolist(), changes.facts.time_s.tolist(), strict=True):
-            if number not in self._mine:
+            if number not in self._own_ids:
                 self._by_time.setdefault(time_s, set()).add(number)
         return {sense: rows.encoder for sense, rows in changes.keys.items()}
 
@@ -238,8 +238,8 @@ def _entries(path: Path) -> Iterator[Entry]:
         _check_sizes(path, archive)
         about = json.loads(archive.read(inside["memory.json"]))
         if about["format"] != FORMAT:
-            told = printable(f"{about['format']!s:.40}")
-            raise StoreError(f"'{path}' is of format {told}, this devmind reads {FORMAT}: update devmind.")
+            format_text = printable(f"{about['format']!s:.40}")
+            raise StoreError(f"'{path}' is of format {format_text}, this devmind reads {FORMAT}: update devmind.")
         names = sorted(name for name in inside if name.startswith("entries/"))
         if len(names) != about["entries"]:
             raise StoreError(f"'{path}' is damaged: {len(names)} entries of {about['entries']!r:.40} are there.")

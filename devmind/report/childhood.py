@@ -201,14 +201,14 @@ def added(matrix: Matrix) -> list[Added]:
 
 def render(childhood: Childhood | Mapping[str, Any]) -> str:
     """The page of a childhood: no script, no outside address, everything escaped."""
-    told = childhood if isinstance(childhood, Childhood) else Childhood.model_validate(childhood)
+    data = childhood if isinstance(childhood, Childhood) else Childhood.model_validate(childhood)
     return (
         environment()
         .get_template("childhood.html.j2")
         .render(
-            childhood=told,
+            childhood=data,
             style=resource("page.css"),
-            added=told.added,
+            added=data.added,
             most_megabytes=MOST_MEGABYTES,
             gates_wanted=GATES_WANTED,
             exams_wanted=EXAMS_WANTED,

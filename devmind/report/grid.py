@@ -102,14 +102,14 @@ class Grid:
         for column, value in zip(self.columns[1:], row[1:], strict=True):
             if not value:
                 continue
-            told = Text(f"{column.name}: " if column.name else "").append_text(value)
+            text_of_cell = Text(f"{column.name}: " if column.name else "").append_text(value)
             if "\n" in value.plain:
-                told = Text(f"{column.name}:\n" if column.name else "").append_text(value)
-            if line and ("\n" in told.plain or _width(line) + 3 + _width(told) > width - 4):
+                text_of_cell = Text(f"{column.name}:\n" if column.name else "").append_text(value)
+            if line and ("\n" in text_of_cell.plain or _width(line) + 3 + _width(text_of_cell) > width - 4):
                 yield from _hung(console, line, width - 4, "  ", "    ")
                 line = Text()
-            line = line.append(" · ").append_text(told) if line else told
-            if "\n" in told.plain:
+            line = line.append(" · ").append_text(text_of_cell) if line else text_of_cell
+            if "\n" in text_of_cell.plain:
                 yield from _hung(console, line, width - 4, "  ", "    ")
                 line = Text()
         if line:

@@ -39,9 +39,9 @@ def interval_bar(measure: MeasureResult) -> Markup:
     low, high = at(measure.low), at(measure.high)
     parts.append(f'<line class="interval {state}" x1="{low:.2f}%" x2="{high:.2f}%" y1="15" y2="15"/>')
     parts.append(f'<circle class="score {state}" cx="{at(measure.score):.2f}%" cy="15" r="5"/>')
-    said = f"{measure.name}: {number(measure.score)}, 95 % interval {number(measure.low)} to {number(measure.high)}"
-    said += f", gate {number(measure.gate)}" if measure.gate is not None else ", not gated"
-    label = escape(f"{said}, chance {number(measure.chance)}, floor {number(measure.floor)}")
+    caption = f"{measure.name}: {number(measure.score)}, 95 % interval {number(measure.low)} to {number(measure.high)}"
+    caption += f", gate {number(measure.gate)}" if measure.gate is not None else ", not gated"
+    label = escape(f"{caption}, chance {number(measure.chance)}, floor {number(measure.floor)}")
     return Markup(
         f'<svg class="bar" height="30" role="img" aria-label="{label}"><title>{label}</title>{"".join(parts)}</svg>'
     )

@@ -175,8 +175,8 @@ class StudyReport(Part):
 
 def render(study: StudyReport | Mapping[str, Any]) -> str:
     """The page of a study: no script, no outside address, everything escaped."""
-    told = study if isinstance(study, StudyReport) else StudyReport.model_validate(study)
-    return environment().get_template("study.html.j2").render(study=told, style=resource("page.css"))
+    data = study if isinstance(study, StudyReport) else StudyReport.model_validate(study)
+    return environment().get_template("study.html.j2").render(study=data, style=resource("page.css"))
 
 
 def as_csv(study: StudyReport) -> str:

@@ -83,8 +83,10 @@ def machine(device: str, cores: int | None, threads: int, gflops: Sequence[float
     Args:
         gflops: float32, of one core or of the whole `device`; several if a run continued on other machines.
     """
-    told = {f"{speed:,.0f}" if speed >= 1 else f"{speed:.2g}" for speed in gflops}  # "0 GFLOP/s" would be no speed
-    speeds = sorted(told, key=lambda text: float(text.replace(",", "")))
+    speed_texts = {
+        f"{speed:,.0f}" if speed >= 1 else f"{speed:.2g}" for speed in gflops
+    }  # "0 GFLOP/s" would be no speed
+    speeds = sorted(speed_texts, key=lambda text: float(text.replace(",", "")))
     if not speeds:
         return ""
     speed = f"of {speeds[0]} to {speeds[-1]} GFLOP/s" if len(speeds) > 1 else f"of {speeds[0]} GFLOP/s"

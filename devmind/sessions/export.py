@@ -60,7 +60,7 @@ def export(
         out.parent.mkdir(parents=True, exist_ok=True)
         _remove(private)
         private.mkdir(mode=0o700)  # nobody else can enter it, whatever the exporter's files are
-        told = EXPORTERS[to](whole, partial)
+        messages = EXPORTERS[to](whole, partial)
         _only_for(mode, partial)
         take_place(partial, out)
     except OSError as error:
@@ -68,7 +68,7 @@ def export(
     finally:
         with suppress(OSError):
             _remove(private)
-    return out, told
+    return out, messages
 
 
 def _only_for(mode: int, path: Path) -> None:

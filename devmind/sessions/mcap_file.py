@@ -55,7 +55,7 @@ class McapFile:
 
     def __init__(self, path: Path, about: Mapping[str, str], overwrite: bool, mode: int | None = None) -> None:
         self.path, self.pending_bytes, self.failure = path, 0, ""
-        self._about, self._safe_ticks, self._told = without_secrets(about), 0, -1
+        self._about, self._safe_ticks, self._noted_channels = without_secrets(about), 0, -1
         self._schemas: dict[str, int] = {}
         self._channels: dict[tuple[str, str], int] = {}
         with self._guarded():
@@ -85,7 +85,7 @@ class McapFile:
     def end_chunk(self, ticks: int) -> None:
         """Write the chunk; the file then holds `ticks` whole ticks."""
         with self._guarded():
-            if self._told < len(self._channels):
+            if self._noted_channels < len(self._channels):
                 self._tell()
             self._writer.flush()
             self.pending_bytes, self._safe_ticks = 0, ticks
@@ -98,7 +98,7 @@ class McapFile:
     def close(self) -> None:
         """Finish the file with its index."""
         with self._guarded():
-            if self._told < len(self._channels):
+            if self._noted_channels < len(self._channels):
                 self._tell()
             self._writer.finish()
             self._file.flush()
@@ -109,7 +109,7 @@ class McapFile:
         channels = {number: key for key, number in self._channels.items()}
         about = {**self._about, CHANNELS_KEY: json.dumps(channels)}
         self._writer.add_metadata(METADATA_NAME, {**about, SUM_KEY: metadata_sum(about)})
-        self._told = len(self._channels)
+        self._noted_channels = len(self._channels)
 
     def _channel(self, topic: str, schema: str) -> int:
         """A channel has one schema, so a sense that changes its schema (sound that is not 16-bit) gets a second one."""

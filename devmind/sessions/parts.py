@@ -146,12 +146,12 @@ def _is_empty(path: Path) -> bool:
 
 def _duration_s(sessions: Sequence[Session]) -> float:
     """From the first tick's start to the last one's end; parts that share no clock are added up."""
-    told = [session for session in sessions if len(session)]
-    if not told:
+    filled = [session for session in sessions if len(session)]
+    if not filled:
         return 0.0
-    if told[0].metadata.get(RECORDING):
-        return told[-1].elapsed_s(-1) - told[0].elapsed_s(0) + 1 / told[-1].tick_hz
-    return sum(session.duration_s for session in told)
+    if filled[0].metadata.get(RECORDING):
+        return filled[-1].elapsed_s(-1) - filled[0].elapsed_s(0) + 1 / filled[-1].tick_hz
+    return sum(session.duration_s for session in filled)
 
 
 def _merged(kinds: Sequence[dict[str, Any]]) -> dict[str, Any]:

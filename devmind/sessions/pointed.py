@@ -83,14 +83,14 @@ class Pointed:
         Raises:
             SessionError: a recording cannot be rewritten; nothing of it is changed then.
         """
-        told: list[str] = []
+        messages: list[str] = []
         by_file: dict[str, list[Place]] = {}
         for place in places:
             by_file.setdefault(place.session, []).append(place)
         for name, wanted in by_file.items():
-            told += _Forgetting(self.folder / name, wanted).do()
+            messages += _Forgetting(self.folder / name, wanted).do()
         self._sessions.clear()
-        return list(dict.fromkeys(told))
+        return list(dict.fromkeys(messages))
 
     def _session(self, path: Path) -> Session:
         changed_s = path.stat().st_mtime if path.exists() else 0.0
@@ -109,56 +109,58 @@ class _Forgetting:
     """
 
     def __init__(self, path: Path, places: Sequence[Place]) -> None:
-        self.path, self.told = path, list[str]()
+        self.path, self.messages = path, list[str]()
         self._files = _files_beside(path)
         self._gone: dict[Path, set[int]] = {}
         self._frames_at_s: dict[Path, set[float]] = {}
         wanted = {place.identity for place in places}
         files = [file for file, one in self._files.items() if one in wanted]
         if not path.is_file() and not files:
-            self.told.append(f"The recording '{path}' is not there; if it was moved, its contents were not forgotten.")
+            self.messages.append(
+                f"The recording '{path}' is not there; if it was moved, its contents were not forgotten."
+            )
         elif path.is_file() and path not in files:
-            self.told.append(f"'{path}' is another recording now; the one that was pointed to was not touched.")
+            self.messages.append(f"'{path}' is another recording now; the one that was pointed to was not touched.")
         for file in files:
             mine = [place for place in places if place.identity == self._files[file]]
-            with self._told_of_copies(file):
+            with self._reporting_copies(file):
                 self._find(file, [(place.tick - max(0, place.span - 1), place.tick) for place in mine])
 
     def do(self) -> list[str]:
         """Blank; see `Pointed.forget`."""
         for file in sorted(self._gone.keys() | self._frames_at_s.keys(), key=lambda file: file != self.path):
-            with self._told_of_copies(file):
+            with self._reporting_copies(file):
                 gone, times_s = self._gone.get(file, set()), self._frames_at_s.get(file, set())
                 has_copy = file.stat().st_nlink > 1
                 if blank(file, sorted(gone), sorted(times_s)) and has_copy:
-                    self.told.append(
+                    self.messages.append(
                         f"'{file}' has a second name (a hard link, as backups make them), which keeps the recording as "
                         "it was; delete that one by hand."
                     )
-                self.told += filter(None, [where_traces_stay(file)])
-        return self.told
+                self.messages += filter(None, [where_traces_stay(file)])
+        return self.messages
 
     @contextmanager
-    def _told_of_copies(self, file: Path) -> Iterator[None]:
+    def _reporting_copies(self, file: Path) -> Iterator[None]:
         """Report a copy or the next part that cannot be rewritten; raise for the file that is pointed to."""
         try:
             yield
         except SessionError as error:
             if file == self.path:
                 raise
-            self.told.append(f"{error} What was forgotten may be left in there; delete that file by hand.")
+            self.messages.append(f"{error} What was forgotten may be left in there; delete that file by hand.")
 
     def _find(self, file: Path, ranges: Sequence[tuple[int, int]]) -> None:
         """Ticks of one file by their numbers (first, last); those below 0 are the last ones of the part before."""
         with held(file):
             session = Session(file)
         if identity(session) != self._files[file]:
-            self.told.append(f"'{file}' is another recording now; the one that was pointed to was not touched.")
+            self.messages.append(f"'{file}' is another recording now; the one that was pointed to was not touched.")
             return
         numbers = {number for first, last in ranges for number in range(max(0, first), last + 1)}
         found = {tick for number in numbers if (tick := session.tick_of(number)) is not None}
         if len(found) < len(numbers):
-            self.told.append(
+            self.messages.append(
                 f"'{file}' is a mended copy without {len(numbers) - len(found)} of the ticks that were pointed to; "
                 "where the original still is, it holds them."
             )
@@ -171,7 +173,7 @@ class _Forgetting:
         more = max((-first for first, _ in ranges), default=0)
         before = self._beside(file, -1) if more > 0 else []
         if more > 0 and not before:
-            self.told.append(f"The part before '{file}' is not there; {more} ticks of it were not forgotten.")
+            self.messages.append(f"The part before '{file}' is not there; {more} ticks of it were not forgotten.")
         for other in before:
             with held(other):
                 earlier = Session(other)

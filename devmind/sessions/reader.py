@@ -195,8 +195,8 @@ class Session:
 
     def names(self) -> dict[str, list[str]]:
         """Names of the numbers of a sense or effector, if the source gave them."""
-        told = [names_in(self.metadata), *(note.data for note in self.notes if note.kind == NAMES)]
-        known = [one for one in told if isinstance(one, Mapping)]
+        all_names = [names_in(self.metadata), *(note.data for note in self.notes if note.kind == NAMES)]
+        known = [one for one in all_names if isinstance(one, Mapping)]
         return {
             name: [str(one) for one in names] for every in known for name, names in every.items()
             if isinstance(names, list | tuple)

@@ -135,7 +135,7 @@ class _Copy:
         self._part, self._recorder, self._done = part, recorder, done
         self._gap: Lost | None = None
         self._next = 0
-        self._is_told = False
+        self._is_reported = False
         self._last_s: float | None = None
 
     def take(self, found: Iterable[Item | salvage.Gap]) -> None:
@@ -147,7 +147,7 @@ class _Copy:
             elif isinstance(item, Tick):
                 self._tick(item)
             elif isinstance(item, Note):
-                self._is_told |= item.kind == LOST
+                self._is_reported |= item.kind == LOST
                 self._check(f"note {item.kind}", item.data)
                 self._recorder.note(item.kind, item.data)
             elif isinstance(item, Frame):
@@ -168,7 +168,7 @@ class _Copy:
 
     def _tick(self, tick: Tick) -> None:
         missing = tick.sequence - self._next
-        if self._gap or (missing and not self._is_told):  # losses that an earlier repair reported are not new
+        if self._gap or (missing and not self._is_reported):  # losses that an earlier repair reported are not new
             lost = self._gap or Lost(self._part, 0, from_s=self._last_s)
             # If a foreign tool has renumbered the messages, the number is unknown.
             lost = replace(lost, ticks=missing if missing >= 0 else None, to_s=tick.at_ns / 1e9)
@@ -176,7 +176,7 @@ class _Copy:
             self._done.lost.append(lost)
             self._gap = None
         self._recorder.write_at(*tick.step(), tick.at_ns, tick.sequence)
-        self._is_told = False
+        self._is_reported = False
         self._next, self._last_s = tick.sequence + 1, tick.at_ns / 1e9
         self._done.ticks += 1
 

@@ -34,13 +34,13 @@ def check_director(make: Callable[[], Any], words: str = "red") -> None:
 
 def _directed(director: Any, tick: int, words: str) -> Mapping[str, np.ndarray]:
     """One tick of an episode with words in one tick, and without senses in the last."""
-    from devmind.acting.directing import Told
+    from devmind.acting.directing import Observation
     from devmind.moment import Moment
 
     body = np.zeros(12, np.float32)
     body[1] = 1.0
     senses: dict[str, Any] = {} if tick == TICKS - 1 else {"body": body} | ({"words": words} if tick == 1 else {})
-    orders = director.direct(Told(Moment(tick / 10, senses, first=tick == 0), [words]))
+    orders = director.direct(Observation(Moment(tick / 10, senses, first=tick == 0), [words]))
     law = "a director gives finite numbers by effector, and says a fault in a sentence"
     for effector, value in orders.items():
         fits = isinstance(value, np.ndarray) and bool(np.isfinite(value).all())

@@ -193,22 +193,22 @@ def check_rehearsed(lesson: Lesson, agent: Agent, context: Context) -> None:
     fewer = replace(context, rows_share=ROWS_SHARE)
     law = "a lesson can be rehearsed, or says why it is not (Lesson(unrehearsed=...))"
     learners = [lesson.make_learner(pupil, fewer) for _ in range(2)]
-    batches, told = lesson.make_batches(pupil, fewer, lesson.steps), []
+    batches, losses = lesson.make_batches(pupil, fewer, lesson.steps), []
     try:
         learners[0].remember()
         learners[1].load_state_dict(learners[0].state_dict())
         for learner in learners:
             torch.manual_seed(0)
             loss, _ = learner.rehearse(batches.make(lesson.steps))
-            told.append(loss)
+            losses.append(loss)
     except (DevmindError, NotImplementedError) as error:
         require(False, law, f"{where}: {error or type(error).__name__}")
-    loss = told[0]
+    loss = losses[0]
     require(
         loss.ndim == 0 and bool(torch.isfinite(loss)), "a rehearsal's loss is one finite number", f"{where}: {loss}"
     )
     require(loss.requires_grad, law, f"{where}: its rehearsal has no gradient")
-    same = torch.equal(loss, told[1])
+    same = torch.equal(loss, losses[1])
     require(same, "what a learner remembers is in its state_dict", f"{where}: another loss after loading it")
 
 

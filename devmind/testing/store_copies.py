@@ -43,8 +43,10 @@ class Copy:
                 keys[number, sense] = (vector, key.encoder, checksum)
         require(self.keys == keys, law, f"keys of {_unlike(self.keys, keys)}")
         sums = len(keys), sum(checksum for *_, checksum in keys.values())
-        told = changes.keys_total, changes.keys_sum
-        require(told == sums, "changes tell how many keys there are and their checksums' sum", f"{told}, not {sums}")
+        reported = changes.keys_total, changes.keys_sum
+        require(
+            reported == sums, "changes tell how many keys there are and their checksums' sum", f"{reported}, not {sums}"
+        )
         return changes
 
     def _apply(self, changes: Changes) -> None:

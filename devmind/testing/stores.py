@@ -101,9 +101,15 @@ def _check_filters(store: Store, entries: list[Entry], ids: list[int]) -> None:
 def _check_counts(store: Store, entries: list[Entry], ids: list[int]) -> None:
     """Facts, sizes and counts of recalls."""
     facts = store.facts()
-    told = list(zip(facts.ids.tolist(), facts.time_s, facts.importance, facts.names, facts.recalled, strict=True))
+    facts_of_entries = list(
+        zip(facts.ids.tolist(), facts.time_s, facts.importance, facts.names, facts.recalled, strict=True)
+    )
     wanted = [(number, e.time_s, e.importance, e.name, 0) for number, e in zip(ids, entries, strict=True)]
-    require(told == wanted, "facts are of every entry, the oldest number first", f"{told}, not {wanted}")
+    require(
+        facts_of_entries == wanted,
+        "facts are of every entry, the oldest number first",
+        f"{facts_of_entries}, not {wanted}",
+    )
     require(bool(np.isnan(facts.recalled_s).all()), "what was never recalled has no time of it", f"{facts.recalled_s}")
     store.mark_recalled({ids[1]: 2, 10**9: 1}, 50.0)
     store.mark_recalled({ids[1]: 1, ids[2]: 4}, 60.5)

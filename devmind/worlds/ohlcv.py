@@ -57,12 +57,12 @@ def _time(path: str | Path, number: int, cell: str) -> float:
         value = float(cell)
     except ValueError:
         try:
-            told = datetime.fromisoformat(cell.strip())
+            time = datetime.fromisoformat(cell.strip())
         except ValueError:
             raise WorldError(
                 f"'{path}', line {number}: '{cell}' is no time; seconds since 1970 or 2026-01-31T12:00:00 are."
             ) from None
-        return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     if not np.isfinite(value):
         raise WorldError(f"'{path}', line {number}: '{cell}' is no time.")
     return value / 1000 if value > 1e11 else value

@@ -46,11 +46,11 @@ def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
 
     It is recorded and shown, so it holds no credentials.
     """
-    told = {"rate_hz": "capture_hz", "drops": "drops", "reconnects": "reconnects", "fault": "fault"}
+    renamed = {"rate_hz": "capture_hz", "drops": "drops", "reconnects": "reconnects", "fault": "fault"}
     found: dict[str, dict[str, Any]] = {}
     for sensor in sensors:
         health = getattr(sensor, "health", None)
-        values = {key: getattr(health, name) for key, name in told.items() if hasattr(health, name)}
+        values = {key: getattr(health, name) for key, name in renamed.items() if hasattr(health, name)}
         if "rate_hz" in values:
             values["rate_hz"] = round(values["rate_hz"], 3) if math.isfinite(values["rate_hz"]) else None
         found[str(getattr(sensor, "name", sensor.sense))] = {"sense": sensor.sense, **values}
@@ -129,8 +129,8 @@ class Room(gym.Env[Any, Any]):
 
     def _names(self) -> dict[str, tuple[str, ...]]:
         """Names of the gaze, with a camera, and names that sensors of numbers were given."""
-        told = {name: tuple(sensor.names) for name, sensor in self.sensors.items() if getattr(sensor, "names", ())}
-        return told | ({"body": spaces.BODY, "look": LOOK} if "sight" in self.sensors else {})
+        renamed = {name: tuple(sensor.names) for name, sensor in self.sensors.items() if getattr(sensor, "names", ())}
+        return renamed | ({"body": spaces.BODY, "look": LOOK} if "sight" in self.sensors else {})
 
     def _next(self) -> tuple[dict[str, Sense], dict[str, Any]]:
         skipped = max(0, int((self._now() - self.lag_s - self._start_s) / self.dt_s) - self._tick)

@@ -106,11 +106,11 @@ class TMazeRules:
         """float32 [N, 2]."""
         at_end = state.x == state.length
         unmeant = state.distractors[np.arange(len(state)), state.tick]
-        told = np.where(at_end, state.y, np.where(state.shown, state.goal, unmeant))
-        return {"signal": np.stack((at_end, told), 1).astype(np.float32)}
+        flag = np.where(at_end, state.y, np.where(state.shown, state.goal, unmeant))
+        return {"signal": np.stack((at_end, flag), 1).astype(np.float32)}
 
     def truth(self, state: TMazeState) -> dict[str, np.ndarray]:
-        """`choice` int64 [N]: the move to the goal; `asked` bool [N]: whether it takes memory; `told` int64 [N]."""
+        """`choice` int64 [N]: the move to the goal; `asked` bool [N]: whether it takes memory; `flag` int64 [N]."""
         asked = (state.x == state.length) & (state.y == 0)
         turn = np.where(state.goal > 0, UP, DOWN)
         return {"choice": np.where(asked, turn, AHEAD), "asked": asked, "told": (state.goal > 0).astype(np.int64)}

@@ -64,7 +64,7 @@ class WorldRoom(Room):
         self.ended = self.rewarded = 0
         self._state: Any = None
         self._left: int | None = None
-        self._earned, self._told, self._said_page, self.fault = False, "", "", ""
+        self._earned, self._shown_page, self._said_page, self.fault = False, "", "", ""
 
     def say(self, text: str) -> None:
         """Words for the next Moment and, if the world has a page, its instruction.
@@ -119,7 +119,7 @@ class WorldRoom(Room):
 
     def _begin(self) -> None:
         self._state = self.rules.initial(np.array([self._seed], np.int64))
-        self._left, self._earned, self._told = None, False, ""
+        self._left, self._earned, self._shown_page = None, False, ""
         said = row(self.rules.observe(self._state), 0).get(PAGE)
         unknown = self._unknown(said) if isinstance(said, str) else []
         self.fault = (
@@ -136,8 +136,8 @@ class WorldRoom(Room):
         self._picture(tick_s, senses)
         senses |= self._words()
         if PAGE in self.rules.observation_space.spaces:
-            self._told, self._said_page = self._said_page or self._told, ""
-            senses |= {PAGE: self._told} if self._told else {}
+            self._shown_page, self._said_page = self._said_page or self._shown_page, ""
+            senses |= {PAGE: self._shown_page} if self._shown_page else {}
         return senses
 
     def _picture(self, tick_s: float, senses: Mapping[str, Sense]) -> None:

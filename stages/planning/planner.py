@@ -279,7 +279,7 @@ class PlannerHead(BeliefHead):
             guidance=self.free_guidance,
             watch=watch,
             luck=luck,
-            told=SYMBOLS not in self.silenced,
+            with_symbols=SYMBOLS not in self.silenced,
             words_first=self.word_steps if word_steps is None else word_steps,
             guide=self.guide(each(read.maze)) if self.guidance else None,
         )

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributions
 
-from devmind.agent.acting import decide
+from devmind.agent.action_selection import decide
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.heads import CategoricalHead, DenseHead, Inlet

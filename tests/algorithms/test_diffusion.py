@@ -114,7 +114,7 @@ def test_flow_matching_and_trajectories_without_symbols_work() -> None:
 
 def test_symbols_can_be_left_out_and_both_halves_are_cut_into_equal_pieces() -> None:
     pipe = HybridPipeline(denoiser().eval(), make_scheduler("ddim", 50), MaskedTokens(2))
-    plans = drawn(pipe, told=False, words={1: torch.zeros(64, dtype=torch.int64)})
+    plans = drawn(pipe, with_symbols=False, words={1: torch.zeros(64, dtype=torch.int64)})
     assert plans.symbols[0].tolist() == [2, 0, 2, 2]
     with pytest.raises(ConfigError, match="8 points and 3 symbols cannot be cut into 2"):
         HybridDenoiser(horizon=8, length=3, pieces=2)

@@ -122,7 +122,7 @@ def test_given_points_and_words_are_held(pipeline: HybridPipeline) -> None:
 
 
 def test_search_works_without_symbols_and_from_an_earlier_plan(pipeline: HybridPipeline) -> None:
-    alone = search(pipeline, Shape(simulations=6, levels=2, guidances=(1.0,)), told=False)
+    alone = search(pipeline, Shape(simulations=6, levels=2, guidances=(1.0,)), with_symbols=False)
     assert (alone.symbols == WORDS).all()
     assert alone.depth.max() == 1
     start = torch.zeros(ROWS, HORIZON, 2)

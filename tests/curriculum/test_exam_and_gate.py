@@ -27,9 +27,12 @@ def test_goal_is_judged_and_shown_but_decides_nothing():
     held, wanted = Threshold("m", 0.7), Threshold("m", 0.9, goal=True)
     missed = judged(held, wanted)
     assert missed.passed
-    assert [(decision.passed, decision.told) for decision in missed.decisions] == [(True, True), (False, None)]
+    assert [(decision.passed, decision.passed_or_none) for decision in missed.decisions] == [
+        (True, True),
+        (False, None),
+    ]
     assert len(missed.reasons) == 1
-    assert [decision.told for decision in judged(Threshold("m", 0.7, goal=True)).decisions] == [True]
+    assert [decision.passed_or_none for decision in judged(Threshold("m", 0.7, goal=True)).decisions] == [True]
     assert not judged(Threshold("m", 0.9), Threshold("m", 0.7, goal=True)).passed
     assert judged(Threshold("absent", 0.9, goal=True), held).passed
 
@@ -133,7 +136,11 @@ def test_trunk_measure_passes_only_above_the_twin():
     assert judged(340, {"m": False}).verdict == "failed"
     assert judged(400, {"m": False}, Threshold("absent", 0.5)).verdict == "failed", "something else is missing too"
     goal = judged(400, {"m": False}, goal=True)
-    assert (goal.passed, goal.decisions[0].told, goal.decisions[0].verdict) == (True, None, "no better than its twin")
+    assert (goal.passed, goal.decisions[0].passed_or_none, goal.decisions[0].verdict) == (
+        True,
+        None,
+        "no better than its twin",
+    )
     blind = Gate([Threshold("m", 0.90)]).judge({"m": rate(400, 400)}, above_twin={"m": False})
     assert (blind.passed, blind.decisions[0].twin) == (True, None), "a gate that does not read the twin"
 

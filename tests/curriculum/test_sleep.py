@@ -247,13 +247,13 @@ def test_memory_counts_as_known_only_if_the_weights_give_its_words(awake: Agent,
     key = Key(describe(awake, {"body": body})["body"].vector, encoder_hashes(awake)["body"])
     secret = memory.write(Moment(0.0, {"body": body, "words": f"the number is {rng.integers(9)}"}), {"body": key})
     replay = Replay(awake, memory, [*ids, secret.id], ["said"], seed=0)
-    assert replay.told.tolist() == [*[True] * 4, False]
+    assert replay.memory_is_right.tolist() == [*[True] * 4, False]
     slept = sleep(copy.deepcopy(awake), memory, context, steps=60)
     assert secret.id not in slept.known
     without = copy.deepcopy(awake)
     for entry in without.config.heads:
         entry.pop("labels", None)
-    assert not Replay(without, memory, ids, ["said"], seed=0).told.any()
+    assert not Replay(without, memory, ids, ["said"], seed=0).memory_is_right.any()
 
 
 def test_memory_deleted_during_the_night_does_not_end_it(awake: Agent, memory: Memory, context: Context) -> None:

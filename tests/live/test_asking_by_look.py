@@ -18,7 +18,7 @@ from devmind.config import load
 from devmind.curriculum.stage import Context
 from devmind.live.remembering import asking, wondering
 from devmind.live.remembering.asking import REST_S, STEADY_S, Asking, Doubt
-from devmind.live.remembering.held import Square
+from devmind.live.remembering.held_object import Square
 from devmind.live.remembering.press import Holding
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.remembering.wondering import Wondering, doubt_of

@@ -38,7 +38,7 @@ from stages.voice.echo.tokens.exam import pages
 from stages.voice.moments import as_batch
 from stages.voice.vocoder import sound_of
 from tests.live.test_own_voice import Mouth
-from tests.live.test_spoken_to import Ears, Spoken, admitted_to_voice
+from tests.live.test_speech_handler import Ears, Spoken, admitted_to_voice
 
 SAY_AGAIN, CLEAN, GO_ON = "say it again", "clean it", "go on"
 QUIET = 2

@@ -34,7 +34,7 @@ from devmind.live.recording import Recording
 from devmind.live.remembering import word_questions
 from devmind.live.remembering.answering import CANNOT, OwnWords
 from devmind.live.remembering.asking import WHAT
-from devmind.live.remembering.held import Square
+from devmind.live.remembering.held_object import Square
 from devmind.live.remembering.recalling import Recalled
 from devmind.live.remembering.remembered import as_shown
 from devmind.live.serving.hub import Hub

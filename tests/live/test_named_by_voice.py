@@ -22,7 +22,7 @@ from stages.voice.hear_words import listen
 from stages.voice.moments import in_a_row
 from stages.voice.utterances import alike
 from tests.live.test_own_voice import Mouth
-from tests.live.test_spoken_to import PASSED, Spoken, admitted_to_voice
+from tests.live.test_speech_handler import PASSED, Spoken, admitted_to_voice
 
 NAMES = ("cup", "key", "ball")
 SENTENCES = [

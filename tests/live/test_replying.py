@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from devmind.acting.asked_aloud import REPLY, as_asked, ask, sounded
+from devmind.acting.spoken_questions import REPLY, as_asked, ask, sounded
 from devmind.agent.agent import Agent
 from devmind.live.life import Life
 from devmind.live.loop import Tick
@@ -30,7 +30,7 @@ from stages.voice.speak_answer import exam
 from stages.voice.speak_answer.asked import ANSWERS, TAUGHT, questions
 from stages.voice.vocoder import sound_of
 from tests.live.test_own_voice import Mouth
-from tests.live.test_spoken_to import PASSED, WORDS, Ears, Spoken, admitted_to_voice
+from tests.live.test_speech_handler import PASSED, WORDS, Ears, Spoken, admitted_to_voice
 
 FAILED = {"skills": [{"measures": [{"name": f"{EXAM}scenes", "passed": False}]}]}
 QUESTION, REMARK = 20.0, -20.0

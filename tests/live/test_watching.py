@@ -12,7 +12,7 @@ import pytest
 
 from devmind.curriculum.journal import Journal
 from devmind.errors import ConfigError, DevmindError
-from devmind.live.story import POINTS, QUIET_S
+from devmind.live.journal_view import POINTS, QUIET_S
 from devmind.live.watching import Watching
 
 
@@ -115,7 +115,7 @@ def test_silence_of_a_killed_run_is_reported(journal: Journal, tmp_path: Path, m
     progress(journal, "watch", 3, loss=1.0)
     assert told(watching)["state"] == "teaching"
     now_s = time.time()
-    monkeypatch.setattr("devmind.live.story.time.time", lambda: now_s + QUIET_S + 60)
+    monkeypatch.setattr("devmind.live.journal_view.time.time", lambda: now_s + QUIET_S + 60)
     run = told(watching)
     assert run["state"] == "quiet"
     assert run["says"].startswith("no news for 4 min")

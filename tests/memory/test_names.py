@@ -11,8 +11,8 @@ import pytest
 from devmind.errors import StoreError
 from devmind.memory import Entry, Key, Memory, Named, Names, Strangers, open_store
 from devmind.memory.confidence import NAMED_FROM
-from devmind.memory.likeness import SHARES_WEIGHT, Likeness, unit
 from devmind.memory.names import Fitted, Row
+from devmind.memory.similarity import SHARES_WEIGHT, Likeness, unit
 from devmind.moment import Moment
 
 SIZE = 40

@@ -21,7 +21,7 @@ import torch
 
 pytest.importorskip("espeakng_loader", reason="the extra 'voice'")
 
-from devmind.acting.asked_aloud import REPLY
+from devmind.acting.spoken_questions import REPLY
 from devmind.agent.agent import Agent
 from devmind.errors import StaleReading
 from devmind.live.life import Life

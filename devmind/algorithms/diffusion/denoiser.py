@@ -116,10 +116,10 @@ class HybridDenoiser(ModelMixin, ConfigMixin):
         x = torch.cat(tokens, 1) + self.place + (self.hint(condition, present) if hint is None else hint)
         x = self.norm(self._together(x))
         known = mark * trajectory, (1 - level)[:, None, None] * trajectory
-        told = self.told(x[:, :pieces]).reshape(trajectory.shape)
-        told = told + self.copied(torch.cat(known, 1).flatten(1)).reshape(trajectory.shape)
-        named = self.named(x[:, pieces:]) if length else told.new_zeros(len(told), 0)
-        return told, named.reshape(len(told), length, words)
+        moved = self.told(x[:, :pieces]).reshape(trajectory.shape)
+        moved = moved + self.copied(torch.cat(known, 1).flatten(1)).reshape(trajectory.shape)
+        named = self.named(x[:, pieces:]) if length else moved.new_zeros(len(moved), 0)
+        return moved, named.reshape(len(moved), length, words)
 
     def lend(self, layers: Callable[[Tensor], Tensor]) -> None:
         """Lend it layers, a function of [B, T, width] to the same. Their owner saves and trains them."""

@@ -124,7 +124,7 @@ class HybridPipeline(DiffusionPipeline):
         guidance: float = 1.0,
         watch: Watch | None = None,
         luck: Tensor | None = None,
-        told: bool = True,
+        with_symbols: bool = True,
         words_first: int = 0,
         guide: Callable[[Tensor], Tensor] | None = None,
     ) -> Drawn:
@@ -145,7 +145,7 @@ class HybridPipeline(DiffusionPipeline):
                 by side, a few steps lead to the mean of both.
             guide: improves the clean trajectories [B, H, C] that each step predicts (classifier guidance: Dhariwal,
                 Nichol 2021); held points stay.
-            told: False leaves all symbols masked that are not given: only the trajectory is drawn.
+            with_symbols: False leaves all symbols masked that are not given: only the trajectory is drawn.
 
         Raises:
             ConfigError: there are more steps than levels, a point or symbol lies beyond the plan's end, or the noise
@@ -166,8 +166,8 @@ class HybridPipeline(DiffusionPipeline):
             skipped = steps - max(1, round(begin * steps))
             x, timesteps = self._begun(start, noise, skipped), timesteps[skipped:]
         symbols, log_prob = held.symbols, torch.zeros(n, device=device)
-        told = told and form.length > 0
-        first = words_first if told else 0
+        with_symbols = with_symbols and form.length > 0
+        first = words_first if with_symbols else 0
         denoise = self._conditioned(condition, present, guidance)
         # Steps numbered below 0 draw symbols only.
         for number, timestep in enumerate([timesteps[0]] * first + timesteps, -first):
@@ -179,7 +179,7 @@ class HybridPipeline(DiffusionPipeline):
                 clean = guide(clean)
             clean = held.over(clean)
             left = (0 if words_first else len(timesteps)) - 1 - number
-            if told and left >= 0:
+            if with_symbols and left >= 0:
                 drawn = logits if luck is None else logits + luck
                 before, symbols = symbols, self.token_scheduler.step(drawn, left, symbols).prev_sample
                 log_prob = log_prob + self.token_scheduler.log_prob(logits, before, symbols)
@@ -200,13 +200,13 @@ class HybridPipeline(DiffusionPipeline):
             hint = {"hint": network.hint(condition, there)} if isinstance(network, HybridDenoiser) else {}
             return lambda *noisy: network(*noisy, condition, there, **hint)
 
-        told = under(present)
+        conditioned = under(present)
         if guidance == 1.0:
-            return told
-        untold = under(torch.zeros_like(present))
+            return conditioned
+        unconditioned = under(torch.zeros_like(present))
 
         def guided(*noisy: Tensor) -> tuple[Tensor, Tensor]:
-            (clean, logits), (free, free_logits) = told(*noisy), untold(*noisy)
+            (clean, logits), (free, free_logits) = conditioned(*noisy), unconditioned(*noisy)
             return free + guidance * (clean - free), free_logits + guidance * (logits - free_logits)
 
         return guided

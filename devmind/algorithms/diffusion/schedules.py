@@ -128,15 +128,15 @@ class MaskedTokens(AmusedScheduler):
         """Symbols int64 [B, L] at the next step, from logits [B, L, words]; `timestep` counts down to 0."""
         unknown = sample == self.config.mask_token_id
         sure, word = model_output.softmax(-1).max(-1)
-        told = torch.where(unknown, word, sample)
-        before = told
+        filled = torch.where(unknown, word, sample)
+        before = filled
         if timestep > 0:
             ratio = (len(self.timesteps) - timestep) / len(self.timesteps)
             again = math.floor(sample.shape[1] * starting_mask_ratio * math.cos(ratio * math.pi / 2))
             again_of_row = (unknown.sum(-1) - 1).clamp(0, again)
             rank = torch.where(unknown, sure, torch.inf).argsort(-1).argsort(-1)
-            before = torch.where(rank < again_of_row[:, None], self.config.mask_token_id, told)
-        return AmusedSchedulerOutput(before, told) if return_dict else (before, told)
+            before = torch.where(rank < again_of_row[:, None], self.config.mask_token_id, filled)
+        return AmusedSchedulerOutput(before, filled) if return_dict else (before, filled)
 
     def log_prob(self, logits: Tensor, before: Tensor, after: Tensor) -> Tensor:
         """Log probability [B], by logits [B, L, words], of symbols in `after` that `before`, int64 [B, L], masks."""

@@ -107,16 +107,16 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
         for block in self.blocks:
             x = block(x)
         things, steps = self.norm(x).split((things.shape[1], steps.shape[1]), 1)
-        told, logits = trajectory, things.new_zeros(len(things), 0, words)
+        drawn_trajectory, logits = trajectory, things.new_zeros(len(things), 0, words)
         if only != "symbols":
-            told = self._pointed(steps, things, condition, present)
+            drawn_trajectory = self._pointed(steps, things, condition, present)
         if said is not None and only != "points":
             logits = _score(self.means(steps), self.meant(self._nameable(things)[:, :-1]))
         elif said is not None:
             logits = things.new_zeros(len(things), steps.shape[1], words)
         if numbers:
-            return torch.cat((told, 2 * logits.softmax(-1) - 1), -1), logits[:, :0]
-        return told, logits
+            return torch.cat((drawn_trajectory, 2 * logits.softmax(-1) - 1), -1), logits[:, :0]
+        return drawn_trajectory, logits
 
     def _nameable(self, things: Tensor) -> Tensor:
         """The embedding of each symbol and of the mask, [B, words + 1, D]."""

@@ -141,7 +141,7 @@ def grown(
     words: Mapping[int, Tensor] | None = None,
     start: Tensor | None = None,
     begin: float = 1.0,
-    told: bool = True,
+    with_symbols: bool = True,
 ) -> Grown:
     """Search for plans of B rows; see `HybridPipeline.__call__` for the given parts.
 
@@ -151,7 +151,9 @@ def grown(
     Raises:
         ConfigError: a given point or symbol lies beyond the plan's end.
     """
-    grower = _Grower(pipeline, condition, present, noise, worth, shape, given or {}, words or {}, start, begin, told)
+    grower = _Grower(
+        pipeline, condition, present, noise, worth, shape, given or {}, words or {}, start, begin, with_symbols
+    )
     roots = grower.roots()
     # Worths lie in 0..1 there, so a fully denoised plan has an exact value and is not visited again.
     tree = puct_search(roots, grower.expand, shape.simulations, init=shape.explore, bounds=(0.0, 1.0)).tree
@@ -178,14 +180,14 @@ class _Grower:
         words: Mapping[int, Tensor],
         start: Tensor | None,
         begin: float,
-        told: bool,
+        with_symbols: bool,
     ) -> None:
         self.network, self.scheduler, self.tokens = pipeline.denoiser, pipeline.scheduler, pipeline.token_scheduler
         self.condition, self.present, self.noise, self.worth, self.shape = condition, present, noise, worth, shape
         form = self.network.config
         self.length, self.mask, self.calls, n = form.length, form.words, 0, len(condition)
         self.start, self.begin = start, begin
-        self.word_levels = shape.word_levels if form.length and told else 0
+        self.word_levels = shape.word_levels if form.length and with_symbols else 0
         self.held = Held.of(form, n, condition.device, given, words)
         self.guides = torch.tensor(shape.guidances, device=condition.device)
         none = torch.zeros_like(present)
@@ -227,9 +229,9 @@ class _Grower:
         The worth is that of the whole plan relative to the root's.
         """
         n = len(state.row)
-        told = self.worth(state.clean, state.whole, state.row).double()
-        self.about = told if self.about is None else self.about  # the roots' own, by row
-        worth = (0.5 + 0.5 * ((told - self.about[state.row]) / self.shape.scale).tanh()).cpu().numpy()
+        value = self.worth(state.clean, state.whole, state.row).double()
+        self.about = value if self.about is None else self.about  # the roots' own, by row
+        worth = (0.5 + 0.5 * ((value - self.about[state.row]) / self.shape.scale).tanh()).cpu().numpy()
         over = (state.depth == self.word_levels + self.shape.levels - 1).cpu().numpy()
         return np.zeros((n, self.shape.actions)), worth, np.ones((n, self.shape.actions), bool), over
 
@@ -248,10 +250,10 @@ class _Grower:
         x = noise if source is None else self._noised(source, noise, level)
         whole, logits = symbols, x.new_zeros(len(row), self.length, self.mask)
         if at < self.word_levels:
-            _, logits = self._told(x, level, symbols, row, guidance)
+            _, logits = self._predict(x, level, symbols, row, guidance)
             whole = self._filled(x, level, symbols, logits, row, guidance)
-        told, _ = self._told(x, level, whole, row, guidance)
-        return Partial(row, depth, symbols, logits, whole, told)
+        trajectory, _ = self._predict(x, level, whole, row, guidance)
+        return Partial(row, depth, symbols, logits, whole, trajectory)
 
     def _filled(
         self, x: Tensor, level: float, symbols: Tensor, logits: Tensor, row: Tensor, guidance: Tensor
@@ -262,11 +264,13 @@ class _Grower:
         self.tokens.set_timesteps(jump, (0, 0), symbols.device)
         for step in range(jump):
             if step:
-                _, logits = self._told(x, level, symbols, row, guidance)
+                _, logits = self._predict(x, level, symbols, row, guidance)
             symbols = self.tokens.step(logits, jump - 1 - step, symbols, share).prev_sample
         return symbols
 
-    def _told(self, x: Tensor, level: float, symbols: Tensor, row: Tensor, guidance: Tensor) -> tuple[Tensor, Tensor]:
+    def _predict(
+        self, x: Tensor, level: float, symbols: Tensor, row: Tensor, guidance: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The network's clean trajectory and logits of the symbols, under a guidance [n]."""
         held = self.held.rows(row)
         x = held.over(x)
@@ -286,11 +290,11 @@ class _Grower:
         self.calls += len(row)
         masked = (symbols == self.mask).float().mean(-1) if self.length else x.new_zeros(len(row))
         known = {} if hints is None else {"hint": hints[row]}
-        told: tuple[Tensor, Tensor] = self.network(
+        predicted: tuple[Tensor, Tensor] = self.network(
             x, self.held.fixed[row], x.new_full((len(row),), level), symbols, masked, self.condition[row], present[row],
             **known,
         )  # fmt: skip
-        return told
+        return predicted
 
     def _level(self, number: int) -> float:
         """The noise of a trajectory's level, in 0..1, from `begin` down."""

@@ -16,7 +16,7 @@ from devmind.curriculum.study.file import Comparison
 from devmind.curriculum.study.run import StudyRun
 from devmind.curriculum.study.statistics import holm, interquartile_mean, iqm_interval, paired
 from devmind.errors import ExamError
-from devmind.report import results as told
+from devmind.report import results as report_results
 from devmind.report.results import MeasureResult, Results
 from devmind.report.study import (
     ArmOutcome,
@@ -51,7 +51,7 @@ def close(run: StudyRun) -> StudyReport:
 
 
 def _read(done: Mapping[str, RunResult]) -> dict[str, Results]:
-    return {leg: told.load(result.results) for leg, result in done.items()}
+    return {leg: report_results.load(result.results) for leg, result in done.items()}
 
 
 def gather(run: StudyRun, made: Made, frozen: Mapping[str, Any]) -> StudyReport:

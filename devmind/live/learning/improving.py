@@ -153,11 +153,11 @@ class Improver:
 
     def _collated(self, rows: Sequence[Sequence[Moment]]) -> Batch:
         """Collate rows of the senses that the agent has; each row is an episode of its own."""
-        mine = [
+        own_parameters = [
             [Moment(m.time_s, {k: v for k, v in m.senses.items() if k in self.senses}, first=m.first) for m in row]
             for row in rows
         ]
-        return collate([as_opening(row) for row in mine])
+        return collate([as_opening(row) for row in own_parameters])
 
 
 def _ratios(errors: Mapping[str, Residual]) -> dict[str, float]:

@@ -32,7 +32,7 @@ def run(improver: Improver, kept: Path, every_s: float, say: IO[str]) -> None:
     def tell(kind: str, **what: Any) -> None:
         print(json.dumps({"type": kind, "step": improver.step, **what}), file=say, flush=True)
 
-    recording, learned_to, begun_s, told_s, fault = improver.recording, 0, time.monotonic(), 0.0, ""
+    recording, learned_to, begun_s, reported_s, fault = improver.recording, 0, time.monotonic(), 0.0, ""
     tell("ready")
     while True:
         recording.refresh()
@@ -40,8 +40,8 @@ def run(improver: Improver, kept: Path, every_s: float, say: IO[str]) -> None:
         if recording.fault != fault:
             fault = recording.fault
             tell("fault", sentence=fault)
-        if now_s - told_s >= PROGRESS_S:
-            told_s = now_s
+        if now_s - reported_s >= PROGRESS_S:
+            reported_s = now_s
             tell("progress", ticks=end)
         if learned_to < FIRST_TICKS:
             learned_to, begun_s = end, now_s

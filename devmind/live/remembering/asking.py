@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devmind.live.remembering.held import SAME, Square
+from devmind.live.remembering.held_object import SAME, Square
 from devmind.live.remembering.press import Showing
 from devmind.memory import Named
 
@@ -72,8 +72,8 @@ class Question:
         `confidence` is the probability of that name, `doubt` that it has no right one, for an agent that can tell.
         """
         confidence = 1 - self.doubt.share if self.doubt else self.named.confidence if self.named else 0.0
-        told = {"number": self.number, "text": WHAT, "confidence": round(confidence, 3)}
-        return told | ({"doubt": round(self.doubt.share, 3)} if self.doubt else {})
+        fields = {"number": self.number, "text": WHAT, "confidence": round(confidence, 3)}
+        return fields | ({"doubt": round(self.doubt.share, 3)} if self.doubt else {})
 
 
 class Asking:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from devmind.errors import StoreError
-from devmind.live.remembering.held import HeldFinder, Square
+from devmind.live.remembering.held_object import HeldFinder, Square
 from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 
 PRESS_S, LONGEST_S = 1.0, 10.0

@@ -123,7 +123,7 @@ class Recalling:
         self._waiting: Moment | None = None
         self._found: Recalled | None = None
         self._generation, self._ended = 0, False
-        self._kept_at_s, self._told_at_s, self._last_ids = -float("inf"), 0.0, frozenset[int]()
+        self._kept_at_s, self._written_at_s, self._last_ids = -float("inf"), 0.0, frozenset[int]()
         # No daemon: it must not be inside torch when the interpreter exits.
         self._thread = threading.Thread(target=self._run, name="recalling")
 
@@ -146,8 +146,8 @@ class Recalling:
 
     def take(self, now_s: float) -> Recalled | None:
         """The latest result, if it is not stale at `now_s` on the room's clock; returns at once."""
-        found = self._found
-        return found if found and found.entries and now_s - found.moment_s <= STALE_S else None
+        recalled = self._found
+        return recalled if recalled and recalled.entries and now_s - recalled.moment_s <= STALE_S else None
 
     def latest(self) -> Recalled | None:
         """The latest result, however old; from any thread."""
@@ -228,6 +228,6 @@ class Recalling:
         self.written += 1
 
     def _write_down(self) -> None:
-        if self._clock() - self._told_at_s >= WRITE_DOWN_S:
-            self._told_at_s = self._clock()
+        if self._clock() - self._written_at_s >= WRITE_DOWN_S:
+            self._written_at_s = self._clock()
             self.child.memory.flush()

@@ -18,7 +18,7 @@ from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 from devmind.moment import TICK_HZ, Moment, Sense
 
 if TYPE_CHECKING:
-    from devmind.agent.sensing import Sensing
+    from devmind.agent.encoder_holder import EncoderHolder
 
 EXAMPLE_TICKS = 5 * TICK_HZ
 """Longest example: the sound of its ticks, and its last picture."""
@@ -84,7 +84,7 @@ class ShowAndTell:
         StoreError: with rebuild=False, keys of another agent's encoders.
     """
 
-    def __init__(self, agent: Sensing, memory: Memory, rebuild: bool = True) -> None:
+    def __init__(self, agent: EncoderHolder, memory: Memory, rebuild: bool = True) -> None:
         self.memory, self.names = memory, Names(memory, strangers=self._strangers)
         if not rebuild:
             _refuse_strange_keys(memory, _encoders(agent))
@@ -95,7 +95,7 @@ class ShowAndTell:
         """Hashes of the encoders that make keys, by sense."""
         return dict(self._describer[1])
 
-    def refresh(self, agent: Sensing) -> int:
+    def refresh(self, agent: EncoderHolder) -> int:
         """Let another agent describe from here on; returns the number of entries with new keys.
 
         It takes as long as describing every entry.
@@ -106,7 +106,7 @@ class ShowAndTell:
         return self.rebuilt
 
     @property
-    def agent(self) -> Sensing:
+    def agent(self) -> EncoderHolder:
         """The describing part: an agent, or its encoders alone."""
         return self._describer[0]
 
@@ -180,7 +180,7 @@ class ShowAndTell:
         return self.names.forget(name, tell)
 
 
-def _encoders(agent: Sensing) -> dict[str, str]:
+def _encoders(agent: EncoderHolder) -> dict[str, str]:
     """The encoders that make keys, by sense; the scene before is described as sight is."""
     from devmind.agent.describing import encoder_hashes
 

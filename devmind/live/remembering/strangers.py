@@ -30,7 +30,7 @@ from devmind.moment import Sense
 from devmind.seeding import numpy_rng
 
 if TYPE_CHECKING:
-    from devmind.agent.sensing import Sensing
+    from devmind.agent.encoder_holder import EncoderHolder
 
 VERSION = 2
 """Counts changes of the made-up things."""
@@ -60,7 +60,7 @@ def made_pictures() -> tuple[list[Sense], np.ndarray]:
 MAKERS: dict[str, Callable[[], tuple[list[Sense], np.ndarray]]] = {"sound": made_sounds, "sight": made_pictures}
 
 
-def strangers(agent: Sensing, sense: str) -> Strangers | None:
+def strangers(agent: EncoderHolder, sense: str) -> Strangers | None:
     """Strangers of a sense, described by this agent's encoder; None for a sense without any."""
     if sense not in MAKERS or sense not in agent.sense_order:
         return None
@@ -77,9 +77,9 @@ def strangers(agent: Sensing, sense: str) -> Strangers | None:
 
 def _cache() -> Path:
     """The user's cache for strangers, or DEVMIND_CACHE."""
-    told, folder = os.environ.get("DEVMIND_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    if told:
-        return Path(told)
+    given_cache, folder = os.environ.get("DEVMIND_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    if given_cache:
+        return Path(given_cache)
     usual = Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache"
     return (Path(folder) if folder else usual) / "devmind"
 

@@ -131,8 +131,8 @@ class RerunViewer:
         stopped = threading.Event()
         with ExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="devmind-rerun-")))
-            said, ports = home / "said.txt", _free_ports(2)
-            process = stack.enter_context(_serving(self._program, ports, home, said))
+            log_file, ports = home / "said.txt", _free_ports(2)
+            process = stack.enter_context(_serving(self._program, ports, home, log_file))
             self.address = stack.enter_context(page(ports[1], ports[0]))
             self.stream = f"rerun+http://{LOOPBACK}:{ports[0]}/proxy"
             assert process.stdin
@@ -142,7 +142,7 @@ class RerunViewer:
             thread.start()
             try:
                 for port in ports:
-                    _wait_for(process, port, said)
+                    _wait_for(process, port, log_file)
                 yield
             finally:
                 stopped.set()
@@ -184,7 +184,7 @@ def _feed(hub: Hub, views: RerunViews, pipe: Any, into: IO[bytes], stopped: thre
 
 
 @contextmanager
-def _serving(program: Path, ports: Sequence[int], home: Path, said: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _serving(program: Path, ports: Sequence[int], home: Path, log_file: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Rerun's server, on loopback only; it shows what is written to its stdin. It ends with the block or devmind."""
     env = _without_analytics(program, home)
     data_port, web_port = map(str, ports)
@@ -192,7 +192,7 @@ def _serving(program: Path, ports: Sequence[int], home: Path, said: Path) -> Ite
         str(program), "--serve-web", "--bind", LOOPBACK, "--port", data_port, "--web-viewer-port", web_port,
         "--server-memory-limit", MEMORY, "-",
     ]  # fmt: skip
-    with said.open("wb") as out:
+    with log_file.open("wb") as out:
         # A session of its own: a Ctrl-C in the terminal is for devmind, which ends the server in order.
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=out, stderr=out, env=env, start_new_session=True
@@ -224,13 +224,13 @@ def _without_analytics(program: Path, home: Path) -> dict[str, str]:
     return env
 
 
-def _wait_for(process: subprocess.Popen[bytes], port: int, said: Path) -> None:
+def _wait_for(process: subprocess.Popen[bytes], port: int, log_file: Path) -> None:
     give_up_s = time.monotonic() + START_S
     while time.monotonic() < give_up_s and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), 1.0):
             return
         time.sleep(0.02)
-    why = said.read_text(encoding="utf-8", errors="replace").strip()[-300:]
+    why = log_file.read_text(encoding="utf-8", errors="replace").strip()[-300:]
     raise ConfigError(f"Rerun's server did not start on {LOOPBACK}:{port}; it said: {why or 'nothing'}.")
 
 

@@ -32,7 +32,7 @@ class RerunViews:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._shown: set[str] = set()
-        self._told: dict[str, str] = {}
+        self._last_texts: dict[str, str] = {}
         self._tones = np.zeros((BANDS, HEARD_COLUMNS), np.uint8)
         self._seen_s = -np.inf
         stream.set_log_tick_enabled(False)
@@ -127,16 +127,16 @@ class RerunViews:
             said = known and (known.get("name") or f"not sure, nearest is {known.get('nearest')}")
             self._tell(f"names/{sense}", said or "")
         self._tell("arcs", ", ".join(view.get("arcs", ())))
-        self._told.pop("words", None)  # a repeated word was said again
+        self._last_texts.pop("words", None)  # a repeated word was said again
         self._tell("words", view.get("words", ""))
 
     def _tell(self, path: str, text: str) -> None:
         """A line of text when it changes; a change to no text is not logged."""
         import rerun as rr
 
-        if text and self._told.get(path) != text:
+        if text and self._last_texts.get(path) != text:
             self._stream.log(f"texts/{path}", rr.TextLog(text))
-        self._told[path] = text
+        self._last_texts[path] = text
 
 
 def _layout() -> Any:

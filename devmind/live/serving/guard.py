@@ -125,8 +125,8 @@ class Guard:
     def is_key(self, text: object) -> bool:
         """Whether a page's first message is `{"key": ...}` with the right key."""
         try:
-            given = json.loads(text)["key"] if isinstance(text, str) and len(text) < LONGEST_KEY else ""
-            return isinstance(given, str) and _same(given, self.key)
+            key = json.loads(text)["key"] if isinstance(text, str) and len(text) < LONGEST_KEY else ""
+            return isinstance(key, str) and _same(key, self.key)
         except (ValueError, TypeError, LookupError, RecursionError):
             return False
 
@@ -151,8 +151,8 @@ class Guard:
         return HTMLResponse(page, status)
 
 
-def _same(given: str, right: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), right.encode())
+def _same(key: str, right: str) -> bool:
+    return hmac.compare_digest(key.encode("utf-8", "surrogatepass"), right.encode())
 
 
 def _with_safe_headers(send: Send) -> Send:

@@ -80,14 +80,14 @@ class Refusals:
     """One line in the log for many refusals, so that nobody can fill a terminal with failed requests."""
 
     def __init__(self) -> None:
-        self._told_s, self._untold = -TELL_EVERY_S, 0
+        self._last_message_s, self._untold = -TELL_EVERY_S, 0
 
     def tell(self, what: str) -> None:
         """Log a refusal at once or, within a minute of the last line, count it."""
         self._untold += 1
-        if time.monotonic() - self._told_s >= TELL_EVERY_S:
+        if time.monotonic() - self._last_message_s >= TELL_EVERY_S:
             log.warning("The page's server: %s (%s refused since the last line).", what, f"{self._untold:,}")
-            self._told_s, self._untold = time.monotonic(), 0
+            self._last_message_s, self._untold = time.monotonic(), 0
 
 
 refusals = Refusals()

@@ -48,8 +48,8 @@ def has_passed(results: Mapping[str, Any] | None, exam: str = EXAM) -> bool | No
     """
     with damage(CheckpointError, "The agent's results are not what an exam writes ({}); use a backup."):
         measures = [measure for skill in (results or {}).get("skills", ()) for measure in skill.get("measures", ())]
-        told = [measure["passed"] for measure in measures if measure["name"].startswith(exam)]
-    decided = [passed for passed in told if passed is not None]
+        verdicts = [measure["passed"] for measure in measures if measure["name"].startswith(exam)]
+    decided = [passed for passed in verdicts if passed is not None]
     return all(decided) if decided else None
 
 

@@ -227,11 +227,11 @@ def believed(beliefs: Beliefs | None, labels: Sequence[str], height: int, width:
     """
     if beliefs is None:
         return None
-    told = beliefs.used[0] & (beliefs.hits[0] > 1) & (beliefs.there[0] + beliefs.elsewhere[0] >= TOLD)
+    is_shown = beliefs.used[0] & (beliefs.hits[0] > 1) & (beliefs.there[0] + beliefs.elsewhere[0] >= TOLD)
     level = np.zeros(1)
     column, row, ahead = (value[0] for value in project(beliefs.mean[:1], level, level, WIDE_HALF_DEG))
     shown = []
-    for slot in sorted(np.flatnonzero(told), key=lambda slot: beliefs.age_s[0, slot]):
+    for slot in sorted(np.flatnonzero(is_shown), key=lambda slot: beliefs.age_s[0, slot]):
         side, down = column[slot], row[slot] * width / height
         if not np.isfinite(side):  # behind: at the edge towards which the head would turn
             side, down = -np.copysign(2.0, beliefs.mean[0, slot, 1]), 0.0

@@ -72,14 +72,14 @@ class SqliteStore(SqliteFile):
 
     def replace_keys(self, keys: Mapping[int, Mapping[str, Key]]) -> None:
         with self._writing() as database:
-            change, there = self._next_change(database), []
+            change, existing = self._next_change(database), []
             for given, new in keys.items():
                 number = int(given)
                 if database.execute("UPDATE entries SET changed = ? WHERE id = ?", (change, number)).rowcount:
                     database.execute("DELETE FROM keys WHERE entry = ?", (number,))
                     self._put_keys(database, number, new)
-                    there.append(new)
-            self._one_encoder(database, there)
+                    existing.append(new)
+            self._one_encoder(database, existing)
 
     def mark_recalled(self, times: Mapping[int, int], at_s: float) -> None:
         rows = [(int(count), float(at_s), int(number)) for number, count in times.items()]
@@ -87,17 +87,17 @@ class SqliteStore(SqliteFile):
             database.executemany("UPDATE entries SET recalled = recalled + ?, recalled_s = ? WHERE id = ?", rows)
 
     def delete(self, ids: Iterable[int], erase: bool = True) -> int:
-        gone = 0
+        deleted = 0
         with self._writing() as database:
             change = self._next_change(database)
             for number in map(int, ids):
                 if database.execute("DELETE FROM entries WHERE id = ?", (number,)).rowcount:
                     database.execute("INSERT OR REPLACE INTO deletions VALUES (?, ?)", (number, change))
-                    gone += 1
+                    deleted += 1
             forget_deletions(database)
         if erase:
             self._erase()
-        return gone
+        return deleted
 
     def revision(self) -> str:
         with self._open() as database:
@@ -120,10 +120,10 @@ class SqliteStore(SqliteFile):
             with self._reading() as database:
                 return [*filter(None, [self.without_log]), *(fault.sentence for fault in faults(database))]
         with self._writing() as database:
-            told = mended(database, self._next_change(database))
-        if told:
+            mended_faults = mended(database, self._next_change(database))
+        if mended_faults:
             self._erase()
-        return told
+        return mended_faults
 
     def _next_change(self, database: sqlite3.Connection) -> int:
         """The number of the change that is being written. Writers wait for each other, so it grows in their order."""

@@ -10,7 +10,7 @@ from devmind.errors import StoreError
 from devmind.memory.stores.sqlite_rows import read_entries
 from devmind.memory.stores.sqlite_search import empty, fill, unfound
 
-MAX_TOLD = 20
+MAX_FAULTS = 20
 _TOTALS = """
     SELECT (SELECT count(*) FROM entries), (SELECT coalesce(sum(length(payload)), 0) FROM entries),
         (SELECT count(*) FROM keys),
@@ -67,7 +67,7 @@ def mended(database: sqlite3.Connection, change: int) -> list[str]:
 
 
 def _pages(database: sqlite3.Connection) -> Iterator[Fault]:
-    for (text,) in database.execute(f"PRAGMA integrity_check({MAX_TOLD})").fetchall():
+    for (text,) in database.execute(f"PRAGMA integrity_check({MAX_FAULTS})").fetchall():
         if text != "ok":
             yield Fault(f"The database's pages do not fit together: {text}.")
 

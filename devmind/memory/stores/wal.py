@@ -64,7 +64,7 @@ def drop_untold(log: Path) -> None:
     Raises:
         OSError: the disk refuses.
     """
-    told, _, salt = _known(_index(log))
+    known_frames, _, salt = _known(_index(log))
     try:
         file = os.open(log, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -74,10 +74,10 @@ def drop_untold(log: Path) -> None:
         if len(head) < _HEAD or not salt or head[16:24] != salt:  # the next frame belongs to another log
             return
         size = _FRAME_HEAD + int.from_bytes(head[8:12], "big")
-        end = told
+        end = known_frames
         while os.pread(file, 8, _HEAD + end * size + 8) == salt:
             end += 1
-        for frame in range(end - 1, told - 1, -1):
+        for frame in range(end - 1, known_frames - 1, -1):
             os.pwrite(file, bytes(_FRAME_HEAD), _HEAD + frame * size)
     finally:
         os.close(file)
@@ -133,16 +133,16 @@ def _fault(data: bytes, index: bytes = b"") -> str:
     count = (len(data) - _HEAD) // size
     frames = np.frombuffer(data, np.uint8, count * size, _HEAD).reshape(count, size)
     heads = np.ascontiguousarray(frames[:, :_FRAME_HEAD]).view(">u4")
-    mine = (heads[:, 2:4] == np.frombuffer(data, ">u4", 2, 16)).all(1)
+    matches = (heads[:, 2:4] == np.frombuffer(data, ">u4", 2, 16)).all(1)
     words = np.concatenate((frames[:, :8], frames[:, _FRAME_HEAD:]), axis=1).view(f"{order}u4")
     sums = _sums(words, state)
-    right = mine & np.array([tuple(head[4:6]) == one for head, one in zip(heads.tolist(), sums, strict=True)], bool)
+    right = matches & np.array([tuple(head[4:6]) == one for head, one in zip(heads.tolist(), sums, strict=True)], bool)
     whole = int(np.argmin(right)) if not right.all() else count
     if data[16:24] == salt and committed > max(whole, copied):
         return f"frame {whole + 1} of {committed} is not as it was written"
     if data[16:24] == salt and committed == whole:
         return ""  # later frames were written by a process killed before reporting them
-    later = np.flatnonzero(mine[whole:] & (heads[whole:, 1] > 0))
+    later = np.flatnonzero(matches[whole:] & (heads[whole:, 1] > 0))
     return f"frame {whole + 1} of {whole + int(later[-1]) + 1} is not as it was written" if len(later) else ""
 
 

@@ -93,7 +93,7 @@ class _Roles:
     keys: dict[str, str] = field(default_factory=dict)
     names: dict[str, list[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    _told: set[str] = field(default_factory=set)
+    _warned_of: set[str] = field(default_factory=set)
 
     @property
     def wanted(self) -> bool:
@@ -115,7 +115,7 @@ class _Roles:
             elif one.key in values.WORDS:
                 self.senses[one.name] = "words"
             elif one.key in _SHOWN | values.SOUNDS or values.NOT_SENSED.match(one.key):
-                if one.name != self.picture and one.name not in self._told:
+                if one.name != self.picture and one.name not in self._warned_of:
                     left_out.append(f"{one.name} ({one.schema})")
             else:
                 self.senses[one.name] = self._sense_name(one)
@@ -198,8 +198,8 @@ class _Roles:
 
     def _tell(self, topic: str, sentence: str) -> None:
         """Report once for each topic: a thousand damaged pictures are one sentence."""
-        if topic not in self._told:
-            self._told.add(topic)
+        if topic not in self._warned_of:
+            self._warned_of.add(topic)
             self.warnings.append(sentence.rstrip(".") + ".")
 
     def _time_s(self, time_ns: int) -> float:

@@ -23,19 +23,19 @@ def export_files(paths: Sequence[Path], out: Path) -> list[str]:
     """
     timeline = Timeline(paths)
     out.mkdir(parents=True)
-    told = []
+    missing = []
     if timeline.channels:
         _write_sound(timeline, out)
     else:
-        told.append("There was no sound.")
+        missing.append("There was no sound.")
     if timeline.has_pictures:
         _write_pictures(timeline, out)
     else:
-        told.append("There were no pictures.")
+        missing.append("There were no pictures.")
     words = timeline.words()
     if words:
         (out / WORDS).write_text(srt(words), encoding="utf-8", errors="replace")
-    return told
+    return missing
 
 
 def _write_sound(timeline: Timeline, out: Path) -> None:

@@ -55,13 +55,13 @@ class Columns:
 
     def events(self, rows: Rows, ticks: list[int], tasks: dict[int, str]) -> Iterator[Event]:
         """The rows' numbers and words. A task is heard at the episode's first tick, and again when it changes."""
-        told = {name: self._flags(rows, name) for name in self.senses}
+        present_flags = {name: self._flags(rows, name) for name in self.senses}
         done = {name: self._flags(rows, f"action.{name}") for name in self.effectors}
         acted = self._flags(rows, layout.ACTION) if self.present else [False] * len(ticks)
         heard = self._new_tasks(rows, tasks)
         for row, tick in enumerate(ticks):
             for name in self.senses:
-                if told[name][row]:
+                if present_flags[name][row]:
                     yield Event(tick, "sense", name, self._sensed(name, rows, row))
             for name, (key, part) in self.effectors.items():
                 if done[name][row]:

@@ -140,12 +140,12 @@ def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
         warnings.append(f"'{name}' has no known number; left out.")
         del senses[name], kept[name], unsure[name]
     channels = _sound_channels(sensed.get("sound", set()), fps, warnings)
-    told = [name for name in ("sight", "words") if name in sensed] + ["sound"] * bool(channels)
+    features = [name for name in ("sight", "words") if name in sensed] + ["sound"] * bool(channels)
     camera = _camera_size(sessions)
-    told += [CAMERA] * bool(camera)
-    if not (told or senses or effectors):
+    features += [CAMERA] * bool(camera)
+    if not (features or senses or effectors):
         raise SessionError("There is nothing in these sessions that a LeRobotDataset can hold; look at 'session info'.")
-    present = (*sorted([*senses, *told]), ACTION, *(f"action.{name}" for name in effectors))
+    present = (*sorted([*senses, *features]), ACTION, *(f"action.{name}" for name in effectors))
     names = _names(sessions, senses | effectors)
     return Plan(fps, "sight" in sensed, camera, channels, senses, effectors, present, kept, unsure, names)
 
@@ -169,9 +169,13 @@ def _names(sessions: Sequence[Session], kinds: Mapping[str, Kind]) -> dict[str, 
     """Names of numbers if all sessions agree on them and have a name for each."""
     found: dict[str, list[str]] = {}
     for name, (_, shape) in kinds.items():
-        told = [session.names().get(name) for session in sessions]
-        names = told[0]
-        if names and all(other == names for other in told) and len(set(names)) == len(names) == math.prod(shape):
+        names_by_session = [session.names().get(name) for session in sessions]
+        names = names_by_session[0]
+        if (
+            names
+            and all(other == names for other in names_by_session)
+            and len(set(names)) == len(names) == math.prod(shape)
+        ):
             found[name] = names
     return found
 

@@ -229,7 +229,7 @@ def facts(kind: str) -> Callable[[NurseryState], dict[str, np.ndarray]]:
     last_seen_place [N]; covered [N, 3] 0..1; delay [N] ticks.
     """
 
-    def told(state: NurseryState) -> dict[str, np.ndarray]:
+    def describe_truth(state: NurseryState) -> dict[str, np.ndarray]:
         made = plan(state.seed, kind)
         places = made.where(state.tick)
         return {
@@ -241,4 +241,4 @@ def facts(kind: str) -> Callable[[NurseryState], dict[str, np.ndarray]]:
             "delay": made.delay,
         }
 
-    return told
+    return describe_truth

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from devmind.acting import Actor, Senses, observations
 from devmind.acting.rollout import Actions
-from devmind.agent.acting import StepOutput
+from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick, pad_body, stacked
 from devmind.agent.beliefs import Beliefs

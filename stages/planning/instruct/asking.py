@@ -1,7 +1,7 @@
 """The exam of asking: whether an instructed agent asks when, and only when, it has to; whether it asks the right
 question; and whether it does the instruction once it is answered.
 
-What is asked, and when, is decided as in a life (`devmind.acting.lacking`); a tick of these rooms is a tenth of a
+What is asked, and when, is decided as in a life (`devmind.acting.clarification`); a tick of these rooms is a tenth of a
 second. Whoever answers sees the whole room, and says what the word means, or which door comes first.
 """
 
@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from devmind.acting import Actor, Senses, rollout
-from devmind.acting.lacking import Inquiry, lacking
+from devmind.acting.clarification import Inquiry, lacking
 from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.plans import Lack

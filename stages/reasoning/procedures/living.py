@@ -20,7 +20,7 @@ from stages.reasoning.procedures.reading import check
 from stages.reasoning.procedures.terms import PlanError, show
 
 if TYPE_CHECKING:
-    from devmind.acting.directing import Told
+    from devmind.acting.directing import Observation
     from devmind.agent.output import Output
 
 CHOOSE = "choose"
@@ -53,63 +53,65 @@ class LivingProcedures:
 
     def __init__(self, library: Library) -> None:
         self.fault = ""
-        self._told: Told | None = None
+        self._observation: Observation | None = None
         self._body, self._feels = np.zeros(BODY_SIZE, np.float32), False
         self._named: dict[str, Thing] = {}
         self._turned_from: tuple[float, ...] | None = None  # where to, and from where, in the last tick
         self.policy = Procedural(self._believed, library, lambda: self._named, self._cells, self._read)
 
-    def direct(self, told: Told) -> dict[str, np.ndarray]:
+    def direct(self, observation: Observation) -> dict[str, np.ndarray]:
         """One tick. If a plan asks for something impossible, the procedures stop for the rest of this episode."""
-        first = told.moment.first
+        first = observation.moment.first
         if first:
             self.fault, self._named, self._turned_from = "", {}, None
         if self.fault:
             return {}
-        self._take_in(told)
+        self._take_in(observation)
         try:
-            page = told.moment.senses.get("text")
+            page = observation.moment.senses.get("text")
             senses = {
-                "body": self._body[None], "words": [self._heard(told)], "text": [page if isinstance(page, str) else ""]
-            }  # fmt: skip
+                "body": self._body[None],
+                "words": [self._heard(observation)],
+                "text": [page if isinstance(page, str) else ""],
+            }
             done = self.policy(senses, np.array([first or not self.policy.rows]))
         except ConfigError as error:
             self.fault = f"The procedures stop until the next episode begins: {error}"
             return {}
         return self._orders(done)
 
-    def _take_in(self, told: Told) -> None:
-        self._told = told
-        body = told.moment.senses.get("body")
+    def _take_in(self, observation: Observation) -> None:
+        self._observation = observation
+        body = observation.moment.senses.get("body")
         self._feels = isinstance(body, np.ndarray) and body.shape == (BODY_SIZE,)
         self._body = np.asarray(body) if self._feels else self._body
         self._named = {name: (left, up, False, gone) for name, (left, up, _, gone) in self._named.items()}
-        self._named |= {name: (left, up, True, False) for name, (left, up) in told.named.items()}
+        self._named |= {name: (left, up, True, False) for name, (left, up) in observation.named.items()}
 
     def _believed(self, senses: Any, first: np.ndarray) -> tuple[list[str], Any]:
-        assert self._told is not None
-        return list(self._told.labels), self._told.beliefs
+        assert self._observation is not None
+        return list(self._observation.labels), self._observation.beliefs
 
     def _cells(self, row: int) -> np.ndarray | None:
         """The class of each cell of the view, as the agent reads it in this tick."""
         from devmind.algorithms.grid_cells import SIDE
         from stages.reasoning.parts import CELLS
 
-        assert self._told is not None
-        said = self._told.read(CELLS)
+        assert self._observation is not None
+        said = self._observation.read(CELLS)
         return None if said is None else np.asarray(said.mode().cpu().numpy()).reshape(SIDE, SIDE)
 
     def _read(self, head: str) -> Output | None:
-        assert self._told is not None
-        return self._told.read(head)
+        assert self._observation is not None
+        return self._observation.read(head)
 
-    def _heard(self, told: Told) -> str:
+    def _heard(self, observation: Observation) -> str:
         """The first word heard that the agent has a name for, as in "where is the cup?"; else everything said."""
         from devmind.acting.recall import names_in
 
-        words = told.moment.senses.get("words")
+        words = observation.moment.senses.get("words")
         text = words if isinstance(words, str) else ""
-        known = names_in(text, [*told.labels, *self._named])
+        known = names_in(text, [*observation.labels, *self._named])
         return min(known, key=lambda name: text.lower().index(name.lower())) if known else text
 
     def _orders(self, done: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting.asked_aloud import PAGE, REPLY, ask
+from devmind.acting.spoken_questions import PAGE, REPLY, ask
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.text import BEGIN

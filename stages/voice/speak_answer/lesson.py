@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.acting.asked_aloud import PAGE
+from devmind.acting.spoken_questions import PAGE
 from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
 from devmind.agent.output import masked_mean

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from devmind.live.remembering.asking import GONE_S, OPEN_S, REST_S, STEADY_S, Asking
-from devmind.live.remembering.held import Square
+from devmind.live.remembering.held_object import Square
 from devmind.live.remembering.press import Showing
 from devmind.memory import Named
 

@@ -12,7 +12,7 @@ import torch
 from devmind.acting.recall import payload
 from devmind.agent.agent import Agent
 from devmind.errors import StoreError
-from devmind.live.remembering.held import Square
+from devmind.live.remembering.held_object import Square
 from devmind.live.remembering.press import KEPT_VIEWS, Holding, turns
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Memory, open_store
@@ -20,7 +20,7 @@ from devmind.memory.entry import BEFORE, LOOKED, VIEWS
 from devmind.memory.portable import export_memory, import_memory
 from devmind.moment import Moment, Sense
 from devmind.testing import tiny_agent
-from tests.live.remembering.test_held import scene, with_thing
+from tests.live.remembering.test_held_object import scene, with_thing
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ import pytest
 
 from devmind.agent.agent import Agent
 from devmind.live.life import Life
-from devmind.live.remembering.held import NEW_S
+from devmind.live.remembering.held_object import NEW_S
 from devmind.live.serving.hub import Hub
 from devmind.live.serving.server import PageServer
 from devmind.memory import Memory, open_store
 from devmind.raised import FOLDER
 from devmind.worlds.room import Room
 from tests.browsers import chromium, complaints_of
-from tests.live.remembering.test_held import scene, with_thing
+from tests.live.remembering.test_held_object import scene, with_thing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

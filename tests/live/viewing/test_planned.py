@@ -12,7 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from devmind.agent.acting import StepOutput
+from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.output import Regression
 from devmind.agent.plans import Plan

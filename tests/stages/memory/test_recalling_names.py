@@ -14,8 +14,8 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.output import Categorical
+from devmind.agent.perceiver import AGE_SCALE
 from devmind.agent.pointing import PointerHead
-from devmind.agent.senses import AGE_SCALE
 from devmind.config import RunConfig
 from devmind.curriculum.exam import LEFT_OUT, SHOWN
 from devmind.curriculum.stage import Context

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from devmind.acting.directing import Told
+from devmind.acting.directing import Observation
 from devmind.agent.agent import Agent
 from devmind.agent.plans import Course
 from devmind.agent.threads import stepping_threads
@@ -131,8 +131,10 @@ def test_who_comes_no_further_has_failed_unless_it_is_there(tmp_path: Path) -> N
     output = SimpleNamespace(course=course, along=lambda course, before: (at[0], np.ones(2, np.float32)))
     text = 'plan a {{ for believed heard(go)\n do {{ branch {{ follow_plan(route, walk, {}) }} or {{ say("no") }} }} }}'
 
-    def told(number: int, head: Any = output) -> Told:
-        return Told(Moment(number / 10, {"words": "go"} if number == 1 else {}, first=number == 0), read=lambda _: head)
+    def told(number: int, head: Any = output) -> Observation:
+        return Observation(
+            Moment(number / 10, {"words": "go"} if number == 1 else {}, first=number == 0), read=lambda _: head
+        )
 
     def orders(steps: str, end: float) -> list[Mapping[str, np.ndarray]]:
         (tmp_path / "a.plan").write_text(text.format(steps), encoding="utf-8")

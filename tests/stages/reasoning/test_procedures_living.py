@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from devmind.acting import Actor, rollout
-from devmind.acting.directing import Told
+from devmind.acting.directing import Observation
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.grid_cells import FLOOR, SIDE, WALL
@@ -20,7 +20,7 @@ from devmind.live.checking import check_replay
 from devmind.live.directing import Directing, placed, said_by
 from devmind.live.life import Life
 from devmind.live.recording import Recording
-from devmind.live.remembering.held import Square
+from devmind.live.remembering.held_object import Square
 from devmind.live.viewing.view import said
 from devmind.live.virtual import VirtualClock, VirtualLife
 from devmind.memory import Memory, Named, open_store
@@ -61,9 +61,9 @@ def body(pan_deg: float, tilt_deg: float = 0.0) -> np.ndarray:
     return felt
 
 
-def tick(number: int, pan_deg: float, words: str = "", **named: tuple[float, float]) -> Told:
+def tick(number: int, pan_deg: float, words: str = "", **named: tuple[float, float]) -> Observation:
     senses: dict[str, Any] = {"body": body(pan_deg)} | ({"words": words} if words else {})
-    return Told(Moment(number / 10, senses, first=number == 0), ["red", "blue"], None, named)
+    return Observation(Moment(number / 10, senses, first=number == 0), ["red", "blue"], None, named)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_laws_of_a_director() -> None:
     check_director(lambda: read_plans(ERRAND))
     drifting = SimpleNamespace(fault="", doing=list, told=0)
 
-    def direct(told: Told) -> dict[str, np.ndarray]:
+    def direct(told: Observation) -> dict[str, np.ndarray]:
         drifting.told += 1
         return {"look": np.full(2, drifting.told / 10)}
 
@@ -238,10 +238,10 @@ def test_in_a_simulated_world_it_looks_where_it_saw_it_last_and_then_asks(agent:
     assert 0 < check.directed < len(lived)
 
 
-def page(number: int, text: str, cells: np.ndarray | None) -> Told:
+def page(number: int, text: str, cells: np.ndarray | None) -> Observation:
     """A tick in which an instruction stands there, and the agent reads these cells."""
     said_ = None if cells is None else SimpleNamespace(mode=lambda: torch.from_numpy(cells.reshape(1, -1)))
-    return Told(Moment(number / 10, {"text": text}, first=number == 0), read=lambda head: said_)
+    return Observation(Moment(number / 10, {"text": text}, first=number == 0), read=lambda head: said_)
 
 
 def test_where_no_way_leads_and_where_it_does_not_understand_it_says_so() -> None:

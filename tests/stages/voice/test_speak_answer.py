@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from devmind.acting import Actor
-from devmind.acting.asked_aloud import ask
+from devmind.acting.spoken_questions import ask
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.agent.taps import read_tap

@@ -59,14 +59,14 @@ class Link:
 
     def __init__(self, url: str) -> None:
         try:
-            given = conninfo_to_dict(url)
+            url_parts = conninfo_to_dict(url)
         except psycopg.Error:
             # Not libpq's message: it would repeat the password.
             raise StoreError(
                 "The URL of the PostgreSQL store cannot be read; it is postgresql://user@host:port/database."
             ) from None
-        self.conninfo = make_conninfo("", **{**_DEFAULTS, **given})
-        self.place = shown_place(given)
+        self.conninfo = make_conninfo("", **{**_DEFAULTS, **url_parts})
+        self.place = shown_place(url_parts)
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._closed = False
@@ -149,8 +149,8 @@ class Link:
         connection = self._connection
         if connection is None:
             # A server that has asked for a password is up, and will give the same answer again.
-            asked = error.pgconn is not None and (error.pgconn.used_password or error.pgconn.needs_password)
-            return not asked
+            needs_password = error.pgconn is not None and (error.pgconn.used_password or error.pgconn.needs_password)
+            return not needs_password
         if connection.closed:
             return True
         if isinstance(error, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow):
@@ -252,8 +252,8 @@ def why(error: psycopg.Error, waited_s: float) -> str:
     return first
 
 
-def shown_place(given: dict[str, Any]) -> str:
+def shown_place(url_parts: dict[str, Any]) -> str:
     """The place for messages, without password."""
-    user = f"{given['user']}@" if given.get("user") else ""
-    port = f":{given['port']}" if given.get("port") else ""
-    return f"postgresql://{user}{given.get('host') or ''}{port}/{given.get('dbname') or ''}"
+    user = f"{url_parts['user']}@" if url_parts.get("user") else ""
+    port = f":{url_parts['port']}" if url_parts.get("port") else ""
+    return f"postgresql://{user}{url_parts.get('host') or ''}{port}/{url_parts.get('dbname') or ''}"

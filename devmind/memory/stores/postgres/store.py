@@ -87,10 +87,10 @@ class PostgresStore:
         def act(connection: Connection) -> None:
             change, _ = next_change(connection, self.place)
             update = "UPDATE devmind.entries SET changed = %s WHERE id = ANY(%s) RETURNING id"
-            there = [number for (number,) in connection.execute(update, (change, list(keys)))]
-            connection.execute("DELETE FROM devmind.keys WHERE entry = ANY(%s)", (there,))
-            put_encoders(connection, [keys[number] for number in there])
-            many(connection, "keys", [row for number in there for row in key_rows(number, keys[number])])
+            existing = [number for (number,) in connection.execute(update, (change, list(keys)))]
+            connection.execute("DELETE FROM devmind.keys WHERE entry = ANY(%s)", (existing,))
+            put_encoders(connection, [keys[number] for number in existing])
+            many(connection, "keys", [row for number in existing for row in key_rows(number, keys[number])])
             _one_encoder(connection)
 
         self._link.write(act)
@@ -118,16 +118,16 @@ class PostgresStore:
         def act(connection: Connection) -> int:
             next_change(connection, self.place)
             connection.execute("DELETE FROM devmind.keys WHERE entry = ANY(%s)", (numbers,))
-            gone = connection.execute("DELETE FROM devmind.entries WHERE id = ANY(%s)", (numbers,)).rowcount
+            deleted = connection.execute("DELETE FROM devmind.entries WHERE id = ANY(%s)", (numbers,)).rowcount
             _tidy(connection)
             if erase:
                 connection.execute("UPDATE devmind.state SET erase_due = true")
-            return gone
+            return deleted
 
-        gone = self._link.write(act)
+        deleted = self._link.write(act)
         if erase:
             self._erase()
-        return gone
+        return deleted
 
     def revision(self) -> str:
         (row,) = self._link.alone(lambda connection: rows_of(connection, "SELECT identity, changed FROM devmind.state"))
@@ -148,10 +148,10 @@ class PostgresStore:
     def check(self, mend: bool = False) -> list[str]:
         if not mend:
             return self._link.read(lambda connection: [fault.sentence for fault in check.faults(connection)])
-        told = self._link.write(lambda connection: check.mended(connection, next_change(connection, self.place)[0]))
-        if told:
+        faults = self._link.write(lambda connection: check.mended(connection, next_change(connection, self.place)[0]))
+        if faults:
             self._erase()
-        return told
+        return faults
 
     def watch(self, changed: Callable[[], None]) -> Watch:
         """Call `changed` soon after each write of any process, from a thread; a context manager."""

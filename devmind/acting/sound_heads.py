@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.acting.asked_aloud import UTTER
+from devmind.acting.spoken_questions import UTTER
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.heads import Head

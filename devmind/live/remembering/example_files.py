@@ -27,14 +27,14 @@ def examples_in(file: Path, warnings: list[str]) -> list[Moment]:
     except StoreError as error:
         raise SessionError(f"'{file}': {error}") from error
     silent = [example for example in every if _is_silent(example)]
-    kept = [_without_sound(example) if _is_silent(example) else example for example in every]
-    found = [example for example in kept if example.senses]
+    audible = [_without_sound(example) if _is_silent(example) else example for example in every]
+    examples = [example for example in audible if example.senses]
     level = f"no sample is above {SILENCE:g} of full scale (-60 dB)"
-    if not found:
+    if not examples:
         raise SessionError(f"'{file}' is silent: {level}; give a sound that can be heard.")
     if silent:
         warnings.append(f"{len(silent)} of {len(every)} examples of '{file}' are silent ({level}); they are left out.")
-    return found
+    return examples
 
 
 def _is_silent(example: Moment) -> bool:

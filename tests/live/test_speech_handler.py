@@ -19,7 +19,7 @@ from devmind.live.life import Life
 from devmind.live.loop import Tick
 from devmind.live.remembering.answering import OwnWords
 from devmind.live.serving.hub import Hub
-from devmind.live.spoken_to import WAITING, SpokenTo
+from devmind.live.speech_handler import WAITING, SpeechHandler
 from devmind.live.viewing.heard_words import END_S, HeardWords
 from devmind.live.virtual import Mailbox, SoundMailbox, VirtualClock
 from devmind.memory import Memory, open_store
@@ -196,7 +196,7 @@ def test_sentences_wait_and_a_fault_is_shown_until_one_is_answered() -> None:
             time.sleep(0.01)
 
     asked: Sequence[str] = [f"number {number}" for number in range(WAITING + 2)]
-    with SpokenTo(say, lambda text: None) as spoken:
+    with SpeechHandler(say, lambda text: None) as spoken:
         spoken.take(asked[0])
         wait(lambda: going)
         for words in asked[1:]:

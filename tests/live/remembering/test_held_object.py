@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from devmind.live.remembering.held import STEADY, HeldFinder, Square
+from devmind.live.remembering.held_object import STEADY, HeldFinder, Square
 
 HEIGHT, WIDTH = 120, 160
 

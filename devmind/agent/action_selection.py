@@ -132,9 +132,9 @@ class _Sequence:
         if others is None:
             return self
         length = max(self.values.shape[1], others.values.shape[1])
-        mine, theirs = (_padded(x.values, length) for x in (self, others))
-        where = rows.reshape(-1, *[1] * (mine.ndim - 1))
-        return _Sequence(torch.where(where, mine, theirs), torch.where(rows, self.left, others.left))
+        own_values, other_values = (_padded(x.values, length) for x in (self, others))
+        where = rows.reshape(-1, *[1] * (own_values.ndim - 1))
+        return _Sequence(torch.where(where, own_values, other_values), torch.where(rows, self.left, others.left))
 
     def after(self, takes: Tensor) -> dict[str, Tensor] | None:
         """What is left, [B, H - 1, ...], in the rows that took the first action; None if no row has any left."""

@@ -23,27 +23,27 @@ class LessonCurves:
 
     def __init__(self) -> None:
         self.step, self.status = 0, "now"
-        self._kept: dict[str, list[tuple[int, float]]] = {}
+        self._points_by_name: dict[str, list[tuple[int, float]]] = {}
         self._newest: dict[str, tuple[int, float]] = {}
-        self._told, self._every = 0, 1
+        self._taken, self._every = 0, 1
 
     def take(self, step: int, scalars: Mapping[str, float]) -> None:
         """Take one progress event; an earlier step replaces the points from there on."""
         if step <= self.step:  # a stopped run resumes from its last checkpoint, or a lesson is repeated
-            for name, curve in self._kept.items():
-                self._kept[name] = [point for point in curve if point[0] < step]
+            for name, curve in self._points_by_name.items():
+                self._points_by_name[name] = [point for point in curve if point[0] < step]
             self._newest = {name: point for name, point in self._newest.items() if point[0] < step}
         self.step, self.status = step, "now"
         self._newest |= {name: (step, value) for name, value in scalars.items()}
-        if self._told % self._every == 0:
+        if self._taken % self._every == 0:
             self._keep(scalars)
-        self._told += 1
+        self._taken += 1
 
     def _keep(self, scalars: Mapping[str, float]) -> None:
         for name in scalars:
-            self._kept.setdefault(name, []).append(self._newest[name])
-        if max((len(curve) for curve in self._kept.values()), default=0) >= POINTS:
-            self._kept = {name: curve[::2] for name, curve in self._kept.items()}
+            self._points_by_name.setdefault(name, []).append(self._newest[name])
+        if max((len(curve) for curve in self._points_by_name.values()), default=0) >= POINTS:
+            self._points_by_name = {name: curve[::2] for name, curve in self._points_by_name.items()}
             self._every *= 2
 
     def curves(self) -> list[dict[str, Any]]:
@@ -54,11 +54,11 @@ class LessonCurves:
         ]
 
     def _points(self, name: str) -> list[list[float]]:
-        kept, last = self._kept.get(name, []), self._newest[name]
-        return [list(point) for point in (kept if kept and kept[-1] == last else [*kept, last])]
+        points, newest = self._points_by_name.get(name, []), self._newest[name]
+        return [list(point) for point in (points if points and points[-1] == newest else [*points, newest])]
 
 
-class Story:
+class JournalView:
     """The content of one stage's journal so far."""
 
     def __init__(self, journal: Journal) -> None:
@@ -69,13 +69,13 @@ class Story:
         self.scores: dict[str, dict[str, Any]] = {}
         self.state, self._says = "begun", "making the agent"
         self.saved_s: float | None = None
-        self.told_s = time.time()
+        self.last_event_s = time.time()
 
     def read_on(self) -> None:
         """Take in what was written since the last call."""
         events, self._read_to = self.journal.after(self._read_to)
         for event in events:
-            self.told_s = event.get("time", self.told_s)
+            self.last_event_s = event.get("time", self.last_event_s)
             take = getattr(self, f"_on_{event.get('event')}", None)
             if take:
                 take(event)
@@ -85,7 +85,7 @@ class Story:
 
         States: begun, teaching, examining, passed, failed (a gate was), stopped, broken (by a fault), quiet.
         """
-        silent_s = time.time() - self.told_s
+        silent_s = time.time() - self.last_event_s
         state, says = self.state, self._says
         if state in ("begun", "teaching", "examining") and silent_s > QUIET_S:
             state, says = "quiet", f"no news for {duration(silent_s)}: a long exam, or it was killed ({says})"

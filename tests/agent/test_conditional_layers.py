@@ -121,7 +121,7 @@ def test_tick_without_a_page_skips_the_mlp_of_the_grown_layer(
     assert len(asked) == int(batch["present"]["text"].any(0).sum()) < 24
     # A decoder with an unknown kind of attention runs every layer.
     asked.clear()
-    monkeypatch.setattr("devmind.agent.deeper.is_known", lambda attention: False)
+    monkeypatch.setattr("devmind.agent.conditional_layers.is_known", lambda attention: False)
     torch.testing.assert_close(stepped(agent, batch), whole, atol=1e-5, rtol=0)
     assert len(asked) == 24
 

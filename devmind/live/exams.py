@@ -9,7 +9,7 @@ Every episode is a room with a loop of its own. The level's Rules fill its senso
 
 A mailbox takes any sense and any action. A room with a camera can only move the gaze and withdraw, so skills that need
 a hand, legs or a cart are examined through the mailbox alone. An exam without an acting agent cannot be held in life at
-all. `Held.in_life` says what was left out, and why (`devmind.acting.in_life`).
+all. `LiveExamResult.in_life` says what was left out, and why (`devmind.acting.in_life`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _difference(one: Any, other: Any) -> float:
     )
 
 
-class _Singly:
+class _RowByRow:
     """An exam's Actor that steps its rows one at a time: the same answers as in a batch, except for the last bits.
 
     A picture that differs in one bit is another picture a second later, so life, which has one row, is compared with
@@ -99,7 +99,7 @@ class _Singly:
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         if first.all():
-            self.rows = [_like(self.actor) for _ in first]
+            self.rows = [_single_row_actor(self.actor) for _ in first]
         each = [
             row({name: value[i : i + 1] for name, value in senses.items()}, first[i : i + 1])
             for i, row in enumerate(self.rows)
@@ -111,7 +111,7 @@ class _Singly:
         return {name: np.concatenate([one[name] for one in each]) for name in each[0]}
 
 
-def _like(actor: Actor) -> Actor:
+def _single_row_actor(actor: Actor) -> Actor:
     """One row in the same form."""
     return Actor(
         actor.agent,
@@ -124,24 +124,24 @@ def _like(actor: Actor) -> Actor:
     )
 
 
-class _Lives:
+class _LivePolicy:
     """The policy in place of an Actor: N live loops side by side."""
 
     def __init__(self, actor: Actor, world: Any, rendered: bool, comparison: Comparison) -> None:
         self.actor, self.world, self.rendered, self.comparison = actor, world, rendered, comparison
         self.lives: list[VirtualLife] = []
         self.mounted = np.zeros((0, 2))
-        self.plain = _Singly(actor)
+        self.plain = _RowByRow(actor)
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
-        n, felt = len(first), {name: value for name, value in senses.items() if name not in self.actor.without}
-        rows = [row_of(felt, i) for i in range(n)]
+        n, sensed = len(first), {name: value for name, value in senses.items() if name not in self.actor.without}
+        rows = [row_of(sensed, i) for i in range(n)]
         if first.all():
-            self.lives = [VirtualLife(self.actor, felt, self.rendered) for _ in range(n)]
+            self.lives = [VirtualLife(self.actor, sensed, self.rendered) for _ in range(n)]
             if self.rendered:
                 self._mount()
-        given = self._rendered(rows) if self.rendered else rows
-        ticks = [life.tick(one, bool(new)) for life, one, new in zip(self.lives, given, first, strict=True)]
+        readings = self._rendered(rows) if self.rendered else rows
+        ticks = [life.tick(one, bool(new)) for life, one, new in zip(self.lives, readings, first, strict=True)]
         actions = self._actions(ticks)
         if self.rendered:
             for tick in ticks:
@@ -173,29 +173,29 @@ class _Lives:
 
     def _rendered(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         state = self.world.state()
-        given = []
+        rendered_rows = []
         for i, row in enumerate(rows):
-            one = {name: value for name, value in row.items() if name == "words"}
+            rendered_row = {name: value for name, value in row.items() if name == "words"}
             if "sight" in row:
-                one["sight"] = self._frame(state, i)
+                rendered_row["sight"] = self._frame(state, i)
             if "sound" in row:
                 coded = np.clip(np.rint(row["sound"] * FULL_SCALE), -FULL_SCALE - 1, FULL_SCALE).astype(np.int16)
-                one["sound"] = coded.astype(np.float32) / FULL_SCALE
-            given.append(one)
-        return given
+                rendered_row["sound"] = coded.astype(np.float32) / FULL_SCALE
+            rendered_rows.append(rendered_row)
+        return rendered_rows
 
     def _actions(self, ticks: list[Tick]) -> dict[str, np.ndarray]:
         """Arrays [N, ...] by effector; zero for a row without an action."""
         actions: dict[str, np.ndarray] = {}
         for i, tick in enumerate(ticks):
             for name, value in tick.action.effectors.items():
-                now = self.lives[i].turned(value) if self.rendered and name == "look" else value
-                actions.setdefault(name, np.zeros((len(ticks), *now.shape), now.dtype))[i] = now
+                command = self.lives[i].turned(value) if self.rendered and name == "look" else value
+                actions.setdefault(name, np.zeros((len(ticks), *command.shape), command.dtype))[i] = command
         return actions
 
 
 @dataclass
-class _Through:
+class _ReplaceActors:
     """Replaces an exam's Actors by live loops, where a room has all that they use.
 
     Attributes:
@@ -213,12 +213,12 @@ class _Through:
         rendered = self.way == "rendered"
         if unasked(policy) or (rendered and unpictured(policy, world)):
             return policy
-        made = _Singly(policy) if self.way == "plain" else _Lives(policy, world, rendered, self.comparison)
+        made = _RowByRow(policy) if self.way == "plain" else _LivePolicy(policy, world, rendered, self.comparison)
         self.lives.append(made)
         return made
 
 
-class _Fifty(Context):
+class _FewEpisodes(Context):
     """The context of an exam with EPISODES episodes, whatever its full number."""
 
     def episodes(self, n: int, level: str = "full") -> int:
@@ -227,7 +227,7 @@ class _Fifty(Context):
 
 
 @dataclass
-class Held:
+class LiveExamResult:
     """One skill's exam, plain and through life.
 
     When the edge of a fixed camera's frame stops the gaze, the exam cannot show where it would have looked. With
@@ -246,7 +246,7 @@ class Held:
     rendered: dict[str, Measure]
     comparison: Comparison
     in_life: str
-    judged: dict[str, Judged]
+    judged: dict[str, RenderedScore]
 
     @property
     def asked(self) -> bool:
@@ -264,7 +264,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Judged:
+class RenderedScore:
     """A rendered score beside the plain exam's, on the same `n` episodes, whose gaze no frame's edge stopped.
 
     Attributes:
@@ -285,50 +285,54 @@ class Judged:
         return self.n > 0 and self.low <= self.score <= self.high
 
 
-def examine_through(stage: Stage, skill: Skill, agent: Agent, context: Context, bootstrap: int) -> Held:
+def examine_in_life(stage: Stage, skill: Skill, agent: Agent, context: Context, bootstrap: int) -> LiveExamResult:
     """Hold one skill's exam plainly, through a lossless mailbox, and rendered, each with the same EPISODES episodes.
 
     Raises:
         ExamError: the exam could not be held at all.
     """
-    fifty = _Fifty(**{name: getattr(context, name) for name in context.__dataclass_fields__})
+    short_exam = _FewEpisodes(**{name: getattr(context, name) for name in context.__dataclass_fields__})
     with stepping_threads():
-        (held, _), (lived, through), (seen, pictured) = (
-            _hold(stage, skill, agent, fifty, way) for way in ("plain", "mailbox", "rendered")
+        (plain, _), (in_mailbox, mailbox_actors), (rendered, rendered_actors) = (
+            _examine_by(stage, skill, agent, short_exam, way) for way in ("plain", "mailbox", "rendered")
         )
-    if not held.measures:
+    if not plain.measures:
         raise ExamError(f"No measure of the skill '{skill.name}' could be taken; give --data if it needs data.")
-    return Held(
+    return LiveExamResult(
         skill.name,
-        held.measures,
-        lived.measures if through.lives else {},
-        seen.measures if pictured.lives else {},
-        through.comparison,
-        held.in_life,
-        _judged(held.measures, seen.measures, pictured.lives, bootstrap) if pictured.lives else {},
+        plain.measures,
+        in_mailbox.measures if mailbox_actors.lives else {},
+        rendered.measures if rendered_actors.lives else {},
+        mailbox_actors.comparison,
+        plain.in_life,
+        _rendered_scores(plain.measures, rendered.measures, rendered_actors.lives, bootstrap)
+        if rendered_actors.lives
+        else {},
     )
 
 
-def _judged(
-    plain: Mapping[str, Measure], rendered: Mapping[str, Measure], lives: Sequence[_Lives], bootstrap: int
-) -> dict[str, Judged]:
+def _rendered_scores(
+    plain: Mapping[str, Measure], rendered: Mapping[str, Measure], lives: Sequence[_LivePolicy], bootstrap: int
+) -> dict[str, RenderedScore]:
     """Every measure's rendered score beside the plain one. Rollouts and measures are matched by their order."""
-    found = {}
+    scores = {}
     for number, (name, measure) in enumerate(rendered.items()):
         stopped = np.zeros(measure.n, bool)
         if len(lives) == len(rendered) and len(lives[number].lives) == measure.n:
             stopped = np.array([life.stopped for life in lives[number].lives])
         if stopped.all():
-            found[name] = Judged(measure.score, plain[name].score, np.nan, np.nan, 0, measure.n)
+            scores[name] = RenderedScore(measure.score, plain[name].score, np.nan, np.nan, 0, measure.n)
             continue
         free, beside = (replace(m, values=m.values[~stopped]) for m in (measure, plain[name]))
-        found[name] = Judged(
+        scores[name] = RenderedScore(
             free.score, beside.score, *beside.interval(bootstrap), int((~stopped).sum()), int(stopped.sum())
         )
-    return found
+    return scores
 
 
-def _hold(stage: Stage, skill: Skill, agent: Agent, context: Context, way: str) -> tuple[Examined, _Through]:
-    through = _Through(way, Comparison())
-    with acting_through(through):
-        return examine_skill(stage, skill, agent, context, "glimpse"), through
+def _examine_by(
+    stage: Stage, skill: Skill, agent: Agent, context: Context, way: str
+) -> tuple[Examined, _ReplaceActors]:
+    actors = _ReplaceActors(way, Comparison())
+    with acting_through(actors):
+        return examine_skill(stage, skill, agent, context, "glimpse"), actors

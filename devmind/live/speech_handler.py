@@ -23,7 +23,7 @@ WAITING = 2
 """Sentences that wait at most: a late answer would no longer fit."""
 
 
-class SpokenTo:
+class SpeechHandler:
     """A context manager that answers sentences while it is open.
 
     Args:

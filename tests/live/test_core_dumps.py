@@ -11,7 +11,7 @@ import pytest
 CRASHES = """
 import ctypes, os, resource, signal
 resource.setrlimit(resource.RLIMIT_CORE, (-1, -1)) if {allowed} else None
-from devmind.live.undumped import forbid_core_dumps
+from devmind.live.core_dumps import forbid_core_dumps
 forbid_core_dumps()
 print(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), flush=True)
 os.kill(os.getpid(), signal.SIGSEGV)

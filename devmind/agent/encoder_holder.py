@@ -43,7 +43,7 @@ def attempt(build: Callable[[Mapping[str, Any]], None], entry: Mapping[str, Any]
         warnings.warn(f"The part '{entry['name']}' is left out, its weights are kept: {error}", stacklevel=2)
 
 
-class Sensing(nn.Module):
+class EncoderHolder(nn.Module):
     """A module that has encoders: what `Agent` and `Describer` have in common.
 
     Attributes:
@@ -83,10 +83,10 @@ class Sensing(nn.Module):
         Senses that stream come last, since tokens that extend a Moment follow those that it began with.
         """
         # Each access to a child of a module is a search, and every tick needs the order several times.
-        found: dict[str, Any] = dict(self.encoders.items())
-        order = [sense for sense in STANDARD_SENSES if sense in found]
-        order += [sense for sense in found if sense not in STANDARD_SENSES]
-        return {sense: found[sense] for sense in sorted(order, key=lambda sense: found[sense].streams)}
+        encoders: dict[str, Any] = dict(self.encoders.items())
+        order = [sense for sense in STANDARD_SENSES if sense in encoders]
+        order += [sense for sense in encoders if sense not in STANDARD_SENSES]
+        return {sense: encoders[sense] for sense in sorted(order, key=lambda sense: encoders[sense].streams)}
 
     @property
     def sense_order(self) -> list[str]:
@@ -118,19 +118,19 @@ class Sensing(nn.Module):
             previous: (last tick's readings [*L, ...], presence bool [*L]) by sense, for encoders that see change.
             names: the senses to encode; by default all that have an encoder.
         """
-        wanted = None if names is None else set(names)
+        chosen = None if names is None else set(names)
         encoded = {}
         for name, encoder in self.in_order.items():
             read, beside = encoder.of or name, encoder.beside or encoder.of or name
-            if read not in senses or beside not in senses or (wanted is not None and name not in wanted):
+            if read not in senses or beside not in senses or (chosen is not None and name not in chosen):
                 continue
             x = senses[read].to(self.device)
-            here = torch.ones(x.shape[: x.ndim - encoder.sense_dims], dtype=torch.bool, device=x.device)
+            is_present = torch.ones(x.shape[: x.ndim - encoder.sense_dims], dtype=torch.bool, device=x.device)
             for needed in {read, beside} & set(present or {}):
-                here = here & (present or {})[needed].to(x.device)
+                is_present = is_present & (present or {})[needed].to(x.device)
             before = (previous or {}).get(name) if encoder.uses_previous else None
             value, known = (None, None) if before is None else (before[0].to(x.device), before[1].to(x.device))
-            encoded[name] = encode_rows(encoder, x, here, value, known)
+            encoded[name] = encode_rows(encoder, x, is_present, value, known)
         return encoded
 
     def key(self, encoded: Encoded) -> Tensor:

@@ -21,8 +21,8 @@ from devmind.cli.app import app
 from devmind.config import RunConfig
 from devmind.curriculum.examining import pick_skills
 from devmind.curriculum.stage import Context
-from devmind.live import through, virtual
-from devmind.live.through import Held, examine_through
+from devmind.live import exams, virtual
+from devmind.live.exams import LiveExamResult, examine_in_life
 from devmind.moment import TICK_HZ
 from devmind.worlds.nursery.views import frames
 from devmind.worlds.room import Room
@@ -33,7 +33,7 @@ from tests.agent.conftest import shake
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(through, "EPISODES", 4)
+    monkeypatch.setattr(exams, "EPISODES", 4)
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,9 @@ def context() -> Context:
     return Context(RunConfig(size="tiny"), 0, "cpu", Path("unused"), worlds.make)
 
 
-def held(agent: Agent, context: Context, skill: str, stage: Any = None) -> Held:
+def held(agent: Agent, context: Context, skill: str, stage: Any = None) -> LiveExamResult:
     stage = stage or ReflexStage()
-    return examine_through(stage, pick_skills(stage, skill)[0], agent, context, 100)
+    return examine_in_life(stage, pick_skills(stage, skill)[0], agent, context, 100)
 
 
 @pytest.mark.parametrize("skill", ["startle", "track"])
@@ -63,7 +63,7 @@ def test_exam_through_a_mailbox_has_the_moments_and_actions_of_the_plain_exam(
     found = held(agent, context, skill)
     assert found.comparison.ticks >= 8 * 20
     assert found.comparison.different == 0
-    assert found.comparison.worst <= through.TOLERANCE
+    assert found.comparison.worst <= exams.TOLERANCE
     for name, measure in found.mailbox.items():
         assert np.array_equal(measure.values, found.plain[name].values)
     assert found.rendered.keys() == found.plain.keys()
@@ -143,7 +143,7 @@ def test_agent_with_memory_acts_in_life_as_in_its_exams(context: Context, monkey
 def test_fovea_of_a_frame_shows_what_the_world_shows() -> None:
     world = worlds.make("nursery", "track", np.arange(3))
     state, fovea = world.state(), Room({}).fovea
-    frame = frames(state, state.pan, state.tilt, *through.FRAME)
+    frame = frames(state, state.pan, state.tilt, *exams.FRAME)
     assert frame.shape == (3, 480, 640, 3)
     for one, sight in zip(frame, world.observe()["sight"], strict=True):
         off = np.abs(fovea.see(one)["sight"].astype(int) - sight.astype(int)).mean()
@@ -169,7 +169,7 @@ def test_only_actors_are_replaced(agent: Agent) -> None:
         asked.append(first)
         return {}
 
-    through_life = through._Through("mailbox", through.Comparison())
+    through_life = exams._ReplaceActors("mailbox", exams.Comparison())
     with acting_through(through_life):
         list(rollout(rule, worlds.make("nursery", "track", np.arange(2)), 3))
     assert len(asked) == 3

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from devmind.agent.batch import RECALLED_BUDGET, Batch, to_device
 from devmind.agent.config import AgentConfig
+from devmind.agent.encoder_holder import named_seed
 from devmind.agent.encoders import Encoded
 from devmind.agent.parts import PartHolder
-from devmind.agent.sensing import named_seed
 from devmind.agent.taps import Perceived, raw_vectors
 
 AGE_SCALE = 16.0
@@ -77,11 +77,11 @@ class Perceiver(PartHolder):
         return Encoded(tokens, recalled["valid"] & (count[..., 0] > 0))
 
 
-_Kept = tuple[Tensor, Tensor]
+_Readings = tuple[Tensor, Tensor]
 """Readings [B, T, ...] and their presence bool [B, T]; for one tick [B, ...] and [B]."""
 
 
-def _done(batch: Batch, effector: str, last: _Kept | None) -> _Kept | None:
+def _done(batch: Batch, effector: str, last: _Readings | None) -> _Readings | None:
     """What was done with the effector in each Moment; None if it is not known, not even for the Moment before."""
     if effector in batch.get("actions", {}):
         return batch["actions"][effector], batch["acted"][effector]
@@ -91,9 +91,9 @@ def _done(batch: Batch, effector: str, last: _Kept | None) -> _Kept | None:
     return last[0].new_zeros(rows, length, *last[0].shape[1:]), torch.zeros_like(batch["first"])
 
 
-def _one_later(values: Tensor, here: Tensor, last: _Kept | None, first: Tensor) -> _Kept:
+def _one_later(values: Tensor, present: Tensor, last: _Readings | None, first: Tensor) -> _Readings:
     """Values and presence shifted by one Moment; an episode's first Moment gets nothing."""
-    value, known = last or (values[:, 0], torch.zeros_like(here[:, 0]))
+    value, known = last or (values[:, 0], torch.zeros_like(present[:, 0]))
     # A single tick may follow one with another picture size; the encoder resizes both.
     later = value[:, None] if values.shape[1] == 1 else torch.cat((value[:, None], values[:, :-1]), 1)
-    return later, torch.cat((known[:, None], here[:, :-1]), 1) & ~first
+    return later, torch.cat((known[:, None], present[:, :-1]), 1) & ~first

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from devmind.acting.lacking import Inquiry, lacking
-from devmind.agent.acting import StepOutput
+from devmind.acting.clarification import Inquiry, lacking
+from devmind.agent.action_selection import StepOutput
 from devmind.agent.plans import Lack
 
 

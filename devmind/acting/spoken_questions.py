@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from devmind.acting.actor import Actor
-from devmind.agent.acting import StepOutput
+from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, at_tick, collate
 from devmind.agent.heads import Head
