@@ -85,7 +85,7 @@ def test_loop_that_changes_a_moment_is_detected(
         post(self, value + np.float32(1e-3) if fault == "other" and self.sense == "body" else value)
 
     monkeypatch.setattr(virtual.Mailbox, "post", broken)
-    monkeypatch.setattr(through, "EPISODES", 1)  # what is changed is changed in every one
+    monkeypatch.setattr(exams, "EPISODES", 1)  # what is changed is changed in every one
     found = held(agent, context, "track")
     assert found.comparison.different > 0
     assert found.comparison.first
@@ -96,7 +96,7 @@ def test_loop_that_changes_an_action_is_detected(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("devmind.live.loop.standing", lambda agent, results: {"look": ("look_trunk",)})
-    monkeypatch.setattr(through, "EPISODES", 1)
+    monkeypatch.setattr(exams, "EPISODES", 1)
     found = held(agent, context, "track")
     assert found.comparison.different > 0
     assert "look" in found.comparison.first
@@ -122,7 +122,7 @@ def test_effector_that_a_camera_room_lacks_is_examined_only_through_a_mailbox(
 
 
 def test_agent_with_memory_acts_in_life_as_in_its_exams(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(through, "EPISODES", 2)  # side by side, each with a state and an end of its own
+    monkeypatch.setattr(exams, "EPISODES", 2)  # side by side, each with a state and an end of its own
     torch.manual_seed(0)
     agent = Agent(AgentConfig(size="tiny")).eval()
     for stage in (ReflexStage(), MemoryStage()):
@@ -177,7 +177,7 @@ def test_only_actors_are_replaced(agent: Agent) -> None:
 
 
 def test_the_command_prints_the_compared_ticks(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(through, "EPISODES", 1)
+    monkeypatch.setattr(exams, "EPISODES", 1)
     agent.save_pretrained(tmp_path / "agent")
     scores = tmp_path / "scores.json"
     told = ["stage", "exam", "reflex", "--through", "life", "--agent", str(tmp_path / "agent"), "--json", str(scores)]
