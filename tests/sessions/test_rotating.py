@@ -20,7 +20,7 @@ def moments(count: int, hz: float = 10) -> list[Moment]:
 
 @pytest.fixture
 def long(tmp_path: Path) -> Path:
-    """Three parts of one second, the last one shorter, with the hash of the weights at the start and once more later."""
+    """Three parts of one second, the last one shorter, with the hash of the weights at the start and again later."""
     with RotatingRecorder(tmp_path / "a.mcap", source="room", rotate_s=1.0, details={"camera": "0"}) as recorder:
         recorder.note("weights", {"agent_sha256": "one"})
         for k, moment in enumerate(moments(25)):
