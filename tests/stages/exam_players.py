@@ -339,7 +339,7 @@ def permanence_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> N
 def hide(
     patch: pytest.MonkeyPatch, turn: Turn, right: tuple[int, ...] = (hiding.BEFORE_LOOKING, hiding.AFTER_LOOKING)
 ) -> None:
-    """Rooms that are not rendered: the plan gives the truth, and an agent with beliefs knows it at `right` questions."""
+    """Rooms that nobody renders: the plan has the truth, and an agent with beliefs knows it at `right` questions."""
 
     def output(place: np.ndarray, wrong: np.ndarray, question: int, believes: bool) -> Any:
         said = np.where(believes and question in right, place, wrong)[turn(len(place))]

@@ -1,4 +1,4 @@
-"""The laws of every exam of every installed stage: its episodes, players that reach the ceiling, and players that fail."""
+"""The laws of every exam of every installed stage: its episodes, players that reach or miss the ceiling."""
 
 from __future__ import annotations
 
