@@ -1,4 +1,4 @@
-"""The planner whose denoiser runs the trunk's layers in both directions: otherwise the same planner, also when saved."""
+"""The planner whose denoiser runs the trunk's layers in both directions: else the same planner, also when saved."""
 
 from __future__ import annotations
 

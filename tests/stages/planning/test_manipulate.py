@@ -41,7 +41,7 @@ def head_of(agent: Agent) -> ManipulateHead:
 
 
 class Knowing:
-    """Stands for what is learned: true places, right plans or those of other rooms, and how a command moves the hand."""
+    """Stands for what is learned: true places, right plans or other rooms', and how a command moves the hand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world: Any = None
