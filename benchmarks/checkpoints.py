@@ -1,9 +1,9 @@
-"""What a checkpoint costs: how long teaching stands still for it, what a kill loses, and the time until a run goes on.
+"""The cost of checkpoints: how long a save stalls teaching, what a kill loses, and the time until a run resumes.
 
     python benchmarks/checkpoints.py [--stage reflex] [--size nursery] [--saves 20] [--folder DIR]
 
-The state is what a lesson by gradient saves that teaches the whole agent: weights, and AdamW's two moments of each;
-other lessons save less. Times are wall times on the disk of --folder (by default the one of temporary files).
+The saved state is that of a gradient lesson that trains the whole agent: the weights, and AdamW's two moments of each;
+other lessons save less. Times are wall times on the disk of --folder (by default that of temporary files).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Save, retire and load as a lesson does, and print one line each."""
+    """Save, retire and load as a lesson does, and print one line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stage", default="reflex")
     parser.add_argument("--size", default="nursery")

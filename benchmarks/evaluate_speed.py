@@ -1,9 +1,9 @@
-"""Positions a second that `Agent.evaluate` answers, against its bare modules: encoder, decoder and head by hand.
+"""Positions per second of `Agent.evaluate`, against its bare modules: encoder, decoder and head called directly.
 
     python benchmarks/evaluate_speed.py [--size nursery] [--batch 64] [--seconds 20]
 
-One thread; both sides take turns, and the ratio is of CPU seconds, so that other work on the machine weighs on neither.
-The two answers are compared first. A board is 8 tokens here, as every board is.
+One thread. Both sides take turns and the ratio is of CPU seconds, so that other work on the machine affects neither.
+The two answers are compared first. A board is 8 tokens here, like every board.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def board_player(size: str) -> Agent:
 
 
 def bare(agent: Agent) -> Callable[[Tensor], Tensor]:
-    """The same modules, called as a script of its own would: causal attention without a mask, positions 0 to 8."""
+    """The same modules, called as a custom script would: causal attention without a mask, positions 0 to 8."""
     encoder, head = agent.encoder("board"), agent.head("choose")
 
     @torch.no_grad()

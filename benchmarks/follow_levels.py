@@ -1,11 +1,11 @@
-"""Following in BabyAI's rooms: what the stage's lesson `follow` alone makes of an agent.
+"""Following instructions in BabyAI's rooms: the effect of the stage's lesson `follow` alone.
 
     OMP_NUM_THREADS=1 python benchmarks/follow_levels.py --agent after-language --steps 300 --out DIR
 
-The head that multiplies words into cells learns, by DAgger, and the trunk stays. `--own 0` leaves DAgger out, `--plain`
-the symmetries; `--rewards 40` goes on by reward for so many steps, examined before and behind them on the same rooms,
-with the paired difference of what was earned. A return is normalised by what random steps and the bot get in the same
-rooms: 0 and 1.
+The head that multiplies words into cells learns by DAgger, and the trunk stays fixed. `--own 0` leaves out DAgger,
+`--plain` the symmetries. `--rewards 40` continues by reward for that many steps, examined before and after on the same
+rooms, with the paired difference of the return. A return is normalised: 0 is that of random steps and 1 that of the bot
+in the same rooms.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def exam(agent: Agent, given: argparse.Namespace) -> dict[str, np.ndarray]:
-    """A row for each room; what the likeliest choices earned in each."""
+    """Print a row for each room; return the returns of the most likely choices."""
     print(
         "room                        random    bot  likeliest [95 %]          done  sampled   done  another", flush=True
     )
@@ -95,7 +95,7 @@ def begun(given: argparse.Namespace) -> Agent:
 
 
 def teach(agent: Agent, context: Context, given: argparse.Namespace) -> None:
-    """The lesson, with a line for every EVERY steps."""
+    """Teach the lesson, with a line for every EVERY steps."""
     learner = lesson.lesson(context).make_learner(agent, context)
     learner.steps, begun_s, scalars = given.steps, time.process_time(), list[tuple[float, float]]()
     agent.train()
@@ -114,7 +114,7 @@ def teach(agent: Agent, context: Context, given: argparse.Namespace) -> None:
 
 
 def reward(agent: Agent, context: Context, given: argparse.Namespace) -> None:
-    """Policy gradient on episodes of its own, a room each step."""
+    """Policy gradient on own episodes, one room per step."""
     learner = RewardLearner(agent, lesson.loss, seed=given.seed, learning_rate=3e-4, trains=lesson.trained(agent))
     learner.steps, begun_s, told = given.rewards, time.process_time(), list[float]()
     learner.begin(0)
@@ -128,7 +128,7 @@ def reward(agent: Agent, context: Context, given: argparse.Namespace) -> None:
 
 
 def row(agent: Agent, room: str, given: argparse.Namespace) -> np.ndarray:
-    """One room's exam: the likeliest choices, what they earned [N]; sampled ones, and with another's instruction."""
+    """One room's exam: the most likely choices and their returns [N]; sampled choices; and another instruction."""
     seeds = exam_seeds(given.episodes, given.seed, "follow", room)
     last = PICKUP if "Pickup" in room else FORWARD
     random = earned(seeds, at_random(numpy_rng(given.seed, "random"), last), room).mean()
