@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=40)
     parser.add_argument("--rooms", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write the taught agent there")
+    parser.add_argument("--out", type=Path, help="folder to save the taught agent in")
     given = parser.parse_args()
     context = Context(RunConfig(), given.seed, "cpu", Path("unused"), worlds.make)
     agent = Agent.from_pretrained(given.agent).float()

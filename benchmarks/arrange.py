@@ -77,9 +77,9 @@ def confused(imaginer: Imaginer, level: str, seeds: np.ndarray) -> tuple[float, 
 def main() -> None:
     """Teach, examine and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=700, help="of teaching, for each way")
-    parser.add_argument("--seeds", type=int, default=3, help="how many teachings of each way")
-    parser.add_argument("--tables", type=int, default=400, help="unseen ones of each level")
+    parser.add_argument("--steps", type=int, default=700, help="teaching steps of each variant")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds for each variant")
+    parser.add_argument("--tables", type=int, default=400, help="unseen tables of each level")
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
     options = parser.parse_args()
     for seed in range(options.seeds):

@@ -163,8 +163,8 @@ def directions(agent: Agent) -> None:
     off = np.abs(told - side)[~np.isnan(told)]
     right = (told * side > 0)[~np.isnan(told)].mean()
     print(
-        f"direction: told in {len(off) / HELD_OUT:.2f}, within 15 degrees {(off < 15).mean():.3f}, "
-        f"median off {np.median(off):.1f} degrees, left or right told rightly {right:.3f}"
+        f"direction: reported in {len(off) / HELD_OUT:.2f}, within 15 degrees {(off < 15).mean():.3f}, "
+        f"median off {np.median(off):.1f} degrees, left or right reported correctly {right:.3f}"
     )
 
 

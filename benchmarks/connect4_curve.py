@@ -65,7 +65,7 @@ ALPHAZERO: Mapping[str, Mapping[str, float]] = {
 
 
 class Row(NamedTuple):
-    """One point of a curve: minutes taught and, by set, mistakes of the search (empty if not asked) and of the network."""
+    """One point of a curve: minutes taught and, by set, mistakes of the search (empty if unasked) and the network."""
 
     step: int
     minutes: float
@@ -77,20 +77,22 @@ def main() -> None:
     """Teach, examine, print and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with games/connect4/*.tsv")
-    parser.add_argument("--agent", type=Path, metavar="DIR", help="to begin with; else a newborn of --size")
+    parser.add_argument("--agent", type=Path, metavar="DIR", help="agent to start from; default: a newborn of --size")
     parser.add_argument("--size", default="nursery")
-    parser.add_argument("--steps", type=int, help="of the lesson; by default as many as the stage plans")
+    parser.add_argument("--steps", type=int, help="steps of the lesson; default: as many as the stage plans")
     parser.add_argument("--every", type=int, default=60, help="steps between two points of the curve")
-    parser.add_argument("--positions", type=int, default=400, help="of each set; 0: all")
+    parser.add_argument("--positions", type=int, default=400, help="positions of each set; 0: all")
     parser.add_argument("--simulations", type=int, default=200)
     parser.add_argument("--searched", type=int, default=1, metavar="N", help="search at every Nth point and the last")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu", help="where the network is: cpu, cuda")
-    parser.add_argument("--quick", action="store_true", help="without random games for as long as the agent searches")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="of positions")
+    parser.add_argument("--device", default="cpu", help="device of the network: cpu, cuda")
+    parser.add_argument(
+        "--quick", action="store_true", help="omit the random games that take as long as the agent's search"
+    )
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="sets of positions")
     parser.add_argument("--out", type=Path, metavar="FILE.svg")
-    parser.add_argument("--folder", type=Path, metavar="DIR", help="to go on from, and to keep what was taught in")
-    parser.add_argument("--minutes", type=float, metavar="M", help="CPU minutes of teaching in this part, about")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="folder to save to and resume from")
+    parser.add_argument("--minutes", type=float, metavar="M", help="approximate CPU minutes of teaching in this part")
     asked = parser.parse_args()
     if min(asked.every, asked.simulations, asked.searched) < 1 or min(asked.positions, asked.steps or 0) < 0:
         raise ConfigError(
@@ -103,7 +105,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, intra_op_threads(1):
         rows, floors = curve(asked, Path(folder))
     if floors is None:
-        print(f"not done: {rows[-1].step} steps so far; the same command goes on")
+        print(f"not done: {rows[-1].step} steps so far; run the same command to continue")
     elif asked.out:
         asked.out.write_text(plot(rows, floors, asked), encoding="utf-8")
         print(f"plot: {asked.out}")

@@ -81,7 +81,7 @@ def measure(learner: PolicyLearner, clock: Clock, cycle: tuple[str, ...], second
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each drill")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds for each drill")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="intra-op threads of torch")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -48,8 +48,8 @@ def bare(agent: Agent) -> Callable[[Tensor], Tensor]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="nursery", help="the agent's size")
-    parser.add_argument("--batch", type=int, default=64, help="positions asked at once")
-    parser.add_argument("--seconds", type=float, default=20.0, help="CPU seconds in all")
+    parser.add_argument("--batch", type=int, default=64, help="positions per call")
+    parser.add_argument("--seconds", type=float, default=20.0, help="CPU seconds in total")
     options = parser.parse_args()
     agent = board_player(options.size)
     generator = torch.Generator().manual_seed(0)

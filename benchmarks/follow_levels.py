@@ -39,18 +39,18 @@ EVERY = 25
 def main() -> None:
     """Teach, save, and print a row for each room."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--agent", default="after-language", help="one that comes with devmind, a folder, or 'none'")
-    options.add_argument("--rooms", nargs="+", default=list(lesson.ROOMS), help="of the lesson")
+    options.add_argument("--agent", default="after-language", help="name of a packaged agent, a folder, or 'none'")
+    options.add_argument("--rooms", nargs="+", default=list(lesson.ROOMS), help="rooms of the lesson")
     options.add_argument("--asked", nargs="*", default=list(lesson.ROOMS), help="rooms of the exam")
-    options.add_argument("--steps", type=int, default=300, help="0: the agent is examined as it is")
+    options.add_argument("--steps", type=int, default=300, help="steps of the lesson; 0: examine the agent as it is")
     options.add_argument("--rows", type=int, default=lesson.ROWS)
-    options.add_argument("--own", type=float, default=lesson.OWN, help="share of episodes of its own (DAgger)")
-    options.add_argument("--plain", action="store_true", help="episodes as the bot gave them")
-    options.add_argument("--rewards", type=int, default=0, help="steps by reward, behind the lesson")
-    options.add_argument("--episodes", type=int, default=128, help="of the exam of a room")
+    options.add_argument("--own", type=float, default=lesson.OWN, help="share of own episodes (DAgger)")
+    options.add_argument("--plain", action="store_true", help="only the bot's episodes, without symmetries")
+    options.add_argument("--rewards", type=int, default=0, help="steps by reward after the lesson")
+    options.add_argument("--episodes", type=int, default=128, help="episodes of each room's exam")
     options.add_argument("--size", default="nursery")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--out", type=Path, help="where the taught agent is saved")
+    options.add_argument("--out", type=Path, help="folder to save the taught agent in")
     given = options.parse_args()
     agent = begun(given)
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +65,7 @@ def main() -> None:
     for room, earned_before in before.items():
         more = found[room] - earned_before
         low, high = bounds(more)
-        print(f"{room:26} by reward, likeliest: {more.mean():+.4f} [{low:+.4f}, {high:+.4f}] of what is earned")
+        print(f"{room:26} by reward, likeliest: {more.mean():+.4f} [{low:+.4f}, {high:+.4f}] of the return")
 
 
 def exam(agent: Agent, given: argparse.Namespace) -> dict[str, np.ndarray]:

@@ -63,14 +63,14 @@ def main() -> None:
     options.add_argument("--size", default="nursery")
     options.add_argument("--data", type=Path)
     options.add_argument("--device", default="cpu")
-    options.add_argument("--eye", type=Path, help="a run's checkpoint behind its lesson 'call', or its agent")
+    options.add_argument("--eye", type=Path, help="a run's checkpoint after its lesson 'call', or its agent")
     options.add_argument("--lessons", nargs="+", default=["read", "call", "senses", "talk", "follow"])
-    options.add_argument("--steps", type=float, default=1.0, help="times as many as the lessons have")
+    options.add_argument("--steps", type=float, default=1.0, help="factor on the lessons' steps")
     options.add_argument("--skills", nargs="*", default=[*TALKING])
-    options.add_argument("--whole", metavar="AGENT", help="one that comes with devmind, or a folder")
-    options.add_argument("--work", type=Path, help="where agents and checkpoints lie; by default in --out")
-    options.add_argument("--until", type=float, nargs=2, help="seconds from the start at which talk ends, and follow")
-    options.add_argument("--pause", type=float, help="seconds after which it stops, to be gone on from")
+    options.add_argument("--whole", metavar="AGENT", help="name of a packaged agent, or a folder")
+    options.add_argument("--work", type=Path, help="folder of agents and checkpoints; default: --out")
+    options.add_argument("--until", type=float, nargs=2, help="seconds from the start at which `talk` and `follow` end")
+    options.add_argument("--pause", type=float, help="seconds after which it stops, to be resumed later")
     given = options.parse_args()
     given.work = given.work or given.out
     if given.what == "compare":
@@ -137,10 +137,13 @@ def teach_all(given: argparse.Namespace) -> None:
         try:
             teach(lesson, steps, agent, context, journal, every=0, resume=at)
         except Interrupted:
-            print(f"{lesson.name} was stopped for want of time", flush=True)
+            print(f"{lesson.name} was stopped at its time limit", flush=True)
             agent = place(agent, context.device)
             if given.pause:
-                print(f"{time.process_time() - cpu_s:.0f} CPU s of it now; the same words go on", flush=True)
+                print(
+                    f"{time.process_time() - cpu_s:.0f} CPU s of it so far; run the same command to continue",
+                    flush=True,
+                )
                 return
         signal.setitimer(signal.ITIMER_REAL, 0)
         spent = f"{time.monotonic() - begun_s:.0f} s, {time.process_time() - cpu_s:.0f} CPU s"

@@ -260,9 +260,9 @@ def ticks(given: argparse.Namespace) -> None:
     print(
         f"{end['ticks']} ticks in {seconds:g} s, skipped {end['skipped']} ({end['late'] or 'none'}); {end['missing']}"
     )
-    print(f"encode and step, ms: {end['work_ms']}; all of the loop's work, ms: {end['busy_ms']}")
+    print(f"encode and step, ms: {end['work_ms']}; the whole loop's work, ms: {end['busy_ms']}")
     print(f"memory {late[0, 1]:.0f} MB after a minute, {slope:+.2f} MB/min; {len(seen)} messages to the viewer")
-    print(f"{end['kept']} Moments kept; {end['recalling'] or 'recalling went well'}")
+    print(f"{end['kept']} Moments kept; {end['recalling'] or 'recall without errors'}")
     print(f"recorded {size / 1e6:.1f} MB; weights handed over {end['handed_over']} times")
 
 
@@ -289,7 +289,7 @@ def cuts(given: argparse.Namespace) -> None:
     print(
         f"{len(returns)} of {given.times} returns seen, after {np.median(returns):.1f} s (at most {max(returns):.1f} s)"
     )
-    print(f"longest pause between two ticks {longest:.2f} s; ended with code {code} when asked")
+    print(f"longest pause between two ticks {longest:.2f} s; ended with code {code} on request")
 
 
 def kill(given: argparse.Namespace) -> None:
@@ -328,7 +328,7 @@ def main() -> None:
     parser.add_argument("--agent", type=Path, default=FOLDER)
     parser.add_argument("--mic", default="synthetic")
     parser.add_argument("--learn", action="store_true")
-    parser.add_argument("--memories", type=int, default=0, help="so many Moments are remembered before life begins")
+    parser.add_argument("--memories", type=int, default=0, help="Moments in memory before the life starts")
     parser.add_argument("--recall", choices=RECALL, default="shown")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--times", type=int, default=10)

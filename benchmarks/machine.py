@@ -51,8 +51,8 @@ def main() -> None:
                 print(
                     f"{lesson.name:<12} {speed:8.2f} {lesson.steps:8,} {minutes:8.1f} {lesson.minutes:8.1f}", flush=True
                 )
-    print(f"\n{whole:.0f} minutes to expect for the lessons of '{stage.name}' at size {given.size}, exams on top;")
-    print("planned are those of size nursery on two cores of 100 GFLOP/s each.")
+    print(f"\n{whole:.0f} minutes expected for the lessons of '{stage.name}' at size {given.size}, without exams;")
+    print("the planned minutes are for size nursery on two cores of 100 GFLOP/s each.")
 
 
 if __name__ == "__main__":

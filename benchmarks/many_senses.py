@@ -136,8 +136,8 @@ def pair(seed: int, given: Any) -> tuple[dict[str, dict[str, float]], dict[str, 
 def main() -> None:
     """Teach each way of every seed, examine and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("agent", type=Path, nargs="?", help="one that comes with devmind, or a folder")
-    parser.add_argument("--data", type=Path, help="a folder with text/*.txt; else the caregiver's sentences are read")
+    parser.add_argument("agent", type=Path, nargs="?", help="name of a packaged agent, or a folder")
+    parser.add_argument("--data", type=Path, help="a folder with text/*.txt; default: the caregiver's sentences")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=90)
     parser.add_argument("--rate", type=float, default=3e-3)

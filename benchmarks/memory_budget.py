@@ -96,7 +96,7 @@ def costs(life: list[Lived]) -> None:
         print(f"| {title} | {kept / hours:,.0f} | {size / 1e6 / hours:,.1f} |", flush=True)
         if title == "one a second":
             shares = ", ".join(f"{q:.0%}: {np.quantile(novelties, q):.3f}" for q in (0.1, 0.5, 0.9, 0.99))
-            print(f"(novelty of Moments then, quantiles: {shares})")
+            print(f"(quantiles of the novelty of these Moments: {shares})")
 
 
 def against_budget(life: list[Lived], asked: list[Lived]) -> None:
@@ -111,7 +111,7 @@ def against_budget(life: list[Lived], asked: list[Lived]) -> None:
         table = memory.index.update()
     rng = np.random.default_rng(0)
     wanted = asked[:: max(1, len(asked) // 400)]
-    print(f"\nrecall@4 of {len(wanted)} Moments\n| share kept | policy | oldest go | by chance |\n|---|---|---|---|")
+    print(f"\nrecall@4 of {len(wanted)} Moments\n| share kept | policy | oldest removed | random |\n|---|---|---|---|")
     for share in (1.0, 0.5, 0.25, 0.1, 0.05, 0.02):
         budget = Budget(entries=max(1, round(share * len(life))), half_life_h=138.0)
         gone = {
@@ -154,8 +154,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a folder with video/*.mp4 and sounds/*/*/*.wav")
     parser.add_argument("--agent", type=Path, default=FOLDER)
-    parser.add_argument("--ticks", type=int, default=300, help="of each film, at most")
-    parser.add_argument("--sounds", type=int, default=40, help="sound files, at most")
+    parser.add_argument("--ticks", type=int, default=300, help="most ticks of each film")
+    parser.add_argument("--sounds", type=int, default=40, help="most sound files")
     given = parser.parse_args()
     films, sounds = sorted(given.data.glob("video/*.mp4")), sorted(given.data.glob("sounds/*/*/*.wav"))
     files = films + sounds[:: max(1, len(sounds) // given.sounds)][: given.sounds]

@@ -216,11 +216,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=40)
     parser.add_argument("--kind", choices=("spread", "grouped"), default="grouped")
-    parser.add_argument("--only", nargs="*", default=[], help="peers whose names begin with one of these")
+    parser.add_argument("--only", nargs="*", default=[], help="only peers whose names begin with one of these")
     given = parser.parse_args()
     keys = make_keys(given.rows, given.kind)
     asked = make_keys(given.queries, given.kind, seed=1)
-    print(f"{given.rows:,} x 64 {given.kind} keys, {given.queries} questions, top {K}")
+    print(f"{given.rows:,} x 64 {given.kind} keys, {given.queries} queries, top {K}")
     with tempfile.TemporaryDirectory() as folder:
         measure(keys, asked, peers(keys, Path(folder), given.only))
 

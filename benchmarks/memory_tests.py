@@ -190,9 +190,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sign", type=int, help="steps of the lesson 'sign' (its own by default)")
     parser.add_argument("--tests", type=int, help="steps of the lesson 'tests'")
-    parser.add_argument("--only", choices=("agent", "GRU"), help="raise one of the two, print its figures alone")
-    parser.add_argument("--device", default="cpu", help="of lessons and exams")
-    parser.add_argument("--cards", type=int, help="so many steps of RepeatPrevious alone, in place of all lessons")
+    parser.add_argument("--only", choices=("agent", "GRU"), help="raise only one of the two")
+    parser.add_argument("--device", default="cpu", help="device of lessons and exams")
+    parser.add_argument("--cards", type=int, help="steps of RepeatPrevious alone, instead of all lessons")
     options = parser.parse_args()
     wanted = {"boards": None, "sign": options.sign, "tests": options.tests}
     device = str(pick_device(options.device))
@@ -204,7 +204,7 @@ def main() -> None:
             if options.only not in (None, name):
                 continue
             agent = place(make(options.size, options.seed), device)
-            print(f"{name}: {trained(agent):,} parameters that learn", flush=True)
+            print(f"{name}: {trained(agent):,} trained parameters", flush=True)
             context = Context(config, options.seed, device, Path(folder, name), worlds.make)
             every = [lesson for lesson in MemoryStage().lessons(context) if lesson.name in wanted]
             course = [replace(lesson, steps=wanted[lesson.name] or lesson.steps) for lesson in every]

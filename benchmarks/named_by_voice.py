@@ -107,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agent", type=Path, required=True, help="a saved agent that was taught such sentences")
     parser.add_argument("--sentences", type=int, default=42)
-    parser.add_argument("--seed", type=int, default=0, help="of the voices and sentences")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the voices and sentences")
     asked = parser.parse_args()
     said = bank("named by voice", asked.seed, asked.sentences, UNSEEN_NAMING, True)
     learned, begun_s = 0, time.process_time()
@@ -120,7 +120,7 @@ def main() -> None:
             )
     low, high = wilson(learned, asked.sentences)
     share = f"{learned / asked.sentences:.3f} [{low:.3f}, {high:.3f}] of {asked.sentences}"
-    print(f"names learned, told by {said.speaker}: {share}; {time.process_time() - begun_s:.0f} CPU s")
+    print(f"names learned, spoken by {said.speaker}: {share}; {time.process_time() - begun_s:.0f} CPU s")
 
 
 if __name__ == "__main__":

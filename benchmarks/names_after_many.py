@@ -156,7 +156,7 @@ def main() -> None:
             flush=True,
         )
     print(
-        f"all: {np.mean(before):.3f} before, {np.mean(after):.3f} after, {np.mean(after) / np.mean(before):.3f} of it"
+        f"all: {np.mean(before):.3f} before, {np.mean(after):.3f} after, ratio {np.mean(after) / np.mean(before):.3f}"
     )
     print(f"answers that changed: {int(np.sum(np.not_equal(before, after)))} of {len(before)}")
 

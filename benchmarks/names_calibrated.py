@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--agent", type=Path, default=FOLDER)
     parser.add_argument("--data", type=Path, required=True, help="sounds/esc10, speech/*, images/*.npz")
     parser.add_argument("--draws", type=int, default=60)
-    parser.add_argument("--only", default="", help="of the tasks those whose title has this in it")
+    parser.add_argument("--only", default="", help="only tasks whose title contains this")
     arguments = parser.parse_args()
     agent = Agent.from_pretrained(arguments.agent)
     with stepping_threads():

@@ -35,12 +35,12 @@ from stages.memory.sleep import exam
 def main() -> None:
     """Sleep and examine; print a row after each night."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", default="after-memory", help="a folder, or the name of an agent that comes along")
-    parser.add_argument("--nights", type=int, nargs="+", default=[0], help="which of the exam's lives")
+    parser.add_argument("--agent", default="after-memory", help="a folder, or the name of a packaged agent")
+    parser.add_argument("--nights", type=int, nargs="+", default=[0], help="numbers of the exam's lives")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--steps", type=int, help="of a night over few memories, in place of its own")
-    parser.add_argument("--every", type=int, help="of how many updates one is a rehearsal, for such a night")
+    parser.add_argument("--steps", type=int, help="steps of a night over few memories; default: its own")
+    parser.add_argument("--every", type=int, help="one rehearsal per this many updates, for such a night")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
     asked = parser.parse_args()
     folder = raised().get(asked.agent, Path(asked.agent))

@@ -166,8 +166,8 @@ def main() -> None:
     """Print a table for every video."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("videos", type=Path, nargs="+")
-    parser.add_argument("--agent", type=Path, help="a saved agent; the newborn that ships by default")
-    parser.add_argument("--things", default="11-30", help="which are asked, as FIRST-LAST")
+    parser.add_argument("--agent", type=Path, help="a saved agent; default: the packaged newborn")
+    parser.add_argument("--things", default="11-30", help="the things to ask about, as FIRST-LAST")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     first, last = map(int, arguments.things.split("-"))

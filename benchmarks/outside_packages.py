@@ -143,9 +143,9 @@ def time_writing(size: str, most: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="nursery", help="the agent's size")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each side in teaching")
-    parser.add_argument("--steps", type=int, default=12, help="steps a turn")
-    parser.add_argument("--calls", type=int, default=100, help="calls of evaluate; and bytes that are written")
+    parser.add_argument("--rounds", type=int, default=3, help="teaching turns of each side")
+    parser.add_argument("--steps", type=int, default=12, help="steps per turn")
+    parser.add_argument("--calls", type=int, default=100, help="calls of evaluate, and bytes to write")
     options = parser.parse_args()
     torch.set_num_threads(1)
     sys.path.append(str(EXAMPLE))

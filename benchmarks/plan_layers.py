@@ -50,11 +50,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agent", default="after-reasoning", choices=sorted(raised()))
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--rows", type=int, default=256, help="plans of a step")
+    parser.add_argument("--rows", type=int, default=256, help="plans per step")
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kinds", nargs="+", default=list(TAUGHT), choices=list(TAUGHT), help="of layers; all")
-    parser.add_argument("--device", default="cpu", help="of lessons and plans")
+    parser.add_argument(
+        "--kinds", nargs="+", default=list(TAUGHT), choices=list(TAUGHT), help="kinds of layers; default: all"
+    )
+    parser.add_argument("--device", default="cpu", help="device of lessons and plans")
     asked = parser.parse_args()
     shown = trips.made(MAZE, asked.seed, lesson.ORACLE_TICKS_ELSE)
     ways = [trips.joined(shown, lesson.JOINED_ELSE, numpy_rng(asked.seed, "joined", MAZE))]
@@ -87,9 +89,7 @@ def main() -> None:
             )
             if first is not None:
                 gained, lost = (came.chosen & ~first.chosen).sum(), (first.chosen & ~came.chosen).sum()
-                print(
-                    f"{'':26} {gained} pairs that the first kind's do not, and {lost} the other way round", flush=True
-                )
+                print(f"{'':26} {gained} pairs only by this kind, and {lost} only by the first kind", flush=True)
             first = first or came
 
 

@@ -70,10 +70,12 @@ class Came(NamedTuple):
 def main() -> None:
     """Teach, continue in each way, walk, and print each row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--base", type=Path, metavar="DIR", help="taught before; else it is taught, and saved here")
-    parser.add_argument("--only", nargs="+", metavar="ROW", help="of the rows, those that are to be measured now")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE.json", help="what each episode came to, by row; rows in it are not run again"
+        "--base", type=Path, metavar="DIR", help="an agent taught before; if missing, it is taught and saved here"
+    )
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="the rows to measure now")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.json", help="results of each episode by row; rows in it are not run again"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=450, help="of the lesson")
@@ -82,8 +84,8 @@ def main() -> None:
     parser.add_argument("--values", type=int, default=2000, help="steps of implicit Q-learning")
     parser.add_argument("--plans", type=int, default=30_000)
     parser.add_argument("--episodes", type=int, default=100)
-    parser.add_argument("--asked", type=int, default=400, help="episodes whose first plan is looked at")
-    parser.add_argument("--walks", type=int, default=120, help="of its own, from which it learns online")
+    parser.add_argument("--asked", type=int, default=400, help="episodes whose first plan is checked")
+    parser.add_argument("--walks", type=int, default=120, help="own walks from which it learns online")
     parser.add_argument("--ticks", type=int, default=400, help="after which an episode is cut; OGBench's are 1,000")
     parser.add_argument("--raised", choices=sorted(raised()), help="whose planner goes on, in place of one taught here")
     parser.add_argument("--maze", default="medium", choices=("medium", "large"))

@@ -68,17 +68,21 @@ class Came(NamedTuple):
 def main() -> None:
     """Measure, and print each row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", type=Path, metavar="DIR", help="taught `route`; without, success is left out")
-    parser.add_argument("--size", default="nursery", help="of the agent whose latency is measured, where none is given")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="of torch; agents step with one")
-    parser.add_argument("--turns", type=int, default=20, help="of which medians are taken")
+    parser.add_argument(
+        "--agent", type=Path, metavar="DIR", help="an agent taught `route`; without it, success is not measured"
+    )
+    parser.add_argument("--size", default="nursery", help="size of the untaught agent, if no --agent is given")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="threads of torch; agents step with one")
+    parser.add_argument("--turns", type=int, default=20, help="turns over which medians are taken")
     parser.add_argument("--maze", default="medium")
-    parser.add_argument("--episodes", type=int, default=100, help="of each setting")
-    parser.add_argument("--steps", type=int, nargs="*", default=[1, 2, 5, 10, 20], help="of denoising")
+    parser.add_argument("--episodes", type=int, default=100, help="episodes of each setting")
+    parser.add_argument("--steps", type=int, nargs="*", default=[1, 2, 5, 10, 20], help="denoising steps")
     parser.add_argument("--candidates", type=int, nargs="*", default=[1, 2, 4, 8, 16, 50])
-    parser.add_argument("--simulations", type=int, nargs="*", default=[20, 60], help="of a tree of plans")
-    parser.add_argument("--ticks", type=int, help="after which episodes are cut; by default 1,000")
-    parser.add_argument("--no-trunk", action="store_true", help="its features are silenced: it was taught alone")
+    parser.add_argument("--simulations", type=int, nargs="*", default=[20, 60], help="simulations of a tree of plans")
+    parser.add_argument("--ticks", type=int, help="ticks after which episodes are cut; default: 1,000")
+    parser.add_argument(
+        "--no-trunk", action="store_true", help="silence the trunk's features, for a planner taught alone"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE.svg", help="the plot of success")
     asked = parser.parse_args()
     print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s)")

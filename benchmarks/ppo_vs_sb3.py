@@ -221,8 +221,8 @@ def quartiles(values: Iterable[float]) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=10, help="how many seeds on both sides")
-    parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--seeds", type=int, default=10, help="number of seeds on both sides")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first seed")
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     torch.set_num_threads(1)
@@ -245,7 +245,7 @@ def main() -> None:
         print(
             f"{name:8s} solved {sum(r.solved for r in results)}/{len(results)}"
             f"  steps {steps[0]:.0f} {steps[1]:.0f} {steps[2]:.0f}  CPU-s {cpu_s[0]:.2f} {cpu_s[1]:.2f} {cpu_s[2]:.2f}"
-            "  (quartiles; unsolved counted as where they stopped)"
+            "  (quartiles; unsolved ones count until their stop)"
         )
     for name in ("devmind", "drill"):
         print(f"{name} / sb3, medians: {compared(found[name], found['sb3'])}")

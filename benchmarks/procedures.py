@@ -106,7 +106,7 @@ def speed() -> None:
     facts = [("worn", k, 1) for k in range(BELIEFS)]
     others = "".join(f"plan other{k} {{ for achieve fix(d{k}) when worn({k}, 2) do {{ }} }}\n" for k in range(PLANS))
     mixed = best(lambda: ours(others + MIXED.format(beliefs=BELIEFS), "mend", n, Beliefs(facts))[0])
-    print(f"procedures: {mixed:,.0f} subgoals/s whose context asks {BELIEFS:,} beliefs, beside {PLANS} other plans")
+    print(f"procedures: {mixed:,.0f} subgoals/s whose context queries {BELIEFS:,} beliefs, beside {PLANS} other plans")
     if importlib.util.find_spec("agentspeak") is None:
         print("python-agentspeak: not installed (pip install agentspeak), so nothing is compared")
         return
@@ -168,7 +168,7 @@ def curves(n: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--worlds", type=int, default=100, help="of each rate")
+    parser.add_argument("--worlds", type=int, default=100, help="worlds of each rate")
     given = parser.parse_args()
     speed()
     choosing()

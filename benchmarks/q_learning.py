@@ -234,11 +234,11 @@ def sb3_env(name: str) -> gymnasium.Env:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3, help="how many seeds on both sides")
-    parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds on both sides")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first seed")
     parser.add_argument("--world", default=CARTPOLE, help="CartPole-v1, or one of MiniGrid's")
-    parser.add_argument("--steps", type=int, default=50_000, help="environment steps of each")
-    parser.add_argument("--only", choices=["devmind", "sb3"], help="one side alone")
+    parser.add_argument("--steps", type=int, default=50_000, help="environment steps of each run")
+    parser.add_argument("--only", choices=["devmind", "sb3"], help="run one side alone")
     given = parser.parse_args()
     torch.set_num_threads(1)
     settings = cartpole_settings() if given.world == CARTPOLE else MINIGRID

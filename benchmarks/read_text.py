@@ -36,9 +36,9 @@ from stages.language.stage import LanguageStage
 def main() -> None:
     """Print a row for each number of steps."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--data", type=Path, help="a folder with text/*.txt; else the caregiver's sentences are read")
+    options.add_argument("--data", type=Path, help="a folder with text/*.txt; default: the caregiver's sentences")
     options.add_argument("--tokenizers", nargs="+", default=["bytes"], choices=("bytes", "patches", "bpe", "own"))
-    options.add_argument("--pieces", type=int, default=1024, help="of the vocabulary that bpe makes of the text")
+    options.add_argument("--pieces", type=int, default=1024, help="size of the vocabulary that bpe makes from the text")
     options.add_argument("--pretrained", help="a folder with a decoder of transformers, for the trunk")
     options.add_argument("--device", default="cpu")
     options.add_argument("--seed", type=int, default=0)

@@ -75,7 +75,7 @@ class Latents:
 def main() -> None:
     """Measure, and print each row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", type=Path, metavar="DIR", help="else one of size nursery that was taught nothing")
+    parser.add_argument("--agent", type=Path, metavar="DIR", help="default: an untaught agent of size nursery")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--only", nargs="+", default=["model", "rules", "agent", "q_star"])
     asked = parser.parse_args()
@@ -200,7 +200,7 @@ def rules(turns: int) -> None:
     for batch in BATCHES:
         boards = begun(batch)
         found = rates(turns, [("o", batch * SIMULATIONS, partial(search_by, four, free, boards, SIMULATIONS))])
-        print(f"{f'tree search, evaluator for nothing, batch {batch}':46} {found['o']:10,.0f}", flush=True)
+        print(f"{f'tree search, free evaluator, batch {batch}':46} {found['o']:10,.0f}", flush=True)
     network = torch.nn.Sequential(
         torch.nn.Linear(84, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8)
     )
@@ -311,7 +311,7 @@ def states(turns: int) -> None:
             many = sum(way.nodes for way in looked())
             row.append(rates(turns, [("q", many, looked)])["q"])
         name = f"Q*, {problems} problem(s), batch {batch}"
-        print(f"{name:30} {row[0]:9,.0f} states/s with Manhattan {row[1]:9,.0f} with a guide for nothing", flush=True)
+        print(f"{name:30} {row[0]:9,.0f} states/s with Manhattan {row[1]:9,.0f} with a free guide", flush=True)
 
 
 if __name__ == "__main__":

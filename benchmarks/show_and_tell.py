@@ -178,12 +178,12 @@ def interval(values: np.ndarray) -> str:
 def main() -> None:
     """Print one table per task."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--agent", type=Path, required=True, help="a saved agent, best one raised without this data")
+    parser.add_argument("--agent", type=Path, required=True, help="a saved agent, preferably raised without this data")
     parser.add_argument("--data", type=Path, required=True, help="sounds/*/CLASS/*.wav, speech/*/*.wav, images/*.npz")
     parser.add_argument("--draws", type=int, default=40)
     arguments = parser.parse_args()
     agent = Agent.from_pretrained(arguments.agent)
-    print(f"agent raised on {', '.join(agent.config.trained_on) or 'nothing of a file'}; {arguments.draws} draws")
+    print(f"agent raised on {', '.join(agent.config.trained_on) or 'no files'}; {arguments.draws} draws")
     with stepping_threads():
         for task in tasks(agent, arguments.data):
             report(task, arguments.draws)

@@ -111,9 +111,9 @@ def main() -> None:
     """Print every figure, with its goal where there is one (at nursery size)."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", default="nursery", choices=sorted(SIZES))
-    parser.add_argument("--slots", type=int, default=None, help="0: none; by default the size's own")
+    parser.add_argument("--slots", type=int, default=None, help="0: none; default: the size's own")
     parser.add_argument("--repeats", type=int, default=100)
-    parser.add_argument("--threads", type=int, default=None, help="for training; by default all cores")
+    parser.add_argument("--threads", type=int, default=None, help="threads of training; default: all cores")
     arguments = parser.parse_args()
     agent = make_agent(arguments.size, arguments.slots)
     config = agent.config

@@ -65,8 +65,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--nanogpt", type=Path, required=True, metavar="PATH", help="a checkout of nanoGPT")
     options.add_argument("--size", default="nursery")
-    options.add_argument("--threads", type=int, default=cores(), help="of training; sampling runs on one")
-    options.add_argument("--steps", type=int, default=10, help="of training in one turn")
+    options.add_argument("--threads", type=int, default=cores(), help="threads of training; sampling runs on one")
+    options.add_argument("--steps", type=int, default=10, help="training steps per turn")
     options.add_argument("--lengths", type=int, nargs="+", default=[50, 200, 1000], help="bytes to sample")
     options.add_argument("--turns", type=int, default=7)
     given = options.parse_args()
@@ -80,7 +80,7 @@ def main() -> None:
         own = sum(value.numel() for name, value in agent.named_parameters() if name.startswith(READS))
         other = sum(value.numel() for value in model.parameters())
         print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s)")
-        print(f"parameters that a page takes: ours {own:,}, nanoGPT {other:,}")
+        print(f"parameters used for a page: ours {own:,}, nanoGPT {other:,}")
         print("\nwhat                             ours/s    nanoGPT/s   ratio  of CPU time  goal")
         with intra_op_threads(given.threads):
             tokens = given.steps * lessons.PAGES * LENGTHS[given.size]

@@ -117,7 +117,7 @@ def swing_widely(state: NurseryState, anywhere: bool) -> None:
 
 
 def composite(clip: list[np.ndarray] | None, state: NurseryState, path: np.ndarray, start: int, still: bool) -> Run:
-    """The object pasted on the clip, which runs to and fro from `start` or stands still; on the walls without a clip."""
+    """The object pasted on the clip, which plays to and fro from `start` or stands; on the walls without a clip."""
     around = [0] if clip is None else [*range(len(clip)), *range(len(clip) - 2, 0, -1)]
     level, cut = np.zeros(1), (WIDTH - HEIGHT) // 2
     frames, middles = [], []
@@ -278,12 +278,12 @@ def shown(errors: np.ndarray) -> str:
 def main() -> None:
     """Print one row per player, one column per clip."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--agent", type=Path, action="append", default=[], help="a saved agent; may be given again")
+    parser.add_argument("--agent", type=Path, action="append", default=[], help="a saved agent; may be repeated")
     parser.add_argument("--data", type=Path, required=True, help="folder of *.mp4")
-    parser.add_argument("--runs", type=int, default=25, help="in each clip")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of a run, the settling included")
-    parser.add_argument("--anywhere", action="store_true", help="the object begins anywhere in the frame")
-    parser.add_argument("--still", action="store_true", help="one frame of the clip behind each run")
+    parser.add_argument("--runs", type=int, default=25, help="runs in each clip")
+    parser.add_argument("--seconds", type=float, default=6.0, help="seconds of a run, the settling included")
+    parser.add_argument("--anywhere", action="store_true", help="the object starts anywhere in the frame")
+    parser.add_argument("--still", action="store_true", help="one frame of the clip as the background of each run")
     arguments = parser.parse_args()
     ticks = round(arguments.seconds * TICK_HZ)
     agents = {str(path): Child(path) for path in arguments.agent}

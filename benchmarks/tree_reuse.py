@@ -77,9 +77,9 @@ def followed(tree: Tree[Board], action: np.ndarray) -> Tree[Board] | None:
 def main() -> None:
     """Play and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", type=Path, metavar="DIR", help="else one of size nursery that was taught nothing")
+    parser.add_argument("--agent", type=Path, metavar="DIR", help="default: an untaught agent of size nursery")
     parser.add_argument("--games", type=int, default=4)
-    parser.add_argument("--simulations", type=int, default=64, help="of a move")
+    parser.add_argument("--simulations", type=int, default=64, help="simulations per move")
     args = parser.parse_args()
     if args.agent is None:
         agent = Agent(AgentConfig(size="nursery"))

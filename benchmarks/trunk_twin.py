@@ -36,13 +36,17 @@ ASKED = ("bind", "foresee", "orient", "startle", "track", "reach", "see", "hear"
 def main() -> None:
     """Teach the twin, and examine both skill by skill."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", default="newborn", help="a folder, or the name of an agent that comes along")
-    parser.add_argument("--seed", type=int, default=0, help="of its run")
-    parser.add_argument("--steps", type=int, help="of the lesson; its own by default")
+    parser.add_argument("--agent", default="newborn", help="a folder, or the name of a packaged agent")
+    parser.add_argument("--seed", type=int, default=0, help="seed of its run")
+    parser.add_argument("--steps", type=int, help="steps of the lesson; default: its own")
     parser.add_argument("--skills", nargs="+", default=list(ASKED), choices=ASKED)
-    parser.add_argument("--level", default="retention", choices=("full", "retention", "glimpse"), help="of the exams")
+    parser.add_argument(
+        "--level", default="retention", choices=("full", "retention", "glimpse"), help="level of the exams"
+    )
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="the values of all episodes, as they come")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.json", help="file for the values of all episodes, written as they come"
+    )
     asked = parser.parse_args()
     device, stage = pick_device(asked.device), ReflexStage()
     found = Agent.from_pretrained(raised().get(asked.agent, Path(asked.agent))).float()

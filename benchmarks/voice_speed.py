@@ -86,7 +86,7 @@ WAYS: dict[str, Callable[[Agent, list[np.ndarray]], float]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", default="after-voice", help="a saved agent, or one that comes with devmind")
+    parser.add_argument("--agent", default="after-voice", help="a saved agent, or the name of a packaged one")
     parser.add_argument("--seconds", type=float, default=10.0)
     given = parser.parse_args()
     agent = Agent.from_pretrained(raised().get(given.agent, Path(given.agent))).eval()
