@@ -92,7 +92,7 @@ def test_a_memory_keeps_its_budget_and_its_names() -> None:
         assert 42 not in store.facts().ids
 
 
-def test_a_budget_full_of_names_reports_an_entry_it_cannot_keep() -> None:
+def test_a_budget_full_of_names_refuses_an_unnamed_entry() -> None:
     with open_store(None) as store:
         memory = Memory(store, budget=Budget(entries=10))
         for number in range(9):

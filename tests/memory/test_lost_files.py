@@ -95,7 +95,7 @@ def test_a_file_too_large_to_pack_keeps_no_traces(tmp_path: Path, monkeypatch: p
         assert store.check() == []
 
 
-def test_a_memory_copied_without_its_log_is_refused(tmp_path: Path) -> None:
+def test_a_memory_copied_without_its_log_is_reported_until_mended(tmp_path: Path) -> None:
     """It was copied while open, without its log. It used to report "0 entries, all is well"."""
     for place, old in (("new", False), ("older", True)):
         if old:

@@ -72,7 +72,7 @@ def test_lessons_show_all_other_combinations_about_equally_often() -> None:
     assert shown.max() < 1.5 * shown.mean()
 
 
-def test_lesson_and_exam_rooms_differ_only_in_textures_of_held_out_looks() -> None:
+def test_lessons_change_only_textures_of_held_out_looks_and_exams_keep_all() -> None:
     last, first = (NurseryRules("room").initial(EXAM_SEEDS_FROM + np.arange(0, 200) - begin) for begin in (200, 0))
     for state, of_a_lesson in ((last, True), (first, False)):
         drawn = integers(state.seed, "texture", len(TEXTURES), state.texture.shape[1:])
