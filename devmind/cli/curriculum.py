@@ -54,7 +54,8 @@ def run(
     seed: SeedOption = None,
     out: OutOption = None,
     ablate: Annotated[
-        bool, typer.Option("--ablate", help="Also train a twin beside each stage, for comparison.")
+        bool,
+        typer.Option("--ablate", help="Also train a twin beside each stage, for comparison; finished stages get it."),
     ] = False,
     cut: CutOption = False,
 ) -> None:

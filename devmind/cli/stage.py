@@ -130,7 +130,9 @@ def run(
     text: TextOption = None,
     seed: SeedOption = None,
     out: OutOption = None,
-    ablate: Annotated[bool, typer.Option("--ablate", help="Also train a twin, for comparison.")] = False,
+    ablate: Annotated[
+        bool, typer.Option("--ablate", help="Also train a twin, for comparison; a finished run gets it.")
+    ] = False,
     cut: CutOption = False,
 ) -> None:
     """Teach a stage, examine the agent, and write the report; after a stop the same command continues.
@@ -145,7 +147,7 @@ def run(
     from devmind.curriculum.finished import finished_run, identity, run_folder
 
     folder = out or run_folder(stage, settings)
-    if done := finished_run(folder, identity(stage, settings, agent, data, sessions, ablate)):
+    if done := finished_run(folder, identity(stage, settings, agent, data, sessions), ablate):
         show.line("This run had finished; nothing was done. Give another --out to run it anew.")
         _tell(done)
     with resumable(uncut(ctx.obj), NEXT_LESSON):

@@ -31,9 +31,9 @@ def run_folder(stage: str, config: RunConfig) -> Path:
 
 
 def identity(
-    stage: str, config: RunConfig, agent: Path | None, data: Path | None, sessions: Sequence[Path], ablate: bool
+    stage: str, config: RunConfig, agent: Path | None, data: Path | None, sessions: Sequence[Path]
 ) -> dict[str, Any]:
-    """The settings that decide a run's numbers, as its journal keeps them."""
+    """The settings that decide an agent's numbers, as the journal of its run keeps them."""
     text = lambda path: str(path) if path else None  # noqa: E731
     said = {
         "stage": stage,
@@ -41,13 +41,15 @@ def identity(
         "agent": text(agent),
         "data": text(data),
         "experience": [str(path) for path in sessions],
-        "ablate": ablate,
     }
     return dict(without_secrets(said))
 
 
-def finished_run(out: Path, mine: Mapping[str, Any]) -> RunResult | None:
+def finished_run(out: Path, mine: Mapping[str, Any], ablate: bool = False) -> RunResult | None:
     """How the run `mine` in the folder `out` ended; None if it has not begun or not ended.
+
+    Args:
+        ablate: a run without a twin has not ended yet.
 
     Raises:
         ConfigError: the folder holds a run with other settings.
@@ -57,7 +59,7 @@ def finished_run(out: Path, mine: Mapping[str, Any]) -> RunResult | None:
     if start := journal.last("start"):
         check_same_run(out, mine, start["identity"])
     finished = journal.last("finished")
-    if not finished:
+    if not finished or (ablate and not finished.get("twin")):
         return None
     done = result(mine["stage"], out, finished, already=True)
     if "results_sha256" in finished and done.results.is_file() and sha256(done.results) != finished["results_sha256"]:
@@ -79,10 +81,10 @@ def result(stage: str, out: Path, finished: Mapping[str, Any], already: bool = F
 def check_same_run(out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
     """Raise ConfigError if the folder holds a run with other settings; the message names the differences.
 
-    A setting that did not exist when that run began counts as its default.
+    A setting that did not exist when that run began counts as its default, and one that exists no more is ignored.
     """
     usual = RunConfig().model_dump(mode="json", include=set(mine["config"]) - set(theirs["config"]))
-    theirs = {**theirs, "config": {**usual, **theirs["config"]}}
+    theirs = {**{key: theirs.get(key) for key in mine}, "config": {**usual, **theirs["config"]}}
     if mine == theirs:
         return
     changed = [

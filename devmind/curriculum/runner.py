@@ -118,20 +118,13 @@ class Curriculum:
 
     def _run(self, cut: bool) -> list[RunResult]:
         order = in_order(self.stages)
-        plan = self._plan(order)
-        if (known := self.journal.last("plan")) is None:
-            known = plan | {"threads": self.config.threads or cores()}
-            self.journal.write("plan", **known)
-        elif {key: known.get(key, False) for key in plan} != plan:
-            raise ConfigError(
-                f"The folder {self.out} holds another curriculum; give another --out, or 'curriculum resume'."
-            )
+        threads = self._planned(order)["threads"]
         done, agent = [], self.agent
         for name in order:
             result = run_stage(
                 name, self.config, out=self.out / name, agent=agent, data=self.data,
                 sessions=self.sessions, command=self.command, ablate=self.ablate, cut=cut,
-                threads=known.get("threads"),
+                threads=threads,
             )  # fmt: skip
             cut = cut and result.already_finished
             done.append(result)
@@ -139,17 +132,27 @@ class Curriculum:
         close(self.out, done, self.command)
         return done
 
-    def _plan(self, order: Sequence[str]) -> dict[str, Any]:
+    def _planned(self, order: Sequence[str]) -> dict[str, Any]:
+        """The plan in the folder's journal, which is written now where there is none, or where twins are new in it."""
         text = lambda path: str(path) if path else None  # noqa: E731
-        return {
+        plan = {
             "stages": list(order),
             "config": self.config.model_dump(mode="json"),
             "agent": text(self.agent),
             "data": text(self.data),
             "sessions": [str(path) for path in self.sessions],
-            "command": self.command,
-            "ablate": self.ablate,
         }
+        known = self.journal.last("plan")
+        if known and any(known[key] != value for key, value in plan.items()):
+            raise ConfigError(
+                f"The folder {self.out} holds another curriculum; give another --out, or 'curriculum resume'."
+            )
+        if known is None or (self.ablate and not known["ablate"]):
+            threads = known["threads"] if known else self.config.threads or cores()
+            known = plan | {"command": self.command, "ablate": self.ablate, "threads": threads}
+            self.journal.write("plan", **known)
+        self.command, self.ablate = known["command"], known["ablate"]
+        return known
 
     @classmethod
     def resume(cls, out: Path, cut: bool = False) -> list[RunResult]:
@@ -159,7 +162,7 @@ class Curriculum:
         return cls(
             plan["stages"], validate(plan["config"]), out, agent=path(plan["agent"]), data=path(plan["data"]),
             sessions=[Path(text) for text in plan["sessions"]], command=plan["command"],
-            ablate=plan.get("ablate", False),
+            ablate=plan["ablate"],
         ).run(cut)  # fmt: skip
 
 

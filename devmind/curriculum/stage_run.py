@@ -43,6 +43,7 @@ class StageRun:
     """Begins or continues the run of `stage` in the folder `out`.
 
     Args:
+        ablate: also train a twin; a run that has ended without one gets it now, and its report anew.
         cut: end the lesson in which the run was stopped, and continue with the next one.
         threads: used if neither the configuration nor a run that continues says how many; None: one for each core.
 
@@ -73,14 +74,14 @@ class StageRun:
 
     def run(self) -> RunResult:
         """Do the whole run; safe to call again on a folder that holds a run of the same settings."""
-        if done := finished_run(self.out, self._identity()):
+        if done := finished_run(self.out, self._identity(), self.ablate):
             return done
         with locked(self.out):
             return self._run()
 
     def _run(self) -> RunResult:
         # Checked again: the process that held the folder may have finished the run meanwhile.
-        if done := finished_run(self.out, self._identity()):
+        if done := finished_run(self.out, self._identity(), self.ablate):
             return done
         start = self.journal.last("start")
         if self.cut:
@@ -115,7 +116,7 @@ class StageRun:
 
     def _identity(self) -> dict[str, Any]:
         data, sessions = self.context.data, self.context.sessions
-        return identity(self.stage.name, self.config, self.given_agent, data, sessions, self.ablate)
+        return identity(self.stage.name, self.config, self.given_agent, data, sessions)
 
     def _begin(self) -> Agent:
         refuse_leftovers(self.out)
@@ -173,6 +174,11 @@ class StageRun:
         """Make all attempts; returns the agent of the best one, and its outcome."""
         retained = earlier if self.retains else ()
         outcome, saved = Outcome(), self._position()
+        if saved is None and self.journal.last("finished"):
+            raise CheckpointError(
+                f"The run in {self.out} has finished, but its checkpoints are gone, so no twin can be added to it. "
+                "Give another --out, and run the stage anew with --ablate."
+            )
         for attempt in range(saved["attempt"] if saved else 0, self.config.attempts):
             self._teach(agent, earlier, attempt, saved)
             saved = None
@@ -326,10 +332,16 @@ class StageRun:
             agent=str(folder.relative_to(self.out)),
             reasons=results["verdict"]["reasons"],
             results_sha256=sha256(self.reports / "results.json"),
+            twin=twin is not None,
         )
 
     def _ends_in(self, agent: Agent, passed: bool) -> Path:
-        """Where the agent is saved: if it has passed, as a milestone, from which other runs continue."""
+        """Where the agent is saved: if it has passed, as a milestone, from which other runs continue.
+
+        It stays where it is if only the twin was missing: later runs name that folder.
+        """
+        if before := self.journal.last("finished"):
+            return self.out / str(before["agent"])
         if not passed:
             return self.out / "agent"
         return self.out / "milestones" / f"{len(agent.config.stages):02d}-{self.stage.name}"
@@ -349,7 +361,8 @@ class StageRun:
         if controlled:
             told["title"] = "What the trunk bought"
             told["note"] = (
-                "heads begun anew and taught as long on a trunk that lets all tokens through and does not learn"
+                "heads begun anew and taught as long on a trunk that lets all tokens through and does not learn; a skill "
+                "without a significant difference is not shown to be carried by the shared trunk"
             )
         twin = Agent.from_pretrained(result.agent).sha256()
         folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())

@@ -257,10 +257,12 @@ def _moved_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[st
 def prepare(agent: Agent, context: Context) -> None:
     """Set the start of the lesson: a trunk that passes all tokens through, and new heads on it, or copies.
 
-    The whitening of the predicted tokens is measured on rooms of the lesson.
+    A pretrained decoder stays as it is: what it knows is why it was given. The copies then begin less right. The
+    whitening of the predicted tokens is measured on rooms of the lesson.
     """
-    for layer in agent.trunk.decoder.layers:
-        zero_outputs(layer)
+    if agent.config.trunk_source is None:
+        for layer in agent.trunk.decoder.layers:
+            zero_outputs(layer)
     new = Agent(agent.config).to(agent.device)
     for name in (*COPIES, *FORESEEN):
         agent.head(name).load_state_dict(new.head(name).state_dict())

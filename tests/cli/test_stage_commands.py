@@ -295,7 +295,7 @@ def test_a_run_that_had_finished_says_so_without_the_runner(devmind: Any, tmp_pa
         out = tmp_path / f"out-{passed}"
         out.mkdir()
         journal = Journal(out / "journal.jsonl")
-        journal.write("start", identity=identity("reflex", settings, None, None, [], False))
+        journal.write("start", identity=identity("reflex", settings, None, None, []))
         journal.write("finished", passed=passed, agent="milestones/01-reflex")
         for more in ((), ("--cut",)):
             again = devmind("stage", "run", "reflex", "--size", "tiny", "--out", out, *more)
@@ -305,6 +305,8 @@ def test_a_run_that_had_finished_says_so_without_the_runner(devmind: Any, tmp_pa
     other = devmind("stage", "run", "reflex", "--size", "tiny", "--seed", 9, "--out", out)
     assert (other.exit_code, "holds a run with other settings" in other.output) == (2, True)
     assert calls.runs == []
+    devmind("stage", "run", "reflex", "--size", "tiny", "--out", out, "--ablate")
+    assert [run["ablate"] for run in calls.runs] == [True], "its twin is left to do"
 
 
 def test_list_shows_the_newest_run_of_a_stage(devmind: Any, tmp_path: Path) -> None:

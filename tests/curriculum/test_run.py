@@ -26,7 +26,7 @@ from devmind.curriculum.results import commit
 from devmind.curriculum.sleep import load_state, save_state
 from devmind.curriculum.stage import Skill
 from devmind.curriculum.teaching import Interrupted
-from devmind.errors import ConfigError
+from devmind.errors import CheckpointError, ConfigError
 from devmind.learners.gradient import GradientLearner
 from devmind.memory.sampling import Reservoir
 from tests.curriculum.lamp_stage import LampStage
@@ -316,6 +316,38 @@ def test_the_twin_has_a_fresh_trunk_and_the_same_lessons(tmp_path):
     assert ablation["differences"]["lamps-lit"]["n"] == 64
     twin = Agent.from_pretrained(tmp_path / "run" / "twin" / "newborn")
     assert twin.sha256() != Agent.from_pretrained(tmp_path / "run" / "start").sha256()
+
+
+def test_a_finished_run_gets_its_twin_and_is_otherwise_as_it_was(tmp_path):
+    both = runner.run_stage("lamps", config(), out=tmp_path / "both", ablate=True)
+    before = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    assert json.loads(before.results.read_text())["ablation"] is None
+    taught = len(list(Journal(tmp_path / "run" / "journal.jsonl").events("lesson_done", "exam")))
+    after = runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True)
+    assert not after.already_finished
+    assert after.agent == before.agent
+    assert len(list(Journal(tmp_path / "run" / "journal.jsonl").events("lesson_done", "exam"))) == taught
+    found, wanted = (json.loads(one.results.read_text()) for one in (after, both))
+    assert found["ablation"]["differences"] == wanted["ablation"]["differences"]
+    assert found["run"]["agent_sha256"] == wanted["run"]["agent_sha256"]
+    for ablate in (True, False):
+        assert runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=ablate).already_finished
+
+
+def test_a_finished_run_without_checkpoints_gets_no_twin(tmp_path):
+    runner.run_stage("lamps", config(), out=tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(CheckpointError, match="its checkpoints are gone"):
+        runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True)
+
+
+def test_a_finished_curriculum_gets_its_twins(tmp_path):
+    runner.Curriculum(["later"], config(), tmp_path / "c", command="first").run()
+    runner.Curriculum(["later"], config(), tmp_path / "c", command="twins", ablate=True).run()
+    for stage in ("lamps", "later"):
+        assert json.loads((tmp_path / "c" / stage / "reports" / stage / "results.json").read_text())["ablation"]
+    assert all(result.already_finished for result in runner.Curriculum.resume(tmp_path / "c"))
+    assert all(result.already_finished for result in runner.Curriculum(["later"], config(), tmp_path / "c").run())
 
 
 def test_a_twin_sits_no_exam_of_an_earlier_stage(tmp_path):

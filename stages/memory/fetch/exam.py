@@ -31,7 +31,7 @@ from stages.memory.fetch.episodes import HIDDEN as LEVEL
 
 EPISODES, TOGETHER = 400, 100
 BY_TRUNK = f"{NAME}/{HEAD}"
-GATE = Gate([Threshold(BY_TRUNK, 0.85, goal=True, beats_twin=True)])
+GATE = Gate([Threshold(BY_TRUNK, 0.85, beats_twin=True)])
 OFF, WINDOW, BELIEFS, DEAF = "memory off", "beliefs off (window alone)", "window off (beliefs alone)", "words off"
 
 

@@ -24,7 +24,7 @@ NAME = "match"
 EPISODES = 400
 PAUSE = 10
 """Moments between a sample and the first choice."""
-GATE = Gate([Threshold(f"{NAME}/{kind}", 0.9, goal=True, beats_twin=True) for kind in KINDS])
+GATE = Gate([Threshold(f"{NAME}/{kind}", 0.9, beats_twin=True) for kind in KINDS])
 OFF = "memory off"
 
 

@@ -44,7 +44,7 @@ GATE = Gate(
     [
         Threshold("permanence/unmoved", 0.95),
         *(Threshold(f"permanence/{kind}", CHANCE_ELSEWHERE) for kind in UNSEEN),
-        *(Threshold(f"permanence/{kind}/beliefs", None, beats_floor=True, goal=True) for kind in UNSEEN),
+        *(Threshold(f"permanence/{kind}/beliefs", None, beats_floor=True) for kind in UNSEEN),
     ]
 )
 _CANONICAL_DEG, _CANONICAL_M = np.array([[15.2, -9.7], [0.0, 9.7], [-15.2, -9.7]]), 1.5

@@ -29,7 +29,7 @@ from stages.reflex.locate.scene import Scene
 TICKS = 3
 OVERLAP = 0.5
 """Least intersection over union of two boxes of one thing, as in `locate/boxes`."""
-GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, goal=True, beats_twin=True)])
+GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, beats_twin=True)])
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:

@@ -20,7 +20,7 @@ from stages.reflex.parts import FORESEEN
 
 GATE = Gate(
     [
-        Threshold(f"foresee/{sense}", 0.85, lower_is_better=True, goal=True, beats_twin=True)
+        Threshold(f"foresee/{sense}", 0.85, lower_is_better=True, goal=sense == "sound", beats_twin=True)
         for sense in FORESEEN.values()
     ]
 )

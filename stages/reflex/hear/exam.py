@@ -35,7 +35,7 @@ FLOOR_CLIPS, CLIPS_AT_ONCE = 12_000, 600
 GATE = Gate(
     [
         Threshold("hear/sounds", 0.90),
-        Threshold("hear/sounds/hear_trunk", 0.90, goal=True),
+        Threshold("hear/sounds/hear_trunk", 0.90),
         Threshold("hear/speech", None, beats_floor=True, when_absent="skip"),
         Threshold("hear/speech read-out", None, beats_floor=True, when_absent="skip"),
     ]

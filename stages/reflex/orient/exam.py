@@ -34,10 +34,10 @@ RESTS = 0.90
 GATE = Gate(
     [
         *(Threshold(f"orient/{cue}", bound) for cue, (bound, _, _) in CUES.items()),
-        *(Threshold(f"orient/{cue}/look_trunk", LOOK_ON_TRUNK, goal=True, beats_twin=cue == "motion") for cue in CUES),
+        *(Threshold(f"orient/{cue}/look_trunk", LOOK_ON_TRUNK, beats_twin=cue == "motion") for cue in CUES),
         Threshold(REST, RESTS),
         Threshold(f"{REST}/look_trunk", LOOK_ON_TRUNK, goal=True),
-        Threshold(MEMORY, None, beats_floor=True, goal=True),
+        Threshold(MEMORY, None, beats_floor=True),
     ]
 )
 _REFERENCES = {

@@ -16,7 +16,7 @@ from stages.reflex.exhibits import strips
 from stages.reflex.trials import ARC_SILENCED, EPISODES, SHOWN, Played, Trial, arcs, by_trunk
 
 TICKS = 30
-GATE = Gate([Threshold("reach", 0.90), Threshold("reach/reach_trunk", 0.85, goal=True)])
+GATE = Gate([Threshold("reach", 0.90), Threshold("reach/reach_trunk", 0.85)])
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:

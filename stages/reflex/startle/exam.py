@@ -24,8 +24,8 @@ GATE = Gate(
     [
         Threshold("startle", 0.95),
         Threshold("startle/false alarms", 0.02, lower_is_better=True),
-        Threshold("startle/move_trunk", 0.90, goal=True),
-        Threshold("startle/false alarms/move_trunk", 0.02, lower_is_better=True, goal=True),
+        Threshold("startle/move_trunk", 0.90),
+        Threshold("startle/false alarms/move_trunk", 0.02, lower_is_better=True),
     ]
 )
 QUIET, ALARM, MISSED, ANSWERED, AFTER = range(5)

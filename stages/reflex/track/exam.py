@@ -17,7 +17,7 @@ from stages.reflex.exhibits import strips
 from stages.reflex.trials import ARC_SILENCED, EPISODES, LOOK_ON_TRUNK, SHOWN, Played, Trial, arcs, by_trunk, gaze_error
 
 TICKS = 30
-GATE = Gate([Threshold("track", 0.90), Threshold("track/look_trunk", LOOK_ON_TRUNK, goal=True)])
+GATE = Gate([Threshold("track", 0.90), Threshold("track/look_trunk", LOOK_ON_TRUNK)])
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:

@@ -178,6 +178,22 @@ def test_a_pretrained_trunk_is_taught_the_same_lessons(tmp_path: Path, tokenizer
     assert "".join(saying.go_on(agent, "look, a", 20, torch.Generator().manual_seed(1)))
 
 
+def test_every_lesson_is_taught_on_a_pretrained_trunk_which_stays_as_it_was(tmp_path: Path) -> None:
+    agent, stage = pretrained(tmp_path), LanguageStage()
+    given = context(tmp_path, "text.tokenizer=own")
+    give_reading(stage, agent, given)
+    stage.admit(agent)
+    agent.config.stages = ["reflex", "language"]
+    beneath = len(agent.trunk.decoder.layers) - parts.GROWN["tiny"]
+    theirs = tuple(f"trunk.decoder.layers.{number}." for number in range(beneath))
+    for lesson in stage.lessons(given):
+        before = copy.deepcopy(agent.state_dict())
+        teach(lesson, 2, agent, given, Journal(tmp_path / f"{lesson.name}.jsonl"))
+        changed = [name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])]
+        assert changed, lesson.name
+        assert not [name for name in changed if name.startswith(theirs)], lesson.name
+
+
 def pretrained(folder: Path) -> Agent:
     """A newborn on a decoder of its width, whose vocabulary is made of the caregiver's sentences."""
     torch.manual_seed(0)

@@ -187,9 +187,29 @@ def test_an_exam_of_recall_asks_what_it_declares(agent: Agent, context: Context)
         assert measure.floors["name of the nearest key"] > 0.5 > measure.chance
     new = both[1]
     assert new.rows["memory off"] == new.rows["short-term only"] == 0.0, "a word was said that nothing brought back"
-    assert 0 <= new.rows["points at nothing for things never named"] <= 1
     for measure, again in zip(both, exam.examine(agent, context, "retention"), strict=True):  # the same without rows
         np.testing.assert_array_equal(again.values, measure.values)
+
+
+@pytest.mark.parametrize("strangers", [True, False])
+def test_pointing_at_nothing_counts_only_for_things_never_named(
+    agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch, strangers: bool
+) -> None:
+    of = lives(np.arange(2_000_000, 2_000_008), exam.THINGS + exam.STRANGERS, HELD_OUT)
+    words, asked = invented(of.seed, exam.THINGS, exam=True), 0
+
+    def points(output: Categorical) -> list[int | None]:
+        """Point at nothing for the things never named, which are asked last, or for the others alone."""
+        nonlocal asked
+        asked += 1
+        return [None if (asked > exam.ASKED) == strangers else 0] * len(output.logits)
+
+    monkeypatch.setattr(exam, "pointed_at", points)
+    monkeypatch.setattr(exam, "_rows", lambda *args: {})
+    new = exam._measure(exam.NEW, agent, of, "copied", words, True, "")
+    assert asked == 2 * exam.ASKED
+    assert new.rows == {"points at nothing for things never named": 1.0 if strangers else 0.0}
+    assert new.score == (new.floors["name of the nearest key"] if strangers else 0.0)
 
 
 def test_lessons_never_use_the_words_of_exams() -> None:

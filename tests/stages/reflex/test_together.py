@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import LlamaConfig, LlamaModel
 
 from devmind import config
 from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
 from devmind.curriculum.ablation import Control, differences, identity_trunk
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.journal import Journal
@@ -61,6 +63,22 @@ def test_a_trunk_that_other_stages_taught_is_kept(agent: Agent, context: Context
         learner.steps = 2
         learner.begin(0)
         assert bool(projection.any()) is kept, stages
+
+
+def test_a_pretrained_trunk_is_not_wiped_before_the_lesson(tmp_path: Path, context: Context) -> None:
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+    LlamaModel(LlamaConfig(vocab_size=10, **shape)).save_pretrained(tmp_path / "decoder")
+    agent = Agent(AgentConfig(size="tiny", pretrained=str(tmp_path / "decoder")))
+    ReflexStage().admit(agent)
+    agent.config.stages = ["reflex"]
+    before = {name: value.clone() for name, value in agent.trunk.decoder.layers.state_dict().items()}
+    assert before["1.self_attn.o_proj.weight"].any()
+    learner = together.TrunkLearner(agent, context)
+    learner.steps = 2
+    learner.begin(0)
+    after = agent.trunk.decoder.layers.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
 
 
 def test_targets_are_true_of_each_moment(agent: Agent, context: Context) -> None:
