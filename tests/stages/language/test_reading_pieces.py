@@ -178,7 +178,7 @@ def test_a_pretrained_trunk_is_taught_the_same_lessons(tmp_path: Path, tokenizer
     assert "".join(saying.go_on(agent, "look, a", 20, torch.Generator().manual_seed(1)))
 
 
-def test_every_lesson_is_taught_on_a_pretrained_trunk_which_stays_as_it_was(tmp_path: Path) -> None:
+def test_every_lesson_leaves_a_pretrained_trunk_unchanged(tmp_path: Path) -> None:
     agent, stage = pretrained(tmp_path), LanguageStage()
     given = context(tmp_path, "text.tokenizer=own")
     give_reading(stage, agent, given)
