@@ -1,8 +1,9 @@
 """The A-not-B error by age: how the answers of the exam `permanence` change while the lesson `hidden` is taught.
 
-The agent given is one that the reflex stage raised; it is admitted to the memory stage, taught `things` and `beliefs`,
-then `hidden`, and examined in `--rooms` rooms of each level after 0, and then every `--every` steps. Steps are the
-lesson's own; earlier lessons of the stage and rehearsals are left out, so the figures are of this lesson alone.
+The given agent has been through the reflex stage. It is admitted to the memory stage and taught `things` and `beliefs`,
+then `hidden`; it is examined in `--rooms` rooms of each level before the first step and then every `--every` steps.
+Steps are those of the lesson `hidden`. Rehearsals and the stage's earlier lessons other than these are left out, so the
+figures show this lesson alone.
 
     OMP_NUM_THREADS=1 python benchmarks/a_not_b.py --agent checkpoints/.../milestones/01-reflex
 """
@@ -32,7 +33,7 @@ KINDS = ("unmoved", "moved", "swapped", "a-not-b")
 def teach(
     agent: Agent, loss: Loss, make: Callable[[int], Any], steps: range, total: int, rate: float, trains: tuple[str, ...]
 ) -> torch.optim.Optimizer:
-    """Steps of a lesson of `total` steps, as its learner takes them."""
+    """Take `steps` of a lesson of `total` steps as its learner does; return the optimizer."""
     for name, parameter in agent.named_parameters():
         parameter.requires_grad_(name.startswith(trains))
     mine = [parameter for parameter in agent.parameters() if parameter.requires_grad]
@@ -51,7 +52,9 @@ def teach(
 
 
 def row(agent: Agent, context: Context, steps: int, n: int) -> str:
-    """One line: right where unmoved, right before and after the look where moved and swapped, the A-not-B error."""
+    """One line: the share right in `unmoved`, before and after the look in `moved` and `swapped`, and the A-not-B
+    error.
+    """
     found = {kind: exam.answers(agent, context, kind, n, full=False) for kind in KINDS}
     cells = [f"{steps:5d}"]
     for kind, answers in found.items():
@@ -65,14 +68,14 @@ def row(agent: Agent, context: Context, steps: int, n: int) -> str:
 
 
 def main() -> None:
-    """Teach, examine, print."""
+    """Teach, examine and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--agent", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=240)
     parser.add_argument("--every", type=int, default=40)
     parser.add_argument("--rooms", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write the taught agent there")
+    parser.add_argument("--out", type=Path, help="folder to save the taught agent in")
     given = parser.parse_args()
     context = Context(RunConfig(), given.seed, "cpu", Path("unused"), worlds.make)
     agent = Agent.from_pretrained(given.agent).float()

@@ -1,13 +1,13 @@
-"""Arranging imagined in four ways by the same code, taught alike: the hybrid and the paper's three baselines.
+"""Four variants of imagining a plan for `arrange`, taught alike: the hybrid and the paper's three baselines.
 
     OMP_NUM_THREADS=1 python benchmarks/arrange.py --steps 700 --seeds 3
 
-Each way learns from the same scripted plans (order and places drawn anew each time) for as many steps, with networks
-of one size that point at things alike (`separate` has two of them), and is asked for one plan a table, which is carried
-out; the same unseen tables for all. Prints what share of tables is sorted, with intervals; the same with five times the
-steps of denoising; how often a step of a plan, as it is told, changes what it is about while it is denoised (mode
-changes); which share of plans grasps a thing twice or puts two into one place (confused); and by how much `masked` is
-above each other way, paired by table. The agent and its trunk are not in it.
+Each variant learns from the same scripted plans (order and places drawn anew each time) for the same number of steps,
+with networks of one size that point at things in the same way (`separate` has two of them). It then makes one plan per
+table for the same unseen tables, and the plan is carried out. Printed are the share of sorted tables with intervals;
+the same with five times the denoising steps; how often a plan step changes its thing during denoising (mode changes);
+the share of plans that grasp a thing twice or put two into one place (confused); and the gain of `masked` over each
+other variant, paired by table. The agent and its trunk are not involved.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Z95 = 1.96
 
 
 def tables(level: str, seeds: np.ndarray) -> Table:
-    """The tables of a level as they begin."""
+    """The tables of a level at their start."""
     return TabletopRules(level).initial(seeds)
 
 
 def taught(variant: str, steps: int, seed: int) -> Imaginer:
-    """An imaginer after so many steps."""
+    """An imaginer after `steps` steps of teaching."""
     torch.manual_seed(seed)
     imaginer = Imaginer(variant)
     data = Table.concat([tables(level, lesson_seeds(TABLES, seed, "arrange", level)) for level in TAUGHT])
@@ -58,7 +58,7 @@ def taught(variant: str, steps: int, seed: int) -> Imaginer:
 
 
 def sorted_by(imaginer: Imaginer, level: str, seeds: np.ndarray, steps: int, rounds: int = 1) -> np.ndarray:
-    """Whether each table is sorted by one plan, float64 [N]."""
+    """Whether one plan sorts each table, float64 [N]."""
     generator = torch_generator("arrange", imaginer.variant, level)
 
     def imagine(table: Table) -> np.ndarray:
@@ -68,18 +68,18 @@ def sorted_by(imaginer: Imaginer, level: str, seeds: np.ndarray, steps: int, rou
 
 
 def confused(imaginer: Imaginer, level: str, seeds: np.ndarray) -> tuple[float, float]:
-    """Mode changes of a plan while it is denoised, and the share of plans that are about anything twice."""
+    """Mode changes of a plan during denoising, and the share of plans that use anything twice."""
     seen = scene(tables(level, seeds))
     chance = imaginer.chance(len(seen), torch_generator("arrange", imaginer.variant, level))
     return confusion(imaginer, seen, seen.any(-1), chance, 2 * LEVEL_THINGS[level])
 
 
 def main() -> None:
-    """Teach, ask, print."""
+    """Teach, examine and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=700, help="of teaching, for each way")
-    parser.add_argument("--seeds", type=int, default=3, help="how many teachings of each way")
-    parser.add_argument("--tables", type=int, default=400, help="unseen ones of each level")
+    parser.add_argument("--steps", type=int, default=700, help="teaching steps of each variant")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds for each variant")
+    parser.add_argument("--tables", type=int, default=400, help="unseen tables of each level")
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=VARIANTS)
     options = parser.parse_args()
     for seed in range(options.seeds):

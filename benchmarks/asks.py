@@ -1,14 +1,15 @@
-"""Does it ask about what it does not know, and only about that? Drawn things, some taught, held up for four seconds.
+"""Does the agent ask about what it does not know, and only about that? Drawn things, some taught, are held up for 4 s.
 
-A scene is a made ground with a lamp that flickers and something that swings in a corner. In each, ten things (11 to 20)
-are taught by one press, and then these and ten strangers (201 to 210) are held up elsewhere, of other sizes and turned,
-for four seconds each, an empty hand ten times, and nothing ten times. What decides is what a life uses: `Holding`,
-`ShowAndTell`, `Asking`, each thing for itself (without the twenty seconds between two questions).
+A scene is a generated background with a flickering lamp and something that swings in a corner. In each scene, ten
+things (11 to 20) are taught by one press. Then these and ten strangers (201 to 210) are held up elsewhere, in other
+sizes and rotations, for four seconds each, an empty hand ten times, and nothing ten times. The decision is made by the
+code of a life: `Holding`, `ShowAndTell`, `Asking`, each thing by itself (without the twenty seconds between two
+questions).
 
-Told are, over all scenes: precision (of the questions, those about strangers), recall (of the strangers, those asked
-about), and questions about known things, empty hands and nothing. Precision leaves empty hands out: they have no name
-either, and who shows one may be asked. Beside the rule of `asking.py` there are shares of two seconds' answers that are
-unknown, one unknown answer, and two floors: always and never. Scenes 0 and 1 were used while the rule was made.
+Printed over all scenes: precision (the share of questions that are about strangers), recall (the share of strangers
+asked about), and questions about known things, empty hands and nothing. Precision ignores empty hands: they have no
+name either, and asking about one is allowed. Beside the rule of `asking.py` stand rules by the share of unknown answers
+in two seconds, one unknown answer, and two floors: always and never. Scenes 0 and 1 were used while the rule was made.
 
     OMP_NUM_THREADS=1 python benchmarks/asks.py [--scenes 3]
 """
@@ -40,7 +41,7 @@ Tick = tuple[float, Square | None, bool]
 
 
 def ground(seed: int) -> list[np.ndarray]:
-    """Frames RGB uint8 [240, 320, 3] of a room in which nobody is."""
+    """Frames RGB uint8 [240, 320, 3] of an empty room."""
     rng = np.random.default_rng([12, seed])
     room = cv2.resize(
         rng.integers(40, 210, (9, 12, 3)).astype(np.uint8), (WIDTH, HEIGHT), interpolation=cv2.INTER_CUBIC
@@ -54,7 +55,7 @@ def ground(seed: int) -> list[np.ndarray]:
 
 
 def play(agent: Agent, seed: int) -> list[tuple[str, list[Tick]]]:
-    """What was held up and the ticks of it, for every showing of one scene."""
+    """What was held up, and its ticks, for every showing of one scene."""
     stage, child = Stage(ground(seed), seed), ShowAndTell(agent, Memory(open_store(None)))
     for number in TAUGHT:
         list(stage.empty(EMPTY))
@@ -91,7 +92,7 @@ def as_in_life(ticks: list[Tick]) -> bool:
 
 
 def by_share(share: float) -> Callable[[list[Tick]], bool]:
-    """So much of what is answered in two seconds in a row is unknown."""
+    """Asks where this share of the answers within two seconds is unknown."""
 
     def asks(ticks: list[Tick]) -> bool:
         unsure = [is_unsure for _, square, is_unsure in ticks if square is not None]

@@ -1,9 +1,9 @@
-"""What a checkpoint costs: how long teaching stands still for it, what a kill loses, and the time until a run goes on.
+"""The cost of checkpoints: how long a save stalls teaching, what a kill loses, and the time until a run resumes.
 
     python benchmarks/checkpoints.py [--stage reflex] [--size nursery] [--saves 20] [--folder DIR]
 
-The state is what a lesson by gradient saves that teaches the whole agent: weights, and AdamW's two moments of each;
-other lessons save less. Times are wall times on the disk of --folder (by default the one of temporary files).
+The saved state is that of a gradient lesson that trains the whole agent: the weights, and AdamW's two moments of each;
+other lessons save less. Times are wall times on the disk of --folder (by default that of temporary files).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Save, retire and load as a lesson does, and print one line each."""
+    """Save, retire and load as a lesson does, and print one line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stage", default="reflex")
     parser.add_argument("--size", default="nursery")
     parser.add_argument("--saves", type=int, default=20)
-    parser.add_argument("--folder", type=Path, help="where to write; removed afterwards")
+    parser.add_argument("--folder", type=Path, help="folder to write to; removed afterwards")
     given = parser.parse_args()
 
     import torch
@@ -60,16 +60,16 @@ def main() -> None:
     stall_s, back_s = statistics.median(stalls), statistics.median(loads) + statistics.median(starts)
     print(f"size {given.size}, {given.stage}: {numbers:,} parameters, {size / 1e6:.1f} MB a checkpoint")
     print(
-        f"stall a save          {stall_s:7.3f} s (median of {given.saves}; worst {max(stalls):.3f} s; of it retiring "
+        f"stall per save        {stall_s:7.3f} s (median of {given.saves}; worst {max(stalls):.3f} s; retiring takes "
         f"{statistics.median(retires):.3f} s), {100 * stall_s / (every_s + stall_s):.1f} % of a lesson at one in "
         f"{every_s:g} s"
     )
     print(
         f"work lost by a kill   {(every_s + stall_s) / 2:7.1f} s on average, {every_s + max(stalls):.1f} s and the "
-        "step that was being made at most"
+        "current step at most"
     )
     print(
-        f"time to come back     {back_s:7.3f} s: {statistics.median(starts):.3f} s until the libraries are loaded, "
+        f"time to resume        {back_s:7.3f} s: {statistics.median(starts):.3f} s until the libraries are loaded, "
         f"{statistics.median(loads):.3f} s to verify and read the newest checkpoint"
     )
 

@@ -1,9 +1,9 @@
-"""Can the page's "sure" be trusted? Overlays' confidence against the truth in rooms, and on pictures that are no rooms.
+"""Is the page's "sure" reliable? Overlay confidence against the truth in rooms, and on pictures that are no rooms.
 
-The calibration knows neither these rooms nor the ways of spoiling called `unmet`. `ECE` is the expected calibration
-error over ten bins, `Brier` the mean squared error (beside that of always answering the mean); `right if sure` is the
-share of what a page would have shown that was right. Streams are stepped as in life: `sure` is the share of ticks, from
-the fifth second on. In videos and noise there is nothing that the agent was taught, so being sure there is being wrong.
+The calibration has seen neither these rooms nor the corruptions called `unmet`. `ECE` is the expected calibration error
+over ten bins, `Brier` the mean squared error (beside that of always answering the mean); `right if sure` is the share
+of right answers among those that a page would have shown. Streams are stepped as in life: `sure` is the share of ticks,
+from the fifth second on. Videos and noise show nothing that the agent was taught, so being sure there is wrong.
 
     OMP_NUM_THREADS=1 python benchmarks/confidence.py --agent checkpoints/.../milestones/01-reflex --data DIR
 """
@@ -67,7 +67,7 @@ UNMET: Mapping[str, Corruption] = {"salt": _salt, "pixels": _pixels, "invert": _
 
 
 def reliability(calibration: Calibration, learned: Evidence, tested: Evidence, title: str) -> None:
-    """Print how honest the confidence is, and either half of its evidence alone."""
+    """Print the calibration of the confidence, and of either half of its evidence alone."""
     print(f"{title:<24}{'kind':<7}{'evidence':<12}{'ECE':>7}{'Brier':>8}{'(mean)':>8}{'sure':>7}{'right if sure':>15}")
     parts = {"both": (1, 1), "mirror": (1, 0), "distance": (0, 1)}
     for kind in calibration.kinds:
@@ -96,7 +96,7 @@ def _ece(share: np.ndarray, truth: np.ndarray) -> float:
 
 
 def video(path: Path) -> Iterator[np.ndarray]:
-    """What a wandering fovea sees of a film, ten times a second; a short one is played again."""
+    """The view of a wandering fovea in a film, ten times a second; a short film is repeated."""
     film, fovea, rng = cv2.VideoCapture(str(path)), Fovea(), numpy_rng("gaze", path.name)
     every, frames = max(1, round(film.get(cv2.CAP_PROP_FPS) / TICK_HZ)), []
     while (read := film.read())[0]:
@@ -108,7 +108,9 @@ def video(path: Path) -> Iterator[np.ndarray]:
 
 
 def nursery(seed: int, truths: list[tuple[np.ndarray, np.ndarray]]) -> Iterator[np.ndarray]:
-    """A child looking round, every 30 ticks in a new room; appends (things, depth) of each tick to `truths`."""
+    """The view of a child that looks around, with a new room every 30 ticks; appends (things, depth) to `truths` per
+    tick.
+    """
     rules, rng = NurseryRules("room"), numpy_rng("round", seed)
     for episode in range(5):
         state = rules.initial(exam_seeds(1, "stream", seed, episode))
@@ -127,7 +129,7 @@ def stream(
     title: str,
     truths: Sequence[tuple[np.ndarray, np.ndarray]] = (),
 ) -> None:
-    """Print how sure a stream's overlays are, and where that is known how many are right."""
+    """Print how sure a stream's overlays are and, where the truth is known, how many are right."""
     overlay_confidence.now.clear()
     state, history, right = agent.new_state(), [], []
     for tick, sight in enumerate(frames):
@@ -151,7 +153,7 @@ def _share(right: Sequence[Mapping[str, float | None]], kind: str) -> str:
 
 
 def directions(agent: Agent) -> None:
-    """Print how well the side that a sound comes from is told, while the head turns."""
+    """Print how well the direction of a sound is reported while the head turns."""
     rules, seeds = NurseryRules("orient/sound"), exam_seeds(HELD_OUT, "direction")
     look = numpy_rng("direction").uniform(-1, 1, (HELD_OUT, 2)).astype(np.float32)
     state = rules.step(rules.initial(seeds), {"look": look})
@@ -161,8 +163,8 @@ def directions(agent: Agent) -> None:
     off = np.abs(told - side)[~np.isnan(told)]
     right = (told * side > 0)[~np.isnan(told)].mean()
     print(
-        f"direction: told in {len(off) / HELD_OUT:.2f}, within 15 degrees {(off < 15).mean():.3f}, "
-        f"median off {np.median(off):.1f} degrees, left or right told rightly {right:.3f}"
+        f"direction: reported in {len(off) / HELD_OUT:.2f}, within 15 degrees {(off < 15).mean():.3f}, "
+        f"median off {np.median(off):.1f} degrees, left or right reported correctly {right:.3f}"
     )
 
 

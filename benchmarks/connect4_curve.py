@@ -1,26 +1,26 @@
-"""Connect-4: moves that lose value against minutes of the lesson, beside AlphaZero.jl's iterations; a table and an SVG.
+"""Connect-4: moves that lose value by minutes of the lesson, beside AlphaZero.jl's iterations; a table and an SVG.
 
     OMP_NUM_THREADS=1 python benchmarks/connect4_curve.py --data FOLDER [--steps 300] [--every 60] [--positions 400]
         [--simulations 200] [--searched 1] [--agent DIR] [--out curve.svg] [--folder DIR [--minutes 10]] [--sets L2_R2]
         [--device cuda] [--quick]
 
-The lesson `connect4` of the stage is taught alone, to a newborn of `--size` or to `--agent`, in `--steps` steps: its
-rates fall to zero by then, so a shorter one is a lesson of its own and not the beginning of a longer one. Behind every
-`--every` steps the search and the network alone answer positions of Pascal Pons' sets L2_R2, L3_R1, L1_R1
-(`--positions 0`: all thousand of each). Searching them takes a hundred times as long as asking the network alone, so
-`--searched N` searches at the first point, at every Nth behind it and at the last. Minutes are CPU time of one thread,
-without the exams; on a card (`--device cuda`) of the thread beside it. With `--steps 0` nothing is taught: the agent is
-asked as it is.
+The stage's lesson `connect4` is taught alone, to a newborn of `--size` or to `--agent`, in `--steps` steps. Its
+learning rates fall to zero by the last step, so a shorter lesson is not the beginning of a longer one. After every
+`--every` steps, the search and the network alone answer positions of Pascal Pons' sets L2_R2, L3_R1, L1_R1
+(`--positions 0`: all thousand of each). Searching takes a hundred times as long as asking the network alone, so
+`--searched N` searches only at the first point, at every Nth point after it and at the last. Minutes are CPU time of
+one thread without the exams; on a GPU (`--device cuda`) of the thread beside it. With `--steps 0` nothing is taught and
+the agent is examined as it is.
 
-Floors are of the same positions: the centre-most column, minimax of depth 5, the same search before anything was
-taught (step 0), and a search by rules alone, UCT with random games, of as many simulations and of as much time a move
-as the agent's takes (`--quick` leaves that one out, which searches for as long once more). AlphaZero.jl's figures are
-read off a plot in its documentation (1.6 million parameters, 600 simulations, one to two hours an iteration on an RTX
-2070).
+Floors are measured on the same positions: the most central column, minimax of depth 5, the same search before any
+teaching (step 0), and a search by rules alone, UCT with random games, with the same number of simulations and with the
+same time per move as the agent (`--quick` omits the latter, which takes as long as the agent's search). AlphaZero.jl's
+figures are read from a plot in its documentation (1.6 million parameters, 600 simulations, one to two hours an
+iteration on an RTX 2070).
 
-The whole takes hours of a core. With `--folder` what was taught so far is kept behind every point, so a run that was
-stopped goes on there, to the same bits; `--minutes` ends a part at the first point behind so many CPU minutes of
-teaching, and the same command goes on.
+The whole run takes hours on one core. With `--folder` the state is saved after every point, so a stopped run resumes
+there, bit for bit. `--minutes` ends a part at the first point after that many CPU minutes of teaching, and the same
+command continues.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ ALPHAZERO: Mapping[str, Mapping[str, float]] = {
 
 
 class Row(NamedTuple):
-    """One point of a curve: minutes taught, and by set mistakes of search, empty where it was not asked, and of the
-    network alone.
-    """
+    """One point of a curve: minutes taught and, by set, mistakes of the search (empty if unasked) and the network."""
 
     step: int
     minutes: float
@@ -76,23 +74,25 @@ class Row(NamedTuple):
 
 
 def main() -> None:
-    """Teach, ask, print, draw."""
+    """Teach, examine, print and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with games/connect4/*.tsv")
-    parser.add_argument("--agent", type=Path, metavar="DIR", help="to begin with; else a newborn of --size")
+    parser.add_argument("--agent", type=Path, metavar="DIR", help="agent to start from; default: a newborn of --size")
     parser.add_argument("--size", default="nursery")
-    parser.add_argument("--steps", type=int, help="of the lesson; by default as many as the stage plans")
+    parser.add_argument("--steps", type=int, help="steps of the lesson; default: as many as the stage plans")
     parser.add_argument("--every", type=int, default=60, help="steps between two points of the curve")
-    parser.add_argument("--positions", type=int, default=400, help="of each set; 0: all")
+    parser.add_argument("--positions", type=int, default=400, help="positions of each set; 0: all")
     parser.add_argument("--simulations", type=int, default=200)
     parser.add_argument("--searched", type=int, default=1, metavar="N", help="search at every Nth point and the last")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu", help="where the network is: cpu, cuda")
-    parser.add_argument("--quick", action="store_true", help="without random games for as long as the agent searches")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="of positions")
+    parser.add_argument("--device", default="cpu", help="device of the network: cpu, cuda")
+    parser.add_argument(
+        "--quick", action="store_true", help="omit the random games that take as long as the agent's search"
+    )
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="sets of positions")
     parser.add_argument("--out", type=Path, metavar="FILE.svg")
-    parser.add_argument("--folder", type=Path, metavar="DIR", help="to go on from, and to keep what was taught in")
-    parser.add_argument("--minutes", type=float, metavar="M", help="CPU minutes of teaching in this part, about")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="folder to save to and resume from")
+    parser.add_argument("--minutes", type=float, metavar="M", help="approximate CPU minutes of teaching in this part")
     asked = parser.parse_args()
     if min(asked.every, asked.simulations, asked.searched) < 1 or min(asked.positions, asked.steps or 0) < 0:
         raise ConfigError(
@@ -105,14 +105,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, intra_op_threads(1):
         rows, floors = curve(asked, Path(folder))
     if floors is None:
-        print(f"not done: {rows[-1].step} steps so far; the same command goes on")
+        print(f"not done: {rows[-1].step} steps so far; run the same command to continue")
     elif asked.out:
         asked.out.write_text(plot(rows, floors, asked), encoding="utf-8")
         print(f"plot: {asked.out}")
 
 
 def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str, dict[str, float]] | None]:
-    """Every point as soon as it is known, and floors by set; None of these where the part ended before the lesson."""
+    """Print and return the points, and return floors by set, or None if the part ended before the lesson."""
     sets = [read(asked.data / FOLDER / f"{name}.tsv", asked.positions or ALL) for name in asked.sets]
     size = Agent.from_pretrained(asked.agent).config.size if asked.agent else asked.size
     context = Context(
@@ -125,7 +125,7 @@ def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str,
     agent = Agent.from_pretrained(asked.agent) if asked.agent else Agent(AgentConfig(size=size, seed=asked.seed))
     parts.admit(agent)
     agent.to(asked.device)
-    # As in a run of the stage: what is not of an agent's last stage learns more slowly.
+    # As in a run of the stage: parts of earlier stages learn more slowly.
     agent.config.stages = [*(stage for stage in agent.config.stages if stage != parts.NAME), parts.NAME]
     lesson = next(one for one in lessons(context) if one.name == CONNECT4.name)
     steps = lesson.steps if asked.steps is None else asked.steps
@@ -161,7 +161,7 @@ def curve(asked: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str,
 
 
 def keep(folder: Path | None, settings: Mapping[str, Any], agent: Agent, learner: Any, rows: Sequence[Row]) -> None:
-    """All that the next step depends on, and the points so far; nothing without a folder."""
+    """Save everything that the next step depends on, and the points so far; do nothing without a folder."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         weights = dict(agent.state_dict())
@@ -172,10 +172,10 @@ def keep(folder: Path | None, settings: Mapping[str, Any], agent: Agent, learner
 
 
 def gone_on(folder: Path | None, settings: Mapping[str, Any], agent: Agent, learner: Any) -> tuple[list[Row], float]:
-    """The points of the parts before this one and what teaching took, in CPU seconds; agent and learner are as then.
+    """The points of earlier parts and the CPU seconds of teaching so far; restores agent and learner.
 
     Raises:
-        ConfigError: what is kept there is of other settings.
+        ConfigError: the saved state has other settings.
     """
     newest = bundle.newest(folder) if folder is not None and folder.is_dir() else None
     if newest is None:
@@ -190,7 +190,7 @@ def gone_on(folder: Path | None, settings: Mapping[str, Any], agent: Agent, lear
 
 
 def point(agent: Agent, sets: Sequence[Judged], simulations: int, step: int, minutes: float) -> Row:
-    """Ask the agent; with no simulations the network alone."""
+    """Examine the agent; with no simulations, only the network."""
     with examination(agent):
         searched = {one.name: float(mistakes(one, agent, simulations).mean()) for one in sets if simulations}
         alone = {one.name: float(mistakes(one, agent, 0).mean()) for one in sets}
@@ -200,7 +200,7 @@ def point(agent: Agent, sets: Sequence[Judged], simulations: int, step: int, min
 
 
 def print_row(row: Row, n: int) -> None:
-    """A line of the table; the interval is of the first set."""
+    """Print a line of the table; the interval is that of the first set."""
     low, high = wilson(round(next(iter((row.searched or row.alone).values())) * n), n)
     searched = {name: f"{row.searched[name]:7.3f}" if row.searched else f"{'-':>7}" for name in row.alone}
     told = "  ".join(f"{searched[name]} /{alone:6.3f}" for name, alone in row.alone.items())
@@ -208,7 +208,7 @@ def print_row(row: Row, n: int) -> None:
 
 
 def floors_of(agent: Agent, sets: Sequence[Judged], asked: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """By name and set; nothing of them was taught."""
+    """Floors by name and set; none of them was taught."""
     rules = CONNECT4.rules
     assert isinstance(rules, MnkRules)
     budgets, told = [asked.simulations], ""
@@ -256,7 +256,7 @@ COLOURS = {"search": "#1f5fbf", "network alone": "#c0561f"}
 
 
 def plot(rows: Sequence[Row], floors: Mapping[str, Mapping[str, float]], asked: argparse.Namespace) -> str:
-    """A panel a set, with AlphaZero.jl's iterations as dashed lines; an SVG that needs nothing else."""
+    """A panel for each set, with AlphaZero.jl's iterations as dashed lines; a self-contained SVG."""
     title = (
         f"Connect-4: share of moves that lose value, {asked.simulations} simulations, n {asked.positions or ALL} a set"
     )
@@ -270,7 +270,7 @@ def plot(rows: Sequence[Row], floors: Mapping[str, Mapping[str, float]], asked: 
 
 
 def panel(name: str, rows: Sequence[Row], floors: Mapping[str, Mapping[str, float]], left: int) -> str:
-    """Mistakes over minutes of one set."""
+    """The mistakes of one set over minutes."""
     shares = {
         who: [(row.minutes, each[name]) for row in rows if (each := row.searched if who == "search" else row.alone)]
         for who in COLOURS

@@ -1,7 +1,7 @@
-"""Environment steps per second of the motor lesson as it is: rendering, sound, encoding, acting and updates.
+"""Environment steps per second of the real motor lesson: rendering, sound, encoding, acting and updates.
 
-Each drill is run by the real learner on a newborn agent, a few updates to warm up and then for some seconds; the parts
-are what the learner's own phases take. A line for the lesson's cycle as a whole comes last.
+The real learner runs each drill on a newborn agent, after a few updates to warm up, for some seconds; the parts are the
+learner's own phases. The last line is for the lesson's whole cycle.
 
     python benchmarks/env_speed.py --seconds 10
 """
@@ -32,14 +32,14 @@ from stages.reflex.lessons import DRILLS, MOTOR_CYCLE, motor_learner
 
 
 class Clock:
-    """Adds up the seconds spent within functions it has wrapped; what an inner one takes is not the outer one's."""
+    """Adds up the seconds spent in wrapped functions; time in an inner one does not count for the outer one."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._inner = [0.0]
 
     def wrap(self, owner: Any, name: str, label: str) -> None:
-        """Count the time within `owner.name` as `label`."""
+        """Count the time in `owner.name` as `label`."""
         function: Callable[..., Any] = getattr(owner, name)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -68,7 +68,7 @@ def make_learner() -> PolicyLearner:
 
 
 def measure(learner: PolicyLearner, clock: Clock, cycle: tuple[str, ...], seconds: float) -> tuple[float, float]:
-    """(environment steps, seconds) of whole rounds of `cycle` that take at least `seconds`, after one to warm up."""
+    """(environment steps, seconds) of whole rounds of `cycle` that take at least `seconds`, after one warm-up round."""
     for name in cycle:
         learner.update({"drill": name}, 0)
     clock.seconds.clear()
@@ -81,7 +81,7 @@ def measure(learner: PolicyLearner, clock: Clock, cycle: tuple[str, ...], second
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each drill")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds for each drill")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="intra-op threads of torch")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -1,9 +1,9 @@
-"""Positions a second that `Agent.evaluate` answers, against its bare modules: encoder, decoder and head by hand.
+"""Positions per second of `Agent.evaluate`, against its bare modules: encoder, decoder and head called directly.
 
     python benchmarks/evaluate_speed.py [--size nursery] [--batch 64] [--seconds 20]
 
-One thread; both sides take turns, and the ratio is of CPU seconds, so that other work on the machine weighs on neither.
-The two answers are compared first. A board is 8 tokens here, as every board is.
+One thread. Both sides take turns and the ratio is of CPU seconds, so that other work on the machine affects neither.
+The two answers are compared first. A board is 8 tokens here, like every board.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def board_player(size: str) -> Agent:
 
 
 def bare(agent: Agent) -> Callable[[Tensor], Tensor]:
-    """The same modules, called as a script of its own would: causal attention without a mask, positions 0 to 8."""
+    """The same modules, called as a custom script would: causal attention without a mask, positions 0 to 8."""
     encoder, head = agent.encoder("board"), agent.head("choose")
 
     @torch.no_grad()
@@ -48,8 +48,8 @@ def bare(agent: Agent) -> Callable[[Tensor], Tensor]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="nursery", help="the agent's size")
-    parser.add_argument("--batch", type=int, default=64, help="positions asked at once")
-    parser.add_argument("--seconds", type=float, default=20.0, help="CPU seconds in all")
+    parser.add_argument("--batch", type=int, default=64, help="positions per call")
+    parser.add_argument("--seconds", type=float, default=20.0, help="CPU seconds in total")
     options = parser.parse_args()
     agent = board_player(options.size)
     generator = torch.Generator().manual_seed(0)

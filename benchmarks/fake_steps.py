@@ -1,9 +1,9 @@
-"""One step of a lesson on fake tensors: the peak memory that it would take, without the memory and the arithmetic.
+"""One step of a lesson on fake tensors: its peak memory, without using the memory or doing the arithmetic.
 
-The parameters are fake (`FakeTensorMode`: shapes and dtypes without numbers), the batch is the lesson's own. All
-storages that are alive are counted: parameters, gradients, the optimizer's states and whatever backward has saved.
-What is decided by numbers that are fake cannot be followed, and such a lesson says so; masks of a batch are real,
-so what is picked out by them has its true size.
+The parameters are fake (`FakeTensorMode`: shapes and dtypes without numbers); the batch is the lesson's own. All live
+storages are counted: parameters, gradients, the optimizer's states and everything that backward has saved. Control flow
+that depends on fake numbers cannot be followed, and such a lesson says so; masks of a batch are real, so what they
+select has its true size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PICKED = ("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_pu
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts storages while it is entered: `live` bytes now, `most` at any time since it was last set."""
+    """Counts storages while it is entered: `live` bytes now, and the `most` at any time since that was last set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class LiveBytes(TorchDispatchMode):
         return found
 
     def count(self, tensor: Tensor) -> None:
-        """Take a tensor's storage into account, until it is freed."""
+        """Count a tensor's storage until it is freed."""
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
         if key in self._known:
@@ -65,7 +65,7 @@ class LiveBytes(TorchDispatchMode):
 
 
 def _numbers(indices: Any) -> list[Any]:
-    """Masks that are real as the numbers of what they pick out: a fake operation cannot count them."""
+    """Replace real masks by the indices that they select: a fake operation cannot count them."""
     found: list[Any] = []
     for index in indices:
         real = isinstance(index, Tensor) and not isinstance(index, FakeTensor)
@@ -74,10 +74,11 @@ def _numbers(indices: Any) -> list[Any]:
 
 
 def newborn(size: str, stages: list[str]) -> Agent:
-    """An agent of a size with the parts of all stages, whose parameters are fake; its buffers are real."""
+    """An agent of a size with the parts of all stages, whose parameters are fake and whose buffers are real."""
     drawn = [name for name in dir(torch.nn.init) if name.endswith("_") and not name.startswith("_")]
     with ExitStack() as unfilled:
-        # Pages that nobody writes take no memory, so a large agent is no burden until its numbers are let go.
+        # Memory pages that are never written use no memory, so a large agent costs nothing until its numbers are
+        # dropped.
         for name in drawn:
             unfilled.enter_context(patch.object(torch.nn.init, name, lambda tensor, *_, **__: tensor))
         agent = Agent(AgentConfig(size=size))
@@ -92,10 +93,10 @@ def newborn(size: str, stages: list[str]) -> Agent:
 
 
 def foretold(lesson: Lesson, agent: Agent, context: Context) -> dict[str, Any]:
-    """The row of a lesson: GB that its second step would take at most (its first makes the optimizer's states).
+    """The row of a lesson: the peak in GB of its second step (the first one creates the optimizer's states).
 
     Raises:
-        TypeError: the lesson does not go down one loss.
+        TypeError: the lesson has no single loss to minimise.
     """
     learner = lesson.make_learner(agent, context)
     if not isinstance(learner, GradientLearner):

@@ -1,9 +1,10 @@
-"""Fit the weights in `devmind/memory/confidence.py` on kinds that are made up; no recording is read.
+"""Fit the weights in `devmind/memory/confidence.py` on generated kinds; no recording is read.
 
     OMP_NUM_THREADS=1 python benchmarks/fit_names.py
 
-Every task weighs the same, and in each draw half of the weight is on known things and half on strangers, so confidence
-is what is right of things of which half have a name. A minute of CPU, and once more for the nursery's renderer.
+Every task has the same weight, and in each draw half of the weight is on known things and half on strangers, so
+confidence is the share of right answers when half of the things have a name. Takes a minute of CPU, and another one for
+the nursery's renderer.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PENALTY = 1e-4
 
 
 def evidence(task: Task, alien: Strangers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What speaks for the nearest name [q, 6], whether it is right [q], and weights [q] that sum to 1."""
+    """The evidence for the nearest name [q, 6], whether it is right [q], and weights [q] that sum to 1."""
     likeness = Likeness(task.features.shape[1], alien)  # once for all draws: every fit would make the same
     task_rows = likeness.rows(task.features)
     alien_rows = Strangers(likeness.rows(alien.features), alien.kinds, alien.shares)
@@ -55,15 +56,15 @@ def evidence(task: Task, alien: Strangers) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 class Plain:
-    """A likeness of rows that were made before."""
+    """A likeness with precomputed rows."""
 
     def rows(self, features: np.ndarray) -> np.ndarray:
-        """As they are."""
+        """The rows unchanged."""
         return features
 
 
 def fit_logistic(rows: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weights of columns [D] of the least weighted log loss with a small ridge, by Newton's method."""
+    """Weights of columns [D] with the least weighted log loss plus a small ridge, by Newton's method."""
     found, ridge = np.zeros(rows.shape[1]), PENALTY * np.r_[0, np.ones(rows.shape[1] - 1)]
     for _ in range(50):
         shares = 1 / (1 + np.exp(-np.clip(rows @ found, -30, 30)))
@@ -74,7 +75,7 @@ def fit_logistic(rows: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np
 
 
 def main() -> None:
-    """Print the weights, and how well they are calibrated on each task."""
+    """Print the weights, and their calibration on each task."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--agent", type=Path, default=FOLDER)
     agent = Agent.from_pretrained(parser.parse_args().agent)

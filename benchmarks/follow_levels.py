@@ -1,11 +1,11 @@
-"""Following in BabyAI's rooms: what the stage's lesson `follow` alone makes of an agent.
+"""Following instructions in BabyAI's rooms: the effect of the stage's lesson `follow` alone.
 
     OMP_NUM_THREADS=1 python benchmarks/follow_levels.py --agent after-language --steps 300 --out DIR
 
-The head that multiplies words into cells learns, by DAgger, and the trunk stays. `--own 0` leaves DAgger out, `--plain`
-the symmetries; `--rewards 40` goes on by reward for so many steps, examined before and behind them on the same rooms,
-with the paired difference of what was earned. A return is normalised by what random steps and the bot get in the same
-rooms: 0 and 1.
+The head that multiplies words into cells learns by DAgger, and the trunk stays fixed. `--own 0` leaves out DAgger,
+`--plain` the symmetries. `--rewards 40` continues by reward for that many steps, examined before and after on the same
+rooms, with the paired difference of the return. A return is normalised: 0 is that of random steps and 1 that of the bot
+in the same rooms.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ EVERY = 25
 def main() -> None:
     """Teach, save, and print a row for each room."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--agent", default="after-language", help="one that comes with devmind, a folder, or 'none'")
-    options.add_argument("--rooms", nargs="+", default=list(lesson.ROOMS), help="of the lesson")
+    options.add_argument("--agent", default="after-language", help="name of a packaged agent, a folder, or 'none'")
+    options.add_argument("--rooms", nargs="+", default=list(lesson.ROOMS), help="rooms of the lesson")
     options.add_argument("--asked", nargs="*", default=list(lesson.ROOMS), help="rooms of the exam")
-    options.add_argument("--steps", type=int, default=300, help="0: the agent is examined as it is")
+    options.add_argument("--steps", type=int, default=300, help="steps of the lesson; 0: examine the agent as it is")
     options.add_argument("--rows", type=int, default=lesson.ROWS)
-    options.add_argument("--own", type=float, default=lesson.OWN, help="share of episodes of its own (DAgger)")
-    options.add_argument("--plain", action="store_true", help="episodes as the bot gave them")
-    options.add_argument("--rewards", type=int, default=0, help="steps by reward, behind the lesson")
-    options.add_argument("--episodes", type=int, default=128, help="of the exam of a room")
+    options.add_argument("--own", type=float, default=lesson.OWN, help="share of own episodes (DAgger)")
+    options.add_argument("--plain", action="store_true", help="only the bot's episodes, without symmetries")
+    options.add_argument("--rewards", type=int, default=0, help="steps by reward after the lesson")
+    options.add_argument("--episodes", type=int, default=128, help="episodes of each room's exam")
     options.add_argument("--size", default="nursery")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--out", type=Path, help="where the taught agent is saved")
+    options.add_argument("--out", type=Path, help="folder to save the taught agent in")
     given = options.parse_args()
     agent = begun(given)
     with tempfile.TemporaryDirectory() as folder:
@@ -65,11 +65,11 @@ def main() -> None:
     for room, earned_before in before.items():
         more = found[room] - earned_before
         low, high = bounds(more)
-        print(f"{room:26} by reward, likeliest: {more.mean():+.4f} [{low:+.4f}, {high:+.4f}] of what is earned")
+        print(f"{room:26} by reward, likeliest: {more.mean():+.4f} [{low:+.4f}, {high:+.4f}] of the return")
 
 
 def exam(agent: Agent, given: argparse.Namespace) -> dict[str, np.ndarray]:
-    """A row for each room; what the likeliest choices earned in each."""
+    """Print a row for each room; return the returns of the most likely choices."""
     print(
         "room                        random    bot  likeliest [95 %]          done  sampled   done  another", flush=True
     )
@@ -95,7 +95,7 @@ def begun(given: argparse.Namespace) -> Agent:
 
 
 def teach(agent: Agent, context: Context, given: argparse.Namespace) -> None:
-    """The lesson, with a line for every EVERY steps."""
+    """Teach the lesson, with a line for every EVERY steps."""
     learner = lesson.lesson(context).make_learner(agent, context)
     learner.steps, begun_s, scalars = given.steps, time.process_time(), list[tuple[float, float]]()
     agent.train()
@@ -114,7 +114,7 @@ def teach(agent: Agent, context: Context, given: argparse.Namespace) -> None:
 
 
 def reward(agent: Agent, context: Context, given: argparse.Namespace) -> None:
-    """Policy gradient on episodes of its own, a room each step."""
+    """Policy gradient on own episodes, one room per step."""
     learner = RewardLearner(agent, lesson.loss, seed=given.seed, learning_rate=3e-4, trains=lesson.trained(agent))
     learner.steps, begun_s, told = given.rewards, time.process_time(), list[float]()
     learner.begin(0)
@@ -128,7 +128,7 @@ def reward(agent: Agent, context: Context, given: argparse.Namespace) -> None:
 
 
 def row(agent: Agent, room: str, given: argparse.Namespace) -> np.ndarray:
-    """One room's exam: the likeliest choices, what they earned [N]; sampled ones, and with another's instruction."""
+    """One room's exam: the most likely choices and their returns [N]; sampled choices; and another instruction."""
     seeds = exam_seeds(given.episodes, given.seed, "follow", room)
     last = PICKUP if "Pickup" in room else FORWARD
     random = earned(seeds, at_random(numpy_rng(given.seed, "random"), last), room).mean()

@@ -1,10 +1,10 @@
-"""Search trees of mctx (JAX on CPU), node by node, as the JSON that the tests hold devmind's search against.
+"""Search trees of mctx (JAX on CPU), node by node, as the JSON that tests compare devmind's search with.
 
     python benchmarks/golden_trees.py tests/algorithms/golden_trees.json
 
-mctx is of the extra `bench`. What is searched is a model of tables: 24 states, five actions, whose every number is
-drawn here and written down beside the trees, so the tests need neither mctx nor a generator of random numbers. It has
-no end, as mctx would search on behind one. Numbers are float32, as mctx computes with them.
+mctx is in the extra `bench`. The searched model is a table of 24 states and five actions. Its numbers are drawn here
+and saved beside the trees, so the tests need neither mctx nor a random generator. It has no terminal states, since mctx
+would search beyond them. Numbers are float32, as in mctx.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EDGES = ("children_index", "children_visits", "children_values", "children_rewar
 
 
 def tables(seed: int, *, opponent: bool) -> dict[str, np.ndarray]:
-    """The model; where there is an opponent, turns alternate."""
+    """The model; with an opponent, turns alternate."""
     rng = np.random.default_rng(seed)
     return {
         "following": rng.integers(0, STATES, (STATES, ACTIONS)),
@@ -39,7 +39,7 @@ def tables(seed: int, *, opponent: bool) -> dict[str, np.ndarray]:
 
 
 def searched(kind: str, model: dict[str, np.ndarray]) -> Any:
-    """What mctx comes to, at its defaults and without noise of its own."""
+    """The result of mctx at its defaults, without noise of its own."""
     of = {name: jnp.asarray(array) for name, array in model.items()}
 
     def step(params: Any, key: Any, action: Any, state: Any) -> Any:
@@ -84,7 +84,7 @@ def told(kind: str, seed: int, *, opponent: bool) -> dict[str, Any]:
 
 
 def rounded(array: np.ndarray) -> Any:
-    """As lists, floats with the seven digits that float32 has."""
+    """As lists, with floats rounded to the seven digits of float32."""
     return array.tolist() if array.dtype.kind != "f" else [[*map(_short, row)] for row in array]
 
 
@@ -93,7 +93,7 @@ def _short(x: Any) -> Any:
 
 
 def main() -> None:
-    """Search, write."""
+    """Search and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     given = parser.parse_args()

@@ -1,12 +1,12 @@
-"""Words heard by arcs of every kind, in one table; and the four speakers left out in turn, with their mean.
+"""Words heard by every kind of arc, in one table; and each of four speakers held out in turn, with their mean.
 
     OMP_NUM_THREADS=1 python benchmarks/hear_words.py --data FOLDER [--steps 300] [--turns 1600] [--rows 48]
 
-Each row is a newborn with the parts of the stage, which is taught the lesson `listen` for so many steps, and nothing
-else: no trunk is asked. One agent has both heads, which learn side by side. `digits`: of the speaker left out, the
-likeliest of ten words, no adaptation; `words wrong`: of phrases in voices that no lesson had; the real-time factor is
-CPU seconds of the arc, one Moment after another, by seconds of sound. Figures are of one seed and as many steps as are
-given, so a row that is ahead of another may be so by chance.
+Each row is a newborn with the stage's parts, which is taught only the lesson `listen` for `--steps` steps; the trunk is
+not used. One agent has both heads, which learn side by side. `digits`: the most likely of ten words by the held-out
+speaker, without adaptation; `words wrong`: in phrases by voices that no lesson used; the real-time factor is CPU
+seconds of the arc, one Moment after another, per second of sound. Figures are of one seed and the given number of
+steps, so a row may lead another by chance.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ HEADS = {FRAMES: parts.WORDS_ARC, WRITTEN: parts.WRITTEN_ARC}
 
 @dataclass(frozen=True)
 class Row:
-    """What one head of one agent reached."""
+    """The result of one head of one agent."""
 
     digits: np.ndarray
     words_wrong: float
@@ -66,7 +66,7 @@ def context_of(given: argparse.Namespace, out: Path, *sets: str) -> Context:
 
 
 def taught(context: Context, steps: int) -> tuple[Agent, float]:
-    """A newborn behind the lesson `listen`, and its CPU seconds."""
+    """A newborn after the lesson `listen`, and the CPU seconds."""
     agent = Agent(AgentConfig(size=context.config.size, seed=context.seed))
     give_hearing(agent, context.config)
     parts.admit(agent)
@@ -84,12 +84,12 @@ def taught(context: Context, steps: int) -> tuple[Agent, float]:
 
 
 def unmet(every: Clips, speaker: str, thin: int) -> Clips:
-    """What a speaker says, or every `thin`-th of it."""
+    """What a speaker says, or every `thin`-th recording of it."""
     return every.take(np.flatnonzero(every.speakers == speaker)[::thin])
 
 
 def asked(agent: Agent, context: Context, unmet: Clips, heads: Sequence[str]) -> dict[str, Row]:
-    """What each head hears of a speaker never met, and of phrases."""
+    """What each head hears of an unmet speaker, and of phrases."""
     waves = [spoken(unmet, row) for row in range(len(unmet.labels))]
     said = bank("hear_words exam", context.seed, PHRASES, UNSEEN_PHRASES, True)
     found = {}
@@ -112,7 +112,7 @@ def _frames(agent: Agent, waves: Sequence[np.ndarray]) -> tuple[Any, Any]:
 
 
 def real_time_factor(agent: Agent, head: str, moments: int = 100) -> float:
-    """CPU seconds a second of sound that is heard Moment by Moment, the ear included."""
+    """CPU seconds per second of sound heard Moment by Moment, the ear included."""
     effector = {parts.WORDS_ARC: parts.NOTE, parts.WRITTEN_ARC: parts.TELL}[head]
     actor = Actor(agent, 1, effectors=(effector,), trunk=False, standing={effector: (head,)})
     sound = np.random.default_rng(0).normal(0, 0.1, (moments + 5, 1, 1, TICK_SAMPLES)).astype(np.float32)
@@ -138,13 +138,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="speech/*/{digit}_{speaker}_{take}.wav")
     parser.add_argument("--size", default="nursery")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=300, help="of each row of the table; 0: no table")
-    parser.add_argument("--turns", type=int, default=1600, help="of each speaker's turn; 0: no turns")
-    parser.add_argument("--rows", type=int, default=48, help="utterances a step; of phrases half as many")
-    parser.add_argument("--thin", type=int, default=1, help="every so many digits are asked; 1: all")
+    parser.add_argument("--steps", type=int, default=300, help="steps of each row of the table; 0: no table")
+    parser.add_argument("--turns", type=int, default=1600, help="steps for each held-out speaker; 0: none")
+    parser.add_argument("--rows", type=int, default=48, help="utterances per step; half as many phrases")
+    parser.add_argument("--thin", type=int, default=1, help="ask every Nth digit; 1: all")
     parser.add_argument("--encoders", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--features", nargs="+", default=list(FEATURES), choices=FEATURES)
-    parser.add_argument("--speakers", nargs="+", default=None, help="those left out in turn; all unless given")
+    parser.add_argument("--speakers", nargs="+", default=None, help="speakers held out in turn; default: all")
     given = parser.parse_args()
     every = clips(given.data)
     if every is None:
@@ -162,7 +162,7 @@ def main() -> None:
 
 
 def table(given: argparse.Namespace, every: Clips, out: Path) -> None:
-    """Encoder by features by head, one speaker left out."""
+    """Encoder by features by head, with one speaker held out."""
     for features in given.features:
         for encoder in given.encoders:
             sets = (f"hearing.encoder={encoder}", f"hearing.features={features}", "hearing.words=seq2seq")
@@ -176,7 +176,7 @@ def table(given: argparse.Namespace, every: Clips, out: Path) -> None:
 
 
 def turns(given: argparse.Namespace, every: Clips, out: Path) -> None:
-    """Each speaker left out, by the first of the encoders and features given, frame by frame."""
+    """Each speaker held out, with the first of the given encoders and features, frame by frame."""
     encoder, features, scores = given.encoders[0], given.features[0], []
     for name in given.speakers or sorted(set(every.speakers)):
         sets = (f"exam.holdout={name}", f"hearing.encoder={encoder}", f"hearing.features={features}")

@@ -1,8 +1,7 @@
 """Scripted scenes for `one_press.py`: drawn things, held up by a hand in front of real video.
 
-A thing is a function of its number: an outline, a texture of two colours, and a height from which light and gloss
-follow.
-Nothing here is read by the agent or by anything of devmind; it only draws what a camera would see.
+A thing is a function of its number: an outline, a texture of two colours, and a height that gives light and gloss.
+Neither the agent nor devmind reads anything here; it only draws what a camera would see.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ GRAIN = np.random.default_rng(0).normal(0, 3, (16, HEIGHT, WIDTH, 3)).astype(np.
 
 @dataclass(frozen=True)
 class Pose:
-    """Where the middle of a thing is (fractions of the frame), how high it is (of the frame's height), how it is turned
-    (degrees), how narrow a turn away makes it, and how bright it is.
+    """The middle of a thing (fractions of the frame), its height (of the frame's height), its rotation (degrees), its
+    narrowing by a turn away, and its brightness.
     """
 
     x: float = 0.5
@@ -40,7 +39,7 @@ class Pose:
 
 
 def film(path: Path, hz: float = 10.0) -> list[np.ndarray]:
-    """Frames of a video as a camera of `hz` sees it, RGB uint8 [240, 320, 3], its middle, to and fro."""
+    """Frames of a video as a camera of `hz` sees it, RGB uint8 [240, 320, 3], its middle, played to and fro."""
     video = cv2.VideoCapture(str(path))
     step = max(1.0, video.get(cv2.CAP_PROP_FPS) / hz)
     frames = []
@@ -57,7 +56,7 @@ def film(path: Path, hz: float = 10.0) -> list[np.ndarray]:
 
 
 def thing(number: int) -> np.ndarray:
-    """A thing from the front, float32 [192, 192, 4], colours in 0..255 and cover in 0..1."""
+    """A thing from the front, float32 [192, 192, 4], with colours in 0..255 and coverage in 0..1."""
     rng = np.random.default_rng([11, number])
     cover = _outline(OUTLINES[number % len(OUTLINES)], rng)
     hue = rng.uniform(0, 180)
@@ -79,7 +78,7 @@ def _colour(hue: float, saturation: float, value: float) -> np.ndarray:
 
 
 def _outline(kind: str, rng: np.random.Generator) -> np.ndarray:
-    """Cover float32 [192, 192]."""
+    """Coverage float32 [192, 192]."""
     picture, middle, r = np.zeros((SPRITE, SPRITE), np.uint8), SPRITE // 2, 84
     if kind in ("disc", "ring"):
         cv2.circle(picture, (middle, middle), r, 255, -1)
@@ -145,7 +144,7 @@ def _texture(kind: str, rng: np.random.Generator) -> np.ndarray:
 
 
 def held(frame: np.ndarray, sprite: np.ndarray | None, pose: Pose, hand: int) -> np.ndarray:
-    """A frame in which hand `hand` holds a thing up; None: the hand is empty."""
+    """A frame in which hand `hand` holds a thing up; None: an empty hand."""
     picture = frame.astype(np.float32)
     tall = pose.size * HEIGHT
     x, y = pose.x * WIDTH, pose.y * HEIGHT
@@ -197,7 +196,7 @@ def held(frame: np.ndarray, sprite: np.ndarray | None, pose: Pose, hand: int) ->
 def shown(
     sprite: np.ndarray | None, pose: Pose, ticks: int, rng: np.random.Generator, hand: int
 ) -> Iterator[tuple[Pose | None, int]]:
-    """A thing that comes up, is held with a tremor and slowly turned for `ticks`, and goes: poses with the hand."""
+    """Poses and hand of a thing that comes up, is held with a tremor and slowly turned for `ticks`, and leaves."""
     turn, phase = rng.uniform(-8, 8), rng.uniform(0, 2 * np.pi, 3)
     for tick in range(RISE + ticks + RISE):
         down = max(0.0, (RISE - tick) / RISE, (tick - RISE - ticks + 1) / RISE) * (1.25 - pose.y + pose.size / 2)
@@ -214,6 +213,6 @@ def shown(
 
 
 def camera(frame: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """What a camera makes of it: grain, and light that flickers a little; uint8."""
+    """The frame with a camera's grain and slightly flickering light, uint8."""
     grain = GRAIN[int(rng.integers(len(GRAIN)))]
     return np.clip(frame * np.float32(rng.normal(1, 0.008)) + grain, 0, 255).astype(np.uint8)

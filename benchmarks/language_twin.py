@@ -1,18 +1,18 @@
-"""What the trunk bought language: an agent on a trunk that lets everything through and does not learn, beside a run.
+"""What the trunk adds to language: an agent on an identity trunk that does not learn, beside a run.
 
     python benchmarks/language_twin.py teach --seed 100 --data DIR --out TWIN [--device cuda] [--eye CHECKPOINT]
     python benchmarks/language_twin.py compare RUN TWIN
 
-It is the twin that `devmind stage run language --ablate` raises: lessons, steps and exams are the stage's, each lesson
-taught by its control. As nothing passes between the tokens of such a trunk, nothing that stages before have taught
-reaches what is asked here, so it begins as a newborn that was admitted to the stage; the parts that learn are those
-that a run of the same seed begins with. Lessons may be left out; `--eye` takes what the lesson `call` taught, which no
-trunk has a part in, from a checkpoint of a run or its agent's folder. `--whole AGENT` goes on from an agent, whose
-trunk learns along. `--pause SECONDS` stops so long after the start, and the same words go on from there; without
-`--skills` nothing is asked meanwhile, and `examine` asks the agent in `--work` as far as it was taught.
+It is the twin that `devmind stage run language --ablate` raises: lessons, steps and exams are the stage's, and each
+lesson is taught by its control. Nothing passes between the tokens of such a trunk, so nothing that earlier stages
+taught reaches these exams; the twin therefore starts as a newborn that was admitted to the stage, with the same initial
+learning parts as a run of the same seed. Lessons may be left out. `--eye` takes what the lesson `call` taught, in which
+no trunk has a part, from a checkpoint of a run or its agent's folder. `--whole AGENT` continues from an agent, whose
+trunk learns too. `--pause SECONDS` stops that long after the start, and the same command continues from there; without
+`--skills` nothing is examined meanwhile, and `examine` examines the agent in `--work` as far as it was taught.
 
-Exams ask the agent alone ('retention': all episodes, no floors and rows). `compare` prints by how much the run's agent
-is better on the same episodes, with a paired bootstrap's 95 % bounds, as the report does.
+Exams ask the agent alone ('retention': all episodes, no floors and rows). `compare` prints the gain of the run's agent
+on the same episodes, with a paired bootstrap's 95 % bounds, as the report does.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def main() -> None:
     options.add_argument("--size", default="nursery")
     options.add_argument("--data", type=Path)
     options.add_argument("--device", default="cpu")
-    options.add_argument("--eye", type=Path, help="a run's checkpoint behind its lesson 'call', or its agent")
+    options.add_argument("--eye", type=Path, help="a run's checkpoint after its lesson 'call', or its agent")
     options.add_argument("--lessons", nargs="+", default=["read", "call", "senses", "talk", "follow"])
-    options.add_argument("--steps", type=float, default=1.0, help="times as many as the lessons have")
+    options.add_argument("--steps", type=float, default=1.0, help="factor on the lessons' steps")
     options.add_argument("--skills", nargs="*", default=[*TALKING])
-    options.add_argument("--whole", metavar="AGENT", help="one that comes with devmind, or a folder")
-    options.add_argument("--work", type=Path, help="where agents and checkpoints lie; by default in --out")
-    options.add_argument("--until", type=float, nargs=2, help="seconds from the start at which talk ends, and follow")
-    options.add_argument("--pause", type=float, help="seconds after which it stops, to be gone on from")
+    options.add_argument("--whole", metavar="AGENT", help="name of a packaged agent, or a folder")
+    options.add_argument("--work", type=Path, help="folder of agents and checkpoints; default: --out")
+    options.add_argument("--until", type=float, nargs=2, help="seconds from the start at which `talk` and `follow` end")
+    options.add_argument("--pause", type=float, help="seconds after which it stops, to be resumed later")
     given = options.parse_args()
     given.work = given.work or given.out
     if given.what == "compare":
@@ -111,7 +111,7 @@ def begun(given: argparse.Namespace, context: Context) -> tuple[Agent, Stage]:
 
 
 def _saved(folder: Path) -> dict[str, torch.Tensor]:
-    """What an agent's folder or a checkpoint holds, by name."""
+    """The weights in an agent's folder or a checkpoint, by name."""
     if (folder / "config.json").exists():
         return Agent.from_pretrained(folder).state_dict()
     state = bundle.load(folder)
@@ -120,7 +120,7 @@ def _saved(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def teach_all(given: argparse.Namespace) -> None:
-    """Teach it, and ask it what the lessons so far have taught; the agent's own parts are saved behind each lesson."""
+    """Teach the agent and examine what its lessons have taught so far; its own parts are saved after each lesson."""
     torch.set_num_threads(1)
     for folder in (given.out, given.work):
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,10 +137,13 @@ def teach_all(given: argparse.Namespace) -> None:
         try:
             teach(lesson, steps, agent, context, journal, every=0, resume=at)
         except Interrupted:
-            print(f"{lesson.name} was stopped for want of time", flush=True)
+            print(f"{lesson.name} was stopped at its time limit", flush=True)
             agent = place(agent, context.device)
             if given.pause:
-                print(f"{time.process_time() - cpu_s:.0f} CPU s of it now; the same words go on", flush=True)
+                print(
+                    f"{time.process_time() - cpu_s:.0f} CPU s of it so far; run the same command to continue",
+                    flush=True,
+                )
                 return
         signal.setitimer(signal.ITIMER_REAL, 0)
         spent = f"{time.monotonic() - begun_s:.0f} s, {time.process_time() - cpu_s:.0f} CPU s"
@@ -160,20 +163,20 @@ def teach_all(given: argparse.Namespace) -> None:
 def left_to_teach(
     given: argparse.Namespace, stage: Stage, context: Context, resume: Mapping[str, Any] | None
 ) -> list[Lesson]:
-    """Those of `--lessons` from the one on in which the checkpoint `resume` was made."""
+    """The lessons of `--lessons` from the one in which the checkpoint `resume` was made."""
     lessons = [lesson for lesson in stage.lessons(context) if lesson.name in given.lessons]
     names = [lesson.name for lesson in lessons]
     return lessons[names.index(resume["lesson"]) if resume else 0 :]
 
 
 def stopped_at(when_s: float) -> None:
-    """Ask this process to stop its lesson at that time, as whoever ends a run does."""
+    """Ask this process to stop its lesson at that time, as a user who ends a run does."""
     signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     signal.setitimer(signal.ITIMER_REAL, max(1.0, when_s - time.monotonic()))
 
 
 def _asked_beside(given: argparse.Namespace, agent: Agent, folder: Path) -> subprocess.Popen[bytes]:
-    """Exams in a process of its own."""
+    """Run exams in a separate process."""
     agent.save_pretrained(folder)
     words = ["examine", "--out", given.out, "--seed", given.seed, "--size", given.size, "--device", given.device]
     words += ["--work", given.work, *(["--data", given.data] if given.data else [])]
@@ -182,7 +185,7 @@ def _asked_beside(given: argparse.Namespace, agent: Agent, folder: Path) -> subp
 
 
 def examine(given: argparse.Namespace) -> None:
-    """Ask the agent in the folder `--work`."""
+    """Examine the agent in the folder `--work`."""
     torch.set_num_threads(1)
     context = context_of(given)
     agent = Agent.from_pretrained(given.work / "agent")
@@ -192,7 +195,7 @@ def examine(given: argparse.Namespace) -> None:
 
 
 def asked(given: argparse.Namespace, agent: Agent, context: Context) -> None:
-    """Exams of the skills, kept in `exams` and printed."""
+    """Examine the skills, save in `exams` and print."""
     known = {skill.name: skill for skill in LanguageStage().skills}
     for name in given.skills:
         begun_s = time.monotonic()
@@ -207,7 +210,7 @@ def asked(given: argparse.Namespace, agent: Agent, context: Context) -> None:
 
 
 def told(measures: list[Measure], begun_s: float) -> None:
-    """A line for each measure."""
+    """Print a line for each measure."""
     for measure in measures:
         low, high = measure.interval(RESAMPLES)
         spent_s = time.monotonic() - begun_s
@@ -217,7 +220,7 @@ def told(measures: list[Measure], begun_s: float) -> None:
 
 
 def compare(run: Path, twin: Path) -> None:
-    """Print the paired differences, of what both were asked."""
+    """Print the paired differences of the common measures."""
     theirs = _kept(twin / "exams")
     mine = _kept(run / "exams")
     print("| measure | agent | twin | better by [95 %], paired | n |\n|---|---|---|---|---|")
@@ -229,7 +232,7 @@ def compare(run: Path, twin: Path) -> None:
 
 
 def _kept(folder: Path) -> dict[str, Measure]:
-    """Measures of all exams in a folder, those that were held last where a skill has several."""
+    """Measures of all exams in a folder, the latest where a skill has several."""
     found: dict[str, Measure] = {}
     for exam in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime):
         if (weights := bundle.load(exam)["agent"]) is not None:

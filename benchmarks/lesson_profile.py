@@ -1,10 +1,10 @@
 """Where the seconds of reflex's lessons go, by operation: python benchmarks/lesson_profile.py [--lessons perceive gaze]
 
 A few steps of each lesson of a newborn at size nursery, on one thread, under torch.profiler. A lesson's seconds are the
-process's CPU seconds: first of making its batch (the nursery lives and is rendered, arrays become tensors), then of
-learning from it. Of learning, each operation of torch has the time that is its own, without that of what it calls;
-what no operation has is Python between them. Steps are counted behind two that do not count, and the profiler's own
-time is taken out by a second, unwatched run of the same batches: shares are of that.
+process's CPU seconds: first for making its batch (stepping and rendering the nursery, converting arrays to tensors),
+then for learning from it. In learning, each torch operation has its own time, without that of the operations it calls;
+the rest is Python between them. Two steps warm up before counting starts, and the profiler's overhead is removed by a
+second, unprofiled run of the same batches: shares are of that run.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def context_of(out: Path) -> Context:
 
 
 def kind_of(name: str) -> str:
-    """The row of the table that an operation of torch belongs to."""
+    """The table row of a torch operation."""
     name = name.removeprefix("aten::")
     found = [kind for kind, parts in OPERATIONS.items() for part in parts if part in name]
     exact = [kind for kind, parts in OPERATIONS.items() if name in parts]
@@ -58,7 +58,7 @@ def kind_of(name: str) -> str:
 
 
 def measured(lesson: Lesson, agent: Agent, context: Context, steps: int) -> Counter[str]:
-    """CPU seconds a step by row of the table."""
+    """CPU seconds per step by row of the table."""
     learner = lesson.make_learner(agent, context)
     learner.steps = lesson.steps
     learner.begin(0)
@@ -80,7 +80,7 @@ def measured(lesson: Lesson, agent: Agent, context: Context, steps: int) -> Coun
     with profile(activities=[ProfilerActivity.CPU]) as watched:
         for update, batch in enumerate(made):
             learn(2 + update, batch)
-        watching = time.perf_counter() - begun  # the profiler's operations are in wall time too
+        watching = time.perf_counter() - begun  # the profiler measures operations in wall time too
     learner.end()
     own: Counter[str] = Counter()
     for event in watched.key_averages():
@@ -92,7 +92,7 @@ def measured(lesson: Lesson, agent: Agent, context: Context, steps: int) -> Coun
 
 
 def table(rows: dict[str, tuple[Counter[str], int]]) -> str:
-    """Shares of seconds by operation, a column a lesson, and of all lessons by their steps."""
+    """Shares of seconds by operation, one column per lesson, and of all lessons weighted by their steps."""
     every: Counter[str] = Counter()
     for found, steps in rows.values():
         every.update({kind: seconds * steps for kind, seconds in found.items()})
@@ -107,7 +107,7 @@ def table(rows: dict[str, tuple[Counter[str], int]]) -> str:
 
 
 def main() -> None:
-    """Print the table, again with each lesson."""
+    """Print the table after each lesson."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lessons", nargs="+", choices=list(STEPS), default=list(STEPS))
     asked = parser.parse_args()

@@ -3,9 +3,9 @@
     python benchmarks/live.py ticks --minutes 10 [--learn] [--memories 10000 --recall always] [--agent DIR]
     python benchmarks/live.py cuts --times 10 | kill --times 50 [--agent DIR]
 
-The camera is MJPEG, 640x480 at 30 a second from another process over loopback; the microphone is synthetic, or `--mic
-default` for this machine's. The page is served and watched. What is measured runs in a process of its own, through the
-same `open_life` as `devmind live`.
+The camera sends MJPEG, 640x480 at 30 frames a second, from another process over loopback; the microphone is synthetic,
+or this machine's with `--mic default`. The page is served and watched. The measured life runs in its own process,
+through the same `open_life` as `devmind live`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ RECALL: dict[str, dict[str, Any]] = {
 """What a life does with its memory; with `always` it also steps with what is recalled, whatever the agent learned."""
 
 
-# -- the camera, in a process of its own -----------------------------------------------------------------------------
+# -- the camera, in its own process
+# -------------------------------------------------------------------------------------
 
 
 class _Camera(BaseHTTPRequestHandler):
@@ -68,11 +69,11 @@ class _Camera(BaseHTTPRequestHandler):
             time.sleep(max(0.0, begun_s + number / FPS - time.monotonic()))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def serve_camera(port: Any, cut: Any) -> None:
-    """A ball that circles over noise, for ever; `cut` closes the stream and refuses new ones."""
+    """Serve an endless stream of a ball that circles over noise; `cut` closes the stream and refuses new ones."""
     import cv2
 
     rng = np.random.default_rng(0)
@@ -91,7 +92,7 @@ def serve_camera(port: Any, cut: Any) -> None:
 
 @contextmanager
 def camera() -> Iterator[tuple[str, Any]]:
-    """(address, event that cuts it)."""
+    """(address, event that cuts the stream)."""
     spawn = multiprocessing.get_context("spawn")
     port, cut = spawn.Value("i", 0), spawn.Event()
     process = spawn.Process(target=serve_camera, args=(port, cut), daemon=True)
@@ -105,11 +106,12 @@ def camera() -> Iterator[tuple[str, Any]]:
         process.join()
 
 
-# -- the life, in a process of its own -------------------------------------------------------------------------------
+# -- the life, in its own process
+# ---------------------------------------------------------------------------------------
 
 
 def child(given: argparse.Namespace) -> None:
-    """Live and print JSON lines: the page's address, each tick's time, and what it was like."""
+    """Live and print JSON lines: the page's address, each tick's time, and a summary."""
     from devmind.cli.devices import ear
     from devmind.config import LiveConfig, MemoryConfig
     from devmind.live.opening import open_life
@@ -142,7 +144,7 @@ def child(given: argparse.Namespace) -> None:
 
 
 def remember(agent: Path, folder: Path, count: int) -> None:
-    """Fill a memory with Moments of noise, under keys of the agent's encoders, as if it had lived long."""
+    """Fill a memory with Moments of noise, under keys of the agent's encoders, as after a long life."""
     from devmind.agent.agent import Agent
     from devmind.agent.describing import encoder_hashes
     from devmind.memory import Entry, Key, open_store
@@ -172,7 +174,7 @@ def _quantiles(seconds: Iterable[float]) -> dict[str, float]:
 
 
 class Living:
-    """A child process and what it said."""
+    """A child process and the lines that it printed."""
 
     def __init__(self, given: argparse.Namespace, address: str, folder: Path, seconds: float, record: str) -> None:
         words = [sys.executable, __file__, "child", "--camera", address, "--mic", given.mic, "--agent", given.agent]
@@ -194,7 +196,7 @@ class Living:
         return [what for what in list(self.said) if "tick" in what]
 
     def wait_for(self, key: str, patience_s: float = 120.0) -> Any:
-        """The first value said under `key`."""
+        """The first value printed under `key`."""
         until_s = time.monotonic() + patience_s
         while time.monotonic() < until_s:
             for what in list(self.said):
@@ -212,7 +214,7 @@ class Living:
 
 
 def watch(address: str, stop: threading.Event, seen: list[int]) -> None:
-    """A viewer of the page, as a browser is one."""
+    """A viewer of the page, like a browser."""
     import http.client
     from urllib.parse import urlsplit
 
@@ -233,11 +235,11 @@ def watch(address: str, stop: threading.Event, seen: list[int]) -> None:
                 return
 
 
-# -- what is shown ---------------------------------------------------------------------------------------------------
+# -- the parts --------------------------------------------------------------------------------------------------------
 
 
 def ticks(given: argparse.Namespace) -> None:
-    """Quantiles of a tick's work, skipped ticks with their reasons, and how memory grows."""
+    """Print quantiles of a tick's work, skipped ticks with their reasons, and the growth of memory."""
     seconds = 60 * given.minutes
     with camera() as (address, _), tempfile.TemporaryDirectory() as folder:
         life = Living(given, address, Path(folder), seconds, "s.mcap")
@@ -258,14 +260,14 @@ def ticks(given: argparse.Namespace) -> None:
     print(
         f"{end['ticks']} ticks in {seconds:g} s, skipped {end['skipped']} ({end['late'] or 'none'}); {end['missing']}"
     )
-    print(f"encode and step, ms: {end['work_ms']}; all of the loop's work, ms: {end['busy_ms']}")
+    print(f"encode and step, ms: {end['work_ms']}; the whole loop's work, ms: {end['busy_ms']}")
     print(f"memory {late[0, 1]:.0f} MB after a minute, {slope:+.2f} MB/min; {len(seen)} messages to the viewer")
-    print(f"{end['kept']} Moments kept; {end['recalling'] or 'recalling went well'}")
+    print(f"{end['kept']} Moments kept; {end['recalling'] or 'recall without errors'}")
     print(f"recorded {size / 1e6:.1f} MB; weights handed over {end['handed_over']} times")
 
 
 def cuts(given: argparse.Namespace) -> None:
-    """The camera is cut for five seconds again and again: does sight come back, does the loop go on?"""
+    """The camera is cut for five seconds again and again: does sight return, and does the loop continue?"""
     with camera() as (address, cut), tempfile.TemporaryDirectory() as folder:
         life = Living(given, address, Path(folder), 1e6, "")
         life.wait_for("at_s")
@@ -287,7 +289,7 @@ def cuts(given: argparse.Namespace) -> None:
     print(
         f"{len(returns)} of {given.times} returns seen, after {np.median(returns):.1f} s (at most {max(returns):.1f} s)"
     )
-    print(f"longest pause between two ticks {longest:.2f} s; ended with code {code} when asked")
+    print(f"longest pause between two ticks {longest:.2f} s; ended with code {code} on request")
 
 
 def kill(given: argparse.Namespace) -> None:
@@ -326,7 +328,7 @@ def main() -> None:
     parser.add_argument("--agent", type=Path, default=FOLDER)
     parser.add_argument("--mic", default="synthetic")
     parser.add_argument("--learn", action="store_true")
-    parser.add_argument("--memories", type=int, default=0, help="so many Moments are remembered before life begins")
+    parser.add_argument("--memories", type=int, default=0, help="Moments in memory before the life starts")
     parser.add_argument("--recall", choices=RECALL, default="shown")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--times", type=int, default=10)

@@ -1,8 +1,9 @@
-"""The threshold of the gaze, by the arc and by the trunk: how short a turn is none, chosen on lesson seeds.
+"""The threshold of the gaze for the arc and the trunk: the length below which a turn is dropped, chosen on lesson
+seeds.
 
-Printed are the lengths of the turns that the head wants in empty rooms, where nothing is of interest, and in rooms with
-a target more than 5 degrees off; and the largest threshold that silences at most 2 % of the latter on every level and
-loses at most 2 % of the ticks in which a wandering thing is followed: who waits until it is 5 degrees off has lost it.
+Printed are the lengths of the turns that the head wants in empty rooms, which have no target, and in rooms with a
+target more than 5 degrees off; and the largest threshold that drops at most 2 % of the latter on every level and loses
+at most 2 % of the ticks of following a wandering thing: a gaze that waits until it is 5 degrees off has lost it.
 
     OMP_NUM_THREADS=1 python benchmarks/look_threshold.py --agent DIR --head look_trunk
 """
@@ -34,7 +35,7 @@ TICKS = 3
 
 
 def turns(agent: Agent, head: str, level: str, n: int) -> np.ndarray:
-    """Lengths of the turns that a head wants in `n` rooms of a level: with the target off, or where there is none."""
+    """Lengths of the turns that a head wants in `n` rooms of a level: with the target off centre, or without target."""
     world = worlds.make("nursery", level, lesson_seeds(n, 0, "look threshold", level))
     actor = Actor(agent, n, effectors=[], heads=[head])
     found = []
@@ -47,7 +48,7 @@ def turns(agent: Agent, head: str, level: str, n: int) -> np.ndarray:
 
 
 def followed(agent: Agent, head: str, level: str, n: int, threshold: float | None) -> float:
-    """Share of the ticks in which the gaze is within 5 degrees of a wandering thing, in `n` rooms of a level."""
+    """Share of ticks with the gaze within 5 degrees of a wandering thing, in `n` rooms of a level."""
     part = agent.head(head)
     (part.inner if isinstance(part, WithReadoutHead) else part).threshold = threshold
     world = worlds.make("nursery", level, lesson_seeds(n, 0, "look threshold", level))
@@ -56,7 +57,7 @@ def followed(agent: Agent, head: str, level: str, n: int, threshold: float | Non
 
 
 def main() -> None:
-    """Measure, print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--agent", type=Path, default=FOLDER)
     parser.add_argument("--head", choices=("look_arc", "look_trunk"), default="look_arc")
@@ -73,7 +74,7 @@ def main() -> None:
     }
     lost = np.max([share[0] - np.array(share[1:]) for share in shares.values()], axis=0)
     fitting = (value for value, less in zip(TRIED, lost, strict=True) if value <= silenced and less <= MOST_LOST)
-    threshold = max(fitting, default=0.0)  # where even the shortest costs too much: none
+    threshold = max(fitting, default=0.0)  # none where even the shortest costs too much
     for name, value in {**wanted, **quiet}.items():
         cuts = " ".join(f"{np.quantile(value, q):.3f}" for q in (0.02, 0.1, 0.5, 0.9))
         print(f"{name:14} n {len(value):5}   2, 10, 50, 90 %: {cuts}   still {np.mean(value <= threshold):.3f}")

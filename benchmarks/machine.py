@@ -1,10 +1,9 @@
-"""What this machine can do: GFLOP/s of one core and of all, steps/s of a stage's lessons, and the minutes to expect.
+"""What this machine can do: GFLOP/s of one core and of all, steps/s of a stage's lessons, and the expected minutes.
 
     python benchmarks/machine.py [--stage reflex] [--size nursery]
 
-Times are wall times: with other work on the machine they say what a run beside that work would take. An agent that was
-taught nothing is measured, with the parts of the stage and of those before it; rehearsals, a fifth of a run's time at
-most, are left out.
+Times are wall times: with other work on the machine they predict a run beside that work. The measured agent is untaught
+and has the parts of the stage and of those before it. Rehearsals, at most a fifth of a run's time, are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Measure, and print a row as soon as it is known."""
+    """Measure, and print each row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stage", default="reflex")
     parser.add_argument("--size", default="nursery")
@@ -52,8 +51,8 @@ def main() -> None:
                 print(
                     f"{lesson.name:<12} {speed:8.2f} {lesson.steps:8,} {minutes:8.1f} {lesson.minutes:8.1f}", flush=True
                 )
-    print(f"\n{whole:.0f} minutes to expect for the lessons of '{stage.name}' at size {given.size}, exams on top;")
-    print("planned are those of size nursery on two cores of 100 GFLOP/s each.")
+    print(f"\n{whole:.0f} minutes expected for the lessons of '{stage.name}' at size {given.size}, without exams;")
+    print("the planned minutes are for size nursery on two cores of 100 GFLOP/s each.")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Many senses in one step, or one sense after the other: from one agent, at equal steps and as many examples of each.
+"""Many senses in one step, or one sense after the other: from one agent, with equal steps and examples of each.
 
     OMP_NUM_THREADS=1 python benchmarks/many_senses.py [AGENT] --steps 90 --seeds 0 1 2 3 4 5 [--write]
 
-`together`: the lesson `senses`, all weights 1. `balanced`: the same with weights that make the parts' gradients on what
-learns of the trunk equally large, by their norms in the first steps of `together`. `in turn`: a third of the steps each
-for sight, hearing and reading; what has both senses in `together` is shared among the first two. Without AGENT each
-seed has a fresh small one. Each is asked the same things of held-out pairs and the same pages of held-out text; nats a
-byte of the right answer are compared, paired by seed. `--write` keeps what was found where the lesson takes its weights
-from and the report its verdict (`stages/language/senses/measured.json`).
+`together`: the lesson `senses` with all weights 1. `balanced`: the same with weights that make the parts' gradients on
+the trained part of the trunk equally large, by their norms in the first steps of `together`. `in turn`: a third of the
+steps each for sight, hearing and reading; examples with both senses in `together` are divided between the first two.
+Without AGENT each seed has a fresh small agent. All are asked the same questions about held-out pairs and the same
+pages of held-out text; nats per byte of the right answer are compared, paired by seed. `--write` saves the result where
+the lesson takes its weights and the report its verdict from (`stages/language/senses/measured.json`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PAGES = 16
 
 
 def beginner(seed: int, given: Path | None) -> Agent:
-    """The agent that all ways of a seed begin with."""
+    """The agent from which all ways of a seed start."""
     if given:
         agent = Agent.from_pretrained(raised.raised().get(str(given), given))
         agent.config.seed = seed
@@ -68,7 +68,7 @@ def beginner(seed: int, given: Path | None) -> Agent:
 def taught(
     start: Agent, context: Context, steps: int, rate: float, way: str, weights: dict[str, float]
 ) -> tuple[Agent, list[Scalars]]:
-    """The agent that comes of one way of teaching, and what was told of each step."""
+    """The agent taught in one way, and the scalars of each step."""
     agent = copy.deepcopy(start).train()
     loss, trains = JointLoss(LOSSES, weights), parts.trained(agent)
     learner = JointLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains)
@@ -85,7 +85,7 @@ def taught(
 
 @torch.no_grad()
 def asked(agent: Agent, context: Context, n: int) -> dict[str, float]:
-    """Nats a byte of the right answers to each kind of question, and of held-out pages."""
+    """Nats per byte of the right answers to each kind of question, and of held-out pages."""
     of = sounding(context, exam_seeds(n, context.seed, "senses"), HELD_OUT)
     colours, nouns = of.shown.pairs[:, 0].T
     forms = [Page(KIND, f" {a(NOUNS[noun])}.") for noun in nouns]
@@ -111,7 +111,7 @@ def balance(told: list[Scalars]) -> dict[str, float]:
 
 
 def pair(seed: int, given: Any) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """What each way of one seed came to, and the weights that balanced it."""
+    """The results of each way of one seed, and the weights that balanced it."""
     start = place(beginner(seed, given.agent), given.device)
     context = Context(load(start.config.size), seed, given.device, Path("."), worlds.make, given.data)
     weights, found = dict.fromkeys((*THINGS, TEXT), 1.0), dict[str, dict[str, float]]()
@@ -134,10 +134,10 @@ def pair(seed: int, given: Any) -> tuple[dict[str, dict[str, float]], dict[str, 
 
 
 def main() -> None:
-    """Teach each way of every seed, ask, compare."""
+    """Teach each way of every seed, examine and compare."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("agent", type=Path, nargs="?", help="one that comes with devmind, or a folder")
-    parser.add_argument("--data", type=Path, help="a folder with text/*.txt; else the caregiver's sentences are read")
+    parser.add_argument("agent", type=Path, nargs="?", help="name of a packaged agent, or a folder")
+    parser.add_argument("--data", type=Path, help="a folder with text/*.txt; default: the caregiver's sentences")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=90)
     parser.add_argument("--rate", type=float, default=3e-3)

@@ -1,13 +1,13 @@
-"""What memory costs, and what a budget loses: real videos and sounds as a life would keep them, ten Moments a second.
+"""The cost of memory, and the loss by a budget: real videos and sounds kept as in a life, ten Moments a second.
 
     OMP_NUM_THREADS=1 python benchmarks/memory_budget.py --data DIR [--agent DIR] [--minutes 3]
 
-- Bytes per lived hour for several ways to decide which Moments are kept (`MemoryConfig.novelty`).
-- Recall against the size of the budget: every Moment was kept; entries go by the policy of `forgetting.py` (with the
-  importance that the novelty gave), by age alone, or by chance; then each Moment of the second pass asks for four.
-  A recall is right when one of them was lived in the same file within two seconds. The second pass is the same films
-  with another gaze (the fovea moved by a fifth of its width) and noise, so that no asked key equals a kept one.
-- What int8 keys lose: the share of the exact eight nearest that are among the eight found.
+- Bytes per lived hour for several rules that decide which Moments are kept (`MemoryConfig.novelty`).
+- Recall by the size of the budget: every Moment was kept; entries are removed by the policy of `forgetting.py` (with
+the importance from the novelty), by age alone, or at random; then each Moment of the second pass recalls four. A recall
+is right when one of them was lived in the same file within two seconds. The second pass is the same films with another
+gaze (the fovea moved by a fifth of its width) and noise, so that no query key equals a kept one.
+- The loss by int8 keys: the share of the exact eight nearest that are among the eight found.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NEAR_S = 2.0
 
 @dataclass(frozen=True)
 class Lived:
-    """A Moment with its keys: of which file, and how many seconds after its begin."""
+    """A Moment with its keys, its file, and its seconds after the file's start."""
 
     file: str
     at_s: float
@@ -46,7 +46,7 @@ class Lived:
 
 
 def lived(agent: Agent, files: list[Path], most: int, shaken: bool = False) -> Iterator[Lived]:
-    """Moments of files, at most so many of each; `shaken` as if seen and heard another time."""
+    """Moments of files, at most `ticks` of each; `shaken` as if seen and heard at another time."""
     rng = np.random.default_rng(1)
     for file in files:
         for tick, moment in enumerate(itertools.islice(media_moments(file), most)):
@@ -60,7 +60,7 @@ def lived(agent: Agent, files: list[Path], most: int, shaken: bool = False) -> I
 
 
 def shake(value: object, rng: np.random.Generator) -> object:
-    """A picture moved by a fifth and noisy, a sound with noise; anything else as it is."""
+    """A picture moved by a fifth and noisy, a sound with noise; anything else unchanged."""
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype == np.uint8:
@@ -70,7 +70,7 @@ def shake(value: object, rng: np.random.Generator) -> object:
 
 
 def cost(life: list[Lived], novelty: float | None, every_s: float) -> tuple[int, int, list[float]]:
-    """(entries kept, their bytes, novelties) when a Moment is kept if that novel, once in `every_s` at most."""
+    """(entries kept, their bytes, novelties) when a Moment is kept above that novelty, at most once in `every_s`."""
     kept, novelties, last_s = 0, [], -np.inf
     with open_store(None) as store:
         memory = Memory(store)
@@ -96,11 +96,11 @@ def costs(life: list[Lived]) -> None:
         print(f"| {title} | {kept / hours:,.0f} | {size / 1e6 / hours:,.1f} |", flush=True)
         if title == "one a second":
             shares = ", ".join(f"{q:.0%}: {np.quantile(novelties, q):.3f}" for q in (0.1, 0.5, 0.9, 0.99))
-            print(f"(novelty of Moments then, quantiles: {shares})")
+            print(f"(quantiles of the novelty of these Moments: {shares})")
 
 
 def against_budget(life: list[Lived], asked: list[Lived]) -> None:
-    """Print recall@4 for budgets, by what goes first."""
+    """Print recall@4 for budgets, by the order of removal."""
     with open_store(None) as store:
         memory = Memory(store)
         for tick, one in enumerate(life):
@@ -111,7 +111,7 @@ def against_budget(life: list[Lived], asked: list[Lived]) -> None:
         table = memory.index.update()
     rng = np.random.default_rng(0)
     wanted = asked[:: max(1, len(asked) // 400)]
-    print(f"\nrecall@4 of {len(wanted)} Moments\n| share kept | policy | oldest go | by chance |\n|---|---|---|---|")
+    print(f"\nrecall@4 of {len(wanted)} Moments\n| share kept | policy | oldest removed | random |\n|---|---|---|---|")
     for share in (1.0, 0.5, 0.25, 0.1, 0.05, 0.02):
         budget = Budget(entries=max(1, round(share * len(life))), half_life_h=138.0)
         gone = {
@@ -134,7 +134,7 @@ def right(table: object, life: list[Lived], asked: Lived) -> bool:
 
 
 def int8(life: list[Lived], asked: list[Lived]) -> None:
-    """Print what int8 keys lose."""
+    """Print the loss by int8 keys."""
     print("\n| sense | keys | recall@8 of int8 | largest error of a cosine |\n|---|---|---|---|")
     for sense in ("sight", "sound"):
         keys = [one.keys[sense].vector for one in life if sense in one.keys]
@@ -154,8 +154,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a folder with video/*.mp4 and sounds/*/*/*.wav")
     parser.add_argument("--agent", type=Path, default=FOLDER)
-    parser.add_argument("--ticks", type=int, default=300, help="of each film, at most")
-    parser.add_argument("--sounds", type=int, default=40, help="sound files, at most")
+    parser.add_argument("--ticks", type=int, default=300, help="most ticks of each film")
+    parser.add_argument("--sounds", type=int, default=40, help="most sound files")
     given = parser.parse_args()
     films, sounds = sorted(given.data.glob("video/*.mp4")), sorted(given.data.glob("sounds/*/*/*.wav"))
     files = films + sounds[:: max(1, len(sounds) // given.sounds)][: given.sounds]

@@ -1,12 +1,12 @@
-"""`kill -9` in the middle of writing memory: is every acknowledged entry there afterwards?
+"""`kill -9` while memory is written: is every acknowledged entry there afterwards?
 
     python benchmarks/memory_kill.py [--times 20] [--writes 10000] [--writers 1] [--folder DIR]
 
-One memory lives through all the kills. Each time a process (or several) writes entries one by one, each with a picture
-of 12 KB and two keys, and prints its number once it is acknowledged; it is killed after a random share of --writes. The
-memory is opened then, the index made anew, and compared: every number printed so far must be there with the picture
-that was written (made from the number the writer counted), the index must equal the store, and `check` must find none.
-A process kill is not a power cut: the system keeps what was handed to it.
+One memory lives through all the kills. Each time one or several processes write entries one by one, each with a picture
+of 12 KB and two keys, and print its number once it is acknowledged; they are killed after a random share of --writes.
+Then the memory is opened, indexed anew and compared: every printed number must be there with the picture that was
+written (regenerated from the writer's counter), the index must equal the store, and `check` must find no damage. A
+process kill is not a power cut: the operating system keeps what was handed to it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from devmind.memory.index import Index
 
 
 def entry(seed: int) -> Entry:
-    """An entry that can be made again from its seed."""
+    """An entry that can be regenerated from its seed."""
     rng = np.random.default_rng(seed)
     keys = rng.normal(size=(2, 64)).astype(np.float32)
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
@@ -35,14 +35,14 @@ def entry(seed: int) -> Entry:
 
 
 def write(folder: Path, first: int, count: int) -> None:
-    """Write entries and say which are acknowledged: seed and number."""
+    """Write entries and print seed and number of the acknowledged ones."""
     with open_store(folder) as store:
         for seed in range(first, first + count):
             print(seed, store.add([entry(seed)])[0], flush=True)
 
 
 def kill_once(folder: Path, first: int, count: int, writers: int, chance: random.Random) -> dict[int, int]:
-    """Start writers, kill them all after a random share of the writes; seeds by number of what was acknowledged."""
+    """Start writers and kill them all after a random share of the writes; return seeds by acknowledged number."""
     children = []
     for writer in range(writers):
         words = [sys.executable, __file__, "--folder", folder, "--child", first + writer * count, "--writes", count]
@@ -65,14 +65,14 @@ def kill_once(folder: Path, first: int, count: int, writers: int, chance: random
 
 
 def take(line: str, into: dict[int, int]) -> None:
-    """One line of a writer; half a line was not acknowledged."""
+    """Read one line of a writer; half a line was not acknowledged."""
     if line.endswith("\n"):
         seed, number = line.split()
         into[int(number)] = int(seed)
 
 
 def compare(folder: Path, acknowledged: dict[int, int]) -> str:
-    """A sentence of what was found; AssertionError when anything is missing or other than it was written."""
+    """A sentence with the result; AssertionError when anything is missing or changed."""
     begun = time.perf_counter()
     with open_store(folder) as store:
         opened = time.perf_counter()

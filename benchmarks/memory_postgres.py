@@ -1,10 +1,10 @@
-"""A memory shared through PostgreSQL beside SQLite: writes a second, how soon another process recalls, recall at 10^4.
+"""A memory shared through PostgreSQL beside SQLite: writes a second, delay to another process, recall at 10^4 entries.
 
     OMP_NUM_THREADS=1 python benchmarks/memory_postgres.py postgresql://user@host:port/database [--entries 10000]
 
-Give the URL of a database made for it: what it holds is left there. Every entry is a Moment: a picture of 64x64 and
-100 ms of sound, with a key of each. Both stores acknowledge what is on the disk (fsync), so their disk is half of what
-is measured. Writers are processes of their own; who is told, and who recalls, is a second opening in this process.
+Give the URL of a database made for this: the entries stay there. Every entry is a Moment: a picture of 64x64 and 100 ms
+of sound, with a key of each. Both stores acknowledge what is on disk (fsync), so half of what is measured is their
+disk. Writers are separate processes; the notified reader is a second connection in this process.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ def told(name: str, seconds: list[float]) -> str:
 
 
 def questions(n: int) -> list[dict[str, Key]]:
-    """Keys to ask with, none of them stored."""
+    """Query keys, none of which is stored."""
     return [dict(lived(10**8 + number).keys) for number in range(n)]
 
 
 def timed(act: Callable[[], object]) -> float:
-    """Seconds that it takes."""
+    """The seconds that `act` takes."""
     start = time.perf_counter()
     act()
     return time.perf_counter() - start
 
 
 def writes_a_second(place: str, writers: int, each: int) -> float:
-    """Of several processes that write one entry after the other."""
+    """Writes a second of several processes that write one entry after the other."""
     command = [sys.executable, "-c", WRITER, place]
     children = [
         subprocess.Popen(
@@ -99,7 +99,7 @@ def recalls(store: Store, rounds: int) -> list[tuple[str, list[float]]]:
 
 
 def between_processes(place: str, rounds: int) -> list[tuple[str, list[float]]]:
-    """Seconds from one's acknowledged write until the other has it in its index: when told, and when it recalls."""
+    """Seconds from one's acknowledged write until the other has indexed it: on notification, and on recall."""
     with open_store(place) as one, open_store(place) as other:
         memory, heard = Memory(other), threading.Event()
         memory.index.update()

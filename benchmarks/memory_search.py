@@ -1,11 +1,11 @@
-"""Exact search of memory beside peers: the top 8 of 10^5 (and 10^6) keys of 64 numbers, in one run, one thread.
+"""Exact search of memory beside peers: the top 8 of 10^5 (and 10^6) keys of 64 numbers, in one run, on one thread.
 
     OMP_NUM_THREADS=1 python benchmarks/memory_search.py [--rows 100000] [--queries 200] [--only devmind faiss]
 
-Needs the extra `bench` (faiss-cpu, hnswlib, usearch, lancedb); what is not installed is left out and named. Queries of
-all peers are taken in turn, so that other people's load falls on all alike. Two kinds of keys: `spread` are
-independent and uniform on the sphere, the hardest case of an approximate index and not what encoders give; `grouped`
-are noise round 1,000 centres (cosine to the own centre about 0.9). recall@8 is against exact search in float32.
+Needs the extra `bench` (faiss-cpu, hnswlib, usearch, lancedb); missing packages are named and left out. The peers take
+turns at each query, so that other load on the machine affects all alike. Two kinds of keys: `spread` are independent
+and uniform on the sphere, the hardest case for an approximate index and unlike the output of encoders; `grouped` are
+noise around 1,000 centres (cosine to the own centre about 0.9). recall@8 is against exact search in float32.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Approximate = Callable[[np.ndarray, int], np.ndarray]
 
 @dataclass
 class Peer:
-    """One way to search: `search` gives the numbers of the best K rows."""
+    """One way to search: `search` returns the numbers of the best K rows."""
 
     name: str
     search: Search
@@ -55,14 +55,14 @@ def make_keys(n: int, kind: str, seed: int = 0) -> np.ndarray:
 
 
 def of_devmind(keys: np.ndarray, precision: Precision) -> Search:
-    """The product and the choice of the best, as `Memory.recall` does it."""
+    """The product and the selection of the best, as in `Memory.recall`."""
     held, scales = quantised(keys) if precision == "int8" else (keys, np.ones(len(keys), np.float32))
     ids = np.arange(len(keys))
     return lambda asked: top(cosines(held, asked, scales), ids, K)
 
 
 def of_memory(keys: np.ndarray, folder: Path) -> Search:
-    """A whole memory on a disk: `Memory.nearest` with the index brought up to date at each question."""
+    """A whole memory on a disk: `Memory.nearest`, with the index updated at each query."""
     store = open_store(folder)
     for start in range(0, len(keys), 10_000):
         store.add([Entry(0.0, 0.0, None, {"s": Key(key, "e")}) for key in keys[start : start + 10_000]])
@@ -139,7 +139,7 @@ def of_lancedb(keys: np.ndarray, folder: Path) -> Search:
 
 
 def of_sqlite_scan(keys: np.ndarray, folder: Path) -> Search:
-    """Every row read and multiplied at each question: what a store without an index does."""
+    """Every row read and multiplied at each query, as by a store without an index."""
     database = sqlite3.connect(folder / "scan.sqlite3")
     database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, vector BLOB)")
     database.executemany("INSERT INTO t VALUES (?, ?)", ((n, key.tobytes()) for n, key in enumerate(keys)))
@@ -191,7 +191,7 @@ def peers(keys: np.ndarray, folder: Path, only: list[str]) -> list[Peer]:
 
 
 def measure(keys: np.ndarray, asked: np.ndarray, found: list[Peer]) -> None:
-    """Ask all peers in turn and print a table."""
+    """Query all peers in turn and print a table."""
     spent: dict[str, list[float]] = {peer.name: [] for peer in found}
     hits = dict.fromkeys(spent, 0)
     for query in asked:
@@ -216,11 +216,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=40)
     parser.add_argument("--kind", choices=("spread", "grouped"), default="grouped")
-    parser.add_argument("--only", nargs="*", default=[], help="peers whose names begin with one of these")
+    parser.add_argument("--only", nargs="*", default=[], help="only peers whose names begin with one of these")
     given = parser.parse_args()
     keys = make_keys(given.rows, given.kind)
     asked = make_keys(given.queries, given.kind, seed=1)
-    print(f"{given.rows:,} x 64 {given.kind} keys, {given.queries} questions, top {K}")
+    print(f"{given.rows:,} x 64 {given.kind} keys, {given.queries} queries, top {K}")
     with tempfile.TemporaryDirectory() as folder:
         measure(keys, asked, peers(keys, Path(folder), given.only))
 

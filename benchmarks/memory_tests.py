@@ -1,8 +1,8 @@
-"""The agent beside a GRU of the same size, on the tests of short-term memory: same lessons, same seeds, same exams.
+"""The agent beside a GRU of the same size, on the tests of short-term memory: same lessons, seeds and exams.
 
-Both begin untaught, with the same encoders and heads. The GRU takes the trunk's place: it reads each Moment's tokens
-side by side, and its features, normalized as the trunk's are, are what the heads read. `memory off` is the agent with a
-window of one Moment, no slots. With `--cards` both learn RepeatPrevious alone, for so many steps.
+Both start untaught, with the same encoders and heads. The GRU replaces the trunk: it reads each Moment's concatenated
+tokens, and the heads read its features, normalised like the trunk's. `memory off` is the agent with a window of one
+Moment and no slots. With `--cards` both learn RepeatPrevious alone, for that many steps.
 
     OMP_NUM_THREADS=1 python benchmarks/memory_tests.py --seed 0 [--device cuda]
 """
@@ -45,11 +45,12 @@ LEARNED_BELOW = 0.75
 
 
 class GruTrunk(nn.Module):
-    """A GRU in the place of the trunk: one step a Moment, from its tokens side by side to the readout's feature.
+    """A GRU in place of the trunk: one step per Moment, from its concatenated tokens to the readout's feature.
 
     Args:
-        width: of the tokens. hidden: of the GRU.
-        tokens: how many tokens the senses of the tests have; a Moment has those of one sense, and the readout.
+        width: of the tokens.
+        hidden: of the GRU.
+        tokens: how many tokens the tests' senses have; a Moment has those of one sense, and the readout.
     """
 
     slots = None
@@ -60,39 +61,39 @@ class GruTrunk(nn.Module):
         self.inlets = nn.ModuleDict({str(n): nn.Linear(n * width, width) for n in tokens})
         self.gru = nn.GRU(width, hidden, GRU_LAYERS, batch_first=True)
         self.outlet = nn.Linear(hidden, width)
-        # A trunk ends in a norm. Without one these features are so small beside a head's first weights that nothing is
-        # learned in a lesson's time.
+        # A trunk ends in a norm. Without one, these features are so small beside a head's initial weights that nothing
+        # is learned within the lesson.
         self.norm = nn.LayerNorm(width)
 
     @property
     def decoder(self) -> nn.Module:
-        """What the runner's stopwatch watches."""
+        """The module that the runner's stopwatch times."""
         return self.gru
 
     def forward(
         self, tokens: Tensor, present: Tensor, first: Tensor, short_term: bool = True, deep: Any = ()
     ) -> Tensor:
-        """Features [B, T, n, D], all of a Moment alike; each row is one episode, as the lessons have them."""
+        """Features [B, T, n, D], equal for all tokens of a Moment; each row is one episode, as in the lessons."""
         features, _ = self._run(tokens, None)
         return features
 
     def step(
         self, tokens: Tensor, present: Tensor, first: Tensor, ring: Ring, slots: Any = None, deep: Any = ()
     ) -> Tensor:
-        """Features [B, n, D] of one tick; the GRU's state rides on the ring, which it leaves unused otherwise."""
+        """Features [B, n, D] of one tick; the GRU's state is stored on the ring, which is otherwise unused."""
         before: Tensor | None = getattr(ring, "gru", None)
         carried = None if before is None else before * ~first[None, :, None]
         features, ring.gru = self._run(tokens[:, None], carried)  # type: ignore[attr-defined]
         return features[:, 0]
 
     def _run(self, tokens: Tensor, carried: Tensor | None) -> tuple[Tensor, Tensor]:
-        senses = tokens[..., :-1, :]  # the readout is a question to a trunk, a GRU needs none
+        senses = tokens[..., :-1, :]  # the readout is a query to a trunk; a GRU needs none
         found, carried = self.gru(self.inlets[str(senses.shape[-2])](senses.flatten(-2)), carried)
         return self.norm(self.outlet(found))[..., None, :].expand_as(tokens), carried
 
 
 def untaught(size: str, seed: int, slots: int | None = None) -> Agent:
-    """An agent admitted to both stages, that has learned nothing."""
+    """An untaught agent admitted to both stages."""
     agent = Agent(AgentConfig(size=size, seed=seed, slots=slots))
     reflex.admit(agent)
     parts.admit(agent)
@@ -100,7 +101,7 @@ def untaught(size: str, seed: int, slots: int | None = None) -> Agent:
 
 
 def with_gru(size: str, seed: int) -> Agent:
-    """The same with a GRU for a trunk, as large as makes as many trained parameters."""
+    """The same with a GRU as trunk, sized to the same number of trained parameters."""
     wanted, agent = trained(untaught(size, seed)), untaught(size, seed, slots=0)
     tokens = [agent.encoder(sense).n_tokens for sense in ("signal", "board")]
 
@@ -116,18 +117,18 @@ def with_gru(size: str, seed: int) -> Agent:
 
 
 def gru_parameters(width: int, hidden: int) -> int:
-    """Parameters of the GRU alone, roughly."""
+    """Parameters of the GRU alone, approximately."""
     return 3 * (width * hidden + (2 * GRU_LAYERS - 1) * hidden * hidden)
 
 
 def trained(agent: Agent) -> int:
-    """How many parameters the lessons change, heads of the reflex stage aside."""
+    """The number of parameters that the lessons change, without heads of the reflex stage."""
     names = ("trunk.", "readout", "encoders.signal.", "encoders.board.", "heads.choose.", "heads.told.")
     return sum(p.numel() for name, p in agent.named_parameters() if name.startswith(names))
 
 
 def cards_alone(context: Context, steps: int) -> list[Lesson]:
-    """`steps` batches of RepeatPrevious as the lesson `tests` has them, and nothing else."""
+    """`steps` batches of RepeatPrevious as in the lesson `tests`, and nothing else."""
 
     def make(agent: Agent, context: Context, update: int, size: int, steps: int) -> Any:
         return short_term.episode_batch(context, repeat_previous.NAME, repeat_previous.LEVEL, update, size)
@@ -162,9 +163,8 @@ def bsuite_score(measure: Measure) -> float:
 
 
 def table(found: Mapping[str, Mapping[str, Measure]]) -> str:
-    """One row a measure: each pupil with its interval, memory off, the best floor; then the curve of memory_len.
-
-    A GRU's memory cannot be switched off: that column is the agent's.
+    """One row per measure: each agent with its interval, memory off, the best floor; then the curve of memory_len. A
+    GRU's memory cannot be switched off, so that column is the agent's.
     """
     pupils = list(found.values())
     rows = [f"{'':31}" + "".join(f"{name:24}" for name in found) + "memory off   floor"]
@@ -190,9 +190,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sign", type=int, help="steps of the lesson 'sign' (its own by default)")
     parser.add_argument("--tests", type=int, help="steps of the lesson 'tests'")
-    parser.add_argument("--only", choices=("agent", "GRU"), help="raise one of the two, print its figures alone")
-    parser.add_argument("--device", default="cpu", help="of lessons and exams")
-    parser.add_argument("--cards", type=int, help="so many steps of RepeatPrevious alone, in place of all lessons")
+    parser.add_argument("--only", choices=("agent", "GRU"), help="raise only one of the two")
+    parser.add_argument("--device", default="cpu", help="device of lessons and exams")
+    parser.add_argument("--cards", type=int, help="steps of RepeatPrevious alone, instead of all lessons")
     options = parser.parse_args()
     wanted = {"boards": None, "sign": options.sign, "tests": options.tests}
     device = str(pick_device(options.device))
@@ -204,7 +204,7 @@ def main() -> None:
             if options.only not in (None, name):
                 continue
             agent = place(make(options.size, options.seed), device)
-            print(f"{name}: {trained(agent):,} parameters that learn", flush=True)
+            print(f"{name}: {trained(agent):,} trained parameters", flush=True)
             context = Context(config, options.seed, device, Path(folder, name), worlds.make)
             every = [lesson for lesson in MemoryStage().lessons(context) if lesson.name in wanted]
             course = [replace(lesson, steps=wanted[lesson.name] or lesson.steps) for lesson in every]

@@ -1,8 +1,8 @@
-"""How often a life learns a name that it is told aloud: sentences such as "this is a cup", in voices of no lesson.
+"""How often a life learns a name that it is told aloud, by sentences such as "this is a cup" in voices of no lesson.
 
-One life on a virtual clock, in which a thing is held still before the camera, is told one sentence after another:
-those of the exam `hear_words/naming`, which no lesson had, in the voices of exams. What it hears goes through ear,
-trunk, head of words and the code of a life. A name counts where it is what was said, and nothing else was learned.
+In one life on a virtual clock, a thing is held still before the camera while one sentence after another is spoken:
+those of the exam `hear_words/naming`, which no lesson had, in the voices of exams. The sound passes the ear, the trunk,
+the word head and the code of a life. A name counts if it is the spoken one and nothing else was learned.
 
     OMP_NUM_THREADS=1 python benchmarks/named_by_voice.py --agent DIR [--sentences 42] [--seed 0]
 """
@@ -36,7 +36,7 @@ ANSWERED_S = 20.0
 
 
 def held_up(tick: int) -> np.ndarray:
-    """What is seen: a red square that is brought to the middle of a grey room after two seconds, and stays there."""
+    """The view: a red square that moves to the middle of a grey room after two seconds, and stays there."""
     frame = np.full((240, 320, 3), 90, np.uint8)
     left = 6 * min(max(0, tick - 20), 20)
     frame[60:120, left : left + 60] = (200, 40, 40)
@@ -44,18 +44,18 @@ def held_up(tick: int) -> np.ndarray:
 
 
 class Mute:
-    """A speaker that is never heard, and notes nothing."""
+    """A speaker that makes no sound and notes nothing."""
 
     is_heard = False
 
     def say(self, text: str) -> None:
-        """Words."""
+        """Do nothing."""
 
     act = play = say
 
 
 class Told:
-    """A life that is told sentences while something is held still."""
+    """A life that hears sentences while something is held still."""
 
     def __init__(self, folder: Path) -> None:
         clock, self._ear, self._lived = VirtualClock(), SoundMailbox(), 0
@@ -77,7 +77,7 @@ class Told:
         self.life.__exit__(None, None, None)
 
     def tell(self, wave: np.ndarray) -> tuple[str, Counter[str]]:
-        """What it took a sentence for, '' for none that it answered, and the names that were learned by it."""
+        """The text that a sentence was heard as ('' if it was not answered), and the names that were learned."""
         answered, known = self._answered(), Counter(self._known())
         sound, _ = in_a_row([wave], before=6 * TICK_SAMPLES, after=QUIET * TICK_SAMPLES)
         for part in sound.numpy().reshape(-1, 1, TICK_SAMPLES):
@@ -103,11 +103,11 @@ class Told:
 
 
 def main() -> None:
-    """Tell the sentences, and print what became of each."""
+    """Speak the sentences, and print the result of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agent", type=Path, required=True, help="a saved agent that was taught such sentences")
     parser.add_argument("--sentences", type=int, default=42)
-    parser.add_argument("--seed", type=int, default=0, help="of the voices and sentences")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the voices and sentences")
     asked = parser.parse_args()
     said = bank("named by voice", asked.seed, asked.sentences, UNSEEN_NAMING, True)
     learned, begun_s = 0, time.process_time()
@@ -120,7 +120,7 @@ def main() -> None:
             )
     low, high = wilson(learned, asked.sentences)
     share = f"{learned / asked.sentences:.3f} [{low:.3f}, {high:.3f}] of {asked.sentences}"
-    print(f"names learned, told by {said.speaker}: {share}; {time.process_time() - begun_s:.0f} CPU s")
+    print(f"names learned, spoken by {said.speaker}: {share}; {time.process_time() - begun_s:.0f} CPU s")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Names taught once each: known as well after 10,000 other memories and a restart as before?
+"""Names taught once each: are they known as well after 10,000 other memories and a restart?
 
-Each name is taught by one example, by the path of `devmind teach`; further examples of the same names are asked. Then
-other memories (looks at things of the nursery, unnamed) are written to the same folder, this process ends its store,
-and a new process opens it and asks the same again. Without recordings the names are of nursery things.
+Each name is taught by one example in the same way as `devmind teach`; further examples of the same names are asked.
+Then other memories (unnamed looks at things of the nursery) are written to the same folder, this process closes its
+store, and a new process opens it and asks the same again. Without recordings the names are of nursery things.
 
     OMP_NUM_THREADS=1 python benchmarks/names_after_many.py --agent DIR [--data DIR] [--others 10000]
 """
@@ -49,7 +49,7 @@ def nursery(names: int, asked: int, draw: int) -> tuple[list[Case], list[Case]]:
 
 
 def recordings(data: Path, asked: int, draw: int) -> tuple[list[Case], list[Case]]:
-    """Spoken words, one take of one speaker each; other takes of the same speaker are asked."""
+    """Spoken words, one take each by one speaker; other takes by the same speaker are asked."""
     rng = numpy_rng("names after many", draw)
     files = sorted(data.glob("speech/*/*.wav"))
     speaker = str(rng.choice(sorted({file.stem.split("_")[1] for file in files})))
@@ -71,7 +71,7 @@ def drawn(arguments: argparse.Namespace, draw: int) -> tuple[list[Case], list[Ca
 
 
 def right(child: ShowAndTell, cases: list[Case]) -> list[bool]:
-    """Whether the nearest name of any sense that was taught is the right one, most alike sense first."""
+    """Whether the nearest name of the most similar taught sense is right."""
     found = []
     for name, example in cases:
         answers = child.ask(example).values()
@@ -80,7 +80,7 @@ def right(child: ShowAndTell, cases: list[Case]) -> list[bool]:
 
 
 def write_others(agent: Agent, memory: Memory, n: int) -> None:
-    """`n` unnamed looks at things of other lives, one acknowledged write each."""
+    """Write `n` unnamed looks at things of other lives, one acknowledged write each."""
     hashes, written, block = encoder_hashes(agent), 0, 0
     while written < n:
         of = lives(np.array([10**6 + block]), 12)
@@ -95,7 +95,7 @@ def write_others(agent: Agent, memory: Memory, n: int) -> None:
 
 
 def after_restart(arguments: argparse.Namespace, draw: int, folder: Path) -> None:
-    """What the new process does: open, ask, and print what it found."""
+    """The part of the new process: open, ask, and print the result."""
     with open_store(folder) as store, stepping_threads():
         begun_s = time.perf_counter()
         child = ShowAndTell(Agent.from_pretrained(arguments.agent).float(), Memory(store))
@@ -134,7 +134,7 @@ def one_draw(arguments: argparse.Namespace, draw: int) -> tuple[list[bool], list
 
 
 def main() -> None:
-    """Print one line a draw, and all of them together."""
+    """Print one line per draw, and the total."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--agent", type=Path, required=True, help="a saved agent")
     parser.add_argument("--data", type=Path, help="speech/*/WORD_SPEAKER_TAKE.wav; nursery things without")
@@ -156,7 +156,7 @@ def main() -> None:
             flush=True,
         )
     print(
-        f"all: {np.mean(before):.3f} before, {np.mean(after):.3f} after, {np.mean(after) / np.mean(before):.3f} of it"
+        f"all: {np.mean(before):.3f} before, {np.mean(after):.3f} after, ratio {np.mean(after) / np.mean(before):.3f}"
     )
     print(f"answers that changed: {int(np.sum(np.not_equal(before, after)))} of {len(before)}")
 

@@ -1,14 +1,16 @@
-"""Does a percentage mean what it says? Names, strangers and confidence, on what nothing was fitted on.
+"""Does a percentage mean what it says? Names, strangers and confidence, on data that nothing was fitted on.
 
     OMP_NUM_THREADS=1 python benchmarks/names_calibrated.py --data DIR
 
-ESC-10 chose nothing. The features' part that keeps a sound's course, and three constants of `confidence.py`, were
-chosen on spoken digits of even takes and on the first 600 written digits: here are odd takes and other pictures.
-Nursery things are drawn by other seeds. No source is on both sides of a draw, strangers included. Known things and
-strangers weigh the same. Floors have the same rule for "unknown", with the built-in strangers in their own features.
+Nothing was chosen on ESC-10. The part of the features that keeps a sound's course, and three constants of
+`confidence.py`, were chosen on spoken digits of even takes and on the first 600 written digits; odd takes and other
+pictures are used here. Nursery things are drawn from other seeds. No source is on both sides of a draw, strangers
+included. Known things and strangers have equal weight. Floors have the same rule for "unknown", with the built-in
+strangers in their own features.
 
-right: of known things, got their name. wrong: of known things, got another. named: of strangers, got a name. ECE:
-expected calibration error in ten bins. sure: mean confidence where the nearest name is right, and where it is not.
+right: share of known things that got their name. wrong: share of known things that got another. named: share of
+strangers that got a name. ECE: expected calibration error in ten bins. sure: mean confidence where the nearest name is
+right, and where it is not.
 """
 
 from __future__ import annotations
@@ -47,15 +49,15 @@ Method = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.nda
 
 
 class Ready:
-    """A likeness whose rows are made already."""
+    """A likeness with precomputed rows."""
 
     def rows(self, features: np.ndarray) -> np.ndarray:
-        """As they are."""
+        """The rows unchanged."""
         return features
 
 
 def devminds(alien: Strangers, sense: str) -> Method:
-    """As `devmind name` answers."""
+    """The answers of `devmind name`."""
 
     def method(x: np.ndarray, names: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         fitted = Fitted(x, names.tolist(), strangers=alien, likeness=Ready(), sense=sense)
@@ -80,7 +82,7 @@ def ridge(alien: Strangers, sense: str) -> Method:
 
 
 def measure(task: Task, rows: np.ndarray, method: Method, names: int, shots: int, count: int) -> np.ndarray:
-    """right, wrong, named, calibration error, mean confidence of right and of other answers, accuracy of known ones."""
+    """right, wrong, named, calibration error, mean confidence of right and of other answers, accuracy on known ones."""
     found = []
     for draw in draws(task, names, shots, count):
         found.append(_asked(task, rows, method, draw))
@@ -109,7 +111,7 @@ def _asked(task: Task, rows: np.ndarray, method: Method, draw: Draw) -> tuple[np
 
 
 def tasks(agent: Agent, data: Path) -> list[Task]:
-    """Those for which the folder has recordings, and the nursery's."""
+    """The tasks for which the folder has recordings, and the nursery's."""
     found = []
     files = sorted(data.glob("sounds/esc10/*/*.wav"))
     if files:
@@ -127,7 +129,7 @@ def tasks(agent: Agent, data: Path) -> list[Task]:
 
 
 def floor_strangers(sense: str) -> Strangers:
-    """The built-in strangers in the features of floors."""
+    """The built-in strangers in the features of the floors."""
     made, kinds = built_in.MAKERS[sense]()
     if sense == "sound":
         return Strangers(np.stack([plain_sound(np.asarray(sound)) for sound in made]), kinds)
@@ -136,14 +138,14 @@ def floor_strangers(sense: str) -> Strangers:
 
 
 def report(task: Task, alien: Strangers, count: int) -> None:
-    """One block of rows."""
+    """Print one block of rows."""
     print(
         f"\n{task.title} ({task.sense}, {len(np.unique(task.labels))} names, {len(task.labels)} things, {count} draws)"
     )
     print(f"  {'':<36}{'right':>7}{'wrong':>7}{'named':>7}{'ECE':>7}   sure     accuracy without unknown")
     plain = floor_strangers(task.sense)
     raw = "log-mel" if task.sense == "sound" else "pixels"
-    standard = Strangers(plain.features)  # floors do not know what does not matter, only how features are scaled
+    standard = Strangers(plain.features)  # floors know only the scale of features, not which of them matter
     for names, shots in CELLS:
         for title, features, others, method in (
             ("devmind", task.features, alien, devminds),
@@ -164,7 +166,7 @@ def main() -> None:
     parser.add_argument("--agent", type=Path, default=FOLDER)
     parser.add_argument("--data", type=Path, required=True, help="sounds/esc10, speech/*, images/*.npz")
     parser.add_argument("--draws", type=int, default=60)
-    parser.add_argument("--only", default="", help="of the tasks those whose title has this in it")
+    parser.add_argument("--only", default="", help="only tasks whose title contains this")
     arguments = parser.parse_args()
     agent = Agent.from_pretrained(arguments.agent)
     with stepping_threads():

@@ -1,6 +1,6 @@
-"""Tasks for names: things with labels, drawn into a few taught names, what is asked of them, and strangers.
+"""Tasks for names: labelled things, drawn into a few taught names, their queries, and strangers.
 
-For `fit_names.py`, which fits the confidence on what is made up, and `names_calibrated.py`, which examines it.
+For `fit_names.py`, which fits the confidence on generated data, and `names_calibrated.py`, which examines it.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Task:
     Args:
         features: what the agent's names are fitted on, [n, F].
         plain: what floors are fitted on: [n, D] of pixels, or of log-mel.
-        groups: sources [n]; what is taught and what is asked, strangers too, never share one.
-        families: only names of one family are in a draw; None for all in one.
-        taught: features of the same things as they are kept when they are taught, [n, F]; None for the same.
-        scenes: features [m, F] of what is shown as no name whenever something is taught; None for nothing.
+        groups: sources [n]; taught and asked things, strangers included, never share one.
+        families: only names of one family are in a draw; None: all in one.
+        taught: features of the same things as they are kept when taught, [n, F]; None: the same.
+        scenes: features [m, F] shown as no name whenever something is taught; None: nothing.
     """
 
     title: str
@@ -62,7 +62,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Draw:
-    """Places in a task of what is taught, of what is asked of those names, and of strangers."""
+    """Indices in a task of the taught things, of queries for their names, and of strangers."""
 
     taught: np.ndarray
     known: np.ndarray
@@ -106,7 +106,7 @@ def plain_sound(sound: np.ndarray, parts: int = 8) -> np.ndarray:
 
 
 def recorded_sounds(agent: Agent, title: str, files: list[Path], labels: list[str], groups: list[str]) -> Task:
-    """Sound files, each described whole, as `devmind teach` does it."""
+    """Sound files, each described whole, as by `devmind teach`."""
     features, plain = [], []
     for file in files:
         sound = np.asarray(cut_examples(media_moments(file))[0].senses["sound"])
@@ -123,7 +123,7 @@ def pictures(agent: Agent, title: str, frames: list[np.ndarray], labels: np.ndar
 
 
 def made_sounds(agent: Agent, seed: int, siblings: bool) -> Task:
-    """60 kinds of six examples; with `siblings` six kinds each are much alike, vary more, and meet in draws."""
+    """60 kinds of six examples; with `siblings`, groups of six kinds are similar, vary more, and meet in draws."""
     rng = np.random.default_rng(seed)
     if siblings:
         alike = [sibling(parent, rng) for parent in [sound_kind(rng) for _ in range(10)] for _ in range(6)]
@@ -141,7 +141,7 @@ def made_sounds(agent: Agent, seed: int, siblings: bool) -> Task:
 
 
 def things(agent: Agent, seed: int) -> Task:
-    """60 things of the nursery, of six looks each."""
+    """60 things of the nursery, with six looks each."""
     rng = np.random.default_rng(seed)
     looks = np.stack(np.unravel_index(rng.permutation(96)[:60], (3, 8, 4)), 1)
     seen = [picture_example(tile, rng, 0.7) for tile in nursery_things(np.repeat(looks, 6, 0), rng)]
@@ -149,7 +149,7 @@ def things(agent: Agent, seed: int) -> Task:
 
 
 def held_things(agent: Agent, seed: int) -> Task:
-    """60 drawn things, each held up six times before a made-up ground: numbers 300 to 359 of `held_up.py`."""
+    """60 drawn things, each held up six times before a generated background: numbers 300 to 359 of `held_up.py`."""
     rng = np.random.default_rng(seed)
     seen = []
     for number in range(300, 360):
@@ -170,7 +170,7 @@ def held_things(agent: Agent, seed: int) -> Task:
 
 
 def ground(rng: np.random.Generator) -> np.ndarray:
-    """A made-up ground to hold things before: soft colours and some boxes, float32 [240, 320, 3]."""
+    """A generated background to hold things before: soft colours and some boxes, float32 [240, 320, 3]."""
     import cv2
 
     colours = np.clip(rng.normal(120, 50, (1, 1, 3)) + rng.normal(0, 40, (3, 4, 3)), 0, 255).astype(np.float32)

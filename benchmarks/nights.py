@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/nights.py --agent DIR --nights 0 6 9 [--device cuda] [--steps 320 --every 3]
 
 Each row is one life of the exam: the share of the gain that is kept with the store off, the change on other lives with
-their stores, and what each test of short-term memory has lost, as a skill score. With `--out` the values of all
-questions are kept too, so that nights of several processes make one exam.
+their stores, and the loss in each test of short-term memory, as a skill score. With `--out` the values of all questions
+are saved too, so that nights of several processes make one exam.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from stages.memory.sleep import exam
 
 
 def main() -> None:
-    """Sleep and ask, a row for each night as soon as it is over."""
+    """Sleep and examine; print a row after each night."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", default="after-memory", help="a folder, or the name of an agent that comes along")
-    parser.add_argument("--nights", type=int, nargs="+", default=[0], help="which of the exam's lives")
+    parser.add_argument("--agent", default="after-memory", help="a folder, or the name of a packaged agent")
+    parser.add_argument("--nights", type=int, nargs="+", default=[0], help="numbers of the exam's lives")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--steps", type=int, help="of a night over few memories, in place of its own")
-    parser.add_argument("--every", type=int, help="of how many updates one is a rehearsal, for such a night")
+    parser.add_argument("--steps", type=int, help="steps of a night over few memories; default: its own")
+    parser.add_argument("--every", type=int, help="one rehearsal per this many updates, for such a night")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
     asked = parser.parse_args()
     folder = raised().get(asked.agent, Path(asked.agent))
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def tests(context: Context) -> dict[str, int]:
-    """The tests that are played before and after a night, in their order, with how many episodes of each."""
+    """The tests that are played before and after a night, in order, with the number of episodes of each."""
     rooms = {name: ROOMS[side] for name, side in maze.SIZES.items()} if minigrid.installed() else {}
     shown = {name.split("/")[1]: n for name, n in rooms.items()}
     signs, corridors, decks = (context.episodes(n) for n in (exam.SIGNS, exam.CORRIDORS, exam.DECKS))

@@ -2,11 +2,11 @@
 
 Ours: full ticks (dynamics, 64x64 picture, depth, mask, wide view, periphery, stereo sound, body) at N = 64 on one
 thread. MuJoCo: the 64x64 picture alone of the same rooms (textured planes, objects, caregiver, hand; shadows,
-multisampling, reflections and skybox off), and with depth and segmentation, which our tick holds too; on the faster of
-its offscreen backends that work. All per CPU-second. MuJoCo's planes are drawn as grids: at a spacing of 0.05 m instead
-of one cell it is three to four times slower, so its figure depends much on the model; ours is its best case.
+multisampling, reflections and skybox off), and with depth and segmentation, which our tick includes; on the faster of
+its working offscreen backends. All figures are per CPU-second. MuJoCo draws planes as grids: at a spacing of 0.05 m
+instead of one cell it is three to four times slower, so its figure depends much on the model; ours is its best case.
 
-Our first call compiles and is not timed. MuJoCo is the extra `bench`.
+Our first call compiles and is not timed. MuJoCo is in the extra `bench`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ GEOMS = {1: "sphere", 2: "box", 3: "cylinder"}
 
 
 def room_as_mjcf(state: Any, child: int) -> str:
-    """The room of one child as a MuJoCo model: six checked planes, all bodies with their textures, the head's camera.
-
-    Planes carry no grid of subdivisions, which makes them several times cheaper for MuJoCo than its common settings.
+    """The room of one child as a MuJoCo model: six chequered planes, all bodies with their textures, the head's camera.
+    Planes have no grid of subdivisions, which makes them several times faster for MuJoCo than its common settings.
     """
     import numpy as np
 
@@ -100,8 +99,9 @@ def nursery_ticks_per_s() -> float:
 
 
 def mujoco_frames_per_s() -> tuple[float, float]:
-    """Frames per CPU-second on the backend named by MUJOCO_GL, medians over the rooms: picture alone; with depth and
-    segmentation too."""
+    """Frames per CPU-second on the backend of MUJOCO_GL, medians over rooms: picture alone; with depth and
+    segmentation.
+    """
     import mujoco
     import numpy as np
 
@@ -157,7 +157,7 @@ def main() -> int:
         return 0
     rates = {}
     for backend in BACKENDS:
-        # Its own process, because the backend is chosen at import; LP_NUM_THREADS=0 is its cheapest per CPU-second.
+        # A separate process, because the backend is chosen at import; LP_NUM_THREADS=0 is its fastest per CPU-second.
         env = dict(os.environ, MUJOCO_GL=backend, PYOPENGL_PLATFORM=backend, OMP_NUM_THREADS="1", LP_NUM_THREADS="0")
         run = subprocess.run(
             [sys.executable, __file__, "--mujoco"], env=env, capture_output=True, text=True, check=False

@@ -1,13 +1,13 @@
 """One press must be enough: drawn things held up in front of real video, taught by one press each, then held up again.
 
 A scene is a video with a hand that brings a thing up, holds it for a moment with a tremor, and takes it away
-(`held_up.py`). Each thing is taught by one press of a second, and later held up elsewhere in the picture, at another
-size and turn; between two things the scene is empty, and an empty hand comes up too. What is asked goes through the
-code that a life uses: `Holding` finds, `ShowAndTell` keeps and names. A press that kept nothing counts as unknown.
+(`held_up.py`). Each thing is taught by one press of a second, and later held up elsewhere in the picture, in another
+size and rotation; between two things the scene is empty, and an empty hand comes up too. Queries pass the code of a
+life: `Holding` finds, `ShowAndTell` keeps and names. A press that kept nothing counts as unknown.
 
-Things 1 to 10 and 101 to 120 and the videos carphone and realshort were used while this was made; figures to report are
-of things 11 to 30 and other videos. With 30 names all are taught, and 11 to 30 are asked. Confidence was fitted on
-things 300 to 359 before made-up grounds (`fit_names.py`).
+Things 1 to 10 and 101 to 120 and the videos carphone and realshort were used in development; figures to report are of
+things 11 to 30 and other videos. With 30 names all are taught, and 11 to 30 are asked. Confidence was fitted on things
+300 to 359 before generated backgrounds (`fit_names.py`).
 
     OMP_NUM_THREADS=1 python benchmarks/one_press.py VIDEO... [--things 11-30]
 """
@@ -48,12 +48,12 @@ Look = tuple[np.ndarray, np.ndarray]
 
 @dataclass
 class Scene:
-    """What one video gave, before anything is named.
+    """The data of one video, before anything is named.
 
     Attributes:
-        presses: by thing, the payload that its press kept; None where it kept none, and why.
+        presses: by thing, the payload that its press kept, or the reason why it kept none.
         looks: by thing, the crops of every look at which it was held up again; None where nothing was found.
-        empty, hand: the same of the empty scene and of an empty hand.
+        empty, hand: the same for the empty scene and for an empty hand.
     """
 
     presses: dict[int, dict[str, Sense] | str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Stage:
         self.holding = Holding()
 
     def tick(self, sprite: np.ndarray | None = None, pose: Pose | None = None, hand: int = 0) -> Look | None:
-        """One more frame; gives the crops of what is held up, and above it."""
+        """Play one more frame; return the crops of what is held up, and of the place above it."""
         frame = self.frames[self.at % len(self.frames)].astype(np.float32)
         self.at += 1
         frame = held(frame, sprite, pose, hand) if pose else frame
@@ -79,12 +79,12 @@ class Stage:
         return None if crop is None or above is None else (crop, above)
 
     def empty(self, ticks: int = EMPTY) -> Iterator[Look | None]:
-        """The scene without anything."""
+        """Play the scene without anything."""
         for _ in range(ticks):
             yield self.tick()
 
     def pose(self, again: bool) -> Pose:
-        """Where a thing is held: in the middle to teach it; elsewhere, of another size and turned, later."""
+        """The pose of a thing: in the middle for teaching; later elsewhere, in another size and rotation."""
         rng = self.rng
         if not again:
             return Pose(rng.uniform(0.42, 0.58), rng.uniform(0.4, 0.55), rng.uniform(0.4, 0.48), rng.uniform(-5, 5))
@@ -96,7 +96,7 @@ class Stage:
 
 
 def play(frames: list[np.ndarray], things: list[int], seed: int) -> Scene:
-    """All there is to see with one video."""
+    """Everything that is shown with one video."""
     stage, scene = Stage(frames, seed), Scene()
     for number in things:
         sprite = thing(number)
@@ -122,7 +122,7 @@ def play(frames: list[np.ndarray], things: list[int], seed: int) -> Scene:
 
 
 def taken(holding: Holding) -> dict[str, Sense] | str:
-    """What the press kept, or why it kept nothing."""
+    """What the press kept, or the reason why it kept nothing."""
     try:
         return dict(holding.take())
     except StoreError as error:
@@ -166,8 +166,8 @@ def main() -> None:
     """Print a table for every video."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("videos", type=Path, nargs="+")
-    parser.add_argument("--agent", type=Path, help="a saved agent; the newborn that ships by default")
-    parser.add_argument("--things", default="11-30", help="which are asked, as FIRST-LAST")
+    parser.add_argument("--agent", type=Path, help="a saved agent; default: the packaged newborn")
+    parser.add_argument("--things", default="11-30", help="the things to ask about, as FIRST-LAST")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     first, last = map(int, arguments.things.split("-"))
@@ -181,7 +181,7 @@ def main() -> None:
 
 
 def report(agent: Agent, title: str, scene: Scene, asked: list[int], everything: list[int]) -> None:
-    """Rows by how many names are known."""
+    """Print rows by the number of known names."""
     refused = [number for number in everything if isinstance(scene.presses[number], str)]
     crops = [crop for number in asked for crop in scene.looks[number]]
     print(f"\n{title}: {len(refused)} of {len(everything)} presses kept nothing {refused}; ", end="")

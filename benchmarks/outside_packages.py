@@ -1,11 +1,12 @@
-"""What the packages from outside pay for using devmind: its speed against bare modules, in one run, on one thread.
+"""The overhead of devmind for external packages: its speed against bare modules, in one run, on one thread.
 
     python benchmarks/outside_packages.py [--size nursery] [--rounds 3]
 
 1. Tokens/s of docs/example-reader's lesson, taught by the runner's Learner, journal and Trainer, against a bare loop of
-   torch on the same trunk, table and pages, with the same optimizer. Both take turns; the ratio is of CPU seconds.
-2. Positions/s of `Agent.evaluate` at batch 64 on boards of eight tokens, against encoder, decoder and head by hand.
-3. Milliseconds a byte of writing with the cache, and by running the whole page again for each byte.
+torch on the same trunk, table and pages, with the same optimizer. Both take turns; the ratio is of CPU seconds.
+2. Positions/s of `Agent.evaluate` at batch 64 on boards of eight tokens, against encoder, decoder and head called
+directly.
+3. Milliseconds per byte of writing with the cache, and when the whole page is run again for each byte.
 
 It needs the example: `pip install -e docs/example-reader`, or this checkout, whose copy is used otherwise.
 """
@@ -41,7 +42,7 @@ PAGE = "Once upon a time there was a child who read one letter after the other, 
 
 
 def taught_by_devmind(agent: Agent, context: Context, lesson: Any, steps: int) -> float:
-    """CPU seconds of so many steps of the lesson."""
+    """CPU seconds of `steps` steps of the lesson."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()
         teach(lesson, steps, agent, context, Journal(Path(folder, "journal.jsonl")))
@@ -49,7 +50,7 @@ def taught_by_devmind(agent: Agent, context: Context, lesson: Any, steps: int) -
 
 
 def taught_barely(agent: Agent, context: Context, lesson: Any, steps: int) -> float:
-    """CPU seconds of the same steps as a script of its own would make them: decoder, table, cross-entropy, AdamW."""
+    """CPU seconds of the same steps in a custom script: decoder, table, cross-entropy, AdamW."""
     encoder, head, decoder = agent.encoder("text"), agent.head("text"), agent.trunk.decoder
     table, out, norm = encoder.table, head.out, encoder.norm
     parameters = [*decoder.parameters(), *encoder.parameters(), *head.parameters()]
@@ -117,7 +118,7 @@ def compare_evaluations(size: str, calls: int) -> None:
 
 
 def time_writing(size: str, most: int) -> None:
-    """Print milliseconds a byte of writing on from a page, with the cache and without."""
+    """Print milliseconds per byte of continuing a page, with the cache and without."""
     from devmind_reader.stage import ReaderStage
 
     agent = Agent(AgentConfig(size=size)).eval()
@@ -125,7 +126,7 @@ def time_writing(size: str, most: int) -> None:
     state = agent.new_state()
     percepts = agent.encode(state, Moment(0.0, {"text": PAGE}, first=True))
     state, output = agent.begin(state, percepts, heads=["text"])
-    # An untaught agent would end its page anywhere: a page that never ends is what is to be timed.
+    # An untaught agent would end its page at any point, but a page that never ends is to be timed.
     agent.encoder("text").end = None
     started = time.process_time()
     write(agent, state, percepts, output, most)
@@ -142,9 +143,9 @@ def time_writing(size: str, most: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="nursery", help="the agent's size")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each side in teaching")
-    parser.add_argument("--steps", type=int, default=12, help="steps a turn")
-    parser.add_argument("--calls", type=int, default=100, help="calls of evaluate; and bytes that are written")
+    parser.add_argument("--rounds", type=int, default=3, help="teaching turns of each side")
+    parser.add_argument("--steps", type=int, default=12, help="steps per turn")
+    parser.add_argument("--calls", type=int, default=100, help="calls of evaluate, and bytes to write")
     options = parser.parse_args()
     torch.set_num_threads(1)
     sys.path.append(str(EXAMPLE))

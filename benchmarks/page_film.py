@@ -1,8 +1,8 @@
-"""The README's moving picture: the live page in a browser, taught a name by one press, as an animated WebP.
+"""The README's animation: the live page in a browser, taught a name by one press, as an animated WebP.
 
-A drawn room with a drawn hand (`held_up.py`) is what the browser's camera sees; everything else is real: `devmind
-hello` in a process of its own with a memory that is thrown away, its page in headless Chromium, the form filled in and
-pressed as a person would. What is filmed is what came; a name that was not found again would be seen in it.
+The browser's camera sees a drawn room with a drawn hand (`held_up.py`); everything else is real: `devmind hello` in its
+own process with a temporary memory, its page in headless Chromium, the form filled in and pressed as by a person. The
+film shows what really happens; a name that was not found again would be visible.
 
     python benchmarks/page_film.py docs/page.webp
 """
@@ -51,7 +51,7 @@ def room() -> np.ndarray:
 
 
 def scene(seed: int = 3) -> Iterator[np.ndarray]:
-    """What the camera sees: an empty room, a mug in the middle, the room, the mug elsewhere, the room, a stranger."""
+    """The camera's view: an empty room, a mug in the middle, the room, the mug elsewhere, the room, a stranger."""
     rng, wall = np.random.default_rng(seed), room()
     held_up = (
         (MUG, Pose(0.5, 0.5, 0.46, 3)), (MUG, Pose(0.3, 0.42, 0.42, -12)), (BALL, Pose(0.66, 0.45, 0.42, 5)),
@@ -67,7 +67,7 @@ def scene(seed: int = 3) -> Iterator[np.ndarray]:
 
 
 def as_camera(path: Path, seconds: float) -> None:
-    """The scene as a film that Chromium takes for a camera (motion JPEG)."""
+    """Write the scene as a film that Chromium uses as a camera (motion JPEG)."""
     with path.open("wb") as file:
         for _, frame in zip(range(round(seconds * HZ)), scene(), strict=False):
             larger = cv2.resize(frame, None, fx=2, fy=2, interpolation=cv2.INTER_CUBIC)
@@ -78,7 +78,7 @@ def as_camera(path: Path, seconds: float) -> None:
 
 
 def filmed(page: Page) -> list[np.ndarray]:
-    """Pictures of the page, FILM_HZ a second, while somebody teaches it the mug as soon as it has a square round it."""
+    """Pictures of the page, FILM_HZ a second, while the mug is taught as soon as a square surrounds it."""
     page.wait_for_selector("#fovea:not([hidden])")
     begun_s, pictures, steady, taught_at = time.monotonic(), [], 0, None
     while len(pictures) < MOST and (taught_at is None or len(pictures) - taught_at < AFTER):
@@ -103,7 +103,7 @@ def press(page: Page) -> None:
 
 
 def write(path: Path, pictures: list[np.ndarray]) -> None:
-    """An animated WebP, as good as fits."""
+    """Write an animated WebP, in the best quality that fits."""
     film = cv2.Animation()
     film.frames, film.durations = pictures, np.full(len(pictures), 1000 // FILM_HZ, np.int32)
     for quality in (70, 55, 40, 25):

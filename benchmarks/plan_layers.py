@@ -1,13 +1,14 @@
-"""Whose layers the denoiser of plans runs: its own, or the trunk's, both ways (`PlannerHead`'s option `layers_of`).
+"""Whose layers the plan denoiser runs: its own, or the trunk's, in both directions (`PlannerHead`'s option
+`layers_of`).
 
     python benchmarks/plan_layers.py [--agent after-reasoning] [--steps 300] [--rows 256] [--pairs 100] [--seed 0]
         [--device cuda]
 
-An agent that was through reasoning gets a planner of each kind, which is taught ways through the maze `medium` by the
-lesson's own learner and batches, asked for by numbers alone; of the trunk's layers once as they are, so that nothing
-that was learned before changes, and once taught along, which no lesson does. Then each plans between as many pairs of
-places, of which it is told how many of the plans that are followed lead through no wall (Wilson's 95 % interval), and
-of all candidates; the same pairs for all, so that pairs that one alone gets right are told too.
+An agent after reasoning gets a planner of each kind, which is taught paths through the maze `medium` by the lesson's
+own learner and batches, queried with numbers alone. The trunk's layers are used once as they are, so that nothing that
+was learned before changes, and once trained too, which no lesson does. Then each planner plans between the same pairs
+of places. Printed are how many of the followed plans cross no wall (Wilson's 95 % interval), the same for all
+candidates, and the pairs that only one kind gets right.
 """
 
 from __future__ import annotations
@@ -38,22 +39,24 @@ TAUGHT = {"own": ("own", False), "the trunk's": ("trunk", False), "the trunk's, 
 
 
 class Came(NamedTuple):
-    """Of each pair: whether the chosen plan holds, bool [P], and the share of its candidates that do, [P]."""
+    """For each pair: whether the chosen plan holds, bool [P], and the share of its candidates that do, [P]."""
 
     chosen: np.ndarray
     candidates: np.ndarray
 
 
 def main() -> None:
-    """Teach and ask, a row of the table each."""
+    """Teach and examine, one row of the table each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agent", default="after-reasoning", choices=sorted(raised()))
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--rows", type=int, default=256, help="plans of a step")
+    parser.add_argument("--rows", type=int, default=256, help="plans per step")
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kinds", nargs="+", default=list(TAUGHT), choices=list(TAUGHT), help="of layers; all")
-    parser.add_argument("--device", default="cpu", help="of lessons and plans")
+    parser.add_argument(
+        "--kinds", nargs="+", default=list(TAUGHT), choices=list(TAUGHT), help="kinds of layers; default: all"
+    )
+    parser.add_argument("--device", default="cpu", help="device of lessons and plans")
     asked = parser.parse_args()
     shown = trips.made(MAZE, asked.seed, lesson.ORACLE_TICKS_ELSE)
     ways = [trips.joined(shown, lesson.JOINED_ELSE, numpy_rng(asked.seed, "joined", MAZE))]
@@ -86,14 +89,12 @@ def main() -> None:
             )
             if first is not None:
                 gained, lost = (came.chosen & ~first.chosen).sum(), (first.chosen & ~came.chosen).sum()
-                print(
-                    f"{'':26} {gained} pairs that the first kind's do not, and {lost} the other way round", flush=True
-                )
+                print(f"{'':26} {gained} pairs only by this kind, and {lost} only by the first kind", flush=True)
             first = first or came
 
 
 def teach(agent: Agent, batches: list[Any], asked: argparse.Namespace, along: bool) -> tuple[int, float]:
-    """Teach the planner; how many numbers that may change, and the mean loss of the last tenth of the steps."""
+    """Teach the planner; return the number of trained parameters and the mean loss of the last tenth of the steps."""
     trains = (f"heads.{parts.ROUTE}.", *(("trunk.decoder.layers.",) if along else ()))
     learner = lesson.RouteLearner(agent, loss, seed=asked.seed, learning_rate=lesson.LEARNING_RATE, trains=trains)
     learner.steps, told = asked.steps, []
@@ -107,7 +108,7 @@ def teach(agent: Agent, batches: list[Any], asked: argparse.Namespace, along: bo
 
 
 def loss(agent: Agent, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
-    """What the planner learns of plans by numbers alone."""
+    """The planner's loss on plans given by numbers alone."""
     head: Any = agent.head(parts.ROUTE)
     batch = to_device(batch, agent.device)
     of = {name: batch[name] for name in ("plan", "symbols", "ahead", "walk")}

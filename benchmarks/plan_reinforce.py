@@ -3,21 +3,22 @@
     OMP_NUM_THREADS=1 python benchmarks/plan_reinforce.py --steps 450 --more 120 --episodes 100
     OMP_NUM_THREADS=1 python benchmarks/plan_reinforce.py --raised after-planning --maze large --episodes 0
 
-The planner's head is taught alone, by places, goals and the maze as numbers (no trunk), in an agent of size tiny with a
-planner of size nursery; or, with `--raised`, it is the planner of an agent that comes along, asked by the same
-numbers. From that one agent go on, each from the same weights:
+The planner's head is taught alone, with places, goals and the maze as numbers (no trunk), in an agent of size tiny with
+a planner of size nursery; or, with `--raised`, it is the planner of a packaged agent, queried with the same numbers.
+Several agents continue from it, each from the same weights:
 
-    as it is          nothing more
+    as it is          no further training
     more steps        `--more` steps of the same lesson
-    AWR, offline      as many, plans drawn by their advantage under V of implicit Q-learning
-    AWR, online       as many, half of the plans out of the agent's own walks
-    policy gradient   `--gradient` steps over denoising; plans are worth what their strides cost on foot, by that V
-    IQL's marks       nothing more; of the candidates V chooses in place of the critic of strides
+    AWR, offline      as many, with plans weighted by their advantage under V of implicit Q-learning
+    AWR, online       as many, with half of the plans from the agent's own walks
+    policy gradient   `--gradient` steps over denoising; the reward of a plan is the walking cost of its strides by that
+    V
+    IQL's marks       no further training; V chooses among the candidates instead of the critic of strides
 
-Of all, the first plans of the same `--asked` episodes are looked at: whether the chosen one leads through no wall. With
-`--episodes` above 0 all walk the same episodes of OGBench's five tasks. Beside each stands the paired difference with
-its 95 % interval (bootstrap), of weighted regression to as many more steps, of all else to the agent as it is. HIQL's
-published figure is 0.79 (OGBench's table, 1,000,000 steps of data). With `--out` it goes on where it was stopped.
+For all of them, the first plans of the same `--asked` episodes are checked: whether the chosen one crosses no wall.
+With `--episodes` above 0 all walk the same episodes of OGBench's five tasks. Beside each stands the paired difference
+with its 95 % interval (bootstrap): for weighted regression to as many more steps, for everything else to the agent as
+it is. HIQL's published figure is 0.79 (OGBench's table, 1,000,000 steps of data). With `--out` a stopped run continues.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ ROWS, RATE, TUNED = 256, 2e-3, 5e-4
 
 
 class Came(NamedTuple):
-    """Of one agent: whether each first plan holds, its walks, and what teaching it took."""
+    """Of one agent: whether each first plan holds, its walks, and the seconds of teaching."""
 
     holds: np.ndarray
     walked: Walked
@@ -67,12 +68,14 @@ class Came(NamedTuple):
 
 
 def main() -> None:
-    """Teach, go on in each way, walk, and print each row as soon as it is known."""
+    """Teach, continue in each way, walk, and print each row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--base", type=Path, metavar="DIR", help="taught before; else it is taught, and saved here")
-    parser.add_argument("--only", nargs="+", metavar="ROW", help="of the rows, those that are to be measured now")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE.json", help="what each episode came to, by row; rows in it are not run again"
+        "--base", type=Path, metavar="DIR", help="an agent taught before; if missing, it is taught and saved here"
+    )
+    parser.add_argument("--only", nargs="+", metavar="ROW", help="the rows to measure now")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.json", help="results of each episode by row; rows in it are not run again"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=450, help="of the lesson")
@@ -81,8 +84,8 @@ def main() -> None:
     parser.add_argument("--values", type=int, default=2000, help="steps of implicit Q-learning")
     parser.add_argument("--plans", type=int, default=30_000)
     parser.add_argument("--episodes", type=int, default=100)
-    parser.add_argument("--asked", type=int, default=400, help="episodes whose first plan is looked at")
-    parser.add_argument("--walks", type=int, default=120, help="of its own, from which it learns online")
+    parser.add_argument("--asked", type=int, default=400, help="episodes whose first plan is checked")
+    parser.add_argument("--walks", type=int, default=120, help="own walks from which it learns online")
     parser.add_argument("--ticks", type=int, default=400, help="after which an episode is cut; OGBench's are 1,000")
     parser.add_argument("--raised", choices=sorted(raised()), help="whose planner goes on, in place of one taught here")
     parser.add_argument("--maze", default="medium", choices=("medium", "large"))
@@ -91,7 +94,7 @@ def main() -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
-    """All of it."""
+    """Run all of it."""
     torch.set_num_threads(1)
     shown = trips.made(asked.maze, asked.seed, 50_000)
     joined = trips.joined(shown, 12_000, numpy_rng(asked.seed, "joined", asked.maze))
@@ -117,7 +120,7 @@ def run(asked: argparse.Namespace) -> None:
 
 
 def planned(agent: Agent, asked: argparse.Namespace) -> np.ndarray:
-    """Whether the first plan holds, in so many of the exam's episodes, float [N]."""
+    """Whether the first plan holds, in `episodes` of the exam's episodes, float [N]."""
     rules, head = PointMazeRules(asked.maze + TASKS), head_of(agent)
     seen = rules.observe(rules.initial(exam_seeds(asked.asked, asked.seed, "route", asked.maze)))
     here, goal, which = (torch.from_numpy(seen[sense]).to(agent.device) for sense in ("body", "goal", "maze"))
@@ -139,7 +142,7 @@ def known(out: Path | None) -> dict[str, Came]:
 
 
 def base(asked: argparse.Namespace, data: Plans) -> Agent:
-    """The agent that all begin with."""
+    """The agent from which all others start."""
     device = pick_device(asked.device)
     if asked.raised or (asked.base is not None and asked.base.exists()):
         return place(
@@ -148,7 +151,7 @@ def base(asked: argparse.Namespace, data: Plans) -> Agent:
     torch.manual_seed(asked.seed)
     agent = Agent(AgentConfig(size="tiny"))
     options = parts.SIZES["tiny"]
-    parts.SIZES["tiny"] = parts.SIZES["nursery"]  # a planner of that size, in an agent whose trunk is not asked
+    parts.SIZES["tiny"] = parts.SIZES["nursery"]  # a planner of that size, in an agent whose trunk is not used
     parts.admit(agent)
     parts.SIZES["tiny"] = options
     place(agent, device)
@@ -168,7 +171,7 @@ def head_of(agent: Agent) -> PlannerHead:
 
 
 def values_of(head: PlannerHead, shown: trips.Trips, asked: argparse.Namespace) -> StrideValues:
-    """Values learned from the oracle's own trips; kept beside the agent that all begin with."""
+    """Values learned from the oracle's own trips; saved beside the agent from which all others start."""
     torch.manual_seed(asked.seed)
     values = StrideValues(head.cell, head.cells, head.mazes, head.middle, head.spread).to(pick_device(asked.device))
     kept = None if asked.base is None else asked.base.with_suffix(".values.pt")
@@ -191,7 +194,7 @@ def gone_on(agent: Agent, way: Callable[[Agent], Any]) -> Agent:
 
 
 def walk(agent: Agent, asked: argparse.Namespace) -> Walked:
-    """The exam's episodes, the trunk being silent."""
+    """The exam's episodes with the trunk silenced."""
     seeds = exam_seeds(asked.episodes, asked.seed, "route", asked.maze)
     context = Context(RunConfig(size="tiny"), asked.seed, "cpu", Path(tempfile.gettempdir()), make_world)
     head_of(agent).silenced = frozenset({TRUNK})
@@ -201,7 +204,7 @@ def walk(agent: Agent, asked: argparse.Namespace) -> Walked:
 
 
 def ways(asked: argparse.Namespace, data: Plans, values: StrideValues) -> dict[str, tuple[Callable[[Agent], Any], str]]:
-    """By name, how an agent goes on, and what it stands beside."""
+    """By name, how an agent continues, and what it is compared with."""
 
     def marked(agent: Agent) -> None:
         head_of(agent).marks = values.marks  # type: ignore[method-assign]
@@ -252,7 +255,7 @@ def ways(asked: argparse.Namespace, data: Plans, values: StrideValues) -> dict[s
 
 
 def row(name: str, ours: Came, what: str, beside: Came | None) -> None:
-    """One line of each measure."""
+    """One line for each measure."""
     measures = ("first plan holds", "arrived", "SPL")
     of = [(c.holds, c.walked.arrived, c.walked.spl) for c in (ours, beside) if c is not None]
     for number, measure in enumerate(measures):

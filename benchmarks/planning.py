@@ -3,18 +3,18 @@
     python benchmarks/planning.py [--agent DIR] [--out plans.svg] [--threads 1 2] [--size nursery]
     python benchmarks/planning.py --agent DIR --episodes 20 --steps 1 5 --candidates 1 8     # a short run
 
-**Latency** is of a tick of the Actor in which a plan is made: encoders, trunk, moves, points, the critic's choice.
-Cold: from noise alone; warm: from what is left of the last plan. A tick in which it is followed stands beside them.
-Beside medians the least is told, which other work on the machine touches least, and the median of the processor's own
-seconds, which is what the clock would say on a core that is free. Goals are judged by the clock.
-**UNet**: diffusers' `UNet1DModel` as Janner et al. (2022) have it, made as wide as our denoiser has parameters, at a
-horizon of 64 points; ours reads a condition and denoises symbols too, the UNet points alone. The two take turns.
+**Latency** is that of an Actor's tick in which a plan is made: encoders, trunk, moves, points, the critic's choice.
+Cold: from noise alone; warm: from the rest of the last plan. A tick that only follows a plan stands beside them. Beside
+the medians stand the minimum, which other work on the machine affects least, and the median of CPU seconds, which
+equals wall time on a free core. Goals are judged by wall time.
+**UNet**: diffusers' `UNet1DModel` as in Janner et al. (2022), with as many parameters as our denoiser, at a horizon of
+64 points; ours reads a condition and denoises symbols too, the UNet points alone. The two take turns.
 **Success** needs an agent that was taught `route`: the exam's own episodes of one maze, by denoising steps with the
-agent's candidates, and by candidates with its steps. How many episodes arrive is given with 95 % intervals (Wilson),
-and drawn into `--out` (SVG).
-**A tree of plans** (Monte Carlo Tree Diffusion, `--simulations`) stands beside as many candidates as take the same
-number of network calls, on the same episodes, with the paired difference and its interval (bootstrap): first plans
-that lead through no wall, and, unless `--ticks 0` leaves the walks out, arrival and SPL.
+agent's candidates, and by candidates with its steps. The share of episodes that arrive is printed with 95 % intervals
+(Wilson), and drawn into `--out` (SVG).
+**A tree of plans** (Monte Carlo Tree Diffusion, `--simulations`) stands beside candidates with the same number of
+network calls, on the same episodes, with the paired difference and its interval (bootstrap): first plans that cross no
+wall and, unless `--ticks 0` leaves out the walks, arrival and SPL.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ HORIZON, BATCHES = 64, (1, 64)
 
 
 class Came(NamedTuple):
-    """Of episodes with one setting: share that arrived, its interval, SPL, CPU milliseconds that a cold plan takes."""
+    """Episodes with one setting: share that arrived, its interval, SPL, CPU milliseconds of a cold plan."""
 
     setting: int
     arrived: float
@@ -66,19 +66,23 @@ class Came(NamedTuple):
 
 
 def main() -> None:
-    """Measure, and print each row as soon as it is known."""
+    """Measure, and print each row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", type=Path, metavar="DIR", help="taught `route`; without, success is left out")
-    parser.add_argument("--size", default="nursery", help="of the agent whose latency is measured, where none is given")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="of torch; agents step with one")
-    parser.add_argument("--turns", type=int, default=20, help="of which medians are taken")
+    parser.add_argument(
+        "--agent", type=Path, metavar="DIR", help="an agent taught `route`; without it, success is not measured"
+    )
+    parser.add_argument("--size", default="nursery", help="size of the untaught agent, if no --agent is given")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="threads of torch; agents step with one")
+    parser.add_argument("--turns", type=int, default=20, help="turns over which medians are taken")
     parser.add_argument("--maze", default="medium")
-    parser.add_argument("--episodes", type=int, default=100, help="of each setting")
-    parser.add_argument("--steps", type=int, nargs="*", default=[1, 2, 5, 10, 20], help="of denoising")
+    parser.add_argument("--episodes", type=int, default=100, help="episodes of each setting")
+    parser.add_argument("--steps", type=int, nargs="*", default=[1, 2, 5, 10, 20], help="denoising steps")
     parser.add_argument("--candidates", type=int, nargs="*", default=[1, 2, 4, 8, 16, 50])
-    parser.add_argument("--simulations", type=int, nargs="*", default=[20, 60], help="of a tree of plans")
-    parser.add_argument("--ticks", type=int, help="after which episodes are cut; by default 1,000")
-    parser.add_argument("--no-trunk", action="store_true", help="its features are silenced: it was taught alone")
+    parser.add_argument("--simulations", type=int, nargs="*", default=[20, 60], help="simulations of a tree of plans")
+    parser.add_argument("--ticks", type=int, help="ticks after which episodes are cut; default: 1,000")
+    parser.add_argument(
+        "--no-trunk", action="store_true", help="silence the trunk's features, for a planner taught alone"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE.svg", help="the plot of success")
     asked = parser.parse_args()
     print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s)")
@@ -102,7 +106,7 @@ def main() -> None:
 
 
 def planner_of(folder: Path | None, size: str) -> Agent:
-    """The saved agent; without, one that was taught nothing, which plans as fast."""
+    """The saved agent, or an untaught one, which plans as fast."""
     if folder is not None:
         return Agent.from_pretrained(folder).eval()
     agent = Agent(AgentConfig(size=size))
@@ -118,14 +122,14 @@ def head_of(agent: Agent) -> PlannerHead:
 
 
 def timed(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Milliseconds by a clock; `time.process_time` counts the processor's alone."""
+    """Milliseconds by a clock; `time.process_time` counts CPU time alone."""
     begun_s = clock()
     work()
     return 1000 * (clock() - begun_s)
 
 
 def latency(agent: Agent, turns: int, threads: int) -> None:
-    """A tick in which a row plans from noise, one in which it plans on, and one in which it follows."""
+    """A tick in which a row plans from noise, one in which it plans from the last plan, and one in which it follows."""
     told = np.array([ticks(agent) for _ in range(turns + 1)][1:])
     own = np.array([ticks(agent, time.process_time) for _ in range(turns)])
     rows = {"median": np.median(told, 0), "least": told.min(0), "median, CPU": np.median(own, 0)}
@@ -145,14 +149,14 @@ def ticks(agent: Agent, clock: Callable[[], float] = time.perf_counter) -> tuple
     follows = timed(lambda: actor(senses, np.array([False])), clock)
     actor.state.carry[f"kept.{parts.ROUTE}"]["age"].fill_(head.follow)
     actor.state.carry[f"kept.{parts.ROUTE}"]["along"].fill_(head.follow / head.stride)
-    # It stands where the plan has it to be by now, so that the plan is not contradicted, but gone on with.
+    # It stands where the plan has it by now, so that the plan is continued and not contradicted.
     reached = actor.state.carry[f"kept.{parts.ROUTE}"]["plan"][:, head.follow // head.stride]
     there = {**senses, "body": reached.numpy().copy()}
     return cold, timed(lambda: actor(there, np.array([False])), clock), follows
 
 
 def beside_unet(agent: Agent, turns: int, threads: int) -> None:
-    """One denoising step of each, in turn, by the processor's own seconds: either may be interrupted."""
+    """One denoising step of each, in turn, in CPU seconds: either may be interrupted."""
     form = dict(head_of(agent).denoiser.config)
     known = {name: form[name] for name in ("words", "condition", "told_by", "width", "layers", "attention_heads")}
     ours = HybridDenoiser(2, HORIZON, length=form["length"], memory=form["memory"], pieces=form["pieces"], **known)
@@ -173,7 +177,7 @@ def beside_unet(agent: Agent, turns: int, threads: int) -> None:
 
 
 def peer(parameters: int) -> UNet1DModel:
-    """Janner's UNet with about so many parameters: three levels, each twice as wide as the one above it."""
+    """Janner's UNet with about that many parameters: three levels, each twice as wide as the one above it."""
 
     def made(width: int) -> UNet1DModel:
         return UNet1DModel(
@@ -199,7 +203,7 @@ def peer(parameters: int) -> UNet1DModel:
 
 
 def step_of(denoiser: HybridDenoiser, rows: int) -> Callable[[], Any]:
-    """One step of ours as the pipeline takes it: what is remembered of the condition is known by then."""
+    """One step of ours as in the pipeline: the cache of the condition exists by then."""
     form, generator = denoiser.config, torch.Generator().manual_seed(0)
     x = torch.randn(rows, HORIZON, 2, generator=generator)
     condition = torch.randn(rows, form["told_by"], form["condition"], generator=generator)
@@ -230,7 +234,7 @@ def success(agent: Agent, context: Context, asked: argparse.Namespace) -> dict[s
             if kind == "candidates":
                 head.candidates = setting
             else:
-                # As the agent's own: a plan that goes on from the last one takes more than half as many.
+                # As for the agent's own settings: continuing the last plan takes more than half as many steps.
                 head.steps, head.warm_steps = setting, max(1, round(setting * usual[1] / usual[0]))
             begun_s = time.process_time()
             walked = walk_of(agent, context, asked, seeds)
@@ -238,7 +242,7 @@ def success(agent: Agent, context: Context, asked: argparse.Namespace) -> dict[s
             plan_ms = float(np.median([ticks(agent, time.process_time)[0] for _ in range(5)]))
             came = Came(setting, float(walked.arrived.mean()), low, high, float(walked.spl.mean()), plan_ms)
             found[kind].append(came)
-            if asked.out is not None:  # as far as it is: the run may be stopped
+            if asked.out is not None:  # as far as it got: the run may be stopped
                 asked.out.write_text(plot(found, asked.maze, asked.episodes), encoding="utf-8")
             print(
                 f"{kind:16} {setting:4} {came.arrived:8.3f}   [{low:.3f}, {high:.3f}] {came.spl:6.3f} {plan_ms:10.1f} "
@@ -250,14 +254,14 @@ def success(agent: Agent, context: Context, asked: argparse.Namespace) -> dict[s
 
 
 def walk_of(agent: Agent, context: Context, asked: argparse.Namespace, seeds: np.ndarray) -> exam.Walked:
-    """The exam's episodes, as the agent is now."""
+    """The exam's episodes with the agent's current settings."""
     with torch.inference_mode():
         actor = Actor(agent, len(seeds), effectors=[parts.WALK])
         return exam.walk(actor, context, asked.maze, seeds, ticks=asked.ticks)
 
 
 def beside_candidates(agent: Agent, context: Context, asked: argparse.Namespace) -> None:
-    """A tree of plans, and candidates that know nothing of each other, for as many calls of the network."""
+    """A tree of plans, and independent candidates with the same number of network calls."""
     head, usual = head_of(agent), head_of(agent).candidates
     seeds = exam_seeds(asked.episodes, context.seed, "route", asked.maze)
     one = head.word_steps + head.steps
@@ -290,7 +294,7 @@ def beside_candidates(agent: Agent, context: Context, asked: argparse.Namespace)
 
 @torch.inference_mode()
 def first_plans(agent: Agent, asked: argparse.Namespace, seeds: np.ndarray) -> np.ndarray:
-    """Whether the first plan of each episode leads through no wall, float [N]; the trunk has no part in it."""
+    """Whether the first plan of each episode crosses no wall, float [N]; the trunk is not used."""
     rules, head = PointMazeRules(asked.maze + TASKS), head_of(agent)
     seen = rules.observe(rules.initial(seeds))
     found = head.search(head.thinking(*(torch.from_numpy(seen[sense]) for sense in ("body", "goal", "maze"))))
@@ -300,7 +304,7 @@ def first_plans(agent: Agent, asked: argparse.Namespace, seeds: np.ndarray) -> n
 
 @torch.inference_mode()
 def calls_of(agent: Agent) -> int:
-    """Calls of the network for a plan from noise alone; a call of n rows counts n."""
+    """Network calls for a plan from noise alone; a call with n rows counts n."""
     counted: list[int] = []
     hook = head_of(agent).denoiser.register_forward_hook(lambda _, given, __: counted.append(len(given[0])))
     actor = Actor(agent, 1, effectors=[parts.WALK])
@@ -313,7 +317,7 @@ WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 340, 240, 44, 34, 44
 
 
 def plot(found: dict[str, Sequence[Came]], maze: str, episodes: int) -> str:
-    """Both curves side by side with their intervals, as an SVG that needs nothing else."""
+    """Both curves side by side with their intervals, as a self-contained SVG."""
     panels = [panel(kind, rows, number * WIDTH) for number, (kind, rows) in enumerate(found.items()) if rows]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * len(found)} {HEIGHT}" font-family="sans-serif" '
@@ -325,7 +329,7 @@ def plot(found: dict[str, Sequence[Came]], maze: str, episodes: int) -> str:
 
 
 def panel(kind: str, rows: Sequence[Came], left: int) -> str:
-    """One curve; settings stand at equal distances."""
+    """One curve; settings are spaced equally."""
     wide, high = WIDTH - LEFT - 16, HEIGHT - TOP - BOTTOM
 
     def at(number: int, value: float) -> tuple[float, float]:

@@ -1,12 +1,13 @@
 """devmind's PPO against Stable-Baselines3's on CartPole-v1: CPU-seconds and environment steps to learn it.
 
-Both run in this process, one thread, seed by seed in turn, until the mean return of the last 100 finished episodes is
-475, or for 100,000 steps, where both learning rates reach zero. Stable-Baselines3 has the settings of its RL Zoo; ours
-were tuned on seeds from 1000 on, which are not used here. Imports and a short warm-up are outside the clock.
+Both run in this process on one thread, alternating seed by seed, until the mean return of the last 100 finished
+episodes is 475, or for 100,000 steps, where both learning rates reach zero. Stable-Baselines3 has the settings of its
+RL Zoo; ours were tuned on seeds from 1000 on, which are not used here. Imports and a short warm-up are outside the
+clock.
 
-What the environments took of the seconds is told apart: Stable-Baselines3 steps eight of Gymnasium's one by one, under
-its Monitor, and devmind a batch in NumPy. The third row is the drill `balance` as the stage reflex has it, with an
-agent's own arc and critic.
+The environments' share of the seconds is reported separately: Stable-Baselines3 steps eight Gymnasium environments one
+by one, under its Monitor, and devmind a batch in NumPy. The third row is the drill `balance` as in the reflex stage,
+with an agent's own arc and critic.
 
     OMP_NUM_THREADS=1 python benchmarks/ppo_vs_sb3.py --seeds 10
 """
@@ -44,7 +45,7 @@ GOAL_RETURN, WINDOW, MOST_STEPS = 475.0, 100, 100_000
 
 @dataclass(frozen=True)
 class Settings:
-    """Of our side. The learning rate and the clip fall linearly to zero over MOST_STEPS."""
+    """Settings of our side. The learning rate and the clip fall linearly to zero over MOST_STEPS."""
 
     rows: int = 8
     length: int = 32
@@ -53,7 +54,7 @@ class Settings:
 
 
 class Result(NamedTuple):
-    """Of one seed: environment steps and CPU-seconds until solved, or until given up; and what the environment took."""
+    """Result of one seed: environment steps and CPU-seconds until solved or given up, and the environment's seconds."""
 
     steps: int
     cpu_s: float
@@ -62,12 +63,12 @@ class Result(NamedTuple):
 
 
 def is_solved(finished: Sequence[float]) -> bool:
-    """The last WINDOW finished episodes (steps survived = return) have a mean of GOAL_RETURN."""
+    """Whether the last WINDOW finished episodes (steps survived = return) have a mean of GOAL_RETURN."""
     return len(finished) == WINDOW and sum(finished) >= GOAL_RETURN * WINDOW
 
 
 class Clock:
-    """CPU-seconds that steps of environments took, and the lengths of the episodes that ended in them."""
+    """CPU-seconds of environment steps, and the lengths of the episodes that ended in them."""
 
     def __init__(self) -> None:
         self.seconds, self.finished = 0.0, list[int]()
@@ -75,7 +76,7 @@ class Clock:
 
 @contextmanager
 def clocked(kind: type[Any], name: str) -> Iterator[Clock]:
-    """Meanwhile the method `name` of all that is of this kind runs on a clock."""
+    """Within the context, time the method `name` of all instances of `kind`."""
     clock, method = Clock(), getattr(kind, name)
 
     def step(world: Any, *given: Any) -> Any:
@@ -110,7 +111,7 @@ class Network(nn.Module):
         self.value_bias = nn.Parameter(torch.zeros(1))
 
     def read(self, senses: Senses, first: np.ndarray) -> Tensor:
-        """The body is all there is."""
+        """The body is the whole input."""
         return torch.from_numpy(senses["body"])
 
     def peek(self, senses: Senses) -> Tensor:
@@ -137,7 +138,7 @@ def _orthogonal(n: int, rows_: int, columns: int, gain: float, generator: torch.
 
 
 def train_ours(seed: int, most_steps: int = MOST_STEPS, settings: Settings | None = None) -> Result:
-    """`devmind.learners.ppo`, as the reflex stage runs it, on devmind's CartPole."""
+    """Train `devmind.learners.ppo`, as in the reflex stage, on devmind's CartPole."""
     settings = settings or Settings()
     began = time.process_time()
     generator = torch_generator("ppo", seed)
@@ -159,7 +160,7 @@ def train_ours(seed: int, most_steps: int = MOST_STEPS, settings: Settings | Non
 
 
 def train_drill(seed: int, most_updates: int | None = None) -> Result:
-    """The drill `balance` of the stage reflex, at most as many updates as the lesson `motor` has of it."""
+    """Train the drill `balance` of the reflex stage, with at most as many updates as the lesson `motor` has of it."""
     config = load("nursery", {"seed": seed, "device": "cpu"})
     agent = Agent(AgentConfig(size="nursery", seed=seed))
     parts.admit(agent)
@@ -177,7 +178,7 @@ def train_drill(seed: int, most_updates: int | None = None) -> Result:
 
 
 def train_sb3(seed: int, most_steps: int = MOST_STEPS) -> Result:
-    """Stable-Baselines3 with the RL Zoo's settings for CartPole-v1."""
+    """Train Stable-Baselines3 with the RL Zoo's settings for CartPole-v1."""
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
@@ -220,8 +221,8 @@ def quartiles(values: Iterable[float]) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=10, help="how many seeds on both sides")
-    parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--seeds", type=int, default=10, help="number of seeds on both sides")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first seed")
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     torch.set_num_threads(1)
@@ -244,14 +245,14 @@ def main() -> None:
         print(
             f"{name:8s} solved {sum(r.solved for r in results)}/{len(results)}"
             f"  steps {steps[0]:.0f} {steps[1]:.0f} {steps[2]:.0f}  CPU-s {cpu_s[0]:.2f} {cpu_s[1]:.2f} {cpu_s[2]:.2f}"
-            "  (quartiles; unsolved counted as where they stopped)"
+            "  (quartiles; unsolved ones count until their stop)"
         )
     for name in ("devmind", "drill"):
         print(f"{name} / sb3, medians: {compared(found[name], found['sb3'])}")
 
 
 def compared(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
-    """Ratios of the medians: all CPU-seconds, those that were not the environments', and steps."""
+    """Ratios of the medians: all CPU-seconds, those outside the environments, and steps."""
     each = [
         [quartiles(value(r) for r in results)[1] for results in (ours, theirs)]
         for value in (lambda r: r.cpu_s, lambda r: r.cpu_s - r.env_s, lambda r: r.steps)

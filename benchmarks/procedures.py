@@ -2,8 +2,8 @@
 
     python benchmarks/procedures.py [--worlds 100]
 
-python-agentspeak is GPL-3.0 and no part of devmind: it is measured where its user has installed it (`pip install
-agentspeak`), and left out where not. Both count down by subgoals, and do it again beside 1,000 beliefs and 200 plans.
+python-agentspeak is GPL-3.0 and no part of devmind: it is measured where the user has installed it (`pip install
+agentspeak`), and left out otherwise. Both count down by subgoals, and again beside 1,000 beliefs and 200 plans.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ THEIRS_MIXED = """
 
 
 def best(measure: Callable[[], float], times: int = 3) -> float:
-    """The highest of some rates, each of this process's own seconds: what others take is not counted."""
+    """The highest of some rates, each per CPU second of this process."""
     return max(measure() for _ in range(times))
 
 
@@ -82,7 +82,7 @@ def theirs(text: str) -> float:
 
 
 def steps(text: str) -> int:
-    """How many steps of its interpreter those are."""
+    """The number of its interpreter's steps."""
     import agentspeak.runtime
     import agentspeak.stdlib
 
@@ -97,8 +97,8 @@ def steps(text: str) -> int:
 
 
 def speed() -> None:
-    """Subgoals and cycles a second, alone and beside many beliefs and plans."""
-    gc.freeze()  # what was imported is looked through in every other run otherwise, on both sides, and takes as long
+    """Print subgoals and cycles a second, alone and beside many beliefs and plans."""
+    gc.freeze()  # else each garbage collection would scan all imported objects
     goals = best(lambda: ours(OURS, "count", COUNT)[0])
     cycles = best(lambda: ours(OURS, "count", COUNT)[1])
     print(f"procedures: {goals:,.0f} counting subgoals/s, {cycles:,.0f} cycles/s (goals 10,000 and 20,000)")
@@ -106,7 +106,7 @@ def speed() -> None:
     facts = [("worn", k, 1) for k in range(BELIEFS)]
     others = "".join(f"plan other{k} {{ for achieve fix(d{k}) when worn({k}, 2) do {{ }} }}\n" for k in range(PLANS))
     mixed = best(lambda: ours(others + MIXED.format(beliefs=BELIEFS), "mend", n, Beliefs(facts))[0])
-    print(f"procedures: {mixed:,.0f} subgoals/s whose context asks {BELIEFS:,} beliefs, beside {PLANS} other plans")
+    print(f"procedures: {mixed:,.0f} subgoals/s whose context queries {BELIEFS:,} beliefs, beside {PLANS} other plans")
     if importlib.util.find_spec("agentspeak") is None:
         print("python-agentspeak: not installed (pip install agentspeak), so nothing is compared")
         return
@@ -121,7 +121,7 @@ def speed() -> None:
 
 
 def choosing() -> None:
-    """Applicable plans of 200 among 1,000 beliefs, with the indexes."""
+    """Print the time to find applicable plans among 200 with 1,000 beliefs, with the indexes."""
     rng = numpy_rng("benchmark", "choosing")
     text = "".join(
         f"plan p{k} {{ for achieve fix(d{k % 20}) when broken(d{k % 20}, W) and W > {k // 20} do {{ }} }}\n"
@@ -140,7 +140,7 @@ def choosing() -> None:
 
 
 def interrupts(n: int = 1000) -> None:
-    """Cycles from a jet's failure to the first answer."""
+    """Print the cycles from a jet's failure to the first response."""
     late = []
     for seed in range(n):
         rng = numpy_rng("benchmark", "jets", seed)
@@ -151,7 +151,7 @@ def interrupts(n: int = 1000) -> None:
 
 
 def curves(n: int) -> None:
-    """Effectiveness against the rate of change."""
+    """Print effectiveness against the rate of change."""
     print(f"Tileworld, {n} worlds a rate\n rate    bold  cautious  reactive  bold - cautious [95 %]")
     seeds = exam_seeds(n, "benchmark", "tileworld").tolist()
     for rate in (0.25, 0.5, 1.0, 1.4, 2.0, 4.0, 6.0, 8.0, 16.0):
@@ -168,7 +168,7 @@ def curves(n: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--worlds", type=int, default=100, help="of each rate")
+    parser.add_argument("--worlds", type=int, default=100, help="worlds of each rate")
     given = parser.parse_args()
     speed()
     choosing()

@@ -1,20 +1,21 @@
-"""Puzzles beyond the exams: Lights Out 7 x 7, 15- and 24-puzzles, Rubik's cube and Sokoban, by A* and by Q*; and those
-that an agent is taught, by Q*, A* with V and a beam on the same states.
+"""Puzzles beyond the exams: Lights Out 7 x 7, 15- and 24-puzzles, Rubik's cube and Sokoban, by A* and by Q*.
+
+Puzzles that an agent is taught are also searched by Q*, A* with V and a beam on the same states.
 
     OMP_NUM_THREADS=1 python benchmarks/puzzles.py [--data FOLDER] [--agent DIR] [--n 20] [--nodes 5000] [--only cube]
 
-A row is a puzzle, what guides its search, and the search: the share of `--n` that is solved within `--nodes` states
-each; of those that are solved the states that were expanded, the states that the guide was asked about, moves, and
-moves by the fewest where these are known; CPU seconds of all `--n` together, and states asked about a second.
-Guides by hand never say too much: lights left by five; Manhattan; the turns that a cube's corners need alone, by a
-table; pushes that each box needs alone. A weight below 1 on the moves made makes a search greedier: ways are longer
-then and no proof of anything. `--agent DIR`, a folder or the name of one that comes with devmind, adds what it was
-taught where its head fits: by Q*, by A* with V, which is the least that its Q says of a state's actions and which it is
-asked for each child, and by a beam of `--beam` states. It was taught sliding puzzles and Lights Out 5 x 5, and no cube
-and no Sokoban: these rows say so. 8-puzzles and Lights Out 5 x 5 are the exams', which no lesson shows.
+A row is a puzzle, the guide of its search, and the search. Columns: the share of `--n` solved within `--nodes` states
+each; for the solved ones, the expanded states, the states that the guide evaluated, the moves, and the moves divided by
+the fewest where these are known; the CPU seconds of all `--n` together, and evaluated states per second. Hand-made
+guides are admissible: lights left divided by five; Manhattan; the turns that a cube's corners need alone, from a table;
+the pushes that each box needs alone. A weight below 1 on the moves made makes a search greedier: paths are then longer
+and prove nothing. `--agent DIR`, a folder or the name of a packaged agent, adds its guide where its head fits: by Q*,
+by A* with V, which is the least of its Q over a state's actions and is evaluated for each child, and by a beam of
+`--beam` states. It was taught sliding puzzles and Lights Out 5 x 5, and neither cube nor Sokoban; those rows say so.
+8-puzzles and Lights Out 5 x 5 are the exams', which no lesson shows.
 
-Data: `puzzles/lightsout7.tsv`, `puzzles/puzzle15.tsv` of the folder; the others, and these without it, are made from
-exam seeds, by moves by chance.
+Data: `puzzles/lightsout7.tsv` and `puzzles/puzzle15.tsv` in the folder; the others, and these without it, are made from
+exam seeds by random moves.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ Search = Callable[["Puzzle", Guide, int], list[Way]]
 
 @dataclass(frozen=True)
 class Puzzle:
-    """Instances of one puzzle, as Q* takes them; `fewest` int64 [P] where they are known, `taught` an agent's guide."""
+    """Instances of one puzzle, as Q* takes them; `fewest` int64 [P] where known, `taught` an agent's guide."""
 
     name: str
     starts: np.ndarray
@@ -79,13 +80,13 @@ class Puzzle:
 
 
 def main() -> None:
-    """Search, and print each row as soon as it is known."""
+    """Search, and print each row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with puzzles/*.tsv")
-    parser.add_argument("--agent", type=Path, metavar="DIR", help="one that has been through reasoning")
-    parser.add_argument("--beam", type=int, default=100, help="states of a level")
-    parser.add_argument("--n", type=int, default=20, help="instances of each")
-    parser.add_argument("--nodes", type=int, default=5000, help="states each search may look at")
+    parser.add_argument("--agent", type=Path, metavar="DIR", help="an agent that has been through reasoning")
+    parser.add_argument("--beam", type=int, default=100, help="states per level of the beam")
+    parser.add_argument("--n", type=int, default=20, help="instances of each puzzle")
+    parser.add_argument("--nodes", type=int, default=5000, help="most states of each search")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=sorted(MAKERS), default=list(MAKERS))
     asked = parser.parse_args()
@@ -103,7 +104,7 @@ def main() -> None:
 
 
 def searches(taught: bool, width: int) -> dict[str, Search]:
-    """By name, those by which a guide is tried; one that never says too much, and was not taught, by Q* alone."""
+    """By name, the searches for a guide; an admissible guide that was not taught is used by Q* alone."""
     found: dict[str, Search] = {}
     for name, by in {"Q*": q_star, "A* with V": a_star}.items() if taught else {"": q_star}.items():
         for weight, batch in WEIGHTS:
@@ -118,7 +119,7 @@ def searches(taught: bool, width: int) -> dict[str, Search]:
 
 
 def show(puzzle: Puzzle, nodes: int, width: int) -> None:
-    """A row for each guide and search, and what could not be done."""
+    """Print a row for each guide and search, and what could not be done."""
     guides = [(name, guide, searches(False, width)) for name, guide in puzzle.guides.items()]
     if puzzle.taught is not None:
         guides.append(("agent", puzzle.taught, searches(True, width)))
@@ -143,7 +144,7 @@ def told(ways: Sequence[Way], fewest: np.ndarray | None, took_s: float) -> str:
         )
         length = np.array([len(way.actions or []) for way in ways])
         row += f" {expanded:8.0f} {asked:8.0f} {length[done].mean():6.1f}"
-        # What is solved already takes no moves, and no ratio of them.
+        # Solved starts take no moves, so they have no ratio.
         far = done & (fewest > 0) if fewest is not None else done
         row += f" {(length[far] / fewest[far]).mean():9.3f}" if fewest is not None else f" {'-':>9}"
     else:
@@ -152,7 +153,7 @@ def told(ways: Sequence[Way], fewest: np.ndarray | None, took_s: float) -> str:
 
 
 def taught_lights(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
-    """5 x 5, scrambles of the exam; algebra says how short each is."""
+    """5 x 5, scrambles of the exam; algebra gives the length of each."""
     lit = scrambles(asked.n, asked.seed)
     guides: dict[str, Guide] = {"A* on lights left": fewest_lights}
     fewest = Algebra.of(SIDE).shortest(lit).sum(-1)
@@ -161,7 +162,7 @@ def taught_lights(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Pu
 
 
 def lights_out(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
-    """7 x 7, of the file or any pattern; algebra says how short each is."""
+    """7 x 7, from the file or any pattern; algebra gives the length of each."""
     rules, file = LightsOutRules("7"), asked.data / LIGHTS_FILE if asked.data else None
     if file is not None and file.is_file():
         lines = file.read_text(encoding="utf-8").splitlines()[: asked.n]
@@ -189,12 +190,12 @@ def lights_out(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzl
 
 
 def lights_left(rules: LightsOutRules, lit: np.ndarray) -> np.ndarray:
-    """A press turns five lights at most, float [N, presses]."""
+    """The guide by lights left, as a press turns five lights at most, float [N, presses]."""
     return np.asarray(1 + (lit[:, None] ^ rules.turns).sum(-1) / 5.0)
 
 
 def sliding(side: int, asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
-    """8-puzzles of the exam, 15-puzzles of the file; else mixed by chance."""
+    """8-puzzles of the exam, 15-puzzles of the file; otherwise scrambled at random."""
     file, rules, fewest = asked.data / FIFTEEN_FILE if asked.data else None, SlidingRules(str(side)), None
     if side == 3:
         tiles, fewest = puzzles(asked.n, asked.seed)
@@ -208,7 +209,7 @@ def sliding(side: int, asked: argparse.Namespace, agent: Agent | None) -> Iterat
 
 
 def cube(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
-    """Of both sides, after few turns and after many."""
+    """Cubes of both sizes, after few turns and after many."""
     for side in (2, 3):
         rules = CubeRules(str(side))
         for count in CUBE_TURNS:
@@ -221,8 +222,9 @@ def cube(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
 
 
 def cube_guide(rules: CubeRules, colours: np.ndarray) -> np.ndarray:
-    """What each turn leads to takes as many more as its corners alone, and as wrong stickers by those one turn moves:
-    float [N, turns]."""
+    """The cost of each turn: one, plus the larger of what its corners alone need and the wrong stickers divided by
+    those that one turn moves: float [N, turns].
+    """
     n, many = len(colours), len(rules.names)
     reached = rules.turned(np.repeat(colours, many, 0), np.tile(np.arange(many), n))
     wrong = (reached != rules.goal).sum(-1) / (rules.moves[0] != np.arange(rules.cells)).sum()
@@ -233,7 +235,7 @@ def cube_guide(rules: CubeRules, colours: np.ndarray) -> np.ndarray:
 
 
 def _corner_keys(rules: CubeRules, colours: np.ndarray) -> np.ndarray:
-    """A number for how the corners of each cube stand, int64 [N]."""
+    """A number for the state of each cube's corners, int64 [N]."""
     side = rules.side
     places = np.concatenate(
         [face * side**2 + np.array([0, side - 1, side**2 - side, side**2 - 1]) for face in range(6)]
@@ -244,8 +246,7 @@ def _corner_keys(rules: CubeRules, colours: np.ndarray) -> np.ndarray:
 
 @lru_cache
 def corners(side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys of all ways in which a cube's corners can stand after CORNERS_DEPTH turns, sorted, and the fewest turns of
-    each; breadth first."""
+    """Keys of all corner states within CORNERS_DEPTH turns, sorted, and the fewest turns of each; breadth first."""
     rules = CubeRules(str(side))
     level = rules.goal[None]
     keys, depths = [_corner_keys(rules, level)], [np.zeros(1, np.int64)]
@@ -279,19 +280,19 @@ def sokoban(asked: argparse.Namespace, agent: Agent | None) -> Iterator[Puzzle]:
 
 
 def rows_of(rules: SokobanRules, state: Warehouse, level: np.ndarray) -> np.ndarray:
-    """What changes of a state as a row for Q*, int32 [N, cells + 2]: boxes, the player's cell, which level it is of."""
+    """The variable part of a state as a row for Q*, int32 [N, cells + 2]: boxes, player's cell, number of the level."""
     return np.concatenate([state.box, state.player[:, None], level[:, None]], 1).astype(np.int32)
 
 
 def state_of(rules: SokobanRules, state: Warehouse, rows: np.ndarray) -> Warehouse:
-    """The other way round."""
+    """The inverse of `rows_of`."""
     found = state.take(rows[:, -1])
     found.box, found.player = rows[:, : rules.cells].astype(bool), rows[:, -2].astype(np.int64)
     return found
 
 
 def sokoban_step(rules: SokobanRules, state: Warehouse, rows: np.ndarray, moves: np.ndarray) -> np.ndarray:
-    """A move that is not legal leaves all as it is, so the search drops it as a state it has seen."""
+    """An illegal move leaves the state unchanged, so the search drops it as a known state."""
     here = state_of(rules, state, rows)
     able = rules.able(here)[np.arange(len(rows)), moves]
     after = rows.copy()
@@ -306,7 +307,7 @@ def done(rules: SokobanRules, state: Warehouse, rows: np.ndarray) -> np.ndarray:
 
 
 def sokoban_guide(rules: SokobanRules, state: Warehouse, far: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """1 and the pushes that every box needs alone, float [N, 4]; a thousand where it cannot be or loses a box."""
+    """One plus the pushes that every box needs alone, float [N, 4]; a thousand for an illegal move or a lost box."""
     n, many = len(rows), len(rules.steps)
     repeated, moves = np.repeat(rows, many, 0), np.tile(np.arange(many), n)
     able = rules.able(state_of(rules, state, rows)).reshape(-1)

@@ -1,9 +1,9 @@
-"""devmind's Q-learning against Stable-Baselines3's DQN: environment steps and CPU-seconds until it is solved.
+"""devmind's Q-learning against Stable-Baselines3's DQN: environment steps and CPU-seconds until solved.
 
-Both run in this process, one thread, seed by seed in turn, for so many environment steps. Every 5,120 of them the
-greedy policy plays 20 episodes, outside the clock, on seeds that neither learns from; CartPole-v1 counts as solved at a
-mean of 475, a room of MiniGrid at 0.90. At the end 100 other episodes are played. Stable-Baselines3 has the settings of
-its RL Zoo for CartPole-v1, and for MiniGrid, for which the Zoo has none, those of ours where it has them. Ours were
+Both run in this process on one thread, alternating seed by seed, for `--steps` environment steps. Every 5,120 of them
+the greedy policy plays 20 episodes, outside the clock, on seeds that neither learns from; CartPole-v1 counts as solved
+at a mean of 475, a room of MiniGrid at 0.90. At the end 100 other episodes are played. Stable-Baselines3 has the
+settings of its RL Zoo for CartPole-v1 and, for MiniGrid, for which the Zoo has none, ours where it has them. Ours were
 tuned on seeds from 1000 on, which are not used here.
 
     OMP_NUM_THREADS=1 python benchmarks/q_learning.py --seeds 3
@@ -42,7 +42,7 @@ LOOK_EVERY, EPISODES, LAST_EPISODES = 5120, 20, 100
 
 @dataclass(frozen=True)
 class Settings:
-    """Of our side; the learning rate falls linearly to zero from 0.3 of the steps on."""
+    """Settings of our side; the learning rate falls linearly to zero from 0.3 of the steps on."""
 
     learning: QLearning
     learning_rate: float
@@ -76,8 +76,9 @@ def cartpole_settings() -> Settings:
 
 
 class Result(NamedTuple):
-    """Of one seed: steps and CPU-seconds until it was solved first (None: never), CPU-seconds of all, the mean of the
-    last episodes, and those on the way."""
+    """Result of one seed: steps and CPU-seconds until it was first solved (None: never), all CPU-seconds, the mean of
+    the last episodes, and the means on the way.
+    """
 
     solved_at: int | None
     solved_cpu_s: float | None
@@ -88,7 +89,7 @@ class Result(NamedTuple):
 
 @dataclass
 class Watch:
-    """Plays the greedy policy now and then, and keeps the time that takes out of the clock."""
+    """Plays the greedy policy at intervals, outside the clock."""
 
     settings: Settings
     name: str
@@ -108,14 +109,14 @@ class Watch:
         self.out += time.process_time() - before
 
     def result(self, policy: Policy) -> Result:
-        """Behind the last step."""
+        """The result after the last step."""
         cpu_s = time.process_time() - self.began - self.out
         last = play(self.name, exam_seeds(LAST_EPISODES, "q learning", "last"), policy)
         return Result(*(self.solved or (None, None)), cpu_s, last, self.means)
 
 
 class Network(nn.Module):
-    """Two hidden layers on the numbers that are sensed; a `ValueNetwork`."""
+    """Two hidden layers on the sensed numbers; a `ValueNetwork`."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
@@ -127,7 +128,7 @@ class Network(nn.Module):
         )  # fmt: skip
 
     def read(self, senses: Senses) -> Tensor:
-        """The sense as it is."""
+        """The sense unchanged."""
         return torch.from_numpy(np.asarray(senses[self.sense]))
 
     def forward(self, observation: Tensor) -> Tensor:
@@ -137,7 +138,7 @@ class Network(nn.Module):
 
 
 def beginning(name: str, seeds: np.ndarray) -> SideBySide:
-    """Episodes of a Gymnasium environment, one a seed."""
+    """Episodes of a Gymnasium environment, one per seed."""
     if name == CARTPOLE:
         return SideBySide([GymWorld(gymnasium.make(name)) for _ in seeds], seeds)
     return rooms(seeds, name)
@@ -149,7 +150,7 @@ def play(name: str, seeds: np.ndarray, policy: Policy) -> float:
 
 
 def train_ours(name: str, settings: Settings, seed: int, most_steps: int) -> Result:
-    """`devmind.learners.q_learning`, as the reasoning stage runs it."""
+    """Train `devmind.learners.q_learning`, as in the reasoning stage."""
     settings = KEYED if "DoorKey" in name else settings
     watch = Watch(settings, name)
     torch.manual_seed(seed)
@@ -182,7 +183,7 @@ def train_ours(name: str, settings: Settings, seed: int, most_steps: int) -> Res
 
 
 def train_sb3(name: str, settings: Settings, seed: int, most_steps: int) -> Result:
-    """Stable-Baselines3's DQN."""
+    """Train Stable-Baselines3's DQN."""
     from stable_baselines3 import DQN
     from stable_baselines3.common.callbacks import BaseCallback
 
@@ -233,11 +234,11 @@ def sb3_env(name: str) -> gymnasium.Env:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3, help="how many seeds on both sides")
-    parser.add_argument("--first-seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds on both sides")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first seed")
     parser.add_argument("--world", default=CARTPOLE, help="CartPole-v1, or one of MiniGrid's")
-    parser.add_argument("--steps", type=int, default=50_000, help="environment steps of each")
-    parser.add_argument("--only", choices=["devmind", "sb3"], help="one side alone")
+    parser.add_argument("--steps", type=int, default=50_000, help="environment steps of each run")
+    parser.add_argument("--only", choices=["devmind", "sb3"], help="run one side alone")
     given = parser.parse_args()
     torch.set_num_threads(1)
     settings = cartpole_settings() if given.world == CARTPOLE else MINIGRID

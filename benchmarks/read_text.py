@@ -1,8 +1,9 @@
-"""Reading: nats a character after so many steps, and bytes a second, by bytes, by a vocabulary and by patches.
+"""Reading: nats per character after a number of steps, and bytes a second, by bytes, by a vocabulary and by patches.
 
-Each row is a run of its own from an untaught agent of size nursery (its schedule ends with its steps), taught to
-read alone, as the lesson `read` has it in its turns, and examined on the whole held-out part. CPU seconds are of all
-threads. `--pretrained` gives a decoder of transformers for the trunk (a folder), and `--tokenizer own` its own words.
+Each row is a separate run from an untaught agent of size nursery (its schedule ends with its steps). It is taught
+reading alone, as the lesson `read` does in its turns, and examined on the whole held-out part. CPU seconds are of all
+threads. `--pretrained` gives a decoder of transformers for the trunk (a folder), and `--tokenizer own` uses its
+vocabulary.
 
     OMP_NUM_THREADS=1 python benchmarks/read_text.py --data DIR --tokenizers bytes bpe patches --steps 100 200
 """
@@ -35,9 +36,9 @@ from stages.language.stage import LanguageStage
 def main() -> None:
     """Print a row for each number of steps."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--data", type=Path, help="a folder with text/*.txt; else the caregiver's sentences are read")
+    options.add_argument("--data", type=Path, help="a folder with text/*.txt; default: the caregiver's sentences")
     options.add_argument("--tokenizers", nargs="+", default=["bytes"], choices=("bytes", "patches", "bpe", "own"))
-    options.add_argument("--pieces", type=int, default=1024, help="of the vocabulary that bpe makes of the text")
+    options.add_argument("--pieces", type=int, default=1024, help="size of the vocabulary that bpe makes from the text")
     options.add_argument("--pretrained", help="a folder with a decoder of transformers, for the trunk")
     options.add_argument("--device", default="cpu")
     options.add_argument("--seed", type=int, default=0)
@@ -58,7 +59,7 @@ def main() -> None:
 
 
 def context_of(folder: Path, given: argparse.Namespace, tokenizer: str) -> Context:
-    """A run of the stage that reads so."""
+    """A run of the stage with this tokenizer."""
     sets = [f"device={given.device}", "threads=1", "loggers=[]", f"seed={given.seed}", f"text.pieces={given.pieces}"]
     config = load(given.size, sets=[*sets, f"text.tokenizer={tokenizer}", *given.set])
     return Context(config, given.seed, given.device, folder, worlds.make, given.data)

@@ -33,7 +33,7 @@ UNLIKE_COLOURS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 
 def bound_by(context: Context, rooms: int) -> Callable[[float], float]:
-    """By threshold, the share of `rooms` scenes in which the rule's box is that of what sounds."""
+    """By threshold, the share of `rooms` scenes in which the rule's box is that of the sounding thing."""
     senses, truth = bind.scenes(context, lesson_seeds(rooms, context.seed, "bind", "rule"), bind.TICKS)
     sounding = truth["boxes"][np.arange(rooms), truth["target"]]
     sight, sound = senses["sight"][:, -1].numpy(), senses["sound"].numpy()
@@ -41,13 +41,13 @@ def bound_by(context: Context, rooms: int) -> Callable[[float], float]:
 
 
 def reached_by(context: Context, rooms: int) -> Callable[[float], float]:
-    """By threshold, the share of `rooms` episodes in which the rule touches the asked colour first."""
+    """By threshold, the share of `rooms` episodes in which the rule first touches the named colour."""
     trial = Trial(context, "reach", reach.TICKS, lesson_seeds(rooms, context.seed, "reach", "rule"), reach.first_touch)
     return lambda threshold: float(reach.right(trial.play(partial(hand_rules.ReachByColour, threshold))).mean())
 
 
 def startled_by(context: Context, rooms: int) -> dict[tuple[float, float], tuple[float, float]]:
-    """By both thresholds, the share of events that the rule draws back from, and of quiet ticks with a false alarm."""
+    """By both thresholds, the share of events that the rule withdraws from, and of quiet ticks with a false alarm."""
     seeds = lesson_seeds(rooms, context.seed, "startle", "rule")
     world, rule = context.make_world("nursery", "startle", seeds), hand_rules.LoudOrGrowing()
     event, ticks, truth = world.state().event, [], world.truth()
@@ -67,7 +67,7 @@ def startled_by(context: Context, rooms: int) -> dict[tuple[float, float], tuple
 
 
 def main() -> None:
-    """Try each, print."""
+    """Try each and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rooms", type=int, default=200)
     parser.add_argument("--only", choices=("bind", "reach", "startle"))

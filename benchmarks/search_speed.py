@@ -2,19 +2,18 @@
 
     OMP_NUM_THREADS=1 python benchmarks/search_speed.py [--agent DIR] [--turns 5] [--only model rules agent q_star]
 
-Needs the extras `bench` (mctx, JAX) and `games` (OpenSpiel). This process is bound to one core, so all take what that
-core gives; rates are of CPU seconds, the best of some turns that all take one after the other, so other work on the
-machine touches them least.
+Needs the extras `bench` (mctx, JAX) and `games` (OpenSpiel). This process is bound to one core, so all use that core;
+rates are per CPU second, the best of some turns taken alternately, so that other work on the machine affects them
+least.
 
 **model**: a learned model (latents of 64 numbers, two layers, the same weights in float32 everywhere: 18.6 kFLOP an
-evaluation) is searched by Gumbel and by PUCT, 64 simulations. mctx compiles the model with the search; ours calls it in
-numpy once a simulation. Both come to the same visits, and the share of roots in which they do is printed.
-**rules**: Connect-4 by its rules. OpenSpiel's C++ takes no evaluator but games by chance, one a leaf, so the compiled
-search of random games stands beside it; and the tree search with an evaluator that costs nothing. With one and the
-same network (torch, 2 x 42 -> 64 -> 64 -> 7 + 1, a call for each policy and for each value) there is OpenSpiel's search
-in Python.
+evaluation) is searched by Gumbel and by PUCT, with 64 simulations. mctx compiles the model with the search; ours calls
+it in numpy once per simulation. The share of roots with equal visits is printed.
+**rules**: Connect-4 by its rules. OpenSpiel's C++ accepts no evaluator except random games, one per leaf, so the
+compiled rollout search stands beside it, and the tree search with a free evaluator. With one and the same network
+(torch, 2 x 42 -> 64 -> 64 -> 7 + 1, one call for each policy and for each value) there is OpenSpiel's search in Python.
 **agent**: an agent's heads judge Connect-4; the share of time outside the network, and the functions that take it.
-**q_star**: states a second of 15-puzzles with Manhattan's guide and with one that costs nothing.
+**q_star**: states per second of 15-puzzles with Manhattan's guide and with a free one.
 """
 
 from __future__ import annotations
@@ -74,9 +73,9 @@ class Latents:
 
 
 def main() -> None:
-    """Measure, and print each row as soon as it is known."""
+    """Measure, and print each row at once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", type=Path, metavar="DIR", help="else one of size nursery that was taught nothing")
+    parser.add_argument("--agent", type=Path, metavar="DIR", help="default: an untaught agent of size nursery")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--only", nargs="+", default=["model", "rules", "agent", "q_star"])
     asked = parser.parse_args()
@@ -91,10 +90,10 @@ def main() -> None:
 
 
 def rates(turns: int, work: Sequence[tuple[str, int, Callable[[], Any]]]) -> dict[str, float]:
-    """What each does a CPU second, the best of so many turns: (name, how much one call does, the call)."""
+    """The rate of each per CPU second, the best of `turns` turns: (name, work of one call, the call)."""
     best = {name: 0.0 for name, *_ in work}
     for _, _, call in work:
-        call()  # what is compiled at first is nobody's speed
+        call()  # the compilation in the first call does not count
     for _ in range(turns):
         for name, much, call in work:
             begun_s = time.process_time()
@@ -104,7 +103,7 @@ def rates(turns: int, work: Sequence[tuple[str, int, Callable[[], Any]]]) -> dic
 
 
 def weights() -> dict[str, np.ndarray]:
-    """Of the model that is searched."""
+    """Weights of the searched model."""
     rng = numpy_rng("search speed")
 
     def drawn(*shape: int) -> np.ndarray:
@@ -166,7 +165,7 @@ def model(turns: int) -> None:
 
 
 def begun(batch: int) -> Board:
-    """Positions of Connect-4 after six moves by chance, none of them over."""
+    """Positions of Connect-4 after six random moves, none of them over."""
     rng, board = numpy_rng("search speed", "positions"), CONNECT4.rules.initial(np.zeros(2 * batch))
     for _ in range(6):
         among = np.where(CONNECT4.rules.legal(board)["place"], rng.random((len(board), CONNECT4.rules.choices)), -1)
@@ -201,7 +200,7 @@ def rules(turns: int) -> None:
     for batch in BATCHES:
         boards = begun(batch)
         found = rates(turns, [("o", batch * SIMULATIONS, partial(search_by, four, free, boards, SIMULATIONS))])
-        print(f"{f'tree search, evaluator for nothing, batch {batch}':46} {found['o']:10,.0f}", flush=True)
+        print(f"{f'tree search, free evaluator, batch {batch}':46} {found['o']:10,.0f}", flush=True)
     network = torch.nn.Sequential(
         torch.nn.Linear(84, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8)
     )
@@ -215,14 +214,14 @@ def rules(turns: int) -> None:
 
 @torch.inference_mode()
 def judged(network: torch.nn.Module, board: Board) -> tuple[np.ndarray, np.ndarray]:
-    """What the network says of boards."""
+    """The network's output for boards."""
     seen = CONNECT4.rules.observe(board)["position"].reshape(len(board), -1)
     said = network(torch.from_numpy(seen).float()).numpy()
     return said[:, :7], np.tanh(said[:, 7])
 
 
 def python_search(game: Any, network: torch.nn.Module) -> Any:
-    """OpenSpiel's search in Python by the network: planes of who is to move and of the other, as ours sees them."""
+    """OpenSpiel's search in Python with the network: planes of the player to move and of the other, as in ours."""
     from open_spiel.python.algorithms import mcts
 
     class Net(mcts.Evaluator):
@@ -248,7 +247,7 @@ def python_search(game: Any, network: torch.nn.Module) -> Any:
 
 
 def agent(folder: Path | None, turns: int) -> None:
-    """An agent's evaluations a second, and what of a search's time is outside of them."""
+    """An agent's evaluations a second, and the share of a search's time outside of them."""
     if folder is None:
         one = Agent(AgentConfig(size="nursery"))
         parts.admit(one)
@@ -302,7 +301,7 @@ def profiled(one: Agent) -> None:
 
 
 def states(turns: int) -> None:
-    """Of Q*, states that the guide is asked about a second."""
+    """For Q*, the states that the guide evaluates per second."""
     four = sliding_rules(4)
     for problems, batch in ((1, 1), (1, 64), (64, 1), (64, 8)):
         tiles, _ = four.mixed(np.full(problems, 200), numpy_rng("search speed", "tiles"))
@@ -312,7 +311,7 @@ def states(turns: int) -> None:
             many = sum(way.nodes for way in looked())
             row.append(rates(turns, [("q", many, looked)])["q"])
         name = f"Q*, {problems} problem(s), batch {batch}"
-        print(f"{name:30} {row[0]:9,.0f} states/s with Manhattan {row[1]:9,.0f} with a guide for nothing", flush=True)
+        print(f"{name:30} {row[0]:9,.0f} states/s with Manhattan {row[1]:9,.0f} with a free guide", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Names taught by a few examples: ESC-10 sounds from 3 each, digits seen and heard from 5 each, beside simple methods.
 
 No source (ESC-10) and no speaker (spoken digits) is on both sides; written digits have no groups to hold out. Each draw
-takes other examples. `accuracy` is over ten taught names; for the other columns half of the names are taught and the
-other half are unknown: `AUROC` of the confidence, and what its threshold did, without strangers (`names_calibrated.py`
-has them). Intervals are over draws, which
-share recordings: they say how much the choice of examples matters, not how much other recordings would.
+takes other examples. `accuracy` is over ten taught names; for the other columns half of the names are taught and half
+are unknown: `AUROC` of the confidence, and the effect of its threshold, without strangers (`names_calibrated.py` has
+them). Intervals are over draws, which share recordings: they show how much the choice of examples matters, not how much
+other recordings would.
 
 The features of names were chosen on the ESC-10 sounds, on the first 2,500 pictures and on takes of even number; the
 pictures and takes examined here are others, the ESC-10 sounds are the same.
@@ -41,7 +41,7 @@ TESTED_PICTURES, TESTED_TAKES = 300, 20
 
 @dataclass(frozen=True)
 class Task:
-    """`groups` never stand on both sides; None where there are none. `raw` [n, F] is what the floor reads."""
+    """`groups` are never on both sides; None where there are none. `raw` [n, F] is the input of the floor."""
 
     title: str
     labels: np.ndarray
@@ -54,7 +54,7 @@ class Task:
 
 
 def sounds(agent: Agent, title: str, files: list[Path], labels: list[str], groups: list[str], shots: int) -> Task:
-    """A task of sound files: each is described whole, as `devmind teach` does it."""
+    """A task of sound files: each is described whole, as by `devmind teach`."""
     described, raw = [], []
     for file in files:
         heard = cut_examples(media_moments(file))[0].senses["sound"]
@@ -85,7 +85,7 @@ def tasks(agent: Agent, data: Path) -> list[Task]:
 
 
 def held_out_sources(task: Task, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Examples from as many sources of a class as it takes, in random order; the rest of the sources are asked."""
+    """Examples from as many sources of a class as needed, in random order; the other sources are asked."""
     assert task.groups is not None
     taught, asked = [], []
     for name in np.unique(task.labels):
@@ -130,7 +130,7 @@ def nearest_mean(x: np.ndarray, names: np.ndarray, asked: np.ndarray) -> Answers
 
 
 def fitted(x: np.ndarray, names: np.ndarray, asked: np.ndarray) -> Answers:
-    """`devmind.memory.names`."""
+    """The method of `devmind.memory.names`."""
     fit = Fitted(x, names.tolist())
     answers = [fit.ask(row) for row in asked]
     return (
@@ -147,7 +147,7 @@ def discriminant(x: np.ndarray, names: np.ndarray, asked: np.ndarray) -> Answers
 
 
 def auroc(known: np.ndarray, unknown: np.ndarray) -> float:
-    """Chance that a known thing scores above an unknown one; ties count half."""
+    """Probability that a known thing scores above an unknown one; ties count half."""
     above = (known[:, None] > unknown[None]).mean() + 0.5 * (known[:, None] == unknown[None]).mean()
     return float(above)
 
@@ -176,21 +176,21 @@ def interval(values: np.ndarray) -> str:
 
 
 def main() -> None:
-    """Print one table a task."""
+    """Print one table per task."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--agent", type=Path, required=True, help="a saved agent, best one raised without this data")
+    parser.add_argument("--agent", type=Path, required=True, help="a saved agent, preferably raised without this data")
     parser.add_argument("--data", type=Path, required=True, help="sounds/*/CLASS/*.wav, speech/*/*.wav, images/*.npz")
     parser.add_argument("--draws", type=int, default=40)
     arguments = parser.parse_args()
     agent = Agent.from_pretrained(arguments.agent)
-    print(f"agent raised on {', '.join(agent.config.trained_on) or 'nothing of a file'}; {arguments.draws} draws")
+    print(f"agent raised on {', '.join(agent.config.trained_on) or 'no files'}; {arguments.draws} draws")
     with stepping_threads():
         for task in tasks(agent, arguments.data):
             report(task, arguments.draws)
 
 
 def report(task: Task, draws: int) -> None:
-    """The rows of one task: the house's names, and what they are compared with."""
+    """Print the rows of one task: devmind's names, and the methods they are compared with."""
     features = np.stack([what.features for what in task.described])
     keys = np.stack([what.vector for what in task.described])
     print(f"\n{task.title}, {len(np.unique(task.labels))} names from {task.shots} each ({len(task.labels)} recordings)")

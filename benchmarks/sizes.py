@@ -1,14 +1,15 @@
-"""Real steps of every lesson of every stage, at a size and on a device: what a machine has to have for it.
+"""Real steps of every lesson of every stage, at a size and on a device: the requirements for a machine.
 
-A newborn of the size gets the parts of all stages, and each lesson is taught a few steps by the runner's own Trainer,
-in its precision, without rehearsals: seconds a step (the first one apart: it makes worlds and data), the parameters it
-may change, and the device's peak memory. A lesson that fails is told with its error, and the next one goes on.
+A newborn of the size gets the parts of all stages, and the runner's own Trainer teaches each lesson a few steps in its
+precision, without rehearsals. Printed are the seconds per step (the first one separately: it makes worlds and data),
+the trained parameters, and the device's peak memory. A lesson that fails is reported with its error, and the next one
+follows.
 
     python benchmarks/sizes.py --size child --device auto
     python benchmarks/sizes.py --size adult --device cuda --stages language voice --steps 5
 
-With `--fake` no step is taken: the memory of one is foretold on fake tensors (`fake_steps.py`), for sizes that the
-machine at hand could not hold.
+With `--fake` no step is taken: its memory is predicted on fake tensors (`fake_steps.py`), for sizes that the machine
+could not hold.
 
     python benchmarks/sizes.py --fake --size adult --stages planning --lessons arrange criticise
 """
@@ -40,12 +41,12 @@ from devmind.curriculum.timing import Stopwatch, TimedBatches
 
 
 class TimedModule(LessonModule):
-    """A lesson whose steps are timed until the device has done them."""
+    """A lesson whose steps are timed until the device has finished them."""
 
     seconds: list[float]
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
-        """One update, its seconds, and whether what it told is finite."""
+        """One update, its seconds, and whether its scalars are finite."""
         wait_for(self.device)
         began = time.perf_counter()
         told = self.learner.update(batch, self.steps)
@@ -57,7 +58,7 @@ class TimedModule(LessonModule):
 
 
 def peak_gb(device: torch.device, reset: bool = False) -> float:
-    """Most memory that tensors took on the device since the last reset, in GB; NaN on a CPU."""
+    """Peak memory of tensors on the device since the last reset, in GB; NaN on a CPU."""
     if device.type == "cpu":
         return math.nan
     if reset:
@@ -66,7 +67,7 @@ def peak_gb(device: torch.device, reset: bool = False) -> float:
 
 
 def taught(lesson: Lesson, agent: Agent, context: Context, steps: int) -> dict[str, Any]:
-    """Teach `steps` steps of a lesson; its row of the table."""
+    """Teach `steps` steps of a lesson; return its row of the table."""
     device = pick_device(context.device)
     peak_gb(device, reset=True)
     began = time.perf_counter()
@@ -86,15 +87,15 @@ def taught(lesson: Lesson, agent: Agent, context: Context, steps: int) -> dict[s
 
 
 def main() -> None:
-    """Print a row a lesson; exit code 1 where one failed."""
+    """Print a row per lesson; exit code 1 if one failed."""
     stages = sorted(plugins.available("stages"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", default="child", choices=sorted(SIZES))
     parser.add_argument("--device", default="auto")
     parser.add_argument("--stages", nargs="*", default=stages, choices=stages)
-    parser.add_argument("--lessons", nargs="*", default=[], help="only these; all by default")
+    parser.add_argument("--lessons", nargs="*", default=[], help="only these lessons; default: all")
     parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--fake", action="store_true", help="foretell the peak memory of a step; on any machine")
+    parser.add_argument("--fake", action="store_true", help="predict the peak memory of a step, on any machine")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     config = load(arguments.size, sets=[f"device={'cpu' if arguments.fake else arguments.device}"])

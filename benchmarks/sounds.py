@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 python benchmarks/sounds.py --data FOLDER [--folds 0 1 2] [--trunk STEPS]
 
-Each agent is a newborn of size nursery with the parts of the stage: `sounds` is taught whole, and with `--trunk` so
-many steps of `kinds`, without the rehearsal of other lessons. A fold's seed is its number and the first seed.
+Each agent is a newborn of size nursery with the parts of the stage: the whole lesson `sounds` is taught and, with
+`--trunk`, that many steps of `kinds`, without the rehearsal of other lessons. A fold's seed is its number plus the
+first seed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def context_of(data: Path, seed: int, out: Path) -> Context:
 
 
 def teach(agent: Agent, context: Context, one: Lesson, steps: int) -> float:
-    """Teach one lesson without rehearsals; CPU seconds."""
+    """Teach one lesson without rehearsals; return CPU seconds."""
     began, learner = time.process_time(), one.make_learner(agent, context)
     learner.steps = steps
     learner.begin(0)

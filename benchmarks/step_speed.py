@@ -1,6 +1,6 @@
 """How fast an agent steps, reacts and trains: p50 milliseconds on one thread, and training Moments a second.
 
-CPU time says what the work costs, wall time what a user waits; on a busy machine only the first can be compared.
+CPU time is the cost of the work, wall time what a user waits; on a busy machine only the first can be compared.
 
     OMP_NUM_THREADS=1 python benchmarks/step_speed.py --size nursery
 """
@@ -26,7 +26,7 @@ GOALS_MS = {"step, 22 tokens": 20.0, "arc's head": 0.3, "arc with its encoders":
 
 
 def make_agent(size: str, slots: int | None = None) -> Agent:
-    """A child with four senses (22 tokens a Moment, with the readout 23), an arc and a trunk head."""
+    """A child with four senses (22 tokens per Moment, 23 with the readout), an arc and a trunk head."""
     agent = Agent(AgentConfig(size=size, slots=slots))
     for sense in ("sight", "periphery", "sound", "body"):
         agent.add_encoder(sense)
@@ -38,7 +38,7 @@ def make_agent(size: str, slots: int | None = None) -> Agent:
 
 
 def make_moment(rng: np.random.Generator, t: int) -> Moment:
-    """A Moment of the nursery's shapes, of noise."""
+    """A Moment of noise with the nursery's shapes."""
     senses: dict[str, np.ndarray] = {
         "sight": rng.integers(0, 256, (64, 64, 3), dtype=np.uint8),
         "periphery": rng.random((1, 16, 16), dtype=np.float32),
@@ -108,12 +108,12 @@ def training(agent: Agent, rows: int, length: int, heads: list[str], repeats: in
 
 
 def main() -> None:
-    """Print every figure, with the goal where there is one (at nursery size)."""
+    """Print every figure, with its goal where there is one (at nursery size)."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", default="nursery", choices=sorted(SIZES))
-    parser.add_argument("--slots", type=int, default=None, help="0: none; by default the size's own")
+    parser.add_argument("--slots", type=int, default=None, help="0: none; default: the size's own")
     parser.add_argument("--repeats", type=int, default=100)
-    parser.add_argument("--threads", type=int, default=None, help="for training; by default all cores")
+    parser.add_argument("--threads", type=int, default=None, help="threads of training; default: all cores")
     arguments = parser.parse_args()
     agent = make_agent(arguments.size, arguments.slots)
     config = agent.config

@@ -1,9 +1,9 @@
-"""Score against time a move: simulations where the policy is unsure, beside the same number for every move.
+"""Score against time per move: simulations where the policy is uncertain, beside the same number for every move.
 
-Positions are those of the exams: every one of tic-tac-toe, Pascal Pons' L2_R2 of Connect-4 (`--data`), else ends of
-games solved here. The score is the share of moves that lose none of the game's value. Simulations are of all rounds
-of a move. Milliseconds are of moves asked for one at a time, each by a judge that remembers nothing, as in play, CPU
-time of one thread, of the first `--timed` positions in an order by chance that all players share.
+Positions are those of the exams: every one of tic-tac-toe, Pascal Pons' L2_R2 of Connect-4 (`--data`), otherwise
+endings of games solved here. The score is the share of moves that lose none of the game's value. Simulations are summed
+over all rounds of a move. Milliseconds are for moves asked one at a time, each by a judge with an empty cache, as in
+play: CPU time of one thread, on the first `--timed` positions in a random order that all players share.
 
     OMP_NUM_THREADS=1 python benchmarks/thinking.py --agent DIR [--game connect4 --simulations 200 --data FOLDER]
 """
@@ -33,7 +33,7 @@ SHARES = (0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
 
 
 def positions(game: str, data: Path | None, n: int, seed: int) -> Judged:
-    """What is asked, in an order by chance: at most `n`, but all of tic-tac-toe."""
+    """The positions in random order: at most `n`, but all of tic-tac-toe."""
     if game == TICTACTOE.name:
         solved = solve(TICTACTOE.rules)
         asked = np.flatnonzero(~solved.ended)
@@ -69,14 +69,14 @@ def row(agent: Agent, one: Judged, timed: int, simulations: int, sure: float | N
 
 
 def main() -> None:
-    """Ask, print."""
+    """Examine and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agent", type=Path, required=True, help="a milestone that has been through reasoning")
     parser.add_argument("--game", choices=sorted(GAMES), default=TICTACTOE.name)
     parser.add_argument("--simulations", type=int, default=32, help="the budget of a move")
     parser.add_argument("--data", type=Path, default=None, help="folder with games/connect4/*.tsv")
-    parser.add_argument("--positions", type=int, default=400, help="asked about; all of tic-tac-toe")
-    parser.add_argument("--timed", type=int, default=60, help="positions asked about one at a time")
+    parser.add_argument("--positions", type=int, default=400, help="number of positions; always all of tic-tac-toe")
+    parser.add_argument("--timed", type=int, default=60, help="positions timed one at a time")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     agent = Agent.from_pretrained(options.agent).eval()
@@ -84,7 +84,7 @@ def main() -> None:
     print(f"{options.game}, {one.name}: n {len(one.best)}, chance {1 - one.by_chance:.3f}; timed {options.timed}")
     print("sure budget    score         95 %   simulations at once  ms a move")
     with stepping_threads():
-        ms_a_move(agent, one.first(3), 1, None)  # what is compiled or loaded at first is no move's time
+        ms_a_move(agent, one.first(3), 1, None)  # compilation and loading in the first moves do not count
         for budget in sorted({round(share * options.simulations) for share in SHARES}):
             print(row(agent, one, options.timed, budget, None), flush=True)
         for sure in SURE:

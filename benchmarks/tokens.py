@@ -3,16 +3,18 @@
     git clone https://github.com/karpathy/nanoGPT /tmp/nanogpt
     python benchmarks/tokens.py --nanogpt /tmp/nanogpt [--size nursery] [--threads 2]
 
-Training is a turn of reading through its learner, beside nanoGPT's `GPT` stepped as its `train.py` steps it: forward,
-backward, clip the norm at 1, AdamW of its `configure_optimizers`. Ours steps the layers that grew for pages, by Muon,
-and passes gradients through those beneath; of nanoGPT's, which are as many, all learn. Sampling is what `devmind say`
-runs, beside its `GPT.generate`, which has no cache: it reads the last page again for every token. Ours opens a new page
-with the second half of a full one, so that of it half a page is read again; nanoGPT's slides token by token.
+Training is a turn of reading through its learner, beside nanoGPT's `GPT` stepped as in its `train.py`: forward,
+backward, clip the norm at 1, AdamW of its `configure_optimizers`. Ours steps the layers that were grown for pages, by
+Muon, and passes gradients through the layers below; nanoGPT has as many layers, and all of them learn. Sampling is that
+of `devmind say`, beside nanoGPT's `GPT.generate`, which has no cache: it reads the last page again for every token.
+Ours starts a new page with the second half of a full one, so it reads half a page again; nanoGPT's window slides token
+by token.
 
-Equal are layers, width, heads, tokens of context, pages of a step, and the vocabulary (bytes, and what begins and
-ends a page); no dropout. Unequal is what the two are made of: rotary positions, a gated MLP and an output layer before
-the word table here, learned positions and one table there; both counts are printed. Batches are made beforehand.
-The two take turns, and each row is the median of its turns, so that other work on the machine hits both alike.
+Equal on both sides are layers, width, heads, tokens of context, pages per step, and the vocabulary (bytes, and the
+tokens that start and end a page); no dropout. The architectures differ: rotary positions, a gated MLP and an output
+layer before the word table here, learned positions and one table there; both parameter counts are printed. Batches are
+made beforehand. The two take turns, and each row is the median of its turns, so that other work on the machine affects
+both alike.
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--nanogpt", type=Path, required=True, metavar="PATH", help="a checkout of nanoGPT")
     options.add_argument("--size", default="nursery")
-    options.add_argument("--threads", type=int, default=cores(), help="of training; sampling runs on one")
-    options.add_argument("--steps", type=int, default=10, help="of training in one turn")
+    options.add_argument("--threads", type=int, default=cores(), help="threads of training; sampling runs on one")
+    options.add_argument("--steps", type=int, default=10, help="training steps per turn")
     options.add_argument("--lengths", type=int, nargs="+", default=[50, 200, 1000], help="bytes to sample")
     options.add_argument("--turns", type=int, default=7)
     given = options.parse_args()
@@ -78,7 +80,7 @@ def main() -> None:
         own = sum(value.numel() for name, value in agent.named_parameters() if name.startswith(READS))
         other = sum(value.numel() for value in model.parameters())
         print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s)")
-        print(f"parameters that a page takes: ours {own:,}, nanoGPT {other:,}")
+        print(f"parameters used for a page: ours {own:,}, nanoGPT {other:,}")
         print("\nwhat                             ours/s    nanoGPT/s   ratio  of CPU time  goal")
         with intra_op_threads(given.threads):
             tokens = given.steps * lessons.PAGES * LENGTHS[given.size]
@@ -93,10 +95,10 @@ def main() -> None:
 
 
 def nanogpt(folder: Path) -> ModuleType:
-    """Its file `model.py`, imported from a checkout.
+    """nanoGPT's file `model.py`, imported from a checkout.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no checkout.
     """
     if not (folder / "model.py").is_file():
         raise ConfigError(f"There is no checkout of nanoGPT at '{folder}' (no model.py); clone it and give its folder.")
@@ -107,7 +109,7 @@ def nanogpt(folder: Path) -> ModuleType:
 
 
 def peer(code: ModuleType, agent: Agent) -> Any:
-    """Its GPT of the agent's size."""
+    """nanoGPT's GPT with the agent's size."""
     config = agent.config
     torch.manual_seed(config.seed)
     return code.GPT(
@@ -139,7 +141,7 @@ def training(agent: Agent, context: Context, steps: int) -> Callable[[], None]:
 
 
 def peer_training(model: Any, context: Context, steps: int) -> Callable[[], None]:
-    """A turn of nanoGPT: as many steps on the same pages, each token from those before it."""
+    """A turn of nanoGPT: as many steps on the same pages, each token predicted from those before it."""
     pages = [lesson.lesson_batch(context, update, lessons.PAGES)["pieces"][:, 0] for update in range(steps)]
     batches = [(page, page.roll(-1, 1)) for page in pages]
     optimizer = model.configure_optimizers(0.1, 1e-3, (0.9, 0.95), "cpu")
@@ -158,20 +160,20 @@ def peer_training(model: Any, context: Context, steps: int) -> Callable[[], None
 
 
 def sample(agent: Agent, length: int) -> None:
-    """What `devmind say` runs."""
+    """Sample as `devmind say` does."""
     for _ in go_on(agent, OPENING, length, torch_generator("say", 0)):
         pass
 
 
 def peer_sample(model: Any, length: int) -> None:
-    """What nanoGPT's `sample.py` runs, with the same opening and of all tokens."""
+    """Sample as nanoGPT's `sample.py` does, with the same opening and from all tokens."""
     opening = torch.tensor([list(OPENING.encode())])
     with torch.no_grad():
         model.generate(opening, length, temperature=1.0)
 
 
 def row(name: str, tokens: int, turns: int, ours: Callable[[], None], theirs: Callable[[], None]) -> None:
-    """Let the two take turns, the first of which does not count, and print what came of it."""
+    """Let the two take turns, of which the first does not count, and print the result."""
     found: list[tuple[Speed, Speed]] = [(speed(ours, tokens), speed(theirs, tokens)) for _ in range(turns + 1)][1:]
     mine, peers = np.median(found, axis=0)
     ratio = float(np.median([a.wall / b.wall for a, b in found]))
@@ -183,7 +185,7 @@ def row(name: str, tokens: int, turns: int, ours: Callable[[], None], theirs: Ca
 
 
 def speed(work: Callable[[], None], tokens: int) -> Speed:
-    """Of one turn."""
+    """The speed of one turn."""
     cpu_s, wall_s = time.process_time(), time.perf_counter()
     work()
     return Speed(tokens / (time.perf_counter() - wall_s), tokens / (time.process_time() - cpu_s))

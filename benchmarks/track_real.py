@@ -1,22 +1,23 @@
 """Does the fovea follow a thing in real video? Nursery objects, pasted with their masks on clips, in the live room.
 
-An object of the nursery's level `track` begins near the gaze, as there, and swings over most of the frame, at up to 23
-of the nursery's degrees a second. It is rendered in the wide view of 120 degrees and pasted on frames of 640x480 at 10
-Hz. Each frame goes the way of `devmind live`: Room, Fovea, Moment, `agent.encode`, `agent.step`, `Fovea.turn`. With
-`--anywhere` it begins anywhere in the frame, so that it has to be found first.
+An object of the nursery's level `track` starts near the gaze, as in that level, and swings over most of the frame, at
+up to 23 of the nursery's degrees a second. It is rendered in the wide view of 120 degrees and pasted on frames of
+640x480 at 10 Hz. Each frame is processed as in `devmind live`: Room, Fovea, Moment, `agent.encode`, `agent.step`,
+`Fovea.turn`. With `--anywhere` it starts anywhere in the frame, so that it must first be found.
 
-A frame counts when the fovea's centre is within 10 degrees of the object's, the frame's width taken as 60 degrees: 98
+A frame counts when the fovea's centre is within 10 degrees of the object's, taking the frame's width as 60 degrees: 98
 pixels, and 28 of the nursery's degrees, since there the same frame is 120 degrees wide. Half of the fovea's side is 107
-pixels, so a frame counts when the object is well inside it. The first second, in which the gaze settles, is left
-out. Clips shorter than a run are played to and fro.
+pixels, so a frame counts when the object is well inside it. The first second, in which the gaze settles, is left out.
+Clips shorter than a run are played to and fro.
 
-The column `walls` has the nursery's own walls behind the object instead of a clip: what is lost between it and the
-clips is lost to real pictures. With `--still` each run has one frame of its clip behind it: what is gained is lost to
-the movement of camera and world.
+The column `walls` has the nursery's own walls behind the object instead of a clip: the difference to the clips is the
+effect of real pictures. With `--still` each run has one frame of its clip as background: the gain is the effect of the
+movement of camera and world.
 
-Beside the agent: a rule by optical flow (Kroeger et al. 2016, DIS), which turns to the largest region that moves unlike
-the camera (an affine fit, RANSAC); turning to the oddest colour in the fovea; never moving; moving at random. Every
-player meets the same runs. Intervals are Wilson's with as many trials as runs: frames of one run are not independent.
+Beside the agent stand a rule by optical flow (Kroeger et al. 2016, DIS), which turns to the largest region that moves
+unlike the camera (an affine fit, RANSAC); turning to the oddest colour in the fovea; never moving; and moving at
+random. Every player meets the same runs. Intervals are Wilson's with as many trials as runs, since frames of one run
+are not independent.
 
     OMP_NUM_THREADS=1 python benchmarks/track_real.py --agent checkpoints/.../milestones/01-reflex --data DIR/video
 """
@@ -64,7 +65,7 @@ LARGEST_SEED_SHARE = 50
 
 
 def frames_of(path: Path) -> list[np.ndarray]:
-    """The clip at 10 Hz, each frame enlarged to cover 640x480 and cut around its middle."""
+    """The clip at 10 Hz, each frame enlarged to cover 640x480 and cropped around its middle."""
     found = []
     for _, frame in video_ticks(path, TICK_HZ, lambda text: print(text, file=sys.stderr)):
         scale = max(WIDTH / frame.shape[1], HEIGHT / frame.shape[0])
@@ -84,7 +85,7 @@ class Run:
 
 
 def objects(runs: int, ticks: int, first_seed: int, anywhere: bool) -> Iterator[tuple[NurseryState, np.ndarray]]:
-    """First states (one child) and paths [T, 1, O, 3] of objects that stay in the frame."""
+    """Initial states (one child) and paths [T, 1, O, 3] of objects that stay in the frame."""
     per_slope = WIDTH / 2 / WIDE_HALF
     found = 0
     for seed in range(first_seed, first_seed + LARGEST_SEED_SHARE * runs):
@@ -104,7 +105,7 @@ def objects(runs: int, ticks: int, first_seed: int, anywhere: bool) -> Iterator[
 
 
 def swing_widely(state: NurseryState, anywhere: bool) -> None:
-    """Let the object swing around straight ahead (columns as in `path_point`); its distance stays as it was."""
+    """Let the object swing around straight ahead (columns as in `path_point`); its distance is unchanged."""
     path, distance_m = np.zeros((1, 12)), state.path[0, 0, 11]
     for first, name, amplitudes, top_deg_s in ((1, "pan", (33.0, 46.0), 22.0), (8, "tilt", (8.0, 24.0), 7.0)):
         path[:, first] = uniform(state.seed, f"{name} swing", *amplitudes)
@@ -116,7 +117,7 @@ def swing_widely(state: NurseryState, anywhere: bool) -> None:
 
 
 def composite(clip: list[np.ndarray] | None, state: NurseryState, path: np.ndarray, start: int, still: bool) -> Run:
-    """The object pasted on the clip, which runs to and fro from frame `start` on or stands; on the walls without."""
+    """The object pasted on the clip, which plays to and fro from `start` or stands; on the walls without a clip."""
     around = [0] if clip is None else [*range(len(clip)), *range(len(clip) - 2, 0, -1)]
     level, cut = np.zeros(1), (WIDTH - HEIGHT) // 2
     frames, middles = [], []
@@ -182,7 +183,7 @@ def between_deg(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 
 class Child:
-    """The agent, as `devmind live` steps it: the heads answer that its scores let answer, or its arcs alone."""
+    """The agent stepped as in `devmind live`: the heads that its scores allow answer, or its arcs alone."""
 
     def __init__(self, folder: Path, arcs: bool = False) -> None:
         self.agent = Agent.from_pretrained(folder).eval()
@@ -196,7 +197,7 @@ class Child:
         self.state, output = self.agent.step(
             self.state, percepts, effectors=["look"], trunk=self.trunk, standing=self.heads
         )
-        # Where nothing is of interest the arc gives no command, and the gaze rests.
+        # Where there is no target the arc gives no command, and the gaze rests.
         return output.to_action().effectors.get("look", np.zeros(2))
 
 
@@ -208,7 +209,7 @@ def turn_to(fovea: Fovea, x: float, y: float) -> np.ndarray:
 
 
 class Flow:
-    """Turns to the largest region whose flow differs from the camera's; stays where nothing does."""
+    """Turns to the largest region whose flow differs from the camera's; stays where there is none."""
 
     size, least_px = (160, 120), 0.7
 
@@ -256,7 +257,7 @@ class OddestColour:
 
 
 def players(agents: Mapping[str, Player]) -> dict[str, Player]:
-    """By name; each begins anew at a run's first tick."""
+    """Players by name; each starts anew at a run's first tick."""
     rng = numpy_rng("track_real", "random")
     found: dict[str, Player] = dict(agents)
     return found | {
@@ -268,21 +269,21 @@ def players(agents: Mapping[str, Player]) -> dict[str, Player]:
 
 
 def shown(errors: np.ndarray) -> str:
-    """Share of frames with its interval, of errors [R, T] with the settling left out."""
+    """Share of frames with its interval, from errors [R, T] without the settling time."""
     share = float((errors[:, SETTLE_TICKS:] <= JUDGED_DEG).mean())
     low, high = wilson(share * len(errors), len(errors))  # type: ignore[arg-type]
     return f"{share:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def main() -> None:
-    """Print one row a player, one column a clip."""
+    """Print one row per player, one column per clip."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--agent", type=Path, action="append", default=[], help="a saved agent; may be given again")
+    parser.add_argument("--agent", type=Path, action="append", default=[], help="a saved agent; may be repeated")
     parser.add_argument("--data", type=Path, required=True, help="folder of *.mp4")
-    parser.add_argument("--runs", type=int, default=25, help="in each clip")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of a run, the settling included")
-    parser.add_argument("--anywhere", action="store_true", help="the object begins anywhere in the frame")
-    parser.add_argument("--still", action="store_true", help="one frame of the clip behind each run")
+    parser.add_argument("--runs", type=int, default=25, help="runs in each clip")
+    parser.add_argument("--seconds", type=float, default=6.0, help="seconds of a run, the settling included")
+    parser.add_argument("--anywhere", action="store_true", help="the object starts anywhere in the frame")
+    parser.add_argument("--still", action="store_true", help="one frame of the clip as the background of each run")
     arguments = parser.parse_args()
     ticks = round(arguments.seconds * TICK_HZ)
     agents = {str(path): Child(path) for path in arguments.agent}
@@ -300,7 +301,7 @@ def main() -> None:
 
 
 def report(errors: Mapping[str, Mapping[str, list[np.ndarray]]]) -> None:
-    """One table: share of frames with its interval by clip and in all, and the median error."""
+    """Print one table: share of frames with its interval by clip and in all, and the median error."""
     clips = list(next(iter(errors.values())))
     print(f"Frames within {JUDGED_DEG:g} degrees (frame width 60) after the first second; goal {GOAL}")
     print(f"{'':<24}" + "".join(f"{name:<23}" for name in (*clips, "all clips", "median error")))

@@ -1,10 +1,10 @@
-"""The lesson trade as planned at size nursery, and its full exam, for several seeds; and the numbers of its rules.
+"""The lesson trade as planned at size nursery, and its full exam, for several seeds; and the parameters of its rules.
 
     OMP_NUM_THREADS=1 python benchmarks/trade.py --seeds 100 101 102 103 104
     OMP_NUM_THREADS=1 python benchmarks/trade.py --tune
 
-`--tune` tries each rule's numbers on paths of lessons and prints the best three of each level: what
-`stages.planning.trade.exam.MARKETS` has. An exam's paths are never asked.
+`--tune` tries each rule's parameters on paths of lessons and prints the best three of each level, which are those in
+`stages.planning.trade.exam.MARKETS`. An exam's paths are never used.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ NUMBERS: dict[Callable[..., Rule], dict[str, tuple[float, ...]]] = {
 
 
 def context_of(seed: int, folder: Path) -> Context:
-    """Size nursery, one run."""
+    """A run of size nursery."""
     return Context(RunConfig(size="nursery", seed=seed), seed, "cpu", folder, make_world)
 
 
 def taught(context: Context) -> Agent:
-    """An agent with the stage's parts after the lesson alone."""
+    """An agent with the stage's parts after this lesson alone."""
     agent = Agent(AgentConfig(size=context.config.size, seed=context.seed))
     parts.admit(agent)
     agent.config.stages = [parts.NAME]
@@ -73,7 +73,7 @@ def taught(context: Context) -> Agent:
 
 
 def tried(kind: str, folder: Path) -> Iterator[tuple[float, str]]:
-    """Each rule with all of its numbers: mean growth on lessons' paths, and what it is."""
+    """Each rule with all of its parameters: mean growth on lessons' paths, and its description."""
     context, seeds = tiny_context(folder), lesson_seeds(TUNING, 0, "trade", "tuning", kind)
     for rule, numbers in NUMBERS.items():
         for chosen in product(*numbers.values()):

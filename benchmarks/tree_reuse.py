@@ -1,13 +1,13 @@
-"""Network evaluations a move of games of Connect-4, with a new tree for each move and with the subtree of the last.
+"""Network evaluations per move in games of Connect-4, with a new tree for each move and with the last tree's subtree.
 
     OMP_NUM_THREADS=1 python benchmarks/tree_reuse.py [--agent DIR] [--games 4] [--simulations 64]
 
-The agent plays both sides by Gumbel search, from openings of four moves by chance that all players share. No evaluation
-is kept from one call to the next, so each is counted; what a tree still holds is not asked again.
+The agent plays both sides by Gumbel search, from openings of four random moves that all players share. No evaluation is
+cached between calls, so each one is counted; positions that a tree still holds are not evaluated again.
 
-- **new**: each move has a tree of its own.
+- **new**: each move has a new tree.
 - **reused**: each search makes as many simulations on the subtree of the moves that were made, so its root has more.
-- **filled up**: it makes only those that the subtree lacks of that number (one at least), so it asks less.
+- **filled up**: it makes only the simulations that the subtree lacks (at least one), so it evaluates less.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RULES = CONNECT4.rules
 
 
 class Counted:
-    """Judges boards by an agent, each as if it was never seen, and counts them in `asked`."""
+    """Judges boards by an agent without a cache, and counts them in `asked`."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent, self.asked = agent, 0
@@ -69,17 +69,17 @@ def played(agent: Agent, games: int, simulations: int, player: str) -> tuple[int
 
 
 def followed(tree: Tree[Board], action: np.ndarray) -> Tree[Board] | None:
-    """What is kept of a tree; None where that is nothing."""
+    """The part of a tree that is kept; None where that is empty."""
     below = rerooted(tree, action)
     return below if below.size[0] else None
 
 
 def main() -> None:
-    """Play, print."""
+    """Play and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", type=Path, metavar="DIR", help="else one of size nursery that was taught nothing")
+    parser.add_argument("--agent", type=Path, metavar="DIR", help="default: an untaught agent of size nursery")
     parser.add_argument("--games", type=int, default=4)
-    parser.add_argument("--simulations", type=int, default=64, help="of a move")
+    parser.add_argument("--simulations", type=int, default=64, help="simulations per move")
     args = parser.parse_args()
     if args.agent is None:
         agent = Agent(AgentConfig(size="nursery"))

@@ -1,11 +1,11 @@
-"""What the trunk adds in reflex, on an agent that was raised: beside its twin on an identity trunk, taught as long.
+"""What the trunk adds in reflex, on a raised agent: beside its twin on an identity trunk, taught equally long.
 
     OMP_NUM_THREADS=1 python benchmarks/trunk_twin.py [--agent newborn] [--seed 0] [--device cuda] [--out FILE.json]
 
-The twin is the one that `devmind stage run reflex --ablate` raises: the agent with a trunk that lets all tokens through
-and does not learn, whose heads on it begin anew and are taught the lesson `together` with as many steps. Both are asked
-the same episodes of the exam; beside each measure stands by how much the agent is better, paired, with its 95 %
-interval (bootstrap). The skills whose gates read the twin come first.
+The twin is the one that `devmind stage run reflex --ablate` raises: the agent with an identity trunk that does not
+learn, whose heads on it start anew and are taught the lesson `together` with as many steps. Both are examined on the
+same episodes; beside each measure stands the agent's gain, paired, with its 95 % interval (bootstrap). The skills whose
+gates read the twin come first.
 """
 
 from __future__ import annotations
@@ -34,15 +34,19 @@ ASKED = ("bind", "foresee", "orient", "startle", "track", "reach", "see", "hear"
 
 
 def main() -> None:
-    """Teach the twin, and ask both skill by skill."""
+    """Teach the twin, and examine both skill by skill."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", default="newborn", help="a folder, or the name of an agent that comes along")
-    parser.add_argument("--seed", type=int, default=0, help="of its run")
-    parser.add_argument("--steps", type=int, help="of the lesson; its own by default")
+    parser.add_argument("--agent", default="newborn", help="a folder, or the name of a packaged agent")
+    parser.add_argument("--seed", type=int, default=0, help="seed of its run")
+    parser.add_argument("--steps", type=int, help="steps of the lesson; default: its own")
     parser.add_argument("--skills", nargs="+", default=list(ASKED), choices=ASKED)
-    parser.add_argument("--level", default="retention", choices=("full", "retention", "glimpse"), help="of the exams")
+    parser.add_argument(
+        "--level", default="retention", choices=("full", "retention", "glimpse"), help="level of the exams"
+    )
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="the values of all episodes, as they come")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE.json", help="file for the values of all episodes, written as they come"
+    )
     asked = parser.parse_args()
     device, stage = pick_device(asked.device), ReflexStage()
     found = Agent.from_pretrained(raised().get(asked.agent, Path(asked.agent))).float()
@@ -52,7 +56,7 @@ def main() -> None:
         config = config.model_copy(update={"loggers": (), "checkpoint_every_s": 1e9})
         context = make_context(config, Path(out), None, ())
         begun, agent = (newborn(size, asked.seed) for _ in range(2))
-        agent.load_state_dict(found.state_dict(), strict=False)  # agents that come along have no critics
+        agent.load_state_dict(found.state_dict(), strict=False)  # packaged agents have no critics
         place(agent.eval(), device)
         begun_s = time.monotonic()
         twin = Agent.from_pretrained(identity_trunk(agent, Path(out, "twin"), place(begun, device), stage, context))
@@ -78,7 +82,7 @@ def main() -> None:
 
 
 def newborn(size: str, seed: int) -> Agent:
-    """As a run of reflex begins."""
+    """An agent at the start of a run of reflex."""
     agent = Agent(AgentConfig(size=size, seed=seed))
     ReflexStage().admit(agent)
     agent.config.stages = [ReflexStage.name]
@@ -86,7 +90,7 @@ def newborn(size: str, seed: int) -> Agent:
 
 
 def told(mine: dict[str, Measure], theirs: dict[str, Measure]) -> None:
-    """A line for each measure."""
+    """Print a line for each measure."""
     for name, by in differences(mine, theirs, 2000).items():
         (low, high), (below, above) = mine[name].interval(), theirs[name].interval()
         print(

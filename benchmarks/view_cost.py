@@ -1,4 +1,4 @@
-"""What each part of a page's view costs a tick, milliseconds of one thread's CPU time (and of wall time).
+"""The cost per tick of each part of a page's view, in milliseconds of one thread's CPU time (and of wall time).
 
 OMP_NUM_THREADS=1 python benchmarks/view_cost.py --agent checkpoints/.../milestones/01-reflex
 """
@@ -47,7 +47,7 @@ class Clock:
 
 @torch.no_grad()
 def measure(agent: Agent, head: str) -> Clock:
-    """Live in a room of the nursery for some ticks, with everything shown."""
+    """Live in a room of the nursery for some ticks, with every view shown."""
     clock, state, attention = Clock(), agent.new_state(), ReadoutAttention(agent)
     world = make("nursery", "room", exam_seeds(1, "view cost"))
     frame = numpy_rng("frame").integers(0, 256, (480, 640, 3), dtype=np.uint8)

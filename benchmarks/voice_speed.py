@@ -1,10 +1,11 @@
-"""How fast an agent hears, repeats and says on one core, Moment by Moment as in a life: the real-time factor of each,
-which is CPU seconds by seconds of sound (goal: 0.3 on one core of 100 GFLOP/s).
+"""Real-time factors of hearing, repeating and speaking on one core, Moment by Moment as in a life.
+
+The factor is CPU seconds per second of sound (goal: 0.3 on one core of 100 GFLOP/s).
 
     OMP_NUM_THREADS=1 python benchmarks/voice_speed.py [--agent after-voice] [--seconds 10]
 
-What is heard is noise; what is said are words of its lessons, from the page to sound, Griffin-Lim included. A question
-is ten seconds of noise before a grey picture, its answer a second of sound.
+The input is noise; the spoken output is words of its lessons, from the page to sound, Griffin-Lim included. A question
+is ten seconds of noise before a grey picture, and its answer one second of sound.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ GOAL = 0.3
 
 
 def heard_by_trunk(agent: Agent, moments: list[np.ndarray]) -> float:
-    """Words and kinds by the heads on the trunk, as `devmind hear` asks them; seconds of sound."""
+    """Hear words and kinds by the heads on the trunk, as `devmind hear` does; return seconds of sound."""
     list(Hearing(agent, moments).words())
     return len(moments) / TICK_HZ
 
 
 def heard_by_arcs(agent: Agent, moments: list[np.ndarray]) -> float:
-    """Words and kinds by the arcs; seconds of sound."""
+    """Hear words and kinds by the arcs; return seconds of sound."""
     actor = Actor(agent, 1, effectors=(parts.NOTE, parts.SORT), trunk=False)
     for number, moment in enumerate(moments):
         actor.act(collate_tick({parts.SOUND: moment[None, None]}, np.array([number == 0])))
@@ -48,12 +49,12 @@ def heard_by_arcs(agent: Agent, moments: list[np.ndarray]) -> float:
 
 
 def repeated(agent: Agent, moments: list[np.ndarray]) -> float:
-    """What is heard said again by the codec; seconds of sound."""
+    """Repeat the sound by the codec; return seconds of sound."""
     return len(repeat(agent, moments)[1]) / SOUND_RATE_HZ
 
 
 def said(agent: Agent, moments: list[np.ndarray]) -> float:
-    """As many words as there are seconds of `moments`, read and said; seconds of sound."""
+    """Read and say as many words as there are seconds of `moments`; return seconds of sound."""
     seconds, codec = 0.0, agent.head(parts.CODEC)
     for number in range(max(1, len(moments) // TICK_HZ)):
         actor = Actor(agent, 1, effectors=(parts.SPEAK,), standing={parts.SPEAK: (parts.SAY,)})
@@ -65,7 +66,7 @@ def said(agent: Agent, moments: list[np.ndarray]) -> float:
 
 
 def answered(agent: Agent, moments: list[np.ndarray]) -> float:
-    """What is heard taken for a question and answered aloud, as in a life; seconds of sound, its answer's too."""
+    """Answer the sound as a question, aloud, as in a life; return seconds of sound, including the answer."""
     heard = [Moment(number / TICK_HZ, {parts.SOUND: moment[None]}) for number, moment in enumerate(moments)]
     done = ask(agent, as_asked(heard, np.full((SIGHT_SIZE, SIGHT_SIZE, 3), 128, np.uint8)), (parts.REPLIES,))
     answer: Any = done.outputs[parts.REPLIES]
@@ -85,7 +86,7 @@ WAYS: dict[str, Callable[[Agent, list[np.ndarray]], float]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agent", default="after-voice", help="a saved agent, or one that comes with devmind")
+    parser.add_argument("--agent", default="after-voice", help="a saved agent, or the name of a packaged one")
     parser.add_argument("--seconds", type=float, default=10.0)
     given = parser.parse_args()
     agent = Agent.from_pretrained(raised().get(given.agent, Path(given.agent))).eval()
@@ -95,7 +96,7 @@ def main() -> None:
         print(f"one core: {gflops():.1f} GFLOP/s (float32); goal {GOAL}")
         print(f"{'':<24} {'sound s':>8} {'CPU s':>8} {'real-time factor':>17}")
         for name, way in WAYS.items():
-            way(agent, moments[:10])  # what is made once
+            way(agent, moments[:10])  # what is made only once
             began = time.process_time()
             seconds = way(agent, moments)
             took = time.process_time() - began

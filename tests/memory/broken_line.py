@@ -1,4 +1,4 @@
-"""A line to a server that breaks where a test says: a proxy on loopback that reads along."""
+"""A loopback proxy to a server that breaks the connection where a test says."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Self
 
 
 class BrokenLine:
-    """Passes bytes between a client and the server until a mark is sent, and breaks then.
+    """Passes bytes between a client and the server, and breaks the connection when the client sends `mark`.
 
     Args:
-        port: of the server.
-        mark: what the client sends when it is to break; the first `times` times.
-        passed_on: the mark still reaches the server, and only its answer is lost; else the server never gets it.
+        port: the server's port.
+        mark: the bytes at which the connection breaks, the first `times` times.
+        passed_on: whether the mark still reaches the server, so that only its answer is lost.
     """
 
     def __init__(self, port: int, mark: bytes, passed_on: bool, times: int = 1) -> None:
@@ -54,7 +54,7 @@ class BrokenLine:
                     broken.set()
                     if self._passed_on:
                         server.sendall(data)
-                        time.sleep(0.3)  # it is carried out
+                        time.sleep(0.3)  # the server carries it out
                     break
                 server.sendall(data)
         _hang_up(client, server)

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server, started when the first test asks for it, with a database that each test finds empty."""
+"""A real PostgreSQL server, started when a test first asks for it, with a database that is empty for each test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from postgres_server import PostgresServer, binaries
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A server that tests share; whoever stops it starts it again."""
+    """A server that all tests share. A test that stops it must start it again."""
     found = binaries()
     if found is None:
         pytest.skip("no PostgreSQL server: make test-system")
@@ -22,7 +22,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def database(postgres: PostgresServer) -> str:
-    """One database for all tests: to make one takes longer than most of them."""
+    """One database for all tests: creating one takes longer than most tests."""
     return postgres.database()
 
 

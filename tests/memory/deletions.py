@@ -1,9 +1,10 @@
-"""Deletion as a property: lives that remember, record, forget and move, and after each forgetting a scan of all files.
+"""Property test of deletion: random lives write and forget, and after each forgetting all files are scanned.
 
-A life is drawn from a seed: entries with and without a name, recordings that run and end, entries that point into them,
-forgetting by number and by name, keys made anew, exports, imports, closings, and processes that are killed with their
-log behind them. After each forgetting no file of the folder has any of the bytes that only the forgotten had (names,
-words, pictures, keys, camera's frames), and everything else is as it was: `python -m tests.memory.deletions --lives 9`.
+A life is drawn from a seed. It writes entries with and without a name, makes recordings, adds entries that point into
+them, forgets by number and by name, rebuilds keys, exports, imports, closes, and forks processes that are killed
+before they close the store. After each forgetting, no file of the folder holds any bytes that only the forgotten
+entries had (names, words, pictures, keys, camera frames), and everything else is unchanged. Run it with
+`python -m tests.memory.deletions --lives 9`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Remembered:
 
 @dataclass
 class Recorded:
-    """A recording: which ticks it has, and which were forgotten."""
+    """A recording: the ticks it has, and the ticks that were forgotten."""
 
     path: Path
     recorder: BackgroundRecorder
@@ -80,7 +81,7 @@ class Recorded:
 
 
 class Life:
-    """One drawn life in `folder`; `counts` says what it did."""
+    """One random life in `folder`; `counts` holds how often each step was taken."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.draw, self.seed, self.count = random.Random(seed), seed, 0
@@ -94,7 +95,7 @@ class Life:
         self.counts: dict[str, int] = {}
 
     def live(self) -> dict[str, int]:
-        """All its steps; AssertionError names the seed."""
+        """Take all steps; an AssertionError names the seed."""
         doors = {
             self.remember: 6, self.record: 3, self.remember_recorded: 5, self.end: 1, self.forget: 5, self.close: 2,
             self.rekey: 1, self.export: 1, self.bring: 1, self.killed: 1,
@@ -113,7 +114,7 @@ class Life:
             self.store.close()
         return self.counts
 
-    # -- what it does ----------------------------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------------------------------
 
     def _new(self, pointer: Pointer | None = None) -> Entry:
         self.count += 1
@@ -132,7 +133,7 @@ class Life:
             self._keep(self._new())
 
     def record(self) -> None:
-        """Some ticks more of the recording that runs; a first one begins."""
+        """Record some more ticks; start a recording if none is running."""
         if not self.recordings or self.recordings[-1].recorder._is_closing:
             path = self.home / f"life{len(self.recordings)}.mcap"
             rotate_s = self.draw.choice([0.5, 600.0])
@@ -147,7 +148,7 @@ class Life:
         recorded.recorder.flush()
 
     def remember_recorded(self) -> None:
-        """An entry of some of the last ticks."""
+        """Add an entry that points at some of the last ticks."""
         if not self.recordings or self.recordings[-1].recorder._is_closing:
             self.record()
         recorded = self.recordings[-1]
@@ -169,7 +170,7 @@ class Life:
         self.store = open_store(self.home / "mind")
 
     def rekey(self) -> None:
-        """New keys for all; the old ones are no longer anybody's, and are looked for with their entries."""
+        """Replace all keys; the old ones belong to no entry any more, but are still searched for with their entries."""
         self.count += 1
         self.store.replace_keys({number: {"sight": key((self.seed, self.count, number))} for number in self.entries})
         for number, one in self.entries.items():
@@ -181,7 +182,7 @@ class Life:
         self.exported[path] = [Remembered(o.entry, o.key_seed, o.ticks) for o in self.entries.values()]
 
     def bring(self) -> None:
-        """An export comes in again, and with it what was forgotten meanwhile: somebody wanted it back."""
+        """Import an export again, which restores what was forgotten since."""
         if not self.exported:
             return
         path = self.draw.choice(sorted(self.exported))
@@ -194,7 +195,7 @@ class Life:
                 self.entries[entry.id] = Remembered(one.entry, one.key_seed, one.ticks)
 
     def killed(self) -> None:
-        """Another process writes, and dies without closing."""
+        """Write from another process that dies without closing the store."""
         entry = self._new()
         self.store.close()
         if (child := os.fork()) == 0:
@@ -206,7 +207,7 @@ class Life:
         self.entries[number] = Remembered(entry, (self.seed, self.count))
 
     def forget(self, everything: bool = False) -> None:
-        """Some entries, or those of a name; then nothing is found of them, and all else is as it was."""
+        """Forget some entries, or all of one name; check that no trace is left and everything else is unchanged."""
         if not self.entries:
             return
         names = sorted({one.entry.name for one in self.entries.values() if one.entry.name})
@@ -232,17 +233,17 @@ class Life:
                     recorded.gone |= set(one.ticks[1])
         left = {one.entry.name for one in self.entries.values()}
         marks |= {one.entry.name.encode() for one in gone if one.entry.name and one.entry.name not in left}
-        still = {mark for one in self.entries.values() for mark in one.marks()}  # what an import brought twice
+        still = {mark for one in self.entries.values() for mark in one.marks()}  # imported twice
         marks |= {mark for one in self.recordings for tick in one.gone for mark in one.marks(tick)}
         after = self._bytes()
         found = [mark for mark in marks - still if mark in after]
         assert not found, f"{len(found)} of {len(marks)} marks are still there, as {found[0]!r}"
         self._check()
 
-    # -- what must hold -------------------------------------------------------------------------------------------
+    # -- checks ----------------------------------------------------------------------------------------------------
 
     def _bytes(self) -> bytes:
-        """All files of the life's folder; their names, too."""
+        """The contents of all files in the life's folder, and the names of the files."""
         files = [path for path in sorted(self.home.rglob("*")) if path.is_file()]
         return b"\0\0".join(str(path).encode() + path.read_bytes() for path in files)
 
@@ -254,7 +255,7 @@ class Life:
             assert there[number].name == one.entry.name
             assert np.array_equal(there[number].keys["sight"].vector, key(one.key_seed).vector)
         for recorded in self.recordings:
-            recorded.recorder.place(0.0, 1e9)  # all of it is on the disk
+            recorded.recorder.place(0.0, 1e9)  # flush everything to disk
             moments = [moment for session in open_parts(recorded.path) for moment, _ in session]
             assert len(moments) == recorded.ticks, f"'{recorded.path.name}' has {len(moments)} of {recorded.ticks}"
             for tick, moment in enumerate(moments):

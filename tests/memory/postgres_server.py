@@ -1,7 +1,7 @@
-"""A real PostgreSQL server for tests: its own data folder, a free port of loopback, a password, no socket file.
+"""A real PostgreSQL server for tests: its own data folder, a free loopback port, a password, no socket file.
 
-The binaries are Debian's (`make test-system`), or whatever `pg_ctl` is in PATH; with `vector=True` those of the wheel
-`pgserver`, which carries pgvector. PostgreSQL refuses root, so root starts it as the user postgres.
+The binaries are Debian's (`make test-system`), or those of the `pg_ctl` in PATH; with `vector=True` those of the
+wheel `pgserver`, which includes pgvector. PostgreSQL refuses to run as root, so root starts it as the user postgres.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OWNER = "postgres"
 def binaries(vector: bool = False) -> Path | None:
     """The folder of initdb and pg_ctl, or None."""
     if vector:
-        spec = importlib.util.find_spec("pgserver")  # only its binaries are used; nothing of it is imported
+        spec = importlib.util.find_spec("pgserver")  # only its binaries are used; nothing is imported from it
         folder = Path(spec.origin).parent / "pginstall" / "bin" if spec and spec.origin else None
         return folder if folder and (folder / "initdb").is_file() else None
     found = shutil.which("initdb")
@@ -36,7 +36,7 @@ def binaries(vector: bool = False) -> Path | None:
 
 
 class PostgresServer:
-    """A server that begins empty. `stop` and `start` keep its data; `close` removes them.
+    """A server that starts empty. `stop` and `start` keep its data; `close` removes them.
 
     Args:
         bin: folder of the binaries.
@@ -58,52 +58,52 @@ class PostgresServer:
                   "--auth=scram-sha-256", f"--pwfile={self.folder / 'password'}")  # fmt: skip
         self.port = free_port()
         lines = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": ""}
-        # A crash of the server loses nothing without fsync, only one of the machine does, and tests are much faster.
+        # Without fsync only a crash of the machine loses data, not one of the server, and tests run much faster.
         lines |= {"fsync": "off", "max_connections": "60", "shared_buffers": "32MB", **(settings or {})}
         with (self.data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in lines.items())
         self.start()
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start the server and wait until it answers."""
         self._run("pg_ctl", "-D", self.data, "-l", self._log, "-w", "-t", "60", "start")
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop it: "fast" breaks off what clients do; "immediate" is a crash, after which it recovers from its log."""
+        """Stop the server: "fast" aborts the clients' work; "immediate" is a crash, and the log restores the data."""
         self._run("pg_ctl", "-D", self.data, "-w", "-t", "60", "-m", mode, "stop")
 
     def close(self) -> None:
-        """Stop it and remove its folder."""
+        """Stop the server and remove its folder."""
         with contextlib.suppress(RuntimeError):
             self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def database(self, template: str = "template1") -> str:
-        """The URL of a new database."""
+        """Create a database and return its URL."""
         name = f"memory_{secrets.token_hex(6)}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
         return self.url(name)
 
     def url(self, database: str, user: str = OWNER, password: str | None = None) -> str:
-        """Where a database is, for a user of the database."""
+        """The URL of a database for one of its users."""
         return f"postgresql://{user}:{password or self.password}@127.0.0.1:{self.port}/{database}"
 
     def files_with(self, *marks: bytes) -> list[str]:
-        """Files of the server that hold one of the marks, relative to its data."""
+        """Paths of the server's files that hold one of the marks, relative to its data folder."""
         found = []
         for path in sorted(self.data.rglob("*")):
-            with contextlib.suppress(FileNotFoundError):  # a server removes files while one looks
+            with contextlib.suppress(FileNotFoundError):  # the server may remove files during the scan
                 content = path.read_bytes() if path.is_file() else b""
                 found += [str(path.relative_to(self.data)) for mark in marks if mark in content]
         return found
 
     def _readable(self, bin: Path) -> Path:
-        """Root's folders are closed to the server's user: a copy of what lies in one (and of its libraries)."""
+        """Copy the binaries and libraries if they lie in one of root's folders, which the server's user cannot read."""
         if not self._as_root or all(parent.stat().st_mode & 0o5 == 0o5 for parent in bin.parents):
             return bin
         self.folder.chmod(0o755)
-        package = bin.parent.parent  # of a wheel, with its libraries beside it
+        package = bin.parent.parent  # in a wheel, the libraries lie beside it
         copy = shutil.copytree(bin.parent, self.folder / package.name / bin.parent.name, symlinks=True)
         libraries = package.with_name(f"{package.name}.libs")
         if libraries.is_dir():
@@ -127,7 +127,7 @@ class PostgresServer:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on at this moment."""
+    """A loopback port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What a damaged disk leaves is mended or refused with a sentence: never believed."""
+"""A damaged memory is mended or refused with an error; damaged data are never returned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAL = f"{FILE}-wal"
 
 
 def copied(folder: Path, to: Path) -> Path:
-    """The files as a kill leaves them: the log not emptied, the wal-index still there."""
+    """Copy the files as a kill leaves them: the log not emptied, the wal-index still there."""
     return Path(shutil.copytree(folder, to))
 
 
@@ -53,7 +53,7 @@ def content(store: SqliteStore) -> list[tuple[object, ...]]:
     return found
 
 
-def test_a_killed_store_is_whole(killed: Path, tmp_path: Path) -> None:
+def test_a_killed_store_is_intact(killed: Path, tmp_path: Path) -> None:
     folder = copied(killed, tmp_path / "m")
     assert damaged_log(folder / WAL) == ""
     with open_store(folder) as store:
@@ -62,27 +62,26 @@ def test_a_killed_store_is_whole(killed: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", [4, 16, 32])
-def test_a_log_whose_overwriting_was_cut_short_is_no_damage(killed: Path, tmp_path: Path, written: int) -> None:
-    """The harness of faults found it, with half of the head written: all of the log is in the database by then."""
+def test_an_interrupted_overwrite_of_the_log_is_no_damage(killed: Path, tmp_path: Path, written: int) -> None:
+    """Found by the fault harness with half of the head written: by then, the database holds the whole log."""
     folder = copied(killed, tmp_path / "m")
     with (folder / WAL).open("r+b") as log:
         log.write(OVERWRITTEN[:written])
     assert damaged_log(folder / WAL) == ""
 
 
-def test_what_a_killed_writer_left_behind_the_end_is_no_damage(killed: Path, tmp_path: Path) -> None:
-    """It had written a whole transaction and told nobody; the next writer's is shorter, and the rest of it is left.
-
-    Found by the histories of `tests/histories`: the memory was refused as damaged, after a kill like any other.
+def test_frames_that_a_killed_writer_left_behind_the_logs_end_are_no_damage(killed: Path, tmp_path: Path) -> None:
+    """The killed writer's transaction was never announced; the next one is shorter, so part of the old one remains
+    behind it. Found by `tests/histories`: the memory was refused as damaged.
     """
     folder = copied(killed, tmp_path / "m")
     log, index = folder / WAL, folder / f"{FILE}-shm"
     data, told = bytearray(log.read_bytes()), bytearray(index.read_bytes())
     order, size = ">" if data[3] & 1 else "<", 24 + int.from_bytes(data[8:12], "big")
     frames = [32 + at * size for at in range((len(data) - 32) // size)]
-    *_, before, _last = (at for at in frames if int.from_bytes(data[at + 4 : at + 8], "big"))  # commits
+    *_, before, _last = (at for at in frames if int.from_bytes(data[at + 4 : at + 8], "big"))  # frames that commit
     at = before + size  # the first frame of the last transaction, which has several
-    data[at + 4 : at + 8] = data[before + 4 : before + 8]  # it becomes one of a single page
+    data[at + 4 : at + 8] = data[before + 4 : before + 8]  # makes it a transaction of one page
     words = np.frombuffer(data[at : at + 8] + data[at + 24 : at + size], f"{order}u4")
     state = tuple(np.frombuffer(data[before + 16 : before + 24], ">u4").tolist())
     data[at + 16 : at + 24] = np.array(_sums(words[None], state)[0], ">u4").tobytes()
@@ -103,10 +102,9 @@ def test_what_a_killed_writer_left_behind_the_end_is_no_damage(killed: Path, tmp
 
 
 @pytest.mark.parametrize("is_told", [False, True])
-def test_writers_killed_before_they_told_leave_no_damage(tmp_path: Path, is_told: bool) -> None:
-    """One leaves a long transaction behind the log's end, the next ones write shorter ones over it, and die as well.
-
-    Found by the histories of `tests/histories` about once in fifty runs: "frame 31 of 32 is not as it was written".
+def test_writers_killed_before_updating_the_wal_index_leave_no_damage(tmp_path: Path, is_told: bool) -> None:
+    """Two writers die, one after a long transaction, the next after a shorter one over it. Found about once in fifty
+    runs of `tests/histories`: "frame 31 of 32 is not as it was written".
     """
     folder = tmp_path / "m"
     with open_store(folder) as store:
@@ -120,7 +118,7 @@ def test_writers_killed_before_they_told_leave_no_damage(tmp_path: Path, is_told
     (left / f"{FILE}-shm").rename(tmp_path / "flipped-shm")
     assert damaged_log(left / WAL) == "", "nothing of the first one's is left, so the wal-index is not asked"
     data = bytearray((left / WAL).read_bytes())
-    data[32 + 24 + 100] ^= 1  # of what was acknowledged
+    data[32 + 24 + 100] ^= 1  # a byte of an acknowledged frame
     (tmp_path / "flipped-wal").write_bytes(data)
     assert "is not as it was written" in damaged_log(tmp_path / "flipped-wal")
     with open_store(left) as store:
@@ -128,8 +126,8 @@ def test_writers_killed_before_they_told_leave_no_damage(tmp_path: Path, is_told
         assert [entry.time_s for entry in store.find()] == [100.0, *[120.0] * is_told, 121.0]
 
 
-def test_a_look_at_the_log_takes_no_locks_from_its_process(tmp_path: Path) -> None:
-    """To close any descriptor of a file takes all locks of the process on it: another one could write meanwhile."""
+def test_checking_the_log_releases_no_locks_of_its_own_process(tmp_path: Path) -> None:
+    """Closing any descriptor of a file releases all locks of the process on it; another process could then write."""
     begin = "import sqlite3, sys; sqlite3.connect(sys.argv[1], 0, isolation_level=None).execute('BEGIN IMMEDIATE')"
     with open_store(tmp_path) as store, store._writing():  # type: ignore[attr-defined]
         assert damaged_log(tmp_path / WAL) == ""
@@ -137,16 +135,14 @@ def test_a_look_at_the_log_takes_no_locks_from_its_process(tmp_path: Path) -> No
             [sys.executable, "-c", begin, str(tmp_path / FILE)], stderr=subprocess.PIPE, text=True, check=False
         )
     assert "database is locked" in other.stderr
-    if sys.platform == "linux":  # a file that is kept open would keep its disk from being unmounted
+    if sys.platform == "linux":  # an open file would keep its disk from being unmounted
         kept = [os.readlink(file.path) for file in os.scandir("/proc/self/fd") if os.path.lexists(file.path)]
         assert not any(name.startswith(str(tmp_path)) for name in kept)
 
 
 @pytest.mark.parametrize("written", [16, 20, 24])
-def test_a_head_that_the_next_logs_was_half_written_over_is_no_damage(
-    killed: Path, tmp_path: Path, written: int
-) -> None:
-    """The harness of faults found it, at one of 3,771 points: the next log begins when all of this one is copied."""
+def test_a_half_overwritten_log_head_is_no_damage(killed: Path, tmp_path: Path, written: int) -> None:
+    """Found by the fault harness at one of 3,771 points: the next log begins when the whole of this one is copied."""
     folder = shutil.copytree(killed, tmp_path / "mind")
     log = folder / WAL
     data = log.read_bytes()
@@ -156,7 +152,7 @@ def test_a_head_that_the_next_logs_was_half_written_over_is_no_damage(
     (folder / WAL.replace("-wal", "-shm")).unlink(missing_ok=True)
     assert damaged_log(log) == ""
     flipped = bytearray(log.read_bytes())
-    flipped[12] ^= 1  # of the number itself: no head that was ever written
+    flipped[12] ^= 1  # a bit of the checkpoint number itself: such a head was never written
     log.write_bytes(bytes(flipped))
     assert "its head is not as it was written" in damaged_log(log)
 
@@ -167,7 +163,7 @@ def test_a_damaged_log_is_refused_until_it_is_mended(killed: Path, tmp_path: Pat
     data = bytearray((folder / WAL).read_bytes())
     data[int(place * len(data))] ^= 0x10
     (folder / WAL).write_bytes(data)
-    for _ in range(2):  # being refused leaves it as it is
+    for _ in range(2):  # a refusal leaves the files unchanged
         with pytest.raises(StoreError, match=r"log .* is damaged: .*devmind memory check --mend"):
             open_store(folder)
         assert (folder / WAL).read_bytes() == data
@@ -180,7 +176,7 @@ def test_a_damaged_log_is_refused_until_it_is_mended(killed: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("left", [0, 40, 100_000])
-def test_a_log_that_was_cut_off_is_refused(killed: Path, tmp_path: Path, left: int) -> None:
+def test_a_truncated_log_is_refused(killed: Path, tmp_path: Path, left: int) -> None:
     folder = copied(killed, tmp_path / "m")
     data = (folder / WAL).read_bytes()
     (folder / WAL).write_bytes(data[:left])
@@ -188,8 +184,8 @@ def test_a_log_that_was_cut_off_is_refused(killed: Path, tmp_path: Path, left: i
         open_store(folder)
 
 
-def test_a_half_written_entry_at_the_logs_end_is_no_damage(killed: Path, tmp_path: Path) -> None:
-    """It was never acknowledged: a kill in the middle of a write leaves this."""
+def test_a_half_written_entry_at_the_end_of_the_log_is_no_damage(killed: Path, tmp_path: Path) -> None:
+    """A kill in the middle of a write leaves it; it was never acknowledged."""
     folder = copied(killed, tmp_path / "m")
     size = 24 + 4096
     data = (folder / WAL).read_bytes()
@@ -200,7 +196,7 @@ def test_a_half_written_entry_at_the_logs_end_is_no_damage(killed: Path, tmp_pat
     assert damaged_log(folder / WAL) == ""
 
 
-def test_a_database_that_was_cut_off_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_database_is_refused(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.add([example(number) for number in range(12)])
     data = (tmp_path / FILE).read_bytes()
@@ -210,8 +206,8 @@ def test_a_database_that_was_cut_off_is_refused(tmp_path: Path) -> None:
             open_store(tmp_path)
 
 
-def test_no_flipped_byte_is_believed(tmp_path: Path) -> None:
-    """Whatever byte of the database changes: all is as it was, or somebody says so."""
+def test_every_flipped_byte_is_harmless_or_reported(tmp_path: Path) -> None:
+    """Whichever byte of the database changes, everything reads as before or an error is raised."""
     with open_store(tmp_path / "m") as store:
         store.add([example(number) for number in range(9)])
         store.delete([2, 5])
@@ -223,7 +219,7 @@ def test_no_flipped_byte_is_believed(tmp_path: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         flipped = bytearray(data)
-        # Every other one in the first pages, where the tables' roots are.
+        # Every other byte is in the first pages, where the tables' roots are.
         at = chance.randrange(len(data) if trial % 2 else 30_000)
         flipped[at] ^= 1 << chance.randrange(8)
         (folder / FILE).write_bytes(flipped)
@@ -239,8 +235,8 @@ def test_no_flipped_byte_is_believed(tmp_path: Path) -> None:
     assert told > 8
 
 
-def test_a_key_without_its_entry_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two pages that do not agree which entries there are: the key of one that was not read used to be a KeyError."""
+def test_a_key_without_its_entry_raises_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pages disagree about which entries exist. This used to raise a KeyError."""
     with open_store(tmp_path) as store:
         store.add([example(1), example(2)])
         monkeypatch.setattr("devmind.memory.stores.sqlite_rows.COLUMNS", f"7 * {COLUMNS}")
@@ -249,7 +245,7 @@ def test_a_key_without_its_entry_is_a_sentence(tmp_path: Path, monkeypatch: pyte
                 read()
 
 
-def test_what_is_damaged_goes_and_the_rest_stays(tmp_path: Path) -> None:
+def test_mending_deletes_damaged_entries_and_keeps_the_rest(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.add([example(number) for number in range(6)])
         for damage in (

@@ -1,4 +1,4 @@
-"""Memory writes and recalls exactly, sees what others write, and never compares keys of two encoders."""
+"""Memory writes and recalls exactly, sees what other processes write, and never compares keys of two encoders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def moment(number: int) -> Moment:
 
 @pytest.fixture
 def memory() -> Memory:
-    """In RAM, with a clock that counts writes."""
+    """A memory in RAM, with a clock that counts writes."""
     ticks = iter(range(10**6))
     return Memory(open_store(None), clock=lambda: float(next(ticks)))
 
@@ -48,7 +48,7 @@ def test_recall_equals_sorting_all_cosines(memory: Memory) -> None:
     assert found[0].senses["words"] == f"moment {int(found[0].time_s)}"
 
 
-def test_one_sense_alone_can_ask_and_equal_scores_give_the_newer_first(memory: Memory) -> None:
+def test_one_sense_can_query_and_ties_return_the_newer_entry_first(memory: Memory) -> None:
     for number in range(3):
         memory.write(moment(number), {"sound": key(1)})
     memory.write(moment(3), {"sight": key(2)})
@@ -57,7 +57,7 @@ def test_one_sense_alone_can_ask_and_equal_scores_give_the_newer_first(memory: M
     assert memory.recall({"sound": key(1)}, k=0) == []
 
 
-def test_recall_keeps_to_its_filters(memory: Memory) -> None:
+def test_recall_applies_its_filters(memory: Memory) -> None:
     for number in range(6):
         memory.write(moment(number), {"sight": key(number)}, name="cup" if number % 2 else None)
     asked = {"sight": key(0)}
@@ -67,7 +67,7 @@ def test_recall_keeps_to_its_filters(memory: Memory) -> None:
     assert {e.time_s for e in memory.recall(asked, 9)} == {0, 2, 4}
 
 
-def test_what_another_process_writes_is_recalled(tmp_path: Path) -> None:
+def test_recall_returns_entries_that_another_process_wrote(tmp_path: Path) -> None:
     with open_store(tmp_path) as one, open_store(tmp_path) as other:
         mine, theirs = Memory(one), Memory(other)
         mine.write(moment(0), {"sight": key(0)})
@@ -83,7 +83,7 @@ def test_keys_of_another_encoder_are_refused(memory: Memory) -> None:
     with pytest.raises(StoreError, match="made by another encoder"):
         memory.recall({"sight": key(1, "b")})
     assert len(memory.store.find()) == 1
-    memory.write(moment(2), {"sound": key(2, "b")})  # another sense has an encoder of its own
+    memory.write(moment(2), {"sound": key(2, "b")})  # another sense has its own encoder
 
 
 def test_keys_are_rebuilt_from_payloads(memory: Memory) -> None:
@@ -99,10 +99,10 @@ def test_keys_are_rebuilt_from_payloads(memory: Memory) -> None:
     assert found.senses == moment(2).senses
     assert found.score == pytest.approx(1)
     featured = [entry.keys["sight"].features is not None for entry in memory.store.find()]
-    assert featured == [False, True, True, True]  # features are for examples of names
+    assert featured == [False, True, True, True]  # only examples of names keep features
 
 
-def test_an_agent_that_lacks_a_sense_leaves_its_keys_for_one_that_has_it(memory: Memory) -> None:
+def test_rebuild_leaves_keys_of_senses_that_the_agent_lacks(memory: Memory) -> None:
     memory.write(moment(0), {"sight": key(0), "sound": key(1)})
     assert memory.rebuild(lambda senses: {"sight": key(2, "b")}, {"sight": "b"}) == 1
     assert memory.recall({"sight": key(2, "b")})[0].score == pytest.approx(1)
@@ -110,7 +110,7 @@ def test_an_agent_that_lacks_a_sense_leaves_its_keys_for_one_that_has_it(memory:
     assert memory.rebuild(lambda senses: {}, {"sight": "b"}) == 0
 
 
-def test_a_sense_that_an_agent_gains_gets_keys_of_what_was_there(memory: Memory) -> None:
+def test_rebuild_adds_keys_for_a_sense_that_the_agent_gained(memory: Memory) -> None:
     for number in range(200):
         memory.write(moment(number), {"sight": key(number)})
     asked: list[Mapping[str, Sense]] = []
@@ -119,7 +119,7 @@ def test_a_sense_that_an_agent_gains_gets_keys_of_what_was_there(memory: Memory)
         asked.append(senses)
         return {"sight": key(1), "words": key(100 + int(str(senses["words"]).split()[1]), "w")}
 
-    assert memory.rebuild(describe, {"sight": "a", "sound": "s"}) == 0  # none of them holds a sound
+    assert memory.rebuild(describe, {"sight": "a", "sound": "s"}) == 0  # none of the entries has a sound
     assert not asked
     assert memory.rebuild(describe, {"sight": "a", "words": "w"}) == 200
     assert memory.recall({"words": key(107, "w")}, k=1)[0].id == 8
@@ -128,8 +128,8 @@ def test_a_sense_that_an_agent_gains_gets_keys_of_what_was_there(memory: Memory)
     assert not asked
 
 
-def test_relevance_that_counts_nothing_leaves_out_what_is_gone(memory: Memory) -> None:
-    """0 x -inf was NaN, and NaN came first."""
+def test_recall_omits_deleted_entries_when_relevance_has_no_weight(memory: Memory) -> None:
+    """0 x -inf used to be NaN, and NaN came first."""
     for number in range(40):
         memory.write(moment(number), {"sight": key(number)}, name="cup" if number < 30 else None)
     memory.store.delete([1, 2, 3])
@@ -141,14 +141,14 @@ def test_relevance_that_counts_nothing_leaves_out_what_is_gone(memory: Memory) -
 
 
 @pytest.mark.parametrize("words", ["", "  ", "\0", "\u3000\n"])
-def test_blank_words_mean_nothing_and_not_everything(memory: Memory, words: str) -> None:
+def test_blank_words_are_refused_instead_of_matching_everything(memory: Memory, words: str) -> None:
     memory.write(moment(0), {"sight": key(0)})
     with pytest.raises(StoreError, match="at least one letter"):
         memory.forget(Filters(words=words))
     assert len(memory.store.find()) == 1
 
 
-def test_half_a_letter_is_no_question_mark(memory: Memory) -> None:
+def test_lone_surrogates_in_filters_are_refused(memory: Memory) -> None:
     memory.write(Moment(0.0, {"words": "what?"}), {"sight": key(0)})
     half: list[dict[str, Any]] = [{"words": "\ud800"}, {"name": "cup\udfff"}, {"session": "\udc80"}]
     for filters in half:
@@ -161,7 +161,7 @@ def test_half_a_letter_is_no_question_mark(memory: Memory) -> None:
     ("keys", "importance", "sentence"),
     [({}, 0.0, "needs a key"), ({"sight": key(0)}, -1.0, "from 0 on"), ({"sight": key(0)}, float("nan"), "from 0 on")],
 )
-def test_what_cannot_be_written_is_a_sentence(
+def test_an_invalid_write_raises_a_store_error(
     memory: Memory, keys: dict[str, Key], importance: float, sentence: str
 ) -> None:
     with pytest.raises(StoreError, match=sentence):
@@ -178,6 +178,6 @@ def test_what_cannot_be_written_is_a_sentence(
         ({"features": np.ones((2, 2), dtype=np.float32)}, r"float32 \[F\]"),
     ],
 )
-def test_a_key_keeps_its_law(change: dict[str, np.ndarray], sentence: str) -> None:
+def test_an_invalid_key_is_refused(change: dict[str, np.ndarray], sentence: str) -> None:
     with pytest.raises(StoreError, match=sentence):
         replace(key(0), **change)

@@ -1,4 +1,4 @@
-"""The budget holds, what is worth least goes first, and names stay."""
+"""Forgetting keeps the budget, removes the least valuable entries first, and never removes names."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def test_value_is_recency_times_importance_times_use() -> None:
     one = facts([0, 10 * HOUR_S, 10 * HOUR_S, 10 * HOUR_S, 0], [0, 0, 3, 0, 0], [0, 0, 0, 1, 0], [None] * 4 + ["cup"])
     found = values(one, 10 * HOUR_S, half_life_h=10)
     assert found.tolist() == [0.5, 1, 4, 2, np.inf]
-    one.recalled_s[0] = 10 * HOUR_S  # what was recalled just now is as good as new
+    one.recalled_s[0] = 10 * HOUR_S  # what was recalled just now counts as new
     assert values(one, 10 * HOUR_S, half_life_h=10)[0] == 1
 
 
-def test_luck_is_even_and_belongs_to_the_number() -> None:
+def test_luck_is_uniform_and_depends_on_the_entrys_number_alone() -> None:
     found = np.log2(luck(np.arange(1, 20_001)))
     assert -1 <= found.min() < found.max() < 1
     assert np.abs(np.histogram(found, 10, (-1, 1))[0] - 2000).max() < 200
@@ -50,7 +50,7 @@ def test_luck_is_even_and_belongs_to_the_number() -> None:
     st.integers(500, 10_000),
 )
 @settings(max_examples=30, deadline=None)
-def test_what_goes_is_worth_least_and_is_no_more_than_needed(
+def test_surplus_removes_the_least_valuable_entries_and_no_more_than_needed(
     rows: list[tuple[float, float, int, bool]], entries: int, n_bytes: int
 ) -> None:
     one = facts([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows], ["x" if r[3] else None for r in rows])
@@ -67,10 +67,10 @@ def test_what_goes_is_worth_least_and_is_no_more_than_needed(
     left = Sizes(len(stays), 100 * len(stays), 256 * len(stays))
     assert not budget.exceeded(left) or all(np.isinf(worth[number]) for number in stays)
     more = Sizes(left.entries + 1, left.payload_bytes + 100, left.key_bytes + 256)
-    assert more.entries > 0.95 * entries or more.bytes > 0.95 * n_bytes  # one fewer would not do
+    assert more.entries > 0.95 * entries or more.bytes > 0.95 * n_bytes  # one entry fewer would not be enough
 
 
-def test_a_memory_keeps_to_its_budget_and_to_its_names() -> None:
+def test_a_memory_keeps_its_budget_and_its_names() -> None:
     ticks = iter(range(10**6))
     with open_store(None) as store:
         memory = Memory(store, clock=lambda: HOUR_S * next(ticks), budget=Budget(entries=40))
@@ -81,33 +81,33 @@ def test_a_memory_keeps_to_its_budget_and_to_its_names() -> None:
             assert store.sizes().entries <= 40
         left = store.facts()
         assert left.names.count("cup") == 10
-        assert 13 in left.ids  # it was important
+        assert 13 in left.ids  # entry 13 was important
         assert left.ids.max() == 60
         memory.recall({"sight": key(40)}, k=1)
         memory.flush()
         assert store.get([41])[0].recalled == 1
         for number in range(60, 90):
             memory.write(Moment(0.0, {"words": "lived"}), {"sight": key(number)})
-        assert 41 in store.facts().ids  # it was recalled
+        assert 41 in store.facts().ids  # entry 41 was recalled
         assert 42 not in store.facts().ids
 
 
-def test_what_a_budget_full_of_names_has_no_room_for_is_not_said_to_be_kept() -> None:
+def test_a_budget_full_of_names_refuses_an_unnamed_entry() -> None:
     with open_store(None) as store:
         memory = Memory(store, budget=Budget(entries=10))
         for number in range(9):
             memory.write(Moment(0.0, {"words": "shown"}), {"sight": key(number)}, name="cup")
         for number in range(9, 14):
             lived = memory.write(Moment(0.0, {"words": "lived"}), {"sight": key(number)})
-            assert [entry.id for entry in store.find() if entry.name is None] == [lived.id]  # the newest stays
+            assert [entry.id for entry in store.find() if entry.name is None] == [lived.id]  # the newest one stays
         memory.write(Moment(0.0, {"words": "shown"}), {"sight": key(20)}, name="cup")
         with pytest.raises(StoreError, match=r"full of examples of names.*forget --name"):
             memory.write(Moment(0.0, {"words": "lived"}), {"sight": key(21)})
-        memory.write(Moment(0.0, {"words": "shown"}), {"sight": key(22)}, name="cup")  # what is taught stays
+        memory.write(Moment(0.0, {"words": "shown"}), {"sight": key(22)}, name="cup")  # a taught entry stays
         assert store.facts().names == ["cup"] * 11
 
 
-def test_a_budget_in_bytes_holds() -> None:
+def test_a_budget_in_bytes_is_kept() -> None:
     rng = np.random.default_rng(0)
     with open_store(None) as store:
         memory = Memory(store, budget=Budget(bytes=200_000))
@@ -118,7 +118,7 @@ def test_a_budget_in_bytes_holds() -> None:
         assert 10 <= store.sizes().entries <= 17  # 12 KB each
 
 
-def test_recalls_are_counted_and_written_down_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recalls_are_counted_in_batches_and_on_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmind.memory.episodic.COUNTED_AT_ONCE", 4)
     with open_store(None) as store:
         memory = Memory(store, clock=lambda: 7.0)

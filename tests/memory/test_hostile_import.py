@@ -1,4 +1,4 @@
-"""An exported memory from a stranger: every field is checked, and of a bad file nothing comes in."""
+"""Importing a stranger's exported memory: every field is checked, and a bad file adds nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EMPTY = pack({"words": "said"})
 
 
 def archive(path: Path, *abouts: dict[str, Any], payload: bytes = EMPTY, **head: Any) -> Path:
-    """An exported memory of these entries."""
+    """Write an exported memory of these entries."""
     with zipfile.ZipFile(path, "w") as file:
         for number, about in enumerate(abouts):
             inside: Any = {"about": json.dumps(about), "payload": np.frombuffer(payload, np.uint8)}
@@ -36,7 +36,7 @@ def archive(path: Path, *abouts: dict[str, Any], payload: bytes = EMPTY, **head:
     return path
 
 
-def test_a_good_one_comes_in(tmp_path: Path) -> None:
+def test_a_valid_archive_is_imported(tmp_path: Path) -> None:
     with open_store(None) as store:
         assert import_memory(store, archive(tmp_path / "a.zip", GOOD)).added == 1
         assert store.find()[0].name == "cup"
@@ -55,7 +55,7 @@ def test_a_good_one_comes_in(tmp_path: Path) -> None:
         {"pointer": ["a", 2**70, "b"]}, {"pointer": ["a", -1, "b"]}, {"pointer": {"a": 1}},
     ],
 )  # fmt: skip
-def test_one_bad_field_and_nothing_comes_in(bad: dict[str, Any], tmp_path: Path) -> None:
+def test_one_invalid_field_prevents_the_whole_import(bad: dict[str, Any], tmp_path: Path) -> None:
     path = archive(tmp_path / "a.zip", GOOD, GOOD | bad, GOOD | {"time_s": 2.0})
     with open_store(None) as store:
         with pytest.raises(StoreError) as told:
@@ -95,13 +95,13 @@ def _encrypted(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_deep, _bomb, _method, _encrypted])
-def test_archives_that_are_none_are_refused(make: Callable[[Path], None], tmp_path: Path) -> None:
+def test_invalid_archives_are_refused(make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "a.zip")
     with open_store(None) as store, pytest.raises(StoreError, match=r"damaged or no exported memory|unfold"):
         import_memory(store, tmp_path / "a.zip")
 
 
-def test_a_payload_that_says_how_large_it_is_is_refused_by_that() -> None:
+def test_a_payload_is_refused_by_the_size_that_it_declares() -> None:
     import zstandard
 
     for data in (zstandard.compress(bytes(200 << 20)), _stream(200)):
@@ -120,7 +120,7 @@ def _stream(megabytes: int) -> bytes:
     return out.getvalue()
 
 
-def test_what_was_added_goes_again_when_the_disk_refuses_the_rest(
+def test_an_import_that_fails_on_a_full_disk_removes_what_it_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("devmind.memory.portable.AT_ONCE", 2)
@@ -142,7 +142,7 @@ def test_what_was_added_goes_again_when_the_disk_refuses_the_rest(
         assert store.sizes().entries == 0
 
 
-def test_what_is_printed_is_printable() -> None:
+def test_printable_escapes_control_characters() -> None:
     assert printable("a\x1b[31mb\r\u202ec\n\td") == "a\\x1b[31mb\\r\\u202ec\n\td"
     assert printable("größe 火") == "größe 火"
     assert not is_name("a" * 201)

@@ -1,4 +1,4 @@
-"""The index always equals the store, whatever was written by whom, and finds what sorting everything would find."""
+"""The index always equals the store, whoever wrote to it, and finds what sorting everything would find."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def assert_equal(table: Table, store: Store) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_index_follows_any_writing(tmp_path: Path, seed: int) -> None:
+def test_the_index_follows_every_kind_of_write(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     with open_store(tmp_path) as store, open_store(tmp_path) as other:
         index, encoder = Index(store), "a"
@@ -77,12 +77,12 @@ def test_the_index_follows_any_writing(tmp_path: Path, seed: int) -> None:
                 assert_equal(table, store)
                 snapshots.append((table, table.alive.tobytes(), hash(table.ids.tobytes())))
         assert_equal(index.update(), store)
-        for table, alive, ids_hash in snapshots:  # nobody changes what a reader holds
+        for table, alive, ids_hash in snapshots:  # a write never changes what a reader holds
             assert table.alive.tobytes() == alive
             assert hash(table.ids.tobytes()) == ids_hash
 
 
-def test_a_search_equals_sorting_everything(tmp_path: Path) -> None:
+def test_search_equals_sorting_everything(tmp_path: Path) -> None:
     with open_store(None) as store:
         memory = Memory(store, clock=lambda: 3600.0 * 30)
         vectors = keys(3000, 1)
@@ -102,7 +102,7 @@ def test_a_search_equals_sorting_everything(tmp_path: Path) -> None:
         assert [one.score for one in found] == pytest.approx([score(one) for one in wanted], abs=1e-6)
 
 
-def test_keys_of_one_byte_a_number_are_near_enough() -> None:
+def test_int8_keys_are_accurate_enough() -> None:
     vectors, asked = keys(20_000, 2), keys(50, 3)
     (small, scales), ones = quantised(vectors), np.ones(len(vectors), np.float32)
     assert small.nbytes * 4 == vectors.nbytes
@@ -114,7 +114,7 @@ def test_keys_of_one_byte_a_number_are_near_enough() -> None:
     assert hits / (8 * len(asked)) > 0.95
 
 
-def test_int8_memories_recall(tmp_path: Path) -> None:
+def test_a_memory_with_int8_keys_recalls(tmp_path: Path) -> None:
     with open_store(None) as store:
         store.add([Entry(0.0, 0.0, None, {"s": Key(v, "a")}) for v in keys(500, 5)])
         memory = Memory(store, precision="int8")
@@ -123,7 +123,7 @@ def test_int8_memories_recall(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n", [4095, 4096, 10_000])
 @pytest.mark.parametrize("levels", [3, 100, 10**9])
-def test_top_of_many_is_what_sorting_gives(n: int, levels: int) -> None:
+def test_top_of_many_scores_equals_sorting(n: int, levels: int) -> None:
     rng = np.random.default_rng(n)
     scores, ids = rng.integers(0, levels, n).astype(np.float32), rng.permutation(n)
     for there in (1.0, 0.5, 5 / n):  # the others are filtered out
@@ -145,7 +145,7 @@ def test_top_is_a_stable_sort() -> None:
             assert top(scores, ids, k).tolist() == order[:k]
 
 
-def test_a_column_grows_behind_its_readers() -> None:
+def test_a_column_grows_without_changing_what_its_readers_hold() -> None:
     column = Column(np.zeros((0, 2)))
     seen = []
     for n in range(40):
@@ -158,8 +158,8 @@ def test_a_column_grows_behind_its_readers() -> None:
     assert len(column) == len(column.rows)
 
 
-def test_a_store_put_back_from_a_backup_is_indexed_anew(tmp_path: Path) -> None:
-    """Both have reached the same revision, by other ways."""
+def test_a_store_restored_from_a_backup_is_indexed_anew(tmp_path: Path) -> None:
+    """Both have reached the same revision in different ways."""
     with open_store(tmp_path / "a") as store:
         store.add([entry(0)])
     (tmp_path / "b").mkdir()
@@ -174,7 +174,7 @@ def test_a_store_put_back_from_a_backup_is_indexed_anew(tmp_path: Path) -> None:
         assert_equal(index.update(), copy)
 
 
-def test_a_key_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -> None:
+def test_a_changed_key_is_refused(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.add([entry(0), entry(1)])
         with sqlite3.connect(tmp_path / FILE) as beside:
@@ -188,7 +188,7 @@ def test_a_key_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -> None:
         assert Index(store).update().ids.tolist() == [1]
 
 
-def test_an_approximate_index_proposes_what_exact_search_finds(tmp_path: Path) -> None:
+def test_an_approximate_index_finds_nearly_what_exact_search_finds(tmp_path: Path) -> None:
     from devmind.memory.approximate import Graphs
 
     centres = keys(40, 11)
@@ -211,19 +211,19 @@ def test_an_approximate_index_proposes_what_exact_search_finds(tmp_path: Path) -
                 assert len(mine) == len(theirs) == 8
             return float(np.mean([len({e.id for e in a} & {e.id for e in b}) / 8 for a, b in pairs]))
 
-        assert same() == 1  # exact until it is built
+        assert same() == 1  # exact until the graph is built
         memory.graphs.wait()
         table = memory.index.update()
         proposed = memory.graphs.propose(table, {"s": asked[0]}, 8)
         assert proposed is not None
         assert len(proposed) < 100
         assert same() >= 0.95
-        store.add([Entry(0.0, 0.0, None, {"s": Key(v, "a")}) for v in near(300)])  # added to it where it is noticed
+        store.add([Entry(0.0, 0.0, None, {"s": Key(v, "a")}) for v in near(300)])  # the index adds them when it notices
         store.delete(range(1, 200), erase=False)
         assert same() >= 0.95
-        store.delete(range(200, 900), erase=False)  # packed: built anew
+        store.delete(range(200, 900), erase=False)  # packing rebuilds the graph
         assert same() == 1
         memory.graphs.wait()
         assert same() >= 0.95
-        found = memory.recall({"s": asked[0]}, 8, Filters(named=True))  # with filters it is exact
+        found = memory.recall({"s": asked[0]}, 8, Filters(named=True))  # with filters the search is exact
         assert found == []

@@ -1,4 +1,4 @@
-"""A database that is gone is told of, one that is being made is waited for, and large files keep no traces."""
+"""A lost database is reported, one that is being created is waited for, and large files keep no traces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAL = f"{FILE}-wal"
 
 @pytest.mark.parametrize("gone", [True, False])
 @pytest.mark.parametrize("mend", [True, False])
-def test_a_log_whose_database_is_lost_is_not_thrown_away(tmp_path: Path, gone: bool, mend: bool) -> None:
+def test_a_log_without_its_database_is_kept(tmp_path: Path, gone: bool, mend: bool) -> None:
     with open_store(tmp_path / "m") as store:
         store.add([example(number) for number in range(4)])
         shutil.copytree(tmp_path / "m", tmp_path / "killed")
@@ -52,7 +52,7 @@ def test_an_empty_database_is_not_taken_for_a_new_one(tmp_path: Path, monkeypatc
         assert store.find() == []
 
 
-def test_a_database_that_another_process_is_making_is_waited_for(tmp_path: Path) -> None:
+def test_opening_waits_for_a_database_that_another_process_is_creating(tmp_path: Path) -> None:
     with open_store(tmp_path / "other") as store:
         store.add([example(0)])
     (tmp_path / "m").mkdir()
@@ -71,13 +71,13 @@ def test_a_database_that_another_process_is_making_is_waited_for(tmp_path: Path)
 
 
 def traces(folder: Path, marks: Iterable[bytes]) -> list[bool]:
-    """Whether each mark is in one of the files."""
+    """For each mark, whether one of the files holds it."""
     data = b"".join(file.read_bytes() for file in folder.iterdir())
     return [mark in data for mark in marks]
 
 
-def test_what_is_too_large_to_be_packed_keeps_no_traces_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packing copies the whole file into RAM; free pages are zeroed as they become free."""
+def test_a_file_too_large_to_pack_keeps_no_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packing copies the whole file into RAM; without it, free pages are zeroed as they become free."""
     monkeypatch.setattr("devmind.memory.stores.sqlite_file.PACKED_BYTES", 0)
     chance = np.random.default_rng(0)
     with open_store(tmp_path) as store:
@@ -95,8 +95,8 @@ def test_what_is_too_large_to_be_packed_keeps_no_traces_either(tmp_path: Path, m
         assert store.check() == []
 
 
-def test_a_memory_whose_log_was_left_behind_says_so(tmp_path: Path) -> None:
-    """Copied from a living memory without its log: "0 entries, all is well", it said."""
+def test_a_memory_copied_without_its_log_is_reported_until_mended(tmp_path: Path) -> None:
+    """It was copied while open, without its log. It used to report "0 entries, all is well"."""
     for place, old in (("new", False), ("older", True)):
         if old:
             with open_store(tmp_path / place) as store:
@@ -118,13 +118,13 @@ def test_a_memory_whose_log_was_left_behind_says_so(tmp_path: Path) -> None:
             assert store.check() == []
         with open_store(tmp_path / f"{place}-copy", mend=True) as store:
             assert store.sizes().entries == old
-        with open_store(tmp_path / place) as store:  # closed as it should be, it may be copied alone
+        with open_store(tmp_path / place) as store:  # a memory that was closed properly may be copied alone
             assert store.sizes().entries == 3 + old
         (tmp_path / f"{place}-whole").mkdir()
         shutil.copy(tmp_path / place / FILE, tmp_path / f"{place}-whole" / FILE)
         with open_store(tmp_path / f"{place}-whole") as one, open_store(tmp_path / f"{place}-whole") as other:
             assert one.sizes() == other.sizes()
-            one.close()  # not the last one
+            one.close()  # not the last connection
             other.add([example(9, "a")])
         with open_store(tmp_path / f"{place}-whole") as store:
             assert store.sizes().entries == 4 + old

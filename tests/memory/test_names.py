@@ -1,4 +1,4 @@
-"""Names: known things get theirs, others are unknown, and a confidence is the share that is right."""
+"""Names: known things get their names, others are unknown, and a confidence is the share of right answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE = 40
 def things(
     n_names: int, each: int, seed: int = 0, spread: float = 0.5, centres: int = 99
 ) -> tuple[np.ndarray, list[str]]:
-    """Features of `each` things round every name's own centre."""
+    """Features of `each` things around every name's own centre."""
     rng = np.random.default_rng(seed)
     middles = np.random.default_rng(centres).normal(size=(n_names, SIZE))
     features = middles.repeat(each, 0) + spread * rng.normal(size=(n_names * each, SIZE)) / np.sqrt(SIZE) * 2
@@ -29,7 +29,7 @@ def things(
 
 
 def strangers(kinds: int = 40, each: int = 3) -> Strangers:
-    """Round centres of their own, which no name has."""
+    """Things around centres of their own, which no name has."""
     features, _ = things(kinds, each, seed=7, centres=1234)
     return Strangers(features, np.arange(kinds).repeat(each))
 
@@ -51,7 +51,7 @@ def asked_often(
 
 
 @pytest.mark.parametrize("spread", [0.3, 1.0, 1.6])
-def test_a_confidence_is_the_share_that_is_right(spread: float) -> None:
+def test_confidence_equals_the_share_of_right_answers(spread: float) -> None:
     confidence, right, known = asked_often(spread)
     assert abs(confidence.mean() - right.mean()) < 0.1
     bins = np.minimum((confidence * 10).astype(int), 9)
@@ -75,7 +75,7 @@ def test_known_things_get_their_names_and_others_are_unknown() -> None:
     assert all((answer.name is not None) == (answer.confidence >= NAMED_FROM) for answer in answers)
 
 
-def test_built_in_strangers_are_unknown_and_one_example_is_enough_to_begin_with() -> None:
+def test_strangers_are_unknown_and_one_example_teaches_a_name() -> None:
     features, _ = things(2, 1, spread=0.2)
     again, _ = things(2, 1, seed=1, spread=0.2)
     alien = strangers()
@@ -91,7 +91,7 @@ def test_built_in_strangers_are_unknown_and_one_example_is_enough_to_begin_with(
     assert named.count(None) > 0.95 * len(named)
 
 
-def test_likeness_equals_the_covariance_written_out() -> None:
+def test_likeness_equals_a_direct_covariance_computation() -> None:
     alien, (features, _) = strangers(5, 4), things(4, 2, seed=5)
     x = alien.features.astype(float)
     variance = x.var(0)
@@ -115,7 +115,7 @@ def test_likeness_equals_the_covariance_written_out() -> None:
     np.testing.assert_allclose(plain, features / np.linalg.norm(features, axis=1, keepdims=True), atol=1e-6)
 
 
-def test_crops_of_one_press_count_once() -> None:
+def test_crops_of_one_press_count_as_one_example() -> None:
     features, names = things(3, 2, spread=0.8)
     rng = np.random.default_rng(3)
     crops = features.repeat(20, 0) + 0.02 * rng.normal(size=(120, SIZE)).astype(np.float32)
@@ -129,7 +129,7 @@ def test_crops_of_one_press_count_once() -> None:
     assert abs(sure[2] - sure[0]).mean() > 3 * abs(sure[1] - sure[0]).mean(), "crops taken for independent examples"
 
 
-def test_what_was_shown_as_no_name_is_unknown() -> None:
+def test_a_thing_shown_without_a_name_is_unknown() -> None:
     scene, thing = things(2, 1, spread=0.0)[0]
     rng = np.random.default_rng(5)
     shown = (scene + thing * np.float32(0.5))[None].repeat(3, 0) + 0.05 * rng.normal(size=(3, SIZE))
@@ -144,7 +144,7 @@ def test_what_was_shown_as_no_name_is_unknown() -> None:
     assert fitted.names.tolist() == ["cup"]
 
 
-def test_equal_examples_do_no_harm() -> None:
+def test_duplicate_examples_do_no_harm() -> None:
     features, _ = things(2, 1, spread=0.3)
     again, _ = things(2, 1, seed=1, spread=0.3)
     fitted = Fitted(features[[0, 0, 0, 1, 1]], ["cup", "cup", "ball", "ball", "ball"], strangers=strangers())
@@ -156,12 +156,12 @@ def test_equal_examples_do_no_harm() -> None:
     assert np.isfinite(Fitted(features, ["a", "b"], strangers=same).ask(features[0]).confidence)
 
 
-def test_strangers_of_another_shape_are_refused() -> None:
+def test_strangers_of_the_wrong_shape_are_refused() -> None:
     with pytest.raises(ValueError, match=r"features \[m, F\] of kinds \[m\]"):
         Strangers(np.zeros((3, 4), dtype=np.float32), np.zeros(2, dtype=int))
 
 
-def test_an_answer_says_the_same_words_everywhere() -> None:
+def test_an_answer_prints_name_and_percentage() -> None:
     assert str(Named("cup", "cup", 0.714, 0.6)) == "cup (71 %)"
     assert str(Named(None, "cup", 0.221, 0.1)) == "unknown (most like cup, 22 %)"
 
@@ -176,7 +176,7 @@ def teach(memory: Memory, features: np.ndarray, name: str) -> None:
     memory.write(Moment(0.0, {"words": name}), {"sight": key(features)}, name=name)
 
 
-def test_names_are_refitted_forgotten_and_survive_a_restart(tmp_path: Path) -> None:
+def test_names_are_refitted_forgotten_and_kept_over_a_restart(tmp_path: Path) -> None:
     features, names = things(3, 3)
     with open_store(tmp_path) as store:
         book = Names(Memory(store))
@@ -190,7 +190,7 @@ def test_names_are_refitted_forgotten_and_survive_a_restart(tmp_path: Path) -> N
         book = Names(Memory(store))
         assert book.known() == {"name 0": 3, "name 1": 3, "name 2": 3}
         assert book.ask({"sight": key(features[0])}) == before
-        with open_store(tmp_path) as other:  # another process teaches, and this one knows
+        with open_store(tmp_path) as other:  # another process teaches, and this one sees it
             teach(Memory(other), -10 * features[0], "antipode")
         assert book.ask({"sight": key(-9 * features[0])})["sight"].name == "antipode"
         assert book.forget("name 0") == 3
@@ -199,7 +199,7 @@ def test_names_are_refitted_forgotten_and_survive_a_restart(tmp_path: Path) -> N
             book.forget("name 0")
 
 
-def test_an_answer_of_another_encoder_is_refused() -> None:
+def test_features_of_another_encoder_are_refused() -> None:
     book = Names(Memory(open_store(None)))
     features, _ = things(1, 1)
     teach(book.memory, features[0], "cup")
@@ -207,7 +207,7 @@ def test_an_answer_of_another_encoder_is_refused() -> None:
         book.ask({"sight": key(features[0], "b")})
 
 
-def test_names_ask_for_the_strangers_of_their_encoder_and_take_negatives() -> None:
+def test_names_use_the_strangers_of_their_encoder_and_negative_examples() -> None:
     class WithScenes(Names):
         def _rows(self, sense: str, entries: Sequence[Entry]) -> list[Row]:
             rows = super()._rows(sense, entries)
@@ -228,7 +228,7 @@ def test_names_ask_for_the_strangers_of_their_encoder_and_take_negatives() -> No
     assert wanted == [("sight", "a")]
 
 
-def test_shares_count_for_names_taught_by_a_press_only() -> None:
+def test_shares_count_only_for_names_taught_by_a_press() -> None:
     rng = np.random.default_rng(3)
     rest, shares = rng.normal(size=(6, SIZE)), np.sqrt(rng.dirichlet(np.ones(5), 6))
     strangers = Strangers(np.hstack([rest, shares]), np.repeat([0, 1, 2], 2), shares=5)
@@ -244,7 +244,7 @@ def test_shares_count_for_names_taught_by_a_press_only() -> None:
     np.testing.assert_allclose(some[:, [0, 2]], plain[:, [0, 2]], atol=1e-9)
 
 
-def test_an_answer_has_a_share_for_every_name_and_leaves_the_rest_to_unknown() -> None:
+def test_an_answer_gives_every_name_a_share_and_the_rest_to_unknown() -> None:
     features, names = things(4, 3)
     fitted = Fitted(features, names)
     for row in (*features, *things(9, 2, seed=4)[0]):

@@ -1,4 +1,4 @@
-"""A memory goes through a file and back whole, once, and with a sentence when it cannot."""
+"""A memory is exported and imported whole and only once, and a failure is reported in a sentence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def exported(file: Path, entries: Sequence[Entry]) -> Path:
     return file
 
 
-def test_two_imports_at_once_add_everything_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_concurrent_imports_add_every_entry_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmind.memory.portable.AT_ONCE", 3)
     file = exported(tmp_path / "mind.zip", [example(number) for number in range(20)])
 
@@ -41,28 +41,28 @@ def test_two_imports_at_once_add_everything_once(tmp_path: Path, monkeypatch: py
 
 
 class Interrupted(SqliteStore):
-    """Another import adds the same between this one's look and its writing."""
+    """Another import adds the same entries between this import's check and its write."""
 
     def add(self, entries: Sequence[Entry]) -> list[int]:
         super().add(entries)
         return super().add(entries)
 
 
-def test_what_another_import_was_faster_with_is_taken_away_again(tmp_path: Path) -> None:
+def test_an_import_removes_entries_that_a_concurrent_import_added_first(tmp_path: Path) -> None:
     file = exported(tmp_path / "mind.zip", [example(number) for number in range(5)])
     with Interrupted(None) as store:
         assert import_memory(store, file) == (0, 5)
         assert store.facts().ids.tolist() == [1, 2, 3, 4, 5]
 
 
-def test_equal_entries_of_one_file_all_come_in(tmp_path: Path) -> None:
+def test_equal_entries_of_one_file_are_all_imported(tmp_path: Path) -> None:
     file = exported(tmp_path / "mind.zip", [example(1), example(1), example(2)])
     with open_store(None) as store:
         assert import_memory(store, file) == (3, 0)
         assert import_memory(store, file) == (0, 3)
 
 
-def test_an_entry_that_points_somewhere_is_not_its_twin_that_points_nowhere(tmp_path: Path) -> None:
+def test_entries_that_differ_only_in_their_pointer_are_both_kept(tmp_path: Path) -> None:
     file = exported(tmp_path / "mind.zip", [example(1), example(2)])
     with open_store(None) as store:
         store.add([replace(example(1), pointer=None), example(2)])
@@ -70,7 +70,7 @@ def test_an_entry_that_points_somewhere_is_not_its_twin_that_points_nowhere(tmp_
         assert store.find()[-1].pointer is not None
 
 
-def test_a_file_of_another_agent_adds_nothing_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_agent_adds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmind.memory.portable.AT_ONCE", 1)
     file = exported(tmp_path / "mind.zip", [replace(example(0), keys={}), example(1, "encoder-b")])
     assert check_export(file) == {"sight": "encoder-b", "sound": "encoder-b"}
@@ -81,7 +81,7 @@ def test_a_file_of_another_agent_adds_nothing_at_all(tmp_path: Path, monkeypatch
         assert len(store.find()) == 1
 
 
-def test_what_is_no_exported_memory_is_told_before_a_store_is_opened(tmp_path: Path) -> None:
+def test_a_file_that_is_no_exported_memory_is_refused_before_a_store_is_opened(tmp_path: Path) -> None:
     file = exported(tmp_path / "mind.zip", [example(number) for number in range(3)])
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1

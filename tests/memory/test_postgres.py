@@ -1,4 +1,4 @@
-"""The PostgreSQL store on a real server: its law, two agents, a restart between, and what it refuses."""
+"""The PostgreSQL store on a real server: its contract, two agents, a restart between them, and what it refuses."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_the_store_keeps_its_law(url: str) -> None:
 
 
 def execute(url: str, statement: str, *values: object) -> list[tuple[object, ...]]:
-    """What a statement gives, run beside the store."""
+    """Execute a statement beside the store and return its rows."""
     with psycopg.connect(url, autocommit=True) as connection:
         cursor = connection.execute(statement.encode(), values or None)
         return cursor.fetchall() if cursor.description else []
 
 
 class Agent:
-    """A process with a memory of its own over the shared store."""
+    """A process with a memory of its own on the shared store."""
 
     def __init__(self, url: str, own: int, others: int) -> None:
         command = [sys.executable, "-c", AGENT, url, str(own), str(others)]
@@ -75,7 +75,7 @@ class Agent:
 
 
 @pytest.mark.slow
-def test_two_agents_recall_each_others_memories_with_a_restart_between(postgres: PostgresServer, url: str) -> None:
+def test_two_agents_recall_each_others_memories_across_a_server_restart(postgres: PostgresServer, url: str) -> None:
     one, other = Agent(url, 100, 200), Agent(url, 200, 100)
     try:
         written = [one.ask("write 1"), other.ask("write 1"), one.ask("write 2")]
@@ -93,7 +93,7 @@ def test_two_agents_recall_each_others_memories_with_a_restart_between(postgres:
     assert [int(number) for number in written] == [1, 2, 3, 4, 5]
 
 
-def test_several_may_open_a_new_database_at_once(postgres: PostgresServer) -> None:
+def test_several_processes_may_open_a_new_database_at_once(postgres: PostgresServer) -> None:
     together = threading.Barrier(4)
 
     def open_at_once(url: str) -> int:
@@ -107,7 +107,7 @@ def test_several_may_open_a_new_database_at_once(postgres: PostgresServer) -> No
             assert sorted(pool.map(open_at_once, [url] * 4)) == [1, 2, 3, 4]
 
 
-def test_writers_do_not_lose_each_others_entries(url: str) -> None:
+def test_concurrent_writers_lose_no_entries(url: str) -> None:
     def write(offset: int) -> list[int]:
         with open_store(url) as store:
             return [store.add([example(offset + number)])[0] for number in range(25)]
@@ -119,8 +119,8 @@ def test_writers_do_not_lose_each_others_entries(url: str) -> None:
         assert store.check() == []
 
 
-def test_recalls_are_counted_where_another_process_deletes_one_of_the_entries_meanwhile(url: str) -> None:
-    """Only the deleted one is passed over; the counts of all were lost before."""
+def test_recalls_are_counted_while_another_process_deletes_one_of_the_entries(url: str) -> None:
+    """Only the deleted entry is skipped; the counts of all used to be lost."""
     with open_store(url) as store, psycopg.connect(url) as other, ThreadPoolExecutor(1) as pool:
         ids = store.add([example(number) for number in range(3)])
         other.execute("DELETE FROM devmind.entries WHERE id = %s", (ids[1],))
@@ -132,7 +132,7 @@ def test_recalls_are_counted_where_another_process_deletes_one_of_the_entries_me
         assert [(entry.id, entry.recalled) for entry in store.find()] == [(ids[0], 2), (ids[2], 2)]
 
 
-def test_recalls_that_several_count_at_once_are_all_counted(url: str) -> None:
+def test_concurrent_counts_of_recalls_are_all_kept(url: str) -> None:
     with open_store(url) as store:
         ids = store.add([example(number) for number in range(8)])
 
@@ -146,8 +146,8 @@ def test_recalls_that_several_count_at_once_are_all_counted(url: str) -> None:
         assert [entry.recalled for entry in store.find()] == [60] * 8
 
 
-def test_recalls_are_counted_by_numbers_of_numpy_too(url: str) -> None:
-    """As the SQLite store does: an index gives such numbers."""
+def test_recalls_accept_numpy_numbers(url: str) -> None:
+    """As in the SQLite store: an index returns such numbers."""
     with open_store(url) as store:
         ids = store.add([example(0), example(1)])
         store.mark_recalled({ids[0]: 1, np.int64(ids[1]): np.int64(2)}, np.float64(5.0))
@@ -155,7 +155,7 @@ def test_recalls_are_counted_by_numbers_of_numpy_too(url: str) -> None:
 
 
 def test_changes_are_seen_in_the_order_of_commits(url: str) -> None:
-    """A reader that is told of change n has missed none below n, whoever is slow."""
+    """A reader that sees change n has missed none below n, however slow a writer is."""
     seen: set[int] = set()
     ended = threading.Event()
 
@@ -208,8 +208,8 @@ def test_two_processes_cannot_mix_encoders(url: str, order: str) -> None:
         assert {key.encoder for entry in other.find() for key in entry.keys.values()} < {"encoder-a", "encoder-b"}
 
 
-def test_the_database_itself_refuses_to_mix(url: str) -> None:
-    """Also from a hand at psql."""
+def test_the_database_itself_refuses_mixed_encoders(url: str) -> None:
+    """Also for a statement typed in psql."""
     with open_store(url) as store:
         store.add([example(0)])
         with pytest.raises(psycopg.errors.ForeignKeyViolation):
@@ -218,13 +218,13 @@ def test_the_database_itself_refuses_to_mix(url: str) -> None:
             execute(url, "UPDATE devmind.encoders SET encoder = 'encoder-b'")
 
 
-def test_a_newer_store_is_refused_and_left_alone(url: str) -> None:
+def test_a_store_of_a_newer_version_is_refused_and_unchanged(url: str) -> None:
     newer = len(MIGRATIONS) + 1
     with open_store(url) as store:
         store.add([example(0)])
         execute(url, "UPDATE devmind.state SET version = %s", newer)
         with pytest.raises(StoreError, match=rf"of version {newer} .* update devmind"):
-            store.add([example(1)])  # one that was opened before the update writes nothing either
+            store.add([example(1)])  # a store that was opened before the update refuses to write, too
     before = execute(url, "SELECT * FROM devmind.state")
     with pytest.raises(StoreError, match=rf"of version {newer} .* update devmind"):
         open_store(url)
@@ -232,7 +232,7 @@ def test_a_newer_store_is_refused_and_left_alone(url: str) -> None:
 
 
 @pytest.mark.parametrize("table", ["bookmarks (url text)", "state (url text)"])
-def test_another_programs_schema_is_refused_and_left_alone(url: str, table: str) -> None:
+def test_a_schema_of_another_program_is_refused_and_unchanged(url: str, table: str) -> None:
     execute(url, "CREATE SCHEMA devmind")
     execute(url, f"CREATE TABLE devmind.{table}")
     with pytest.raises(StoreError, match="another program"):
@@ -241,7 +241,7 @@ def test_another_programs_schema_is_refused_and_left_alone(url: str, table: str)
     assert execute(url, tables) == [(1,)]
 
 
-def test_what_cannot_be_opened_is_a_sentence_without_the_password(
+def test_an_opening_error_is_a_sentence_without_the_password(
     postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "OPENING_S", 0.2)
@@ -262,13 +262,13 @@ def test_what_cannot_be_opened_is_a_sentence_without_the_password(
         assert postgres.password not in store.place  # type: ignore[attr-defined]
 
 
-def test_without_psycopg_the_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_psycopg_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match=r"pip install 'devmind\[postgres\]'"):
         open_store("postgresql://somebody@127.0.0.1/memory")
 
 
-def test_names_that_postgresql_cannot_keep_are_refused_whole(url: str) -> None:
+def test_names_that_postgresql_cannot_store_are_refused(url: str) -> None:
     from dataclasses import replace
 
     with open_store(url) as store:
@@ -279,7 +279,7 @@ def test_names_that_postgresql_cannot_keep_are_refused_whole(url: str) -> None:
         assert store.add([example(0)])
 
 
-def test_commits_reach_the_disk_whatever_the_role_was_set_to(url: str) -> None:
+def test_commits_are_synchronous_whatever_the_database_setting(url: str) -> None:
     name = url.rpartition("/")[2]
     execute(url, f"ALTER DATABASE {name} SET synchronous_commit = off")
     with open_store(url) as store:
@@ -287,7 +287,7 @@ def test_commits_reach_the_disk_whatever_the_role_was_set_to(url: str) -> None:
         assert store._link.alone(lambda connection: connection.execute(setting.encode()).fetchone()) == ("on",)  # type: ignore[attr-defined]
 
 
-def test_damage_is_told_and_mended(url: str) -> None:
+def test_damage_is_reported_and_mended(url: str) -> None:
     with open_store(url) as store:
         ids = store.add([example(number) for number in range(6)])
         execute(
@@ -308,9 +308,7 @@ def test_damage_is_told_and_mended(url: str) -> None:
         assert [entry.id for entry in store.find()] == [ids[0], ids[2], ids[4], ids[5]]
 
 
-def test_old_deletions_are_let_go_of_and_who_asks_for_them_begins_anew(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_deletions_are_dropped_and_late_readers_begin_anew(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmind.memory.stores.postgres.store.KEPT_DELETIONS", 4)
     with open_store(url) as store:
         ids = store.add([example(number) for number in range(12)])
@@ -325,8 +323,8 @@ def test_old_deletions_are_let_go_of_and_who_asks_for_them_begins_anew(
         assert store.check() == []
 
 
-def test_reading_a_few_entries_reads_no_whole_table(url: str) -> None:
-    """Found by measuring: without statistics the planner read all keys for each recall."""
+def test_reading_a_few_entries_scans_no_whole_table(url: str) -> None:
+    """Found by measuring: without statistics, PostgreSQL's query planner read all keys for each recall."""
     with open_store(url) as store:
         for start in range(0, 2000, 500):
             store.add([example(start + number) for number in range(500)])
@@ -342,7 +340,7 @@ def test_reading_a_few_entries_reads_no_whole_table(url: str) -> None:
         assert store._link.read(read) == 0  # type: ignore[attr-defined]
 
 
-def test_recall_is_as_from_sqlite(url: str) -> None:
+def test_recall_equals_that_of_sqlite(url: str) -> None:
     with open_store(url) as store, open_store(None) as beside:
         for each in (store, beside):
             each.add([example(number) for number in range(60)])
@@ -354,7 +352,7 @@ def test_recall_is_as_from_sqlite(url: str) -> None:
             assert [entry.score for entry in found] == [entry.score for entry in wanted]
 
 
-def test_migrations_are_only_appended() -> None:
-    """A step that has been released is in people's stores: to change it here would change nothing there."""
+def test_released_migrations_are_unchanged() -> None:
+    """Users' stores have run the released steps: changing one here would change nothing there."""
     text = "\x1f".join("".join(statement.split()) for statement in MIGRATIONS[0])
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "368466a53a41a7f0"

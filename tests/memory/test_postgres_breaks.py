@@ -1,4 +1,4 @@
-"""Breaks: a write is kept once or not at all, whatever breaks when, and after a restart all goes on."""
+"""Broken connections: a write is kept once or not at all wherever the break comes, and work goes on after a restart."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ with open_store(sys.argv[1]) as store:
 
 
 def words(url: str) -> list[object]:
-    """What all entries say, in their order."""
+    """The words of all entries in order."""
     with open_store(url) as store:
         assert store.check() == []
         return [entry.senses["words"] for entry in store.find()]
 
 
 @pytest.mark.parametrize("passed_on", [True, False], ids=["its answer is lost", "it never arrives"])
-def test_a_commit_on_a_line_that_breaks_is_kept_once(postgres: PostgresServer, url: str, passed_on: bool) -> None:
+def test_a_commit_over_a_breaking_connection_is_kept_once(postgres: PostgresServer, url: str, passed_on: bool) -> None:
     line = BrokenLine(postgres.port, b"COMMIT", passed_on, times=0)
     with line, open_store(url.replace(f":{postgres.port}/", f":{line.port}/")) as store:
         store.add([example(0)])
-        line.left = 2  # the second one breaks when it is looked up what became of the first
+        line.left = 2  # the second break comes while the store looks up whether the first write was kept
         assert store.add([example(1), example(2)]) == [2, 3]
         assert line.left == 0
         line.left = 1
@@ -64,7 +64,7 @@ def test_a_break_before_the_commit_writes_nothing_twice(postgres: PostgresServer
 
 @pytest.mark.parametrize("mark", [b"devmind.recalls", b"COMMIT"], ids=["statement", "commit"])
 @pytest.mark.parametrize("passed_on", [True, False], ids=["its answer is lost", "it never arrives"])
-def test_a_recall_on_a_line_that_breaks_is_counted_once(
+def test_a_recall_over_a_breaking_connection_is_counted_once(
     postgres: PostgresServer, url: str, mark: bytes, passed_on: bool
 ) -> None:
     line = BrokenLine(postgres.port, mark, passed_on, times=0)
@@ -76,8 +76,8 @@ def test_a_recall_on_a_line_that_breaks_is_counted_once(
         assert [entry.recalled for entry in store.get(ids)] == [1, 3]
 
 
-def test_what_was_kept_is_seen_by_a_role_whose_transactions_look_back(url: str) -> None:
-    """Whoever looks up what became of a write waits for it, and has to see what came meanwhile."""
+def test_a_kept_write_is_seen_under_repeatable_read_isolation(url: str) -> None:
+    """Looking up whether a write was kept waits for it and must see what was committed meanwhile."""
     open_store(url).close()
     name, writer = url.rpartition("/")[2], uuid.uuid4()
     with psycopg.connect(url, autocommit=True) as other:
@@ -93,7 +93,7 @@ def test_what_was_kept_is_seen_by_a_role_whose_transactions_look_back(url: str) 
         assert kept.result()
 
 
-def test_a_server_that_stays_away_is_a_sentence_and_nothing_is_acknowledged(
+def test_an_unreachable_server_raises_an_error_and_acknowledges_nothing(
     postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "PATIENCE_S", 0.5)
@@ -112,20 +112,20 @@ def test_a_server_that_stays_away_is_a_sentence_and_nothing_is_acknowledged(
     assert words(url) == [example(number).senses["words"] for number in (0, 2)]
 
 
-def test_an_unanswered_commit_is_said_to_be_in_doubt(
+def test_an_unanswered_commit_is_reported_as_in_doubt(
     postgres: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "PATIENCE_S", 0.5)
     line = BrokenLine(postgres.port, b"COMMIT", passed_on=True, times=0)
     with line, open_store(url.replace(f":{postgres.port}/", f":{line.port}/")) as store:
-        line.left = 100  # and nobody ever learns
+        line.left = 100  # the outcome stays unknown
         with pytest.raises(StoreError, match="Whether the last write was kept is not known"):
             store.add([example(0)])
     assert words(url) == [example(0).senses["words"]]
 
 
 @pytest.mark.slow
-def test_restarts_in_the_middle_of_writing_lose_and_double_nothing(postgres: PostgresServer, url: str) -> None:
+def test_restarts_during_writing_lose_and_double_nothing(postgres: PostgresServer, url: str) -> None:
     acknowledged: dict[int, int] = {}
     ended = threading.Event()
 
@@ -155,7 +155,7 @@ def test_restarts_in_the_middle_of_writing_lose_and_double_nothing(postgres: Pos
 
 
 @pytest.mark.slow
-def test_what_was_acknowledged_survives_a_kill_of_the_writer(url: str) -> None:
+def test_acknowledged_writes_survive_a_kill_of_the_writer(url: str) -> None:
     with subprocess.Popen([sys.executable, "-c", KILLED, url], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         acknowledged = [int(child.stdout.readline()) for _ in range(20)]
@@ -164,16 +164,16 @@ def test_what_was_acknowledged_survives_a_kill_of_the_writer(url: str) -> None:
     with open_store(url) as store:
         assert set(acknowledged) <= {entry.id for entry in store.find()}
         assert store.check() == []
-        assert store.add([example(0)])  # and the dead one holds nothing up
+        assert store.add([example(0)])  # the killed writer blocks nothing
 
 
-def test_a_writer_that_stands_in_the_way_is_told_of(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocking_writer_is_reported(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "PATIENCE_S", 0.3)
     with open_store(url) as store, psycopg.connect(url) as other:
         other.execute("SELECT FROM devmind.state FOR UPDATE")
         with pytest.raises(StoreError, match="another process has been writing to it"):
             store.add([example(0)])
-        assert store.find() == []  # who reads waits for nobody
+        assert store.find() == []  # readers are not blocked
         other.rollback()
         assert store.add([example(0)])
 
@@ -189,7 +189,7 @@ def test_counting_recalls_waits_for_no_writer(url: str, monkeypatch: pytest.Monk
 
 
 class Heard:
-    """Counts what a watch tells."""
+    """Counts the calls of a watch."""
 
     def __init__(self) -> None:
         self.count = threading.Semaphore(0)
@@ -205,10 +205,10 @@ class Heard:
             pass
 
 
-def test_a_watch_hears_of_others_writes_at_once(url: str) -> None:
+def test_a_watch_hears_of_other_processes_writes_at_once(url: str) -> None:
     heard = Heard()
     with open_store(url) as store, open_store(url) as other, store.watch(heard):  # type: ignore[attr-defined]
-        assert heard.soon()  # that it listens
+        assert heard.soon()  # the first call says that it listens
         assert not heard.soon(0.3)
         for act in (
             lambda: other.add([example(0)]),
@@ -231,7 +231,7 @@ def test_a_watch_makes_up_for_a_lost_notification(url: str, monkeypatch: pytest.
         assert heard.soon()
 
 
-def test_a_watch_comes_back_after_a_break_and_misses_nothing(postgres: PostgresServer, url: str) -> None:
+def test_a_watch_resumes_after_a_break_and_misses_nothing(postgres: PostgresServer, url: str) -> None:
     heard = Heard()
     with open_store(url) as store, store.watch(heard) as watch:  # type: ignore[attr-defined]
         assert heard.soon()
@@ -253,7 +253,7 @@ def test_a_watch_comes_back_after_a_break_and_misses_nothing(postgres: PostgresS
         assert heard.soon(15)
 
 
-def test_a_watch_ends_while_the_server_is_away(postgres: PostgresServer, url: str) -> None:
+def test_a_watch_ends_while_the_server_is_down(postgres: PostgresServer, url: str) -> None:
     with open_store(url) as store:
         postgres.stop()
         try:

@@ -15,7 +15,7 @@ from devmind.testing.stores import example
 
 
 def run(*words: str) -> str:
-    """What a command prints; it must succeed."""
+    """The output of a command, which must succeed."""
     result = CliRunner().invoke(app, list(words))
     assert result.exit_code == 0, result.output
     return result.output
@@ -27,7 +27,7 @@ def test_a_place_is_a_folder_or_a_url(tmp_path: Path) -> None:
     assert folder_of("postgresql:///memory") is None
 
 
-def test_the_memory_commands_take_a_url(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_commands_accept_a_url(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with open_store(url) as store:
         store.add([example(number) for number in range(12)])

@@ -1,4 +1,4 @@
-"""Vectors in PostgreSQL: to the bit through the wire, and found by pgvector as by the own index, where it is there."""
+"""Vectors in PostgreSQL: exact to the bit on the wire, and found by pgvector as by the store's own index."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from devmind.testing.stores import example
 
 @pytest.fixture(scope="module")
 def with_pgvector() -> Iterator[PostgresServer]:
-    """A server of the wheel `pgserver`, which has the extension; it is in the extra `dev`."""
+    """A server of the wheel `pgserver`, which includes the extension; it is in the extra `dev`."""
     found = binaries(vector=True)
     if found is None:
         pytest.skip("no pgvector: pip install pgserver (Python 3.12 or older)")
@@ -31,7 +31,7 @@ def with_pgvector() -> Iterator[PostgresServer]:
 
 
 @pytest.mark.parametrize("length", [0, 1, 64, 1000])
-def test_vectors_come_back_bit_by_bit(url: str, length: int) -> None:
+def test_vectors_round_trip_bit_for_bit(url: str, length: int) -> None:
     vector = np.random.default_rng(0).normal(size=length).astype("<f4")
     vector[:1] = -0.0
     vector[3:6] = np.array([np.nan, np.inf, 1e-42], "<f4")[: max(0, length - 3)]
@@ -42,7 +42,7 @@ def test_vectors_come_back_bit_by_bit(url: str, length: int) -> None:
 
 
 def memories(n: int = 300) -> list[Entry]:
-    """Entries with keys of sight, of every third also of sound."""
+    """Entries with keys of sight; every third one also has a key of sound."""
     rng = np.random.default_rng(5)
 
     def key() -> Key:
@@ -56,11 +56,11 @@ def memories(n: int = 300) -> list[Entry]:
     ]
 
 
-def test_pgvector_finds_what_the_own_index_finds(with_pgvector: PostgresServer) -> None:
+def test_pgvector_finds_what_the_index_finds(with_pgvector: PostgresServer) -> None:
     url, entries = with_pgvector.database(), memories()
     with open_store(url) as store:
         assert isinstance(store, PostgresStore)
-        store.add([*entries, entries[7]])  # of equal ones the newer first
+        store.add([*entries, entries[7]])  # ties return the newer entry first
         memory = Memory(store)
         memory.index.update()
         for number, filters in enumerate([Filters(), Filters(name="cup"), Filters(named=False), Filters(since_s=100)]):
@@ -76,7 +76,7 @@ def test_pgvector_finds_what_the_own_index_finds(with_pgvector: PostgresServer) 
             store.nearest(example(0, "encoder-b").keys, 8)
 
 
-def test_a_process_without_an_index_asks_the_server_a_few_times(with_pgvector: PostgresServer) -> None:
+def test_a_process_without_an_index_sends_its_first_queries_to_the_server(with_pgvector: PostgresServer) -> None:
     entries = memories(40)
     with open_store(with_pgvector.database()) as store:
         store.add(entries)
@@ -90,13 +90,13 @@ def test_a_process_without_an_index_asks_the_server_a_few_times(with_pgvector: P
         assert memory.index.table.revision
 
 
-def test_the_store_keeps_its_law_beside_pgvector(with_pgvector: PostgresServer) -> None:
+def test_the_store_keeps_its_law_with_pgvector(with_pgvector: PostgresServer) -> None:
     url = with_pgvector.database()
     check_store(lambda: open_store(url))
 
 
 @pytest.mark.parametrize("schema", ["public", "Extensions"])
-def test_pgvector_is_found_in_whatever_schema(with_pgvector: PostgresServer, schema: str) -> None:
+def test_pgvector_is_found_in_any_schema(with_pgvector: PostgresServer, schema: str) -> None:
     url = with_pgvector.database()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'.encode())
@@ -107,7 +107,7 @@ def test_pgvector_is_found_in_whatever_schema(with_pgvector: PostgresServer, sch
         assert first == (2, pytest.approx(1, abs=1e-6))
 
 
-def test_who_may_not_create_it_goes_without(with_pgvector: PostgresServer) -> None:
+def test_a_user_who_may_not_create_pgvector_works_without_it(with_pgvector: PostgresServer) -> None:
     url = with_pgvector.database()
     name = url.rpartition("/")[2]
     with psycopg.connect(url, autocommit=True) as connection:
@@ -120,14 +120,14 @@ def test_who_may_not_create_it_goes_without(with_pgvector: PostgresServer) -> No
         assert [entry.id for entry in Memory(store).recall(example(0).keys)] == [1]
 
 
-def test_a_server_without_pgvector_answers_nothing_and_recall_goes_on(url: str) -> None:
+def test_recall_works_on_a_server_without_pgvector(url: str) -> None:
     with open_store(url) as store:
         store.add([example(0)])
         assert store.nearest(example(0).keys, 1) is None  # type: ignore[attr-defined]
         assert [entry.id for entry in Memory(store).recall(example(0).keys)] == [1]
 
 
-def test_the_statement_quotes_and_counts_what_it_is_given() -> None:
+def test_the_query_quotes_the_schema_and_has_the_right_number_of_parameters() -> None:
     text = nearest_query('odd"schema', 2, "name = %s").as_string(None)
     assert text.count('"odd""schema".vector(64)') == 4
     assert text.count("%s") == 2 * 2 + 1 + 1

@@ -1,6 +1,6 @@
-"""What was forgotten is not on the bare disk: a store on an image of its own (ext4, XFS), searched byte by byte.
+"""Forgotten data are not on the raw disk: a store on an image of its own (ext4, XFS) is searched byte by byte.
 
-On btrfs, which writes to another place, it is there, and the command says so.
+btrfs writes changes to another place, so the data are still there, and the command says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GONE, STAYS = b"Zanzibar-forgotten", b"Zanzibar-stays"
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is looked at is the disk, which overwritten blocks reach by being waited for."""
+    """These tests read the raw disk, which overwritten blocks only reach through a real fsync."""
     unsynced.synced(monkeypatch)
 
 
@@ -45,12 +45,12 @@ class Disk:
         self.image, self.folder = image, folder
 
     def holds(self, mark: bytes) -> int:
-        """How often the bytes are on the bare disk."""
+        """How often the bytes occur on the raw disk."""
         subprocess.run(["sync", "-f", str(self.folder)], check=True)
         return sum(data.count(mark) for data in self._written())
 
     def _written(self) -> Iterator[bytes]:
-        """What is no hole of the image's file, which nothing was ever written to."""
+        """The image's data without the holes, which nothing was ever written to."""
         with self.image.open("rb") as file:
             at, size = 0, self.image.stat().st_size
             while at < size:
@@ -93,18 +93,18 @@ def entry(number: int, name: str | None = None) -> Entry:
 
 
 def key_of(number: int) -> bytes:
-    """The bytes by which an entry's key stands in the database."""
+    """The bytes of an entry's key in the database."""
     return entry(number).keys["sight"].vector.tobytes()
 
 
 def live(folder: Path, first: int, count: int, name: bytes, every: int = 1) -> list[int]:
-    """Open, write entries, some with the name, and close."""
+    """Open the store, write entries, every so many of them with the name, and close it."""
     with open_store(folder) as store:
         return store.add([entry(first + i, name.decode() if i % every == 0 else None) for i in range(count)])
 
 
 @pytest.mark.parametrize("disk", ["ext4", "xfs"], indirect=True)
-def test_nothing_of_what_was_forgotten_is_on_the_bare_disk(disk: Disk) -> None:
+def test_forgotten_entries_leave_no_trace_on_the_raw_disk(disk: Disk) -> None:
     mind = disk.folder / "mind"
     stays = live(mind, 0, 40, STAYS)
     gone = live(mind, 100, 40, GONE, every=4)
@@ -120,8 +120,8 @@ def test_nothing_of_what_was_forgotten_is_on_the_bare_disk(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("disk", ["ext4", "xfs"], indirect=True)
-def test_what_an_earlier_packing_moved_is_not_left_behind(disk: Disk) -> None:
-    """Packing moves what stays, and cut off the file's end as it was: a later forgetting did not reach that."""
+def test_packing_leaves_no_copy_behind_the_files_end(disk: Disk) -> None:
+    """Packing moves what stays and used to cut off the file's end as it was, where a later forgetting did not reach."""
     mind = disk.folder / "mind"
     others = live(mind, 0, 150, STAYS)
     gone = live(mind, 200, 20, GONE)
@@ -136,10 +136,10 @@ def test_what_an_earlier_packing_moved_is_not_left_behind(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("disk", ["ext4", "xfs"], indirect=True)
-def test_what_a_killed_process_left_in_its_log_is_overwritten(disk: Disk) -> None:
+def test_a_log_left_by_a_killed_process_is_overwritten(disk: Disk) -> None:
     mind = disk.folder / "mind"
     live(mind, 0, 3, STAYS)
-    if os.fork() == 0:  # a child that dies without a word
+    if os.fork() == 0:  # a child that dies without closing
         live_store = SqliteStore(mind)
         live_store.add([entry(number, GONE.decode()) for number in range(100, 110)])
         os._exit(9)
@@ -151,7 +151,7 @@ def test_what_a_killed_process_left_in_its_log_is_overwritten(disk: Disk) -> Non
 
 
 @pytest.mark.parametrize("disk", ["ext4", "xfs"], indirect=True)
-def test_a_recording_that_is_blanked_leaves_nothing(disk: Disk) -> None:
+def test_a_blanked_recording_leaves_no_trace(disk: Disk) -> None:
     path = disk.folder / "life.mcap"
     sights = [np.random.default_rng(number).integers(0, 256, (40, 40, 3), dtype=np.uint8) for number in range(6)]
     with Recorder(path, source="test", tick_hz=10) as recorder:
@@ -165,8 +165,8 @@ def test_a_recording_that_is_blanked_leaves_nothing(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("disk", ["btrfs"], indirect=True)
-def test_where_changes_go_elsewhere_the_command_says_so(disk: Disk) -> None:
-    """Overwriting does not reach what btrfs has written: the bytes stay on the bare disk, and nobody is told else."""
+def test_the_command_warns_where_the_disk_copies_on_write(disk: Disk) -> None:
+    """Overwriting does not reach what btrfs has written: the bytes stay on the raw disk, and the command says so."""
     mind = disk.folder / "mind"
     live(mind, 0, 40, STAYS)
     live(mind, 100, 40, GONE, every=4)
@@ -181,7 +181,7 @@ def test_where_changes_go_elsewhere_the_command_says_so(disk: Disk) -> None:
     assert disk.holds(GONE), "it overwrites in place after all: then the sentence is wrong"
 
 
-def test_a_full_disk_says_that_nothing_was_deleted(disk: Disk) -> None:
+def test_deleting_on_a_full_disk_reports_that_nothing_was_deleted(disk: Disk) -> None:
     mind = disk.folder / "mind"
     ids = live(mind, 0, 300, STAYS)
     with open_store(mind) as store:

@@ -1,4 +1,4 @@
-"""Sampling: uniform where it says so, by priority where it says so, of fixed size, and exact on resume."""
+"""Sampling: uniform or by priority as declared, of fixed size, and exact on resume."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ def p_value(counts: np.ndarray, expected: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(("n", "capacity"), [(40, 8), (25, 24), (60, 1)])
-def test_every_item_of_a_stream_is_held_alike(n: int, capacity: int) -> None:
+def test_a_reservoir_holds_every_item_equally_often(n: int, capacity: int) -> None:
     counts = np.zeros(n)
     for seed in range(1500):
         reservoir = Reservoir(capacity, seed)
         reservoir.offer(range(n))
         counts[reservoir.items] += 1
-    # Exactly `capacity` are held in every run, so the counts vary a little less than independent ones would.
+    # Every run holds exactly `capacity` items, so the counts vary a little less than independent ones would.
     assert p_value(counts, np.full(n, capacity / n)) > RARE
     assert p_value(1500 - counts, np.full(n, 1 - capacity / n)) > RARE
 
 
-def test_what_comes_by_again_and_again_is_held_no_more_than_others() -> None:
+def test_repeated_items_are_held_no_more_often_than_others() -> None:
     counts = np.zeros(40)
     for seed in range(1500):
         reservoir = Reservoir(8, seed)
         for _ in range(5):
-            reservoir.offer(range(30))  # the same ones night after night
+            reservoir.offer(range(30))  # the same items night after night
         reservoir.offer(range(30, 40))
         counts[reservoir.items] += 1
     assert p_value(counts, np.full(40, 8 / 40)) > RARE
     assert p_value(1500 - counts, np.full(40, 1 - 8 / 40)) > RARE
 
 
-def test_a_biased_reservoir_would_be_found() -> None:
+def test_the_test_detects_a_biased_reservoir() -> None:
     counts = np.zeros(40)
     for seed in range(1500):
         held = list(range(8))
         rng = np.random.default_rng(seed)
         for item in range(8, 40):
-            held[rng.integers(8)] = item  # always taken: the newest are held too often
+            held[rng.integers(8)] = item  # always accepted, so the newest are held too often
         counts[held] += 1
     assert p_value(counts, np.full(40, 1.0)) < RARE
 
@@ -69,10 +69,10 @@ def test_a_reservoir_never_grows_and_resumes_exactly(items: list[int], capacity:
     assert set(whole.items) <= set(items)
     again = list(whole.items)
     whole.offer(items)
-    assert whole.items == again  # what comes by again changes nothing
+    assert whole.items == again  # a repeated item changes nothing
 
 
-def test_what_was_discarded_makes_room() -> None:
+def test_discarded_items_make_room() -> None:
     reservoir = Reservoir(4, 0)
     reservoir.offer(range(4))
     reservoir.discard([1, 3, 99])
@@ -95,7 +95,7 @@ def test_draws_follow_the_priorities(alpha: float) -> None:
         assert p_value(counts, np.ones(5)) < RARE
 
 
-def test_a_stratified_draw_holds_each_number_nearly_as_often_as_it_should() -> None:
+def test_a_stratified_draw_holds_each_number_nearly_as_often_as_expected() -> None:
     sampler = Prioritised(range(10), 0, alpha=1.0, floor=0.0)
     sampler.update(range(10), np.arange(10.0))
     drawn, _ = sampler.draw(450)
@@ -116,7 +116,7 @@ def test_importance_weights_only_scale_down(priorities: list[float], alpha: floa
     assert (weights[drawn == rarest] == pytest.approx(1.0)) if (drawn == rarest).any() else True
 
 
-def test_importance_weights_make_up_for_the_priorities() -> None:
+def test_importance_weights_correct_for_the_priorities() -> None:
     value = np.array([1.0, -2.0, 5.0, 0.5])
     sampler = Prioritised(range(4), 2, alpha=0.7)
     sampler.update(range(4), np.array([9.0, 1.0, 0.1, 3.0]))
@@ -144,7 +144,7 @@ def test_draws_resume_exactly(n: int, cut: int, seed: int) -> None:
     assert len(resumed) == n
 
 
-def test_what_cannot_be_drawn_is_refused() -> None:
+def test_invalid_samplers_are_refused() -> None:
     with pytest.raises(StoreError, match="all differ"):
         Prioritised([1, 1])
     with pytest.raises(StoreError, match="at least one"):

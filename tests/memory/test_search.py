@@ -1,4 +1,4 @@
-"""What is searched by name or by words is found, or somebody says that it could be missed."""
+"""A search by name or by words finds its entries or reports that it could miss some."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def damaged(folder: Path, statement: str) -> None:
         ("UPDATE state SET texts_sum = texts_sum + 1", Filters(says=True)),
     ],
 )
-def test_what_a_search_could_miss_is_told_and_mended(tmp_path: Path, damage: str, said: Filters) -> None:
+def test_a_search_that_could_miss_entries_is_refused_until_mended(tmp_path: Path, damage: str, said: Filters) -> None:
     with open_store(tmp_path) as store:
         store.add([example(number) for number in range(6)])
         wanted = store.facts(said).ids.tolist()
@@ -54,8 +54,8 @@ def test_what_a_search_could_miss_is_told_and_mended(tmp_path: Path, damage: str
         assert store.sizes().entries == 6
 
 
-def test_no_flipped_bit_makes_a_search_miss_in_silence(tmp_path: Path) -> None:
-    """Wherever it is in the file: what is found is what was found before, or an error."""
+def test_a_search_after_any_flipped_bit_is_complete_or_an_error(tmp_path: Path) -> None:
+    """Wherever the bit is in the file, the search finds what it found before, or raises an error."""
     with open_store(tmp_path / "m") as store:
         store.add([example(number) for number in range(30)])
         wanted = [store.facts(filters).ids.tolist() for filters in SEARCHES]
@@ -74,7 +74,7 @@ def test_no_flipped_bit_makes_a_search_miss_in_silence(tmp_path: Path) -> None:
     assert told > 30
 
 
-def test_a_damaged_text_of_an_older_version_is_not_carried_along(tmp_path: Path) -> None:
+def test_damaged_text_of_an_older_version_is_not_migrated(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / FILE) as old:
         add_functions(old)
         for step in MIGRATIONS[:2]:
@@ -96,7 +96,7 @@ def test_a_damaged_text_of_an_older_version_is_not_carried_along(tmp_path: Path)
         assert store.check() == []
 
 
-def test_a_url_of_the_embedded_store_is_a_sentence() -> None:
+def test_a_sqlite_url_raises_a_store_error() -> None:
     for kind in (None, "sqlite"):
         with pytest.raises(StoreError, match="lies in a folder; got the URL 'sqlite://mind': give a path"):
             open_store("sqlite://mind", kind)

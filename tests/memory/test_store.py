@@ -1,4 +1,4 @@
-"""The SQLite store: its law, what a kill leaves, what deleting leaves, and what it refuses to open."""
+"""The SQLite store: its contract, what a kill leaves, what deletion leaves, and what it refuses to open."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_store_in_ram_keeps_its_law_and_touches_no_disk(tmp_path: Path, monk
 
 
 class Forgetful(SqliteStore):
-    """Acknowledges what it has not written."""
+    """Acknowledges entries that it has not written."""
 
     def add(self, entries: Sequence[Entry]) -> list[int]:
         ids = super().add(entries[:4])
@@ -63,7 +63,7 @@ class Forgetful(SqliteStore):
 
 
 class Mixing(SqliteStore):
-    """Lets keys of two encoders in."""
+    """Accepts keys of two encoders."""
 
     def _one_encoder(self, database: sqlite3.Connection, written: Iterable[Mapping[str, Key]]) -> None:
         pass
@@ -84,14 +84,14 @@ class Greedy(SqliteStore):
 
 
 class Silent(SqliteStore):
-    """Does not tell what was deleted."""
+    """Does not report deletions."""
 
     def changes(self, since: str | None = None) -> Changes:
         return replace(super().changes(since), deleted=np.zeros(0, np.int64))
 
 
 class Repeating(SqliteStore):
-    """Tells everything at every change."""
+    """Reports everything at every change."""
 
     def changes(self, since: str | None = None) -> Changes:
         return super().changes(None)
@@ -121,7 +121,7 @@ def test_the_check_names_the_law_that_a_store_breaks(tmp_path: Path, broken: typ
         check_store(lambda: broken(tmp_path / "memory"))
 
 
-def test_only_the_owner_reads_it(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         with open_store(tmp_path / "deep" / "memory") as store:
@@ -131,11 +131,11 @@ def test_only_the_owner_reads_it(tmp_path: Path) -> None:
         os.umask(old)
     assert stat.S_IMODE((tmp_path / "deep" / "memory").stat().st_mode) == 0o700
     assert set(files.values()) == {0o600}
-    assert f"{FILE}-wal" in files  # the log is there while the store is open, and private as well
+    assert f"{FILE}-wal" in files  # the log exists while the store is open, and is private too
 
 
 @pytest.mark.parametrize("seconds_after", [0, 7])
-def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, seconds_after: int) -> None:
+def test_acknowledged_entries_survive_a_kill(tmp_path: Path, seconds_after: int) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path / "memory")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -154,7 +154,7 @@ def traces(folder: Path, *marks: bytes) -> list[str]:
     return [p.name for p in folder.iterdir() for mark in marks if mark in p.read_bytes()]
 
 
-def test_nothing_of_a_deleted_entry_stays_in_the_files(tmp_path: Path) -> None:
+def test_a_deleted_entry_leaves_no_trace_in_the_files(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     secret, kept = example(0), example(2)
     key = secret.keys["sight"].vector.tobytes()
@@ -172,9 +172,7 @@ def test_nothing_of_a_deleted_entry_stays_in_the_files(tmp_path: Path) -> None:
     assert traces(folder, *marks) == []
 
 
-def test_a_kill_between_deleting_and_erasing_leaves_nothing_for_the_next_opening(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_opening_erases_what_a_kill_after_deleting_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = example(0).keys["sight"].vector.tobytes()
     with SqliteStore(tmp_path / "memory") as store:
         first, *_ = store.add([example(number) for number in range(40)])
@@ -187,7 +185,7 @@ def test_a_kill_between_deleting_and_erasing_leaves_nothing_for_the_next_opening
         assert traces(tmp_path / "killed", mark) == []
 
 
-def test_two_writers_do_not_lose_each_others_entries(tmp_path: Path) -> None:
+def test_concurrent_writers_lose_no_entries(tmp_path: Path) -> None:
     def write(offset: int) -> list[int]:
         with open_store(tmp_path / "memory") as store:
             return [store.add([example(offset + number)])[0] for number in range(25)]
@@ -199,7 +197,7 @@ def test_two_writers_do_not_lose_each_others_entries(tmp_path: Path) -> None:
         assert len(set(written)) == 75
 
 
-def test_a_new_memory_may_be_opened_by_several_at_the_same_moment(tmp_path: Path) -> None:
+def test_several_threads_may_open_a_new_memory_at_once(tmp_path: Path) -> None:
     together = threading.Barrier(4)
 
     def open_at_once(folder: Path) -> int:
@@ -212,7 +210,7 @@ def test_a_new_memory_may_be_opened_by_several_at_the_same_moment(tmp_path: Path
             assert list(pool.map(open_at_once, [tmp_path / str(round_) / "memory"] * 4)) == [0] * 4
 
 
-def test_a_reader_in_the_way_of_erasing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_blocks_erasing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("devmind.memory.stores.sqlite_file.BUSY_S", 0.05)
     folder = tmp_path / "memory"
     with open_store(folder) as store:
@@ -228,7 +226,7 @@ def test_a_reader_in_the_way_of_erasing_is_told_of(tmp_path: Path, monkeypatch: 
         assert traces(folder, b"name 0") == []
 
 
-def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_store_of_a_newer_version_is_refused_and_unchanged(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         store.add([example(0)])
     with sqlite3.connect(tmp_path / FILE) as database:
@@ -240,7 +238,7 @@ def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / FILE).read_bytes() == before
 
 
-def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused_and_unchanged(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / FILE) as database:
         database.execute("CREATE TABLE bookmarks (url TEXT)")
     database.close()
@@ -250,7 +248,7 @@ def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> 
     assert (tmp_path / FILE).read_bytes() == before
 
 
-def test_what_is_no_database_or_damaged_is_a_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_raises_a_store_error(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"no database at all" * 100)
     with pytest.raises(StoreError, match="damaged or no database"):
         open_store(tmp_path)
@@ -259,8 +257,8 @@ def test_what_is_no_database_or_damaged_is_a_sentence(tmp_path: Path) -> None:
         open_store(tmp_path / "file")
 
 
-def test_migrations_are_only_appended() -> None:
-    """A step that has been released is in people's stores: to change it here would change nothing there."""
+def test_released_migrations_are_unchanged() -> None:
+    """Users' stores have run the released steps: changing one here would change nothing there."""
     texts = ["\x1f".join("".join(statement.split()) for statement in step) for step in MIGRATIONS]
     assert [hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts] == [
         "0fa41880084a56c0",
@@ -271,7 +269,7 @@ def test_migrations_are_only_appended() -> None:
     ]
 
 
-def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_a_store_of_the_first_version_is_migrated(tmp_path: Path) -> None:
     entries = [example(number) for number in range(6)]
     with sqlite3.connect(tmp_path / FILE) as old:
         for statement in MIGRATIONS[0]:

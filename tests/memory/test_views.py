@@ -1,4 +1,4 @@
-"""Other views: what is the same about them, what may differ, and how far."""
+"""Augmented views: what they keep, what they change, and how far."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MANY = 50
 
 
 def tone(samples: int = 1600) -> np.ndarray:
-    """A tone that both ears hear alike, float32 [2, S]."""
+    """A tone equal in both ears, float32 [2, S]."""
     time_s = np.arange(samples) / SOUND_RATE_HZ
     return np.tile(0.2 * np.sin(2 * np.pi * TONE_HZ * time_s), (2, 1)).astype(np.float32)
 
@@ -24,7 +24,7 @@ def dot(side: int = 64) -> np.ndarray:
     return picture
 
 
-def test_views_keep_names_kinds_and_shapes_and_leave_other_senses_alone() -> None:
+def test_views_keep_names_types_and_shapes_and_leave_other_senses_unchanged() -> None:
     senses: dict[str, Sense] = {"sight": dot(), "sound": tone(), "touch": np.zeros(3, np.float32), "words": "a ball"}
     seen = other_view(senses, np.random.default_rng(0))
     assert list(seen) == list(senses)
@@ -38,7 +38,7 @@ def test_views_keep_names_kinds_and_shapes_and_leave_other_senses_alone() -> Non
         np.testing.assert_array_equal(again[name], now)
 
 
-def test_what_is_seen_moves_as_far_as_it_says_and_no_farther() -> None:
+def test_sight_shifts_as_far_as_declared_and_no_farther() -> None:
     rng, found = np.random.default_rng(1), []
     for _ in range(MANY):
         picture = np.asarray(other_view({"sight": dot()}, rng)["sight"])
@@ -47,7 +47,7 @@ def test_what_is_seen_moves_as_far_as_it_says_and_no_farther() -> None:
     assert SHIFT / 2 < far <= (1 + ZOOM) * SHIFT + 1 / 64
 
 
-def test_a_sound_is_heard_louder_or_softer_and_from_either_side() -> None:
+def test_sound_varies_in_loudness_and_in_balance() -> None:
     rng, levels_db = np.random.default_rng(2), []
     for _ in range(MANY):
         sound = np.asarray(other_view({"sound": tone()}, rng)["sound"])
@@ -61,10 +61,10 @@ def test_a_sound_is_heard_louder_or_softer_and_from_either_side() -> None:
     assert np.abs(levels).max() < LOUDNESS_DB + ASIDE_DB / 2 + 0.5
 
 
-def test_a_tone_that_begins_elsewhere_does_not_click() -> None:
-    """Above three times the tone lies its hiss and little else."""
+def test_a_shifted_tone_does_not_click() -> None:
+    """Above three times the tone's frequency there is little but the added hiss."""
     rng = np.random.default_rng(3)
-    for samples in (1600, 1609):  # the second ends a quarter into a cycle: going round without fading clicks
+    for samples in (1600, 1609):  # the second ends a quarter into a cycle: rolling it without a fade would click
         for _ in range(MANY):
             sound = np.asarray(other_view({"sound": tone(samples)}, rng)["sound"])[0]
             power = np.abs(np.fft.rfft(sound * np.hanning(samples))) ** 2
@@ -72,7 +72,7 @@ def test_a_tone_that_begins_elsewhere_does_not_click() -> None:
             assert power[high].sum() / power.sum() < 1e-3
 
 
-def test_a_microphone_with_one_channel_and_a_short_sound_will_do() -> None:
+def test_views_accept_one_channel_and_short_sounds() -> None:
     rng = np.random.default_rng(4)
     for shape in ((1, 1600), (2, 1), (4, 7)):
         sound = np.asarray(other_view({"sound": np.full(shape, 0.1, np.float32)}, rng)["sound"])

@@ -1,4 +1,4 @@
-"""What a writer leaves that is killed between writing its transaction to the log and telling of it in the wal-index."""
+"""The state after a writer is killed between writing its transaction to the log and updating the wal-index."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from devmind.memory.stores.sqlite import FILE
 
 
 def untold(folder: Path, write: Callable[[], object]) -> None:
-    """Let `write` go through, and put the wal-index back: the log is on the disk by then, and nobody knows of it.
+    """Run `write`, then restore the wal-index: the log is on the disk, but no reader knows of it.
 
-    By the wal-index go all who have the store open; one at least must have it open, in this process or another.
+    Every process that has the store open goes by the wal-index; at least one must have it open, here or elsewhere.
     """
-    index = os.open(folder / f"{FILE}-shm", os.O_RDWR)  # not closed: that would take SQLite's locks from this process
+    index = os.open(folder / f"{FILE}-shm", os.O_RDWR)  # never closed: that would release SQLite's locks
     with mmap.mmap(index, os.fstat(index).st_size) as shared:
         before = bytes(shared)
         write()

@@ -1,8 +1,8 @@
-"""`make mutants`: faults that exams, gates, retention and lessons' splits could have, each of which a test must notice.
+"""`make mutants`: faults that exams, gates, retention and lesson splits could have; a test must detect each.
 
-A mutant of `declared.toml` is one text in one file put in the place of another, in a copy of the checkout, and the
-tests that have to fail there. It is killed when they fail, and survives when they pass; a text that is no longer there,
-or tests that fail without any mutant, are errors of the declaration.
+A mutant of `declared.toml` replaces one text in one file by another, in a copy of the checkout, and names the tests
+that must then fail. It is killed when they fail and survives when they pass. A text that is not found, or a test
+that fails without any mutant, is an error of the declaration.
 
     python -m tests.mutants [--only WORDS] [--first N] [--tests-alone] [--mutants-alone]
 """
@@ -38,7 +38,7 @@ FROM_OUTSIDE = (
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: in `file` the text `old`, which stands there once, becomes `new`; `tests` must notice."""
+    """One fault: `old`, which occurs once in `file`, becomes `new`; `tests` must detect it."""
 
     name: str
     file: str
@@ -48,7 +48,7 @@ class Mutant:
 
 
 def declared() -> list[Mutant]:
-    """All of `declared.toml`."""
+    """All mutants of `declared.toml`."""
     text = DECLARED.read_text(encoding="utf-8")
     return [Mutant(**{**one, "tests": tuple(one["tests"])}) for one in tomllib.loads(text)["mutant"]]
 
@@ -57,7 +57,7 @@ def mutated(mutant: Mutant, text: str) -> str:
     """The file's text with the fault.
 
     Raises:
-        ValueError: the text to change is not there once.
+        ValueError: the text to change does not occur exactly once.
     """
     if text.count(mutant.old) != 1:
         raise ValueError(
@@ -68,7 +68,7 @@ def mutated(mutant: Mutant, text: str) -> str:
 
 
 def copied(folder: Path) -> Path:
-    """A copy of the checkout in `folder`."""
+    """Copy the checkout to `folder`."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -79,13 +79,13 @@ def copied(folder: Path) -> Path:
 
 
 def run(folder: Path, tests: tuple[str, ...]) -> int:
-    """pytest's exit code for `tests` in a copy, in a process that has the packages from outside already."""
+    """pytest's exit code for `tests` in a copy, in a forked process that has already imported the external packages."""
     told = folder / "told.txt"
     if (child := os.fork()) == 0:
         with told.open("w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-        for name in list(sys.modules):  # this checkout's own: the copy's are wanted
+        for name in list(sys.modules):  # modules of this checkout: the copy's must be imported instead
             if name.partition(".")[0] in COPIED:
                 del sys.modules[name]
         os.chdir(folder)
@@ -99,7 +99,7 @@ def run(folder: Path, tests: tuple[str, ...]) -> int:
 
 
 def _waited(child: int) -> int:
-    """Exit code of a process; FAILED where it takes too long, which is a fault that is noticed."""
+    """Exit code of a process; FAILED if it takes too long, since a hang counts as detected."""
     ends = time.monotonic() + SLOWEST_S
     while time.monotonic() < ends:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -124,7 +124,7 @@ def judge(mutant: Mutant, folder: Path) -> str:
 
 
 def main() -> int:
-    """0 when every mutant was killed by tests that pass without it."""
+    """Return 0 when every mutant was killed by tests that pass without it."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="mutants whose name has these words")
     parser.add_argument("--tests-alone", action="store_true", help="only see that the tests pass without mutants")
@@ -132,7 +132,7 @@ def main() -> int:
     parser.add_argument("--mutants-alone", action="store_true", help="the tests are known to pass without mutants")
     asked = parser.parse_args()
     mutants = [mutant for mutant in declared()[asked.first - 1 :] if asked.only in mutant.name]
-    sys.dont_write_bytecode = True  # a mutant's must not outlive it
+    sys.dont_write_bytecode = True  # a mutant's bytecode must not outlive it
     for name in FROM_OUTSIDE:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="devmind-mutants-") as folder:

@@ -1,4 +1,4 @@
-"""What comes with the package: whole, small, raised on nobody's recordings; and the newborn awake."""
+"""The agents in the package: intact, small, taught without anyone's recordings; and the newborn's reflex."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def newborn() -> Agent:
     return Agent.from_pretrained(FOLDER, strict=True)
 
 
-def test_its_checksums_hold_and_it_is_small(newborn: Agent, tmp_path: Path) -> None:
+def test_the_newborn_is_small_and_its_damage_is_detected(newborn: Agent, tmp_path: Path) -> None:
     files = list(FOLDER.iterdir())
     assert sum(path.stat().st_size for path in files) <= LARGEST_BYTES
     for path in files:
@@ -45,19 +45,19 @@ def test_its_checksums_hold_and_it_is_small(newborn: Agent, tmp_path: Path) -> N
         Agent.from_pretrained(tmp_path)
 
 
-def test_it_has_been_through_reflex_and_learned_from_nobodys_recordings(newborn: Agent) -> None:
+def test_the_newborn_passed_reflex_without_anyones_recordings(newborn: Agent) -> None:
     assert newborn.config.stages == ["reflex"]
     assert newborn.config.trained_on == ["pictures:scikit-learn digits#0"]
     assert {parameter.dtype for parameter in newborn.parameters()} == {torch.float32}
 
 
-def test_it_lacks_nothing_that_an_exam_asks(newborn: Agent) -> None:
+def test_the_newborn_lacks_no_part_that_an_exam_needs(newborn: Agent) -> None:
     assert missing_parts(load_stage("reflex"), newborn, for_exam=True) == "", "critics are only for learning"
     assert not [name for name in newborn.heads if newborn.head(name).critic]
     assert missing_parts(load_stage("reflex"), tiny_agent(), for_exam=True)
 
 
-def test_it_startles_at_a_clap_and_not_in_the_quiet(newborn: Agent) -> None:
+def test_the_newborn_startles_at_a_clap_and_not_in_silence(newborn: Agent) -> None:
     rng = np.random.default_rng(0)
     grey = np.full((64, 64, 3), 120, np.uint8)
     state, fired = newborn.new_state(), []
@@ -71,7 +71,7 @@ def test_it_startles_at_a_clap_and_not_in_the_quiet(newborn: Agent) -> None:
     assert [tick for tick, fires in enumerate(fired) if fires] == [9, 19, 29, 39]
 
 
-def test_an_agent_that_knows_somebody_is_refused(tmp_path: Path) -> None:
+def test_an_agent_trained_on_a_persons_voice_is_refused(tmp_path: Path) -> None:
     agent = tiny_agent()
     parts.admit(agent)
     agent.config.trained_on = ["speakers:theo"]
@@ -87,7 +87,7 @@ def test_an_agent_that_knows_somebody_is_refused(tmp_path: Path) -> None:
         assert torch.allclose(parameter, dict(agent.named_parameters())[name], atol=1e-3)
 
 
-def test_each_is_named_and_has_been_through_more_than_the_one_before() -> None:
+def test_each_agent_has_more_stages_than_the_one_before() -> None:
     stages = [Agent.from_pretrained(folder, strict=True).config for folder in raised().values()]
     assert next(iter(raised())) == "newborn"
     assert {config.size for config in stages} == {SIZE}
@@ -96,20 +96,20 @@ def test_each_is_named_and_has_been_through_more_than_the_one_before() -> None:
 
 
 @pytest.mark.parametrize("name", list(raised()))
-def test_each_lacks_nothing_that_exams_of_its_stages_ask(name: str) -> None:
+def test_each_agent_lacks_no_part_that_its_exams_need(name: str) -> None:
     agent = Agent.from_pretrained(raised()[name], strict=True)
     for stage in agent.config.stages:
         assert missing_parts(load_stage(stage), agent, for_exam=True) == "", stage
 
 
-def test_what_an_agent_has_learned_stays_as_it_was_in_all_that_came_of_it() -> None:
-    """From language on no stage changes anything that was there before."""
+def test_later_agents_keep_the_weights_of_earlier_ones() -> None:
+    """From language on, no stage changes any weight that was there before."""
     older = [Agent.from_pretrained(folder).state_dict() for name, folder in raised().items() if name != "newborn"]
     for before, after in itertools.pairwise(older):
         assert all(torch.equal(value, after[name]) for name, value in before.items())
 
 
-def test_a_stage_goes_on_from_one_that_has_not_been_through_it(tmp_path: Path) -> None:
+def test_a_stage_starts_from_an_agent_that_has_not_been_through_it(tmp_path: Path) -> None:
     assert most_raised(("reflex",), without="memory") == FOLDER
     assert most_raised(("no such stage",)) is None
     _, folder, _ = starting_agent(load_stage("memory"), RunConfig(size=SIZE), None, tmp_path)
@@ -118,7 +118,7 @@ def test_a_stage_goes_on_from_one_that_has_not_been_through_it(tmp_path: Path) -
         starting_agent(load_stage("memory"), RunConfig(size="tiny"), None, tmp_path)
 
 
-def test_scores_are_sealed_beside_the_agent_that_they_are_of(tmp_path: Path) -> None:
+def test_scores_are_sealed_beside_their_own_agent(tmp_path: Path) -> None:
     agent = tiny_agent()
     parts.admit(agent)
     agent.save_pretrained(tmp_path / "raised")
@@ -137,8 +137,8 @@ def test_scores_are_sealed_beside_the_agent_that_they_are_of(tmp_path: Path) -> 
         seal_exams(tmp_path / "packed", [scores])
 
 
-def test_a_childhood_is_packed_whole_each_over_the_one_before(tmp_path: Path) -> None:
-    """A curriculum's folder: a stage that passed, and one that failed a gate, whose agent grew out of the first."""
+def test_a_childhood_is_packed_whole_with_each_agent_built_on_the_last(tmp_path: Path) -> None:
+    """A curriculum's folder: a stage that passed, and one whose agent grew from it and failed a gate."""
     agent = tiny_agent()
     parts.admit(agent)
     agent.config.stages = ["reflex"]
@@ -153,7 +153,7 @@ def test_a_childhood_is_packed_whole_each_over_the_one_before(tmp_path: Path) ->
     older = Agent.from_pretrained(tmp_path / "raised" / "after-memory")
     assert older.config.stages == ["reflex", "memory"]
     assert torch.allclose(older.readout, agent.readout, atol=1e-3)
-    # What would be left over an agent that is replaced stays whole: nothing is written.
+    # Files that would remain over a replaced agent stay intact: nothing is written.
     agent.config.stages = ["reflex", "memory", "language"]
     pack_folder = tmp_path / "raised" / "after-language"
     agent.save_pretrained(tmp_path / "language")
@@ -162,8 +162,8 @@ def test_a_childhood_is_packed_whole_each_over_the_one_before(tmp_path: Path) ->
         pack_childhood(tmp_path / "run", tmp_path / "raised")
 
 
-def test_it_follows_an_instruction_in_a_life_as_in_the_exam() -> None:
-    """The same rooms that the exam has; nothing of the exam's code."""
+def test_the_agent_follows_instructions_in_a_life_as_in_the_exam() -> None:
+    """The exam's rooms without any of the exam's code."""
     clock = VirtualClock()
     seed = int(exam_seeds(1, 0, "follow/local")[0])
     room = WorldRoom(rules_of("minigrid", "BabyAI-GoToLocal-v0"), seed, now=clock.now, sleep=clock.sleep)
@@ -173,7 +173,7 @@ def test_it_follows_an_instruction_in_a_life_as_in_the_exam() -> None:
     assert room.rewarded >= 8
 
 
-def test_plans_that_it_imagines_lead_through_mazes_and_their_moves_fit() -> None:
+def test_imagined_plans_lead_through_mazes_and_their_moves_fit() -> None:
     pytest.importorskip("ogbench")
     from devmind.worlds.pointmaze import UNIT, maze
     from stages.planning.reinforce.plans import holding

@@ -1,4 +1,4 @@
-"""A made-up but realistic results.json: six skills, one gate failed, one lesson cut, pictures and sounds."""
+"""A made-up but realistic results.json: six skills, one failed gate, one cut lesson, pictures and sounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 
 def png(rng: np.random.Generator, kind: str) -> str:
-    """A 64 x 64 scene: with a true and a predicted box, a mask over it, or its depth."""
+    """A 64 x 64 scene with a true and a predicted box, a mask, or its depth."""
     scene = np.full((64, 64, 3), (200, 214, 220), np.uint8)
     scene[44:] = (120, 150, 170)
     depth = np.tile(np.linspace(60, 200, 64)[:, None], (1, 64))
@@ -35,7 +35,7 @@ def png(rng: np.random.Generator, kind: str) -> str:
 
 
 def strip(rng: np.random.Generator, kinds: tuple[str, ...]) -> str:
-    """Scenes side by side with a white gap, three times enlarged, as an exam makes them."""
+    """Scenes side by side with white gaps, enlarged three times, as an exam draws them."""
     parts = [cv2.imdecode(np.frombuffer(base64.b64decode(png(rng, kind)), np.uint8), 1) for kind in kinds]
     gap = np.full((64, 2, 3), 255, np.uint8)
     whole = np.concatenate([part for one in parts for part in (gap, one)][1:], 1)
@@ -305,5 +305,5 @@ def fake_results() -> dict[str, Any]:
 
 @pytest.fixture
 def results() -> dict[str, Any]:
-    """A fresh copy for each test to change."""
+    """A fresh copy that a test may change."""
     return fake_results()

@@ -1,4 +1,4 @@
-"""The childhood's page: what it says of made-up stages, and that a browser shows all of it."""
+"""The childhood's page: its text for made-up stages, and how a browser shows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["browser"]
 
 
 def told(results: dict[str, Any]) -> Childhood:
-    """Two stages: the first without a twin and failed, the second with one."""
+    """Two stages: the first failed and has no twin, the second has one."""
     results["cost"] |= {"exams": {results["stage"]: 700.0, "earlier": 20.0}}
     results["run"] |= {"exam_sha256": [results["run"]["agent_sha256"]]}
     second = results | {"stage": "language", "run": results["run"] | {"exam_sha256": ["a", "b"]}}
@@ -45,21 +45,21 @@ def told(results: dict[str, Any]) -> Childhood:
     return gather([validate(results), validate(second)], pages, saved, "devmind curriculum run --seed 3")
 
 
-def test_what_a_stage_added_is_new_measures_and_the_change_of_old_ones() -> None:
+def test_added_gives_new_measures_and_the_change_of_old_ones() -> None:
     first, second = added(Matrix(stages=["a", "b"], skills=["x", "y"], rows=[[0.8, None], [0.6, 0.5]]))
     assert (first.new, first.change, first.mean_change) == ({"x": 0.8}, {}, None)
     assert second.new == {"y": 0.5}
     assert second.change == pytest.approx({"x": -0.2})
 
 
-def test_a_skill_that_a_stage_did_not_measure_is_compared_with_when_it_was_last() -> None:
+def test_a_skill_that_one_stage_skipped_is_compared_with_its_last_measure() -> None:
     rows = [[0.8], [None], [0.6]]
     third = added(Matrix(stages=["a", "b", "c"], skills=["x"], rows=rows))[2]
     assert third.new == {}
     assert third.change == pytest.approx({"x": -0.2})
 
 
-def test_the_page_says_what_is_wrong(results: dict[str, Any]) -> None:
+def test_the_page_reports_what_is_wrong(results: dict[str, Any]) -> None:
     page = render(told(results))
     assert "8 of 10 gates in float16" in page
     assert "its exams were of 2 agents" in page
@@ -70,7 +70,7 @@ def test_the_page_says_what_is_wrong(results: dict[str, Any]) -> None:
     assert '<td data-label="On the disk" class="loss">17.0 MB</td>' in page, "16 MB are wanted at size nursery"
 
 
-def test_it_is_passed_only_with_all_stages_and_nine_of_ten_gates_at_the_end(results: dict[str, Any]) -> None:
+def test_a_childhood_passes_only_with_all_stages_and_nine_of_ten_final_gates(results: dict[str, Any]) -> None:
     one = told(results)
     passed = [stage.model_copy(update={"passed": True}) for stage in one.stages]
     enough = [saved.model_copy(update={"gates": Gates(passed=9, of=10)}) for saved in one.saved]
@@ -80,7 +80,7 @@ def test_it_is_passed_only_with_all_stages_and_nine_of_ten_gates_at_the_end(resu
     assert one.model_copy(update={"stages": passed, "saved": enough}).passed
 
 
-def test_names_cannot_become_markup(results: dict[str, Any]) -> None:
+def test_names_are_escaped(results: dict[str, Any]) -> None:
     results["run"]["command"] = "<script>alert(1)</script>"
     one = told(results).model_copy(update={"command": "<script>alert(1)</script>"})
     assert "<script" not in render(one)
@@ -89,7 +89,7 @@ def test_names_cannot_become_markup(results: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390, 320])
-def test_nothing_is_cropped_and_every_word_can_be_read(
+def test_the_childhood_page_crops_nothing_and_is_readable(
     browser: Browser, tmp_path: Path, results: dict[str, Any], width: int, scheme: Any
 ) -> None:
     file = tmp_path / "childhood.html"

@@ -1,4 +1,4 @@
-"""Tables at every width: no word is broken, no number is cropped, whatever shape that takes."""
+"""Tables at every width: no word is broken and no number is cropped, whatever the layout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def printed(grid: Grid, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [30, 40, 60, 72, 80, 100, 120, 200])
-def test_every_word_and_number_is_whole_at_every_width(width: int) -> None:
+def test_words_and_numbers_are_unbroken_at_every_width(width: int) -> None:
     lines = printed(plain_grid(COLUMNS, ROWS), width)
     assert max(map(len, lines)) <= width
     words = {word for line in lines for word in line.split()}
@@ -38,7 +38,7 @@ def test_every_word_and_number_is_whole_at_every_width(width: int) -> None:
         assert set(" ".join(row).split()) <= words
 
 
-def test_the_shape_follows_the_width() -> None:
+def test_the_layout_follows_the_width() -> None:
     wide, middle, narrow = (printed(plain_grid(COLUMNS, ROWS), width) for width in (150, 80, 50))
     assert wide[0].split() == list(COLUMNS)
     assert len(wide) == 2 + 4, "a line for each, two for the gate of two lines"
@@ -51,7 +51,7 @@ def test_the_shape_follows_the_width() -> None:
     assert narrow[-2:] == ["told", "  n: 4"]
 
 
-def test_a_long_note_is_wrapped_beside_its_row_when_there_is_room() -> None:
+def test_a_long_note_wraps_beside_its_row_where_there_is_room() -> None:
     lines = printed(plain_grid(("key", "meaning"), [("hz", "ticks a second " * 8)]), 40)
     assert all(line.startswith(("hz ", "     ", "key", "─")) for line in lines)
     assert len(lines) > 4
@@ -71,10 +71,10 @@ def test_short_values_of_a_block_share_a_line() -> None:
     ]
 
 
-def test_wide_characters_count_twice_and_markup_is_text() -> None:
+def test_wide_characters_count_twice_and_markup_is_printed_as_text() -> None:
     lines = printed(plain_grid(("name", "words"), [("杯子", "[bold]cup[/bold]"), ("cup", "x")]), 60)
     assert lines[2].index("[bold]cup[/bold]") == lines[3].index("x") - 2, "two characters, four cells"
 
 
-def test_no_rows_are_a_head_only() -> None:
+def test_a_table_without_rows_is_its_head() -> None:
     assert printed(plain_grid(("a", "b"), []), 40) == ["a   b", "─────"]

@@ -1,4 +1,4 @@
-"""The page holds what results.json holds, says failures as failures, needs nothing from outside and lets nothing in."""
+"""The page shows what results.json holds, marks failures as failures, loads nothing from outside and runs nothing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def test_it_is_well_formed_and_has_every_section(results: dict[str, Any]) -> None:
+def test_the_page_is_well_formed_and_has_every_section(results: dict[str, Any]) -> None:
     page = Page(render(results))
     assert page.stack == []
     found = [attributes.get("id") for attributes in page.all("section")]
@@ -62,7 +62,7 @@ def test_it_is_well_formed_and_has_every_section(results: dict[str, Any]) -> Non
     assert [name for name in found if name] == wanted
 
 
-def test_nothing_comes_from_outside_and_no_script_runs(results: dict[str, Any]) -> None:
+def test_the_page_loads_nothing_and_runs_no_script(results: dict[str, Any]) -> None:
     html = render(results)
     page = Page(html)
     assert "http:" not in html
@@ -74,7 +74,7 @@ def test_nothing_comes_from_outside_and_no_script_runs(results: dict[str, Any]) 
     assert any("default-src 'none'" in (a.get("content") or "") for a in page.all("meta"))
 
 
-def test_the_verdict_comes_first_and_failures_are_said(results: dict[str, Any]) -> None:
+def test_the_verdict_comes_first_and_names_the_failures(results: dict[str, Any]) -> None:
     words = Page(render(results)).words
     assert words.index("✗ failed") < words.index("Skills")
     assert "6 of 7 gates passed" in words
@@ -88,7 +88,7 @@ def test_the_verdict_comes_first_and_failures_are_said(results: dict[str, Any]) 
     assert "✗ not kept" in words
 
 
-def test_the_machine_stands_beside_every_time(results: dict[str, Any]) -> None:
+def test_the_machine_is_named_beside_every_time(results: dict[str, Any]) -> None:
     words = Page(render(results)).words
     assert re.search(r"\d+ (s|min) .{0,8}on 2 cores of 31 GFLOP/s · seed", words)
     assert "Times were measured on 2 cores of 31 GFLOP/s (float32)." in words
@@ -100,7 +100,7 @@ def test_the_machine_stands_beside_every_time(results: dict[str, Any]) -> None:
     assert "on cpu · seed" in older
 
 
-def test_a_cut_says_who_cut(results: dict[str, Any]) -> None:
+def test_a_cut_lesson_says_who_cut_it(results: dict[str, Any]) -> None:
     words = Page(render(results)).words
     assert "was cut after 640 of 900 steps, because the user continued with the next lesson." in words
 
@@ -118,11 +118,13 @@ def test_a_cut_says_who_cut(results: dict[str, Any]) -> None:
         ("cpu", 2, 2, [], ""),
     ],
 )
-def test_a_machine_in_words(device: str, cores: int | None, threads: int, gflops: list[float], said: str) -> None:
+def test_machine_gives_cores_and_speed(
+    device: str, cores: int | None, threads: int, gflops: list[float], said: str
+) -> None:
     assert machine(device, cores, threads, gflops) == said
 
 
-def test_each_failure_leads_to_its_row(results: dict[str, Any]) -> None:
+def test_each_failure_links_to_its_row(results: dict[str, Any]) -> None:
     page = Page(render(results))
     links = [attributes["href"] for attributes in page.all("a")]
     rows = {f"#{a['id']}" for a in page.all("tr") if "id" in a}
@@ -130,7 +132,7 @@ def test_each_failure_leads_to_its_row(results: dict[str, Any]) -> None:
     assert set(links) <= rows
 
 
-def test_it_says_what_the_stage_is_and_which_code_made_it(results: dict[str, Any]) -> None:
+def test_the_page_describes_the_stage_and_names_the_commit(results: dict[str, Any]) -> None:
     words = Page(render(results)).words
     assert words.index(results["about"]) < words.index("gates passed")
     assert "git commit c0ffee" in words
@@ -140,21 +142,21 @@ def test_it_says_what_the_stage_is_and_which_code_made_it(results: dict[str, Any
     assert "None" not in words
 
 
-def test_beside_a_skill_stands_whether_life_can_ask_it(results: dict[str, Any]) -> None:
+def test_a_skill_says_whether_a_life_can_use_it(results: dict[str, Any]) -> None:
     assert "in life" not in Page(render(results)).words, "an older devmind noted nothing"
     results["skills"][0]["in_life"] = said = "not asked in life: <b>why</b>"
     words = Page(render(results)).words
     assert words.index(results["skills"][0]["about"]) < words.index(said) < words.index(results["skills"][1]["about"])
 
 
-def test_a_size_whose_scores_mean_nothing_says_so_on_top(results: dict[str, Any]) -> None:
+def test_the_tiny_size_is_marked_as_meaningless(results: dict[str, Any]) -> None:
     assert "mean nothing" not in Page(render(results)).words
     results["run"]["size"] = "tiny"
     words = Page(render(results)).words
     assert words.index("Size tiny only tries the machinery: these scores mean nothing.") < words.index("gates passed")
 
 
-def test_a_rule_that_does_better_is_named_beside_the_verdict(results: dict[str, Any]) -> None:
+def test_a_better_rule_is_named_beside_the_verdict(results: dict[str, Any]) -> None:
     words = Page(render(results)).words
     assert "in 1 measure a rule does better" in words
     assert "✓ passed a rule does better: chase the brightest place 0.985" in words
@@ -167,7 +169,7 @@ def test_a_rule_that_does_better_is_named_beside_the_verdict(results: dict[str, 
     assert "may stand below a floor" not in words
 
 
-def test_a_gate_that_reads_the_twin_says_what_was_found(results: dict[str, Any]) -> None:
+def test_a_gate_on_the_twin_reports_its_finding(results: dict[str, Any]) -> None:
     measure = results["skills"][0]["measures"][0]
     for found, said in (("not asked", "not compared with a twin"), ("above", "above its twin")):
         measure["twin"] = found
@@ -176,7 +178,7 @@ def test_a_gate_that_reads_the_twin_says_what_was_found(results: dict[str, Any])
     assert "✗ no better than its twin not above its twin" in Page(render(results)).words
 
 
-def test_a_floor_above_a_gate_is_told_where_lower_is_better_too(results: dict[str, Any]) -> None:
+def test_a_floor_above_a_gate_is_detected_where_lower_is_better(results: dict[str, Any]) -> None:
     depth = results["skills"][0]["measures"][2]
     depth["floor"] = 0.2
     assert floor_above_gate(MeasureResult.model_validate(depth))
@@ -184,7 +186,7 @@ def test_a_floor_above_a_gate_is_told_where_lower_is_better_too(results: dict[st
     assert not floor_above_gate(MeasureResult.model_validate(depth | {"gate": None}))
 
 
-def test_curves_stand_under_their_lesson_by_names_that_can_be_read(results: dict[str, Any]) -> None:
+def test_curves_stand_under_their_lesson_with_readable_names(results: dict[str, Any]) -> None:
     results["curves"] |= {
         "move/startle/kl": results["curves"]["move/reward"],
         "move/startle/reward": results["curves"]["move/reward"],
@@ -201,7 +203,7 @@ def test_curves_stand_under_their_lesson_by_names_that_can_be_read(results: dict
     assert "startle/kl" not in words
 
 
-def test_every_picture_of_a_strip_has_its_own_label(results: dict[str, Any]) -> None:
+def test_every_picture_of_a_strip_has_its_label(results: dict[str, Any]) -> None:
     page = Page(render(results))
     assert "boxes found masks found masks true depth found depth true" in page.words
     assert any(a["alt"].startswith("mean IoU 0.12: boxes found, masks found") for a in page.all("img"))  # type: ignore[union-attr]
@@ -250,7 +252,7 @@ def test_every_number_of_a_measure_is_printed(results: dict[str, Any]) -> None:
     assert results["run"]["command"] in words
 
 
-def test_pictures_and_sounds_are_inside_byte_for_byte(results: dict[str, Any]) -> None:
+def test_pictures_and_sounds_are_embedded_unchanged(results: dict[str, Any]) -> None:
     page = Page(render(results))
     exhibits = [e for s in results["skills"] for m in s["measures"] for e in m["exhibits"]]
     for tag, key in (("img", "png"), ("audio", "wav")):
@@ -264,7 +266,7 @@ def test_pictures_and_sounds_are_inside_byte_for_byte(results: dict[str, Any]) -
 EVIL = """</style><script>alert("1")</script> & '"><img src=x onerror=alert(1)>"""
 
 
-def test_everything_is_escaped(results: dict[str, Any]) -> None:
+def test_all_text_is_escaped(results: dict[str, Any]) -> None:
     clean = Page(render(results))
     evil = copy.deepcopy(results)
     evil["about"] = evil["run"]["commit"] = evil["run"]["size"] = EVIL
@@ -293,7 +295,7 @@ def test_everything_is_escaped(results: dict[str, Any]) -> None:
     assert EVIL in "".join(page.text)
 
 
-def test_the_ablation_is_said_to_be_missing_or_compared(results: dict[str, Any]) -> None:
+def test_the_ablation_is_compared_or_reported_as_missing(results: dict[str, Any]) -> None:
     words = Page(render(results)).words
     assert "ablation: not run" in words
     assert "devmind stage run reflex --ablate" in words
@@ -313,7 +315,7 @@ def test_the_parts_of_the_time_are_named_and_explained(results: dict[str, Any]) 
     assert "Data: learning waited for batches." in words
 
 
-def test_results_from_before_the_parts_were_timed_still_open(results: dict[str, Any]) -> None:
+def test_results_without_timed_parts_still_render(results: dict[str, Any]) -> None:
     results["cost"]["share"] = {"data": 391.0, "learning": 1084.0, "exams": 186.0}
     for lesson in results["lessons"]:
         lesson["share"] = {"data": 0.12, "learn": 0.88}
@@ -323,7 +325,7 @@ def test_results_from_before_the_parts_were_timed_still_open(results: dict[str, 
     assert "forward passes while learning" not in words
 
 
-def test_a_bare_run_still_has_a_page(results: dict[str, Any]) -> None:
+def test_a_minimal_run_has_a_page(results: dict[str, Any]) -> None:
     bare = {key: results[key] for key in ("schema", "stage", "verdict", "run", "cost")} | {"lessons": [], "skills": []}
     bare["cost"] = bare["cost"] | {"parts": {}, "share": {"data": 0.0}}
     page = Page(render(bare))
@@ -331,7 +333,7 @@ def test_a_bare_run_still_has_a_page(results: dict[str, Any]) -> None:
     assert "0 of 0 gates passed" in page.words
 
 
-def test_numbers_that_are_not_finite_are_said(results: dict[str, Any]) -> None:
+def test_numbers_that_are_not_finite_are_reported(results: dict[str, Any]) -> None:
     results["skills"][0]["measures"][0]["floor"] = float("nan")
     results["curves"]["watch/loss"]["value"][3] = float("inf")
     results["curves"]["listen/loss"]["value"] = [float("nan")] * 300
@@ -341,17 +343,17 @@ def test_numbers_that_are_not_finite_are_said(results: dict[str, Any]) -> None:
     assert not re.search(r'"[^"]*\b(nan|inf)\b[^"]*"', html)
 
 
-def test_the_same_results_give_the_same_page(results: dict[str, Any]) -> None:
+def test_equal_results_give_equal_pages(results: dict[str, Any]) -> None:
     assert render(results) == render(validate(results))
 
 
-def test_what_are_not_results_is_refused(results: dict[str, Any]) -> None:
+def test_invalid_results_are_refused(results: dict[str, Any]) -> None:
     del results["verdict"]
     with pytest.raises(DevmindError, match="'verdict': Field required"):
         render(results)
 
 
-def test_small_pictures_are_told_by_their_header(results: dict[str, Any]) -> None:
+def test_small_pictures_are_recognised_by_their_header(results: dict[str, Any]) -> None:
     import cv2
     import numpy as np
 

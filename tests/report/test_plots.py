@@ -1,4 +1,4 @@
-"""Figures: positions that can be computed by hand, ticks that are round, spikes that survive thinning."""
+"""Figures: positions computed by hand, round ticks, and spikes that survive thinning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def percent(text: str) -> float:
     return float(text.rstrip("%"))
 
 
-def test_the_bar_draws_score_interval_and_gate_where_they_are(results: dict[str, Any]) -> None:
+def test_the_bar_draws_score_interval_and_gate_at_their_values(results: dict[str, Any]) -> None:
     measure = MeasureResult.model_validate(results["skills"][0]["measures"][0])
     marks = drawn(interval_bar(measure))
     assert percent(marks["score pass"]["cx"]) == pytest.approx(1.5 + 97 * 0.941, abs=0.01)
@@ -32,7 +32,7 @@ def test_the_bar_draws_score_interval_and_gate_where_they_are(results: dict[str,
     assert percent(marks["good"]["x"]) == percent(marks["gate"]["x1"])
 
 
-def test_where_lower_is_better_the_good_side_is_left(results: dict[str, Any]) -> None:
+def test_the_good_side_is_left_where_lower_is_better(results: dict[str, Any]) -> None:
     measure = MeasureResult.model_validate(results["skills"][0]["measures"][2])
     marks = drawn(interval_bar(measure))
     assert percent(marks["good"]["x"]) == 1.5
@@ -50,7 +50,7 @@ def test_no_mark_leaves_the_bar(values: list[float]) -> None:
     assert all(1.49 <= place <= 98.51 for place in places)
 
 
-def test_a_line_ends_where_its_data_end() -> None:
+def test_a_line_ends_at_its_last_value() -> None:
     svg = line_chart("loss", Curve(step=[0, 5, 10], seconds=[0, 1, 4], value=[3.0, 2.0, 0.0]), "step")
     marks = drawn(svg)
     assert marks["line"]["d"].count("L") == 2
@@ -59,14 +59,14 @@ def test_a_line_ends_where_its_data_end() -> None:
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
-def test_ticks_are_round_few_and_inside(low: float, width: float) -> None:
+def test_ticks_are_round_few_and_within_the_range(low: float, width: float) -> None:
     ticks = nice_ticks(low, low + width)
     assert 2 <= len(ticks) <= 6
     slack = 1e-6 * (abs(low) + width)
     assert low - slack <= ticks[0] < ticks[-1] <= low + width + slack
 
 
-def test_known_ticks() -> None:
+def test_nice_ticks_gives_the_known_ticks() -> None:
     assert nice_ticks(0, 6000) == [0, 2000, 4000, 6000]
     assert nice_ticks(-0.1, 1.0) == pytest.approx([0, 0.5, 1.0])
 
@@ -82,7 +82,7 @@ def test_thinning_keeps_ends_and_spikes() -> None:
     assert kept == sorted(kept)
 
 
-def test_the_running_mean_of_a_line_is_the_line_inside() -> None:
+def test_the_running_mean_of_a_straight_line_is_the_line() -> None:
     points = [(float(i), 2.0 * i) for i in range(100)]
     means = [mean for _, mean in running_mean(points)]
     assert means[10:90] == pytest.approx([y for _, y in points[10:90]])

@@ -1,4 +1,4 @@
-"""The report as a browser shows it: nothing cropped from a phone to a desk, and dark for who asked for dark."""
+"""The report in a browser: nothing is cropped from phone to desktop, and it follows the colour scheme."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def opened(browser: Browser, folder: Path, results: dict[str, Any], **view: Any)
 
 
 def long_names(results: dict[str, Any]) -> dict[str, Any]:
-    """What real stages have: names of a line's length, and every part of the time."""
+    """Give the results what real stages have: names as long as a line, and every part of the time."""
     results["run"]["size"] = "tiny"
     for skill in results["skills"]:
         for measure in skill["measures"]:
@@ -82,7 +82,7 @@ def test_no_table_is_cropped(browser: Browser, tmp_path: Path, results: dict[str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_word_can_be_read_by_day_and_by_night(
+def test_the_page_is_readable_in_both_colour_schemes(
     browser: Browser, tmp_path: Path, results: dict[str, Any], scheme: str
 ) -> None:
     page = opened(browser, tmp_path, long_names(results), viewport={"width": 1280, "height": 900}, color_scheme=scheme)

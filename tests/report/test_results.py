@@ -1,4 +1,4 @@
-"""results.json: the shipped schema is fresh and agrees with the classes; wrong files are refused in sentences."""
+"""results.json: the shipped schema is current and agrees with the classes; wrong files are refused in sentences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from devmind.report.results import Results, load, schema_text, validate
 SHIPPED = files("devmind.report") / "results.schema.json"
 
 
-def test_the_shipped_schema_is_fresh() -> None:
+def test_the_shipped_schema_is_current() -> None:
     assert SHIPPED.read_text(encoding="utf-8") == schema_text(), (
         "run: python -c \"from devmind.report.results import schema_text; print(schema_text(), end='')\""
         " > devmind/report/results.schema.json"
@@ -35,7 +35,7 @@ def test_a_second_validator_agrees(results: dict[str, Any]) -> None:
         validate(results)
 
 
-def test_loading_says_what_is_wrong(tmp_path: Path, results: dict[str, Any]) -> None:
+def test_load_says_what_is_wrong_with_a_file(tmp_path: Path, results: dict[str, Any]) -> None:
     path = tmp_path / "results.json"
     with pytest.raises(DevmindError, match="Cannot read"):
         load(path)
@@ -53,5 +53,5 @@ def test_loading_says_what_is_wrong(tmp_path: Path, results: dict[str, Any]) -> 
     assert isinstance(load(path), Results)
 
 
-def test_an_unknown_key_never_costs_a_report(results: dict[str, Any]) -> None:
+def test_an_unknown_key_is_ignored(results: dict[str, Any]) -> None:
     assert render(results | {"weather": "fine"}) == render(results)

@@ -1,4 +1,4 @@
-"""The study's page, CSV and LaTeX: what they say of made-up arms, and that a browser shows all of it."""
+"""The study's page, CSV and LaTeX: their text for made-up arms, and how a browser shows the page."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def told(**changes: Any) -> StudyReport:
     return StudyReport.model_validate(values | changes)
 
 
-def test_the_page_says_the_answer_and_what_it_stands_on() -> None:
+def test_the_page_gives_the_answer_and_its_evidence() -> None:
     page = render(told())
     assert f"staged does better than {LONG} at match/seen: +0.100 [+0.050, +0.150], p = 0.004" in page
     assert "a" * 64 in page
@@ -86,7 +86,7 @@ def test_the_page_says_the_answer_and_what_it_stands_on() -> None:
     assert "<b>it</b>" not in page
 
 
-def test_no_difference_is_said_with_what_could_have_been_seen() -> None:
+def test_a_missing_difference_names_the_smallest_detectable_one() -> None:
     said = compared("no difference shown", difference=0.01, p=0.5).said
     assert said.endswith("no difference shown, +0.010 [+0.050, +0.150], p = 0.500; 10 seeds could have shown 0.060")
     assert "p = 0.060 (Holm)" in compared("no difference shown", p_holm=0.06).said
@@ -103,7 +103,7 @@ def test_no_difference_is_said_with_what_could_have_been_seen() -> None:
         ({"low": 0.0, "high": 0.1, "chance": 0.2, "ceiling": 0.0, "higher_is_better": False}, "at its ceiling"),
     ],
 )
-def test_an_arm_at_chance_or_at_its_ceiling_can_show_no_difference(changes: dict[str, Any], why: str) -> None:
+def test_an_arm_at_chance_or_ceiling_raises_a_doubt(changes: dict[str, Any], why: str) -> None:
     assert over_seeds(**changes).room == why
     doubts = told(arms=[arm("staged", **changes), arm("other", low=0.1)]).doubts
     assert [doubt for doubt in doubts if why and why in doubt] == doubts, (
@@ -112,7 +112,7 @@ def test_an_arm_at_chance_or_at_its_ceiling_can_show_no_difference(changes: dict
     assert len(doubts) == bool(why)
 
 
-def test_seeds_that_settings_were_tuned_on_make_a_pilot() -> None:
+def test_seeds_used_for_tuning_make_a_pilot() -> None:
     assert "A pilot" in told(seeds=[99, *SEEDS[1:]]).doubts[0]
     assert "A pilot" in render(told(seeds=[99, *SEEDS[1:]]))
 
@@ -123,7 +123,7 @@ def test_the_csv_has_a_line_for_each_value() -> None:
     assert rows[0]["value"] == "0.8"
 
 
-def test_the_latex_is_whole_and_escaped() -> None:
+def test_the_latex_is_complete_and_escaped() -> None:
     one = told(comparisons=[compared(arms=("50% & more", "under_score"), difference=-0.1)])
     text = as_latex(one)
     assert r"50\% \& more - under\_score & match/seen & $-$0.100 & [0.050, 0.150] & 0.004 & 0.060 \\" in text
@@ -136,7 +136,7 @@ def test_the_latex_is_whole_and_escaped() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390, 320])
-def test_nothing_is_cropped_and_every_word_can_be_read(
+def test_the_study_page_crops_nothing_and_is_readable(
     browser: Browser, tmp_path: Path, width: int, scheme: Any
 ) -> None:
     file = tmp_path / "study.html"

@@ -1,4 +1,4 @@
-"""The terminal's table and the numbers in it."""
+"""The terminal's table and its numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def printed(results: dict[str, Any], width: int = 120) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_the_table_says_the_verdict_and_what_to_know(results: dict[str, Any]) -> None:
+def test_the_table_gives_the_verdict_and_the_remarks(results: dict[str, Any]) -> None:
     text = printed(results)
     assert "reflex: FAILED" in text
     row = next(line for line in text.splitlines() if "orient/sound" in line)
@@ -35,7 +35,7 @@ def test_the_table_says_the_verdict_and_what_to_know(results: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("width", [60, 70, 80, 100])
-def test_a_long_name_is_broken_at_its_slashes_alone(results: dict[str, Any], width: int) -> None:
+def test_a_long_name_is_broken_only_at_its_slashes(results: dict[str, Any], width: int) -> None:
     names = ("orient/motion/look_trunk", "startle/false alarms/move_trunk", "hear/sounds/hear_trunk", "see/see_trunk")
     for measure, name in zip([m for s in results["skills"] for m in s["measures"]], names, strict=False):
         measure["name"] = name
@@ -45,7 +45,7 @@ def test_a_long_name_is_broken_at_its_slashes_alone(results: dict[str, Any], wid
         assert word in text, word
 
 
-def test_a_twin_is_compared_with_n_and_interval(results: dict[str, Any]) -> None:
+def test_a_twin_comparison_gives_n_and_interval(results: dict[str, Any]) -> None:
     paired = {"gained": 0.1, "low": 0.02, "high": 0.2, "n": 1400, "significant": True}
     results["ablation"] = {"skills": {"see": 0.5}, "differences": {"see": paired}}
     text = " ".join(printed(results).split())
@@ -53,7 +53,7 @@ def test_a_twin_is_compared_with_n_and_interval(results: dict[str, Any]) -> None
     assert "ablation: not run" not in text
 
 
-def test_what_no_twin_was_asked_for_is_said(results: dict[str, Any]) -> None:
+def test_measures_not_compared_with_a_twin_are_named(results: dict[str, Any]) -> None:
     results["skills"][0]["measures"][0]["twin"] = "not asked"
     name = results["skills"][0]["measures"][0]["name"]
     assert f"not compared with a twin: {name}" in " ".join(printed(results).split())
@@ -62,7 +62,7 @@ def test_what_no_twin_was_asked_for_is_said(results: dict[str, Any]) -> None:
     assert "✗ no better than its twin" in " ".join(printed(results).split())
 
 
-def test_a_rule_that_does_better_stands_beside_the_verdict(results: dict[str, Any]) -> None:
+def test_a_better_rule_is_named_beside_the_verdict(results: dict[str, Any]) -> None:
     row = next(line for line in printed(results).splitlines() if "orient/sight" in line)
     assert "✓ passed, a rule does better" in " ".join(row.split())
     assert "orient/sight: a rule does better, chase the brightest place 0.985" in printed(results)
@@ -72,32 +72,32 @@ def test_a_rule_that_does_better_stands_beside_the_verdict(results: dict[str, An
     assert row.endswith("≥ 0.750 ✓ passed, a rule"), "the verdict is wrapped, and no number gives way to it"
 
 
-def test_a_size_whose_scores_mean_nothing_says_so_on_top(results: dict[str, Any]) -> None:
+def test_the_tiny_size_is_marked_as_meaningless(results: dict[str, Any]) -> None:
     results["run"]["size"] = "tiny"
     text = printed(results, width=80)
     assert text.index("Size tiny only tries the machinery: these scores mean nothing.") < text.index("chance")
 
 
-def test_names_are_text_and_never_markup(results: dict[str, Any]) -> None:
+def test_markup_in_names_is_printed_as_text(results: dict[str, Any]) -> None:
     results["skills"][0]["measures"][0]["name"] = "see[/bold]"
     assert "see[/bold]" in printed(results)
 
 
-def test_eighty_columns_are_enough(results: dict[str, Any]) -> None:
+def test_the_table_fits_eighty_columns(results: dict[str, Any]) -> None:
     text = printed(results, width=80)
     assert "✗ failed" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_every_number_is_whole_at_sixty_columns(results: dict[str, Any]) -> None:
+def test_numbers_are_uncropped_at_sixty_columns(results: dict[str, Any]) -> None:
     wide, narrow = (printed(results, width) for width in (120, 60))
     assert max(map(len, narrow.splitlines())) <= 60
     row = next(line for line in wide.splitlines() if "orient/sound" in line)
     assert set(row.split()) <= set(narrow.split())
 
 
-def test_no_number_is_cropped_for_a_long_name(results: dict[str, Any]) -> None:
-    """A number that is cropped is another one; a name may go over two lines."""
+def test_a_long_name_crops_no_number(results: dict[str, Any]) -> None:
+    """A cropped number reads as another number; a name may take two lines."""
     measure = results["skills"][0]["measures"][0]
     measure |= {"name": "sleep/earlier skills", "score": -8.3e-4, "low": -0.003, "high": 0.0, "n": 1200, "chance": -1.0}
     text = printed(results, width=80)
@@ -139,5 +139,5 @@ def test_no_number_is_cropped_for_a_long_name(results: dict[str, Any]) -> None:
         (percent(1, 0), "–"),
     ],
 )
-def test_numbers_and_names_read_well(said: object, text: object) -> None:
+def test_numbers_and_names_are_formatted(said: object, text: object) -> None:
     assert said == text

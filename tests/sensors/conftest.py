@@ -1,4 +1,4 @@
-"""What these tests share: a camera in the network, made of a socket on loopback, and a sound server of their own."""
+"""Shared fixtures: a network camera on a loopback socket, and a sound server of the tests' own."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ QUIETLY = ("--exit-idle-time=-1", "--use-pid-file=no", "--disable-shm=yes", "--r
 
 
 class MjpegCamera(ThreadingHTTPServer):
-    """Sends frames whose upper left grey is their number, as many network cameras do.
+    """Sends frames whose upper left grey value is their number, as MJPEG like many network cameras.
 
     Attributes:
-        mood: `well`, `slow` (a frame in 0.4 s), `noise` (parts that are no JPEG), `cut` (connections are closed and new
-            ones refused with an empty answer).
+        mood: `well`, `slow` (a frame every 0.4 s), `noise` (parts that are no JPEG), `cut` (connections are closed, and
+            new ones get an empty answer).
         sent: numbers of the frames sent, with the time of each.
-        paths: what was asked for.
+        paths: the requested paths.
     """
 
     daemon_threads = True
@@ -43,17 +43,17 @@ class MjpegCamera(ThreadingHTTPServer):
         self._flash_until_s = 0.0
 
     def flash(self) -> None:
-        """Frames are white below for a tenth of a second."""
+        """Make the lower part of frames white for a tenth of a second."""
         self._flash_until_s = time.monotonic() + 0.1
 
     @property
     def flashing(self) -> bool:
-        """Whether the next frame is in a flash."""
+        """Whether the next frame shows the flash."""
         return time.monotonic() < self._flash_until_s
 
     @property
     def url(self) -> str:
-        """Its address, with a password that no sentence may show."""
+        """The camera's address, with a password that no message may show."""
         return f"http://user:s3cret@127.0.0.1:{self.server_address[1]}/x.mjpg"
 
 
@@ -90,7 +90,7 @@ class _Camera(BaseHTTPRequestHandler):
             self.server.sent.pop(number)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def camera() -> Iterator[MjpegCamera]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A sound server without a sound card: what is played is heard."""
+    """A sound server without a sound card: the microphone hears what is played."""
     pytest.importorskip("pyaudio", reason="needs the extra 'live' (make test-system)")
     if not (shutil.which("pulseaudio") and shutil.which("paplay")):
         pytest.skip("needs pulseaudio and paplay (make test-system)")

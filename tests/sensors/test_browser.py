@@ -1,4 +1,4 @@
-"""The page's camera and microphone: mailboxes fed as a page would, by blocks with the page's own time stamps."""
+"""The page's camera and microphone: mailboxes fed as a page feeds them, in blocks with the page's own time stamps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def jpeg(grey):
 
 
 class Page:
-    """Feeds a mailbox in a thread of its own, as a server would."""
+    """Feeds a mailbox from its own thread, as a server does."""
 
     def __init__(self, box):
         self.box, self._stop = box, threading.Event()
@@ -55,7 +55,7 @@ def test_mailboxes_keep_the_laws_of_sensors():
     check_sensor(lambda: Page(BrowserMicrophone()))
 
 
-def test_each_mailbox_takes_its_own_kinds():
+def test_each_mailbox_accepts_only_its_own_kinds():
     with BrowserCamera() as camera, BrowserMicrophone() as microphone:
         assert camera.accept("image/jpeg", jpeg(10), 1.0)
         assert not camera.accept("audio/s16;rate=16000", bytes(64), 1.0)
@@ -65,7 +65,7 @@ def test_each_mailbox_takes_its_own_kinds():
         assert frame[20, 20].astype(int) == pytest.approx([10, 10, 200], abs=6)
 
 
-def test_a_closed_mailbox_takes_nothing():
+def test_a_closed_mailbox_accepts_nothing():
     camera = BrowserCamera()
     camera.accept("image/jpeg", jpeg(10), 1.0)
     with camera, pytest.raises(StaleReading):
@@ -73,7 +73,7 @@ def test_a_closed_mailbox_takes_nothing():
 
 
 def test_capture_times_follow_the_page_and_not_the_network(monkeypatch):
-    """Frames captured every 50 ms arrive with delays of 0 to 30 ms, a few 300 ms late."""
+    """Frames captured every 50 ms arrive with delays of 0 to 30 ms, and a few 300 ms late."""
     rng, now = np.random.default_rng(0), [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     errors, delays = [], []
@@ -91,7 +91,7 @@ def test_capture_times_follow_the_page_and_not_the_network(monkeypatch):
     assert min(errors) >= 0
 
 
-def test_a_page_that_is_loaded_again_starts_its_clock_anew(monkeypatch):
+def test_a_reloaded_page_restarts_its_clock(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     with BrowserCamera() as camera:
@@ -101,7 +101,7 @@ def test_a_page_that_is_loaded_again_starts_its_clock_anew(monkeypatch):
             assert camera.read_latest(5.0)[1] == pytest.approx(now[0], abs=0.01)
 
 
-def test_sound_of_another_rate_is_resampled_and_a_hole_is_stale(monkeypatch):
+def test_sound_is_resampled_and_a_gap_is_stale(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     tone = (8000 * np.sin(2 * np.pi * 440 * np.arange(96_000) / 48_000)).astype("<i2")
@@ -135,7 +135,7 @@ def test_sound_of_another_rate_is_resampled_and_a_hole_is_stale(monkeypatch):
         ("audio/s16", bytes(64)),
     ],
 )
-def test_what_is_damaged_or_too_much_is_dropped_and_counted(kind, data):
+def test_invalid_data_are_dropped_and_counted(kind, data):
     with BrowserCamera() as camera, BrowserMicrophone() as microphone:
         assert camera.accept(kind, data, 1.0) or microphone.accept(kind, data, 1.0)
         assert camera.drops + microphone.drops == 1

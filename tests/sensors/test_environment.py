@@ -1,4 +1,4 @@
-"""Numbers from outside by the real libraries: an HTTP server, a pseudo-terminal, a small MQTT broker on loopback."""
+"""Numbers from outside through the real libraries: an HTTP server, a pseudo-terminal, a small loopback MQTT broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sensors.environment import Environment, parse_numbers
 
 
 def read(sensor, wanted=lambda numbers: True, seconds=5.0):
-    """The first reading that is `wanted`."""
+    """The first reading for which `wanted` holds."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
@@ -35,7 +35,7 @@ def read(sensor, wanted=lambda numbers: True, seconds=5.0):
 
 @pytest.fixture
 def weather():
-    """A JSON address; what it answers is in `.said`."""
+    """A JSON address that answers with `.said`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -56,12 +56,12 @@ def weather():
         server.shutdown()
 
 
-def test_http_numbers_keep_the_laws_as_body_and_as_an_own_sense(weather):
+def test_http_numbers_keep_the_laws_of_sensors(weather):
     check_sensor(lambda: Environment(weather.url, period_s=0.02))
     check_sensor(lambda: Environment(weather.url, ["in.t", "light"], sense="hall", low=0, high=1e4, period_s=0.02))
 
 
-def test_names_choose_and_order(weather):
+def test_names_select_and_order_the_numbers(weather):
     with Environment(weather.url, ["light", "in.t"], period_s=0.02) as hall:
         assert read(hall) == [300, 21.5]
         weather.said = json.dumps({"in": {"t": 22}, "light": 1})
@@ -81,14 +81,14 @@ def test_messages_that_do_not_fit_are_dropped_and_the_last_reading_ages(weather)
             hall.read_latest(0.05)
 
 
-def test_lines_from_a_serial_port():
+def test_lines_are_read_from_a_serial_port():
     ours, theirs = os.openpty()
     name = os.ttyname(theirs)
     with Environment(f"serial://{name}?baud=115200") as sensor:
         time.sleep(0.1)
         os.write(ours, b"garbage that begins in the midd")
         os.write(ours, b"le\n21.5, 4")
-        time.sleep(0.25)  # longer than one read waits: the line comes in two parts
+        time.sleep(0.25)  # longer than one read waits, so the line comes in two parts
         os.write(ours, b"0\n")
         assert read(sensor) == [21.5, 40]
     os.close(ours)
@@ -137,7 +137,7 @@ class Broker:
         self._listening.close()
 
 
-def test_messages_from_a_broker_that_goes_away_and_comes_back(monkeypatch):
+def test_messages_resume_when_a_broker_comes_back(monkeypatch):
     monkeypatch.setattr(device, "FIRST_PAUSE_S", 0.05)
     broker = Broker()
     with Environment(f"mqtt://me:s3cret@127.0.0.1:{broker.port}/home/hall", ["t", "h"]) as sensor:
@@ -154,7 +154,7 @@ def test_messages_from_a_broker_that_goes_away_and_comes_back(monkeypatch):
     broker.close()
 
 
-def test_an_address_that_nobody_answers_is_stale_with_the_reason():
+def test_an_unreachable_address_is_stale_with_the_reason():
     with Environment("http://127.0.0.1:9/nothing") as sensor:
         until = time.monotonic() + 30
         while not sensor.health.fault and time.monotonic() < until:
@@ -174,7 +174,7 @@ def test_an_address_that_nobody_answers_is_stale_with_the_reason():
         ("t:1 h=2", ("h",), [2]),
     ],
 )
-def test_messages_are_read(message, names, numbers):
+def test_numbers_are_parsed_from_messages(message, names, numbers):
     found = parse_numbers(message, names)
     assert found.dtype == np.float32
     assert found.tolist() == numbers
@@ -188,14 +188,14 @@ def test_messages_without_finite_numbers_are_refused(message):
         parse_numbers(message)
 
 
-def test_wrong_settings_are_sentences():
+def test_invalid_settings_raise_a_sensor_error():
     with pytest.raises(SensorError, match="must begin with"):
         Environment("ftp://host/file")
     with pytest.raises(SensorError, match="its space must be known"):
         Environment("http://127.0.0.1/x", sense="weather")
 
 
-def test_a_missing_library_is_a_sentence_with_what_mends_it(monkeypatch):
+def test_a_missing_library_error_names_the_extra(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "serial", None)

@@ -1,4 +1,4 @@
-"""Sensors that play what is known: synthetic events, a film, a recording."""
+"""Sensors with known content: synthetic events, a film, a recording."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FPS = 20
 
 @pytest.fixture
 def film(tmp_path):
-    """0.7 s; frame k is of one grey, 10 k."""
+    """A film of 0.7 s; frame k is uniformly grey, 10 k."""
     import cv2
 
     path = tmp_path / "film.mp4"
@@ -31,7 +31,7 @@ def film(tmp_path):
 
 @pytest.fixture
 def song(tmp_path):
-    """0.65 s at 44.1 kHz, left a tone of 440 Hz, right silence."""
+    """A recording of 0.65 s at 44.1 kHz: a tone of 440 Hz on the left, silence on the right."""
     import soundfile
 
     path = tmp_path / "song.wav"
@@ -41,7 +41,7 @@ def song(tmp_path):
 
 
 def wait_for(read, seconds=5.0):
-    """What `read` gives as soon as it is not stale."""
+    """The first result of `read` that is not stale."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -81,7 +81,7 @@ def test_flash_and_click_come_at_the_known_times():
 
 
 @pytest.mark.slow
-def test_a_film_is_played_at_its_own_speed_and_ends(film):
+def test_a_film_plays_at_its_own_speed_and_ends(film):
     with VideoFile(film) as player:
         read = {}
         until = time.monotonic() + 30
@@ -101,7 +101,7 @@ def test_a_film_is_played_at_its_own_speed_and_ends(film):
 
 
 @pytest.mark.slow
-def test_a_recording_is_heard_at_16_khz_then_nothing(song):
+def test_a_recording_plays_at_16_khz_and_ends(song):
     with AudioFile(song) as player:
         start_s = time.monotonic() + 0.1
         window = wait_for(lambda: player.read_window(start_s, start_s + 0.5))
@@ -118,7 +118,7 @@ def test_a_recording_is_heard_at_16_khz_then_nothing(song):
 
 
 @pytest.mark.parametrize("player", [VideoFile, AudioFile])
-def test_a_file_that_is_missing_or_of_another_kind_is_a_sentence(player, tmp_path):
+def test_an_invalid_file_raises_a_sensor_error(player, tmp_path):
     with pytest.raises(SensorError, match="check the path"), player(tmp_path / "nothing.wav"):
         pass
     (tmp_path / "text.wav").write_text("these are words")

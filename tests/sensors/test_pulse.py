@@ -1,7 +1,7 @@
-"""Microphone and speaker with the real PyAudio, on a PulseAudio of its own whose null sink is the default input.
+"""Microphone and speaker with the real PyAudio, on a PulseAudio whose null sink is the default input.
 
-Sound servers start slowly and lose samples while they do (2 s were seen), so a test first waits for a whole second of
-sound, and what is heard is compared window by window. Needs `make test-system` and the extra `live`.
+Sound servers start slowly and lose samples while they do (2 s were observed), so a test first waits for a whole
+second of sound, and compares what it hears window by window. Needs `make test-system` and the extra `live`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RATE_HZ = 16_000
 
 
 def settled(ear, seconds=1.0):
-    """Wait until the last `seconds` of sound are whole."""
+    """Wait until the last `seconds` of sound are complete."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
         time.sleep(0.1)
@@ -39,21 +39,21 @@ def settled(ear, seconds=1.0):
 
 
 def babble(seconds):
-    """Noise whose loudness changes ten times a second: every window of it is unlike every other."""
+    """Noise whose loudness changes ten times a second, so that every window differs from every other."""
     rng = np.random.default_rng(0)
     noise = np.convolve(rng.normal(0, 1, int(seconds * RATE_HZ)), np.ones(8) / 8, "same")
     return np.clip(0.25 * noise * np.repeat(rng.uniform(0.2, 1, int(seconds * 10)), RATE_HZ // 10), -1, 1)
 
 
 def matches(heard, played):
-    """The best normalised cross-correlation of a window with any stretch of what was played, and where, samples."""
+    """The best normalised cross-correlation of a window with any stretch of `played`, and its position in samples."""
     power = np.sqrt(np.convolve(played**2, np.ones(len(heard)), "valid") * (heard**2).sum()) + 1e-9
     likeness = np.correlate(played, heard, "valid") / power
     return likeness.max(), int(likeness.argmax())
 
 
 def windows_heard(ear, played, begun, seconds):
-    """(likeness, lag in seconds) of each window of half a second; a window that was lost has likeness 0."""
+    """(likeness, lag in seconds) of each window of half a second; a lost window has likeness 0."""
     found = []
     for start in np.arange(0.5, seconds - 0.6, 0.5):
         first = int((start - 0.5) * RATE_HZ)
@@ -67,7 +67,7 @@ def windows_heard(ear, played, begun, seconds):
     return np.array(found).T
 
 
-def test_what_paplay_plays_is_what_the_microphone_hears(server):
+def test_the_microphone_hears_what_paplay_plays(server):
     import soundfile
 
     played = babble(6)
@@ -88,7 +88,7 @@ def test_what_paplay_plays_is_what_the_microphone_hears(server):
 
 
 def share_heard(said):
-    """The share of windows of what the speaker says that the microphone hears."""
+    """The share of windows of the speaker's output that the microphone hears."""
     with Microphone() as ear, Speaker() as mouth:
         settled(ear)
         begun = time.monotonic()
@@ -104,7 +104,7 @@ def share_heard(said):
     return (likeness >= 0.9).mean()
 
 
-def test_what_the_speaker_says_is_heard(server):
+def test_the_microphone_hears_the_speaker(server):
     """Once in three tries: a sound server that waits for a core plays gaps, whatever the speaker does."""
     said = babble(4).astype(np.float32)
     shares = []
@@ -113,8 +113,8 @@ def test_what_the_speaker_says_is_heard(server):
     assert max(shares) >= 0.8, f"shares of windows heard in three tries: {shares}"
 
 
-def test_a_flash_and_a_click_at_one_moment_are_sensed_together(server, camera):
-    """The median skew of five is within 250 ms: the sound server's own latency is uncertain by 60 ms."""
+def test_a_simultaneous_flash_and_click_are_sensed_together(server, camera):
+    """The median skew of five is within 250 ms; the sound server's own latency is uncertain by 60 ms."""
     click = np.zeros((1, 1600), np.float32)
     click[0, :160] = 0.9 * np.sin(np.arange(160))
     with Microphone() as ear, Webcam(camera.url) as eye, Speaker() as mouth:
@@ -146,7 +146,7 @@ def test_a_flash_and_a_click_at_one_moment_are_sensed_together(server, camera):
     assert abs(skew) <= 0.25
 
 
-def test_the_command_tests_both(server):
+def test_the_command_tests_speaker_and_microphone(server):
     from typer.testing import CliRunner
 
     from devmind.cli import app

@@ -1,4 +1,4 @@
-"""What sensors share: the newest frame, the ring of samples on a clock of its own, the thread behind a device."""
+"""Shared parts of sensors: the newest frame, the ring of samples with its own clock, the thread behind a device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ring() -> TimedRing:
 
 
 def fill(ring, seconds, drift_ppm=0.0, start=0, from_s=T0, late=lambda index: 0.0):
-    """Blocks whose samples are their own indices, made by a clock that drifts; gives the index that follows."""
+    """Append blocks whose samples are their own indices, with a drifting clock; return the next index."""
     for index in range(start, start + int(seconds * RATE_HZ), BLOCK):
         block = np.arange(index, index + BLOCK, dtype=np.float32)[None]
         end_s = from_s + (index + BLOCK - start) / (RATE_HZ * (1 + drift_ppm * 1e-6))
@@ -40,8 +40,8 @@ def test_a_window_holds_exactly_its_samples(ring):
     assert window.tolist() == [list(range(16_000, 17_600))]
 
 
-def test_windows_that_follow_each_other_lose_and_repeat_nothing(ring):
-    """Written and read in turns, the ring wraps around; only a sample per 10,000 goes, as 100 ppm of drift ask."""
+def test_consecutive_windows_lose_and_repeat_nothing(ring):
+    """Writing and reading alternate and the ring wraps around; 100 ppm of drift cost one sample in 10,000."""
     index, ends = 0, []
     for tick in range(300):
         index = fill(ring, 0.1, drift_ppm=100, start=index, from_s=T0 + index / (RATE_HZ * 1.0001))
@@ -55,7 +55,7 @@ def test_windows_that_follow_each_other_lose_and_repeat_nothing(ring):
     assert ring.drift_ppm == pytest.approx(100, abs=20)
 
 
-def test_a_drift_is_told_only_when_it_can_be_known(ring):
+def test_drift_is_reported_only_once_it_can_be_known(ring):
     assert np.isnan(ring.drift_ppm)
     index = fill(ring, 10, drift_ppm=100)
     assert np.isnan(ring.drift_ppm)
@@ -63,7 +63,7 @@ def test_a_drift_is_told_only_when_it_can_be_known(ring):
     assert ring.drift_ppm == pytest.approx(100, abs=20)
 
 
-def test_late_callbacks_move_nothing_by_more_than_5_ms(ring):
+def test_late_callbacks_shift_samples_by_at_most_5_ms(ring):
     rng = np.random.default_rng(0)
     fill(ring, 8, drift_ppm=100, late=lambda index: rng.choice([0, 0.3], p=[0.9, 0.1]) + abs(rng.normal(0, 0.002)))
     at_s = 6.0
@@ -71,7 +71,7 @@ def test_late_callbacks_move_nothing_by_more_than_5_ms(ring):
     assert abs(ring.read_window(T0 + at_s, T0 + at_s + 0.1)[0, 0] - truth) < 0.005 * RATE_HZ
 
 
-def test_a_window_reads_the_same_twice_though_the_clock_was_fitted_anew(ring):
+def test_a_window_reads_the_same_after_the_clock_is_refitted(ring):
     rng = np.random.default_rng(1)
     index = fill(ring, 1, late=lambda i: rng.uniform(0, 0.02))
     first = ring.read_window(T0 + 0.7, T0 + 0.8)
@@ -79,8 +79,8 @@ def test_a_window_reads_the_same_twice_though_the_clock_was_fitted_anew(ring):
     assert np.array_equal(ring.read_window(T0 + 0.7, T0 + 0.8), first)
 
 
-def test_lost_samples_are_found_by_the_clock_and_a_window_over_them_is_stale(ring):
-    """Sound servers lose samples without raising a flag: 0.4 s are missing after the first two."""
+def test_lost_samples_are_detected_by_the_clock_and_make_a_window_stale(ring):
+    """Sound servers lose samples without setting a flag: 0.4 s are missing after the first two seconds."""
     index = fill(ring, 2)
     fill(ring, 0.3, start=index, from_s=T0 + 2.4)
     with pytest.raises(StaleReading, match="so late that some"):
@@ -94,7 +94,7 @@ def test_lost_samples_are_found_by_the_clock_and_a_window_over_them_is_stale(rin
     assert ring.read_window(T0 + 3.0, T0 + 3.1)[0, 0] == pytest.approx(index + 0.6 * RATE_HZ, abs=2)
 
 
-def test_a_gap_that_is_told_is_a_gap_at_once(ring):
+def test_a_reported_gap_counts_at_once(ring):
     index = fill(ring, 1)
     ring.append(np.zeros((1, BLOCK), np.float32), T0 + 1.02, gap=True)
     with pytest.raises(StaleReading, match="lost"):
@@ -107,13 +107,13 @@ def test_a_gap_that_is_told_is_a_gap_at_once(ring):
     ("window", "said"),
     [((20, 20.1), "still to come"), ((-5, -4.9), "before the sensor was opened"), ((0.5, 0.6), "older than the 10 s")],
 )
-def test_windows_that_are_not_there_are_stale(ring, window, said):
+def test_unavailable_windows_are_stale(ring, window, said):
     fill(ring, 12)
     with pytest.raises(StaleReading, match=said):
         ring.read_window(T0 + window[0], T0 + window[1])
 
 
-def test_an_empty_ring_says_so_and_a_closed_one_is_empty(ring):
+def test_an_empty_or_cleared_ring_says_that_nothing_came(ring):
     with pytest.raises(StaleReading, match="nothing came yet"):
         ring.read_window(T0, T0 + 0.1)
     fill(ring, 1)
@@ -122,7 +122,7 @@ def test_an_empty_ring_says_so_and_a_closed_one_is_empty(ring):
         ring.read_window(T0 + 0.5, T0 + 0.6)
 
 
-def test_a_newer_frame_takes_the_place_of_the_older_and_an_older_one_is_dropped():
+def test_a_newer_frame_replaces_the_older_and_an_older_one_is_dropped():
     slot = NewestFrame("eye", Health())
     now = time.monotonic()
     slot.put(np.full((2, 2, 3), 1, np.uint8), now - 0.2)
@@ -134,7 +134,7 @@ def test_a_newer_frame_takes_the_place_of_the_older_and_an_older_one_is_dropped(
         frame[:] = 0
 
 
-def test_an_old_frame_is_stale_and_says_how_old():
+def test_a_stale_frame_says_its_age():
     slot = NewestFrame("eye", Health())
     slot.put(np.zeros((1, 1, 3), np.uint8), time.monotonic() - 3)
     with pytest.raises(StaleReading, match=r"3\.\d+ s old, and at most 0.5 s is allowed"):
@@ -151,7 +151,7 @@ def test_health_measures_rate_and_jitter():
 
 
 class Lamp(device.Device):
-    """A device that goes away after three captures, `faults` times; `hangs` makes its reading wait for ever."""
+    """A device that fails after three captures, `faults` times; with `hangs`, its read blocks until that event."""
 
     def __init__(self, faults=0, hangs=None):
         super().__init__("lamp")
@@ -184,14 +184,14 @@ class Lamp(device.Device):
         pass
 
 
-def test_a_device_that_goes_away_is_opened_again(monkeypatch):
+def test_a_failed_device_is_reopened(monkeypatch):
     monkeypatch.setattr(device, "FIRST_PAUSE_S", 0.01)
     with Lamp(faults=2) as lamp:
         assert lamp.done.wait(10)
     assert (lamp.opened, lamp.closed, lamp.health.reconnects) == (3, 3, 2)
 
 
-def test_pauses_grow_while_nothing_comes(monkeypatch):
+def test_pauses_grow_while_a_device_is_absent(monkeypatch):
     monkeypatch.setattr(device, "FIRST_PAUSE_S", 0.01)
 
     class Gone(Lamp):
@@ -205,7 +205,7 @@ def test_pauses_grow_while_nothing_comes(monkeypatch):
     assert lamp.health.fault == "There is no lamp."
 
 
-def test_closing_does_not_wait_for_a_device_that_hangs(monkeypatch):
+def test_closing_does_not_wait_for_a_hanging_device(monkeypatch):
     monkeypatch.setattr(device, "RELEASE_S", 0.05)
     lamp = Lamp(hangs=threading.Event())
     with lamp:

@@ -1,4 +1,4 @@
-"""Microphone and speaker on a stand-in for PyAudio that calls back from a thread; test_pulse.py has the real one."""
+"""Microphone and speaker on a stand-in for PyAudio that calls back from a thread; test_pulse.py uses the real one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from sensors.speaker import Speaker
 
 
 class SoundCard:
-    """What the stand-in's devices do; one for all streams.
+    """The behaviour of the stand-in's devices, shared by all streams.
 
     Attributes:
-        rates: sample rates that the device can do; the last is its default.
+        rates: sample rates that the device supports; the last is its default.
         latency_s: from the air to the callback.
         heard: samples that were played.
-        gone: there is no device.
+        gone: whether there is no device.
         skips: samples to lose at the next callback, without any flag.
     """
 
@@ -130,7 +130,7 @@ def card(monkeypatch):
 
 
 def window(sensor, seconds=0.2, patience_s=10.0):
-    """The first whole window from now on, and its start."""
+    """The first complete window from now on, and its start."""
     start_s = time.monotonic()
     while True:
         try:
@@ -159,8 +159,8 @@ def test_the_microphone_keeps_its_laws_and_gives_16_khz(card, rates):
         assert abs(heard).max() == pytest.approx(0.5, abs=0.02)
 
 
-def test_samples_have_the_time_they_were_made_at(card):
-    """A click is heard where it was made, though the callback comes 0.03 s later."""
+def test_samples_carry_the_time_of_their_capture(card):
+    """A click has the time at which it was made, though the callback comes 0.03 s later."""
     made = []
 
     def click(index, rate_hz):
@@ -183,7 +183,7 @@ def test_samples_have_the_time_they_were_made_at(card):
     assert start_s + np.argmax(heard) / 16_000 == pytest.approx(made[0], abs=0.02)
 
 
-def test_a_device_that_goes_silent_is_opened_again(card, monkeypatch):
+def test_a_silent_device_is_reopened(card, monkeypatch):
     monkeypatch.setattr(microphone, "SILENT_S", 0.2)
     with Microphone() as ear:
         window(ear)
@@ -200,7 +200,7 @@ def test_a_device_that_goes_silent_is_opened_again(card, monkeypatch):
 
 
 @pytest.mark.slow
-def test_lost_samples_without_a_flag_are_noticed(card):
+def test_samples_lost_without_a_flag_are_detected(card):
     with Microphone() as ear:
         window(ear)
         card.skips = 4800
@@ -210,7 +210,7 @@ def test_lost_samples_without_a_flag_are_noticed(card):
         assert ear.drops == pytest.approx(4800, rel=0.2)
 
 
-def test_no_device_is_stale_with_the_reason(card):
+def test_a_missing_device_is_stale_with_the_reason(card):
     card.gone = True
     with Microphone() as ear:
         until = time.monotonic() + 30
@@ -220,7 +220,7 @@ def test_no_device_is_stale_with_the_reason(card):
             ear.read_window(time.monotonic() - 0.1, time.monotonic())
 
 
-def test_a_device_is_found_by_a_part_of_its_name_or_the_others_are_named(card):
+def test_a_device_is_found_by_part_of_its_name_or_the_devices_are_listed(card):
     with Microphone("fine") as ear:
         window(ear)
     with Microphone("gold") as ear:
@@ -230,7 +230,7 @@ def test_a_device_is_found_by_a_part_of_its_name_or_the_others_are_named(card):
         assert "named 'gold'; there are: 'Fine Card (hw:0)'" in ear.health.fault
 
 
-def test_blocks_that_find_no_room_are_counted_and_leave_a_gap():
+def test_overrun_blocks_are_counted_and_leave_a_gap():
     ring = BlockRing(blocks=2, samples=4, channels=1)
     block = np.full(4, 16384, np.int16).tobytes()
     for k in range(5):
@@ -244,7 +244,7 @@ def test_blocks_that_find_no_room_are_counted_and_leave_a_gap():
 
 
 @pytest.mark.parametrize("rates", [pytest.param([16_000], marks=pytest.mark.slow), [48_000]])
-def test_the_speaker_plays_what_it_is_given_and_does_not_wait(card, rates):
+def test_the_speaker_plays_its_input_without_blocking(card, rates):
     card.rates = rates
     tone = (0.5 * np.sin(2 * np.pi * 440 * np.arange(4800) / 16_000)).astype(np.float32)[None]
     with Speaker() as mouth:
@@ -262,7 +262,7 @@ def test_the_speaker_plays_what_it_is_given_and_does_not_wait(card, rates):
     assert mouth.drops == 0
 
 
-def test_the_speakers_queue_is_bounded_and_closing_empties_it(card):
+def test_the_speakers_queue_is_bounded_and_emptied_on_close(card):
     card.silent.set()
     with Speaker(queue_s=1.0) as mouth:
         for _ in range(30):
@@ -277,7 +277,7 @@ def test_the_speakers_queue_is_bounded_and_closing_empties_it(card):
 
 
 @pytest.mark.parametrize("sensor", [Microphone, Speaker])
-def test_a_missing_pyaudio_is_a_sentence_with_what_mends_it(sensor, monkeypatch):
+def test_a_missing_pyaudio_error_names_the_extra(sensor, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyaudio", None)
     with pytest.raises(SensorError, match=r"devmind\[live\]"), sensor():
         pass

@@ -1,11 +1,11 @@
-"""A spoken question comes in by a virtual microphone and a spoken answer goes out by a virtual speaker, on PulseAudio.
+"""A spoken question comes in through a virtual microphone and a spoken answer goes out through a virtual speaker.
 
-The agent behind voice that comes with devmind hears a question about what is in view and answers it in its own voice,
-by the head that its exam asks; and a phrase that asks nothing, which is answered as the same words typed are, in the
+On PulseAudio, the packaged agent after the stage voice hears a question about what is in view and answers it in its
+own voice, by the head that its exam uses. A phrase that asks nothing is answered as the same typed words are, in the
 voice of espeak-ng.
 
-**What this does not show.** The life runs on a virtual clock, so nothing is shown of whether it would keep time; and
-what is in view is given to it, by no camera.
+**Not shown.** The life runs on a virtual clock, so nothing is shown of whether it would keep time, and its view comes
+from no camera.
 """
 
 from __future__ import annotations
@@ -59,20 +59,20 @@ QUIET_DB, LOUD_DB = -60.0, -40.0
 
 @pytest.fixture(autouse=True)
 def few_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Overlays, which nobody looks at here, are calibrated on a few rooms."""
+    """Calibrate overlays, which these tests do not look at, on a few rooms."""
     rooms = corrupted_rooms(lesson_seeds(10, "few"), ("clean",))
     monkeypatch.setattr(overlay_confidence, "_rooms", lambda: rooms)
 
 
 class Living:
-    """A life on a virtual clock, tick by tick, with whatever is posted to its ear."""
+    """A life on a virtual clock, advanced tick by tick, with sound posted to its ear."""
 
     def __init__(self, life: Life, ear: SoundMailbox, see: Callable[[], None] = lambda: None) -> None:
         self.life, self.ear, self.see = life, ear, see
         self._ticks = life.loop.ticks()
 
     def hear(self, sound: np.ndarray) -> Iterator[Tick]:
-        """Live through sound [1, S], a tenth of a second a tick."""
+        """Live through sound [1, S], a tenth of a second per tick."""
         for part in np.split(sound, range(TICK, sound.shape[1], TICK), 1):
             self.ear.post(part)
             self.see()
@@ -81,18 +81,18 @@ class Living:
             yield tick
 
     def rest(self, seconds: float = 0.1) -> None:
-        """Live on in the quiet."""
+        """Live on in silence."""
         list(self.hear(np.zeros((1, round(seconds * 10) * TICK), np.float32)))
 
     @property
     def words(self) -> list[str]:
-        """Those that stand on the page and are sure enough to be answered."""
+        """The words on the page that are certain enough to be answered."""
         assert self.life.heard is not None
         return [word for word, sure in self.life.heard.shown().get("words", ()) if sure >= SURE]
 
 
 def newest(ear: Microphone, seconds: float) -> np.ndarray | None:
-    """The last sound that is whole; None where samples were lost."""
+    """The last complete sound, or None where samples were lost."""
     end_s = time.monotonic() - 0.3
     try:
         return ear.read_window(end_s - seconds, end_s)
@@ -101,8 +101,9 @@ def newest(ear: Microphone, seconds: float) -> np.ndarray | None:
 
 
 def is_whole(heard: np.ndarray, played: np.ndarray) -> bool:
-    """Whether all that is loud in what was heard [1, S] is what was played [S], in one piece: a sound server on a busy
-    machine loses samples.
+    """Whether everything loud in `heard` [1, S] is part of `played` [S], in one piece.
+
+    A sound server on a busy machine loses samples.
     """
     loud = [at for at in range(0, heard.shape[1] - HALF, HALF) if level_db(heard[:, at : at + HALF]) > LOUD_DB]
     found = [matches(heard[0, at : at + HALF], played) for at in loud]
@@ -111,7 +112,7 @@ def is_whole(heard: np.ndarray, played: np.ndarray) -> bool:
 
 
 def asked(server: Path, ear: Microphone, wave: np.ndarray) -> np.ndarray:
-    """The question [S], played into the room and heard by the microphone, with some quiet around it, [1, S]."""
+    """The question [S], played into the room and heard by the microphone with some silence around it, [1, S]."""
     import soundfile
 
     wave = np.pad(wave, (RATE_HZ // 2, RATE_HZ))
@@ -128,7 +129,7 @@ def asked(server: Path, ear: Microphone, wave: np.ndarray) -> np.ndarray:
 
 
 def answer_heard(living: Living, ear: Microphone, speaking: Speaking) -> tuple[float, list[Tick]]:
-    """How loud the loudest tenth of a second was while it spoke, in dB, and the ticks it lived through meanwhile."""
+    """The loudest tenth of a second while the agent spoke, in dB, and the ticks of that time."""
     ticks, loudest, give_up_s = list[Tick](), -120.0, time.monotonic() + 60
     while not speaking.is_heard:
         assert time.monotonic() < give_up_s, speaking.fault
@@ -141,7 +142,7 @@ def answer_heard(living: Living, ear: Microphone, speaking: Speaking) -> tuple[f
     return loudest, ticks
 
 
-def test_a_spoken_question_comes_in_and_a_spoken_answer_goes_out(server: Path) -> None:
+def test_a_spoken_question_gets_a_spoken_answer(server: Path) -> None:
     folder, clock, mailbox = raised()["after-voice"], VirtualClock(), SoundMailbox()
     room, memory = Room({"ear": mailbox}, now=clock.now, sleep=clock.sleep), Memory(open_store(None))
     said = bank("pulse", 0, 8, UNSEEN_PHRASES, False)
@@ -153,7 +154,7 @@ def test_a_spoken_question_comes_in_and_a_spoken_answer_goes_out(server: Path) -
     ):
         settled(ear)
         living, asked_for, heard = Living(life, mailbox), set(said.texts[CHOSEN].split()), list[str]()
-        for _ in range(TIMES):  # where ticks begin in a word is chance, and who is not understood asks again
+        for _ in range(TIMES):  # where ticks cut a word is chance; a question that is not understood is asked again
             assert level_db(settled(ear)) < QUIET_DB, "nobody speaks before it is asked"
             question = asked(server, ear, said.waves[CHOSEN])
             assert all("sound" in tick.moment.senses for tick in living.hear(question))
@@ -176,7 +177,7 @@ def test_a_spoken_question_comes_in_and_a_spoken_answer_goes_out(server: Path) -
         assert level_db(settled(ear)) < QUIET_DB, "it has spoken"
 
 
-def test_a_spoken_question_about_what_is_in_view_is_answered_in_its_own_voice(server: Path, tmp_path: Path) -> None:
+def test_a_spoken_question_about_the_view_is_answered_in_the_agents_voice(server: Path, tmp_path: Path) -> None:
     folder, clock, mailbox = raised()["after-voice"], VirtualClock(), SoundMailbox()
     eye = Mailbox("sight", clock, looks_itself=True)
     room, memory = Room({"eye": eye, "ear": mailbox}, now=clock.now, sleep=clock.sleep), Memory(open_store(None))

@@ -1,4 +1,4 @@
-"""The webcam with OpenCV's own VideoCapture on an MJPEG stream from loopback: cut, back, slow, corrupt."""
+"""The webcam with OpenCV's own VideoCapture on an MJPEG stream from loopback: cut, restored, slow, corrupt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sensors.webcam import Webcam
 
 
 def until(holds, seconds=10.0):
-    """Wait for `holds()`; an assertion that fails says what it was."""
+    """Wait until `holds()` is true."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, f"did not come true within {seconds} s"
@@ -29,11 +29,11 @@ def impatient(monkeypatch):
     monkeypatch.setattr(device, "LONGEST_PAUSE_S", 0.2)
 
 
-def test_it_keeps_its_laws(camera):
+def test_the_webcam_keeps_its_laws(camera):
     check_sensor(lambda: Webcam(camera.url))
 
 
-def test_frames_are_rgb_in_order_and_no_older_than_their_capture(camera):
+def test_frames_are_rgb_in_order_and_dated_at_capture(camera):
     with Webcam(camera.url) as webcam:
         until(lambda: webcam.sequence >= 10)
         ages, numbers = [], []
@@ -50,7 +50,7 @@ def test_frames_are_rgb_in_order_and_no_older_than_their_capture(camera):
         assert webcam.drops == 0
 
 
-def test_a_cut_is_stale_and_the_camera_comes_back(camera):
+def test_a_cut_camera_is_stale_until_it_comes_back(camera):
     with Webcam(camera.url) as webcam:
         for cut in range(2):
             until(lambda: webcam.sequence >= 3)
@@ -72,7 +72,7 @@ def test_a_slow_camera_never_slows_the_reader(camera):
     with Webcam(camera.url) as webcam:
         until(lambda: webcam.sequence >= 3)
         camera.mood = "slow"
-        # For a second, not for a number of reads: a fast machine reads 2,000 times within one millisecond.
+        # For a second instead of a number of reads: a fast machine reads 2,000 times within one millisecond.
         end, stale, reads = time.monotonic() + 1.0, 0, 0
         while time.monotonic() < end:
             reads += 1
@@ -97,7 +97,7 @@ def test_corrupt_frames_are_dropped_and_counted(camera):
         until(lambda: webcam.sequence > before + 5)
 
 
-def test_a_camera_that_hangs_is_let_go_within_bounds(camera, monkeypatch):
+def test_closing_does_not_wait_for_a_hanging_camera(camera, monkeypatch):
     import cv2
 
     hangs = threading.Event()
@@ -127,14 +127,14 @@ def test_a_camera_that_hangs_is_let_go_within_bounds(camera, monkeypatch):
     hangs.set()
 
 
-def test_no_camera_is_a_sentence_and_not_an_error():
+def test_a_missing_camera_is_stale_with_the_reason():
     with Webcam(97) as webcam:
         until(lambda: webcam.health.fault)
         with pytest.raises(StaleReading, match="camera '97'"):
             webcam.read_latest(1.0)
 
 
-def test_a_file_is_a_camera_too(tmp_path):
+def test_a_video_file_works_as_a_camera(tmp_path):
     import cv2
 
     path = tmp_path / "film.mp4"
@@ -147,7 +147,7 @@ def test_a_file_is_a_camera_too(tmp_path):
         assert webcam.health.capture_hz < 60
 
 
-def test_what_is_no_video_says_what_it_is(tmp_path):
+def test_an_address_without_video_says_what_it_is(tmp_path):
     class Pages(BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(200 if self.path == "/page" else 404)

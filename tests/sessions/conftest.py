@@ -1,4 +1,4 @@
-"""Small sessions that hold every kind of thing a session must give back."""
+"""Small sessions that hold every kind of data a session must return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Steps = list[tuple[Moment, Action | None]]
 
 @pytest.fixture
 def steps() -> Steps:
-    """40 ticks in two episodes: absent senses, text, own senses of odd dtypes, sound on and off the 16-bit grid."""
+    """40 ticks in two episodes: absent senses, text, own senses of unusual dtypes, sound on and off the 16-bit grid."""
     rng = np.random.default_rng(0)
     made: Steps = []
     for k in range(40):
@@ -39,7 +39,7 @@ def steps() -> Steps:
 
 @pytest.fixture
 def path(tmp_path: Path, steps: Steps) -> Path:
-    """A finished session of many small chunks: the clock says that each tick comes half a second after the last."""
+    """A finished session of many small chunks: its clock advances half a second per tick."""
     path, now = tmp_path / "a.mcap", iter(range(10**6))
     with Recorder(path, source="test", clock=lambda: float(next(now))) as writing:
         writing.note("weights", "abc")

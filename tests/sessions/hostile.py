@@ -1,7 +1,8 @@
-"""Readers of foreign bytes under hypothesis: only a DevmindError may come out, whatever comes. See `make attack`.
+"""Property tests of readers of foreign bytes with hypothesis: they may raise nothing but DevmindError. See `make
+attack`.
 
-Each reader has a corpus of whole inputs, made once. A case is one of them with bytes flipped, cut, doubled or put
-in, or a text of its format with values nobody writes.
+Each reader has a corpus of valid inputs, made once. A case is one of them with bytes flipped, cut, repeated or
+inserted, or a text of its format with invalid values.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ WILD = st.recursive(
 
 
 def recording(folder: Path) -> bytes:
-    """A small recording of ours with every kind of sense."""
+    """A small recording with every kind of sense."""
     from devmind.sessions.recorder import Recorder
 
     path = folder / "corpus.mcap"
@@ -67,7 +68,7 @@ def memory(folder: Path) -> bytes:
 
 
 def read_recording(data: bytes, folder: Path) -> object:
-    """info, replay, and what finds what is whole."""
+    """info, replay and repair of a recording."""
     from devmind.sessions import describe, repair
     from devmind.sessions.reader import Session
 
@@ -81,7 +82,7 @@ def read_recording(data: bytes, folder: Path) -> object:
 
 
 def read_foreign(data: bytes, folder: Path) -> object:
-    """As an MCAP file of others."""
+    """Import as an MCAP file of another program."""
     from devmind.sessions.bags import import_mcap
 
     path = folder / "case.mcap"
@@ -90,7 +91,7 @@ def read_foreign(data: bytes, folder: Path) -> object:
 
 
 def read_memory(data: bytes, folder: Path) -> object:
-    """Imported into a store in RAM, which stays usable whatever came."""
+    """Import into a store in RAM, which must stay usable."""
     from devmind.memory import Memory, open_store
     from devmind.memory.portable import import_memory
     from devmind.memory.stats import statistics
@@ -105,14 +106,14 @@ def read_memory(data: bytes, folder: Path) -> object:
 
 
 def read_payload(data: bytes, _: Path) -> object:
-    """A payload by itself."""
+    """Unpack a payload."""
     from devmind.memory.payload import unpack
 
     return unpack(data)
 
 
 def read_results(data: bytes, folder: Path) -> object:
-    """results.json as reports read it."""
+    """Read results.json as reports do."""
     from devmind.report.results import load
 
     path = folder / "results.json"
@@ -121,14 +122,14 @@ def read_results(data: bytes, folder: Path) -> object:
 
 
 def read_yaml(data: bytes, folder: Path) -> object:
-    """A configuration as --config and --set give it."""
+    """Read a configuration as --config and --set do."""
     from devmind.config import LIVE, LiveConfig, load_as
 
     return load_as(LiveConfig, LIVE, {}, [data.decode("utf-8", "replace").replace("\0", "")])
 
 
 def read_websocket(data: bytes, _: Path) -> object:
-    """A page's messages, text and bytes."""
+    """Read a page's messages, text and bytes."""
     from devmind.live.serving.conversation import MalformedError, read_command, read_device_message
 
     for read in (lambda: read_command(data.decode("utf-8", "replace")), lambda: read_device_message(data)):
@@ -140,7 +141,7 @@ def read_websocket(data: bytes, _: Path) -> object:
 
 
 def read_dataset(data: bytes, folder: Path) -> object:
-    """A LeRobotDataset whose info.json is this."""
+    """Import a LeRobotDataset with this info.json."""
     from devmind.sessions.lerobot import import_lerobot
 
     (folder / "set/meta").mkdir(parents=True, exist_ok=True)
@@ -149,14 +150,14 @@ def read_dataset(data: bytes, folder: Path) -> object:
 
 
 def read_picture(data: bytes, _: Path) -> object:
-    """A picture file."""
+    """Decode a picture file."""
     from devmind.sessions.pictures import decode_picture
 
     return decode_picture(data, "case")
 
 
 def read_rebuilt(data: bytes, folder: Path) -> object:
-    """A memory file whose archive is whole and whose one entry says this."""
+    """Import a memory file with a valid archive and this one entry."""
     from devmind.memory.payload import pack
 
     inside = {"about": data.decode("utf-8", "replace"), "payload": np.frombuffer(pack({"words": "x"}), np.uint8)}
@@ -217,7 +218,7 @@ READERS: dict[str, tuple[Reader, Callable[[Path], bytes]]] = {
 
 @st.composite
 def odd(draw: st.DrawFn, plain: Any) -> Any:
-    """JSON with one value, however deep, that nobody writes there."""
+    """JSON with one invalid value at any depth."""
     items = (
         list(plain.items()) if isinstance(plain, dict) else list(enumerate(plain)) if isinstance(plain, list) else []
     )
@@ -231,7 +232,7 @@ def odd(draw: st.DrawFn, plain: Any) -> Any:
 
 @st.composite
 def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
-    """`whole` with some of its bytes other than they were; of JSON also one value that nobody writes there."""
+    """`whole` with some bytes changed or, for JSON, with one invalid value."""
     try:
         plain = json.loads(whole)
     except ValueError:
@@ -256,7 +257,7 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
 
 
 def attack(name: str, folder: Path, cases: int, slowest_s: float = 10.0) -> int:
-    """So many cases of one reader; gives how many were refused. Anything but a DevmindError comes out as it is."""
+    """Run `cases` cases of one reader and return how many were refused; anything but a DevmindError propagates."""
     read, make = READERS[name]
     whole, refused = make(folder), 0
 
@@ -279,7 +280,7 @@ def attack(name: str, folder: Path, cases: int, slowest_s: float = 10.0) -> int:
 
 
 def main() -> None:
-    """All readers, the given number of cases each."""
+    """Run all readers, each with the given number of cases."""
     import tempfile
 
     parser = argparse.ArgumentParser(description=__doc__)

@@ -1,4 +1,4 @@
-"""Corpora of folders for `hostile.py`: one file of a bag, a data set or an agent is damaged, the others are whole."""
+"""Corpora of folders for `hostile.py`: one file of a bag, a data set or an agent is damaged, the others are intact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = "folder"
 
 
 def read_bag(file: str) -> Callable[[bytes, Path], object]:
-    """A ROS bag with this file: a .bag, or one of a folder of ROS 2."""
+    """Read a ROS bag with this file: a .bag, or a folder of ROS 2."""
 
     def read(data: bytes, folder: Path) -> object:
         from devmind.sessions.bags import import_bag
@@ -28,7 +28,7 @@ def read_bag(file: str) -> Callable[[bytes, Path], object]:
 
 
 def bag(file: str) -> Callable[[Path], bytes]:
-    """A fifth of a second of a small robot; gives the file that is damaged."""
+    """A bag with a fifth of a second of a small robot; returns the file to damage."""
 
     def make(folder: Path) -> bytes:
         from tests.sessions.robots import drive, write_ros1, write_ros2
@@ -47,7 +47,7 @@ def bag(file: str) -> Callable[[Path], bytes]:
 
 
 def read_dataset(file: str) -> Callable[[bytes, Path], object]:
-    """A LeRobotDataset with this file."""
+    """Import a LeRobotDataset with this file."""
 
     def read(data: bytes, folder: Path) -> object:
         from devmind.sessions.lerobot import import_lerobot
@@ -59,7 +59,7 @@ def read_dataset(file: str) -> Callable[[bytes, Path], object]:
 
 
 def dataset(file: str) -> Callable[[Path], bytes]:
-    """An exported recording of ours; gives the file that is damaged."""
+    """An exported recording; returns the file to damage."""
 
     def make(folder: Path) -> bytes:
         import numpy as np
@@ -79,7 +79,7 @@ def dataset(file: str) -> Callable[[Path], bytes]:
 
 
 def agent(file: str) -> Callable[[Path], bytes]:
-    """A small agent with its results; gives the file that is damaged."""
+    """A small agent with its results; returns the file to damage."""
 
     def make(folder: Path) -> bytes:
         from devmind.agent.saving import seal
@@ -99,7 +99,7 @@ def agent(file: str) -> Callable[[Path], bytes]:
 
 
 def read_agent(file: str) -> Callable[[bytes, Path], object]:
-    """An agent with this file, as a stranger sends it: its checksums are made right."""
+    """Load an agent with this file, with checksums made right as an attacker would."""
 
     def read(data: bytes, folder: Path) -> object:
         from devmind.acting.standing import read_results, standing
@@ -112,7 +112,7 @@ def read_agent(file: str) -> Callable[[bytes, Path], object]:
             sums["files"][file] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             (home / "checksums.json").write_text(json.dumps(sums))
         results = read_results(home)
-        if file == "results.json":  # the agent is whole, and loaded once
+        if file == "results.json":  # the agent itself is intact, and loaded once
             _KNOWN.setdefault(home, Agent.from_pretrained(home))
             return standing(_KNOWN[home], results)
         return Agent.from_pretrained(home)

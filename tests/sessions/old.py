@@ -1,4 +1,4 @@
-"""A recording as devmind wrote it before format 2: from 1970 on, numbers as bytes, passwords as they were typed."""
+"""A recording in the format before 2: times from 1970 on, numbers as bytes, passwords as typed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CREATED = "2025-03-01T12:00:00+00:00"
 def an_old_session(
     path: Path, steps: list[tuple[Moment, Action | None]], details: dict[str, str], fault: str = ""
 ) -> dict[str, Any]:
-    """Write it, ten ticks a second, a frame and the health beside each; gives its metadata."""
+    """Write the recording at ten ticks a second, with a frame and the health beside each; return its metadata."""
     about = {**details, "format": "devmind.session/1", "source": "room", "tick_hz": "10.0", "created": CREATED}
     with pytest.MonkeyPatch.context() as patch:
         for module in (mcap_file, extras):

@@ -1,4 +1,4 @@
-"""Small bags and MCAP files of other robots, made by the libraries that robots are recorded with."""
+"""Small bags and MCAP files of other robots, made by the libraries that robots record with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AUDIO_TYPES = {
 
 
 def types_of_ros(version: int) -> Any:
-    """A store of message types that also knows audio_common_msgs."""
+    """A store of message types that also includes audio_common_msgs."""
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
     store = get_typestore(Stores.ROS1_NOETIC if version == 1 else Stores.ROS2_HUMBLE)
@@ -32,9 +32,10 @@ def types_of_ros(version: int) -> Any:
 
 
 def drive(store: Any, seconds: float = 1.0) -> Sent:
-    """A second of a small robot: grey pictures that brighten at 20 Hz, joints at 50 Hz, a word, a tone, an IMU, a map.
+    """One second of a small robot: grey pictures that brighten at 20 Hz, joints at 50 Hz, a word, a tone, an IMU, a
+    map.
 
-    Tick k's last picture has the brightness 20 k + 10, its last joint positions are (5 k + 4) / 50 and minus that.
+    Tick k's last picture has the brightness 20 k + 10; its last joint positions are (5 k + 4) / 50 and its negative.
     """
     types = store.types
     stamp = types["builtin_interfaces/msg/Time"](sec=1, nanosec=0)
@@ -77,7 +78,7 @@ def tone(start: int, count: int) -> np.ndarray:
 
 
 def write_ros1(path: Path, sent: Callable[[Any], Sent] = drive) -> Path:
-    """A ROS 1 bag."""
+    """Write a ROS 1 bag."""
     from rosbags.rosbag1 import Writer
 
     store = types_of_ros(1)
@@ -92,7 +93,7 @@ def write_ros1(path: Path, sent: Callable[[Any], Sent] = drive) -> Path:
 
 
 def write_ros2(path: Path, storage: str = "SQLITE3", sent: Callable[[Any], Sent] = drive) -> Path:
-    """A ROS 2 bag, a folder."""
+    """Write a ROS 2 bag, a folder."""
     from rosbags.rosbag2 import StoragePlugin, Writer
 
     store = types_of_ros(2)
@@ -106,7 +107,7 @@ def write_ros2(path: Path, storage: str = "SQLITE3", sent: Callable[[Any], Sent]
 
 
 def write_foxglove(path: Path, encoding: str, **options: Any) -> Path:
-    """An MCAP file with Foxglove's messages as protobuf or JSON: pictures, a tone, a text, a pose, a secret."""
+    """Write an MCAP file with Foxglove messages as protobuf or JSON: pictures, a tone, a text, a pose, a secret."""
     from base64 import b64encode
 
     from foxglove_schemas_protobuf import CompressedImage_pb2, Log_pb2, Pose_pb2, RawAudio_pb2

@@ -1,4 +1,4 @@
-"""Recording in the background: nobody waits, what is given up is counted and told, and the disk gets all the rest."""
+"""Recording in the background: callers never wait, dropped data are counted and reported, the rest reaches the disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def numbers(path: Path) -> list[int]:
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Generous: the machine may be busy."""
+    """Wait until `true()` holds; the limit is generous, since the machine may be busy."""
     end_s = time.monotonic() + 20
     while not true():
         assert time.monotonic() < end_s, "it did not happen within 20 s"
@@ -37,7 +37,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 class Disk(io.FileIO):
-    """A file that writes only while `goes` is set, and finds itself full after `room` bytes."""
+    """A file that writes only while `goes` is set, and is full after `room` bytes."""
 
     goes = threading.Event()
     room = 10**9
@@ -59,7 +59,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Disk]]:
     Disk.goes.set()
 
 
-def test_everything_comes_in_order_and_from_the_thread(tmp_path: Path) -> None:
+def test_everything_is_written_in_order_from_the_thread(tmp_path: Path) -> None:
     with BackgroundRecorder(tmp_path / "a.mcap", source="test", rotate_s=2.0) as recorder:
         for k in range(45):
             recorder.note("recalled", {"ids": [k]})
@@ -80,7 +80,7 @@ def test_everything_comes_in_order_and_from_the_thread(tmp_path: Path) -> None:
     recorder.close()
 
 
-def test_what_was_given_is_on_disk_without_anything_new_coming(tmp_path: Path) -> None:
+def test_data_reach_the_disk_without_further_writes(tmp_path: Path) -> None:
     with BackgroundRecorder(tmp_path / "a.mcap", source="test") as recorder:
         recorder.write(moment(0))
         until(lambda: len(open_session(recorder.path)) == 1)
@@ -89,13 +89,13 @@ def test_what_was_given_is_on_disk_without_anything_new_coming(tmp_path: Path) -
         assert numbers(recorder.path) == [0, 1]
 
 
-def test_a_slow_disk_costs_frames_first_then_the_oldest_ticks(tmp_path: Path, disk: type[Disk]) -> None:
+def test_a_slow_disk_drops_frames_first_and_then_the_oldest_ticks(tmp_path: Path, disk: type[Disk]) -> None:
     recorder = BackgroundRecorder(tmp_path / "a.mcap", source="test", backlog_max=10, frames_max=4)
     recorder.write(moment(0))
     recorder.flush()
     disk.goes.clear()
     recorder.write(moment(1))
-    until(lambda: recorder.backlog == 0)  # the thread holds tick 1 and is about to meet the disk
+    until(lambda: recorder.backlog == 0)  # the thread holds tick 1 and is about to write it
     begun_s = time.monotonic()
     until_stuck = threading.Thread(target=lambda: _swallow(recorder.flush))
     until_stuck.start()
@@ -123,7 +123,7 @@ def test_a_slow_disk_costs_frames_first_then_the_oldest_ticks(tmp_path: Path, di
     assert recorder.ticks == 11
 
 
-def test_a_full_disk_is_a_sentence_and_the_caller_goes_on(tmp_path: Path, disk: type[Disk]) -> None:
+def test_a_full_disk_is_reported_and_the_caller_continues(tmp_path: Path, disk: type[Disk]) -> None:
     disk.room = 20_000
     recorder = BackgroundRecorder(tmp_path / "a.mcap", source="test")
     rng = np.random.default_rng(0)
@@ -147,7 +147,7 @@ def test_a_full_disk_is_a_sentence_and_the_caller_goes_on(tmp_path: Path, disk: 
     assert recorder.dropped_frames == 3
 
 
-def test_what_cannot_be_recorded_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_an_invalid_tick_is_reported_and_the_rest_is_recorded(tmp_path: Path) -> None:
     with BackgroundRecorder(tmp_path / "a.mcap", source="test") as recorder:
         recorder.write(moment(0))
         recorder.write(Moment(float("nan")))

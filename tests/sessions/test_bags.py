@@ -1,4 +1,4 @@
-"""Bags that rosbags' own writers made: ROS 1, ROS 2 in SQLite and in MCAP, and broken ones."""
+"""Bags made by rosbags' own writers: ROS 1, ROS 2 in SQLite and in MCAP, and broken ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS: dict[str, Callable[..., Path]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_bag_becomes_what_was_sensed(tmp_path: Path, kind: str) -> None:
+def test_a_bag_is_imported_as_what_was_sensed(tmp_path: Path, kind: str) -> None:
     made = import_bag(KINDS[kind](tmp_path), tmp_path / "a.mcap")
     session = open_session(made.path)
     assert len(session) == made.ticks == 10
@@ -46,7 +46,7 @@ def test_a_bag_becomes_what_was_sensed(tmp_path: Path, kind: str) -> None:
 
 
 def two_cameras(store: Any) -> Sent:
-    """Depth comes first by name, then a JPEG that is once damaged, then a grey picture."""
+    """The first topic by name is depth, the next a JPEG that is damaged once, the last a grey picture."""
     types = store.types
     header = types["std_msgs/msg/Header"](
         **{"stamp": types["builtin_interfaces/msg/Time"](sec=0, nanosec=0), "frame_id": ""}
@@ -64,7 +64,7 @@ def two_cameras(store: Any) -> Sent:
         yield "/c/grey", "sensor_msgs/msg/Image", k / 10, image(**raw, encoding="mono8", step=6, data=grey.ravel())
 
 
-def test_the_first_topic_with_real_pictures_is_seen_or_the_one_that_is_named(tmp_path: Path) -> None:
+def test_sight_comes_from_the_first_real_picture_topic_or_the_named_one(tmp_path: Path) -> None:
     bag = write_ros2(tmp_path / "bag", sent=two_cameras)
     made = import_bag(bag, tmp_path / "a.mcap")
     seen = [m.senses["sight"] for m, _ in open_session(made.path) if "sight" in m.senses]
@@ -82,7 +82,7 @@ def test_the_first_topic_with_real_pictures_is_seen_or_the_one_that_is_named(tmp
 
 
 def only_clock(store: Any) -> Sent:
-    """Nothing that is sensed."""
+    """Messages without anything that can be sensed."""
     now = store.types["builtin_interfaces/msg/Time"](sec=1, nanosec=0)
     yield "/clock", "rosgraph_msgs/msg/Clock", 0.0, store.types["rosgraph_msgs/msg/Clock"](clock=now)
 
@@ -98,7 +98,7 @@ def _empty_metadata(bag: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("breaks", [_cut, _empty_metadata])
-def test_a_broken_bag_is_one_sentence_and_leaves_nothing(
+def test_a_broken_bag_raises_one_sentence_and_leaves_nothing(
     tmp_path: Path, kind: str, breaks: Callable[[Path], None]
 ) -> None:
     bag = KINDS[kind](tmp_path)
@@ -109,7 +109,7 @@ def test_a_broken_bag_is_one_sentence_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == [bag]
 
 
-def test_a_bag_without_anything_to_sense_tells_its_topics(tmp_path: Path) -> None:
+def test_a_bag_without_sensed_data_lists_its_topics(tmp_path: Path) -> None:
     bag = write_ros2(tmp_path / "bag", sent=only_clock)
     with pytest.raises(SessionError, match=r"topics are: /clock \(rosgraph_msgs/msg/Clock\)"):
         import_bag(bag, tmp_path / "a.mcap")
@@ -117,7 +117,7 @@ def test_a_bag_without_anything_to_sense_tells_its_topics(tmp_path: Path) -> Non
         import_bag(write_ros2(tmp_path / "empty", sent=lambda store: []), tmp_path / "a.mcap")
 
 
-def test_without_rosbags_a_sentence_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_rosbags_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bag = write_ros1(tmp_path / "a.bag")
     monkeypatch.setitem(sys.modules, "rosbags.highlevel", None)
     with pytest.raises(SessionError, match=r"pip install 'devmind\[robots\]'"):

@@ -1,4 +1,4 @@
-"""Small files that unfold to much: each is refused in seconds, within the memory that its size allows."""
+"""Decompression bombs: each is refused in seconds, within the memory that its file size allows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def chunk(compressed: bytes, declared: int) -> bytes:
 
 
 def bomb(path: Path, chunks: list[bytes], profile: str = "devmind") -> Path:
-    """A file that begins as a recording does, with these chunks."""
+    """A file that begins as a recording, with these chunks."""
     with path.open("wb") as file:
         writer = Writer(file, compression=CompressionType.ZSTD)
         writer.start(profile=profile)
@@ -48,7 +48,7 @@ def bomb(path: Path, chunks: list[bytes], profile: str = "devmind") -> Path:
 
 
 def zeros(size: int, says: bool = True) -> bytes:
-    """A zstandard frame of so many zeros, which says how many or does not."""
+    """A zstandard frame of `size` zeros, with or without its content size."""
     if says:
         return zstandard.ZstdCompressor(level=19).compress(bytes(size))
     maker = zstandard.ZstdCompressor(level=19).compressobj()
@@ -56,7 +56,7 @@ def zeros(size: int, says: bool = True) -> bytes:
 
 
 def chunks_of(kind: str) -> list[bytes]:
-    """Chunks by what is wrong with them."""
+    """Chunks by their kind of fault."""
     message = struct.pack("<BQHIQQ", 5, 22, 1, 0, 0, 0)
     return {
         "declared": lambda: [chunk(zeros(1 << 30), 1 << 30)],
@@ -74,8 +74,8 @@ KINDS = ["declared", "undeclared", "lying", "empty records", "messages", "many",
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", ["devmind", "others"])
-def test_bombs_of_chunks_are_refused_or_read_within_their_budget(profile: str, tmp_path: Path) -> None:
-    """In a process of its own, whose memory is measured; together they may take what the smallest of them may."""
+def test_chunk_bombs_are_refused_or_read_within_their_memory_budget(profile: str, tmp_path: Path) -> None:
+    """In a separate process whose memory is measured; all files together may take what the smallest of them may."""
     paths = [bomb(tmp_path / f"{number}.mcap", chunks_of(kind), profile) for number, kind in enumerate(KINDS)]
     budget = memory_bytes(min(path.stat().st_size for path in paths))
     done = subprocess.run(
@@ -114,7 +114,7 @@ for path in map(Path, sys.argv[2:]):
 
 
 def png(width: int, height: int, bits: int = 8, colour: int = 2) -> bytes:
-    """A PNG that unfolds to zeros; colour 2 is RGB, 6 has transparency."""
+    """A PNG that unpacks to zeros; colour 2 is RGB, 6 has transparency."""
     samples = {2: 3, 6: 4}[colour]
     row = bytes(1 + width * samples * bits // 8)
     packer = zlib.compressobj(9)
@@ -128,9 +128,7 @@ def png(width: int, height: int, bits: int = 8, colour: int = 2) -> bytes:
 
 
 @pytest.mark.parametrize(("side", "bits", "colour"), [(7000, 8, 2), (5000, 16, 2), (5000, 16, 6), (30_000, 8, 2)])
-def test_a_picture_is_refused_by_its_header_before_it_takes_more_than_its_budget(
-    side: int, bits: int, colour: int
-) -> None:
+def test_a_picture_over_its_memory_budget_is_refused_by_its_header(side: int, bits: int, colour: int) -> None:
     small = png(64, 64, bits, colour)
     header = small[:16] + struct.pack(">II", side, side) + small[24:29]
     lying = header + struct.pack(">I", zlib.crc32(header[12:])) + small[33:]
@@ -139,7 +137,7 @@ def test_a_picture_is_refused_by_its_header_before_it_takes_more_than_its_budget
     assert decode_picture(small, "small.png").shape == (64, 64, 3)
 
 
-def test_a_jpeg_of_a_camera_is_refused_by_its_header() -> None:
+def test_a_huge_camera_jpeg_is_refused_by_its_header() -> None:
     jpeg = bytearray(cv2.imencode(".jpg", np.zeros((64, 64, 3), np.uint8))[1].tobytes())
     at = jpeg.index(b"\xff\xc0") + 5
     jpeg[at : at + 4] = struct.pack(">HH", 60_000, 60_000)
@@ -147,7 +145,7 @@ def test_a_jpeg_of_a_camera_is_refused_by_its_header() -> None:
         from_jpeg(bytes(jpeg))
 
 
-def test_strips_of_large_pictures_are_what_the_whole_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_pictures_decoded_in_strips_equal_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     from devmind.sessions import pictures
 
     rng = np.random.default_rng(0)
@@ -175,14 +173,14 @@ def test_sound_of_one_sample_a_second_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "dtype", ["(2,3", "O", "U999999999", "V1000000000", "f4,f4", "S10", "<M8[s]", "('f4', (1000,))"]
 )
-def test_only_plain_numbers_are_made_of_a_message(dtype: str) -> None:
+def test_an_array_message_of_no_numeric_dtype_is_refused(dtype: str) -> None:
     message: Any = message_class(ARRAY)
     with pytest.raises(SessionError, match="no kind of numbers"):
         decode(ARRAY, message(dtype=dtype, shape=[1], data=b"\0\0\0\0").SerializeToString())
 
 
 @pytest.mark.parametrize("number", ["9" * 4000, "[" * 5000, '"x"', "NaN"])
-def test_a_note_with_a_number_without_end_is_damage(number: str, tmp_path: Path) -> None:
+def test_a_note_with_an_endless_number_is_refused(number: str, tmp_path: Path) -> None:
     path = tmp_path / "a.mcap"
     with Recorder(path, source="test", tick_hz=10) as recorder:
         recorder.write(Moment(0.0, {"words": "x"}, first=True))
@@ -206,12 +204,12 @@ def test_a_dataset_reads_nothing_outside_its_folder(place: Any, tmp_path: Path) 
     "template",
     ["{", "{0}", 5, "{chunk_index:>99999999999}", "{chunk_index.__class__}", "{x}", None, "a}b", "{chunk_index:999d}"],
 )
-def test_a_path_template_that_is_none_is_a_sentence(template: Any) -> None:
+def test_an_invalid_path_template_raises_a_session_error(template: Any) -> None:
     with pytest.raises(SessionError, match="path template"):
         filled(template, {"chunk_index": 1, "file_index": 2})
 
 
-def test_a_path_template_is_filled_in_as_the_format_says() -> None:
+def test_a_path_template_is_filled_in() -> None:
     values = {"chunk_index": 1, "file_index": 23, "video_key": "observation.images.{x}"}
     assert filled("v/{video_key}/chunk-{chunk_index:03d}/{file_index}.mp4", values) == (
         "v/observation.images.{x}/chunk-001/23.mp4"

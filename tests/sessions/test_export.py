@@ -1,4 +1,4 @@
-"""What is exported is read back by other tools: the same pictures, samples, words and times."""
+"""Other tools read back what is exported: the same pictures, samples, words and times."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def moment(k: int, time_s: float) -> Moment:
 
 @pytest.fixture
 def seen(tmp_path: Path) -> Path:
-    """A file's session in three parts, without a camera."""
+    """A file's session in three parts, without camera frames."""
     with RotatingRecorder(tmp_path / "seen.mcap", source="media", rotate_s=1.0) as recorder:
         for k in range(TICKS):
             recorder.write(moment(k, k / 10))
@@ -55,7 +55,7 @@ def seen(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def filmed(tmp_path: Path) -> Path:
-    """A room's session with frames of an uneven camera; tick 7 was skipped."""
+    """A room's session with frames of an irregular camera; tick 7 was skipped."""
     with Recorder(tmp_path / "filmed.mcap", source="room") as recorder:
         for k in range(TICKS):
             if k != 7:
@@ -65,7 +65,7 @@ def filmed(tmp_path: Path) -> Path:
 
 
 def film(path: Path) -> tuple[list[float], list[np.ndarray], np.ndarray, list[tuple[float, float, str]]]:
-    """Picture times and pictures, samples [C, n], subtitles (from, to, text)."""
+    """Times and pictures of a film, its samples [C, n], and its subtitles (from, to, text)."""
     with av.open(str(path)) as container:
         shown = [(float(f.time), f.to_ndarray(format="rgb24")) for f in container.decode(video=0)]
         container.seek(0)
@@ -86,7 +86,7 @@ def wanted_samples(skipped: tuple[int, ...]) -> np.ndarray:
     return np.rint(np.concatenate(heard, axis=1) * 32768).astype(np.int16)
 
 
-def test_a_session_without_camera_becomes_a_film_of_its_sight(seen: Path, tmp_path: Path) -> None:
+def test_a_session_without_a_camera_is_exported_as_a_film_of_its_sight(seen: Path, tmp_path: Path) -> None:
     out, told = export(seen, "mkv", tmp_path / "seen.mkv")
     times, pictures, samples, said = film(out)
     assert times == pytest.approx([k / 10 for k in range(TICKS)], abs=0.001)
@@ -101,7 +101,7 @@ def test_a_session_without_camera_becomes_a_film_of_its_sight(seen: Path, tmp_pa
     assert told == ["0.2 s of the sound are silence, because nothing was heard then."]
 
 
-def test_an_exported_film_imports_as_what_was_recorded(seen: Path, tmp_path: Path) -> None:
+def test_an_exported_film_imports_as_recorded(seen: Path, tmp_path: Path) -> None:
     out, _ = export(seen, "mkv", tmp_path / "seen.mkv")
     moments = list(media_moments(out))
     assert len(moments) == TICKS
@@ -111,7 +111,7 @@ def test_an_exported_film_imports_as_what_was_recorded(seen: Path, tmp_path: Pat
             np.testing.assert_array_equal(back.senses["sound"], tone(k))
 
 
-def test_a_camera_keeps_its_own_times_and_a_room_hears_before_its_tick(filmed: Path, tmp_path: Path) -> None:
+def test_camera_frames_keep_their_times_and_sound_precedes_its_tick(filmed: Path, tmp_path: Path) -> None:
     out, _ = export(filmed, "mkv", tmp_path / "filmed.mkv")
     times, pictures, samples, _ = film(out)
     there = [k for k in range(TICKS) if k != 7]
@@ -120,7 +120,7 @@ def test_a_camera_keeps_its_own_times_and_a_room_hears_before_its_tick(filmed: P
     np.testing.assert_array_equal(samples, wanted_samples((7, *SILENT)))
 
 
-def test_files_hold_the_samples_the_pictures_and_the_words(seen: Path, filmed: Path, tmp_path: Path) -> None:
+def test_exported_files_hold_the_samples_the_pictures_and_the_words(seen: Path, filmed: Path, tmp_path: Path) -> None:
     out, told = export(seen, "wav", tmp_path / "plain")
     assert told == []
     samples, rate = soundfile.read(out / "sound.wav", dtype="int16")
@@ -140,7 +140,7 @@ def test_files_hold_the_samples_the_pictures_and_the_words(seen: Path, filmed: P
     assert jpegs == [frame.jpeg for frame in open_session(filmed).frames()]
 
 
-def test_an_export_is_whole_or_not_there(seen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_export_leaves_nothing(seen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "me.txt").write_text("precious")

@@ -1,4 +1,4 @@
-"""The camera's frames and the devices' health lie beside the ticks and change nothing of them."""
+"""Camera frames and device health are stored beside the ticks and change none of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devmind.sessions import Recorder, describe, open_session
 
 
 def scene(k: int) -> np.ndarray:
-    """A smooth picture, red to the left, of which a JPEG keeps nearly all."""
+    """A smooth picture, red on the left, which JPEG keeps nearly unchanged."""
     picture = np.zeros((48, 64, 3), np.uint8)
     picture[:, :, 0], picture[:, :, 2] = np.linspace(250, 0, 64).astype(np.uint8), 10 * k
     return picture
@@ -54,9 +54,9 @@ def test_other_tools_see_jpegs_on_their_own_topic(tmp_path: Path, steps: list) -
     assert sum(topic == "/health" for _, topic, _ in found) == 20
 
 
-def test_a_jpeg_is_kept_as_it_is_and_anything_else_is_refused(tmp_path: Path) -> None:
+def test_a_jpeg_is_kept_unchanged_and_other_data_are_refused(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.mcap", source="test") as recorder:
-        recorder.frame(scene(0), 5.0)  # before the first tick nothing is known of the clock
+        recorder.frame(scene(0), 5.0)  # the clock is unknown before the first tick
         recorder.write(Moment(5.0))
         jpeg = next(iter(_written(recorder).frames())).jpeg
         recorder.frame(jpeg, 5.02)

@@ -1,4 +1,4 @@
-"""What single messages mean: encodings of pictures, formats of sound, names of numbers."""
+"""Conversion of single messages: picture encodings, sound formats, names of numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def raw(encoding: str, pixel: bytes, **more: Any) -> dict[str, Any]:
         ("mono16", (7, 90), (90, 90, 90)),
     ],
 )
-def test_colours_stay_what_they_are(encoding: str, pixel: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+def test_picture_encodings_keep_their_colours(encoding: str, pixel: tuple[int, ...], wanted: tuple[int, ...]) -> None:
     message = raw(encoding, bytes(pixel))
     for data in (message["data"], np.frombuffer(message["data"], np.uint8), b64encode(message["data"]).decode()):
         picture = picture_of("sensor_msgs/Image", message | {"data": data}, "/cam")()
@@ -38,7 +38,7 @@ def test_colours_stay_what_they_are(encoding: str, pixel: tuple[int, ...], wante
         assert (picture == wanted).all()
 
 
-def test_sixteen_bits_may_come_the_other_way_round() -> None:
+def test_sixteen_bit_pictures_may_be_big_endian() -> None:
     picture = picture_of("sensor_msgs/Image", raw("mono16", bytes((90, 7)), is_bigendian=1), "/cam")()
     assert (picture == 90).all()
 
@@ -46,7 +46,7 @@ def test_sixteen_bits_may_come_the_other_way_round() -> None:
 @pytest.mark.parametrize(
     "message", [raw("16UC1", b"ab"), raw("32FC1", b"abcd"), raw("rgb8", b"abc", step=99), raw("rgb8", b"abc", data=b"")]
 )
-def test_what_is_no_picture_is_refused(message: dict[str, Any]) -> None:
+def test_invalid_pictures_are_refused(message: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"encoding|reshape"):
         picture_of("sensor_msgs/Image", message, "/cam")()
 
@@ -66,7 +66,7 @@ def test_sound_is_scaled_and_more_than_two_channels_are_mixed() -> None:
         sound_of({"data": b""}, about)
 
 
-def test_numbers_are_named_and_times_and_covariances_are_none() -> None:
+def test_numbers_are_named_without_times_and_covariances() -> None:
     imu = {
         "header": {"stamp": {"sec": 1, "nanosec": 2}, "frame_id": "imu"},
         "orientation": {"x": 0.5, "y": 1},
@@ -90,6 +90,6 @@ def test_numbers_are_named_and_times_and_covariances_are_none() -> None:
     assert list(numbers_of(joints)) == [("hip.position", 1.0), ("knee.position", 2.0)]
 
 
-def test_one_schema_has_one_name() -> None:
+def test_equivalent_schemas_have_one_name() -> None:
     assert schema_key("sensor_msgs/msg/Image") == schema_key("sensor_msgs/Image") == "sensor_msgs/Image"
     assert schema_key("foxglove.RawImage") == schema_key("foxglove_msgs/msg/RawImage") == "foxglove/RawImage"

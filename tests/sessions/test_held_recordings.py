@@ -1,4 +1,4 @@
-"""Recordings after a power cut, on a full disk, in other hands: none refused, none half, none shown to others."""
+"""Recordings after a power cut, on a full disk and with restricted access: none is refused, half-written or exposed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def moment(number: int) -> Moment:
 
 @pytest.fixture
 def life(tmp_path: Path) -> Path:
-    """Twelve ticks in two parts of five and a third of two; each tick is a chunk of its own."""
+    """Twelve ticks in two parts of five and a third of two; each tick is its own chunk."""
     path = tmp_path / "life.mcap"
     with RotatingRecorder(path, source="test", tick_hz=10, rotate_s=0.5) as recorder:
         for number in range(12):
@@ -42,7 +42,7 @@ def life(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("what", ["empty", "a head alone", "zeros", "half a head"])
-def test_a_last_part_without_anything_does_not_refuse_the_whole(life: Path, what: str) -> None:
+def test_an_empty_last_part_does_not_refuse_the_recording(life: Path, what: str) -> None:
     last = part_path(life, 4)
     whole = part_path(life, 3).read_bytes()
     last.write_bytes({"empty": b"", "a head alone": whole[:30], "zeros": bytes(4096), "half a head": whole[:5]}[what])
@@ -58,7 +58,7 @@ def test_a_last_part_without_anything_does_not_refuse_the_whole(life: Path, what
     assert len(parts(life)) == 3
 
 
-def test_an_empty_part_in_the_middle_is_still_refused(life: Path) -> None:
+def test_an_empty_part_in_the_middle_is_refused(life: Path) -> None:
     part_path(life, 2).write_bytes(b"")
     with pytest.raises(SessionError, match="it is empty"):
         describe(life)
@@ -69,7 +69,7 @@ def modes(path: Path) -> set[int]:
     return {one.stat().st_mode & 0o077 for one in every}
 
 
-def test_what_is_made_of_a_private_recording_is_private(life: Path, tmp_path: Path) -> None:
+def test_files_made_from_a_private_recording_are_private(life: Path, tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         for mended in repair(life, tmp_path / "mended.mcap").paths:
@@ -109,7 +109,7 @@ class Place:
 
 @pytest.fixture
 def holed(tmp_path: Path) -> tuple[Path, list[Place]]:
-    """Ten ticks, each a chunk, with pointers to all; then three chunks in the middle are damaged."""
+    """Ten ticks, each a chunk, with pointers to all of them; then three chunks in the middle are damaged."""
     path = tmp_path / "one.mcap"
     with Recorder(path, source="test", tick_hz=10) as recorder:
         for number in range(10):
@@ -124,7 +124,7 @@ def holed(tmp_path: Path) -> tuple[Path, list[Place]]:
     return path, places
 
 
-def test_a_mended_copy_in_the_place_of_its_original_shifts_no_pointer(holed: tuple[Path, list[Place]]) -> None:
+def test_pointers_stay_valid_when_a_repaired_copy_replaces_its_original(holed: tuple[Path, list[Place]]) -> None:
     path, places = holed
     mended = path.with_name("mended.mcap")
     assert repair(path, mended).ticks == 7
@@ -146,13 +146,13 @@ def test_a_mended_copy_in_the_place_of_its_original_shifts_no_pointer(holed: tup
 
 
 @pytest.mark.parametrize("dtype", ["(2,3", "9" * 4000, "O", "V0", "f4,(", "(1000000,1000000)f8", ""])
-def test_a_hostile_dtype_is_one_sentence(dtype: str) -> None:
+def test_a_hostile_dtype_raises_a_session_error(dtype: str) -> None:
     data = message_class(ARRAY)(dtype=dtype, shape=[2, 3], data=b"123456").SerializeToString()
     with pytest.raises(SessionError, match="cannot be decoded"):
         decode(ARRAY, data)
 
 
-def test_notes_of_hostile_json_are_one_sentence() -> None:
+def test_notes_of_hostile_json_raise_a_session_error() -> None:
     from devmind.sessions.extras import decode_note
 
     for text in ("[" * 100_000, '{"kind": 5}', "9" * 5000, '{"kind": "a", "tick": 1, "data": ' + "9" * 5000 + "}"):

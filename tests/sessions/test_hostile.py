@@ -1,4 +1,4 @@
-"""Every reader of foreign bytes, a small number of cases each; `make attack` runs thousands."""
+"""Every reader of foreign bytes with a small number of cases; `make attack` runs thousands."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ FOLDERS, AGENTS = 30, 8
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(READERS))
-def test_only_sentences_come_out(name: str, tmp_path: Path) -> None:
+def test_readers_raise_nothing_but_sentences(name: str, tmp_path: Path) -> None:
     attack(name, tmp_path, CASES.get(name, AGENTS if name.startswith("agent") else FOLDERS if " " in name else 300))

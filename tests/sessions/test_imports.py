@@ -1,4 +1,4 @@
-"""What a file is, is found by its content; and the shared way from events to Moments."""
+"""Files are recognised by their content; and the shared conversion of events to Moments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from devmind.sessions.imports import kind_of
 from tests.sessions.robots import write_foxglove, write_ros1, write_ros2
 
 
-def test_every_kind_is_found_under_any_name(tmp_path: Path) -> None:
+def test_every_kind_of_file_is_recognised_under_any_name(tmp_path: Path) -> None:
     bag1 = write_ros1(tmp_path / "a.bag")
     bag2 = write_ros2(tmp_path / "two")
     mcap = write_foxglove(tmp_path / "a.mcap", "json").rename(tmp_path / "noname")
@@ -32,7 +32,7 @@ def test_every_kind_is_found_under_any_name(tmp_path: Path) -> None:
         assert len(open_session(import_any(path, tmp_path / f"out{k}.mcap").path)) == 10
 
 
-def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
+def test_impossible_imports_are_refused(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", np.zeros(16000), 16000)
     mcap, out = write_foxglove(tmp_path / "a.mcap", "json"), tmp_path / "out.mcap"
     with pytest.raises(SessionError, match="imported alone"):
@@ -80,6 +80,6 @@ def test_events_of_a_tick_become_one_step() -> None:
         list(episode_steps([Event(0, "acted"), Event(36002, "acted")], 10, "it", "empty"))
 
 
-def test_the_tick_of_a_time_forgives_rounding() -> None:
+def test_tick_of_tolerates_rounding() -> None:
     assert [tick_of(np.float32(k / 10), 10) for k in range(100)] == list(range(100))
     assert tick_of(0.198, 10) == 1

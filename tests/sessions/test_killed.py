@@ -31,7 +31,7 @@ with kind(sys.argv[1], source="test", tick_hz=100) as recorder:
 
 @pytest.mark.parametrize("kind", ["here", "thread"])
 def test_kill_9_loses_at_most_the_last_second(tmp_path: Path, kind: str) -> None:
-    """Judged on the child's own clock and log, so a slow machine makes the test slow, not wrong."""
+    """Judged by the child's own clock and log, so that a slow machine makes the test slow instead of wrong."""
     path = tmp_path / "killed.mcap"
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(path), kind], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""LeRobotDataset v3: what is written is read back by the documented layout, with nothing but pyarrow and PyAV."""
+"""LeRobotDataset v3: exports are read back by the documented layout with nothing but pyarrow and PyAV."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LENGTHS = (25, 15)
 
 
 def a_session(path: Path, lengths: tuple[int, ...] = LENGTHS, seed: int = 0) -> Path:
-    """Episodes of smooth pictures; body, words, sound and Actions are absent now and then."""
+    """A session with smooth pictures; body, words, sound and Actions are sometimes absent."""
     rng = np.random.default_rng(seed)
     with Recorder(path, source="test") as recorder:
         for length in lengths:
@@ -93,14 +93,14 @@ def test_every_documented_file_and_column_is_there(exported: tuple[Path, Path]) 
     assert {f"stats/{feature}/{name}" for feature in stats for name in names} <= set(episodes.column_names)
 
 
-def test_tasks_are_a_table_that_pandas_reads_by_task(exported: tuple[Path, Path]) -> None:
+def test_pandas_reads_the_tasks_indexed_by_task(exported: tuple[Path, Path]) -> None:
     tasks = parquet.read_table(exported[1] / "meta/tasks.parquet")
     assert dict(zip(tasks["task"].to_pylist(), tasks["task_index"].to_pylist(), strict=True)) == {"go 0": 0, "go 7": 1}
     about = json.loads(tasks.schema.metadata[b"pandas"])
     assert about["index_columns"] == ["task"]
 
 
-def test_rows_hold_what_the_ticks_held(exported: tuple[Path, Path]) -> None:
+def test_rows_hold_the_values_of_the_ticks(exported: tuple[Path, Path]) -> None:
     session, folder = exported
     data = parquet.read_table(folder / "data/chunk-000/file-000.parquet")
     names = json.loads((folder / "meta/info.json").read_text())["features"]["devmind.present"]["names"]
@@ -124,7 +124,7 @@ def test_rows_hold_what_the_ticks_held(exported: tuple[Path, Path]) -> None:
     assert np.array_equal(sound[1600:3200], steps[26][0].senses["sound"][0])  # type: ignore[index]
 
 
-def test_the_video_shows_each_row_at_its_second(exported: tuple[Path, Path]) -> None:
+def test_the_video_shows_each_row_at_its_time(exported: tuple[Path, Path]) -> None:
     session, folder = exported
     with av.open(str(folder / "videos/observation.images.sight/chunk-000/file-000.mp4")) as video:
         stream = video.streams.video[0]
@@ -139,7 +139,7 @@ def test_the_video_shows_each_row_at_its_second(exported: tuple[Path, Path]) -> 
         assert np.abs(frame.astype(int) - shown).mean() < 4
 
 
-def test_what_was_exported_comes_back(exported: tuple[Path, Path], tmp_path: Path) -> None:
+def test_an_exported_dataset_imports_as_recorded(exported: tuple[Path, Path], tmp_path: Path) -> None:
     session, folder = exported
     made = import_lerobot(folder, tmp_path / "back.mcap")
     assert (made.ticks, made.warnings) == (40, ())
@@ -159,8 +159,8 @@ def test_what_was_exported_comes_back(exported: tuple[Path, Path], tmp_path: Pat
         assert set(moment.senses) - set(was.senses) <= {"periphery"}, "made of the pictures, as in every import"
 
 
-def test_a_policy_gets_no_nan_and_an_import_gets_all_of_them_back(tmp_path: Path) -> None:
-    """A camera's body: most of the nursery's numbers never, one now and then, and the whole sense now and then."""
+def test_policies_read_no_nan_and_imports_restore_absent_values(tmp_path: Path) -> None:
+    """A camera's body: most of the nursery's numbers are always absent, one sometimes, the whole sense sometimes."""
     names = {"body": ["pan_sin", "hand_x", "tilt", "grip"], "look": ["pan", "tilt"]}
     with Recorder(tmp_path / "a.mcap", source="room", names=names) as recorder:
         for k in range(12):
@@ -179,7 +179,7 @@ def test_a_policy_gets_no_nan_and_an_import_gets_all_of_them_back(tmp_path: Path
     data = parquet.read_table(tmp_path / "dataset/data/chunk-000/file-000.parquet")
     for name in data.column_names:
         assert np.isfinite(np.array(data[name].to_pylist(), float)).all(), name
-    # Absent: body at 1, 6 and 11, tilt also at 0, 3 and 9. The second episode begins anew at 7.
+    # Absent: body at 1, 6 and 11, tilt also at 0, 3 and 9. The second episode begins at 7.
     assert [tilt for _, tilt in data["observation.state"].to_pylist()] == [0, 0, 2, 2, 4, 5, 5, 7, 8, 8, 10, 10]
     known = np.ravel(data["devmind.known"].to_pylist())
     assert np.flatnonzero(known == 0).tolist() == [0, 1, 3, 6, 9, 11]
@@ -193,7 +193,7 @@ def test_a_policy_gets_no_nan_and_an_import_gets_all_of_them_back(tmp_path: Path
     assert back.names() == names
 
 
-def test_damaged_sound_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_damaged_sound_is_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     export_lerobot([a_session(tmp_path / "a.mcap", (8,))], tmp_path / "dataset")
     path = tmp_path / "dataset/sound/episode-000000.flac"
     path.write_bytes(path.read_bytes()[:20] + b"noise" * 1000)
@@ -202,7 +202,7 @@ def test_damaged_sound_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
     assert "read only in part" in made.warnings[0]
 
 
-def test_full_files_are_followed_by_others(tmp_path: Path) -> None:
+def test_full_files_are_followed_by_further_ones(tmp_path: Path) -> None:
     sessions = [a_session(tmp_path / "a.mcap"), a_session(tmp_path / "b.mcap", (12,), seed=1)]
     export_lerobot(sessions, tmp_path / "dataset", data_file_mb=1e-6, video_file_mb=1e-6)
     table = parquet.read_table(tmp_path / "dataset/meta/episodes/chunk-000/file-000.parquet")
@@ -215,7 +215,7 @@ def test_full_files_are_followed_by_others(tmp_path: Path) -> None:
     assert [action for _, action in back] == [action for path in sessions for _, action in open_session(path)]
 
 
-def test_what_has_no_place_is_told(tmp_path: Path) -> None:
+def test_data_without_a_place_in_the_format_are_reported(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.mcap", source="test") as recorder:
         for k in range(3):
             senses = {"body": np.zeros(2, np.float32), "odd": np.zeros(k + 1), "sound": np.zeros((1, 100), np.float32)}
@@ -273,7 +273,7 @@ def test_a_failing_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert not (tmp_path / "dataset").exists()
 
 
-def test_the_cameras_whole_frames_are_another_video(tmp_path: Path) -> None:
+def test_camera_frames_are_exported_as_another_video(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.mcap", source="test") as recorder:
         for k in range(10):
             recorder.write(Moment(5 + k / 10, {"sight": np.zeros((64, 64, 3), np.uint8)}, first=k == 0, last=k == 9))

@@ -1,4 +1,4 @@
-"""Datasets of others: 30 pictures a second, pictures in the table, names, old spellings, what is broken."""
+"""Datasets of other programs: 30 pictures a second, pictures in the table, names, old spellings, broken files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def png(grey: int) -> dict[str, Any]:
 
 
 def a_dataset(folder: Path, fps: int = 30, lengths: tuple[int, ...] = (60, 31)) -> Path:
-    """What LeRobot writes without videos; row k of an episode is as bright as k, its state is (k, -k)."""
+    """A dataset as LeRobot writes it without videos; row k of an episode has brightness k and the state (k, -k)."""
     features = {
         FRONT: {"dtype": "image", "shape": [48, 64, 3], "names": ["height", "width", "channels"]},
         WRIST: {"dtype": "image", "shape": [48, 64, 3], "names": ["height", "width", "channels"]},
@@ -69,7 +69,7 @@ def a_dataset(folder: Path, fps: int = 30, lengths: tuple[int, ...] = (60, 31)) 
     return folder
 
 
-def test_thirty_a_second_become_ten(tmp_path: Path) -> None:
+def test_thirty_rows_a_second_become_ten_ticks(tmp_path: Path) -> None:
     made = import_lerobot(a_dataset(tmp_path / "dataset"), tmp_path / "a.mcap")
     session = open_session(made.path)
     assert session.episodes() == [range(20), range(20, 31)]
@@ -91,7 +91,7 @@ def test_thirty_a_second_become_ten(tmp_path: Path) -> None:
     assert [sentence for sentence in made.warnings if "subtask" in sentence]
 
 
-def test_another_camera_and_another_rate(tmp_path: Path) -> None:
+def test_a_camera_can_be_chosen_and_a_slow_dataset_imported(tmp_path: Path) -> None:
     dataset = a_dataset(tmp_path / "dataset", fps=5, lengths=(10,))
     made = import_lerobot(dataset, tmp_path / "a.mcap", topic=WRIST)
     session = open_session(made.path)
@@ -102,7 +102,7 @@ def test_another_camera_and_another_rate(tmp_path: Path) -> None:
         import_lerobot(dataset, tmp_path / "b.mcap", topic="observation.images.fornt")
 
 
-def test_pictures_that_a_table_only_names_are_read_from_their_files(tmp_path: Path) -> None:
+def test_pictures_named_in_the_table_are_read_from_their_files(tmp_path: Path) -> None:
     dataset = a_dataset(tmp_path / "dataset", fps=10, lengths=(3,))
     path = dataset / "data/chunk-000/file-000.parquet"
     table = parquet.read_table(path)
@@ -118,7 +118,7 @@ def test_pictures_that_a_table_only_names_are_read_from_their_files(tmp_path: Pa
         import_lerobot(dataset, tmp_path / "b.mcap")
 
 
-def test_our_own_at_another_rate_keeps_its_sound(tmp_path: Path) -> None:
+def test_an_own_dataset_of_another_rate_keeps_its_sound(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     wave = (rng.integers(-9000, 9000, (1, 16000)) / 32768).astype(np.float32)
     with Recorder(tmp_path / "a.mcap", source="test", tick_hz=20) as recorder:
@@ -140,7 +140,7 @@ def _cut(path: Path) -> None:
 
 
 def _as_videos(folder: Path) -> None:
-    """The table of episodes promises videos that are not there."""
+    """Let the table of episodes refer to videos that do not exist."""
     info = json.loads((folder / "meta/info.json").read_text())
     info["features"][FRONT]["dtype"] = "video"
     _edit(folder, features=info["features"], video_path="videos/{video_key}/file-{file_index}.mp4")
@@ -183,7 +183,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_broken_datasets_are_one_sentence_and_leave_nothing(tmp_path: Path, kind: str) -> None:
+def test_broken_datasets_raise_one_sentence_and_leave_nothing(tmp_path: Path, kind: str) -> None:
     breaks, words = BROKEN[kind]
     folder = a_dataset(tmp_path / "dataset")
     breaks(folder)
@@ -193,7 +193,7 @@ def test_broken_datasets_are_one_sentence_and_leave_nothing(tmp_path: Path, kind
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
 
 
-def test_a_video_that_ends_early_is_told(tmp_path: Path) -> None:
+def test_a_video_that_ends_early_is_reported(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.mcap", source="test") as recorder:
         for k in range(10):
             recorder.write(Moment(k / 10, {"sight": np.full((64, 64, 3), 20 * k, np.uint8)}, first=k == 0))

@@ -1,4 +1,4 @@
-"""MCAP files of others: Foxglove's messages as protobuf and JSON, ROS messages, whole, without index, cut."""
+"""MCAP files of other programs: Foxglove messages as protobuf and JSON, ROS messages, complete, without index, cut."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from tests.sessions.robots import tone, types_of_ros, write_foxglove
 
 @pytest.mark.parametrize("encoding", ["protobuf", "json"])
 @pytest.mark.parametrize("options", [{}, {"use_chunking": False}, {"use_statistics": False, "repeat_channels": False}])
-def test_foxglove_messages_become_what_was_sensed(tmp_path: Path, encoding: str, options: dict[str, Any]) -> None:
+def test_foxglove_messages_are_imported_as_what_was_sensed(
+    tmp_path: Path, encoding: str, options: dict[str, Any]
+) -> None:
     made = import_mcap(write_foxglove(tmp_path / "a.mcap", encoding, **options), tmp_path / "b.mcap")
     session = open_session(made.path)
     assert len(session) == 10
@@ -33,7 +35,7 @@ def test_foxglove_messages_become_what_was_sensed(tmp_path: Path, encoding: str,
 
 
 @pytest.mark.parametrize(("version", "profile"), [(1, "ros1"), (2, "ros2")])
-def test_ros_messages_without_a_bag_around_them(tmp_path: Path, version: int, profile: str) -> None:
+def test_ros_messages_without_a_bag_are_imported(tmp_path: Path, version: int, profile: str) -> None:
     store, kind = types_of_ros(version), "geometry_msgs/msg/PointStamped"
     types = store.types
     stamp = types["builtin_interfaces/msg/Time"](sec=7, nanosec=0)
@@ -54,7 +56,7 @@ def test_ros_messages_without_a_bag_around_them(tmp_path: Path, version: int, pr
     assert [m.senses["goal"].tolist() for m, _ in session] == [[1, 2, 3]] * 3  # type: ignore[union-attr]
 
 
-def test_a_file_with_nothing_to_use_tells_its_topics_and_schemas(tmp_path: Path) -> None:
+def test_a_file_without_usable_topics_lists_topics_and_schemas(tmp_path: Path) -> None:
     with (tmp_path / "a.mcap").open("wb") as file:
         writer = Writer(file)
         writer.start()
@@ -70,7 +72,7 @@ def test_a_file_with_nothing_to_use_tells_its_topics_and_schemas(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.mcap"]
 
 
-def test_a_topic_with_a_wrong_schema_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_topic_with_an_invalid_schema_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     with (tmp_path / "a.mcap").open("wb") as file:
         writer = Writer(file)
         writer.start()
@@ -85,7 +87,7 @@ def test_a_topic_with_a_wrong_schema_is_told_and_the_others_are_read(tmp_path: P
 
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.9, 0.999])
-def test_a_cut_file_is_one_sentence_and_leaves_nothing(tmp_path: Path, share: float) -> None:
+def test_a_cut_file_raises_one_sentence_and_leaves_nothing(tmp_path: Path, share: float) -> None:
     path = write_foxglove(tmp_path / "a.mcap", "protobuf")
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
     with pytest.raises(SessionError, match="cut or damaged") as raised:
@@ -94,7 +96,7 @@ def test_a_cut_file_is_one_sentence_and_leaves_nothing(tmp_path: Path, share: fl
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_our_own_sessions_need_no_import(tmp_path: Path) -> None:
+def test_an_own_session_needs_no_import(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.mcap", source="test") as recorder:
         recorder.write(Moment(0.0))
     with pytest.raises(SessionError, match="a session of devmind already"):
@@ -104,7 +106,7 @@ def test_our_own_sessions_need_no_import(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [b"[1, 2.5]", b"3", b'{"a": {"b": 4}, "note": "x", "stamp": {"sec": 1, "nanosec": 2}}']
 )
-def test_json_of_any_kind_gives_its_numbers(tmp_path: Path, text: bytes) -> None:
+def test_json_of_any_shape_gives_its_numbers(tmp_path: Path, text: bytes) -> None:
     with (tmp_path / "a.mcap").open("wb") as file:
         writer = Writer(file)
         writer.start()

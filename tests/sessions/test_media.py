@@ -1,4 +1,4 @@
-"""Real and made media as Moments: every rate, size and depth, on one clock, and every kind of bad file."""
+"""Real and generated media as Moments: every rate, size and depth on one clock, and every kind of bad file."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ RNG = np.random.default_rng(0)
 
 
 def tone(rate_hz: int, channels: int, seconds: float = 1.0, hz: float = 440.0) -> np.ndarray:
-    """A sine [n, C], its loudness falling from channel to channel."""
+    """A sine [n, C], each channel softer than the one before."""
     times_s = np.arange(int(rate_hz * seconds)) / rate_hz
     return np.stack([0.5 / (c + 1) * np.sin(2 * np.pi * hz * times_s) for c in range(channels)], axis=1)
 
 
 def write_video(path: Path, frames: int = 30, fps: float = 30.0) -> Path:
-    """A black picture that turns white, grey step by grey step; motion JPEG, which every build of OpenCV writes."""
+    """Write a black picture that turns white in steps of grey, as motion JPEG, which every build of OpenCV writes."""
     writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), fps, (96, 64))
     for k in range(frames):
         writer.write(np.full((64, 96, 3), 255 * k // (frames - 1), np.uint8))
@@ -43,7 +43,7 @@ def write_video(path: Path, frames: int = 30, fps: float = 30.0) -> Path:
 
 
 def write_mp4(path: Path, seconds: float = 2.0, sound_from_s: float = 0.0) -> Path:
-    """A flash and a click, both at 1.05 s: the picture turns white, the sound begins."""
+    """Write a flash and a click, both at 1.05 s: the picture turns white and the sound begins."""
     with av.open(str(path), "w") as container:
         pictures = container.add_stream("mpeg4", rate=20)
         pictures.width, pictures.height, pictures.pix_fmt = 64, 64, "yuv420p"
@@ -89,7 +89,7 @@ def test_any_frame_rate_keeps_the_clock_and_repeats_no_picture(tmp_path: Path, f
     assert seen == (list(range(0, 19, 2)) if fps == 5 else list(range(len(moments))))
 
 
-def test_a_videos_sound_and_pictures_share_the_clock(tmp_path: Path) -> None:
+def test_sound_and_pictures_of_a_video_share_the_clock(tmp_path: Path) -> None:
     moments = replays_equal(write_mp4(tmp_path / "a.mp4"), tmp_path / "a.mcap")
     assert len(moments) == 20
     bright = [m.senses["sight"].mean() > 128 for m in moments]  # type: ignore[union-attr]
@@ -98,7 +98,7 @@ def test_a_videos_sound_and_pictures_share_the_clock(tmp_path: Path) -> None:
     assert np.flatnonzero(np.abs(sound) > 0.1)[0] / 16000 == pytest.approx(1.05, abs=0.005)
 
 
-def test_sound_that_begins_late_leaves_the_ticks_before_it_without_sound(tmp_path: Path) -> None:
+def test_ticks_before_a_late_sound_have_no_sound(tmp_path: Path) -> None:
     moments = list(media_moments(write_mp4(tmp_path / "a.mkv", sound_from_s=0.75)))
     heard = [k for k, m in enumerate(moments) if "sound" in m.senses]
     assert heard == list(range(8, 20)), "the tick in which it begins is not filled up with invented silence"
@@ -106,7 +106,7 @@ def test_sound_that_begins_late_leaves_the_ticks_before_it_without_sound(tmp_pat
     assert 0.8 + np.flatnonzero(np.abs(sound) > 0.1)[0] / 16000 == pytest.approx(1.05, abs=0.005)
 
 
-def test_without_pyav_a_video_comes_without_its_sound_and_a_sentence_says_so(
+def test_without_pyav_a_video_is_imported_without_sound_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_mp4(tmp_path / "a.mp4")
@@ -121,7 +121,7 @@ def test_without_pyav_a_video_comes_without_its_sound_and_a_sentence_says_so(
 
 @pytest.mark.parametrize("rate_hz", [8000, 16000, 44100, 48000])
 @pytest.mark.parametrize("channels", [1, 2])
-def test_sound_of_any_rate_comes_at_16_khz(tmp_path: Path, rate_hz: int, channels: int) -> None:
+def test_sound_of_any_rate_is_resampled_to_16_khz(tmp_path: Path, rate_hz: int, channels: int) -> None:
     soundfile.write(tmp_path / "a.wav", tone(rate_hz, channels, 1.05), rate_hz, subtype="PCM_16")
     moments = replays_equal(tmp_path / "a.wav", tmp_path / "a.mcap")
     assert len(moments) == 10, "the last half tick is dropped, not padded"
@@ -138,13 +138,13 @@ def test_sound_of_any_rate_comes_at_16_khz(tmp_path: Path, rate_hz: int, channel
 @pytest.mark.parametrize(
     ("suffix", "subtype"), [("flac", None), ("ogg", None), ("mp3", None), ("wav", "FLOAT"), ("aiff", None)]
 )
-def test_every_codec_libsndfile_reads_can_be_imported(tmp_path: Path, suffix: str, subtype: str | None) -> None:
+def test_every_codec_of_libsndfile_can_be_imported(tmp_path: Path, suffix: str, subtype: str | None) -> None:
     soundfile.write(tmp_path / f"a.{suffix}", tone(44100, 2, 0.5), 44100, subtype=subtype)
     moments = replays_equal(tmp_path / f"a.{suffix}", tmp_path / "a.mcap")
     assert 4 <= len(moments) <= 5
 
 
-def test_loud_float_sound_is_clipped_and_four_channels_become_one(tmp_path: Path) -> None:
+def test_loud_float_sound_is_clipped_and_four_channels_are_mixed(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", np.tile([[4.0, 2.0, 1.0, 1.0]], (1600, 1)), 16000, subtype="FLOAT")
     (moment,) = media_moments(tmp_path / "a.wav")
     assert moment.senses["sound"].shape == (1, 1600)  # type: ignore[union-attr]
@@ -153,7 +153,9 @@ def test_loud_float_sound_is_clipped_and_four_channels_become_one(tmp_path: Path
 
 @pytest.mark.parametrize("shape", [(300, 200, 3), (64, 64, 3), (28, 28), (8, 8, 3), (8, 400, 4), (33, 47, 1)])
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_pictures_of_any_size_colour_and_depth(tmp_path: Path, shape: tuple[int, ...], dtype: type) -> None:
+def test_pictures_of_any_size_colour_and_depth_are_imported(
+    tmp_path: Path, shape: tuple[int, ...], dtype: type
+) -> None:
     for name in ("b10.png", "b9.png"):
         cv2.imwrite(str(tmp_path / name), RNG.integers(0, np.iinfo(dtype).max, shape, dtype))
     moments = replays_equal(tmp_path, tmp_path.parent / f"{tmp_path.name}.mcap")
@@ -162,7 +164,7 @@ def test_pictures_of_any_size_colour_and_depth(tmp_path: Path, shape: tuple[int,
 
 
 def png_header(width: int, height: int) -> bytes:
-    """A picture that promises this size and holds nothing."""
+    """A picture whose header declares this size, without data."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -172,7 +174,7 @@ def png_header(width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [(8001, 8000), (10_000, 10_000), (20_000, 20_000), (60_000, 60_000)])
-def test_pictures_that_unfold_to_gigabytes_are_refused_by_their_header(
+def test_huge_pictures_are_refused_by_their_header(
     tmp_path: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.png").write_bytes(png_header(*size))
@@ -183,13 +185,13 @@ def test_pictures_that_unfold_to_gigabytes_are_refused_by_their_header(
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (7, 400, 3), (400, 7)])
 @pytest.mark.parametrize("suffix", ["png", "jpg", "bmp"])
-def test_pictures_of_some_pixels_are_refused(tmp_path: Path, shape: tuple[int, ...], suffix: str) -> None:
+def test_tiny_pictures_are_refused(tmp_path: Path, shape: tuple[int, ...], suffix: str) -> None:
     cv2.imwrite(str(tmp_path / f"a.{suffix}"), np.zeros(shape, np.uint8))
     with pytest.raises(SessionError, match=rf"has {shape[1]}x{shape[0]} pixels; at least 8x8"):
         next(media_moments(tmp_path / f"a.{suffix}"))
 
 
-def test_colours_stay_what_they_are(tmp_path: Path) -> None:
+def test_read_pictures_keep_their_colours(tmp_path: Path) -> None:
     orange, path = np.array([255, 128, 0], np.uint8), tmp_path / "a.png"
     bgr = np.tile(orange[::-1], (8, 8, 1))
     for picture, wanted in (
@@ -203,7 +205,7 @@ def test_colours_stay_what_they_are(tmp_path: Path) -> None:
         assert (read_picture(path) == wanted).all()
 
 
-def test_the_fovea_is_the_middle_third_of_a_frame_and_a_drawing_s_all_of_its_square() -> None:
+def test_the_fovea_is_the_middle_third_of_a_frame_and_the_whole_square_of_a_drawing() -> None:
     frame = np.zeros((50, 150, 3), np.uint8)
     frame[:, 50:100] = 200
     assert (fovea(frame) == 200).all()
@@ -214,7 +216,7 @@ def test_the_fovea_is_the_middle_third_of_a_frame_and_a_drawing_s_all_of_its_squ
     assert fovea(np.pad(frame[:, 50:100], ((50, 50), (50, 50), (0, 0)))).min() == 200
 
 
-def test_a_square_picture_and_a_photograph_are_taken_whole_and_a_frame_is_looked_at(tmp_path: Path) -> None:
+def test_pictures_are_taken_whole_and_frames_by_the_fovea(tmp_path: Path) -> None:
     square = np.zeros((96, 96, 3), np.uint8)
     square[:, 48:] = 200
     assert (sight_of(square)[:, 31], sight_of(square)[:, 32]) == pytest.approx((0, 200))
@@ -224,13 +226,13 @@ def test_a_square_picture_and_a_photograph_are_taken_whole_and_a_frame_is_looked
     assert (sight_of(wide) == 100).all()
     cv2.imwrite(str(tmp_path / "a.png"), wide)
     (alone,) = media_moments(tmp_path / "a.png")
-    assert sorted(np.unique(alone.senses["sight"])) != [100]  # the thing in it, out to the edges of the square
+    assert sorted(np.unique(alone.senses["sight"])) != [100]  # the thing in it, up to the edges of the square
     assert (alone.senses["sight"][:, 0] == 200).all()  # type: ignore[index]
     cv2.imwrite(str(tmp_path / "b.png"), wide)
     assert all((one.senses["sight"] == 100).all() for one in media_moments([tmp_path / "a.png", tmp_path / "b.png"]))
 
 
-def test_change_in_view_tells_where_and_how_much() -> None:
+def test_change_in_view_gives_place_and_amount() -> None:
     before, after = np.full((160, 320, 3), 100, np.uint8), np.full((160, 320, 3), 100, np.uint8)
     after[20:40, 300:320] = 151
     change = change_in_view(after, before)
@@ -244,7 +246,7 @@ def test_change_in_view_tells_where_and_how_much() -> None:
     assert change_in_view(black, white).sum() == 8 * 16
 
 
-def test_what_moves_within_a_part_is_a_change_as_it_is_in_the_nursery() -> None:
+def test_motion_within_a_cell_is_a_change_as_in_the_nursery() -> None:
     stripes = np.tile(np.repeat(np.array([0, 0, 255, 255], np.uint8), 2), 12)
     before = np.broadcast_to(stripes[None, :, None], (96, 96, 3))
     after = np.roll(before, 4, axis=1)
@@ -256,7 +258,7 @@ def test_what_moves_within_a_part_is_a_change_as_it_is_in_the_nursery() -> None:
     assert np.allclose(change, in_the_nursery[0], atol=0.01)
 
 
-def test_several_files_are_several_episodes(tmp_path: Path) -> None:
+def test_several_files_become_several_episodes(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", tone(16000, 1, 0.2), 16000)
     (tmp_path / "pictures").mkdir()
     for k in range(3):
@@ -274,7 +276,7 @@ def test_several_files_are_several_episodes(tmp_path: Path) -> None:
     assert "1 of the 4 files" in imported.warnings[0]
 
 
-def test_another_tick_rate_cuts_other_ticks(tmp_path: Path) -> None:
+def test_another_tick_rate_gives_other_ticks(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", tone(16000, 1), 16000)
     import_media(tmp_path / "a.wav", tmp_path / "a.mcap", tick_hz=20)
     session = open_session(tmp_path / "a.mcap")
@@ -309,7 +311,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path: Path, kind: str) -> None:
+def test_bad_files_raise_one_sentence_and_leave_nothing(tmp_path: Path, kind: str) -> None:
     make, words = BAD[kind]
     path, out = tmp_path / "media", tmp_path / "out" / "a.mcap"
     make(path)
@@ -322,7 +324,7 @@ def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path: Path, kind: str)
 
 
 @pytest.mark.parametrize("suffix", ["wav", "aiff", "flac"])
-def test_cut_sound_is_read_as_far_as_it_goes_and_a_sentence_says_so(tmp_path: Path, suffix: str) -> None:
+def test_cut_sound_is_read_to_its_end_and_reported(tmp_path: Path, suffix: str) -> None:
     soundfile.write(tmp_path / f"a.{suffix}", RNG.uniform(-0.5, 0.5, 32000), 16000, subtype="PCM_16")
     whole = list(media_moments(tmp_path / f"a.{suffix}"))
     data = (tmp_path / f"a.{suffix}").read_bytes()
@@ -335,7 +337,7 @@ def test_cut_sound_is_read_as_far_as_it_goes_and_a_sentence_says_so(tmp_path: Pa
     assert "only in part" in warnings[0]
 
 
-def test_a_cut_video_is_read_as_far_as_it_goes_and_a_sentence_says_so(tmp_path: Path) -> None:
+def test_a_cut_video_is_read_to_its_end_and_reported(tmp_path: Path) -> None:
     data = write_video(tmp_path / "a.avi", frames=60).read_bytes()
     (tmp_path / "cut.avi").write_bytes(data[: len(data) // 2])
     imported = import_media(tmp_path / "cut.avi", tmp_path / "a.mcap")
@@ -343,7 +345,7 @@ def test_a_cut_video_is_read_as_far_as_it_goes_and_a_sentence_says_so(tmp_path: 
     assert any("of 60 pictures" in sentence for sentence in imported.warnings)
 
 
-def test_an_existing_session_is_not_replaced_unless_told(tmp_path: Path) -> None:
+def test_an_existing_session_is_replaced_only_on_request(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", tone(16000, 1, 0.3), 16000)
     out = tmp_path / "a.mcap"
     out.write_bytes(b"precious")
@@ -369,7 +371,7 @@ def test_a_full_disk_leaves_nothing_and_names_the_session(tmp_path: Path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["a.wav"]
 
 
-def test_real_videos_and_sounds_replay_equal(tmp_path: Path, data_folder: Path) -> None:
+def test_replays_of_real_videos_and_sounds_are_equal(tmp_path: Path, data_folder: Path) -> None:
     videos = sorted(data_folder.glob("video/*.mp4"), key=lambda path: path.stat().st_size)[:3]
     sounds = [path for kind in ("sounds", "speech") for path in sorted(data_folder.glob(f"{kind}/**/*.wav"))[:1]]
     for k, path in enumerate([*videos, *sounds]):

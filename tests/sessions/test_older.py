@@ -1,4 +1,4 @@
-"""Recordings of older formats are read to the bit, and mended: on the wall clock, without credentials."""
+"""Recordings of older formats are read exactly and repaired: wall-clock times, no credentials."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def old(tmp_path: Path, steps: list) -> Path:
     return path
 
 
-def test_an_old_recording_is_read_as_it_was_and_shows_no_password(old: Path, steps: list) -> None:
+def test_an_old_recording_is_read_exactly_and_shows_no_password(old: Path, steps: list) -> None:
     session = open_session(old)
     assert list(session) == steps
     assert [session.elapsed_s(k) for k in (0, 1, 39)] == [0, 0.1, 3.9]
     assert session.metadata["camera"] == "http://10.0.0.1:8080/x.mjpg?token=***"
 
 
-def test_repair_takes_credentials_out_and_keeps_everything_else(old: Path, steps: list, tmp_path: Path) -> None:
+def test_repair_removes_credentials_and_keeps_everything_else(old: Path, steps: list, tmp_path: Path) -> None:
     out, before = tmp_path / "mended.mcap", old.read_bytes()
     done = repair(old, out)
     assert done.secrets == {"camera", "health"}
@@ -56,7 +56,7 @@ def test_repair_takes_credentials_out_and_keeps_everything_else(old: Path, steps
     assert open_session(tmp_path / "again.mcap").metadata == mended.metadata
 
 
-def test_the_command_says_what_it_took_out(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_reports_what_it_removed(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
     from devmind.cli import app

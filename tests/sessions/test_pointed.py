@@ -1,4 +1,4 @@
-"""What memory points to is found again, and really gone from the file when it is forgotten."""
+"""Memory finds the ticks that it points to, and forgetting removes them from the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from devmind.sessions.rotating import RotatingRecorder
 
 
 def picture(number: int) -> np.ndarray:
-    """Noise: no compression hides its bytes from a scan."""
+    """Noise, so that no compression hides its bytes from a scan."""
     return np.random.default_rng(number).integers(0, 256, (32, 32, 3), dtype=np.uint8)
 
 
@@ -58,7 +58,7 @@ def marks(number: int) -> list[bytes]:
     return [picture(number).tobytes()[300:380], frame(number)[100:180]]
 
 
-def test_blanked_ticks_are_gone_and_the_rest_is_as_it_was(session: Path) -> None:
+def test_blanked_ticks_are_removed_and_the_rest_is_unchanged(session: Path) -> None:
     before = Session(session)
     steps, named, notes = list(before), identity(before), list(before.notes)
     assert all(holds(session, mark) for mark in marks(3))
@@ -70,7 +70,7 @@ def test_blanked_ticks_are_gone_and_the_rest_is_as_it_was(session: Path) -> None
     assert oct(session.stat().st_mode & 0o777) == "0o600"
     assert after.metadata["world"] == "none"
     assert not any(holds(session, mark) for mark in marks(3))
-    assert not any(mark in old.read() for mark in marks(3))  # nor in what the file was before
+    assert not any(mark in old.read() for mark in marks(3))  # nor in the file's former inode
     old.close()
     for number, (kept, action) in enumerate(after):
         wanted = {} if number == 3 else steps[number][0].senses
@@ -89,7 +89,7 @@ def test_blanked_ticks_are_gone_and_the_rest_is_as_it_was(session: Path) -> None
     assert sorted(path.name for path in session.parent.iterdir()) == ["life.mcap"]
 
 
-def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
+def test_a_recording_in_progress_is_not_blanked(tmp_path: Path) -> None:
     path = tmp_path / "open.mcap"
     with Recorder(path, source="test", tick_hz=10) as recorder:
         recorder.write(moment(0))
@@ -100,12 +100,12 @@ def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
         assert path.read_bytes() == before
         killed = tmp_path / "killed.mcap"
         killed.write_bytes(before)
-    os.utime(killed, (0, 0))  # of a life that was killed long ago
+    os.utime(killed, (0, 0))  # from a life that was killed long ago
     blank(killed, [0])
     assert not holds(killed, marks(0)[0])
 
 
-def test_a_memory_recalls_and_forgets_what_it_points_to(session: Path, tmp_path: Path) -> None:
+def test_a_memory_recalls_and_forgets_the_ticks_it_points_to(session: Path, tmp_path: Path) -> None:
     named = identity(Session(session))
     with open_store(tmp_path / "memory") as store:
         memory = Memory(store, pointed=Pointed(tmp_path / "memory"))
@@ -137,7 +137,7 @@ def test_another_recording_of_the_same_name_is_not_touched(session: Path, tmp_pa
     assert session.read_bytes() == before
 
 
-def test_parts_of_one_recording_are_told_apart(tmp_path: Path) -> None:
+def test_parts_of_one_recording_have_different_identities(tmp_path: Path) -> None:
     with RotatingRecorder(tmp_path / "r.mcap", source="test", tick_hz=10, rotate_s=0.3) as recorder:
         for number in range(6):
             recorder.write(moment(number))
@@ -169,7 +169,7 @@ def test_a_damaged_recording_keeps_its_entries_and_blocks_no_others(session: Pat
         assert bad.read_bytes() == damaged
 
 
-def test_a_hard_link_keeps_its_bytes_and_a_symbolic_one_stays_one(session: Path, tmp_path: Path) -> None:
+def test_a_hard_link_is_refused_and_a_symbolic_link_is_followed(session: Path, tmp_path: Path) -> None:
     named, whole = identity(Session(session)), session.read_bytes()
     backup = tmp_path / "backup.mcap"
     os.link(session, backup)
@@ -185,7 +185,7 @@ def test_a_hard_link_keeps_its_bytes_and_a_symbolic_one_stays_one(session: Path,
     assert len(Session(session)) == 8
 
 
-def test_a_pipe_is_no_recording_and_nothing_hangs(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_without_blocking(tmp_path: Path) -> None:
     pipe = tmp_path / "life.mcap"
     os.mkfifo(pipe)
     assert "is not there" in Pointed(tmp_path).forget([Pointer("life.mcap", 0, "x")])[0]

@@ -1,4 +1,4 @@
-"""Reading: from anywhere, while it is written, and whatever happened to the file."""
+"""Reading sessions: at any position, during recording, and after any damage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_one_big_chunk_reads_the_same(tmp_path: Path, steps: list) -> None:
     assert session.window(13, 4) == steps[13:17]
 
 
-def test_info_says_what_there_is(path: Path, steps: list) -> None:
+def test_describe_reports_counts_and_types(path: Path, steps: list) -> None:
     info = describe(path)
     assert (info["ticks"], info["episodes"], info["truncated"]) == (40, 2, False)
     assert info["duration_s"] == pytest.approx(4.0)
@@ -53,7 +53,7 @@ def test_info_says_what_there_is(path: Path, steps: list) -> None:
     assert list(replay(path)) == steps
 
 
-def test_a_session_goes_to_a_worker_as_a_copy(path: Path, steps: list) -> None:
+def test_a_copied_session_reads_the_same(path: Path, steps: list) -> None:
     assert copy.deepcopy(open_session(path)).window(2, 3) == steps[2:5]
 
 
@@ -72,8 +72,8 @@ def test_a_session_is_read_while_it_is_written(tmp_path: Path) -> None:
     assert not session.truncated
 
 
-def test_every_cut_gives_a_prefix_of_whole_ticks(path: Path, steps: list, tmp_path: Path) -> None:
-    """Cut anywhere, the file gives the first ticks, equal, and says it was cut: never a wrong or a half one."""
+def test_every_cut_leaves_a_prefix_of_whole_ticks(path: Path, steps: list, tmp_path: Path) -> None:
+    """Cut anywhere, the file gives its first ticks unchanged and reports the cut."""
     data, cut, counts = path.read_bytes(), tmp_path / "cut.mcap", []
     for size in np.linspace(1000, len(data) - 9, 60).astype(int):
         cut.write_bytes(data[:size])
@@ -86,8 +86,8 @@ def test_every_cut_gives_a_prefix_of_whole_ticks(path: Path, steps: list, tmp_pa
     assert len(set(counts)) > 15
 
 
-def test_unwritten_pages_at_the_end_are_a_cut(path: Path, steps: list, tmp_path: Path) -> None:
-    """After a power failure a file may have its length but zeros where the last data should be."""
+def test_zeros_at_the_end_count_as_a_cut(path: Path, steps: list, tmp_path: Path) -> None:
+    """After a power failure a file may have its full length, with zeros where the last data should be."""
     data, cut = path.read_bytes(), tmp_path / "cut.mcap"
     half = len(data) // 2
     cut.write_bytes(data[:half] + bytes(5000))
@@ -97,7 +97,7 @@ def test_unwritten_pages_at_the_end_are_a_cut(path: Path, steps: list, tmp_path:
     assert list(session) == steps[: len(session)]
 
 
-def test_a_flipped_bit_is_never_taken_for_experience(path: Path, steps: list, tmp_path: Path) -> None:
+def test_a_flipped_bit_never_changes_a_tick(path: Path, steps: list, tmp_path: Path) -> None:
     data, bad = path.read_bytes(), tmp_path / "bad.mcap"
     refused = 0
     for at in np.linspace(8, len(data) - 9, 150).astype(int):
@@ -112,8 +112,8 @@ def test_a_flipped_bit_is_never_taken_for_experience(path: Path, steps: list, tm
     assert refused > 50
 
 
-def test_a_chunk_that_no_longer_says_it_is_one_is_missed(path: Path, tmp_path: Path) -> None:
-    """A flipped opcode makes an unknown record of a chunk, and those are to be passed over."""
+def test_a_chunk_with_a_changed_opcode_is_reported(path: Path, tmp_path: Path) -> None:
+    """A flipped opcode turns a chunk into an unknown record, which readers skip."""
     data, bad = path.read_bytes(), tmp_path / "bad.mcap"
     chunk_starts = [at - 37 for at in range(len(data)) if data.startswith(b"\x04\0\0\0zstd", at) and data[at - 37] == 6]
     for start in (chunk_starts[0], chunk_starts[3], chunk_starts[-1]):
@@ -122,7 +122,7 @@ def test_a_chunk_that_no_longer_says_it_is_one_is_missed(path: Path, tmp_path: P
             open_session(bad)
 
 
-def test_files_that_are_no_sessions_are_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_files_that_are_no_sessions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="There is no recording"):
         open_session(tmp_path / "missing.mcap")
     with pytest.raises(SessionError, match="is a folder"):
@@ -144,7 +144,7 @@ def test_files_that_are_no_sessions_are_refused_with_a_sentence(tmp_path: Path) 
         open_session(tmp_path / "other.mcap")
 
 
-def test_a_later_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_a_later_format_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "later.mcap").open("wb") as file:
         later = Writer(file)
         later.start()
@@ -154,10 +154,8 @@ def test_a_later_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
         open_session(tmp_path / "later.mcap")
 
 
-def test_a_session_another_tool_has_cut_into_other_chunks_reads_the_same(
-    path: Path, steps: list, tmp_path: Path
-) -> None:
-    """Recompressing tools keep the order of messages, but not our law that chunks end between ticks."""
+def test_a_session_rechunked_by_another_tool_reads_the_same(path: Path, steps: list, tmp_path: Path) -> None:
+    """Recompressing tools keep the order of messages, but not our rule that chunks end between ticks."""
     from mcap.reader import make_reader
 
     other = tmp_path / "other.mcap"

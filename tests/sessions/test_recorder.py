@@ -1,4 +1,4 @@
-"""Recording: what is flushed when, what a refusal leaves behind, and that other MCAP readers see the same."""
+"""Recording: what is flushed when, what a refused write leaves, and what other MCAP readers see."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def same(path: Path, steps: list) -> bool:
     return list(open_session(path)) == steps
 
 
-def test_replay_equals_what_was_recorded(tmp_path: Path, steps: list) -> None:
+def test_replay_equals_the_recording(tmp_path: Path, steps: list) -> None:
     path = tmp_path / "new" / "folder" / "a.mcap"
     with Recorder(path, source="test", details={"world": "nursery", "level": 3}) as writing:
         for moment, action in steps:
@@ -36,7 +36,7 @@ def test_replay_equals_what_was_recorded(tmp_path: Path, steps: list) -> None:
     assert {"created", "mcap", "numpy", "python"} <= session.metadata.keys()
 
 
-def test_a_stock_reader_sees_every_message_and_the_pictures(tmp_path: Path, steps: list) -> None:
+def test_a_standard_reader_sees_every_message_and_the_pictures(tmp_path: Path, steps: list) -> None:
     path = tmp_path / "a.mcap"
     with Recorder(path, source="test") as writing:
         for moment, action in steps:
@@ -53,7 +53,7 @@ def test_a_stock_reader_sees_every_message_and_the_pictures(tmp_path: Path, step
     assert times == sorted(times), "viewers need one clock, also over two episodes that both begin at 0 s"
 
 
-def test_everything_is_on_disk_every_half_second(tmp_path: Path) -> None:
+def test_data_reach_the_disk_every_half_second(tmp_path: Path) -> None:
     path, now = tmp_path / "a.mcap", [0.0]
     with Recorder(path, source="test", clock=lambda: now[0]) as writing:
         seen = []
@@ -65,7 +65,7 @@ def test_everything_is_on_disk_every_half_second(tmp_path: Path) -> None:
     assert len(open_session(path)) == 12
 
 
-def test_flush_writes_now(tmp_path: Path) -> None:
+def test_flush_writes_at_once(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.mcap", source="test") as writing:
         writing.write(Moment(0.0))
         writing.flush()
@@ -103,7 +103,7 @@ def test_a_refused_tick_leaves_no_trace(tmp_path: Path) -> None:
     assert same(path, [(good, None), (good, None)])
 
 
-def test_an_existing_file_is_not_replaced_unless_told(tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     path = tmp_path / "a.mcap"
     path.write_bytes(b"precious")
     with pytest.raises(SessionError, match="exists already"):
@@ -115,7 +115,7 @@ def test_an_existing_file_is_not_replaced_unless_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS, errno.EPERM])
-def test_a_read_only_folder_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_a_read_only_folder_raises_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     usual = os.open
 
     def refuse(path: Any, *args: Any, **more: Any) -> int:
@@ -130,14 +130,14 @@ def test_a_read_only_folder_is_one_sentence(tmp_path: Path, monkeypatch: pytest.
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_is_a_file_raises_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(SessionError, match="is a file, not a folder"):
         Recorder(tmp_path / "file" / "a.mcap", source="test")
 
 
 class SmallDisk(io.FileIO):
-    """A file that finds the disk full after `room` bytes."""
+    """A file whose disk is full after `room` bytes."""
 
     room = 60_000
 
@@ -154,7 +154,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("full_disk")
-def test_a_full_disk_is_one_sentence_and_what_was_flushed_is_safe(tmp_path: Path) -> None:
+def test_a_full_disk_raises_one_sentence_and_keeps_flushed_ticks(tmp_path: Path) -> None:
     path, now, rng = tmp_path / "a.mcap", [0.0], np.random.default_rng(0)
     pictures = rng.integers(0, 256, (30, 32, 32, 3), np.uint8)
     moments = [Moment(k / 10, {"sight": picture}) for k, picture in enumerate(pictures)]
@@ -162,7 +162,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_flushed_is_safe(tmp_path: Path
 
     def write_all() -> None:
         with writing:
-            for now[0], moment in enumerate(moments):  # each a second after the one before, so each is flushed
+            for now[0], moment in enumerate(moments):  # each is a second after the last, so each is flushed
                 writing.write(moment)
 
     with pytest.raises(SessionError, match=r"disk .* is full.*first \d+ ticks are safe") as raised:

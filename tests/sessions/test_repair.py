@@ -1,4 +1,4 @@
-"""Repair: what is whole is kept, wherever the damage is; what is lost is told; nothing damaged passes for whole."""
+"""Repair keeps everything intact around the damage, reports what is lost, and passes nothing damaged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def bad_copy(path: Path, data: bytes) -> Path:
     return bad
 
 
-def test_repair_keeps_what_lies_before_and_behind_the_damage(path: Path, steps: list, tmp_path: Path) -> None:
+def test_repair_keeps_the_ticks_before_and_after_the_damage(path: Path, steps: list, tmp_path: Path) -> None:
     data, out = bytearray(path.read_bytes()), tmp_path / "good.mcap"
     data[data.index(b"zstd", len(data) // 3) + 40] ^= 1
     bad = bad_copy(path, data)
@@ -49,13 +49,13 @@ def test_repair_keeps_what_lies_before_and_behind_the_damage(path: Path, steps: 
         repair(bad, bad, overwrite=True)
 
 
-def test_a_whole_recording_loses_nothing(path: Path, steps: list, tmp_path: Path) -> None:
+def test_repair_of_an_intact_recording_loses_nothing(path: Path, steps: list, tmp_path: Path) -> None:
     done = repair(path, tmp_path / "copy.mcap")
     assert (done.ticks, done.lost) == (40, [])
     assert list(open_session(tmp_path / "copy.mcap")) == steps
 
 
-def test_frames_and_health_are_kept(tmp_path: Path) -> None:
+def test_repair_keeps_frames_and_health(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.mcap", source="test") as recorder:
         for k in range(8):
             recorder.write(Moment(k / 10))
@@ -71,8 +71,8 @@ def test_frames_and_health_are_kept(tmp_path: Path) -> None:
     assert done.lost[-1].to_s is None, "at a cut end nothing tells how much is missing"
 
 
-def test_behind_a_damaged_first_chunk_the_channels_are_still_known(path: Path, steps: list, tmp_path: Path) -> None:
-    """The first chunk holds schemas and channels of nearly everything."""
+def test_repair_recovers_channels_after_a_damaged_first_chunk(path: Path, steps: list, tmp_path: Path) -> None:
+    """The first chunk holds most schemas and channels."""
     data = bytearray(path.read_bytes())
     start = data.index(b"zstd") + 30
     data[start : start + 40] = bytes(40)
@@ -81,8 +81,8 @@ def test_behind_a_damaged_first_chunk_the_channels_are_still_known(path: Path, s
     assert list(open_session(tmp_path / "b.mcap")) == steps[40 - done.ticks :]
 
 
-def test_nothing_damaged_is_given_as_whole_wherever_the_damage_is(path: Path, steps: list, tmp_path: Path) -> None:
-    """Flips, holes, stretches taken out or put in, and cuts at random places: a part of the original, in order."""
+def test_repair_keeps_only_original_ticks_wherever_the_damage_is(path: Path, steps: list, tmp_path: Path) -> None:
+    """Flips, holes, deletions, insertions and cuts at random places: the result is a part of the original, in order."""
     data, rng, kept = path.read_bytes(), np.random.default_rng(), []
     for trial in range(60):
         at, size = int(rng.integers(0, len(data))), int(rng.integers(1, 3000))
@@ -108,9 +108,7 @@ def test_nothing_damaged_is_given_as_whole_wherever_the_damage_is(path: Path, st
 
 
 @pytest.mark.parametrize("texts", [(b"tick_hz", b"crc32"), (b"room",)], ids=["without a checksum", "with one"])
-def test_a_recording_that_cannot_say_what_it_is_keeps_its_ticks_and_its_parts(
-    tmp_path: Path, texts: tuple[bytes, ...]
-) -> None:
+def test_a_recording_without_metadata_keeps_its_ticks_and_its_parts(tmp_path: Path, texts: tuple[bytes, ...]) -> None:
     with RotatingRecorder(tmp_path / "a.mcap", source="room", tick_hz=5, rotate_s=1.0) as recorder:
         for k in range(8):
             recorder.write(Moment(k / 5, {"body": np.full(2, k, np.float32)}))
@@ -124,7 +122,7 @@ def test_a_recording_that_cannot_say_what_it_is_keeps_its_ticks_and_its_parts(
     assert [int(open_session(path)[0][0].senses["body"][0]) for path in done.paths] == [0, 5]
 
 
-def test_all_parts_are_mended_and_a_part_without_anything_is_told(tmp_path: Path) -> None:
+def test_all_parts_are_repaired_and_an_empty_part_is_reported(tmp_path: Path) -> None:
     with RotatingRecorder(tmp_path / "a.mcap", source="test", rotate_s=0.5) as recorder:
         for k in range(14):
             recorder.write(Moment(k / 10, {"body": np.full(2, k, np.float32)}))

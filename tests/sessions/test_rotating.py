@@ -1,4 +1,4 @@
-"""A long recording is several files, each whole, that read as one."""
+"""A long recording is several files, each complete, that read as one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def moments(count: int, hz: float = 10) -> list[Moment]:
 
 @pytest.fixture
 def long(tmp_path: Path) -> Path:
-    """Three parts of one second, the last one shorter, with the hash of the weights first and again in between."""
+    """Three parts of one second, the last one shorter, with the hash of the weights at the start and again later."""
     with RotatingRecorder(tmp_path / "a.mcap", source="room", rotate_s=1.0, details={"camera": "0"}) as recorder:
         recorder.note("weights", {"agent_sha256": "one"})
         for k, moment in enumerate(moments(25)):
@@ -33,7 +33,7 @@ def long(tmp_path: Path) -> Path:
     return tmp_path / "a.mcap"
 
 
-def test_each_part_is_whole_and_begins_with_what_still_holds(long: Path) -> None:
+def test_each_part_is_complete_and_begins_with_the_current_notes(long: Path) -> None:
     sessions = [open_session(path) for path in parts(long)]
     assert [session.path.name for session in sessions] == ["a.mcap", "a-0002.mcap", "a-0003.mcap"]
     assert [len(session) for session in sessions] == [10, 10, 5]
@@ -47,7 +47,7 @@ def test_each_part_is_whole_and_begins_with_what_still_holds(long: Path) -> None
     assert noted[2] == [(0, "weights", "two")]
 
 
-def test_time_goes_on_over_the_parts(long: Path) -> None:
+def test_time_continues_over_the_parts(long: Path) -> None:
     sessions = [open_session(path) for path in parts(long)]
     times = [session.elapsed_s(k) for session in sessions for k in range(len(session))]
     assert times == pytest.approx([k / 10 for k in range(25)])
@@ -72,7 +72,7 @@ def test_all_parts_read_as_one_from_the_first(long: Path) -> None:
     assert [moment for moment, _ in replay(long.with_name("a-0003.mcap"))] == moments(25)[20:], "a later part is itself"
 
 
-def test_a_renamed_recording_stays_together_and_a_stranger_stays_out(long: Path, tmp_path: Path) -> None:
+def test_a_renamed_recording_keeps_its_parts_and_excludes_others(long: Path, tmp_path: Path) -> None:
     for path in parts(long):
         shutil.copy(path, tmp_path / path.name.replace("a", "b", 1))
     with Recorder(tmp_path / "b-0007.mcap", source="test") as other:
@@ -85,7 +85,7 @@ def test_a_renamed_recording_stays_together_and_a_stranger_stays_out(long: Path,
     assert parts(tmp_path / "c.mcap") == [tmp_path / "c.mcap"], "a recording of one file has no parts"
 
 
-def test_a_part_that_would_meet_a_file_is_refused_before_it_begins(tmp_path: Path) -> None:
+def test_a_part_that_would_overwrite_a_file_is_refused_before_the_start(tmp_path: Path) -> None:
     (tmp_path / "a-0002.mcap").write_bytes(b"precious")
     with pytest.raises(SessionError, match=r"a-0002\.mcap.*exists already"):
         RotatingRecorder(tmp_path / "a.mcap", source="test")

@@ -1,4 +1,4 @@
-"""Sound files of strangers: what is no number in them is refused by a sentence, and never heard as something else."""
+"""Sound files of others: samples that are no numbers are refused, never read as something else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devmind.sessions.sounds import file_ticks, mono_wave
 
 
 def float_wav(path: Path, bad: float, rate_hz: int, at: int) -> Path:
-    """A second of a tone as float32 with one sample that is `bad`."""
+    """One second of a tone as float32 with one sample that is `bad`."""
     wave = 0.3 * np.sin(np.arange(rate_hz, dtype=np.float32))
     wave[at] = bad
     soundfile.write(path, wave, rate_hz, subtype="FLOAT")
@@ -24,14 +24,14 @@ def float_wav(path: Path, bad: float, rate_hz: int, at: int) -> Path:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("rate_hz", [16_000, 44_100])
-def test_a_file_with_what_is_no_number_is_refused(tmp_path: Path, bad: float, rate_hz: int) -> None:
+def test_a_file_with_samples_that_are_no_numbers_is_refused(tmp_path: Path, bad: float, rate_hz: int) -> None:
     path = float_wav(tmp_path / "a.wav", bad, rate_hz, at=rate_hz // 2)
     with pytest.raises(SessionError, match="NaN or infinite"):
         list(file_ticks(path, TICK_SAMPLES, print))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_labelled_recording_with_what_is_no_number_is_refused_by_its_name(tmp_path: Path, bad: float) -> None:
+def test_a_labelled_recording_with_invalid_samples_is_refused_by_name(tmp_path: Path, bad: float) -> None:
     path = float_wav(tmp_path / "7_ann_0.wav", bad, 8_000, at=0)
     with pytest.raises(ExamError, match=r"7_ann_0\.wav has samples that are no numbers"):
         mono_wave(path)

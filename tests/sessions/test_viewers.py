@@ -1,4 +1,4 @@
-"""What viewers get, by nothing but `mcap` and protobuf: the wall clock, and numbers as fields that can be plotted."""
+"""What viewers see, by nothing but `mcap` and protobuf: wall-clock times, and numbers as fields to plot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def a_life(recorder: Any, ticks: int = 12) -> list[tuple[Moment, Action]]:
 
 
 def decoded(path: Path) -> dict[str, list[tuple[Any, Any]]]:
-    """(record, message) by topic, by the schemas in the file."""
+    """(record, message) by topic, decoded with the schemas in the file."""
     found: dict[str, list[tuple[Any, Any]]] = {}
     classes: dict[int, Any] = {}
     with path.open("rb") as file:
@@ -54,7 +54,7 @@ def decoded(path: Path) -> dict[str, list[tuple[Any, Any]]]:
     return found
 
 
-def test_numbers_are_fields_by_name_beside_the_bytes(tmp_path: Path) -> None:
+def test_numbers_are_named_fields_beside_the_bytes(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.mcap", source="room", names=NAMES) as recorder:
         lived = a_life(recorder)
     found = decoded(tmp_path / "a.mcap")
@@ -71,7 +71,7 @@ def test_numbers_are_fields_by_name_beside_the_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [Recorder, RotatingRecorder])
-def test_all_stands_on_the_wall_clock(tmp_path: Path, kind: Any) -> None:
+def test_all_times_are_wall_clock_times(tmp_path: Path, kind: Any) -> None:
     before_ns = time.time_ns()
     with kind(
         tmp_path / "a.mcap", source="room", **({"rotate_s": 0.5} if kind is RotatingRecorder else {})
@@ -96,7 +96,7 @@ def test_all_stands_on_the_wall_clock(tmp_path: Path, kind: Any) -> None:
     ]
 
 
-def test_repair_keeps_clock_and_names_also_where_the_metadata_are_lost(tmp_path: Path) -> None:
+def test_repair_keeps_clock_and_names_without_the_metadata(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a.mcap", source="room", names=NAMES) as recorder:
         lived = a_life(recorder)
     data = (tmp_path / "a.mcap").read_bytes()

@@ -1,7 +1,7 @@
-"""Players that know the answers, put in an agent's place in an exam: each reaches the ceiling, unless it shuffles.
+"""Players that know the answers, put in the place of an agent in an exam: each reaches the ceiling unless it shuffles.
 
-`players()[skill](patch, context, turn)` puts one in; `turn(n)` is the order in which its answers are given: their own
-(`np.arange`), or another row's.
+`players()[skill](patch, context, turn)` installs one; `turn(n)` is the order of its answers: their own (`np.arange`),
+or those of other rows.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ ELSEWHERE: Mapping[str, str] = {
 
 
 def known(*pairs: tuple[np.ndarray, np.ndarray]) -> dict[bytes, Any]:
-    """What is to be answered, by the bytes of what is sensed."""
+    """The answers by the bytes of what is sensed."""
     return {np.ascontiguousarray(x).tobytes(): y for seen, answers in pairs for x, y in zip(seen, answers, strict=True)}
 
 
@@ -112,7 +112,7 @@ def bind_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
 
 
 class Told(Scene):
-    """What is in pictures, as somebody else says it."""
+    """A scene output with the given instances and depth."""
 
     def __init__(self, mask: np.ndarray, depth: np.ndarray) -> None:
         self.told = mask, depth
@@ -139,7 +139,7 @@ def locate_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
 
 
 class Knowing:
-    """A policy that is told the truth, and answers of another row where answers are shuffled."""
+    """A policy that knows the truth, and gives another row's answers where answers are shuffled."""
 
     counts: Mapping[str, Mapping[str, int]] = {}
 
@@ -151,7 +151,7 @@ class Knowing:
 
 
 def acting(rule: Callable[[], Callable[[Any, np.ndarray], Mapping[str, np.ndarray]]], *modules: Any) -> Put:
-    """Trials in which the agent's arcs and trunk are replaced by a rule that knows the truth."""
+    """Trials in which a rule that knows the truth replaces the agent's arcs and trunk."""
 
     def put(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
         play = Trial.play
@@ -198,7 +198,7 @@ def balance_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None
 
 
 class Remembering:
-    """Chooses by all that was sensed since the episode began; without short-term memory by the last Moment alone."""
+    """Chooses by everything sensed since the episode began; without short-term memory, by the last Moment alone."""
 
     longest = 0
     """Moments of the longest episode that one of them has remembered."""
@@ -215,7 +215,7 @@ class Remembering:
         return {"choose": self.rule(np.stack(self.seen))[self.turn(len(first))]}
 
     def in_a_hallway(self, senses: Any, first: np.ndarray) -> dict[str, np.ndarray]:
-        """Rooms of its own, of the same seeds, in which a teacher is asked."""
+        """Play rooms of its own with the same seeds, in which a teacher is asked."""
         if first.all():
             unseen = {len(hallways.exam_rooms(0, size)): size for size in hallways.UNSEEN_SIZES}
             size = {**unseen, **{rooms: size for size, rooms in hallways.ROOMS.items()}}[len(first)]
@@ -241,7 +241,7 @@ def remembering_by(rule: Callable[[np.ndarray], np.ndarray]) -> Put:
 
 
 def the_sign(seen: np.ndarray) -> np.ndarray:
-    """Of signals [T, N, 3], the sign of the first; of a distractor where that is all there is."""
+    """Of signals [T, N, 3], the sign of the first, or of a distractor where that is all there is."""
     return (seen[0][:, -1] > 0).astype(np.int64)
 
 
@@ -254,8 +254,9 @@ def three_before(seen: np.ndarray) -> np.ndarray:
 
 
 def recall_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
-    """Says the name that is heard, or that stands in the entry that comes back first; else always the same. Points at
-    that entry; with answers shuffled among rows, at one that is another row's word.
+    """Says the name that is heard or stands in the first recalled entry, else always the same.
+
+    Points at that entry or, with answers shuffled among rows, at one with another row's word.
     """
 
     number = {name: at for at, name in enumerate(NAMES)}
@@ -290,7 +291,7 @@ def recall_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
 
 
 def match_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
-    """Knows each episode whose sample it was shown; without memory it always says the same. Floors are real."""
+    """Knows each episode whose sample it was shown; without memory it always answers the same. Floors are real."""
     n, table, real, seen = context.episodes(match.EPISODES), {}, match.chosen, list[Any]()
     for kind, sense in match.KINDS.items():
         of = match.things(exam_seeds(n, context.seed, match.NAME, kind), match.HELD_OUT)
@@ -306,7 +307,7 @@ def match_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
 
 
 def fetch_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
-    """Is told where the thing is, by arc and by trunk; without memory, or without the word, the hand rests."""
+    """Knows where the thing is, by arc and by trunk; without memory, or without the word, the hand rests."""
 
     class Told(fetch.ByTruth):
         counts: Mapping[str, Mapping[str, int]] = {}
@@ -338,7 +339,7 @@ def permanence_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> N
 def hide(
     patch: pytest.MonkeyPatch, turn: Turn, right: tuple[int, ...] = (hiding.BEFORE_LOOKING, hiding.AFTER_LOOKING)
 ) -> None:
-    """Rooms that nobody renders: the plan says what is true, and who has beliefs knows it at the questions `right`."""
+    """Rooms that nobody renders: the plan has the truth, and an agent with beliefs knows it at `right` questions."""
 
     def output(place: np.ndarray, wrong: np.ndarray, question: int, believes: bool) -> Any:
         said = np.where(believes and question in right, place, wrong)[turn(len(place))]
@@ -351,7 +352,7 @@ def hide(
             question = int(plan.asked(np.full(len(seeds), tick))[0])
             place = plan.where(np.full(len(seeds), tick))[n, plan.target]
             truth = {"question": np.full(len(seeds), question), "place": place}
-            # Where a thing went unseen, the best is another place than the one it was seen at.
+            # Where a thing moved unseen, the best answer is another place than that of the last sight.
             percepts = (place, plan.last_seen if kind in ("moved", "swapped") else (place + 1) % 3, question)
             yield SimpleNamespace(truth=truth, percepts=percepts, output=output(*percepts, believes=True))
 
@@ -368,7 +369,7 @@ def hide(
 
 
 def players() -> Mapping[str, Put]:
-    """By skill."""
+    """The players by skill."""
     return {
         "see": see_all,
         "hear": hear_all,
@@ -391,5 +392,5 @@ def players() -> Mapping[str, Put]:
 
 
 def folder() -> Path:
-    """Of the tests."""
+    """The folder of the tests."""
     return Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""The lessons that have batches made ahead: each batch is a function of (seed, lesson, update), whoever makes it."""
+"""Lessons with batches made ahead: each batch is a function of (seed, lesson, update), whichever thread makes it."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def flat(batch: Any, path: str = "") -> dict[str, Any]:
     return {path: batch}
 
 
-def test_batches_that_need_the_agent_or_no_time_are_not_made_ahead(context: Context) -> None:
+def test_batches_that_need_the_agent_are_not_made_ahead(context: Context) -> None:
     ahead = {lesson.name: lesson.make_batches(tiny_agent(), context, 1).prefetch for lesson in lessons(context)}
     assert ahead == {"watch": True, "perceive": True, "gaze": True, "motor": False, "together": False}
 
 
 @pytest.mark.parametrize("name", ["watch", "perceive"])
-def test_a_batch_made_ahead_is_the_batch_made_in_its_turn(context: Context, name: str) -> None:
+def test_a_batch_made_ahead_equals_the_batch_made_in_turn(context: Context, name: str) -> None:
     lesson, steps = lesson_named(context, name), len(perceive_cycle(context)) if name == "perceive" else 2
     in_turn = lesson.make_batches(tiny_agent(), context, steps)
     with intra_op_threads(2):
@@ -76,7 +76,7 @@ def test_the_number_of_threads_changes_no_batch(context: Context) -> None:
                 assert torch.equal(value, seen[1][key]), f"update {update}, {key}"
 
 
-def test_recordings_come_on_top_of_the_other_tasks(context: Context, tmp_path: Path) -> None:
+def test_recordings_are_added_to_the_other_tasks(context: Context, tmp_path: Path) -> None:
     bare = make_context(load("tiny", sets=["device=cpu"]), tmp_path, None, ())
     assert perceive_cycle(bare) == PERCEIVE_CYCLE
     extra = Counter(perceive_cycle(context)) - Counter(PERCEIVE_CYCLE)

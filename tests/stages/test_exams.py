@@ -1,4 +1,4 @@
-"""The laws of every exam of every installed stage: on what it is held, who reaches its ceiling, and who does not."""
+"""The laws of every exam of every installed stage: its episodes, players that reach or miss the ceiling."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ UNTAUGHT_ELSEWHERE = {
 
 
 def of(names: Collection[str] | None = None, slow: tuple[str, ...] = SLOW) -> pytest.MarkDecorator:
-    """Parametrized by (stage, skill), all or those of `names`."""
+    """Parametrize by (stage, skill), all skills or those of `names`."""
     return pytest.mark.parametrize(
         ("stage", "skill"),
         [
@@ -85,7 +85,7 @@ def scores(found: Mapping[str, Measure]) -> dict[str, tuple[float, float]]:
 
 
 @of(EPISODES_HERE)
-def test_an_exam_is_of_different_episodes_that_no_lesson_shows(
+def test_an_exam_has_distinct_episodes_that_no_lesson_shows(
     stage: Stage, skill: Skill, agent: Agent, tmp_path: Path
 ) -> None:
     check_episodes(skill, agent, context_of(tmp_path), 300)  # the stages' own law check looks at 10,000
@@ -104,7 +104,7 @@ def examined(stage: Stage, skill: Skill, agent: Agent, context: Context, turn, l
 
 
 REACHED = {
-    "track": 0.8,  # the first ticks count, before any gaze can be there
+    "track": 0.8,  # the first ticks count, before any gaze can arrive
     "reach": 0.9,
     "recall": 0.9,  # an untaught agent's keys find most entries
 }
@@ -112,23 +112,23 @@ REACHED = {
 
 
 @of(players(), slow=("startle", "track", "see", "permanence"))
-def test_who_knows_the_answers_reaches_the_ceiling_and_shuffled_answers_fall(
+def test_known_answers_reach_the_ceiling_and_shuffled_answers_fall(
     stage: Stage, skill: Skill, agent: Agent, tmp_path: Path
 ) -> None:
     context = context_of(tmp_path)
     best = examined(stage, skill, agent, context, np.arange)
     for name, measure in best.measures.items():
         if name.endswith("/memory"):
-            continue  # what memory adds is nothing where nobody needs it
+            continue  # memory adds nothing where it is not needed
         span = measure.ceiling - measure.chance
         wanted = REACHED.get(name.split("/")[0], 1.0)
         assert (measure.score - measure.chance) / span >= wanted - 1e-6, f"{name}: {scores(best.measures)}"
-    # Each row is given the answer of another one, always of the same.
+    # Each row gets the answer of another row, always the same one.
     rng = np.random.default_rng(5)
     shuffled = examined(stage, skill, agent, context, rng.permutation)
     for name, measure in shuffled.measures.items():
         if name.endswith("/beliefs"):
-            continue  # two shuffled answers differ by 0.1 in 40 rooms, as places are not alike often there
+            continue  # two shuffled answers differ by 0.1 in 40 rooms, as places are seldom alike there
         sign = 1 if measure.higher_is_better else -1
         low, high = measure.interval()
         bound = low if sign > 0 else high
@@ -140,7 +140,7 @@ def test_who_knows_the_answers_reaches_the_ceiling_and_shuffled_answers_fall(
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_stage_s_page_says_of_every_skill_whether_life_asks_it(stage: str) -> None:
+def test_a_stages_page_says_of_every_skill_whether_a_life_uses_it(stage: str) -> None:
     assert told_in_life(stage).keys() == {skill.name for skill in STAGES[stage].skills}
 
 
@@ -184,7 +184,7 @@ OFF = {
 
 
 @of(OFF)
-def test_with_memory_off_who_lives_by_memory_is_at_chance(
+def test_a_player_that_relies_on_memory_is_at_chance_without_it(
     stage: Stage, skill: Skill, agent: Agent, tmp_path: Path
 ) -> None:
     best = examined(stage, skill, agent, context_of(tmp_path), np.arange)
@@ -205,9 +205,7 @@ def test_permanence_is_asked_while_the_thing_is_out_of_sight(
     assert unmoved.score == right
 
 
-def test_orient_is_judged_by_where_the_gaze_is_in_the_end(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_orient_is_judged_by_the_final_gaze(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Passing:
         """Turns to the target, and away in the last tick."""
 
@@ -225,10 +223,12 @@ def test_orient_is_judged_by_where_the_gaze_is_in_the_end(
 
 
 @pytest.mark.parametrize("nowhere", [(0.3, 0.0), (0.05, 0.0), (0.015, 0.0)])
-def test_orient_asks_to_rest_where_nothing_is(
+def test_orient_requires_rest_without_a_target(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nowhere: tuple[float, float]
 ) -> None:
-    """Who finds every target and turns a little where none is passes all cues; a third of a degree a tick is rest."""
+    """Finding every target but turning slightly where there is none passes all cues and not this one; a third of a
+    degree a tick counts as rest.
+    """
 
     def restless(truth, first):
         look = exam_players.turn_to(truth, first)["look"]
@@ -244,9 +244,7 @@ def test_orient_asks_to_rest_where_nothing_is(
     assert floors["turn to the oddest blob"] < 0.95
 
 
-def test_who_never_turns_does_not_pass_by_resting(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resting_alone_does_not_pass_orient(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exam_players.acting(lambda: lambda truth, first: {}, orient)(monkeypatch, context_of(tmp_path), np.arange)
     found = {measure.name: measure for measure in orient.examine(agent, context_of(tmp_path), "glimpse")}
     assert "at rest in 1.000" in found[orient.REST].note
@@ -254,7 +252,7 @@ def test_who_never_turns_does_not_pass_by_resting(
 
 
 @pytest.mark.parametrize(("skill", "moments"), [("memory_len", 101), ("maze", 101)])
-def test_what_is_to_be_remembered_is_longer_ago_than_in_any_lesson(
+def test_exams_ask_for_longer_memory_than_any_lesson(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skill: str, moments: int
 ) -> None:
     monkeypatch.setattr(exam_players.Remembering, "longest", 0)

@@ -1,4 +1,4 @@
-"""The stages on one agent: a name means one part, whichever stage came first, and the last rehearses all of them."""
+"""The stages on one agent: a name means one part in any order of stages, and the last stage rehearses all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Parts = dict[tuple[str, str], dict[str, Any]]
 
 
 def added(*stages: str) -> Parts:
-    """What an agent of `reflex`, these stages and those that they require has, by kind and name."""
+    """The parts of an agent of `reflex`, these stages and those that they require, by kind and name."""
     agent = tiny_agent()
     for name in ("reflex", *stages):
         _admitted(name, agent)
@@ -32,7 +32,7 @@ def added(*stages: str) -> Parts:
 
 
 def _admitted(name: str, agent: Agent) -> None:
-    """As in a run: what a stage requires comes before it."""
+    """As in a run: the stages that a stage requires come before it."""
     stage = load_stage(name)
     for required in stage.requires:
         _admitted(required, agent)
@@ -40,16 +40,16 @@ def _admitted(name: str, agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), combinations(STAGES, 2))
-def test_a_name_that_two_stages_give_is_of_one_part(one: str, other: str) -> None:
-    """The second stage takes over what stands there by its name: a head of another kind broke its lessons once."""
+def test_a_name_in_two_stages_means_the_same_part(one: str, other: str) -> None:
+    """The second stage takes over the existing part of that name; a head of another kind once broke its lessons."""
     here, there = added(one), added(other)
     for name in here.keys() & there.keys():
         assert here[name] == there[name], f"{name} of '{one}' and of '{other}'"
 
 
 @pytest.mark.parametrize("name", ["language", "voice", "reasoning", "planning"])
-def test_a_stage_with_layers_or_heads_of_its_own_trains_nothing_that_was_there(name: str, tmp_path: Path) -> None:
-    """And rehearses no earlier stage: what those taught is kept by construction."""
+def test_a_stage_with_own_layers_or_heads_trains_no_earlier_parameter(name: str, tmp_path: Path) -> None:
+    """It rehearses no earlier stage either: what those taught is kept by construction."""
     agent, context = tiny_agent(), tiny_context(tmp_path)
     order = ("reflex", *STAGES)
     earlier = [load_stage(before) for before in order[: order.index(name)]]
@@ -74,8 +74,8 @@ def test_all_stages_together_have_every_part_of_each() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_stage_that_trains_the_trunk_rehearses_every_lesson_of_all_before(tmp_path: Path) -> None:
-    """The memory stage behind all others. The law check of a stage has only those before it that it requires."""
+def test_a_stage_that_trains_the_trunk_rehearses_every_earlier_lesson(tmp_path: Path) -> None:
+    """The memory stage after all others. The law check of a stage has only the stages before it that it requires."""
     last = load_stage("memory")
     earlier = [load_stage(name) for name in ("reflex", *STAGES) if name != last.name]
     agent, context = tiny_agent(), tiny_context(tmp_path / "run")
@@ -92,7 +92,7 @@ def test_a_stage_that_trains_the_trunk_rehearses_every_lesson_of_all_before(tmp_
     )  # fmt: skip
 
 
-def test_who_lacks_only_the_layers_that_a_stage_grows_is_told_so() -> None:
+def test_an_agent_without_the_grown_layers_is_told_so() -> None:
     agent = tiny_agent()
     _admitted("voice", agent)
     assert missing_parts(load_stage("voice"), agent) == ""

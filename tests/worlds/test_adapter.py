@@ -1,4 +1,4 @@
-"""Worlds made of Rules, and any Gymnasium environment as a world."""
+"""Worlds made from Rules, and any Gymnasium environment as a world."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.nursery import NurseryRules
 
 
-def test_a_single_world_equals_its_row_of_many() -> None:
+def test_a_single_world_equals_its_row_in_a_vector_world() -> None:
     one, many = RulesWorld(NurseryRules("reach")), VectorWorld(NurseryRules("reach"), 3)
     senses, _ = one.reset(seed=7)
     batch, _ = many.reset([5, 7, 9])
@@ -31,7 +31,7 @@ def test_a_single_world_equals_its_row_of_many() -> None:
     assert many.truth()["mask"].shape == (3, 64, 64)
 
 
-def test_restoring_a_state_repeats_what_followed() -> None:
+def test_a_restored_state_repeats_what_followed() -> None:
     world = VectorWorld(NurseryRules("room"), 2)
     world.reset([1, 2])
     state = world.state()
@@ -48,7 +48,7 @@ def test_restoring_a_state_repeats_what_followed() -> None:
     assert np.array_equal(one.step({})[0]["sound"], after)
 
 
-def test_seeds_are_checked_and_gymnasiums_seed_counts_up() -> None:
+def test_seeds_are_checked_and_a_single_seed_counts_up() -> None:
     world = VectorWorld(NurseryRules("bind"), 3)
     with pytest.raises(WorldError, match="call reset first"):
         world.step({})
@@ -60,7 +60,7 @@ def test_seeds_are_checked_and_gymnasiums_seed_counts_up() -> None:
         world.restore(world.state().take([0]))
 
 
-def test_the_nursery_passes_gymnasiums_own_checker() -> None:
+def test_the_nursery_passes_gymnasiums_checker() -> None:
     check_env(RulesWorld(NurseryRules("orient/sight")), skip_render_check=True)
 
 

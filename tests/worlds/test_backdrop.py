@@ -21,7 +21,7 @@ def test_the_bank_is_full_of_different_pictures() -> None:
     assert np.median(flat) > 20
 
 
-def test_walls_are_covered_and_things_are_not() -> None:
+def test_backdrops_cover_walls_and_not_things() -> None:
     rules = NurseryRules("clutter/track")
     hung = rules.initial(SEEDS)
     bare = hung.copy()
@@ -44,7 +44,7 @@ def test_a_turned_head_sees_the_same_picture_shifted() -> None:
     state.hand[:, 2] = -5.0
     ahead = views(state)["sight"]
     turned = state.copy()
-    # The middle columns are 60 / 64 degrees apart or a little more: 15 degrees left is 14 columns or so.
+    # The middle columns are 60 / 64 degrees apart or a little more, so 15 degrees to the left are about 14 columns.
     turned.pan = level + 15.0
     moved = views(turned)["sight"]
     left_of_ahead = np.abs(moved[:, 20:44, 32].astype(int) - ahead[:, 20:44, 17].astype(int)).mean((1, 2))
@@ -52,7 +52,7 @@ def test_a_turned_head_sees_the_same_picture_shifted() -> None:
     assert np.median(left_of_ahead) < 0.5 * np.median(unmoved)
 
 
-def test_they_move_by_seed_and_tick_alone() -> None:
+def test_backdrops_move_by_seed_and_tick_alone() -> None:
     state = hang(empty_room(SEEDS))
     later = state.copy()
     later.tick = later.tick + 9
@@ -65,6 +65,6 @@ def test_they_move_by_seed_and_tick_alone() -> None:
     assert np.array_equal(layers(state.take(few), state.tick[few]), one[few])
 
 
-def test_walls_stay_as_they_were_in_all_other_levels() -> None:
+def test_other_levels_have_no_backdrops() -> None:
     for level in ("room", "orient/sight", "reach", "startle"):
         assert not NurseryRules(level).initial(SEEDS).backdrop.any()

@@ -1,4 +1,4 @@
-"""CartPole's Rules against Gymnasium's own CartPole-v1, and the laws of Rules."""
+"""CartPole's Rules against Gymnasium's CartPole-v1, and the laws of Rules."""
 
 import gymnasium
 import numpy as np
@@ -20,7 +20,7 @@ def at_random(body):
 
 @pytest.mark.parametrize("policy", [balance, at_random])
 @pytest.mark.parametrize("seed", [0, 7, 123_456])
-def test_trajectory_and_endings_equal_gymnasium(policy, seed):
+def test_trajectories_and_endings_equal_gymnasiums(policy, seed):
     theirs = gymnasium.make("CartPole-v1")
     body, _ = theirs.reset(seed=seed)
     state = RULES.initial(np.array([seed]))
@@ -37,7 +37,7 @@ def test_trajectory_and_endings_equal_gymnasium(policy, seed):
     assert truncated == (policy is balance)
 
 
-def test_children_stepped_together_equal_single_ones_and_the_given_state_is_untouched():
+def test_children_stepped_together_equal_single_ones_and_the_input_state_is_unchanged():
     seeds, pushes = np.arange(6), np.random.default_rng(0).integers(0, 2, (60, 6))
     together = RULES.initial(seeds)
     singles = [RULES.initial(seeds[i : i + 1]) for i in range(6)]
@@ -71,13 +71,13 @@ def test_observations_and_actions_fit_their_spaces():
     assert RULES.legal(RULES.initial(np.arange(3))) == {}
 
 
-def test_no_push_lets_the_pole_lean_on():
+def test_the_pole_leans_further_without_a_push():
     state = RULES.initial(np.array([1]))
     state.angle_rad[:], state.turn_rad_s[:], state.speed[:] = 0.05, 0.0, 0.0
     after = RULES.step(RULES.step(state, {}), {})
     assert after.angle_rad[0] > 0.05
 
 
-def test_there_is_one_level():
+def test_another_level_is_refused():
     with pytest.raises(WorldError, match="one level"):
         CartPoleRules("hard")

@@ -1,4 +1,4 @@
-"""ClockFit on synthetic clocks whose truth is known: 100 ppm of drift, jitter, and callbacks that come late."""
+"""ClockFit on synthetic clocks with known truth: 100 ppm of drift, jitter, and late callbacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ START_S = 123_456.789
 
 
 def callbacks(rng, seconds, drift_ppm, jitter_s=0.003, late_share=0.1, late_s=0.25):
-    """(index, true host seconds, host seconds observed) of every block of a device; a tenth of them come late."""
+    """(index, true host seconds, observed host seconds) of every block of a device; a tenth of them come late."""
     index = np.arange(1, int(seconds * RATE_HZ / BLOCK) + 1) * float(BLOCK)
     true_s = START_S + index / (RATE_HZ * (1 + drift_ppm * 1e-6))
     late = rng.random(len(index)) < late_share
@@ -23,7 +23,7 @@ def callbacks(rng, seconds, drift_ppm, jitter_s=0.003, late_share=0.1, late_s=0.
 
 @pytest.mark.parametrize("drift_ppm", [100.0, -100.0, 0.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_host_times_are_right_within_5_ms_despite_drift_jitter_and_late_callbacks(drift_ppm, seed):
+def test_host_times_are_within_5_ms_despite_drift_jitter_and_late_callbacks(drift_ppm, seed):
     clock = ClockFit(RATE_HZ)
     worst_s = 0.0
     for count, (index, true_s, seen_s) in enumerate(
@@ -37,7 +37,7 @@ def test_host_times_are_right_within_5_ms_despite_drift_jitter_and_late_callback
     assert 0.001 < clock.jitter_s < 0.01
 
 
-def test_least_squares_would_miss_what_huber_meets():
+def test_the_robust_fit_is_accurate_where_least_squares_is_not():
     index, true_s, seen_s = callbacks(np.random.default_rng(0), 20, 100, late_share=0.2, late_s=0.5)
     clock = ClockFit(RATE_HZ)
     for one, at_s in zip(index, seen_s, strict=True):
@@ -82,7 +82,7 @@ def test_fast_callbacks_are_thinned_and_the_newest_is_kept():
     assert clock.host_s(9_999) == pytest.approx(9.999, abs=1e-6)
 
 
-def test_an_empty_clock_and_wrong_settings_are_sentences():
+def test_an_empty_clock_and_invalid_settings_raise_a_world_error():
     with pytest.raises(WorldError, match="observed nothing yet"):
         ClockFit(RATE_HZ).host_s(0)
     with pytest.raises(WorldError, match="rate_hz > 0"):

@@ -1,4 +1,4 @@
-"""Rubik's cube as Rules: known counts and orders, and what cannot be solved."""
+"""Rubik's cube as Rules: known counts and orders, and unsolvable colourings."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def test_cubes_keep_the_laws_of_worlds(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["", "4", "3-0", "3-x", "3x3x3", "3-99999"])
-def test_other_cubes_are_refused(level: str) -> None:
+def test_other_sizes_are_refused(level: str) -> None:
     with pytest.raises(WorldError, match="level of the world 'cube' is a side, '2' or '3'"):
         CubeRules(level)
 
 
 @pytest.mark.parametrize("turn", [-1, 12])
-def test_a_turn_that_there_is_not_is_refused(turn: int) -> None:
+def test_an_unknown_turn_is_refused(turn: int) -> None:
     with pytest.raises(WorldError, match="one of 0 to 11: U, U', R"):
         THREE.step(THREE.initial(np.array([1])), {"turn": np.array([turn])})
 
 
-def test_no_cubes_side_by_side_are_stepped_too() -> None:
+def test_an_empty_batch_of_cubes_is_stepped() -> None:
     none = THREE.initial(np.zeros(0))
     assert len(THREE.step(none, {"turn": np.zeros(0, np.int64)})) == 0
 
@@ -47,7 +47,7 @@ def test_no_cubes_side_by_side_are_stepped_too() -> None:
     [(TWO, [1, 6, 27, 120, 534, 2256, 8969, 33058]), (THREE, [1, 12, 114, 1068, 10011])],
     ids=["2", "3"],
 )
-def test_as_many_positions_are_some_turns_away_as_others_have_counted(rules: CubeRules, counts: list[int]) -> None:
+def test_the_number_of_positions_at_each_distance_is_the_published_one(rules: CubeRules, counts: list[int]) -> None:
     here, seen, found = rules.goal[None], {rules.goal.tobytes()}, [1]
     for _ in counts[1:]:
         n, many = len(here), len(rules.names)
@@ -70,7 +70,7 @@ def test_sequences_have_their_known_orders(sequence: str, order: int) -> None:
     assert repeats == [order]
 
 
-def test_right_clockwise_brings_front_to_up() -> None:
+def test_right_clockwise_moves_front_to_up() -> None:
     named = "".join(FACES[colour] for colour in after(THREE, "R"))
     assert named == "UUFUUFUUFRRRRRRRRRFFDFFDFFDDDBDDBDDBLLLLLLLLLUBBUBBUBB"
     board = THREE.observe(THREE.of(after(THREE, "R")[None]))["puzzle"][0]
@@ -79,7 +79,7 @@ def test_right_clockwise_brings_front_to_up() -> None:
     assert board[FACES.index("F"), :3, 5].all()  # front's colour in up's right column, above front
 
 
-def test_scrambles_and_what_is_reached_can_be_solved() -> None:
+def test_scrambles_and_positions_reached_from_them_are_solvable() -> None:
     for rules in (TWO, THREE):
         colours = rules.initial(np.arange(200)).colours
         assert {rules.unsolvable(one) for one in colours} == {""}
@@ -89,7 +89,7 @@ def test_scrambles_and_what_is_reached_can_be_solved() -> None:
 
 
 def exchanged(rules: CubeRules, kind: int, one: int, other: int, turn: int = 0) -> np.ndarray:
-    """Two pieces change places; or, of one, its stickers are turned."""
+    """Swap two pieces or, given one piece twice, turn its stickers."""
     colours, made_of = after(rules, "R U F' R"), pieces(rules.side)[kind]
     a, b = (np.array(made_of[number]) for number in (one, other))
     if one == other:
@@ -111,14 +111,14 @@ def exchanged(rules: CubeRules, kind: int, one: int, other: int, turn: int = 0) 
         (TWO, 0, 0, 1, 0, ""),
     ],
 )
-def test_what_cannot_be_solved_is_told_why(
+def test_unsolvable_cubes_name_the_reason(
     rules: CubeRules, kind: int, one: int, other: int, turn: int, said: str
 ) -> None:
     told = rules.unsolvable(exchanged(rules, kind, one, other, turn))
     assert told.startswith(said) if said else not told
 
 
-def test_one_of_twelve_ways_to_put_it_together_can_be_solved() -> None:
+def test_one_of_twelve_random_assemblies_is_solvable() -> None:
     rng, corners, edges = np.random.default_rng(0), *pieces(3)
     solvable = 0
     for _ in range(1200):
@@ -132,18 +132,18 @@ def test_one_of_twelve_ways_to_put_it_together_can_be_solved() -> None:
 
 
 def by_colours(name: str) -> list[int]:
-    """The stickers of the edge at home there."""
+    """The stickers of the edge whose home is there."""
     return next(list(edge) for edge in pieces(3)[1] if "".join(FACES[c] for c in THREE.goal[list(edge)]) == name)
 
 
-def test_stickers_that_are_no_cube_are_told() -> None:
+def test_stickers_that_form_no_cube_are_refused_with_the_reason() -> None:
     many, mirrored, twice = (THREE.goal.copy() for _ in range(3))
     many[0] = 1
     assert THREE.unsolvable(many).startswith("There are 8 stickers of the colour U, and 9 are expected")
     a, b, _ = pieces(3)[0][0]
     mirrored[[a, b]] = mirrored[[b, a]]
     assert "There is no corner with the colours" in THREE.unsolvable(mirrored)
-    # The edge UF stands at UR too, and there are nine of each colour still.
+    # The edge UF also stands at UR, and there are still nine of each colour.
     uf, ur, rd = (by_colours(name) for name in ("UF", "UR", "DR"))
     twice[ur] = twice[uf]
     twice[rd[0]], twice[by_colours("DF")[1]] = FACES.index("D"), FACES.index("R")
@@ -152,5 +152,5 @@ def test_stickers_that_are_no_cube_are_told() -> None:
     centres = np.arange(4, 54, 9)
     moved[centres] = np.roll(moved[centres], 1)
     assert THREE.unsolvable(moved).startswith("The centres are not where turns leave them")
-    whole = TWO.goal.reshape(6, 4)[[5, 1, 0, 2, 4, 3]].reshape(-1)  # the whole cube tipped over its right side
+    whole = TWO.goal.reshape(6, 4)[[5, 1, 0, 2, 4, 3]].reshape(-1)  # the whole cube turned about its right side
     assert "turn the whole cube until it is" in TWO.unsolvable(whole)

@@ -1,4 +1,4 @@
-"""The fovea: it shows what it is turned to, at the scale the nursery taught, and stays inside the frame."""
+"""The fovea shows what it is turned to, at the scale that the nursery taught, and stays inside the frame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devmind.worlds.fovea import MAX_TURN_DEG, Fovea
 
 
 def spot(azimuth_deg: float, elevation_deg: float, height: int = 480, width: int = 640) -> np.ndarray:
-    """A frame with one bright square where the wide view has this direction."""
+    """A frame with one bright square at this direction of the wide view."""
     frame = np.full((height, width, 3), 40, np.uint8)
     x = width / 2 * (1 - math.tan(math.radians(azimuth_deg)) / WIDE_HALF)
     y = height / 2 - width / 2 * math.tan(math.radians(elevation_deg)) / WIDE_HALF
@@ -34,14 +34,14 @@ def test_turning_by_the_angle_brings_a_thing_to_the_middle(target: tuple[float, 
     assert column == pytest.approx(31.5, abs=1.5)
 
 
-def test_what_is_left_and_above_is_seen_left_and_above() -> None:
+def test_a_thing_on_the_upper_left_is_seen_on_the_upper_left() -> None:
     row, column = centre(Fovea().see(spot(15.0, 8.0))["sight"])
     assert row < 28
     assert column < 24
 
 
 @pytest.mark.parametrize("shape", [(480, 640), (64, 64), (1080, 1920), (30, 400), (400, 30)])
-def test_it_stays_inside_frames_of_any_shape(shape: tuple[int, int]) -> None:
+def test_the_fovea_stays_inside_frames_of_any_shape(shape: tuple[int, int]) -> None:
     fovea = Fovea()
     for look in ([1, 1], [1, 1], [1, 1], [-1, -1], *[[-1, -1]] * 6):
         fovea.turn(np.array(look))
@@ -58,12 +58,12 @@ def test_change_is_between_frames_and_not_across_a_gap() -> None:
     brighter = frame + np.uint8(100)
     change = fovea.see(brighter)["periphery"][0]
     assert change[2:14].mean() == pytest.approx(100 / 255, abs=0.01)
-    assert not change[[0, 1, 14, 15]].any()  # above and below a frame of 4:3 the wide view is empty
+    assert not change[[0, 1, 14, 15]].any()  # above and below a 4:3 frame the wide view is empty
     fovea.blink()
     assert "periphery" not in fovea.see(frame)
 
 
-def test_sessions_look_at_a_frame_as_a_room_does_straight_ahead() -> None:
+def test_the_fovea_of_sessions_equals_a_rooms_straight_ahead() -> None:
     frame = np.random.default_rng(0).integers(0, 256, (480, 640, 3), dtype=np.uint8)
     assert np.array_equal(fovea(frame), Fovea().see(frame)["sight"])
     assert Fovea().box(480, 640) == (134, 214, 213)
@@ -71,7 +71,7 @@ def test_sessions_look_at_a_frame_as_a_room_does_straight_ahead() -> None:
 
 
 @pytest.mark.parametrize("elevation_deg", [-20.0, 0.0, 25.0])
-def test_a_change_stands_in_the_row_of_its_direction_as_in_the_nursery(elevation_deg: float) -> None:
+def test_a_change_is_in_the_row_of_its_direction_as_in_the_nursery(elevation_deg: float) -> None:
     change = change_in_view(spot(0.0, elevation_deg), np.full((480, 640, 3), 40, np.uint8))[0]
     rows = np.arange(16) @ change.sum(1) / change.sum()
     wanted = 7.5 - 8 * math.tan(math.radians(elevation_deg)) / WIDE_HALF

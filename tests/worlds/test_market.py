@@ -1,4 +1,4 @@
-"""The market: costs and taxes by hand, no look ahead, floors, a ceiling that is known, a generator that is frozen."""
+"""The market: costs and taxes by hand, no lookahead, floors, a known ceiling, and a frozen generator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lived(rules: MarketRules, trader: Trader, seeds: np.ndarray = SEEDS) -> Acco
 
 
 def held(share: np.ndarray, senses: dict[str, np.ndarray]) -> np.ndarray:
-    """What brings the share of wealth that is held to `share`."""
+    """The trade that brings the held share of wealth to `share`."""
     now = senses["account"][:, 0].astype(float)
     buys = (share - now) / np.maximum(1 - now, 1e-9)
     return np.where(share > now, buys, (share - now) / np.maximum(now, 1e-9))
@@ -36,24 +36,24 @@ def buy_and_hold(senses: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def moving_average(senses: dict[str, np.ndarray]) -> np.ndarray:
-    """All in where the last price is above the mean of the last 32."""
+    """Buy everything where the last price is above the mean of the last 32, else sell everything."""
     behind = np.cumsum(senses["returns"][:, ::-1], axis=1).mean(1)
     return np.where(behind > 0, 1.0, -1.0)
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_it_keeps_the_laws_of_worlds(level: str) -> None:
+def test_the_market_keeps_the_laws_of_worlds(level: str) -> None:
     check_world(MarketRules(level))
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_nothing_looks_ahead(level: str) -> None:
+def test_observations_do_not_depend_on_future_prices(level: str) -> None:
     rules, rng = MarketRules(level), np.random.default_rng(0)
     state = rules.initial(SEEDS[:8])
     trades = rng.uniform(-1, 1, (60, 8, 1))
     for tick, trade in enumerate(trades):
         if tick == 40:
-            # Another future: all prices behind this tick are others.
+            # Another future: all prices after this tick differ.
             other = state.copy()
             other.price[:, SEEN + tick + 1 :] *= 3.0
             for sense, value in rules.observe(state).items():
@@ -65,7 +65,7 @@ def test_nothing_looks_ahead(level: str) -> None:
         state = rules.step(state, {"trade": trade})
 
 
-def test_fees_slippage_and_tax_are_those_of_a_hand_calculation() -> None:
+def test_fees_slippage_and_tax_equal_a_hand_calculation() -> None:
     rules = MarketRules("trend")
     rules.costs = Costs(fee=0.01, slippage=0.02, tax=0.25)
     state = rules.initial(SEEDS[:1])
@@ -77,11 +77,11 @@ def test_fees_slippage_and_tax_are_those_of_a_hand_calculation() -> None:
     units = 0.5 * 0.99 / 10.1
     assert state.units[0] == pytest.approx(units)
     assert state.cash[0] == pytest.approx(0.5)
-    # At 20 half of them goes: slippage of half of 2 percent, the fee, tax on what it is above half of the cost.
+    # At 20, half of them are sold: slippage of half of 2 percent, the fee, and tax on the gain over half of the cost.
     got = 0.5 * units * 20 * 0.99 * 0.99
     state = rules.step(state, {"trade": -half})
     assert state.cash[0] == pytest.approx(0.5 + got - 0.25 * (got - 0.25))
-    # At 5 the rest goes at a loss, which is not taxed but remembered.
+    # At 5, the rest is sold at a loss, which is not taxed but carried forward.
     cash, less = state.cash[0], 0.5 * units * 5 * 0.98 * 0.99
     state = rules.step(state, {"trade": -one})
     assert state.cash[0] == pytest.approx(cash + less)
@@ -89,7 +89,7 @@ def test_fees_slippage_and_tax_are_those_of_a_hand_calculation() -> None:
     assert state.worth[0] == pytest.approx(state.cash[0])
 
 
-def test_a_loss_is_set_off_against_a_later_gain() -> None:
+def test_a_loss_offsets_a_later_gain() -> None:
     rules = MarketRules("trend")
     rules.costs = Costs(0.0, 0.0, tax=0.25)
     state = rules.initial(SEEDS[:1])
@@ -101,11 +101,11 @@ def test_a_loss_is_set_off_against_a_later_gain() -> None:
     state.price[0, SEEN + 2 : SEEN + 4] = [10.0, 20.0]
     for trade in (1.0, -1.0):
         state = rules.step(state, {"trade": np.array([[trade]])})
-    assert (state.cash[0], state.losses[0]) == (1.0, 0.0)  # the gain of 0.5 is the loss made good: no tax
+    assert (state.cash[0], state.losses[0]) == (1.0, 0.0)  # the gain of 0.5 offsets the loss: no tax
     assert rules.outcome(rules.step(state, {})).reward[0] == 0.0
 
 
-def test_buying_and_holding_earns_what_the_price_does_less_costs_and_who_does_nothing_earns_nothing() -> None:
+def test_holding_earns_the_price_change_less_costs_and_idling_earns_nothing() -> None:
     rules = MarketRules("random")
     state = lived(rules, buy_and_hold)
     grown = state.price[:, -1] / state.price[:, SEEN]
@@ -115,7 +115,7 @@ def test_buying_and_holding_earns_what_the_price_does_less_costs_and_who_does_no
     np.testing.assert_array_equal(still.worth, 1.0)
 
 
-def test_rewards_add_up_to_the_growth_of_net_worth() -> None:
+def test_rewards_sum_to_the_growth_of_net_worth() -> None:
     rules, state, earned = MarketRules("shocks"), MarketRules("shocks").initial(SEEDS[:5]), np.zeros(5)
     for tick in range(TICKS + 3):
         state = rules.step(state, {"trade": np.full((5, 1), 1.0 if tick % 40 < 20 else -1.0)})
@@ -123,7 +123,7 @@ def test_rewards_add_up_to_the_growth_of_net_worth() -> None:
     np.testing.assert_allclose(earned, np.log(state.worth), atol=1e-4)
 
 
-def test_the_coin_is_solved_and_no_rule_beats_the_optimum() -> None:
+def test_the_best_share_of_the_coin_is_the_known_optimum() -> None:
     rules = MarketRules("coin")
 
     def growth(share: float) -> np.ndarray:
@@ -141,7 +141,7 @@ def test_the_coin_is_solved_and_no_rule_beats_the_optimum() -> None:
     assert best.mean() > (np.log(lived(rules, buy_and_hold).worth) / TICKS).mean()
 
 
-def test_there_is_something_to_predict_in_trends_and_nothing_in_noise() -> None:
+def test_trends_are_predictable_and_noise_is_not() -> None:
     def gain(level: str) -> tuple[float, float]:
         rules = MarketRules(level)
         rules.costs = replace(rules.costs, fee=0.0, slippage=0.0, tax=0.0)
@@ -183,7 +183,7 @@ def written(tmp_path, n: int = 2_000, change: Callable[[list[str]], None] | None
     return str(path)
 
 
-def test_a_file_is_replayed_and_exams_come_behind_lessons(tmp_path) -> None:
+def test_a_file_is_replayed_with_exams_after_lessons(tmp_path) -> None:
     path = written(tmp_path)
     rules = MarketRules(f"replay:{path}")
     check_world(rules)
@@ -221,7 +221,7 @@ def put(number: int, column: int, value: str) -> Callable[[list[str]], None]:
         (lambda lines: lines.clear(), "two bars at least"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_with_the_line(tmp_path, change, said: str) -> None:
+def test_an_unusable_file_is_refused_with_its_line(tmp_path, change, said: str) -> None:
     with pytest.raises(WorldError, match=said):
         MarketRules(f"replay:{written(tmp_path, change=change)}")
 

@@ -1,4 +1,4 @@
-"""The worlds of the memory tests: the laws of Rules, the teacher who sees the state, and players who do not."""
+"""Worlds of the memory tests: the laws of Rules, a teacher that sees the state, and players that do not."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ WORLDS = [MemoryLenRules("1"), MemoryLenRules("7"), TMazeRules("1"), TMazeRules(
 
 
 @pytest.mark.parametrize("rules", WORLDS, ids=lambda rules: f"{rules.name}/{rules.level}")
-def test_laws(rules):
+def test_memory_worlds_keep_the_laws_of_worlds(rules):
     check_world(rules, ticks=10)
 
 
 def played(rules, n, choose):
-    """Returns float64 [N] and the number of steps of whole episodes; `choose(senses, truth, tick)`."""
+    """Returns float64 [N] and the number of steps of whole episodes, played by `choose(senses, truth, tick)`."""
     state, total, tick, over = rules.initial(np.arange(n)), np.zeros(n), 0, False
     while not over:
         state = rules.step(state, {"choose": choose(rules.observe(state), rules.truth(state), tick)})
@@ -34,7 +34,7 @@ def played(rules, n, choose):
     [(MemoryLenRules("5"), 6), (TMazeRules("9"), 10), (RepeatPreviousRules("easy"), 51)],
     ids=["memory_len", "tmaze", "repeat_previous"],
 )
-def test_the_teacher_earns_all_there_is(rules, steps):
+def test_the_teacher_earns_the_maximum(rules, steps):
     total, ticks = played(rules, 20, lambda senses, truth, tick: truth["choice"])
     np.testing.assert_allclose(total, 1.0, atol=1e-5)
     assert ticks == steps
@@ -60,7 +60,7 @@ def test_memory_len_shows_the_sign_once_and_asks_n_steps_later():
     assert (rules.outcome(state).reward == -1).all()
 
 
-def test_the_t_mazes_corridor_shows_distractors_and_its_end_the_side():
+def test_the_t_maze_shows_distractors_in_the_corridor_and_the_junction_at_its_end():
     rules = TMazeRules("4")
     state = rules.initial(np.array([3]))
     goal = 2 * int(rules.truth(state)["told"][0]) - 1
@@ -75,7 +75,7 @@ def test_the_t_mazes_corridor_shows_distractors_and_its_end_the_side():
     assert rules.outcome(state).reward[0] == (goal == 1)
 
 
-def test_dawdling_in_the_t_maze_costs_and_does_not_show_the_sign_again():
+def test_turning_back_in_the_t_maze_costs_and_does_not_show_the_sign_again():
     rules = TMazeRules("10")
     state = rules.initial(np.arange(4))
     state = rules.step(state, {"choose": np.full(4, BACK)})
@@ -86,7 +86,7 @@ def test_dawdling_in_the_t_maze_costs_and_does_not_show_the_sign_again():
     assert ticks == 11
 
 
-def test_corridors_between_two_lengths_have_each_of_them_and_their_own_junction():
+def test_corridors_of_a_range_have_every_length_and_their_own_junction():
     rules, seeds = TMazeRules("5-8"), np.arange(60)
     total, ticks = played(rules, 60, lambda senses, truth, tick: truth["choice"])
     np.testing.assert_allclose(total, 1.0, atol=1e-5)
@@ -120,11 +120,11 @@ def test_repeat_previous_asks_for_the_card_three_before():
 
 @pytest.mark.parametrize("rules", [MemoryLenRules, TMazeRules])
 @pytest.mark.parametrize("level", ["", "0", "-3", "ten", "²"])
-def test_a_length_is_a_positive_whole_number(rules, level):
+def test_an_invalid_length_is_refused(rules, level):
     with pytest.raises(WorldError, match="is a length such as"):
         rules(level)
 
 
-def test_repeat_previous_names_its_levels():
+def test_an_unknown_level_of_repeat_previous_is_refused():
     with pytest.raises(WorldError, match="did you mean 'easy'"):
         RepeatPreviousRules("eazy")

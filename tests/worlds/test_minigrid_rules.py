@@ -1,4 +1,4 @@
-"""Rooms of MiniGrid as Rules, and an instruction that stands before who lives there."""
+"""MiniGrid's rooms as Rules, and instructions that replace the room's own."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from devmind.worlds.world_room import WorldRoom, words_in
 LOCAL = "BabyAI-GoToLocal-v0"
 
 
-def test_a_room_keeps_the_laws_of_rules() -> None:
+def test_a_room_keeps_the_laws_of_worlds() -> None:
     check_world(rules_of("minigrid", LOCAL))
 
 
-def test_what_is_seen_and_told_is_what_the_room_shows_and_tells() -> None:
+def test_the_rules_show_the_board_and_mission_of_the_room() -> None:
     rules, world = rules_of("minigrid", LOCAL), room(LOCAL)
     state = rules.initial(np.array([3, 4]))
     for seed in (3, 4):
@@ -30,12 +30,12 @@ def test_what_is_seen_and_told_is_what_the_room_shows_and_tells() -> None:
     assert rules.picture(state).shape == (2, 384, 384, 3)
 
 
-def test_a_room_that_there_is_not_is_refused() -> None:
+def test_an_unknown_room_is_refused() -> None:
     with pytest.raises(WorldError, match=r"no environment 'BabyAI-GoToLocla-v0'.*BabyAI-GoToLocal-v0"):
         rules_of("minigrid", "BabyAI-GoToLocla-v0")
 
 
-def test_what_is_said_stands_until_the_episode_is_over() -> None:
+def test_an_instruction_stands_until_the_episode_ends() -> None:
     clock, rules = VirtualClock(), rules_of("minigrid", LOCAL)
     here = WorldRoom(rules, 5, now=clock.now, sleep=clock.sleep)
     own, next_one = (rules.observe(rules.initial(np.array([seed])))["text"][0] for seed in (5, 6))
@@ -43,13 +43,13 @@ def test_what_is_said_stands_until_the_episode_is_over() -> None:
     here.say("go to the blue box")
     told = [here.step({"choose": np.array(FORWARD)})[0]["text"] for _ in range(3)]
     assert told == ["go to the blue box"] * 3
-    here._left = 0  # as where the episode has ended and was looked at
+    here._left = 0  # as if the episode had ended and lingered
     senses, *_, info = here.step({"choose": np.array(FORWARD)})
     assert info["first"]
     assert senses["text"] == next_one
 
 
-def test_a_long_instruction_stands_there_whole_and_at_once_and_one_that_is_no_page_is_refused() -> None:
+def test_a_long_instruction_is_given_whole_and_one_over_a_page_is_refused() -> None:
     clock = VirtualClock()
     here = WorldRoom(rules_of("minigrid", LOCAL), 5, now=clock.now, sleep=clock.sleep)
     here.reset()
@@ -64,7 +64,7 @@ def test_a_long_instruction_stands_there_whole_and_at_once_and_one_that_is_no_pa
     assert here.step({"choose": np.array(FORWARD)})[0]["text"] == said
 
 
-def test_an_instruction_with_an_unknown_word_is_refused_and_the_one_before_still_stands() -> None:
+def test_an_instruction_with_an_unknown_word_is_refused_and_the_last_one_stands() -> None:
     clock = VirtualClock()
     here = WorldRoom(rules_of("minigrid", LOCAL), 5, now=clock.now, sleep=clock.sleep)
     own = here.reset()[0]["text"]
@@ -81,7 +81,7 @@ def test_an_instruction_with_an_unknown_word_is_refused_and_the_one_before_still
     assert here.step({"choose": np.array(FORWARD)})[0]["text"] == "Go to the RED ball, then open a door!"
 
 
-def test_a_room_whose_own_words_nobody_taught_says_so_and_is_lived_in() -> None:
+def test_a_room_with_untaught_words_reports_them_and_runs() -> None:
     clock = VirtualClock()
     here = WorldRoom(rules_of("minigrid", "MiniGrid-Empty-5x5-v0"), now=clock.now, sleep=clock.sleep)
     here.reset()
@@ -92,7 +92,7 @@ def test_a_room_whose_own_words_nobody_taught_says_so_and_is_lived_in() -> None:
     assert taught.fault == ""
 
 
-def test_every_word_of_babyai_is_among_those_of_instructions() -> None:
+def test_every_word_of_babyai_is_an_instruction_word() -> None:
     import gymnasium
 
     room(LOCAL)

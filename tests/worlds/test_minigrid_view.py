@@ -1,4 +1,4 @@
-"""What is seen in MiniGrid's rooms, beside what MiniGrid itself makes of them."""
+"""The view in MiniGrid's rooms against MiniGrid's own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def as_minigrid_sees(env: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ROOMS)
-def test_each_view_is_the_one_that_minigrid_makes(name) -> None:
+def test_each_view_equals_minigrids(name) -> None:
     world, rng, carried = room(name), np.random.default_rng(0), 0
     for seed in range(4):
         world.reset(seed=seed)
@@ -45,10 +45,10 @@ def test_each_view_is_the_one_that_minigrid_makes(name) -> None:
             *_, terminated, truncated, _ = world.step({"choose": np.array(rng.integers(ACTIONS))})
             if terminated or truncated:
                 break
-    assert carried or name not in ROOMS[:2]  # what is carried was seen too
+    assert carried or name not in ROOMS[:2]  # a carried thing was seen too
 
 
-def test_who_sees_through_walls_sees_all_of_the_view() -> None:
+def test_seeing_through_walls_shows_the_whole_view() -> None:
     world = room("BabyAI-GoTo-v0")
     world.reset(seed=1)
     env = env_of(world)
@@ -58,7 +58,7 @@ def test_who_sees_through_walls_sees_all_of_the_view() -> None:
     assert hidden > int((image(env)[..., 0] == 0).sum()) == 0
 
 
-def test_a_room_is_seen_so_and_tells_the_rest_as_it_did() -> None:
+def test_a_patched_room_observes_as_minigrid_does() -> None:
     world = room("BabyAI-GoToLocal-v0")
     world.reset(seed=3)
     env = env_of(world)
@@ -68,7 +68,7 @@ def test_a_room_is_seen_so_and_tells_the_rest_as_it_did() -> None:
     np.testing.assert_array_equal(told["image"], expected["image"])
 
 
-def test_a_copy_of_a_room_sees_itself_and_not_the_room_it_was_copied_from() -> None:
+def test_a_copied_room_shows_its_own_state() -> None:
     world = room("BabyAI-PickupLoc-v0")
     world.reset(seed=0)
     twin = copy.deepcopy(world)

@@ -1,4 +1,4 @@
-"""The level `fetch`: things are seen, then nothing is, then one is asked for by its colour."""
+"""The level `fetch`: things are seen, then hidden, then one is asked for by its colour."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from devmind.worlds.nursery.state import COLOUR_NAMES
 SEEDS = np.arange(60)
 
 
-def test_things_are_in_view_then_the_screen_alone_then_one_is_named() -> None:
+def test_things_are_shown_then_the_screen_alone_then_one_is_named() -> None:
     rules = NurseryRules("fetch")
     state = rules.initial(SEEDS)
     things = state.present.copy()
@@ -28,8 +28,8 @@ def test_things_are_in_view_then_the_screen_alone_then_one_is_named() -> None:
         state = rules.step(state, {})
 
 
-def test_the_screen_shows_nothing_of_what_is_behind_it() -> None:
-    """Two rooms that differ in where things are look alike, hand and all, once they are covered."""
+def test_the_screen_hides_everything_behind_it() -> None:
+    """Two rooms that differ in where their things are look alike once these are covered, and so do their hands."""
     rules = NurseryRules("fetch")
     one = rules.initial(SEEDS[:8])
     other = one.copy()
@@ -40,7 +40,7 @@ def test_the_screen_shows_nothing_of_what_is_behind_it() -> None:
         np.testing.assert_array_equal(sensed, rules.observe(other)[name], err_msg=name)
 
 
-def test_until_something_is_asked_for_no_command_moves_the_hand_or_is_felt() -> None:
+def test_the_hand_is_held_still_until_something_is_asked_for() -> None:
     rules = NurseryRules("fetch")
     told = free = rules.initial(SEEDS[:8])
     for tick in range(ASKS_FROM + 1):
@@ -54,7 +54,7 @@ def test_until_something_is_asked_for_no_command_moves_the_hand_or_is_felt() -> 
     assert (reach.step(state, {"reach": np.full((8, 4), 0.5)}).hand != state.hand).any(), "elsewhere nobody holds it"
 
 
-def test_the_hand_moves_freely_behind_the_screen_and_the_first_touch_ends_it() -> None:
+def test_the_hand_moves_freely_behind_the_screen_and_the_first_touch_ends_the_episode() -> None:
     rules = NurseryRules("fetch")
     state = rules.initial(SEEDS)
     way = np.zeros((len(SEEDS), 4))

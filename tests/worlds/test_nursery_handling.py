@@ -1,4 +1,4 @@
-"""The levels handle/*: what stands there, what can be done with it, and what counts as done."""
+"""The levels handle/*: what is there, what can be done with it, and what counts as success."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def begun(task: str) -> tuple[NurseryRules, NurseryState]:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_what_stands_there_tells_what_is_asked_for(task: str) -> None:
+def test_the_scene_shows_the_task(task: str) -> None:
     rules, state = begun(task)
     goal = {PUSH: PILLAR_COLOUR, PUT_IN: BOX_COLOUR}.get(task)
     assert (state.present[:, GOAL] == (task != GRASP)).all()
@@ -32,7 +32,7 @@ def test_what_stands_there_tells_what_is_asked_for(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_who_does_nothing_has_nothing_done_and_the_time_runs_out(task: str) -> None:
+def test_idling_succeeds_at_nothing_until_the_time_is_up(task: str) -> None:
     rules, state = begun(task)
     for _ in range(rules.horizon):
         state = rules.step(state, {})
@@ -43,7 +43,7 @@ def test_who_does_nothing_has_nothing_done_and_the_time_runs_out(task: str) -> N
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_what_is_asked_for_is_rewarded_once_and_ends_the_episode(task: str) -> None:
+def test_success_is_rewarded_once_and_ends_the_episode(task: str) -> None:
     rules, state = begun(task)
     at = state.position[:, GOAL].copy() if task != GRASP else np.tile([0.4, 0.0, 0.0], (len(state), 1))
     state.position[:, ASKED] = at
@@ -59,7 +59,7 @@ def test_what_is_asked_for_is_rewarded_once_and_ends_the_episode(task: str) -> N
     assert not rules.outcome(rules.step(first, grip)).reward.any()
 
 
-def test_what_is_held_is_not_put_in_and_another_thing_does_not_count() -> None:
+def test_a_held_thing_is_not_put_in_and_another_thing_does_not_count() -> None:
     rules, state = begun(PUT_IN)
     state.position[:, OTHER] = state.position[:, GOAL]
     assert not rules.truth(state)["success"].any()
@@ -70,7 +70,7 @@ def test_what_is_held_is_not_put_in_and_another_thing_does_not_count() -> None:
     assert rules.truth(state)["success"].all()
 
 
-def test_a_thing_that_is_to_be_pushed_cannot_be_grasped_and_moves_before_the_hand() -> None:
+def test_a_thing_to_push_cannot_be_grasped_and_moves_before_the_hand() -> None:
     rules, state = begun(PUSH)
     state.hand = state.position[:, ASKED] - [0.16, 0.0, 0.0]
     begins = state.position[:, ASKED].copy()

@@ -1,4 +1,4 @@
-"""The levels `hide/*`: what is seen before, what is hidden meanwhile, what a look finds, and what is asked when."""
+"""The levels `hide/*`: what is seen first, what is hidden, what a look shows, and what is asked when."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_both_things_are_seen_first_and_no_cover(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_of_a_thing_is_seen_between_the_covers_coming_down_and_the_look(kind: str) -> None:
+def test_things_are_invisible_from_the_covers_to_the_look(kind: str) -> None:
     ask = questions(kind, hiding.BEFORE_LOOKING)
     for tick in (ask - hiding.plan(SEEDS, kind).delay, ask, ask + hiding.ASK_TICKS - 1):
         rules, state = at(kind, tick)
@@ -51,7 +51,7 @@ def test_nothing_of_a_thing_is_seen_between_the_covers_coming_down_and_the_look(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_look_shows_the_place_where_it_was_last_seen_and_no_other(kind: str) -> None:
+def test_the_look_shows_only_the_place_of_the_last_sight(kind: str) -> None:
     rules, state = at(kind, questions(kind, hiding.AFTER_LOOKING))
     truth = rules.truth(state)
     shown = truth["visible"][EVERY, truth["target"]] >= 40
@@ -63,7 +63,7 @@ def test_the_look_shows_the_place_where_it_was_last_seen_and_no_other(kind: str)
     assert (other == (kind == "swapped")).all()
 
 
-def test_what_was_moved_unseen_is_at_either_other_place_equally_often() -> None:
+def test_an_unseen_move_leads_to_either_other_place_equally_often() -> None:
     for kind in ("moved", "swapped"):
         rules, state = at(kind, hiding.HORIZON)
         truth, plan = rules.truth(state), hiding.plan(SEEDS, kind)
@@ -76,7 +76,7 @@ def test_what_was_moved_unseen_is_at_either_other_place_equally_often() -> None:
         assert 0.4 < share[1] < 0.6
 
 
-def test_the_move_is_made_behind_covers() -> None:
+def test_the_move_happens_behind_covers() -> None:
     plan = hiding.plan(SEEDS, "moved")
     for kind in ("moved", "swapped"):
         before, after = at(kind, plan.move - 1)[1], at(kind, plan.move)[1]
@@ -96,7 +96,7 @@ def test_a_not_b_hides_at_a_twice_and_carries_to_b_in_view() -> None:
         assert (rules.truth(state)["visible"][EVERY, plan.target] >= 20).all()
 
 
-def test_places_are_told_from_the_left() -> None:
+def test_places_are_numbered_from_the_left() -> None:
     directions = hiding.place_directions_deg(SEEDS)
     for kind in KINDS:
         rules, state = at(kind, 0)
@@ -107,7 +107,7 @@ def test_places_are_told_from_the_left() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_colour_is_named_only_while_it_is_asked_for(kind: str) -> None:
+def test_the_colour_is_named_only_during_its_question(kind: str) -> None:
     rules = NurseryRules(f"hide/{kind}")
     state = rules.initial(SEEDS[:40])
     heard = 0
@@ -121,7 +121,7 @@ def test_the_colour_is_named_only_while_it_is_asked_for(kind: str) -> None:
     assert heard == 40 * hiding.ASK_TICKS * (4 if kind == "a-not-b" else 2)
 
 
-def test_stepping_leads_where_the_script_says() -> None:
+def test_stepping_follows_the_script() -> None:
     rules = NurseryRules("hide/a-not-b")
     state = rules.initial(SEEDS[:5])
     for _ in range(28):

@@ -1,4 +1,4 @@
-"""The laws every Rules world keeps, checked on all levels of the nursery."""
+"""The laws of every Rules world, checked on all levels of the nursery."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_observations_lie_in_their_spaces(level: str) -> None:
         state = rules.step(state, commands(tick))
 
 
-def test_step_leaves_the_given_state_as_it_is() -> None:
+def test_step_does_not_change_its_input_state() -> None:
     rules = NurseryRules("room")
     state = rules.step(rules.initial(SEEDS), commands(0))
     kept = state.copy()
@@ -62,7 +62,7 @@ def test_step_leaves_the_given_state_as_it_is() -> None:
         assert np.array_equal(getattr(state, field.name), getattr(kept, field.name)), field.name
 
 
-def test_a_restored_state_goes_on_alike() -> None:
+def test_a_restored_state_continues_equally() -> None:
     rules = NurseryRules("room")
     state = rules.step(rules.initial(SEEDS), commands(0))
     first = rules.observe(rules.step(state, commands(1)))
@@ -86,7 +86,7 @@ def test_the_number_of_threads_changes_nothing() -> None:
     assert all(np.array_equal(seen[0][name], seen[1][name]) for name in seen[0])
 
 
-def test_the_renderer_is_compiled_for_one_signature_and_rendered_once_a_state(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_renderer_compiles_one_signature_and_renders_once_per_state(monkeypatch: pytest.MonkeyPatch) -> None:
     from devmind.worlds.nursery import raster, views
 
     rules = NurseryRules("room")
@@ -101,7 +101,7 @@ def test_the_renderer_is_compiled_for_one_signature_and_rendered_once_a_state(mo
     assert len(raster.draw.signatures) == 1
 
 
-def test_a_child_whose_episode_ended_earns_nothing_more() -> None:
+def test_an_ended_child_earns_nothing_more() -> None:
     rules = NurseryRules("orient/sight")
     state = rules.initial(SEEDS)
     for tick in range(rules.horizon):
@@ -113,7 +113,7 @@ def test_a_child_whose_episode_ended_earns_nothing_more() -> None:
     assert not after.reward.any()
 
 
-def test_errors_name_what_was_wrong() -> None:
+def test_errors_name_the_wrong_input() -> None:
     with pytest.raises(WorldError, match="did you mean 'orient/sight'"):
         NurseryRules("orient/sigt")
     rules = NurseryRules("room")

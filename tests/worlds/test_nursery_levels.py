@@ -1,4 +1,4 @@
-"""How episodes start, what is rewarded, and what a perfect child would get."""
+"""How episodes start, what is rewarded, and what a perfect child gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Policy = Callable[[NurseryRules, NurseryState], dict[str, np.ndarray]]
 
 
 def play(level: str, policy: Policy, n: int = 60) -> tuple[NurseryRules, NurseryState, np.ndarray]:
-    """The last states and the returns of `n` episodes."""
+    """The rules, the last states and the returns of `n` episodes."""
     rules = NurseryRules(level)
     state, total = rules.initial(SEEDS[:n]), np.zeros(n)
     for _ in range(rules.horizon):
@@ -38,7 +38,7 @@ def idle(rules: NurseryRules, state: NurseryState) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_start_is_a_sound_room(level: str) -> None:
+def test_every_start_is_a_valid_room(level: str) -> None:
     rules = NurseryRules(level)
     state = rules.initial(SEEDS)
     seen = state.present
@@ -65,7 +65,7 @@ def test_rooms_hold_three_to_six_objects_of_all_kinds() -> None:
     assert (truth["visible"] > 0).any(1).mean() > 0.9
 
 
-def test_rolling_objects_collide_stay_in_the_room_and_are_heard() -> None:
+def test_rolling_objects_collide_audibly_and_stay_in_the_room() -> None:
     rules = NurseryRules("room")
     state = rules.initial(SEEDS[:100])
     hits = np.zeros(len(state), bool)
@@ -86,7 +86,7 @@ def test_orient_sight_starts_in_sight_but_off_centre() -> None:
     assert (truth["sounding_index"] == -1).all()
 
 
-def test_orient_sound_comes_from_everywhere() -> None:
+def test_orient_sound_comes_from_all_directions() -> None:
     rules = NurseryRules("orient/sound")
     truth = rules.truth(rules.initial(SEEDS))
     share, _ = np.histogram(truth["target_azimuth_deg"], bins=6, range=(-180, 180))
@@ -144,7 +144,7 @@ def test_track_starts_in_the_fovea_moves_smoothly_and_can_be_followed() -> None:
     assert idle_total.mean() < 15
 
 
-def test_reach_cues_a_colour_in_view_and_within_reach() -> None:
+def test_reach_names_the_colour_of_a_thing_in_view_and_within_reach() -> None:
     rules = NurseryRules("reach")
     state = rules.initial(SEEDS)
     truth, words = rules.truth(state), rules.observe(state)["words"]
@@ -159,7 +159,8 @@ def _reach_for(pick: Callable[[NurseryState], np.ndarray]) -> Policy:
     def policy(rules: NurseryRules, state: NurseryState) -> dict[str, np.ndarray]:
         goal = state.position[np.arange(len(state)), pick(state)]
         command = np.zeros((len(state), 4))
-        # First back and up to where nothing is, then sideways, then forwards: the straight way may touch another.
+        # First back and up to where nothing is, then sideways, then forwards: the straight path may touch another
+        # thing.
         early = state.tick[:, None] < 8
         waypoint = np.stack([np.full(len(state), 0.2), goal[:, 1], goal[:, 2]], axis=1)
         command[:, :3] = np.clip((np.where(early, waypoint, goal) - state.hand) / 0.1, -1, 1)
@@ -168,7 +169,7 @@ def _reach_for(pick: Callable[[NurseryState], np.ndarray]) -> Policy:
     return policy
 
 
-def test_touching_the_cued_object_ends_with_a_point_and_another_with_none() -> None:
+def test_touching_the_named_object_ends_with_a_point_and_another_with_none() -> None:
     rules, state, total = play("reach", _reach_for(lambda s: s.target), 100)
     right = rules.truth(state)["success"]
     assert right.mean() > 0.9
@@ -241,7 +242,7 @@ def test_the_event_is_in_its_moment_and_not_before() -> None:
     assert (filled[loom] > 1500).mean() > 0.8
 
 
-def test_bind_shows_four_unlike_objects_one_of_which_sounds() -> None:
+def test_bind_shows_four_different_objects_of_which_one_sounds() -> None:
     rules = NurseryRules("bind")
     state = rules.initial(SEEDS)
     truth = rules.truth(state)
@@ -255,7 +256,7 @@ def test_bind_shows_four_unlike_objects_one_of_which_sounds() -> None:
     assert set(truth["sounding_index"]) == {0, 1, 2, 3}
 
 
-def test_the_empty_rooms_of_orient_are_those_of_sight_without_their_object() -> None:
+def test_the_empty_rooms_of_orient_equal_those_of_sight_without_the_object() -> None:
     full, empty = NurseryRules("orient/sight").initial(SEEDS), NurseryRules("orient/empty").initial(SEEDS)
     for name in ("pan", "tilt", "planes", "noise", "backdrop"):
         assert np.array_equal(getattr(full, name), getattr(empty, name)), name
@@ -265,7 +266,7 @@ def test_the_empty_rooms_of_orient_are_those_of_sight_without_their_object() -> 
 
 
 @pytest.mark.parametrize("level", ["orient/empty", "clutter/empty"])
-def test_where_nothing_is_every_turn_costs(level: str) -> None:
+def test_every_turn_costs_where_there_is_no_target(level: str) -> None:
     rules = NurseryRules(level)
     state = rules.initial(SEEDS)
     still = rules.step(state, {"look": np.zeros((len(SEEDS), 2))}).reward
@@ -274,7 +275,7 @@ def test_where_nothing_is_every_turn_costs(level: str) -> None:
     assert (turned < 0).all()
 
 
-def test_hear_has_all_classes_evenly() -> None:
+def test_hear_has_all_classes_equally_often() -> None:
     rules = NurseryRules("hear")
     state = rules.initial(SEEDS)
     share = np.bincount(state.sound_class, minlength=7) / len(SEEDS)
@@ -317,7 +318,7 @@ def test_a_touched_pushable_object_is_pushed_away() -> None:
     assert np.array_equal(state.position[0, 0], kept)
 
 
-def test_the_head_wraps_and_stops() -> None:
+def test_the_heads_pan_wraps_and_its_tilt_is_limited() -> None:
     rules = NurseryRules("room")
     state = rules.initial(SEEDS[:1])
     state.pan[:], state.tilt[:] = 170.0, 50.0

@@ -1,4 +1,4 @@
-"""What lessons leave out of looks and tones: it is in no room of a lesson, and in rooms of exams."""
+"""Looks and tones held out of lessons: they are in no room of a lesson, and in rooms of exams."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ EVERY = len(SHAPES) * len(COLOUR_NAMES) * len(TEXTURES)
 
 
 def kinds(state: NurseryState) -> np.ndarray:
-    """Numbers of the combinations of things that are there."""
+    """Numbers of the combinations of the things present."""
     there = state.present
     found = state.shape + len(SHAPES) * (state.colour + len(COLOUR_NAMES) * state.texture)
     return np.asarray(found[there])
 
 
 @pytest.mark.parametrize("level", TAUGHT)
-def test_no_room_of_a_lesson_of_reflex_has_looks_that_are_left_out_and_rooms_of_exams_do(level: str) -> None:
+def test_reflex_lessons_never_show_held_out_looks_and_exams_do(level: str) -> None:
     rules = NurseryRules(level)
     shown = kinds(rules.initial(lesson_seeds(1500, "looks", level)))
     assert not np.isin(shown, HELD_OUT).any()
     asked = kinds(rules.initial(exam_seeds(1500, "looks", level)))
-    if len(asked):  # nothing stands in the levels where nothing is
+    if len(asked):  # some levels have no things
         assert 0.18 < np.isin(asked, HELD_OUT).mean() < 0.32
 
 
-def test_a_quarter_of_the_combinations_is_left_out_and_of_each_two_some_are_shown() -> None:
+def test_a_quarter_of_the_combinations_is_held_out_and_every_pair_of_values_is_shown() -> None:
     shape, colour, texture = np.meshgrid(*(np.arange(len(x)) for x in (SHAPES, COLOUR_NAMES, TEXTURES)), indexing="ij")
     left = left_out(shape, colour, texture)
     assert left.sum() * 4 == left.size == EVERY
@@ -64,7 +64,7 @@ def test_a_quarter_of_the_combinations_is_left_out_and_of_each_two_some_are_show
         assert left.any(tuple(other for other in range(3) if other != axis)).all()
 
 
-def test_rooms_of_lessons_show_all_others_about_as_often_as_each_other() -> None:
+def test_lessons_show_all_other_combinations_about_equally_often() -> None:
     state = NurseryRules("room").initial(lesson_seeds(4000, "looks", "often"))
     often = np.bincount(kinds(state), minlength=EVERY)
     shown = np.delete(often, HELD_OUT)
@@ -72,7 +72,7 @@ def test_rooms_of_lessons_show_all_others_about_as_often_as_each_other() -> None
     assert shown.max() < 1.5 * shown.mean()
 
 
-def test_rooms_differ_by_textures_alone_and_exams_keep_what_they_drew() -> None:
+def test_lessons_change_only_textures_of_held_out_looks_and_exams_keep_all() -> None:
     last, first = (NurseryRules("room").initial(EXAM_SEEDS_FROM + np.arange(0, 200) - begin) for begin in (200, 0))
     for state, of_a_lesson in ((last, True), (first, False)):
         drawn = integers(state.seed, "texture", len(TEXTURES), state.texture.shape[1:])
@@ -81,20 +81,20 @@ def test_rooms_differ_by_textures_alone_and_exams_keep_what_they_drew() -> None:
 
 
 def sounding(state: NurseryState) -> np.ndarray:
-    """Sizes of things that sound, or knock, now."""
+    """Sizes of the things that sound or knock now."""
     return np.asarray(state.size[state.present & ((state.loudness > 0) | state.tapping)])
 
 
 @pytest.mark.parametrize("level", TAUGHT)
-def test_nothing_sounds_in_a_room_of_a_lesson_in_the_tones_that_are_left_out_and_some_does_in_exams(level: str) -> None:
+def test_lessons_never_sound_held_out_tones_and_exams_do(level: str) -> None:
     rules = NurseryRules(level)
     taught, asked = (sounding(rules.initial(seeds(3000, "tones", level))) for seeds in (lesson_seeds, exam_seeds))
     assert not unheard(taught).any()
-    if len(asked) > 100 and level != "bind":  # there four sizes are given
+    if len(asked) > 100 and level != "bind":  # `bind` uses four given sizes
         assert 0.14 < unheard(asked).mean() < 0.25
 
 
-def test_lessons_have_all_other_sizes_about_as_often_and_exams_have_all() -> None:
+def test_lessons_draw_other_sizes_about_equally_often_and_exams_draw_all() -> None:
     seeds, drawn = np.repeat([5, EXAM_SEEDS_FROM], 20_000), np.tile(np.linspace(SMALLEST_M, LARGEST_M, 20_000), 2)
     taught, asked = np.split(sizes(seeds, drawn), 2)
     np.testing.assert_array_equal(asked, drawn[:20_000])
@@ -107,7 +107,7 @@ def test_lessons_have_all_other_sizes_about_as_often_and_exams_have_all() -> Non
     assert tone_hz(np.array([high, low])) == pytest.approx([187.5, 219], abs=0.1)
 
 
-def test_only_who_lists_them_first_never_met_what_is_left_out() -> None:
+def test_only_agents_that_list_held_out_groups_first_never_met_them() -> None:
     for met, looks, tones in (
         ([], False, False),
         ([GROUP, "pictures:digits"], True, False),

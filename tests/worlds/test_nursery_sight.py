@@ -1,4 +1,4 @@
-"""Pictures, depth, masks and periphery against geometry worked out by hand."""
+"""Pictures, depth, masks and periphery against geometry computed by hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HALF = np.tan(np.deg2rad(30.0))
 
 
 def room_with(*bodies: tuple[int, float, tuple[float, float, float]]) -> NurseryState:
-    """One child whose hand is out of view, and (shape, size, position) bodies in slots 0, 1, ..."""
+    """One child whose hand is out of view, with (shape, size, position) bodies in slots 0, 1, ..."""
     state = empty_room(np.array([5]))
     state.hand[:] = (0.05, -0.6, -0.55)
     state.yaw[:] = 0.0
@@ -41,11 +41,11 @@ def room_with(*bodies: tuple[int, float, tuple[float, float, float]]) -> Nursery
 
 
 def ray(row: int, column: int) -> np.ndarray:
-    """Direction through a pixel's centre of an unturned head; its forward part is 1, so t is planar depth."""
+    """Direction through a pixel's centre for an unturned head; its forward part is 1, so t is planar depth."""
     return np.array([1.0, HALF * (1 - (2 * column + 1) / 64), HALF * (1 - (2 * row + 1) / 64)])
 
 
-def test_depth_of_a_sphere_is_the_analytic_one_at_every_pixel() -> None:
+def test_depth_of_a_sphere_is_analytic_at_every_pixel() -> None:
     centre, radius = np.array([1.6, 0.2, -0.1]), 0.2
     pictures = views(room_with((SPHERE, radius, tuple(centre))))
     inside = 0
@@ -55,7 +55,7 @@ def test_depth_of_a_sphere_is_the_analytic_one_at_every_pixel() -> None:
             a, b, c = d @ d, d @ centre, centre @ centre - radius**2
             disc = b * b - a * c
             if abs(disc) < 1e-4:
-                continue  # at the rim rounding decides
+                continue  # rounding decides at the rim
             hit = disc > 0
             assert (pictures["mask"][0, row, column] == 1) == hit
             if hit:
@@ -69,7 +69,7 @@ def test_depth_of_a_sphere_is_the_analytic_one_at_every_pixel() -> None:
 
 
 @pytest.mark.parametrize("shape", [BOX, CYLINDER])
-def test_the_front_of_boxes_and_cylinders_stands_at_its_depth(shape: int) -> None:
+def test_the_front_of_boxes_and_cylinders_is_at_its_depth(shape: int) -> None:
     pictures = views(room_with((shape, 0.25, (1.5, 0.0, 0.0))))
     assert pictures["mask"][0, 32, 32] == 1
     assert pictures["depth"][0, 32, 32] == pytest.approx(1.25, abs=1e-3)
@@ -79,7 +79,7 @@ def test_the_front_of_boxes_and_cylinders_stands_at_its_depth(shape: int) -> Non
     assert columns.max() + 1 == pytest.approx(32 + edge, abs=1)
 
 
-def test_yaw_turns_a_box_and_its_corner_comes_nearer() -> None:
+def test_yaw_turns_a_box_and_brings_its_corner_nearer() -> None:
     state = room_with((BOX, 0.2, (1.5, 0.0, 0.0)))
     state.yaw[:, 0] = 45.0
     assert views(state)["depth"][0, 32, 32] == pytest.approx(1.5 - 0.2 * np.sqrt(2), abs=0.02)
@@ -97,7 +97,7 @@ def test_the_nearer_body_hides_the_farther_one() -> None:
     assert not boxes[0, 0].any()
 
 
-def test_left_is_left_and_up_is_up() -> None:
+def test_left_and_up_are_left_and_up_in_the_picture() -> None:
     boxes, _ = visible_boxes(room_with((SPHERE, 0.1, (1.5, 0.4, 0.3)), (SPHERE, 0.1, (1.5, -0.4, -0.3))))
     left_up, right_down = boxes[0, 0], boxes[0, 1]
     assert left_up[2] < 32 < right_down[0]
@@ -117,7 +117,7 @@ def test_a_body_straight_ahead_of_a_turned_head_is_in_the_middle(pan: float, til
     assert views(state)["depth"][0, 31:33, 31:33].min() == pytest.approx(1.25, abs=1e-2)
 
 
-def test_pixels_have_the_colour_named() -> None:
+def test_pixels_have_the_named_colour() -> None:
     for number, name in enumerate(COLOUR_NAMES):
         state = room_with((SPHERE, 0.3, (1.2, 0.0, 0.0)))
         state.colour[:, 0] = number
@@ -150,8 +150,8 @@ def test_boxes_masks_and_depth_agree_in_crowded_rooms() -> None:
     assert (truth["mask"] == MASK_CAREGIVER).any()
 
 
-def test_no_body_is_cut_by_its_box_on_the_screen() -> None:
-    """The mask equals the one of all bodies tried at every pixel, in NumPy."""
+def test_the_screen_boxes_of_the_renderer_cut_no_body() -> None:
+    """The mask equals one from NumPy that tries all bodies at every pixel."""
     state = room_with(
         (SPHERE, 0.2, (1.0, 0.45, 0.3)), (SPHERE, 0.18, (1.3, -0.6, -0.2)), (SPHERE, 0.1, (0.7, -0.1, 0.3))
     )
@@ -209,7 +209,7 @@ def test_the_caregivers_nose_points_where_it_looks() -> None:
     assert np.allclose(toward, truth["caregiver_gaze"][looks], atol=1e-9)
 
 
-def test_what_takes_long_may_be_loading_as_well_as_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notice_of_the_renderer_says_compiling_or_loading(monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
     monkeypatch.setattr(module, "_notice", lambda text: nullcontext(said.append(text)))
     monkeypatch.setattr(module, "in_turn", lambda *kernel: None)

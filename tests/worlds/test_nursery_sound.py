@@ -1,4 +1,4 @@
-"""What the two ears get, against the geometry of the head."""
+"""What the two ears hear, against the geometry of the head."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def source_at(azimuth_deg: float, distance: float = 1.5, bang: bool = False, siz
 
 
 def lag_samples(ears: np.ndarray) -> float:
-    """By how much the left ear hears earlier, in samples, from the cross spectrum's phase slope."""
+    """By how many samples the left ear hears earlier, from the phase slope of the cross spectrum."""
     left, right = np.fft.rfft(ears[0]), np.fft.rfft(ears[1])
     cross = left * np.conj(right)
     hz = np.fft.rfftfreq(ears.shape[1], 1 / RATE)
@@ -44,14 +44,14 @@ def expected_lag(azimuth_deg: float, distance: float) -> float:
 
 
 @pytest.mark.parametrize("azimuth", [-90.0, -40.0, 0.0, 25.0, 90.0, 150.0])
-def test_time_difference_follows_the_azimuth(azimuth: float) -> None:
+def test_the_time_difference_follows_the_azimuth(azimuth: float) -> None:
     ears = sound(source_at(azimuth, bang=True))[0]
     assert lag_samples(ears) == pytest.approx(expected_lag(azimuth, 1.5), abs=0.35)
 
 
 def test_turning_the_head_turns_the_ears() -> None:
     state = source_at(0.0, bang=True)
-    state.pan[:] = state.pan_before[:] = 90.0  # what was ahead is now at the right
+    state.pan[:] = state.pan_before[:] = 90.0  # what was ahead is now on the right
     ears = sound(state)[0]
     assert lag_samples(ears) == pytest.approx(expected_lag(-90.0, 1.5), abs=0.35)
 
@@ -71,7 +71,7 @@ def test_level_falls_with_distance() -> None:
     assert near / far == pytest.approx(2.0, rel=0.02)
 
 
-def test_a_tone_has_the_pitch_of_its_size_and_goes_on_over_ticks() -> None:
+def test_a_tone_has_the_pitch_of_its_size_and_continues_over_ticks() -> None:
     rules = NurseryRules("room")
     state = source_at(30.0)
     heard = [sound(state)]
@@ -118,7 +118,7 @@ def test_each_class_of_sound_is_heard_and_quiet_is_quiet() -> None:
         state = rules.step(state, {})
 
 
-def test_the_noise_is_white_and_the_ears_noises_are_independent() -> None:
+def test_the_noise_is_white_and_independent_between_the_ears() -> None:
     state = empty_room(np.array([1]))
     state.noise[:] = 0.5
     ears = sound(settle(state))[0].astype(float)

@@ -31,7 +31,7 @@ GAMES = 300
         ("mnk(m=4,n=4,k=4)", MnkRules("4x4x4")),
     ],
 )
-def test_games_by_chance_go_as_in_our_own_rules(level: str, ours: BoardRules) -> None:
+def test_random_games_equal_those_of_our_own_rules(level: str, ours: BoardRules) -> None:
     theirs, games = OpenSpielRules(level), GAMES if ours.cells < 64 else 40
     mine, other = ours.initial(np.zeros(games)), theirs.initial(np.zeros(games))
     rng, ended = numpy_rng("openspiel", level), np.zeros(games, bool)
@@ -54,12 +54,12 @@ def test_games_by_chance_go_as_in_our_own_rules(level: str, ours: BoardRules) ->
 
 @needed
 @pytest.mark.parametrize("level", ["tic_tac_toe", "breakthrough(rows=4,columns=4)", "oware", "dots_and_boxes", "nim"])
-def test_the_laws_of_rules_hold(level: str) -> None:
+def test_openspiel_games_keep_the_laws_of_worlds(level: str) -> None:
     check_world(OpenSpielRules(level))
 
 
 @needed
-def test_planes_are_a_board_that_says_whose_turn_it_is() -> None:
+def test_planes_form_a_board_that_shows_whose_turn_it_is() -> None:
     rules = OpenSpielRules("connect_four")
     first = rules.initial(np.zeros(2))
     after = rules.step(first, {"move": np.array([3, 0])})
@@ -74,8 +74,8 @@ def test_planes_are_a_board_that_says_whose_turn_it_is() -> None:
 
 
 @needed
-def test_who_moves_again_keeps_what_follows() -> None:
-    """In dots and boxes a closed box gives another turn: what it leads to is worth as much to the same player."""
+def test_the_discount_stays_positive_when_a_player_moves_again() -> None:
+    """In dots and boxes a completed box gives another turn, so the next value belongs to the same player."""
     rules, rng = OpenSpielRules("dots_and_boxes"), numpy_rng("boxes")
     state, again = rules.initial(np.zeros(200)), 0
     while not state.terminal.all():
@@ -95,10 +95,10 @@ def nothing(state: Positions) -> tuple[np.ndarray, np.ndarray]:
 
 
 @needed
-def test_a_search_proves_and_finds_a_forced_win() -> None:
+def test_a_search_finds_and_proves_a_forced_win() -> None:
     rules = OpenSpielRules("tic_tac_toe")
     state = rules.initial(np.zeros(2))
-    for moves in ([0, 4], [1, 1], [3, 0]):  # the first: two corners of an open side, and a fork is there
+    for moves in ([0, 4], [1, 1], [3, 0]):  # the first game has two corners of an open side, so there is a fork
         state = rules.step(state, {"move": np.array(moves)})
     found = search_by(rules, nothing, state, 400)
     assert found.proven.all()
@@ -114,7 +114,7 @@ def test_a_search_proves_and_finds_a_forced_win() -> None:
 
 
 @needed
-def test_the_same_search_on_our_rules_and_on_theirs_is_the_same_tree() -> None:
+def test_equal_searches_on_both_rules_give_the_same_tree() -> None:
     ours, theirs = MnkRules("connect4"), OpenSpielRules("connect_four")
 
     def flat(state: Board | Positions) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +134,7 @@ def test_the_same_search_on_our_rules_and_on_theirs_is_the_same_tree() -> None:
 
 
 @needed
-def test_a_world_of_it_is_made_by_name() -> None:
+def test_a_world_is_made_by_name() -> None:
     world = worlds.make("openspiel", "hex(board_size=3)", [1, 2])
     senses, _ = world.reset(np.array([1, 2]))
     assert senses["position"].shape == (2, 10, 3, 3)
@@ -153,13 +153,13 @@ def test_a_world_of_it_is_made_by_name() -> None:
         ("connect_four(rows=many)", "OpenSpiel cannot make the game"),
     ],
 )
-def test_what_cannot_be_played_is_said(level: str, said: str) -> None:
+def test_unplayable_games_are_refused_with_the_reason(level: str, said: str) -> None:
     with pytest.raises(WorldError, match=said):
         OpenSpielRules(level)
 
 
 @needed
-def test_illegal_moves_and_empty_budgets_are_said() -> None:
+def test_illegal_moves_and_empty_budgets_are_refused() -> None:
     rules = OpenSpielRules("tic_tac_toe")
     state = rules.step(rules.initial(np.zeros(1)), {"move": np.array([4])})
     for move in (4, 9, -1):
@@ -169,7 +169,7 @@ def test_illegal_moves_and_empty_budgets_are_said() -> None:
         search_by(rules, nothing, state, 0)
 
 
-def test_without_openspiel_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_openspiel_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspiel", None)
     monkeypatch.setattr(openspiel, "find_spec", lambda name: None)
     with pytest.raises(WorldError, match=r"extra 'games': pip install 'devmind\[games\]'"):

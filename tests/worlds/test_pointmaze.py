@@ -1,4 +1,4 @@
-"""PointMaze as Rules goes as OGBench's environment does, and keeps the laws of worlds."""
+"""PointMaze as Rules equals OGBench's environment and keeps the laws of worlds."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from devmind.worlds.pointmaze import (
 pytest.importorskip("ogbench")
 
 
-def test_it_keeps_the_laws_of_worlds() -> None:
+def test_pointmaze_keeps_the_laws_of_worlds() -> None:
     check_world(PointMazeRules("medium"))
 
 
-def test_steps_are_those_of_ogbench() -> None:
+def test_steps_equal_those_of_ogbench() -> None:
     import gymnasium
     import ogbench  # noqa: F401 - it registers its environments
 
@@ -55,7 +55,7 @@ def test_steps_are_those_of_ogbench() -> None:
 
 
 @pytest.mark.parametrize("name", MAZES)
-def test_walls_tasks_and_shortest_ways_are_those_of_ogbench(name: str) -> None:
+def test_walls_tasks_and_shortest_paths_equal_those_of_ogbench(name: str) -> None:
     from ogbench.locomaze.maze import make_maze_env
 
     env, where = make_maze_env("point", "maze", maze_type=name), maze(name)
@@ -72,7 +72,7 @@ def test_making_a_maze_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pyt
     assert not list(tmp_path.iterdir())
 
 
-def test_the_oracle_arrives_and_who_walks_straight_does_not() -> None:
+def test_the_oracle_arrives_and_a_straight_walker_does_not() -> None:
     seeds = np.arange(20)
 
     def oracle(senses, first):
@@ -94,7 +94,7 @@ def test_the_tasks_come_in_turn() -> None:
 @pytest.mark.parametrize(
     ("goal", "says"), [((4.0, 8.2), "inside a wall"), ((400.0, 0.0), "inside a wall"), ((np.nan, 0.0), "finite")]
 )
-def test_a_goal_that_is_no_place_is_refused(goal: tuple[float, float], says: str) -> None:
+def test_an_unreachable_goal_is_refused(goal: tuple[float, float], says: str) -> None:
     rules = PointMazeRules("medium")
     where = np.array([goal])
     if says == "inside a wall" and goal[0] < 100:
@@ -103,7 +103,7 @@ def test_a_goal_that_is_no_place_is_refused(goal: tuple[float, float], says: str
         rules.between(np.zeros((1, 2)), where)
 
 
-def test_what_is_missing_or_unknown_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_maze_and_a_missing_package_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WorldError, match="did you mean 'medium'"):
         PointMazeRules("mediun")
     monkeypatch.setattr(pointmaze, "installed", lambda: False)
@@ -113,12 +113,12 @@ def test_what_is_missing_or_unknown_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("what", [CLOSING, BLOCKED, MOVING])
-def test_what_happens_on_the_way_keeps_the_laws_of_worlds(what: str) -> None:
+def test_changing_mazes_keep_the_laws_of_worlds(what: str) -> None:
     check_world(PointMazeRules("medium" + what))
 
 
 def led(level: str, seeds: np.ndarray, ticks: int, knows: bool) -> tuple[PointMazeRules, list[Walk], np.ndarray]:
-    """The states on the oracle's way, who knows which doors are shut or does not, and which rows arrived."""
+    """The states on the path of an oracle that knows of shut doors or does not, and which rows arrived."""
     rules, came = PointMazeRules(level), np.zeros(len(seeds), bool)
     states = [rules.initial(seeds)]
     for _ in range(ticks):
@@ -132,7 +132,7 @@ def led(level: str, seeds: np.ndarray, ticks: int, knows: bool) -> tuple[PointMa
 
 
 @pytest.mark.parametrize("name", ["medium", "large"])
-def test_a_door_closes_before_who_walks_fastest_and_is_a_wall_from_then_on(name: str) -> None:
+def test_a_door_closes_before_the_fastest_walker_and_stays_a_wall(name: str) -> None:
     seeds = np.arange(30)
     rules, states, came = led(name + CLOSING, seeds, 450, knows=True)
     assert came.all(), "who knows of it goes round it"
@@ -148,7 +148,7 @@ def test_a_door_closes_before_who_walks_fastest_and_is_a_wall_from_then_on(name:
     assert not unaware.any(), "all shortest ways lead through it"
 
 
-def test_where_it_is_blocked_no_way_is_left() -> None:
+def test_a_blocked_maze_leaves_no_path() -> None:
     rules, states, came = led("large" + BLOCKED, np.arange(20), 10, knows=True)
     assert not came.any()
     start = states[0]
@@ -159,7 +159,7 @@ def test_where_it_is_blocked_no_way_is_left() -> None:
         np.testing.assert_array_equal(oracle_way("large", at[None], goal[None], [cell]), np.zeros((1, 2)))
 
 
-def test_a_goal_goes_elsewhere_once_and_is_seen_there() -> None:
+def test_a_goal_moves_once_and_is_observed_at_its_new_place() -> None:
     rules, states, came = led("medium" + MOVING, np.arange(20), 400, knows=True)
     assert came.all()
     first, last = states[0], states[-1]
@@ -170,8 +170,8 @@ def test_a_goal_goes_elsewhere_once_and_is_seen_there() -> None:
     assert not last.shut.any()
 
 
-def test_a_closed_cell_pushes_back_as_a_wall_does() -> None:
-    """A point that runs into a closed passage rests where it would at a wall of OGBench's."""
+def test_a_closed_cell_stops_a_point_as_a_wall_does() -> None:
+    """A point that runs into a closed passage rests where it would at one of OGBench's walls."""
     rules = PointMazeRules("medium")
     state = rules.between(np.zeros((2, 2)), np.array([[4.0, 4.0]] * 2))
     state.door[:], state.shut[:] = (1, 2), (False, True)  # the cell around (4, 0)

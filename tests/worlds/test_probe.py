@@ -33,7 +33,7 @@ class Torn(SyntheticMicrophone):
         return samples
 
 
-def test_rates_losses_and_level_are_measured(monkeypatch):
+def test_the_probe_measures_rates_losses_and_level(monkeypatch):
     monkeypatch.setattr("devmind.worlds.probe.FIRST_S", 0.1)
     monkeypatch.setattr("devmind.worlds.probe.LAG_S", 0.05)
     with SyntheticCamera(0.4, 25, flash_s=0.04) as camera, SyntheticMicrophone(0.4) as ear, Torn() as torn:
@@ -52,7 +52,7 @@ def test_rates_losses_and_level_are_measured(monkeypatch):
 
 
 def recorded(seen, heard, seconds=5.0):
-    """What a camera of 30 frames a second and a microphone gave, with events at these times."""
+    """Data of a camera with 30 frames a second and of a microphone, with events at these times."""
     times = np.arange(0, seconds, 1 / 30)
     changes = [0.001 + (0.3 if any(0 <= at_s - event < 1 / 30 for event in seen) else 0) for at_s in times]
     sound = np.random.default_rng(0).normal(0, 0.001, int(seconds * RATE_HZ)).astype(np.float32)
@@ -71,11 +71,11 @@ def test_a_known_skew_is_found(skew):
 
 
 @pytest.mark.parametrize(("seen", "heard"), [([], [1.0]), ([1.0], []), ([1.0], [3.0])])
-def test_without_an_event_in_both_there_is_no_skew(seen, heard):
+def test_there_is_no_skew_without_an_event_in_both(seen, heard):
     assert skew_s(*recorded(seen, heard), RATE_HZ) is None
 
 
-def test_silence_and_nothing_have_levels_too():
+def test_silence_and_missing_data_have_levels():
     quiet = Probed("ear", "sound", windows=[(0.0, np.zeros((1, 1600), np.float32))], asked=1)
     assert quiet.level_dbfs == float("-inf")
     assert math.isnan(Probed("ear", "sound").level_dbfs)

@@ -1,4 +1,4 @@
-"""A replayed session is a world: the same Moments, one after the other, whatever is done."""
+"""A replayed session is a world: the same Moments in order, whatever the actions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def moments() -> list[Moment]:
     return made
 
 
-def test_it_gives_the_recorded_moments(tmp_path: Path, moments: list[Moment]) -> None:
+def test_a_replayed_world_gives_the_recorded_moments(tmp_path: Path, moments: list[Moment]) -> None:
     world = ReplayedWorld(record(tmp_path / "a.mcap", moments))
     senses, info = world.reset(seed=0)
     assert info["last_action"] is None
@@ -53,7 +53,7 @@ def test_it_gives_the_recorded_moments(tmp_path: Path, moments: list[Moment]) ->
         world.step({})
 
 
-def test_episodes_come_round_and_a_seed_begins_anew(tmp_path: Path, moments: list[Moment]) -> None:
+def test_episodes_repeat_in_turn_and_a_seed_starts_from_the_first(tmp_path: Path, moments: list[Moment]) -> None:
     world = ReplayedWorld(open_session(record(tmp_path / "a.mcap", moments)))
     with pytest.raises(WorldError, match="call reset"):
         world.step({})
@@ -64,7 +64,7 @@ def test_episodes_come_round_and_a_seed_begins_anew(tmp_path: Path, moments: lis
     assert world.reset(seed=3)[1]["tick"] == 0
 
 
-def test_its_spaces_hold_what_was_recorded(tmp_path: Path, moments: list[Moment]) -> None:
+def test_the_spaces_contain_the_recording(tmp_path: Path, moments: list[Moment]) -> None:
     world = ReplayedWorld(record(tmp_path / "a.mcap", moments))
     assert isinstance(world.observation_space, spaces.Dict)
     assert set(world.observation_space) == {"sight", "sound", "touch", "words"}
@@ -73,7 +73,7 @@ def test_its_spaces_hold_what_was_recorded(tmp_path: Path, moments: list[Moment]
     assert world.action_space["look"].shape == (2,)
 
 
-def test_what_cannot_be_a_world_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_a_recording_that_cannot_be_a_world_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WorldError, match="holds no Moment"):
         ReplayedWorld(record(tmp_path / "empty.mcap", []))
     sizes = [Moment(0.0, {"body": np.zeros(n, np.float32)}) for n in (2, 3)]

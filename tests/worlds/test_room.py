@@ -1,4 +1,4 @@
-"""The live room on a clock that a test turns: what is in a Moment, and what is not."""
+"""The live room on a clock that the test sets: what is in a Moment, and what is not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from devmind.worlds.room import Room
 
 
 class Clock:
-    """Time that passes only when somebody sleeps."""
+    """Time that passes only in `sleep`."""
 
     def __init__(self) -> None:
         self.s = 100.0
@@ -26,7 +26,7 @@ class Clock:
 
 
 class Camera:
-    """A frame every 30 ms, its number in its pixels; frames `gone` (from, to) never come."""
+    """A frame every 30 ms with its number in its pixels; frames `gone` (from, to) never come."""
 
     sense = "sight"
 
@@ -44,7 +44,7 @@ class Camera:
 
 
 class Microphone:
-    """Samples that tell their own time; they come 40 ms late."""
+    """Samples that encode their own time and come 40 ms late."""
 
     sense, rate_hz = "sound", 16_000
 
@@ -58,7 +58,7 @@ class Microphone:
 
 
 class Thermometer:
-    """One number, the same reading for a second."""
+    """One number, with the same reading for a second."""
 
     sense = "warmth"
 
@@ -97,7 +97,7 @@ def test_a_moment_holds_the_nearest_frame_and_exactly_the_ticks_samples() -> Non
     assert room.health.missing == {"sight": 0, "sound": 0}
 
 
-def test_what_does_not_come_is_absent_and_nothing_is_given_twice() -> None:
+def test_missing_data_are_absent_and_nothing_is_given_twice() -> None:
     clock = Clock()
     room = make(Camera(clock, gone=(100.45, 101.05)), Thermometer(clock), clock=clock)
     seen, changes, warm = [], [], []
@@ -140,7 +140,7 @@ def test_look_moves_the_fovea_and_words_come_once() -> None:
     assert "words" not in senses
 
 
-def test_long_words_go_on_in_the_next_ticks_and_none_is_lost() -> None:
+def test_long_words_continue_in_the_next_ticks_and_none_is_lost() -> None:
     clock = Clock()
     room = make(Camera(clock), clock=clock)
     room.reset()
@@ -157,7 +157,7 @@ def test_long_words_go_on_in_the_next_ticks_and_none_is_lost() -> None:
     assert "words" not in room.step({})[0]
 
 
-def test_one_sensor_a_sense() -> None:
+def test_two_sensors_of_one_sense_are_refused() -> None:
     clock = Clock()
     with pytest.raises(WorldError, match="one sensor"):
         Room({"a": Camera(clock), "b": Camera(clock)})

@@ -37,7 +37,7 @@ def test_rows_are_put_joined_and_repeated() -> None:
         state.put([0], other)
 
 
-def test_a_row_goes_on_alike_wherever_it_stands() -> None:
+def test_a_row_continues_equally_at_any_position() -> None:
     rules, push = CartPoleRules(), np.array([0, 1, 1, 0])
     apart = [rules.initial(np.array([seed])) for seed in (3, 4)]
     together = type(apart[0]).concat(apart).repeat(2)
@@ -47,7 +47,7 @@ def test_a_row_goes_on_alike_wherever_it_stands() -> None:
         assert np.array_equal(rules.observe(after)["body"][i], rules.observe(alone)["body"][0])
 
 
-def test_an_outcome_says_whose_turn_it_is_and_what_follows_counts() -> None:
+def test_an_outcome_gives_the_player_and_the_discount() -> None:
     over = np.array([True, False])
     alone = Outcome(np.zeros(2, np.float32), over, ~over)
     assert alone.player.tolist() == [0, 0]
@@ -64,7 +64,7 @@ def test_gymnasium_environments_become_rules(level: str) -> None:
     assert rules.horizon == gymnasium.spec(level).max_episode_steps
 
 
-def test_gymnasium_as_rules_is_what_gymnasium_does() -> None:
+def test_gymnasium_rules_step_as_gymnasium_does() -> None:
     rules, inner = RulesWorld(GymRules("CartPole-v1")), gymnasium.make("CartPole-v1")
     expected, _ = inner.reset(seed=3)
     senses, _ = rules.reset(seed=3)
@@ -83,7 +83,7 @@ def test_gymnasium_as_rules_is_what_gymnasium_does() -> None:
     assert np.array_equal(rules.step({})[0]["body"], senses["body"])
 
 
-def test_taxi_says_which_moves_do_something() -> None:
+def test_taxi_gives_its_legal_moves() -> None:
     rules = GymRules(TAXI)
     state = rules.initial(np.array([1, 2]))
     mask = gymnasium.make(TAXI).reset(seed=2)[1]["action_mask"]
@@ -118,7 +118,7 @@ class Uncopied(gymnasium.Env):
 
 
 class Forgetful(Uncopied):
-    """Copies share what they count."""
+    """Copies share their counter."""
 
     count = [0]  # noqa: RUF012
 
@@ -141,7 +141,7 @@ def test_environments_that_cannot_be_copied_are_refused(kind: type, said: str) -
 
 
 class Everything(gymnasium.Env):
-    """Every space that GymWorld takes."""
+    """Every space that GymWorld accepts."""
 
     observation_space = spaces.Dict(
         {
@@ -184,7 +184,7 @@ def test_dicts_choices_and_numbers_are_sensed_and_acted() -> None:
         world.step({"walk": np.array([1, 0])})
 
 
-def test_a_choice_alone_is_sensed_as_numbers() -> None:
+def test_a_discrete_observation_is_one_hot() -> None:
     world = GymWorld(gymnasium.make("FrozenLake-v1"))
     assert world.reset(seed=0)[0]["body"].tolist() == [1.0] + [0.0] * 15
 
@@ -193,7 +193,7 @@ class Texts(gymnasium.Env):
     observation_space, action_space = spaces.Text(5), spaces.Discrete(2)
 
 
-def test_spaces_that_do_not_fit_are_refused() -> None:
+def test_unsupported_spaces_are_refused() -> None:
     with pytest.raises(WorldError, match=r"to observe, or a Dict of these .*got Text\(1, 5"):
         GymWorld(Texts())
     with pytest.raises(WorldError, match=r"'board' must be int8 .* Give the sense another name"):
@@ -209,7 +209,7 @@ class Generous(LampRules):
 
 
 class Endless(LampRules):
-    """Goes on beyond its horizon."""
+    """Continues beyond its horizon."""
 
     def outcome(self, state):
         never = np.zeros(len(state), bool)
@@ -217,7 +217,7 @@ class Endless(LampRules):
 
 
 class Hopeful(LampRules):
-    """Lets something count after a terminal."""
+    """Keeps a discount after a terminal."""
 
     def outcome(self, state):
         outcome = super().outcome(state)
@@ -232,12 +232,12 @@ class Hopeful(LampRules):
         (Hopeful, "nothing counts after a terminal"),
     ],
 )
-def test_the_laws_of_endings_are_checked(kind: type, law: str) -> None:
+def test_check_world_checks_the_laws_of_endings(kind: type, law: str) -> None:
     with pytest.raises(AssertionError, match=law):
         check_world(kind())
 
 
-def test_horizons_are_those_of_the_rules() -> None:
+def test_an_episode_ends_at_the_horizon() -> None:
     rules = MemoryLenRules("5")
     state = rules.initial(np.array([1]))
     for step in range(rules.horizon):

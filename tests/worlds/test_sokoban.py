@@ -1,4 +1,4 @@
-"""Sokoban as Rules: levels from texts and from seeds, what a push does, and what is lost."""
+"""Sokoban as Rules: levels from texts and from seeds, what a push does, and deadlocks."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_sokoban_keeps_the_laws_of_worlds(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["", "8", "4-1", "33-1", "8-0", "8-13", "5-2", "8x2"])
-def test_another_level_is_refused(level: str) -> None:
+def test_an_invalid_level_is_refused(level: str) -> None:
     with pytest.raises(WorldError, match="level of the world 'sokoban' is a side from 5 to 32 and a number of boxes"):
         SokobanRules(level)
 
 
-def test_a_text_is_read_and_written() -> None:
+def test_a_text_level_is_read_and_written() -> None:
     state = RULES.read([ROOM])
     assert state.box.sum() == state.goal.sum() == 2
     (told,) = RULES.text(state)
@@ -51,7 +51,7 @@ def test_a_text_is_read_and_written() -> None:
 
 
 def test_boxes_are_pushed_one_at_a_time_and_never_pulled() -> None:
-    # The box on its goal, below the player, stands on a wall; from the left the other one pushes nothing but itself.
+    # The box on its goal, below the player, is against a wall; from the left, the other can be pushed alone.
     state = RULES.read([ROOM])
     assert RULES.legal(state)["walk"][0].tolist() == [True, False, False, True]
     with pytest.raises(WorldError, match="a wall is there, or a box that cannot be pushed"):
@@ -64,7 +64,7 @@ def test_boxes_are_pushed_one_at_a_time_and_never_pulled() -> None:
     assert "#@ $$..#" in RULES.text(back)[0]
 
 
-def test_all_boxes_on_goals_end_it_and_moves_cost_one() -> None:
+def test_all_boxes_on_goals_end_the_episode_and_moves_cost_one() -> None:
     state = RULES.read(["#####\n#@$.#\n#####"])
     done = walked(RULES, state, "right")
     outcome = RULES.outcome(done)
@@ -87,7 +87,7 @@ def test_all_boxes_on_goals_end_it_and_moves_cost_one() -> None:
         ("#########\n#@$.    #\n#########", "at most 8 by 8; this one has 3 lines and 9 columns"),
     ],
 )
-def test_what_is_no_level_is_told_by_line_and_column(text: str, said: str) -> None:
+def test_an_invalid_text_is_refused_by_line_and_column(text: str, said: str) -> None:
     with pytest.raises(WorldError) as told:
         RULES.read([text])
     assert said in str(told.value)
@@ -99,7 +99,7 @@ def test_a_collection_is_split() -> None:
     assert parse(levels[1])[3, 1, 1]
 
 
-def test_dead_squares_are_those_from_which_a_lone_box_comes_to_no_goal() -> None:
+def test_dead_squares_are_those_from_which_a_lone_box_reaches_no_goal() -> None:
     rules = SokobanRules("6-2")
     state = rules.initial(np.arange(12))
     told, pushes = rules.dead(state), rules.pushes(state)
@@ -112,7 +112,7 @@ def test_dead_squares_are_those_from_which_a_lone_box_comes_to_no_goal() -> None
 
 
 def pushed_alone(rules: SokobanRules, state, row: int, cell: int) -> bool:
-    """Whether a box there, alone, comes to a goal, with the player anywhere beside it: by trying all."""
+    """Whether a lone box there can reach a goal, with the player anywhere beside it, by exhaustive search."""
     for player in np.flatnonzero(~state.wall[row]).tolist():
         if player == cell:
             continue
@@ -131,7 +131,7 @@ def pushed_alone(rules: SokobanRules, state, row: int, cell: int) -> bool:
 
 
 def solution(rules: SokobanRules, state) -> int | None:
-    """The fewest moves, breadth first; None where there are none."""
+    """The fewest moves, breadth first, or None."""
     seen, here, moves = {(state.box.tobytes(), int(state.player[0]))}, state, 0
     while len(here):
         if rules.solved(here).any():
@@ -144,7 +144,7 @@ def solution(rules: SokobanRules, state) -> int | None:
     return None
 
 
-def test_levels_of_seeds_can_be_solved_and_are_not_said_to_be_lost() -> None:
+def test_seeded_levels_are_solvable_and_not_reported_as_lost() -> None:
     rules = SokobanRules("6-2")
     state = rules.initial(np.arange(10**6, 10**6 + 6))
     assert rules.unsolvable(state) == [""] * 6
@@ -161,7 +161,7 @@ def test_levels_of_seeds_can_be_solved_and_are_not_said_to_be_lost() -> None:
         ("#######\n# @   #\n#  $$ #\n#  $$ #\n# ....#\n#  #  #\n#######", "closes"),
     ],
 )
-def test_deadlocks_are_told_and_have_no_solution(text: str, said: str) -> None:
+def test_deadlocks_are_reported_and_have_no_solution(text: str, said: str) -> None:
     state = RULES.read([text])
     (told,) = RULES.unsolvable(state)
     assert told.startswith(said) if said != "closes" else "close a square of two by two" in told

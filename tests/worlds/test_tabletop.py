@@ -26,7 +26,7 @@ SEEDS = np.arange(200)
 
 
 def go(rules: TabletopRules, state: Table, aim: np.ndarray, grip: float, ticks: int = 30) -> Table:
-    """Move the hand straight to `aim` [N, 2], the grip as it shall be."""
+    """Move the hand straight to `aim` [N, 2] with the given grip."""
     for _ in range(ticks):
         arm = np.column_stack(((aim - state.hand) / PACE, np.full(len(state), grip)))
         state = rules.step(state, {"arm": arm})
@@ -34,16 +34,16 @@ def go(rules: TabletopRules, state: Table, aim: np.ndarray, grip: float, ticks: 
 
 
 @pytest.mark.parametrize("level", [*LEVELS, *(level + what for what in (SORTED, MOVED) for level in LEVELS)])
-def test_laws_hold_at_every_level(level: str) -> None:
+def test_every_level_keeps_the_laws_of_worlds(level: str) -> None:
     check_world(TabletopRules(level))
 
 
-def test_a_level_that_is_not_there_is_refused() -> None:
+def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(WorldError, match=r"no level 'thre'.*three"):
         TabletopRules("thre")
 
 
-def test_a_command_that_is_no_number_is_refused() -> None:
+def test_a_command_that_is_not_finite_is_refused() -> None:
     rules = TabletopRules("two")
     with pytest.raises(WorldError, match="finite"):
         rules.step(rules.initial(SEEDS[:1]), {"arm": np.full((1, 3), np.nan)})
@@ -63,14 +63,14 @@ def test_a_table_begins_with_everything_apart_and_nothing_sorted(level: str) -> 
         assert ((state.kinds == kind).sum(1) <= (state.place_kinds == kind).sum(1)).all()
 
 
-def test_of_a_begun_table_some_things_are_sorted_and_some_are_not() -> None:
+def test_a_begun_table_has_sorted_and_unsorted_things() -> None:
     state = TabletopRules("three" + SORTED).initial(SEEDS)
     done = state.sorted.sum(1)
     assert set(done.tolist()) == {1, 2}
     assert not state.sorted[state.kinds < 0].any()
 
 
-def test_a_thing_is_grasped_carried_over_others_and_put() -> None:
+def test_a_thing_is_grasped_carried_over_others_and_put_down() -> None:
     rules = TabletopRules("two")
     state = rules.initial(SEEDS)
     before = state.things.copy()
@@ -87,7 +87,7 @@ def test_a_thing_is_grasped_carried_over_others_and_put() -> None:
     assert apart.min() >= 2 * RADIUS - 1e-6
 
 
-def test_a_hand_that_was_closed_before_grasps_nothing_and_pushes() -> None:
+def test_a_closed_hand_grasps_nothing_and_pushes() -> None:
     rules = TabletopRules("two")
     state = rules.initial(SEEDS)
     before = state.things[:, 0].copy()
@@ -99,7 +99,7 @@ def test_a_hand_that_was_closed_before_grasps_nothing_and_pushes() -> None:
     assert np.linalg.norm(state.things[:, 0] - before, axis=1).min() > RADIUS
 
 
-def test_sorted_are_things_in_places_of_their_kind_one_in_each() -> None:
+def test_sorted_counts_one_thing_in_each_place_of_its_kind() -> None:
     rules = TabletopRules("two")
     state = rules.initial(SEEDS[:50])
     rows = np.arange(50)
@@ -111,7 +111,7 @@ def test_sorted_are_things_in_places_of_their_kind_one_in_each() -> None:
     assert right.sorted[:, 0].all()
     assert not wrong.sorted[:, 0].any()
     held = replace(right, held=np.zeros(50, int))
-    assert not held.sorted[:, 0].any()  # it has to be let go of
+    assert not held.sorted[:, 0].any()  # it must be let go of
     both.kinds[:, 1] = both.kinds[:, 0]
     both.things[rows, 0] = both.things[rows, 1] = state.places[rows, own]
     assert not both.sorted.any()
@@ -135,7 +135,7 @@ def test_sorting_the_last_thing_is_rewarded_once_and_ends_the_episode() -> None:
     assert rules.outcome(state).terminal.all()
 
 
-def test_one_thing_is_moved_once_to_a_free_spot_and_never_one_that_is_held() -> None:
+def test_one_thing_moves_once_to_a_free_spot_and_never_a_held_one() -> None:
     rules = TabletopRules("three" + MOVED)
     state = rules.initial(SEEDS)
     begun, changes = state.things.copy(), np.zeros(len(SEEDS), int)
@@ -149,7 +149,7 @@ def test_one_thing_is_moved_once_to_a_free_spot_and_never_one_that_is_held() -> 
     assert MOVES_FROM <= state.moves.min() <= state.moves.max() < MOVES_BEFORE
     far = np.linalg.norm(state.things[:, :3] - begun[:, :3], axis=-1).max(1)
     assert far.min() >= APART
-    # What the hand holds stays in it; another thing is moved then.
+    # What the hand holds stays in it; then another thing moves.
     held = rules.initial(SEEDS)
     held = go(rules, held, held.things[:, 0].copy(), -1.0, 9)
     assert (held.tick < held.moves).all()

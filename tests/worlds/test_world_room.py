@@ -1,4 +1,4 @@
-"""A simulated world to live in: episode after episode, on the clock of a room."""
+"""A life in a simulated world: episode after episode, on the clock of a room."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from devmind.worlds.world_room import LINGERS, WorldRoom
 
 
 class Clock:
-    """Time that passes only when somebody sleeps."""
+    """Time that passes only in `sleep`."""
 
     def __init__(self) -> None:
         self.s = 0.0
@@ -30,7 +30,7 @@ def room(world: str, level: str, seed: int = 5) -> tuple[WorldRoom, Any]:
     return WorldRoom(rules, seed, now=clock.now, sleep=clock.sleep), rules
 
 
-def test_it_gives_what_the_rules_give_and_acts_as_they_do() -> None:
+def test_the_room_senses_and_acts_as_the_rules_do() -> None:
     here, rules = room("tabletop", "two")
     state = rules.initial(np.array([5]))
     senses, info = here.reset()
@@ -42,13 +42,13 @@ def test_it_gives_what_the_rules_give_and_acts_as_they_do() -> None:
         np.testing.assert_array_equal(here.frame, rules.picture(state)[0])
         arm = np.array([0.5, -1.0, 1.0], np.float32)
         state = rules.step(state, {"arm": arm[None]})
-        senses, _, _, _, info = here.step({"arm": arm, "look": np.ones(2)})  # it has no head there
+        senses, _, _, _, info = here.step({"arm": arm, "look": np.ones(2)})  # the agent has no head there
         assert info["first"] is False
     assert here.health.ticks == 5
     assert here.health.skipped == 0
 
 
-def test_after_an_episode_the_next_begins_with_the_next_seed() -> None:
+def test_the_next_episode_begins_with_the_next_seed() -> None:
     here, rules = room("nursery", "handle/grasp")
     here.reset()
     firsts = [bool(here.step({})[4]["first"]) for _ in range(rules.horizon + LINGERS + 2)]
@@ -59,7 +59,7 @@ def test_after_an_episode_the_next_begins_with_the_next_seed() -> None:
     np.testing.assert_array_equal(here.frame, rules.picture(begun)[0])
 
 
-def test_what_is_said_stands_in_for_the_worlds_words_for_one_tick() -> None:
+def test_typed_words_replace_the_worlds_words_for_one_tick() -> None:
     here, _ = room("nursery", "handle/push")
     own = here.reset()[0]["words"]
     here.say("stop that")
@@ -78,7 +78,7 @@ def test_the_square_follows_the_head() -> None:
     assert here.fovea.pan_deg < 60, "what it looks at is out of the picture, and the square at its edge"
 
 
-def test_the_asked_thing_stands_in_the_picture() -> None:
+def test_the_picture_shows_the_named_thing() -> None:
     _, rules = room("nursery", "handle/push")
     with_it = rules.initial(np.arange(3))
     without = with_it.copy()

@@ -1,4 +1,4 @@
-"""Questions about scenes in view: what is asked, what is true, the exam and its floors."""
+"""Questions about scenes in view: their truth, the exam and its floors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def test_what_is_asked_is_seen_and_true(context: Context) -> None:
+def test_questions_are_about_visible_things_and_answers_are_true(context: Context) -> None:
     questions = lesson.asked(context, np.arange(120), TAUGHT)
     shown = questions.shown
     for row, scene in enumerate(shown.scenes):
@@ -62,7 +62,7 @@ def test_exams_show_held_out_pairs_and_lessons_do_not(context: Context) -> None:
         assert {tuple(pair) for pair in questions.shown.pairs.reshape(-1, 2).tolist()} <= set(of)
 
 
-def test_the_caregiver_looks_at_what_she_asks_about() -> None:
+def test_about_gives_the_things_that_a_question_means() -> None:
     ball, box, can = Thing(0, 0, 0), Thing(1, 1, 0), Thing(1, 2, 2)
     scene = Scene((ball, box, can))
     for question, things in {
@@ -74,8 +74,8 @@ def test_the_caregiver_looks_at_what_she_asks_about() -> None:
         assert lesson.about(question, scene) == {(thing.colour, thing.noun) for thing in things}, question
 
 
-def test_a_lesson_points_at_what_is_asked_about(context: Context) -> None:
-    """And the answer is of just those things: as many as are told, and none where there is none."""
+def test_a_lesson_points_at_the_things_asked_about(context: Context) -> None:
+    """It points at exactly those things: as many as the answer counts, and none where there is none."""
     batch, told = lesson.lesson_batch(context, 0, 48), Counter[int]()
     for row in range(48):
         page = bytes(n for n in batch["senses"][TEXT][row, 0].tolist() if 0 <= n < 256).decode()
@@ -89,7 +89,7 @@ def test_a_lesson_points_at_what_is_asked_about(context: Context) -> None:
     assert told[1] > 20
 
 
-def test_a_batch_asks_with_the_answer_behind(context: Context, agent: Agent) -> None:
+def test_a_batch_holds_the_question_with_its_answer(context: Context, agent: Agent) -> None:
     questions = lesson.asked(context, np.arange(8), TAUGHT)
     pages = [Page(*each) for each in zip(questions.questions, questions.answers, strict=True)]
     batch = seeing.batch_of(questions.shown, pages, np.random.default_rng(0))
@@ -103,7 +103,7 @@ def test_a_batch_asks_with_the_answer_behind(context: Context, agent: Agent) -> 
     assert 0 <= scalars["said right"] <= 1
 
 
-def test_no_answer_in_plain_light_is_a_name_of_both_words(context: Context) -> None:
+def test_no_answer_in_plain_light_names_colour_and_noun(context: Context) -> None:
     batch, plain = lesson.lesson_batch(context, 0, 200), 0
     sight = batch["senses"][SIGHT][:, 0].float()
     own = ((sight.amax(-1) - sight.amin(-1)) / sight.amax(-1).clamp_min(1)).flatten(1)
@@ -117,7 +117,9 @@ def test_no_answer_in_plain_light_is_a_name_of_both_words(context: Context) -> N
     assert plain > 20
 
 
-def test_who_sees_all_is_right_and_shuffled_answers_are_below_the_floors(context: Context, agent, monkeypatch) -> None:
+def test_known_answers_score_one_and_shuffled_answers_fall_below_the_floors(
+    context: Context, agent, monkeypatch
+) -> None:
     asked = lesson.asked
     last: list = []
 
@@ -155,15 +157,15 @@ def test_an_untaught_agent_is_wrong_and_floors_are_between(context: Context, age
     assert not exam.GATE.judge(measures).passed
 
 
-def test_things_told_rightly_give_right_answers(context: Context, monkeypatch) -> None:
-    """The rule's reasoning is no floor's weakness: with each thing called rightly it answers as the scene's truth."""
+def test_the_rule_answers_rightly_when_things_are_named_rightly(context: Context, monkeypatch) -> None:
+    """The floor's reasoning is sound: with each thing named rightly it answers as the scene's truth."""
     rules, questions = exam.Rules(context), lesson.asked(context, np.arange(60), TAUGHT)
     pairs = questions.shown.pairs.reshape(-1, 2)
     monkeypatch.setattr(type(rules.cut_outs), "called", lambda self, crops: pairs)
     assert rules.seen(questions) == questions.answers
 
 
-def test_how_sure_it_is_of_an_answer_is_the_same_alone_and_among_others(agent: Agent) -> None:
+def test_the_certainty_of_an_answer_is_the_same_alone_and_in_a_batch(agent: Agent) -> None:
     sight = np.random.default_rng(0).integers(0, 255, (TOGETHER + 2, 64, 64, 3), dtype=np.uint8)
     senses = {SIGHT: sight, TEXT: ["what colour is the ball?"] * len(sight)}
     said, sure = sure_answers(agent, senses, 4)

@@ -1,4 +1,4 @@
-"""The measure `converse/asks`: who asks if, and only if, nobody told it is right; habits and rules stand beside it."""
+"""The measure `converse/asks`: asking exactly when nothing was taught is right; habits and rules stand beside it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def test_in_every_second_life_what_is_looked_at_was_left_out(context: Context, agent: Agent) -> None:
+def test_in_every_second_life_the_asked_thing_was_not_taught(context: Context, agent: Agent) -> None:
     of, strange = asking.drawn(context, exam_seeds(6, 0, "test"), exam=True)
     assert {tuple(pair) for pair in of.met.meant.tolist()} <= set(HELD_OUT)
     assert strange.tolist() == [False, True] * 3
@@ -46,7 +46,7 @@ def test_in_every_second_life_what_is_looked_at_was_left_out(context: Context, a
 
 
 @pytest.mark.parametrize(("knows", "score"), [(1, 1.0), (-1, 0.0)])
-def test_who_knows_what_it_was_told_is_right_and_who_asks_the_other_way_round_is_not(
+def test_asking_exactly_about_untaught_things_is_right_and_the_reverse_is_wrong(
     context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch, knows: int, score: float
 ) -> None:
     real = Asked.answered
@@ -66,7 +66,7 @@ def test_who_knows_what_it_was_told_is_right_and_who_asks_the_other_way_round_is
     assert bool(measure.exhibits) == (knows < 0)
 
 
-def test_who_remembers_nothing_asks_and_habits_are_right_in_half(context: Context, agent: Agent) -> None:
+def test_an_agent_without_memory_always_asks_and_habits_are_right_in_half(context: Context, agent: Agent) -> None:
     with examination(agent):
         measures = {measure.name: measure for measure in exam.examine(agent, context, "full")}
     measure = measures[asking.ASKS]
@@ -80,7 +80,7 @@ def test_who_remembers_nothing_asks_and_habits_are_right_in_half(context: Contex
     assert not judged[exam.CONVERSE].goal
 
 
-def test_an_agent_without_these_heads_is_not_asked(context: Context) -> None:
+def test_an_agent_without_the_heads_is_not_examined(context: Context) -> None:
     agent = tiny_agent()
     agent.add_encoder("sight")
     parts.admit(agent)
@@ -88,7 +88,7 @@ def test_an_agent_without_these_heads_is_not_asked(context: Context) -> None:
     assert asking.measures(agent.eval(), context, "full") == []
 
 
-def test_a_threshold_is_the_best_one_and_what_is_left_out_fits_to_nothing() -> None:
+def test_the_threshold_is_the_best_one_and_an_untaught_thing_fits_nothing() -> None:
     scores, known = np.array([0.1, 0.2, 0.6, 0.3, 0.9, 0.8]), np.array([False, False, True, False, True, True])
     assert asking.threshold(scores, known) == 0.6
     fits = np.array([[3.0, 2.0, 1.0, 0.0], [3.0, 2.0, 1.0, 0.0]])

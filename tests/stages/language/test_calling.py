@@ -1,4 +1,4 @@
-"""The lesson `call`: what it shows, what it changes and by what steps, and that other lessons leave that alone."""
+"""The lesson `call`: what it shows, what it changes and by which optimizer, and that other lessons leave that alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stages.language.parts import CALLED, COLOUR_OF, DETAIL, NOUN_OF, OBJECTS
 from stages.language.senses import lesson as senses
 
 
-def test_pictures_are_of_taught_pairs_in_both_lights_beside_an_empty_page(context: Context) -> None:
+def test_pictures_show_taught_pairs_in_both_lights_beside_an_empty_page(context: Context) -> None:
     batch = calling.lesson_batch(context, 0, 40)
     called = batch["called"]
     here = called[OBJECTS] > 0
@@ -33,7 +33,7 @@ def test_pictures_are_of_taught_pairs_in_both_lights_beside_an_empty_page(contex
     assert looks[::2].float().mean() > looks[1::2].float().mean(), "every second thing is looked at"
 
 
-def test_an_eye_is_what_is_found_and_how_that_becomes_tokens(agent: Agent) -> None:
+def test_the_eyes_parameters_split_into_detection_and_tokens(agent: Agent) -> None:
     names = [f"encoders.{DETAIL}.{name}" for name, _ in agent.encoder(DETAIL).named_parameters()]
     assert names
     for name in names:
@@ -41,7 +41,9 @@ def test_an_eye_is_what_is_found_and_how_that_becomes_tokens(agent: Agent) -> No
     assert all(any(name.startswith(prefix) for name in names) for prefix in (*parts.EYE, *parts.TOKENS))
 
 
-def test_muon_steps_kernels_and_nothing_but_the_eye_and_its_heads_changes(agent: Agent, context: Context) -> None:
+def test_the_lesson_steps_kernels_by_muon_and_changes_only_the_eye_and_its_heads(
+    agent: Agent, context: Context
+) -> None:
     lesson = calling.lesson(context)
     learner = lesson.make_learner(agent, context)
     learner.steps = 4
@@ -70,7 +72,7 @@ def test_muon_steps_kernels_and_nothing_but_the_eye_and_its_heads_changes(agent:
 
 
 @pytest.mark.parametrize("name", ["talk", "senses"])
-def test_what_reads_the_eye_leaves_what_it_finds(name: str, agent: Agent, context: Context) -> None:
+def test_lessons_that_read_the_eye_do_not_change_its_detection(name: str, agent: Agent, context: Context) -> None:
     lesson = lessons.in_turns(context, lessons.TALK) if name == "talk" else senses.lesson(context)
     learner = lesson.make_learner(agent, context)
     learner.steps = 4
@@ -82,12 +84,12 @@ def test_what_reads_the_eye_leaves_what_it_finds(name: str, agent: Agent, contex
     changed = {name for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
     assert any(name.startswith("heads.text.") for name in changed)
     assert not any(name.startswith((*parts.EYE, *(f"heads.{head}." for head in CALLED))) for name in changed)
-    # Untaught the eye is sure of no thing, so there is no token; that they learn is asked of what is trained.
+    # An untaught eye detects nothing and so gives no token; that its tokens learn is checked by what is trained.
     trained = {name for name, _ in learner.trained_parameters()}
     assert any(name.startswith(f"encoders.{DETAIL}.spread.") for name in trained)
 
 
-def test_an_eye_that_an_earlier_stage_brought_stays_as_it_is() -> None:
+def test_an_eye_from_an_earlier_stage_is_not_trained() -> None:
     agent = tiny_agent()
     agent.add_encoder("sight")
     agent.add_encoder(DETAIL, "encoder.language-detail", stage="voice")
@@ -98,7 +100,7 @@ def test_an_eye_that_an_earlier_stage_brought_stays_as_it_is() -> None:
     assert any(prefix.startswith("heads.nouns.") for prefix in parts.trained_to_call(agent))
 
 
-def test_what_is_in_a_cell_is_learned(agent: Agent, context: Context) -> None:
+def test_the_lesson_learns_what_is_in_a_cell(agent: Agent, context: Context) -> None:
     lesson = calling.lesson(context)
     learner = lesson.make_learner(agent, context)
     learner.steps = 80

@@ -1,4 +1,4 @@
-"""Games with the caregiver: what her words leave open, the lesson of two turns, and the exam."""
+"""Games with the caregiver: the ambiguity of her words, the lesson of two turns, and the exam."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def test_words_fit_the_things_they_name_and_leave_open_what_they_should(context: Context) -> None:
+def test_words_fit_the_meant_things_and_are_ambiguous_as_declared(context: Context) -> None:
     shown = games(context, 2_000_000 + np.arange(120), HELD_OUT, PAIRS)
     assert set(shown.kind.tolist()) == set(range(len(SAID)))
     for row, pairs in enumerate(shown.pairs.tolist()):
@@ -54,15 +54,15 @@ def test_words_fit_the_things_they_name_and_leave_open_what_they_should(context:
         assert any(alike), "something beside it has its colour or its noun"
 
 
-def test_who_goes_by_the_words_alone_cannot_know_when_to_ask(context: Context) -> None:
-    """'Where is the ball?' is as often clear as not: only who looks can tell."""
+def test_words_alone_do_not_tell_when_to_ask(context: Context) -> None:
+    """'Where is the ball?' is clear as often as not, so only the picture can tell."""
     shown = games(context, np.arange(600), TAUGHT, TAUGHT)
     one_word = np.array([len(SAID[kind][0]) == 1 for kind in shown.kind])
     assert 0.42 < shown.clear[one_word].mean() < 0.58
     assert shown.clear[~one_word].all()
 
 
-def test_a_row_of_the_lesson_is_two_turns_about_one_picture_with_a_pause_between(context: Context) -> None:
+def test_a_row_of_the_lesson_is_two_turns_about_one_picture_with_a_pause(context: Context) -> None:
     batch = lesson.lesson_batch(context, 0, 120)
     silent = batch["first"].shape[1] - 2
     assert silent == games(context, lesson_seeds(120, 0, "converse", 0), TAUGHT, TAUGHT).silent[0]
@@ -100,8 +100,8 @@ def test_a_row_of_the_lesson_is_two_turns_about_one_picture_with_a_pause_between
     assert (meant[~plain, 1] > 1).any(), "who sees no colours goes by the noun"
 
 
-def test_in_a_pause_of_the_lesson_the_child_looks_where_she_then_says_yes_or_no(context: Context, monkeypatch) -> None:
-    """Who looks at what she means is told yes, who looks at another thing that her words fit no, who asks looks on."""
+def test_during_the_pause_the_child_looks_where_the_reply_then_fits(context: Context, monkeypatch) -> None:
+    """Looking at the meant thing gets a yes, looking at another fitting thing a no; a child that asked looks on."""
     looked: list[np.ndarray] = []
     seen_by = Games.seen_by
 
@@ -129,7 +129,7 @@ def test_in_a_pause_of_the_lesson_the_child_looks_where_she_then_says_yes_or_no(
     np.testing.assert_array_equal(batch["senses"]["sight"][plain, 1].numpy(), sight[plain])
 
 
-def test_she_goes_on_by_what_the_child_looks_at() -> None:
+def test_her_reply_depends_on_what_the_child_looks_at() -> None:
     assert turns.answer(True, -1, 2, "the red one.") == "the red one."
     assert turns.answer(False, 2, 2, "the red one.") == "yes."
     assert turns.answer(False, 1, 2, "the red one.") == "no, the red one."
@@ -142,7 +142,7 @@ def test_she_goes_on_by_what_the_child_looks_at() -> None:
     assert drawn == set(range(1, turns.LONGEST_PAUSE + 1))
 
 
-def test_who_looks_straight_ahead_looks_at_nothing_and_who_looks_at_a_thing_looks_at_that(context: Context) -> None:
+def test_looking_ahead_looks_at_nothing_and_turning_to_a_thing_looks_at_it(context: Context) -> None:
     shown = games(context, np.arange(200), TAUGHT, TAUGHT)
     assert (looked_at(shown.boxes) == -1).all()
     for thing in range(4):
@@ -152,7 +152,7 @@ def test_who_looks_straight_ahead_looks_at_nothing_and_who_looks_at_a_thing_look
 
 
 def test_in_the_exam_she_is_silent_and_then_follows_the_gaze(agent: Agent, context: Context, monkeypatch) -> None:
-    """What she says, in which order, and what is seen meanwhile, of who always points at the first thing."""
+    """Her words, their order and the view meanwhile, for a player that always points at the first thing."""
     shown = games(context, 2_000_000 + np.arange(40), HELD_OUT, PAIRS)
     said: dict[int, list[str]] = {row: [] for row in range(40)}
     now: list[np.ndarray] = []
@@ -187,7 +187,7 @@ def test_in_the_exam_she_is_silent_and_then_follows_the_gaze(agent: Agent, conte
     assert exam.be_silent(Conversation(agent, 1), context, shown, now[0], np.array([-1])).tolist() == [-1]
 
 
-def test_turns_of_a_conversation_are_what_the_lesson_teaches(agent: Agent, context: Context) -> None:
+def test_turns_of_a_conversation_equal_the_lessons_forward_pass(agent: Agent, context: Context) -> None:
     """Two turns with a pause between them point where one forward pass over all of it does."""
     batch = lesson.lesson_batch(context, 1, 6)
     with torch.no_grad():
@@ -218,7 +218,7 @@ def test_a_turn_ends_with_its_sentence(agent: Agent, context: Context, monkeypat
         assert 0 <= sure <= 1
 
 
-def test_who_knows_all_wins_and_shuffled_answers_do_not(agent: Agent, context: Context, monkeypatch) -> None:
+def test_known_answers_win_and_shuffled_answers_do_not(agent: Agent, context: Context, monkeypatch) -> None:
     def played(shuffle: bool) -> float:
         def play(agent, context, shown, dark=False):
             turn = numpy_rng("shuffled").permutation if shuffle else np.arange
@@ -235,7 +235,7 @@ def test_who_knows_all_wins_and_shuffled_answers_do_not(agent: Agent, context: C
         assert abs(played(shuffle=True) - exam.CHANCE) < 0.1
 
 
-def test_habits_win_less_than_who_asks_where_several_fit(agent: Agent, context: Context) -> None:
+def test_asking_where_several_fit_wins_more_than_habits(agent: Agent, context: Context) -> None:
     with examination(agent):
         measure, _ = exam.examine(agent, tiny_context(context.out, "exam.episodes_scale=0.3"), "full")
     never, always, asks = measure.floors.values()
@@ -244,7 +244,7 @@ def test_habits_win_less_than_who_asks_where_several_fit(agent: Agent, context: 
     assert not exam.GATE.judge({measure.name: measure}).passed
 
 
-def test_it_points_at_the_thing_nearest_to_the_cell(context: Context) -> None:
+def test_a_cell_points_at_the_nearest_thing(context: Context) -> None:
     shown = games(context, np.arange(20), TAUGHT, TAUGHT)
     middle = cells(shown.boxes)[np.arange(20), shown.target]
     assert (exam._thing(middle, shown, np.arange(20)) == shown.target).mean() > 0.9

@@ -1,4 +1,4 @@
-"""The head that binds words to things, episodes that are as right, and how both are taught."""
+"""The head that binds words to things, symmetric episodes, and how both are taught."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def agent() -> Agent:
 
 
 def colours_and_kinds(board: np.ndarray) -> list[tuple[str, str]]:
-    """Of each thing in a view [13, 7, 7], by MiniGrid's numbers."""
+    """Colour and kind of each thing in a view [13, 7, 7], by MiniGrid's numbers."""
     return sorted(
         (symmetries.COLOURS[board[11, *at]], kind)
         for kind, plane in symmetries.KINDS.items()
@@ -41,7 +41,7 @@ def colours_and_kinds(board: np.ndarray) -> list[tuple[str, str]]:
     )
 
 
-def test_things_change_places_in_the_view_and_in_what_is_said() -> None:
+def test_renaming_changes_things_in_the_view_and_in_the_instruction() -> None:
     shown = next(one for seed in range(9) if (one := rooms.demonstrate(LOCAL, seed)) and len(one.choice) > 3)
     colours, kinds = np.array([1, 2, 3, 4, 5, 0]), np.array([2, 0, 1])
     other = symmetries.renamed(shown, colours, kinds)
@@ -60,8 +60,8 @@ def test_things_change_places_in_the_view_and_in_what_is_said() -> None:
     np.testing.assert_array_equal(back.board, shown.board)
 
 
-def test_who_does_the_mirrored_steps_in_the_mirrored_room_sees_the_mirrored_view() -> None:
-    """What is right there is what was right here with left and right changed: the view that follows says so."""
+def test_mirrored_steps_in_the_mirrored_room_give_the_mirrored_view() -> None:
+    """Swapping left and right keeps an episode right: the views that follow agree."""
     shown = rooms.demonstrate(LOCAL, 4)
     assert shown is not None
     said = replace(shown, instruction="pick up the ball on your left")
@@ -75,8 +75,8 @@ def test_who_does_the_mirrored_steps_in_the_mirrored_room_sees_the_mirrored_view
     np.testing.assert_array_equal(twice.board, said.board)
 
 
-def test_the_bot_s_step_is_right_in_the_changed_episode_too() -> None:
-    """Things of a real room are painted and changed as in the view, and its bot then says just the same steps."""
+def test_the_bots_step_is_right_in_the_renamed_episode_too() -> None:
+    """The things of a real room are repainted as in the view, and its bot then takes the same steps."""
     from minigrid.core.world_object import Ball, Box, Key
 
     made = {"key": Key, "ball": Ball, "box": Box}
@@ -117,7 +117,7 @@ def view_of(env) -> np.ndarray:
     return planes(env.gen_obs()["image"])
 
 
-def test_nothing_depends_on_which_episodes_go_side_by_side(
+def test_the_loss_does_not_depend_on_the_grouping_of_episodes(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch, found = lesson.lesson_batch(context, 0, 7), []
@@ -143,8 +143,8 @@ def test_nothing_depends_on_which_episodes_go_side_by_side(
     assert tokens == sorted(tokens), "shorter ones beside shorter ones"
 
 
-def test_a_word_and_a_thing_decide_together() -> None:
-    """The same view is answered by what is said, and the same page by where the thing is: neither alone can."""
+def test_the_head_needs_both_the_word_and_the_thing() -> None:
+    """The same view is answered by the words and the same page by the place of the thing: neither alone is enough."""
     torch.manual_seed(0)
     width, words = 32, torch.eye(32)[:2] * 6
     agent = tiny_agent()
@@ -157,7 +157,7 @@ def test_a_word_and_a_thing_decide_together() -> None:
     rng = np.random.default_rng(0)
 
     def moments(n: int) -> tuple[Tapped, torch.Tensor]:
-        """A red and a green ball, one in the left half and one in the right one; one is said."""
+        """A red and a green ball, one in the left half and one in the right; the instruction names one."""
         planes, said, side = np.zeros((n, 16, 7, 7), np.float32), rng.integers(0, 2, n), rng.integers(0, 2, n)
         planes[:, 1] = 1
         for row in range(n):
@@ -194,7 +194,7 @@ def test_a_view_of_another_size_is_refused(agent: Agent) -> None:
         head(Tapped(tokens, torch.ones(1, 12, dtype=torch.bool), {"planes": torch.zeros(1, 16, 5, 5)}))
 
 
-def test_it_stands_by_and_is_asked_where_it_follows(agent: Agent) -> None:
+def test_the_follow_head_acts_only_where_it_is_chosen(agent: Agent) -> None:
     assert parts.FOLLOW not in agent.heads_of(parts.CHOOSE)
     actor = rooms.following(agent)
     boards = np.zeros((2, 13, 7, 7), np.int8)
@@ -222,8 +222,8 @@ def test_rooms_take_turns_and_the_agent_acts_in_some(context: Context, agent: Ag
     assert acted == [(lesson.ROOMS[1], 2), (lesson.ROOMS[2], 2), (lesson.ROOMS[0], 2)]
 
 
-def test_what_the_head_learns_from_is_what_it_reads_in_an_episode(context: Context, agent: Agent) -> None:
-    """Its loss on Moments that were read once is the lesson's own loss; no Moment is lost or comes twice."""
+def test_the_lessons_cached_input_equals_the_heads_input_in_an_episode(context: Context, agent: Agent) -> None:
+    """Its loss on cached Moments is the lesson's own loss; no Moment is lost or repeated."""
     batch = lesson.lesson_batch(context, 3, 8)
     tapped, choice = learner.moments_of(agent, batch)
     assert len(choice) == int(batch["valid"].sum())
@@ -237,7 +237,7 @@ def test_what_the_head_learns_from_is_what_it_reads_in_an_episode(context: Conte
     assert len(learner.drawn([(tapped, choice), longer], 7, order)[1]) == 7
 
 
-def test_the_lesson_changes_its_head_alone_and_goes_on_behind_a_stop(
+def test_the_lesson_changes_only_its_head_and_resumes(
     context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner, "STEPS", 2)
@@ -245,8 +245,8 @@ def test_the_lesson_changes_its_head_alone_and_goes_on_behind_a_stop(
     check_learner(lesson.lesson(context), agent, context)
 
 
-def test_what_earned_more_becomes_likelier(context: Context, agent: Agent) -> None:
-    """Where going on was worth more than all else that was done, the policy comes to go on."""
+def test_rewarded_choices_become_more_likely(context: Context, agent: Agent) -> None:
+    """Where going forward was worth more than every other action, the policy comes to go forward."""
     batch = rewards.rewarded_batch(agent, context, 0, 6, LOCAL)
     assert batch["lived"].shape == (*batch["choice"].shape, 2)
     advantage = batch["lived"][..., 1][batch["valid"]]
@@ -264,8 +264,8 @@ def test_what_earned_more_becomes_likelier(context: Context, agent: Agent) -> No
     assert likely.argmax() == good
 
 
-def test_an_episode_of_its_own_earns_what_the_room_gives() -> None:
-    """Played again step by step the rooms give the same rewards, and the views that were kept."""
+def test_own_episodes_have_the_rewards_of_the_room() -> None:
+    """Replayed step by step, the rooms give the same rewards and the stored views."""
     seeds = np.arange(5)
     plans = [rooms.demonstrate(LOCAL, int(seed)) for seed in seeds]
     at = iter(range(100))
@@ -282,7 +282,7 @@ def test_an_episode_of_its_own_earns_what_the_room_gives() -> None:
             assert one.reward == pytest.approx(plan.reward)
 
 
-def test_another_instruction_is_never_the_room_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misleading_instruction_is_never_the_rooms_own(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds, heard = np.arange(2_000_000, 2_000_006), []
 
     def deaf(senses, first):

@@ -43,7 +43,7 @@ class Knowing:
         return {"choose": np.array([bot.choose() for bot in self.bots])}
 
 
-def test_the_bot_is_told_what_to_do_and_does_it() -> None:
+def test_the_bot_carries_out_its_instruction() -> None:
     shown = rooms.demonstrate(lesson.ROOM, 5)
     assert shown is not None
     assert shown.instruction == "go to the red ball"
@@ -54,7 +54,7 @@ def test_the_bot_is_told_what_to_do_and_does_it() -> None:
     assert red_ball  # it ends facing a red ball
 
 
-def test_who_does_the_bots_steps_succeeds_and_the_shuffled_do_not(monkeypatch) -> None:
+def test_the_bots_steps_succeed_and_shuffled_steps_do_not(monkeypatch) -> None:
     made = []
 
     def kept(name):
@@ -73,7 +73,7 @@ def test_who_does_the_bots_steps_succeeds_and_the_shuffled_do_not(monkeypatch) -
     assert rooms.succeeded(lesson.ROOM, seeds, shuffled).mean() < 0.7
 
 
-def test_who_is_sooner_earns_more(monkeypatch) -> None:
+def test_a_faster_agent_earns_more(monkeypatch) -> None:
     made, waited = [], []
 
     def kept(name):
@@ -88,7 +88,7 @@ def test_who_is_sooner_earns_more(monkeypatch) -> None:
 
     def turning_first(senses, first):
         waited.append(first)
-        if len(waited) <= 4:  # once round, then as told
+        if len(waited) <= 4:  # one full turn first, then the bot's steps
             knowing.bots = [rooms.Bot(world) for world in made]
             return {"choose": np.zeros(len(seeds), int)}
         if len(waited) == 5:
@@ -101,7 +101,7 @@ def test_who_is_sooner_earns_more(monkeypatch) -> None:
     assert (late > 0).all()
 
 
-def test_a_rule_that_sees_the_ball_does_better_than_chance() -> None:
+def test_a_rule_that_sees_the_ball_beats_chance() -> None:
     seeds, rng = np.arange(2_000_000, 2_000_040), np.random.default_rng(0)
     rules = (hand_rules.at_random, hand_rules.straight_on, hand_rules.to_the_red_ball)
     random, straight, red = (rooms.succeeded(lesson.ROOM, seeds, rule(rng)).mean() for rule in rules)
@@ -109,13 +109,13 @@ def test_a_rule_that_sees_the_ball_does_better_than_chance() -> None:
     assert red > random + 0.2
 
 
-def test_a_slipping_hand_is_done_and_not_told() -> None:
+def test_strayed_steps_are_done_and_not_taught() -> None:
     shown = [rooms.demonstrate(lesson.ROOM, seed, stray=0.5) for seed in range(6)]
     slips = np.concatenate([one.choice != one.done for one in shown if one])
     assert 0.1 < slips.mean() < 0.6
 
 
-def test_what_is_said_stands_there_all_the_time() -> None:
+def test_the_instruction_stands_in_every_tick() -> None:
     said = rooms.Instructed([room(lesson.ROOM)], np.array([1]))
     heard = [said.observe()["text"][0]]
     for _ in range(3):
@@ -144,7 +144,7 @@ def test_every_word_of_babyai_is_known(name: str) -> None:
         rooms.Instructed([room(name)], np.array([seed]))
 
 
-def test_rooms_that_are_none_or_broken_are_refused(tmp_path: Path) -> None:
+def test_unknown_and_broken_rooms_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WorldError, match="did you mean 'BabyAI-GoToLocal-v0'"):
         room("BabyAI-GoToLocl-v0")
     for broken in (rooms.demonstrate, lambda name, seed: demos.make(name, 1, tmp_path)):
@@ -153,8 +153,8 @@ def test_rooms_that_are_none_or_broken_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["MiniGrid-GoToDoor-5x5-v0", "MiniGrid-Empty-5x5-v0", "MiniGrid-FourRooms-v0"])
-def test_rooms_that_are_not_babyais_are_refused_before_any_file(name: str, tmp_path: Path) -> None:
-    for _ in range(2):  # a file that was left would be what the second attempt complains of
+def test_rooms_of_minigrid_are_refused_before_any_file(name: str, tmp_path: Path) -> None:
+    for _ in range(2):  # a leftover file would fail the second attempt
         with pytest.raises(WorldError, match=f"'{name}' is a room of MiniGrid's own"):
             demos.make(name, 1, tmp_path / "demos")
     assert not (tmp_path / "demos").exists()
@@ -163,7 +163,7 @@ def test_rooms_that_are_not_babyais_are_refused_before_any_file(name: str, tmp_p
     assert not (tmp_path / "demos").exists()
 
 
-def test_a_file_in_the_place_of_the_folder_is_a_sentence(tmp_path: Path) -> None:
+def test_a_file_in_the_folders_place_raises_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"--out expects a folder, and '.*file' is a file"):
         demos.make(lesson.ROOM, 1, tmp_path / "file")
@@ -182,7 +182,7 @@ def test_a_bot_that_fails_everywhere_leaves_no_empty_session(tmp_path: Path, mon
     assert mine.read_bytes() == b"mine", "a file that was there is never taken away"
 
 
-def test_a_batch_is_what_the_actor_would_sense(context: Context) -> None:
+def test_a_batch_equals_what_the_actor_senses(context: Context) -> None:
     batch = lesson.lesson_batch(context, 0, 4)
     again = lesson.lesson_batch(context, 0, 4)
     assert all((batch["senses"][name] == again["senses"][name]).all() for name in batch["senses"])
@@ -195,7 +195,7 @@ def test_a_batch_is_what_the_actor_would_sense(context: Context) -> None:
     assert 0 <= scalars["as the bot"] <= 1
 
 
-def test_an_untaught_agent_stands_at_the_floors(tmp_path: Path) -> None:
+def test_an_untaught_agent_stays_at_the_floors(tmp_path: Path) -> None:
     agent = tiny_agent()
     parts.admit(agent)
     measure, *others = held_to_the_floors("follow", agent, tmp_path).measures.values()
@@ -208,7 +208,7 @@ def test_an_untaught_agent_stands_at_the_floors(tmp_path: Path) -> None:
         random, bot = map(float, re.findall(r"\d\.\d{3}", other.note))
         assert 0 < random < 0.6
         assert bot > 0.8
-        done = other.rows["instructions carried out"]  # who takes longer earns less
+        done = other.rows["instructions carried out"]  # slower episodes earn less
         assert other.score * (bot - random) + random <= done + 0.001
     assert measure.rows["the bot"] > 0.95
     assert 0.05 < measure.floors["random"] < 0.8
@@ -224,8 +224,8 @@ def test_without_minigrid_nothing_is_measured(context: Context, monkeypatch) -> 
     assert "follow" not in LanguageStage().lessons(context)[1].skills
 
 
-def test_the_bot_tells_what_it_would_do_where_somebody_else_has_come() -> None:
-    """Who turns left for ever is told to do something else; who does as the bot says is told just that."""
+def test_the_bot_relabels_the_states_that_another_policy_reached() -> None:
+    """A policy that always turns left is taught something else; one that acts as the bot is taught just that."""
     from stages.language.follow.dagger import relabelled
 
     seeds = [3, 4, 5]
@@ -252,7 +252,7 @@ def test_the_bot_tells_what_it_would_do_where_somebody_else_has_come() -> None:
         assert one.reward == pytest.approx(expected.reward)
 
 
-def test_a_batch_may_hold_episodes_of_its_own(context: Context) -> None:
+def test_a_batch_may_hold_own_episodes(context: Context) -> None:
     agent = tiny_agent()
     parts.admit(agent)
     agent.config.stages = ["reflex", "language"]
@@ -285,11 +285,11 @@ def test_demonstrations_are_sessions(tmp_path: Path) -> None:
     assert max(done) <= FORWARD
 
 
-def test_an_untaught_agent_does_what_it_would_with_all_its_layers_computed(agent) -> None:
+def test_an_untaught_agent_acts_the_same_with_skipped_layers_computed(agent) -> None:
     seeds = np.arange(6) + EXAM_SEEDS_FROM
     whole = parts.untaught(agent)
     for layer in whole.trunk.decoder.layers:
-        assert "forward" in vars(layer)  # it is passed by
+        assert "forward" in vars(layer)  # the layer is skipped
         del layer.forward
     fast, slow = (
         rooms.returns(lesson.ROOMS[1], seeds, rooms.following(one, generator=torch.Generator().manual_seed(0)), None)

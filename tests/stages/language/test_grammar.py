@@ -1,4 +1,4 @@
-"""Minimal pairs of the caregiver's grammar, and the exam that asks which is the likelier page."""
+"""Minimal pairs of the caregiver's grammar, and the exam of which page is more likely."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def agent():
 
 
 @pytest.mark.parametrize("kind", [*KINDS_OF_FAULTS, TRUTH])
-def test_a_pair_differs_in_its_last_line_alone_and_says_known_words(kind: str) -> None:
+def test_the_pages_of_a_pair_differ_only_in_the_last_line(kind: str) -> None:
     for number in range(30):
         one = pair(kind, "test", number)
         assert len(one.right) == len(one.wrong) == 1 + (kind == TWICE)
@@ -50,12 +50,12 @@ def test_a_pair_differs_in_its_last_line_alone_and_says_known_words(kind: str) -
 
 
 def told(page: str) -> list[str]:
-    """The names of a page, in the order in which they are told."""
+    """The names in a page, in order."""
     found = sorted((at, name) for name in NAMES for at in range(len(page)) if page.startswith(name, at))
     return [name for _, name in found]
 
 
-def test_what_is_told_twice_has_each_name_at_the_end_of_a_right_page_and_of_a_wrong_one() -> None:
+def test_each_name_ends_a_right_page_and_a_wrong_one_in_pairs_told_twice() -> None:
     for number in range(30):
         one = pair(TWICE, "test", number)
         right, wrong = [told(page) for page in one.right], [told(page) for page in one.wrong]
@@ -63,12 +63,12 @@ def test_what_is_told_twice_has_each_name_at_the_end_of_a_right_page_and_of_a_wr
         assert all(names[-1] in names[:-1] and len(set(names)) == len(names) - 1 for names in wrong)
         assert len({names[-1] for names in right}) == 2
         assert sorted(names[-1] for names in right) == sorted(names[-1] for names in wrong)
-        # Of beginnings there are as many of either sort, and nothing but both names is different in them.
+        # There are as many beginnings of either sort, and nothing but the two names differs in them.
         assert [names[:-1] for names in right] == [names[:-1] for names in wrong]
         assert len({tuple(sorted(names)) for names in right}) == 1
 
 
-def test_what_a_name_costs_by_itself_does_not_decide_what_is_told_twice() -> None:
+def test_the_likelihood_of_names_does_not_decide_pairs_told_twice() -> None:
     asked = [pair(TWICE, "test", number) for number in range(200)]
     costs = dict(zip(NAMES, np.random.default_rng(0).normal(0, 3, len(NAMES)), strict=True))
 
@@ -84,7 +84,7 @@ def test_what_a_name_costs_by_itself_does_not_decide_what_is_told_twice() -> Non
     for preferring in (by_name, last_alone):
         assert set(exam.judged(asked, preferring)) == {0.5}
     assert set(exam.judged(asked, repeated)) == {1.0}
-    # Who would rather hear once more what was said is wrong everywhere, and who guesses at chance.
+    # Preferring to hear the same once more is wrong everywhere, and guessing is at chance.
     assert set(exam.judged(asked, lambda pages: 2 * by_name(pages) - repeated(pages))) == {0.0}
     rng = np.random.default_rng(1)
     assert (
@@ -94,7 +94,7 @@ def test_what_a_name_costs_by_itself_does_not_decide_what_is_told_twice() -> Non
     )
 
 
-def test_neither_counting_nor_an_untaught_agent_tells_what_was_told_twice(context: Context, agent) -> None:
+def test_neither_grams_nor_an_untaught_agent_tell_pairs_told_twice(context: Context, agent) -> None:
     asked = [pair(TWICE, "test", number) for number in range(120)]
     for order in exam.ORDERS:
         assert set(exam.judged(asked, exam.grams(context, order))) == {0.5}
@@ -103,7 +103,7 @@ def test_neither_counting_nor_an_untaught_agent_tells_what_was_told_twice(contex
         assert abs(exam.judged(asked, lambda pages: exam.nats(agent, pages)).mean() - 0.5) < 0.13
 
 
-def test_faults_are_what_they_are_called() -> None:
+def test_faults_are_as_named() -> None:
     last = {
         kind: (pair(kind, 3).right[0].splitlines()[-1], pair(kind, 3).wrong[0].splitlines()[-1])
         for kind in KINDS_OF_FAULTS
@@ -123,7 +123,7 @@ def test_faults_are_what_they_are_called() -> None:
     assert pair(TWICE, 3).right[0].count(name) == 1
 
 
-def test_held_out_pairs_are_spoken_of_in_the_exam_alone() -> None:
+def test_held_out_pairs_occur_only_in_the_exam() -> None:
     said = talk(60_000, "test")[0]
     assert not any(name_of(*pair) in said for pair in HELD_OUT)
     assert all(name_of(*pair) in said for pair in TAUGHT)
@@ -132,7 +132,7 @@ def test_held_out_pairs_are_spoken_of_in_the_exam_alone() -> None:
     assert not any(name_of(*pair) in pages for pair in TAUGHT)
 
 
-def test_the_lesson_has_pairs_that_lessons_speak_of_and_none_of_the_exams(context: Context) -> None:
+def test_the_lesson_uses_taught_pairs_and_none_of_the_exam(context: Context) -> None:
     batch, rows = grammar_lesson.lesson_batch(context, 0, 40), []
     for page, length in zip(batch["pieces"].flatten(1).tolist(), batch["length"].tolist(), strict=True):
         rows.append(bytes(page[:length]).decode())
@@ -148,7 +148,7 @@ def test_the_lesson_has_pairs_that_lessons_speak_of_and_none_of_the_exams(contex
     assert not torch.equal(batch["length"], grammar_lesson.lesson_batch(context, 1, 40)["length"])
 
 
-def test_the_lesson_s_loss_is_of_what_both_right_pages_cost_beside_both_wrong_ones(agent) -> None:
+def test_the_loss_compares_both_right_pages_with_both_wrong_ones(agent) -> None:
     asked = [pair(TWICE, "test", number, of=TAUGHT) for number in range(3)]
     with torch.no_grad():
         value, told_of_it = grammar_lesson.loss(agent, grammar_lesson.of_pairs(asked))
@@ -162,7 +162,7 @@ def test_the_lesson_s_loss_is_of_what_both_right_pages_cost_beside_both_wrong_on
     assert float(told_of_it["told apart"]) == pytest.approx((behind < 0).mean())
 
 
-def test_a_pair_goes_along_with_what_is_read_in_place_of_a_page(context: Context) -> None:
+def test_a_grammar_pair_replaces_one_page_of_reading(context: Context) -> None:
     batch = lessons.batch_in_turn(context, lessons.READ, 1, 32)
     assert set(batch) == {"read", "grammar"}
     assert len(batch["read"]["pieces"]) == lessons.PAGES - 1
@@ -172,7 +172,7 @@ def test_a_pair_goes_along_with_what_is_read_in_place_of_a_page(context: Context
     assert set(lessons.batch_in_turn(context, lessons.TALK, 0, 32)) == {"answer"}
 
 
-def test_what_fills_a_page_up_costs_nothing(agent) -> None:
+def test_padding_costs_nothing(agent) -> None:
     texts = ["look, a red ball.\n", "here is a can.\n", "where is the magenta box? on the left.\n"]
     alone = []
     with torch.no_grad():
@@ -182,7 +182,9 @@ def test_what_fills_a_page_up_costs_nothing(agent) -> None:
         np.testing.assert_allclose(exam.nats(agent, texts), alone, rtol=1e-5)
 
 
-def test_who_knows_is_right_who_guesses_is_at_chance_and_ties_are_a_half(context: Context, agent, monkeypatch) -> None:
+def test_known_answers_are_right_guesses_are_at_chance_and_ties_are_a_half(
+    context: Context, agent, monkeypatch
+) -> None:
     right = {page for one in exam.pairs(context, context.episodes(exam.EACH)) for page in one.right}
     shuffled = np.random.default_rng(0).permutation
     players = {
@@ -200,7 +202,7 @@ def test_who_knows_is_right_who_guesses_is_at_chance_and_ties_are_a_half(context
     assert not exam.GATE.judge({exam.NAME: measure}).passed
 
 
-def test_counting_nine_characters_is_a_floor_and_an_untaught_agent_is_below_it(context: Context, agent) -> None:
+def test_counting_nine_characters_is_a_floor_above_an_untaught_agent(context: Context, agent) -> None:
     with examination(agent):
         (measure,) = exam.examine(agent, context, "full")
     assert set(measure.rows) == {*KINDS_OF_FAULTS, TRUTH}
@@ -209,7 +211,7 @@ def test_counting_nine_characters_is_a_floor_and_an_untaught_agent_is_below_it(c
     assert not exam.GATE.judge({exam.NAME: measure}).passed
 
 
-def test_a_text_is_read_beside_the_caregiver(tmp_path: Path, context: Context) -> None:
+def test_a_given_text_is_read_beside_the_caregiver(tmp_path: Path, context: Context) -> None:
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "x.txt").write_text("x" * 5000)
     given = Context(context.config, 0, "cpu", tmp_path, worlds.make, tmp_path)

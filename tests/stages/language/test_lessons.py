@@ -1,4 +1,4 @@
-"""Lessons in turns: whose turn it is, that each part is learned by its own loss, and what is left alone."""
+"""Lessons in turns: their order, that each part is trained by its own loss, and what stays unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from stages.language.stage import LanguageStage
 TURNS = lessons.TURNS[lessons.TALK]
 
 
-def test_each_part_has_its_turns_and_goes_on_from_its_last(context: Context) -> None:
+def test_each_part_has_its_turns_and_continues_from_its_last(context: Context) -> None:
     batches = [lessons.batch_in_turn(context, lessons.TALK, update, 4) for update in range(2 * len(TURNS))]
     assert [part for batch in batches for part in batch] == [*TURNS, *TURNS]
     second = batches[len(TURNS) + TURNS.index("name")]["name"]
@@ -43,7 +43,7 @@ def test_each_part_has_its_turns_and_goes_on_from_its_last(context: Context) -> 
     assert torch.equal(before["read"]["pieces"], read.lesson_batch(context, 0, 2)["pieces"])
 
 
-def test_without_minigrid_nobody_follows(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_minigrid_no_turn_follows_instructions(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lessons, "installed", lambda: False)
     parts_met = {
         part for update in range(len(TURNS)) for part in lessons.batch_in_turn(context, lessons.TALK, update, 2)
@@ -52,7 +52,7 @@ def test_without_minigrid_nobody_follows(context: Context, monkeypatch: pytest.M
     assert "follow" not in lessons.in_turns(context, lessons.TALK).skills
 
 
-def test_each_part_is_learned_by_its_own_loss(context: Context, agent: Agent) -> None:
+def test_each_part_is_trained_by_its_own_loss(context: Context, agent: Agent) -> None:
     learner = lessons.in_turns(context, lessons.TALK).make_learner(agent, context)
     learner.steps = len(TURNS)
     learner.begin(0)
@@ -66,7 +66,7 @@ def test_each_part_is_learned_by_its_own_loss(context: Context, agent: Agent) ->
         assert {name.split("/")[0] for name in told if "/" in name} == {part}
 
 
-def test_muon_steps_grown_layers_and_what_is_made_of_a_look(context: Context, agent: Agent) -> None:
+def test_muon_steps_the_grown_layers_and_the_projections_of_looks(context: Context, agent: Agent) -> None:
     learner = lessons.in_turns(context, lessons.TALK).make_learner(agent, context)
     names = {id(parameter): name for name, parameter in agent.named_parameters()}
     by_rate = {
@@ -87,7 +87,7 @@ def test_muon_steps_grown_layers_and_what_is_made_of_a_look(context: Context, ag
     assert muon == told | grown
 
 
-def test_the_control_learns_heads_and_leaves_the_trunk(context: Context, agent: Agent) -> None:
+def test_the_control_trains_heads_and_not_the_trunk(context: Context, agent: Agent) -> None:
     taught = lessons.in_turns(context, lessons.TALK)
     assert taught.control is not None
     learner = taught.control(agent, context)
@@ -101,8 +101,8 @@ def test_the_control_learns_heads_and_leaves_the_trunk(context: Context, agent: 
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_what_the_stage_teaches_leaves_all_that_was_learned_before(number: int, context: Context, agent: Agent) -> None:
-    """No rehearsal holds it: nothing that an earlier stage has taught changes by a bit."""
+def test_the_stage_changes_nothing_that_earlier_stages_taught(number: int, context: Context, agent: Agent) -> None:
+    """Without any rehearsal, no parameter that an earlier stage taught changes by a bit."""
     taught = lessons.lessons(context)[number]
     learner = taught.make_learner(agent, context)
     learner.steps = len(TURNS)
@@ -120,8 +120,8 @@ def test_what_the_stage_teaches_leaves_all_that_was_learned_before(number: int, 
     assert not taught.rehearsal_every
 
 
-def test_a_twin_begins_all_of_the_stage_anew(agent: Agent, context: Context, tmp_path: Path) -> None:
-    """Every lesson has a control, so heads on a trunk that lets tokens through are taught as long as the agent's."""
+def test_a_twin_starts_the_whole_stage_anew(agent: Agent, context: Context, tmp_path: Path) -> None:
+    """Every lesson has a control, so heads on an identity trunk are taught as long as the agent's."""
     prefixes = (*parts.trained_without_trunk(agent), *parts.trained_to_call(agent))
     own = {name for name in agent.state_dict() if name.startswith(prefixes)}
     assert own
@@ -136,10 +136,10 @@ def test_a_twin_begins_all_of_the_stage_anew(agent: Agent, context: Context, tmp
             assert torch.equal(value, (start if part in own else agent).state_dict()[part]), part
 
 
-def test_what_lets_all_through_is_not_computed_and_all_else_comes_out_as_it_was(
+def test_identity_layers_are_skipped_without_changing_any_output(
     agent: Agent, context: Context, tmp_path: Path
 ) -> None:
-    """In lessons and exams alike; a layer that does anything is computed as ever."""
+    """In lessons and exams alike; a layer that is no identity is computed as usual."""
     whole = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin", agent, LanguageStage(), context))
     twin, bent = copy.deepcopy(whole), copy.deepcopy(whole)
     Control(LanguageStage()).admit(twin)
@@ -165,13 +165,13 @@ def test_what_lets_all_through_is_not_computed_and_all_else_comes_out_as_it_was(
 
 
 def answers_of(agent: Agent, context: Context) -> tuple[list[str], list[float]]:
-    """What an agent writes about a few scenes, and how sure it is."""
+    """What an agent writes about a few scenes, and how certain it is."""
     shown = scenes(context, np.arange(4), TAUGHT, TAUGHT, np.ones(4, bool))
     said, sure = sure_answers(agent, {parts.SIGHT: shown.sight, parts.TEXT: ["what is that?"] * 4}, 8)
     return said, sure.tolist()
 
 
-def test_what_a_lesson_without_a_control_taught_too_is_kept(agent: Agent, context: Context) -> None:
+def test_the_twin_keeps_what_a_lesson_without_a_control_taught(agent: Agent, context: Context) -> None:
     class Partly(LanguageStage):
         def lessons(self, context: Context) -> list[Lesson]:
             return [replace(one, control=None) if one.name == "read" else one for one in super().lessons(context)]

@@ -1,4 +1,4 @@
-"""The head that writes with the picture before its eyes: byte by byte as all at once, only where there is a picture."""
+"""The head that looks at the picture while it writes: byte by byte as all at once, only where there is a picture."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def test_what_is_written_byte_by_byte_is_what_the_whole_page_expects(agent: Agent) -> None:
+def test_writing_byte_by_byte_equals_the_whole_page(agent: Agent) -> None:
     assert isinstance(agent.head(TEXT), LookingTextHead)
     asked = ["what is that?", "where is it?"]
     (one, other), _ = answered(agent, collate_tick({SIGHT: PICTURES, TEXT: asked}, np.ones(2, bool)), 6)
@@ -53,7 +53,7 @@ def test_what_is_written_byte_by_byte_is_what_the_whole_page_expects(agent: Agen
         assert written.startswith(said) or said.startswith(written)
 
 
-def test_the_picture_decides_what_is_written_and_only_where_it_is(agent: Agent) -> None:
+def test_the_picture_affects_writing_only_in_its_own_row(agent: Agent) -> None:
     def logits(*rows: dict) -> torch.Tensor:
         batch = collate([[Moment(0.0, senses, first=True)] for senses in rows])
         with torch.no_grad():
@@ -73,11 +73,11 @@ def test_the_picture_decides_what_is_written_and_only_where_it_is(agent: Agent) 
     assert head.look(features, empty)[1].abs().max() < 1e-6 < seen.abs().max(), "where no thing is, nothing is seen"
 
 
-def test_what_is_seen_of_two_things_alike_is_twice_what_is_seen_of_one(agent: Agent) -> None:
+def test_two_equal_things_are_seen_twice_as_strongly_as_one(agent: Agent) -> None:
     head = LookingTextHead(Inlet(16, 13, {FORM: 4, COLOUR: 4, THINGS: 1}))
     torch.nn.init.zeros_(head.places)
     torch.nn.init.zeros_(head.asks.weight)
-    head.asks.bias.data[-1] = 30.0  # it looks at all there is
+    head.asks.bias.data[-1] = 30.0  # it attends to everything
     codes = torch.randn(1, 4, 1, 1).expand(1, 4, SIDE, SIDE)
     here, seen = torch.full((1, 1, SIDE, SIDE), -30.0), []
     for things in range(1, 4):
@@ -88,8 +88,8 @@ def test_what_is_seen_of_two_things_alike_is_twice_what_is_seen_of_one(agent: Ag
     torch.testing.assert_close(seen[2], 3 * seen[0])
 
 
-def test_where_to_look_is_taught_where_something_is_written(agent: Agent) -> None:
-    """At the things that the page is about, at no other thing, and cells without a thing do not matter."""
+def test_looking_is_taught_only_where_something_is_written(agent: Agent) -> None:
+    """At the things that the page is about and at no other thing; cells without a thing do not matter."""
     pointed = torch.zeros(1, 1, SIDE**2)
     pointed[..., 9] = 1.0
     called = torch.zeros(1, SIDE**2, dtype=torch.long)
@@ -111,7 +111,7 @@ def test_where_to_look_is_taught_where_something_is_written(agent: Agent) -> Non
     assert nats_looked(Categorical(torch.zeros(1, 1, 3, 4)), batch) == 0
 
 
-def test_the_eye_is_not_taught_by_what_is_looked_at(agent: Agent) -> None:
+def test_the_writing_loss_does_not_train_the_eye(agent: Agent) -> None:
     batch = collate([[Moment(0.0, {SIGHT: PICTURES[0], TEXT: "a"}, first=True)]])
     head = agent.head(TEXT)
     seen = agent.perceive(batch, [agent.tap_of(TEXT)])
@@ -125,7 +125,7 @@ def test_the_eye_is_not_taught_by_what_is_looked_at(agent: Agent) -> None:
     agent.zero_grad()
 
 
-def test_an_agent_that_writes_by_the_plain_head_keeps_it() -> None:
+def test_an_agent_with_the_plain_text_head_keeps_it() -> None:
     from devmind.agent.text import add_text
 
     agent = tiny_agent()

@@ -1,4 +1,4 @@
-"""Many senses in one step: what is sensed of each row, what can be told by it, and that the stage teaches it."""
+"""Many senses in one step: the senses and questions of each row, and that the stage teaches it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def texts(batch: dict) -> list[tuple[str, str]]:
     return [(page.removesuffix(told), told) for page, told in zip(pages, said, strict=True)]
 
 
-def test_every_part_has_its_senses_and_questions_that_they_can_answer(context: Context) -> None:
+def test_every_part_has_its_senses_and_answerable_questions(context: Context) -> None:
     batch = lesson_batch(context, 3, 64)
     assert set(batch) == {SIGHT, SOUND, BOTH, TEXT}
     assert sum(len(part["first"]) for part in batch.values()) == 64
@@ -53,14 +53,14 @@ def test_every_part_has_its_senses_and_questions_that_they_can_answer(context: C
     assert not torch.equal(lesson_batch(context, 4, 64)[TEXT]["pieces"], batch[TEXT]["pieces"])
 
 
-def test_a_part_alone_is_of_that_part(context: Context) -> None:
+def test_a_single_part_batch_holds_only_that_part(context: Context) -> None:
     for part in (*THINGS, TEXT):
         batch = part_batch(context, 0, 6, part)
         assert list(batch) == [part]
         assert len(batch[part]["first"]) == 6
 
 
-def test_lessons_have_taught_pairs_and_the_answers_are_true(context: Context) -> None:
+def test_lessons_have_taught_pairs_and_true_answers(context: Context) -> None:
     seeds = lesson_seeds(40, 0, "test")
     batch = things(context, seeds, [BOTH] * 40, numpy_rng("test"))
     of = sounding(context, seeds, TAUGHT)
@@ -70,8 +70,8 @@ def test_lessons_have_taught_pairs_and_the_answers_are_true(context: Context) ->
     assert torch.equal(batch["senses"][SOUND][:, 0], torch.from_numpy(of.sound))
 
 
-def test_the_form_is_heard_by_who_listens(context: Context) -> None:
-    """A linear rule on how loud each pitch is tells held-out things' forms far above chance, so it can be learned."""
+def test_the_form_can_be_heard(context: Context) -> None:
+    """A linear rule on the spectrum tells held-out things' forms far above chance, so it can be learned."""
 
     def spectrum(sound: np.ndarray) -> np.ndarray:
         return np.log(np.abs(np.fft.rfft(sound.mean(1))) + 1e-3)
@@ -86,7 +86,7 @@ def test_the_form_is_heard_by_who_listens(context: Context) -> None:
     assert (told == met.shown.pairs[:, 0, 1]).mean() > 0.5
 
 
-def test_a_step_learns_and_tells_how_the_senses_go_together(context: Context) -> None:
+def test_a_step_learns_and_reports_how_the_senses_agree(context: Context) -> None:
     agent = tiny_agent()
     parts.admit(agent)
     agent.config.stages = ["reflex", "language"]
@@ -101,20 +101,20 @@ def test_a_step_learns_and_tells_how_the_senses_go_together(context: Context) ->
     assert {"sight/said right", "sound/said right", "text/nats"} < set(told)
 
 
-def test_it_is_a_lesson_of_the_stage_and_goes_on_in_turns_of_pages(context: Context) -> None:
+def test_the_lesson_belongs_to_the_stage_and_continues_in_turns(context: Context) -> None:
     taught = [one.name for one in LanguageStage().lessons(context)]
     assert taught.index("senses") < taught.index("talk")
     assert "senses" in lessons.TURNS[lessons.TALK]
 
 
 def told(together: list[float], in_turn: list[float], balanced: list[float]) -> Measured:
-    """Nats a byte of each seed: at reading one more than at form, which the mean over both must not see."""
+    """Nats per byte of each seed: reading costs one more than form, a shift that the comparison must ignore."""
     ways = {TOGETHER: together, IN_TURN: in_turn, BALANCED: balanced}
     nats = {way: {"form": each, "reading": [1 + value for value in each]} for way, each in ways.items()}
     return Measured("fresh small agents", 100, list(range(len(together))), nats, {SIGHT: 0.812, TEXT: 1.5})
 
 
-def test_many_senses_beat_one_after_the_other_where_every_pair_says_so() -> None:
+def test_many_senses_win_only_where_every_comparison_shows_it() -> None:
     better = told([1.0, 1.2, 1.1, 1.4], [1.5, 1.6, 1.7, 1.9], [1.0, 1.3, 1.0, 1.4])
     assert better.beats
     mean, low, high = better.fewer(TOGETHER, IN_TURN)
@@ -130,7 +130,7 @@ def test_many_senses_beat_one_after_the_other_where_every_pair_says_so() -> None
     assert better.weights == {SIGHT: 1.0, TEXT: 1.0}
 
 
-def test_what_is_not_shown_is_not_said_and_weights_are_those_that_teach_better() -> None:
+def test_an_undecided_comparison_claims_nothing_and_better_weights_are_chosen() -> None:
     undecided = told([1.0, 1.2, 1.1, 1.4], [1.5, 0.9, 1.3, 1.2], [0.7, 0.8, 0.8, 1.0])
     assert not undecided.beats
     assert undecided.verdict().startswith("Does not beat one sense after the other")
@@ -142,7 +142,7 @@ def test_what_is_not_shown_is_not_said_and_weights_are_those_that_teach_better()
     assert "It is shown to be worse." in worse.verdict()
 
 
-def test_the_lesson_has_the_weights_that_were_measured_and_its_report_says_what_was_found(context: Context) -> None:
+def test_the_lesson_has_the_measured_weights_and_reports_the_verdict(context: Context) -> None:
     found = measured()
     assert found.weights == lesson.WEIGHTS
     assert len(found.seeds) >= 5

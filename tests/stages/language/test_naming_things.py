@@ -45,7 +45,7 @@ def agent() -> Agent:
 SCENE = Scene((Thing(0, 0, 0), Thing(6, 1, 1), Thing(2, 0, 2)))  # red ball, orange box, blue ball
 
 
-def test_what_is_asked_is_answered_truly() -> None:
+def test_answers_are_true() -> None:
     asked = {question: answer for ask in grammar.ASKED for question, answer in ask(SCENE)}
     assert asked["what colour is the box?"] == "orange."
     assert "what colour is the ball?" not in asked  # there are two
@@ -81,8 +81,8 @@ def test_an_unknown_word_is_named(said: str, says: str) -> None:
         grammar.check_words(said)
 
 
-def test_what_an_exchange_costs_is_what_was_drawn() -> None:
-    """Over many exchanges a listener who knows all choices needs what `nats` says: options, each as likely."""
+def test_the_nats_of_choices_are_those_of_the_draws() -> None:
+    """Over many exchanges a listener that knows all choices needs what `nats` says: equally likely options."""
     choices = grammar.Choices(numpy_rng("test"))
     drawn = [choices.of("abcd") for _ in range(4000)]
     assert choices.nats == pytest.approx(4000 * np.log(4))
@@ -102,19 +102,19 @@ def test_lessons_show_no_held_out_pair_and_exams_ask_for_them(context: Context) 
     asked = scenes(context, 2_000_000 + np.arange(40), HELD_OUT, PAIRS, np.zeros(40, bool))
     assert {tuple(pair) for pair in asked.meant.tolist()} <= set(HELD_OUT)
     others = np.arange(4) != asked.target[:, None]
-    for word in range(2):  # one beside it has its colour, one its noun
+    for word in range(2):  # one thing beside it has its colour, one its noun
         alike = (asked.pairs[..., word] == asked.meant[:, None, word]) & others
         assert alike.any(1).all()
     assert (asked.boxes[..., 2] > asked.boxes[..., 0]).mean() > 0.95
 
 
-def test_what_is_looked_at_is_in_the_middle(context: Context) -> None:
+def test_the_looked_at_thing_is_in_the_middle(context: Context) -> None:
     shown = scenes(context, np.arange(20), TAUGHT, TAUGHT, np.ones(20, bool))
     middle = seeing.centres(shown.boxes)[np.arange(20), shown.target]
     assert np.abs(middle - 32).max() < 6
 
 
-def test_the_nursery_is_spoken_of_as_it_is(context: Context) -> None:
+def test_the_scene_of_the_nursery_is_described_truly(context: Context) -> None:
     world = context.make_world("nursery", "bind", np.array([3]))
     truth = world.truth()
     spoken = scene.seen(truth, 0)
@@ -124,7 +124,7 @@ def test_the_nursery_is_spoken_of_as_it_is(context: Context) -> None:
     assert spoken.things[-1].place == 2
 
 
-def test_an_answer_stands_behind_its_question() -> None:
+def test_an_answer_follows_its_question() -> None:
     pages, written = seeing.pages_of([Page("what?", " a."), Page("where is it?"), Page("what?", " a b.", given=2)])
     page, said = pages[0], written[0]
     assert bytes(n for n in page.tolist() if 0 <= n < 256) == b"what? a."
@@ -137,8 +137,8 @@ def test_an_answer_stands_behind_its_question() -> None:
     assert bytes(n for n in written[2].tolist() if n >= 0) == b" b.", "what is given is read, not learned"
 
 
-def test_no_answer_in_plain_light_tells_which_pairs_occur(context: Context) -> None:
-    """A noun is learned behind any colour and in light of one colour; in plain light only the colour is."""
+def test_no_answer_in_plain_light_reveals_which_pairs_occur(context: Context) -> None:
+    """A noun is taught after any colour and in single-colour light; in plain light only the colour is taught."""
     pairs = [pair for pair in TAUGHT for _ in range(40)]
     pages = [lesson._asked_what(numpy_rng("test", n, *pair), *pair) for n, pair in enumerate(pairs)]
     before = {colour: set() for colour in scene.COLOURS}
@@ -152,7 +152,7 @@ def test_no_answer_in_plain_light_tells_which_pairs_occur(context: Context) -> N
     assert {page.question for page in pages} == {lesson.WHAT, lesson.COLOUR, lesson.KIND}
 
 
-def test_light_of_one_colour_leaves_shapes_and_takes_colours() -> None:
+def test_single_colour_light_keeps_shapes_and_removes_colours() -> None:
     picture = np.array([[[215, 30, 30], [30, 165, 45], [35, 70, 225]]], np.uint8)
     lit = in_light_of_one_colour(np.repeat(picture[None], 500, 0), numpy_rng("light")).astype(float)
     share = lit / np.maximum(lit.sum(-1, keepdims=True), 1)
@@ -162,7 +162,9 @@ def test_light_of_one_colour_leaves_shapes_and_takes_colours() -> None:
     assert len(np.unique(lit[clear].argmax(-1))) == 3
 
 
-def test_who_sees_all_is_right_and_shuffled_answers_are_at_chance(context: Context, agent: Agent, monkeypatch) -> None:
+def test_known_answers_score_one_and_shuffled_answers_are_at_chance(
+    context: Context, agent: Agent, monkeypatch
+) -> None:
     big = Context(load("tiny", sets=["exam.episodes_scale=1"]), 0, "cpu", context.out, worlds.make)
     truth: list = []
     real = scenes
@@ -190,7 +192,7 @@ def test_who_sees_all_is_right_and_shuffled_answers_are_at_chance(context: Conte
     assert abs(shuffled[exam.FIND] - 0.25) < 0.15
 
 
-def test_an_untaught_agent_stands_at_chance_and_below_the_floors(agent: Agent, tmp_path: Path) -> None:
+def test_an_untaught_agent_is_at_chance_and_below_the_floors(agent: Agent, tmp_path: Path) -> None:
     measures = held_to_the_floors("name", agent, tmp_path).measures
     assert measures[exam.SAY].score == 0.0
     assert measures[exam.FIND].score < 0.6
@@ -202,11 +204,11 @@ def test_an_untaught_agent_stands_at_chance_and_below_the_floors(agent: Agent, t
     assert not exam.GATE.judge(measures).passed
 
 
-def test_things_are_called_in_the_light_that_lets_it_be_learned(context: Context) -> None:
+def test_things_are_named_in_the_light_that_teaches_the_word(context: Context) -> None:
     batch = lesson.lesson_batch(context, 0, 80)
     pointed, called, sight = batch["pointed"][:, 0], batch["called"], batch["senses"]["sight"][:, 0]
     asked, several = pointed.any(-1), (pointed > 0).sum(-1)
-    assert int(asked.sum()) >= 75  # every row is about something, but for what is hidden
+    assert int(asked.sum()) >= 75  # every row is about something, except what is hidden
     assert (several[::2] <= 1).all(), "who is asked what it looks at is asked about one thing"
     torch.testing.assert_close(pointed[asked].sum(-1), torch.ones(int(asked.sum())))
     assert set(several[asked].tolist()) >= {1, 2}
@@ -224,7 +226,7 @@ def test_things_are_called_in_the_light_that_lets_it_be_learned(context: Context
             assert len(set(noun[pointed[row] > 0].tolist())) == 1, "all that is meant has one noun"
 
 
-def test_the_loss_falls_where_answers_are_right(context: Context, agent: Agent) -> None:
+def test_the_loss_counts_pointing_only_where_something_is_pointed_at(context: Context, agent: Agent) -> None:
     batch = lesson.lesson_batch(context, 0, 8)
     loss, scalars = seeing.loss(agent, batch)
     assert loss.isfinite()
@@ -235,7 +237,7 @@ def test_the_loss_falls_where_answers_are_right(context: Context, agent: Agent) 
     assert "points" not in seeing.loss(agent, silent)[1]
 
 
-def test_a_thing_is_likest_to_the_nearest_of_its_colour_and_of_its_noun() -> None:
+def test_likeness_adds_the_nearest_of_the_colour_and_of_the_noun() -> None:
     known = np.array([[0.0, 0.0], [0.0, 9.0], [9.0, 0.0]], np.float32)
     rules = CutOuts(known, np.array([[0, 0], [0, 1], [1, 0]]), (None, None))  # type: ignore[arg-type]
     shown = np.array([[[1.0, 1.0], [9.0, 9.0]]], np.float32)

@@ -1,4 +1,4 @@
-"""Words taught once: lives, what a lesson's batch brings back, the exam, its floors, and what a name brings to mind."""
+"""Words taught once: lives, the recalled memories of a batch, the exam, its floors, and recall by a name."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def of_exam(context: Context, n: int = 12, looked_at: bool = True):
     return lives(context, exam_seeds(n, 0, "test"), HELD_OUT, PAIRS, np.full(n, looked_at), exam=True)
 
 
-def test_words_of_exams_are_in_no_lesson_and_none_is_the_caregivers() -> None:
+def test_exam_words_are_in_no_lesson_and_not_among_the_caregivers() -> None:
     of_lessons, of_exams = (
         {word for seed in range(300) for word in invented(numpy_rng("test", seed), THINGS, exam)}
         for exam in (False, True)
@@ -77,7 +77,7 @@ def test_words_of_exams_are_in_no_lesson_and_none_is_the_caregivers() -> None:
     assert (taught_words.WHAT, taught_words.where("zib")) == (WHAT, where("zib")), "asked as in lessons"
 
 
-def test_a_thing_is_met_again_in_another_look_among_all_that_were_taught(context: Context) -> None:
+def test_a_thing_returns_in_another_look_among_all_taught_things(context: Context) -> None:
     of = of_exam(context)
     n = len(of.words)
     assert of.taught.shape == (n, THINGS, 64, 64, 3)
@@ -87,7 +87,7 @@ def test_a_thing_is_met_again_in_another_look_among_all_that_were_taught(context
     seen = of.looks.boxes[:, 0]
     assert np.abs((seen[:, :2] + seen[:, 2:]) / 2 - 32).max() < 6, "each is looked at when it is taught"
     others = np.arange(THINGS) != of.met.target[:, None]
-    for word in range(2):  # neither the colour nor the form tells which of the words is meant
+    for word in range(2):  # neither the colour nor the form alone tells which word is meant
         alike = (of.met.pairs[..., word] == of.met.meant[:, None, word]) & others
         assert alike.any(1).all()
     again = of_exam(context)
@@ -97,14 +97,14 @@ def test_a_thing_is_met_again_in_another_look_among_all_that_were_taught(context
     assert set(np.unique(shown["copied"].numpy())) <= {-1, *range(THINGS), RECALLED_BUDGET}
 
 
-def test_another_light_changes_how_bright_a_picture_is_and_little_of_its_colours() -> None:
+def test_another_light_changes_brightness_and_hardly_the_colours() -> None:
     picture = np.full((8, 8, 3), (120, 60, 90), np.uint8)
     lit = np.stack([in_another_light(picture, numpy_rng("light", i))[0, 0] for i in range(200)]).astype(float)
     assert lit.sum(1).min() < 0.8 * 270 < 1.1 * 270 < lit.sum(1).max()
     assert np.abs(lit / lit.sum(1, keepdims=True) - np.array([120, 60, 90]) / 270).max() < 0.05
 
 
-def test_what_a_lesson_brings_back_stands_in_a_memorys_order(context: Context, agent: Agent) -> None:
+def test_a_batch_recalls_entries_in_a_memorys_order(context: Context, agent: Agent) -> None:
     batch = lesson.lesson_batch(context, 3, 40)
     recalled, place, shown = lesson.brought_back(agent, batch)
     senses, valid = recalled["senses"], recalled["valid"][:, 0]
@@ -139,7 +139,7 @@ def test_what_a_lesson_brings_back_stands_in_a_memorys_order(context: Context, a
     assert {"says", "points", "unlike"} <= set(scalars)
 
 
-def test_the_lesson_and_its_control_change_the_two_heads_and_nothing_else(context: Context, agent: Agent) -> None:
+def test_the_lesson_and_its_control_change_only_the_two_heads(context: Context, agent: Agent) -> None:
     taught = lesson.lesson(context)
     assert taught.control is not None
     for make in (taught.make_learner, taught.control):
@@ -166,12 +166,12 @@ def child_of() -> Agent:
     return child
 
 
-def test_the_lesson_goes_on_with_what_it_kept(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lesson_resumes_with_its_kept_batches(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lesson, "KEPT", 2)
     check_learner(lesson.lesson(context), child_of(), context)
 
 
-def test_an_update_is_a_step_on_the_new_batch_and_some_on_those_before(
+def test_an_update_steps_on_the_new_batch_and_some_earlier_ones(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lesson, "KEPT", 3)
@@ -201,7 +201,7 @@ def test_an_update_is_a_step_on_the_new_batch_and_some_on_those_before(
     assert len(learner.kept) == 3
 
 
-def test_what_heads_read_is_what_they_read_of_the_whole_batch(context: Context, agent: Agent) -> None:
+def test_the_cached_input_of_the_heads_equals_the_whole_batchs(context: Context, agent: Agent) -> None:
     batch = lesson.lesson_batch(context, 3, 12)
     lives_read = lesson.read(agent, batch)
     recalled, place, shown = lesson.brought_back(agent, batch)
@@ -214,7 +214,7 @@ def test_what_heads_read_is_what_they_read_of_the_whole_batch(context: Context, 
     assert not any(value.requires_grad for value in (lives_read["tokens"], lives_read["memories"]))
 
 
-def test_how_like_what_the_eye_finds_counts_less_for_what_is_sought(context: Context, agent: Agent) -> None:
+def test_the_likeness_weight_affects_only_the_sought_head(context: Context, agent: Agent) -> None:
     lives_read = lesson.read(agent, lesson.lesson_batch(context, 3, 12))
     looked = [agent.head(head).looked.weight for head in (SOUGHT, RECOGNISED)]
     whole, none = (lesson.loss_of(agent, lives_read, like)[0] for like in (1.0, 0.0))
@@ -225,7 +225,7 @@ def test_how_like_what_the_eye_finds_counts_less_for_what_is_sought(context: Con
 
 
 def tapped(head, memories: torch.Tensor, codes: torch.Tensor, here: torch.Tensor, readout: torch.Tensor) -> Tapped:
-    """What a head reads of memories [R, D], cells [C, 64] that all hold a thing, and a readout [D]."""
+    """The input of a head: memories [R, D], cells [C, 64] that all hold a thing, and a readout [D]."""
     things = torch.zeros(1, MOST, memories.shape[-1])
     tokens = torch.cat((things, memories[None], readout[None, None]), 1)
     present = torch.cat((torch.ones(1, MOST, dtype=torch.bool), here[None], torch.ones(1, 1, dtype=torch.bool)), 1)
@@ -233,8 +233,8 @@ def tapped(head, memories: torch.Tensor, codes: torch.Tensor, here: torch.Tensor
     return Tapped(tokens, present, {FORM: form[None], COLOUR: colour[None], THINGS_MAP: torch.zeros(1, 1, 8, 8)})
 
 
-def test_heads_compare_what_memories_show_with_what_is_in_view() -> None:
-    """Memories that show the codes of known cells: each is found there, and what is looked at is recognised."""
+def test_heads_match_memories_with_cells_in_view() -> None:
+    """Memories that encode known cells: each is found there, and the looked-at cell is recognised."""
     rng = torch.Generator().manual_seed(0)
     inlet = Inlet(16, MOST + 5, {FORM: 8, COLOUR: 8, THINGS_MAP: 1})
     codes = torch.randn(16, 64, generator=rng)
@@ -249,7 +249,7 @@ def test_heads_compare_what_memories_show_with_what_is_in_view() -> None:
         found.asks.bias.zero_()
         found.asks.bias[0] = 100.0
         found.answers.weight.zero_()
-        for at in range(4):  # which memory is sought is told by one number of each
+        for at in range(4):  # one number of each memory says which is sought
             marked = memories.clone()
             found.answers.weight[0] = torch.linalg.lstsq(marked, torch.eye(4)[:, at : at + 1]).solution[:, 0]
             found.answers.bias.zero_()
@@ -265,7 +265,7 @@ def test_heads_compare_what_memories_show_with_what_is_in_view() -> None:
         assert torch.equal(nothing.logits, torch.zeros(1, 64)), "without a memory it is one of the things in view"
 
 
-def test_who_begins_looks_at_the_middle() -> None:
+def test_a_new_head_looks_at_the_middle() -> None:
     head = RecognisedHead(Inlet(16, MOST + 5, {FORM: 8, COLOUR: 8, THINGS_MAP: 1}))
     assert set(head.looks.bias.topk(4).indices.tolist()) == {27, 28, 35, 36}
 
@@ -276,7 +276,7 @@ def key(*numbers: float) -> dict[str, Key]:
     return {SIGHT: Key(vector / np.linalg.norm(vector), "eye")}
 
 
-def test_a_name_that_is_said_brings_back_what_was_taught_by_it() -> None:
+def test_a_spoken_name_recalls_what_was_taught_by_it() -> None:
     memory = Memory(open_store(None))
     for name, at in (("zib", (1, 0)), ("dop", (0, 1)), (None, (0.9, 0.1)), ("zib", (0.5, 0.5)), ("zibber", (0, 1))):
         memory.write(Moment(0.0, {TEXT: "x"}), key(*at), name=name)
@@ -293,7 +293,7 @@ def test_a_name_that_is_said_brings_back_what_was_taught_by_it() -> None:
     assert names_in("the zib-dop", ["dop", "zi", "zib"]) == ["dop", "zib"]
 
 
-def test_a_page_without_a_name_changes_nothing_of_what_comes_to_mind(agent: Agent) -> None:
+def test_a_page_without_a_name_changes_no_recall(agent: Agent) -> None:
     picture = numpy_rng("test").integers(0, 256, (1, 64, 64, 3)).astype(np.uint8)
     found = []
     for said in ("", "what is that?", "where is the zib?"):
@@ -310,7 +310,7 @@ def test_a_page_without_a_name_changes_nothing_of_what_comes_to_mind(agent: Agen
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, turn, current: list) -> None:
-    """Points at the memory of the thing that is asked for, and at its middle; of another row where shuffled.
+    """Points at the memory of the thing asked for, and at its middle; at another row's where shuffled.
 
     `current` holds the lives that are asked.
     """
@@ -354,7 +354,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, turn, current: list) -> None:
     monkeypatch.setattr(taught_words, "Actor", Knowing)
 
 
-def test_who_knows_is_right_and_shuffled_answers_are_not(context: Context, agent: Agent, monkeypatch) -> None:
+def test_known_answers_are_right_and_shuffled_answers_are_not(context: Context, agent: Agent, monkeypatch) -> None:
     current: list = []
 
     def judged(turn) -> dict[str, float]:
@@ -377,10 +377,10 @@ def test_who_knows_is_right_and_shuffled_answers_are_not(context: Context, agent
     assert shuffled[exam.FOUND] < 0.6
 
 
-def test_a_life_says_and_finds_what_the_exam_does_by_the_same_tokens(
+def test_a_life_answers_as_the_exam_does_with_the_same_tokens(
     context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Taught by the page's way of teaching, and asked by its way of asking, each life gives the exam's answers."""
+    """Taught and asked as by the live page, each life gives the exam's answers."""
     tokens: list[torch.Tensor] = []
     real = taught_words.Actor.step
 
@@ -390,7 +390,7 @@ def test_a_life_says_and_finds_what_the_exam_does_by_the_same_tokens(
 
     monkeypatch.setattr(taught_words.Actor, "step", noted)
     of, agent = of_exam(context, 5), copy.deepcopy(agent)
-    with torch.no_grad():  # sure of what it says, so that every life answers with one of the words
+    with torch.no_grad():  # certain of what it says, so that every life answers with one of the words
         agent.heads[RECOGNISED].none.bias.fill_(-9.0)
         agent.heads[RECOGNISED].gain.fill_(40.0)
     for questions in ([WHAT] * 5, [where(word) for word in of.asked]):
@@ -402,7 +402,7 @@ def test_a_life_says_and_finds_what_the_exam_does_by_the_same_tokens(
             memory = Memory(open_store(None), clock=lambda now_s=now_s: now_s[0])
             child = ShowAndTell(agent, memory)
             for sight, name in zip(of.taught[row], of.words[row].tolist(), strict=True):
-                crop = np.roll(sight, 9, 0)  # names are told by it; it does not come back
+                crop = np.roll(sight, 9, 0)  # names are looked up by it, and it is not recalled
                 child.teach(name, Moment(0.0, {SIGHT: crop, LOOKED: sight, VIEWS: crop[None], TEXT: teaching(name)}))
             memory.write(Moment(0.0, {SIGHT: of.met.sight[row]}), child.describe({SIGHT: of.met.sight[row]}))
             now_s[0] = exam.LATER_S
@@ -438,7 +438,7 @@ def test_an_untaught_agent_stays_below_the_floors(agent: Agent, tmp_path: Path) 
     assert not exam.GATE.judge(measures).passed
 
 
-def test_an_agent_without_the_two_heads_is_not_asked_and_the_gate_says_so(context: Context) -> None:
+def test_an_agent_without_the_two_heads_is_not_examined_and_fails_the_gate(context: Context) -> None:
     agent = tiny_agent()
     agent.add_encoder(SIGHT)
     parts.admit(agent)
@@ -450,7 +450,7 @@ def test_an_agent_without_the_two_heads_is_not_asked_and_the_gate_says_so(contex
     assert all("was not measured" in decision.reason for decision in verdict.decisions)
 
 
-def test_lessons_have_taught_pairs_only(context: Context) -> None:
+def test_lessons_have_only_taught_pairs(context: Context) -> None:
     of = lives(context, np.arange(30), TAUGHT, TAUGHT, np.zeros(30, bool), exam=False)
     assert {tuple(pair) for pair in of.met.pairs.reshape(-1, 2).tolist()} <= set(TAUGHT)
     assert len(np.unique(lesson.taught(context, 40))) == 40

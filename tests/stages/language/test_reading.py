@@ -1,4 +1,4 @@
-"""Reading: the floors' counts, what is read, pages, the exam, and going on with a text."""
+"""Reading: the counts of the floors, the corpus, pages, the exam, and continuing a text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def context(tmp_path: Path) -> Context:
 
 
 def reader(tokenizer: str = "bytes", random: bool = False) -> Agent:
-    """An untaught agent; `random` gives the trunk's output projections weights, so that it looks back."""
+    """An untaught agent; `random` fills the trunk's output projections, so that it attends to earlier tokens."""
     agent = tiny_agent()
     parts.admit(agent, tokenizer)
     if random:
@@ -55,14 +55,14 @@ def test_a_gram_gives_every_context_a_distribution(order: int) -> None:
         assert np.exp(-every).sum() == pytest.approx(1.0)
 
 
-def test_grams_by_hand() -> None:
+def test_grams_equal_a_hand_calculation() -> None:
     # Of 'abab': a and b twice each, so T = 2, p1(a) = (2 + 2/4) / 6; after a came b twice: p2(b|a) = (2 + p1) / 3.
     one = (2 + 2 / 4) / 6
     nats = WittenBell(np.array([0, 1, 0, 1]), 4, 2).nats(np.array([0, 1, 2]))
     np.testing.assert_allclose(np.exp(-nats), [one, (2 + one) / 3, (0 + (0 + 2 / 4) / 6) / 2], atol=1e-12)
 
 
-def test_the_floor_is_that_of_others(data_folder: Path) -> None:
+def test_the_floor_equals_an_independent_count(data_folder: Path) -> None:
     """Counted independently on this split: 1.774, 1.669 and 1.698 nats a character."""
     text = corpus.of_files((data_folder / "text" / "tinyshakespeare.txt",))
     assert len(text.held_out) == 111_540
@@ -81,14 +81,14 @@ def test_a_text_is_split_and_hashed(tmp_path: Path) -> None:
     assert corpus.of_files((file,)).sha256 != text.sha256
 
 
-def test_a_read_out_gives_every_byte_a_probability_and_learns_what_follows() -> None:
+def test_a_readout_gives_a_distribution_over_bytes_and_learns_the_next() -> None:
     taught = np.frombuffer(b"abcabcabd" * 400, np.uint8)
     model = ReadOut(taught)
     before = np.frombuffer(b"abcab", np.uint8)
     every = np.array([model.nats(np.append(before, byte))[-1] for byte in np.unique(taught)])
     assert np.exp(-every).sum() == pytest.approx(1.0)
     told = model.nats(np.frombuffer(b"abcabcabdabc", np.uint8))
-    assert told[4:].mean() < 0.3  # four bytes before tell all but whether the third letter is a c or a d
+    assert told[4:].mean() < 0.3  # the four bytes before tell everything except whether the third letter is a c or a d
     assert model.nats(np.frombuffer(b"ab!", np.uint8))[-1] == pytest.approx(2 * log(256))
 
 
@@ -100,7 +100,7 @@ def test_a_read_out_gives_every_byte_a_probability_and_learns_what_follows() -> 
         (b"a\0" * 2000, "the character number zero"),
     ],
 )
-def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
+def test_files_that_are_no_text_are_refused(tmp_path: Path, data: bytes, says: str) -> None:
     file = tmp_path / "text.txt"
     file.write_bytes(data)
     with pytest.raises(ConfigError, match=says):
@@ -116,7 +116,7 @@ def test_one_line_of_10_mb_is_read(tmp_path: Path, context: Context) -> None:
     assert len(corpus.corpus(given).held_out) == 1_000_000
 
 
-def test_the_caregiver_speaks_anew_in_the_exam(context: Context) -> None:
+def test_the_exam_has_new_sentences_of_the_caregiver(context: Context) -> None:
     text = corpus.corpus(context)
     assert text.source == corpus.CAREGIVER
     exchanges = set(text.taught.split("\n\n"))
@@ -126,7 +126,7 @@ def test_the_caregiver_speaks_anew_in_the_exam(context: Context) -> None:
 
 
 @pytest.mark.parametrize("tokenizer", ["bytes", "patches"])
-def test_a_page_tells_each_byte_from_those_before_it(tokenizer: str) -> None:
+def test_a_page_predicts_each_byte_from_earlier_ones(tokenizer: str) -> None:
     agent = reader(tokenizer, random=True)
     page = np.frombuffer(b"here is a red ball on the left. ", np.uint8)
     other = page.copy()
@@ -137,8 +137,8 @@ def test_a_page_tells_each_byte_from_those_before_it(tokenizer: str) -> None:
     assert (one[0, 20:] - two[0, 20:]).abs().max() > 1e-4
 
 
-def test_bytes_are_told_as_they_are_written_tick_by_tick() -> None:
-    """What the exam counts is what the cached way of writing is given."""
+def test_predictions_when_writing_equal_those_when_reading() -> None:
+    """What the exam counts is what cached writing computes."""
     agent = reader(random=True)
     page = np.frombuffer(b"here is a red ba", np.uint8)
     with torch.no_grad():
@@ -159,7 +159,7 @@ def test_bytes_are_told_as_they_are_written_tick_by_tick() -> None:
 
 
 @pytest.mark.parametrize("length", [64, 96, 200, 500])
-def test_every_byte_is_told_once_from_half_a_page(length: int) -> None:
+def test_every_byte_is_predicted_once_from_at_least_half_a_page(length: int) -> None:
     agent, data = reader(random=True), np.frombuffer(bytes(range(32, 127)) * 11, np.uint8)[:500]
     with torch.no_grad():
         nats = exam.told(data, length, lambda pages: telling(agent, page_batch(pages)))
@@ -168,13 +168,13 @@ def test_every_byte_is_told_once_from_half_a_page(length: int) -> None:
     np.testing.assert_allclose(nats[: length // 2], first[: length // 2].numpy(), atol=1e-5)
 
 
-def test_blocks_are_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_consist_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "ä" * exam.BLOCK + "b" * exam.BLOCK
     monkeypatch.setattr(exam, "telling", lambda agent, batch: torch.ones(len(batch["pieces"]), 64))
     np.testing.assert_allclose(exam.by_block(exam.nats_of(reader(), text, 64)), [2.0, 1.0])
 
 
-def test_who_learned_nothing_stands_at_chance(context: Context) -> None:
+def test_an_untaught_agent_is_at_chance(context: Context) -> None:
     agent = reader()
     with examination(agent):
         (measure,) = exam.examine(agent, context, "full")
@@ -183,8 +183,8 @@ def test_who_learned_nothing_stands_at_chance(context: Context) -> None:
     assert not exam.gate(context).judge({"read": measure}).passed
 
 
-def test_who_knows_what_comes_reaches_the_ceiling(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent that is sure of each right byte passes; on other bytes than those it fails."""
+def test_a_certain_right_prediction_reaches_the_ceiling(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that is certain of each right byte passes; on other bytes it fails."""
     monkeypatch.setattr(exam, "telling", lambda agent, batch: 0.04 + 0.02 * torch.rand(len(batch["pieces"]), 64))
     with examination(agent := reader()):
         (measure,) = exam.examine(agent, context, "full")
@@ -193,7 +193,7 @@ def test_who_knows_what_comes_reaches_the_ceiling(context: Context, monkeypatch:
 
 
 def test_shuffled_answers_are_worse_than_counting(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is as sure of the bytes of another page than the one it reads is worse than who counts characters."""
+    """Certainty about the bytes of another page is worse than counting characters."""
 
     def shuffled(agent: Agent, batch: Mapping[str, Any]) -> torch.Tensor:
         bytes_of = batch["pieces"].flatten(1)
@@ -207,7 +207,7 @@ def test_shuffled_answers_are_worse_than_counting(context: Context, monkeypatch:
     assert not exam.gate(context).judge({"read": measure}).passed
 
 
-def test_another_text_of_the_same_name_is_no_exam(tmp_path: Path, context: Context) -> None:
+def test_another_text_of_the_same_name_is_refused(tmp_path: Path, context: Context) -> None:
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "book.txt").write_text("once upon a time " * 400)
     given = Context(context.config, 0, "cpu", tmp_path, worlds.make, tmp_path)
@@ -217,7 +217,7 @@ def test_another_text_of_the_same_name_is_no_exam(tmp_path: Path, context: Conte
         exam.examine(agent, given, "glimpse")
 
 
-def test_a_text_is_gone_on_with_beyond_a_page() -> None:
+def test_a_text_is_continued_beyond_a_page() -> None:
     agent = reader(random=True)
     said = "".join(saying.go_on(agent, "once upon", 150, torch.Generator().manual_seed(3)))
     again = "".join(saying.go_on(agent, "once upon", 150, torch.Generator().manual_seed(3)))
@@ -226,19 +226,19 @@ def test_a_text_is_gone_on_with_beyond_a_page() -> None:
     assert said != "".join(saying.go_on(agent, "once upon", 150, torch.Generator().manual_seed(4)))
 
 
-def test_who_cannot_read_says_so() -> None:
+def test_an_agent_that_cannot_read_says_so() -> None:
     with pytest.raises(DevmindError, match="never taught to read"):
         next(saying.go_on(tiny_agent(), "once", 3))
     with pytest.raises(DevmindError, match="no text to continue"):
         next(saying.go_on(reader(), " ", 3))
 
 
-def test_one_line_of_10_mb_is_gone_on_with() -> None:
+def test_one_line_of_10_mb_is_continued() -> None:
     assert "".join(saying.go_on(reader(), "abcdefghij" * 1_000_000, 4))
     assert "".join(saying.go_on(reader(), "ä" * 5_000_000, 4)) is not None
 
 
-def test_patches_are_an_encoder_of_patches() -> None:
+def test_patches_use_the_patched_text_encoder() -> None:
     encoder = reader("patches").encoder("text")
     assert isinstance(encoder, TextEncoder)
     assert encoder.patched

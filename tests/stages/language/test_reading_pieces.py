@@ -1,4 +1,4 @@
-"""Reading by pieces of a vocabulary, and on a pretrained trunk: the tokenizer of a run, what pages cost, lessons."""
+"""Reading by pieces of a vocabulary, and on a pretrained trunk: the tokenizer of a run, the cost of pages, lessons."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def context(folder: Path, *sets: str) -> Context:
 
 
 def by_pieces(folder: Path, agent: Agent | None = None, pieces: int = 300) -> Agent:
-    """An untaught agent that reads by pieces of what the caregiver says in lessons."""
+    """An untaught agent that reads by pieces of the caregiver's sentences in lessons."""
     agent, stage = agent or tiny_agent(), LanguageStage()
     give_reading(stage, agent, context(folder, "text.tokenizer=bpe", f"text.pieces={pieces}"))
     stage.admit(agent)
     return agent.eval()
 
 
-def test_a_vocabulary_is_made_of_what_lessons_read_and_of_nothing_else(tmp_path: Path) -> None:
+def test_a_vocabulary_is_made_only_of_the_lessons_text(tmp_path: Path) -> None:
     text = corpus.caregiver(context(tmp_path)).taught
     encoder = parts.reader(by_pieces(tmp_path))
     assert encoder.pieces.to_str() == make_vocabulary(text, 300) == make_vocabulary(text, 300)
@@ -62,8 +62,8 @@ def test_a_vocabulary_is_made_of_what_lessons_read_and_of_nothing_else(tmp_path:
 
 
 @pytest.mark.parametrize("text", ["look, a red ball. ", "Grün ist der Baum, 猫は寝る\r\n", "<s> a </s>\t 12 "])
-def test_what_a_text_costs_by_pieces_is_what_they_cost(tmp_path: Path, text: str) -> None:
-    """On one page: the sum of log probabilities by hand; and every piece is counted at a character."""
+def test_the_cost_of_a_text_is_the_sum_over_its_pieces(tmp_path: Path, text: str) -> None:
+    """On one page: the sum of log probabilities by hand, with every piece counted at a character."""
     agent, text = by_pieces(tmp_path), text * 2
     encoder = parts.reader(agent)
     pieces, begins = pieces_of(encoder, text)
@@ -75,14 +75,14 @@ def test_what_a_text_costs_by_pieces_is_what_they_cost(tmp_path: Path, text: str
         here = torch.ones(1, 1, dtype=torch.bool)
         batch = {"senses": {"text": page}, "present": {"text": here}, "first": here, "valid": here}
         logits = agent.forward(batch, ["text"])["text"].logits[0, 0].log_softmax(-1)
-    half = len(pieces) // 2  # what is behind half a page of a text this short is told from all before it as well
+    half = len(pieces) // 2  # what follows half a page of such a short text is predicted from all before it too
     each = -logits[torch.arange(len(pieces)), torch.from_numpy(pieces)].double().numpy()
     assert len(nats) == len(text)
     assert nats[: begins[half]].sum() == pytest.approx(each[:half].sum(), rel=1e-4)
     assert nats.sum() == pytest.approx(each.sum(), rel=1e-4)
 
 
-def test_a_piece_that_is_not_there_costs_nothing_and_changes_nothing(tmp_path: Path) -> None:
+def test_an_absent_piece_costs_and_changes_nothing(tmp_path: Path) -> None:
     agent = by_pieces(tmp_path)
     rows = torch.tensor([[40, 41, 42, -1, -1], [40, 41, 42, 43, 44]])
     with torch.no_grad():
@@ -91,7 +91,7 @@ def test_a_piece_that_is_not_there_costs_nothing_and_changes_nothing(tmp_path: P
     assert (nats[1] > 0).all()
 
 
-def test_a_vocabulary_that_loses_letters_is_no_exam(tmp_path: Path) -> None:
+def test_a_vocabulary_that_loses_letters_is_refused(tmp_path: Path) -> None:
     from tokenizers import normalizers
 
     agent = by_pieces(tmp_path)
@@ -100,7 +100,7 @@ def test_a_vocabulary_that_loses_letters_is_no_exam(tmp_path: Path) -> None:
         exam.nats_of(agent, "Look, A Ball.", 64)
 
 
-def test_pages_of_bytes_become_pieces_and_what_is_learned_stays(tmp_path: Path) -> None:
+def test_pages_of_bytes_become_pieces_with_the_same_targets(tmp_path: Path) -> None:
     agent = by_pieces(tmp_path)
     encoder = parts.reader(agent)
     asked = [Page("what is that?", " a red ball.", given=len(" a red ")), Page("how many?", " two."), Page("look.")]
@@ -111,7 +111,7 @@ def test_pages_of_bytes_become_pieces_and_what_is_learned_stays(tmp_path: Path) 
     pages, learned = found["senses"]["text"][:, 0], found["written"][:, 0]
     assert encoder.decode(pages) == ["what is that? a red ball.", "how many? two.", "look."]
     assert encoder.decode(learned) == ["ball.", " two.", ""]
-    for page, each in zip(pages.tolist(), learned.tolist(), strict=True):  # each stands before what it is
+    for page, each in zip(pages.tolist(), learned.tolist(), strict=True):  # each position predicts its next piece
         assert all(page[at + 1] == number for at, number in enumerate(each) if number >= 0)
     assert torch.equal(as_read(lessons_reader(), batch)["senses"]["text"], batch["senses"]["text"])
 
@@ -123,7 +123,7 @@ def lessons_reader() -> Agent:
 
 
 @pytest.mark.parametrize("part", sorted(lessons.OF))
-def test_every_lesson_is_taught_by_pieces(tmp_path: Path, part: str) -> None:
+def test_every_lesson_can_be_taught_by_pieces(tmp_path: Path, part: str) -> None:
     given, agent = context(tmp_path), by_pieces(tmp_path)
     value, _ = lessons.LOSSES[part](agent, lessons.OF[part].lesson_batch(given, 0, 4))
     value.backward()
@@ -131,7 +131,7 @@ def test_every_lesson_is_taught_by_pieces(tmp_path: Path, part: str) -> None:
     assert agent.encoder("text").table.weight.grad is not None  # type: ignore[union-attr]
 
 
-def test_new_words_and_grammar_by_pieces(tmp_path: Path) -> None:
+def test_new_words_and_grammar_work_by_pieces(tmp_path: Path) -> None:
     given, agent = context(tmp_path), by_pieces(tmp_path)
     assert float(new_words.loss(agent, new_words.lesson_batch(given, 0, 4))[0]) > 0
     with examination(agent):
@@ -141,7 +141,7 @@ def test_new_words_and_grammar_by_pieces(tmp_path: Path) -> None:
     assert told[0] > told[1]
 
 
-def test_reading_by_pieces_is_learned_examined_and_said(tmp_path: Path) -> None:
+def test_reading_by_pieces_is_taught_examined_and_continued(tmp_path: Path) -> None:
     agent, given = by_pieces(tmp_path), context(tmp_path)
     before = score(agent, given)
     lesson = lessons.reading(given, 60)
@@ -178,7 +178,7 @@ def test_a_pretrained_trunk_is_taught_the_same_lessons(tmp_path: Path, tokenizer
     assert "".join(saying.go_on(agent, "look, a", 20, torch.Generator().manual_seed(1)))
 
 
-def test_every_lesson_is_taught_on_a_pretrained_trunk_which_stays_as_it_was(tmp_path: Path) -> None:
+def test_every_lesson_leaves_a_pretrained_trunk_unchanged(tmp_path: Path) -> None:
     agent, stage = pretrained(tmp_path), LanguageStage()
     given = context(tmp_path, "text.tokenizer=own")
     give_reading(stage, agent, given)
@@ -195,7 +195,7 @@ def test_every_lesson_is_taught_on_a_pretrained_trunk_which_stays_as_it_was(tmp_
 
 
 def pretrained(folder: Path) -> Agent:
-    """A newborn on a decoder of its width, whose words are pieces of what the caregiver says."""
+    """A newborn on a decoder of its width, whose vocabulary is made of the caregiver's sentences."""
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
     model = LlamaForCausalLM(LlamaConfig(vocab_size=310, tie_word_embeddings=False, **shape))
@@ -206,7 +206,7 @@ def pretrained(folder: Path) -> Agent:
     return Agent(AgentConfig(size="tiny", pretrained=str(folder / "decoder")))
 
 
-def test_what_an_agent_reads_by_stays(tmp_path: Path) -> None:
+def test_an_agents_tokenizer_stays(tmp_path: Path) -> None:
     agent, stage = by_pieces(tmp_path), LanguageStage()
     before = copy.deepcopy(agent.state_dict())
     for same in ("text.tokenizer=bpe", "size=tiny"):
@@ -218,7 +218,7 @@ def test_what_an_agent_reads_by_stays(tmp_path: Path) -> None:
         give_reading(stage, lessons_reader(), context(tmp_path, "text.tokenizer=bpe"))
 
 
-def test_tokenizers_that_cannot_be_had_are_refused(tmp_path: Path) -> None:
+def test_unavailable_tokenizers_are_refused(tmp_path: Path) -> None:
     stage = LanguageStage()
     with pytest.raises(ConfigError, match="no tokenizer 'byte'"):
         give_reading(stage, tiny_agent(), context(tmp_path, "text.tokenizer=byte"))
@@ -242,7 +242,7 @@ def test_one_line_of_10_mb_is_read_by_pieces(tmp_path: Path) -> None:
     assert begins[-1] < 100_000
 
 
-def test_a_text_given_by_name_is_what_is_read(tmp_path: Path) -> None:
+def test_a_text_given_by_name_is_read(tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     for name in ("text/one.txt", "two.txt"):
         (tmp_path / name).write_text(f"this is {name} " * 300)
@@ -263,7 +263,7 @@ def test_a_text_given_by_name_is_what_is_read(tmp_path: Path) -> None:
         ("gone.txt", None, "There is no file"),
     ],
 )
-def test_what_is_no_text_is_told_in_a_sentence(
+def test_an_invalid_text_is_reported_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], name: str, data: bytes | None, says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -280,7 +280,7 @@ def test_what_is_no_text_is_told_in_a_sentence(
     assert says in " ".join(result.output.split())
 
 
-def test_pieces_are_counted_beside_what_was_told(tmp_path: Path) -> None:
+def test_the_report_counts_pieces_beside_bytes(tmp_path: Path) -> None:
     agent = by_pieces(tmp_path)
     assert "pieces of a vocabulary of 300" in exam.tokens_of(agent, "look, a red ball.")
     assert exam.tokens_of(lessons_reader(), "look") == ""

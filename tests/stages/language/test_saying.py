@@ -27,7 +27,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_text_is_gone_on_with(reader: Path) -> None:
+def test_a_text_is_continued(reader: Path) -> None:
     code, said = run("say", "look, a", "--agent", str(reader), "--length", "30")
     assert code == 0
     assert said.startswith("look, a")
@@ -52,7 +52,7 @@ def test_a_long_text_is_no_error(reader: Path) -> None:
         (("demos", "make", "BabyAI-KeyInBox-v0"), "does not work in 'BabyAI-KeyInBox-v0'"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_sentence(
+def test_impossible_requests_are_refused_in_a_sentence(
     reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], says: str
 ) -> None:
     if words[0] == "demos":
@@ -65,7 +65,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
     assert not list(tmp_path.rglob("*.mcap"))
 
 
-def test_where_nobody_was_raised_one_that_can_read_comes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_raised_agent_a_packaged_one_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code, said = run("say", "once upon", "--length", "5")
     assert code == 0

@@ -1,4 +1,4 @@
-"""The eye for what is spoken of: its tokens, where it has a part, and that nothing else changes by it."""
+"""The eye for details: its tokens, when they are present, and that nothing else changes by it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PICTURE = numpy_rng("seeing").integers(0, 256, (64, 64, 3)).astype(np.uint8)
 
 
 def seeing() -> Agent:
-    """An agent that was given the eye, which takes many cells for things."""
+    """An agent with an added eye that takes many cells for things."""
     agent = tiny_agent()
     agent.add_encoder(SIGHT)
     parts.admit(agent)
@@ -65,13 +65,13 @@ def test_a_picture_of_any_size_gives_cells_and_a_token_for_each_thing(width: int
         }
 
 
-def test_an_even_picture_gives_finite_codes() -> None:
+def test_a_uniform_picture_gives_finite_codes() -> None:
     for value in (0, 255):
         encoded = DetailEncoder(16)(torch.full((1, 64, 64, 3), value, dtype=torch.uint8))
         assert all(each.isfinite().all() for each in (encoded.tokens, *encoded.maps.values()))
 
 
-def test_the_surest_things_are_seen_with_their_places() -> None:
+def test_the_most_certain_things_become_tokens_with_their_places() -> None:
     eye = DetailEncoder(16).eval()
     with torch.no_grad():
         eye.spread.weight.zero_()
@@ -83,8 +83,8 @@ def test_the_surest_things_are_seen_with_their_places() -> None:
         torch.testing.assert_close(encoded.tokens[0], eye.norm(eye.places[surest]))
 
 
-def test_a_cell_sees_what_is_around_it_and_nothing_far_away() -> None:
-    """Contrast is the whole picture's, so what changes must keep mean and contrast: two pixels change places."""
+def test_a_cell_sees_its_surroundings_and_nothing_far_away() -> None:
+    """Contrast is that of the whole picture, so the change must keep mean and contrast: two pixels swap places."""
     eye, picture = DetailEncoder(16).eval(), torch.from_numpy(PICTURE)[None].clone()
     before = eye(picture).maps[FORM][0]
     picture[0, 2, [1, 3]] = picture[0, 2, [3, 1]]
@@ -94,7 +94,7 @@ def test_a_cell_sees_what_is_around_it_and_nothing_far_away() -> None:
     assert moved[:, 5:].max() < 1e-4
 
 
-def test_form_does_not_know_colour() -> None:
+def test_form_is_independent_of_colour() -> None:
     """A thing in another colour of the same brightness has the same form."""
     eye, picture = DetailEncoder(16).eval(), torch.from_numpy(PICTURE)
     one, other = (eye(each).maps for each in (picture, picture[..., [2, 0, 1]]))
@@ -102,7 +102,7 @@ def test_form_does_not_know_colour() -> None:
     assert not torch.allclose(one[COLOUR], other[COLOUR], atol=1e-2), "colour is seen too"
 
 
-def test_the_eye_has_a_part_only_beside_a_page() -> None:
+def test_the_eye_is_present_only_beside_a_page() -> None:
     agent = seeing()
     batch = collate(moments(sight=[PICTURE, PICTURE, None], text=["what is that?", None, "what is that?"]))
     here = agent.encode_batch(batch).encoded[DETAIL].present
@@ -110,8 +110,8 @@ def test_the_eye_has_a_part_only_beside_a_page() -> None:
     assert not here[1:].any()
 
 
-def test_moments_without_a_page_stay_to_the_bit() -> None:
-    """Features, keys and answers of an agent with the eye and of one without, in batches and tick by tick."""
+def test_moments_without_a_page_are_unchanged_to_the_bit() -> None:
+    """Features, keys and answers of an agent with the eye and of one without, in batches and when stepping."""
     bare = tiny_agent()
     bare.add_encoder(SIGHT)
     bare.add_head("kind", "head.categorical", options={"classes": 4})
@@ -147,12 +147,12 @@ def test_a_tick_sees_what_a_batch_sees() -> None:
     assert whole[POINT].logits.shape == (2, 1, SIDE**2)
 
 
-def test_a_picture_that_is_none_is_refused_beside_a_page_too() -> None:
+def test_an_invalid_picture_is_refused_beside_a_page_too() -> None:
     with pytest.raises(MomentError, match="sight"):
         Moment(0.0, {"sight": PICTURE.astype(np.float32), "text": "what is that?"})
 
 
-def test_an_agent_from_before_is_given_the_eye_and_keeps_all_else(tmp_path: Path) -> None:
+def test_an_older_agent_gets_the_eye_and_keeps_everything_else(tmp_path: Path) -> None:
     old = tiny_agent()
     old.add_encoder(SIGHT)
     old.save_pretrained(tmp_path / "old")
@@ -172,7 +172,7 @@ def test_an_agent_from_before_is_given_the_eye_and_keeps_all_else(tmp_path: Path
     assert all(torch.equal(one[head].logits, other[head].logits) for head in heads)
 
 
-def test_heads_call_each_cell_and_point_at_the_one_that_is_looked_for() -> None:
+def test_heads_name_each_cell_and_point_at_the_sought_one() -> None:
     agent = seeing()
     encoded = agent.encode_senses({"sight": torch.from_numpy(PICTURE)[None], "text": torch.full((1, 4), 65)})[DETAIL]
     outputs = agent.run_heads(CALLED, {DETAIL: encoded})
@@ -192,6 +192,6 @@ def test_heads_call_each_cell_and_point_at_the_one_that_is_looked_for() -> None:
     assert found.mode().tolist() == [3 * SIDE + 5]
 
 
-def test_cells_hold_the_middles_of_boxes() -> None:
+def test_cells_contain_the_middles_of_boxes() -> None:
     boxes = np.array([[0, 0, 8, 8], [56, 0, 64, 8], [24, 30, 40, 44], [0, 0, 0, 0]], np.float32)
     assert cells(boxes).tolist() == [0, 7, 4 * 8 + 4, 0]

@@ -1,4 +1,4 @@
-"""Reaching for hidden things: what its exam lets nobody see, and that a life does what the exam proves."""
+"""Reaching for hidden things: what the exam hides, and that a life acts as in the exam."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def test_the_truth_and_a_picture_that_is_kept_find_what_a_look_at_the_screen_does_not(tmp_path):
+def test_the_truth_and_a_kept_picture_find_the_thing_and_a_look_at_the_screen_does_not(tmp_path):
     context, seeds = tiny_context(tmp_path), exam_seeds(60, "fetch", "test")
     assert exam.fetched(context, seeds, exam.ByTruth).mean() > 0.95
     assert exam.fetched(context, seeds, exam.Remembered).mean() > 0.85
@@ -53,7 +53,7 @@ def test_the_truth_and_a_picture_that_is_kept_find_what_a_look_at_the_screen_doe
     assert hasty.mean() < 0.4
 
     class Second(exam.ByTruth):
-        """Goes for another thing first, and then for the one that is asked for."""
+        """Reaches for another thing first, and then for the named one."""
 
         def __call__(self, truth, first):
             others = truth["present"].copy()
@@ -65,7 +65,7 @@ def test_the_truth_and_a_picture_that_is_kept_find_what_a_look_at_the_screen_doe
 
 
 @torch.inference_mode()
-def test_arc_and_trunk_answer_each_for_itself_and_are_told_a_colour_behind_the_delay_alone(agent, tmp_path):
+def test_arc_and_trunk_answer_alone_and_hear_the_colour_only_after_the_delay(agent, tmp_path):
     context, seeds = tiny_context(tmp_path), exam_seeds(12, "fetch", "alone")
     for make, head in ((exam.by_arc, ARC), (exam.by_trunk, HEAD)):
         actor, said = make(agent), list[bool]()
@@ -80,7 +80,7 @@ def test_arc_and_trunk_answer_each_for_itself_and_are_told_a_colour_behind_the_d
 
 
 class Rests:
-    """A hand that nobody moves."""
+    """A hand that never moves."""
 
     counts: Mapping[str, Mapping[str, int]] = {}
 
@@ -95,7 +95,7 @@ class Told(exam.ByTruth):
 
 
 def results(monkeypatch: pytest.MonkeyPatch, agent: Agent, context: Any, knowing: str) -> dict[str, Any]:
-    """What an exam leaves behind in which one of the two is told the truth and the other rests."""
+    """The results of an exam in which one of the two knows the truth and the other rests."""
     for name in ("by_arc", "by_trunk"):
         who = Told() if name == knowing else Rests()
         monkeypatch.setattr(exam, name, lambda agent, who=who: who)
@@ -103,14 +103,14 @@ def results(monkeypatch: pytest.MonkeyPatch, agent: Agent, context: Any, knowing
     return {"skills": plain([examine_skill(stage, pick_skills(stage, NAME)[0], agent, context, "glimpse")], 100)}
 
 
-def test_by_its_exam_a_life_asks_the_trunk_first_where_that_reaches_and_else_not(agent, tmp_path, monkeypatch):
+def test_a_life_asks_the_trunk_first_only_where_the_trunk_passed_its_exam(agent, tmp_path, monkeypatch):
     context = tiny_context(tmp_path, "exam.episodes_scale=0.5")
     assert standing(agent)["reach"] == (ARC,)
     assert standing(agent, results(monkeypatch, agent, context, "by_trunk"))["reach"] == (HEAD, ARC)
     assert standing(agent, results(monkeypatch, agent, context, "by_arc"))["reach"] == (ARC,)
 
 
-def test_a_life_in_its_world_acts_tick_by_tick_as_the_exam_does(agent, tmp_path, monkeypatch):
+def test_a_life_in_its_world_acts_as_the_exam_does(agent, tmp_path, monkeypatch):
     """The room is the world of `devmind live --world nursery:fetch`, on a virtual clock."""
     context = tiny_context(tmp_path, "exam.episodes_scale=0.5")
     seed, clock = exam_seeds(1, 0, NAME), VirtualClock()
@@ -133,6 +133,6 @@ def test_a_life_in_its_world_acts_tick_by_tick_as_the_exam_does(agent, tmp_path,
     assert np.ptp(lived, axis=0).max() > 0.01, "it does not always do the same"
 
 
-def test_what_a_life_cannot_switch_off_is_not_asked_of_it(agent):
+def test_exam_rows_without_beliefs_are_not_asked_of_a_life(agent):
     assert unasked(exam.by_trunk(agent)) == unasked(exam.by_arc(agent)) == ""
     assert unasked(exam.by_trunk(agent, beliefs=False)), "a life keeps up beliefs"

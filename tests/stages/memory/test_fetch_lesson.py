@@ -1,4 +1,4 @@
-"""The lesson of reaching for hidden things: what is asked, what is wanted, and that it is learned by beliefs."""
+"""The lesson of reaching for hidden things: its questions, its targets, and that beliefs teach it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
 
 @pytest.fixture(scope="module")
 def pool(agent: Agent, context: Context) -> list[episodes.Lives]:
-    """Lives whose beliefs are true: an untrained eye believes nothing."""
+    """Lives with true beliefs: an untrained eye believes nothing."""
     lives = [dict(some) for some in episodes.lives(agent, context, episodes.HIDDEN, range(3), 4)]
     for some in lives:
         place, things = some["place"].numpy(), some["things"].numpy()
@@ -54,7 +54,7 @@ def pool(agent: Agent, context: Context) -> list[episodes.Lives]:
     return lives
 
 
-def test_what_is_wanted_goes_sideways_first_and_then_forwards() -> None:
+def test_the_target_goes_sideways_first_and_then_forwards() -> None:
     place = np.array([[0.5, 0.2, -0.2]] * 3)
     hand = np.array([[0.3, -0.1, -0.3], [0.3, 0.185, -0.2], [0.55, -0.1, -0.2]])
     aside, ahead, back = episodes.wanted(place, hand)
@@ -65,7 +65,7 @@ def test_what_is_wanted_goes_sideways_first_and_then_forwards() -> None:
 
 
 @pytest.mark.parametrize("hidden", [True, False])
-def test_hands_that_nothing_shows_are_anywhere_and_the_body_says_where(
+def test_unseen_hands_are_anywhere_and_the_body_tells_where(
     agent: Agent, pool: list[episodes.Lives], monkeypatch: pytest.MonkeyPatch, hidden: bool
 ) -> None:
     noted: dict[str, Any] = {}
@@ -98,7 +98,7 @@ def test_hands_that_nothing_shows_are_anywhere_and_the_body_says_where(
         np.testing.assert_allclose(first[:, 8], azimuth, atol=1e-5, err_msg="what is named comes first")
 
 
-def test_the_teacher_is_the_arc_that_still_sees_what_was_in_view(agent: Agent, pool: list[episodes.Lives]) -> None:
+def test_the_teacher_is_the_arc_with_the_things_still_in_view(agent: Agent, pool: list[episodes.Lives]) -> None:
     some = episodes.drawn(pool, np.zeros(4, np.int64), np.arange(4))
     tokens = episodes.tokens_of(some, agent.device)
     said = lesson.as_if_seen(agent, tokens, some)
@@ -111,9 +111,7 @@ def test_the_teacher_is_the_arc_that_still_sees_what_was_in_view(agent: Agent, p
     torch.testing.assert_close(said[:, SEEN_TICKS - 1], blind[:, SEEN_TICKS - 1])
 
 
-def test_whole_lives_are_asked_from_the_question_until_something_is_touched(
-    agent: Agent, pool: list[episodes.Lives]
-) -> None:
+def test_whole_lives_are_asked_from_the_question_to_the_first_touch(agent: Agent, pool: list[episodes.Lives]) -> None:
     lives = [{**some, "touched": some["touched"].clone()} for some in pool]
     for some in lives:
         some["touched"][:] = False
@@ -148,7 +146,7 @@ def test_a_batch_is_a_function_of_its_update_and_plays_nothing_twice(agent: Agen
     assert played == [0, 1, 2, 0, 2]
 
 
-def test_the_layers_that_answer_learn_at_their_own_rate(agent: Agent) -> None:
+def test_the_answering_layers_have_their_own_learning_rate(agent: Agent) -> None:
     learner = lesson.FetchLearner(
         agent, lesson.loss, seed=0, learning_rate=1e-3, steps=10, trains=trainable(agent, "memory")
     )
@@ -160,12 +158,10 @@ def test_the_layers_that_answer_learn_at_their_own_rate(agent: Agent) -> None:
     assert not any(name.startswith(("encoders.sight", "heads.reach_arc")) for name in of)
 
 
-def test_a_small_run_teaches_the_trunk_and_its_head_by_what_is_believed(
-    agent: Agent, pool: list[episodes.Lives]
-) -> None:
+def test_a_small_run_teaches_the_trunk_and_its_head_from_beliefs(agent: Agent, pool: list[episodes.Lives]) -> None:
     agent = copy.deepcopy(agent)
     torch.manual_seed(0)
-    for part in (agent.trunk, agent.head("reach_arc"), agent.head("reach_trunk")):  # which begin at nothing
+    for part in (agent.trunk, agent.head("reach_arc"), agent.head("reach_trunk")):  # which start at zero
         for parameter in part.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
     batch = lesson.alone(agent, pool, 24, np.random.default_rng(3), np.eye(8), hidden=True)

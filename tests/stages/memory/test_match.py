@@ -1,4 +1,4 @@
-"""The delayed match: what its episodes hold, what its exam asks with and without memory, and its rule."""
+"""The delayed match: its episodes, its exam with and without memory, and its rule."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def agent():
     return agent.eval()
 
 
-def test_no_two_things_of_an_episode_look_or_sound_alike():
+def test_things_of_an_episode_differ_in_look_and_sound():
     of = things(exam_seeds(200, "match"), HELD_OUT)
     kinds = np.stack([of.shape, of.colour, of.texture], -1)
     for a in range(lesson.THINGS):
@@ -47,8 +47,8 @@ def test_no_two_things_of_an_episode_look_or_sound_alike():
     assert answers(of).mean() == pytest.approx(0.5, abs=0.12)
 
 
-def test_the_sample_comes_again_as_the_choice_that_is_right(monkeypatch):
-    """Looks that show the number of their thing and nothing else."""
+def test_the_sample_returns_as_the_right_choice(monkeypatch):
+    """Looks that show only the number of their thing."""
     monkeypatch.setattr(
         lesson, "looks", lambda of, which, look, senses: {senses[0]: which[..., None].astype(np.float32)}
     )
@@ -77,7 +77,7 @@ def test_lessons_have_shorter_pauses_than_the_exam_and_none_at_first(tmp_path, m
     assert not set(HELD_OUT) & set(TAUGHT)
 
 
-def test_the_rule_takes_the_nearer_of_raw_inputs():
+def test_the_rule_takes_the_nearer_raw_input():
     rng = np.random.default_rng(0)
     pictures = rng.integers(0, 256, (6, 4, 64, 64, 3)).astype(np.uint8)
     pictures[:, :, 8:40, 8:40] = (rng.integers(0, 256, (6, 4, 1, 1, 3))).astype(np.uint8)
@@ -97,20 +97,20 @@ def test_without_short_term_memory_the_sample_changes_nothing(agent, kind):
     assert (alone == with_other).all()
 
 
-def test_the_head_says_whether_what_is_sensed_is_what_the_trunk_holds():
+def test_the_head_compares_what_is_sensed_with_what_the_trunk_holds():
     torch.manual_seed(0)
     head = MatchHead(Inlet(8, 4))
     head.held.load_state_dict(head.sensed.state_dict())
     tokens = torch.randn(5, 4, 8)
     present = torch.tensor([True, True, False, True]).expand(5, 4)
-    tokens[:3, -1] = tokens[:3, :2].mean(1)  # the trunk holds what is sensed, whatever the absent token says
+    tokens[:3, -1] = tokens[:3, :2].mean(1)  # the trunk holds what is sensed, whatever the absent token holds
     sure = log_odds(head(Tapped(tokens, present)))
     assert (sure[:3] > 4.9).all()
     assert (sure[3:] < sure[:3].min()).all()
 
 
-def test_the_twin_of_ablate_is_taught_all_but_the_trunk_also_where_it_rehearses(tmp_path):
-    """Each lesson that trains the trunk has a control, and what it rehearses does not train it either."""
+def test_the_ablation_twin_never_trains_the_trunk_even_by_rehearsal(tmp_path):
+    """Each lesson that trains the trunk has a control, whose rehearsals do not train the trunk either."""
     context, agent = tiny_context(tmp_path, "lessons.match.batch=4"), tiny_agent()
     for stage in (ReflexStage(), MemoryStage()):
         stage.admit(agent)
@@ -149,7 +149,7 @@ def test_a_batch_teaches_the_trunk_and_its_head(agent, tmp_path: Path):
     assert 0 <= float(scalars["right"]) <= 1
 
 
-def test_no_thing_of_a_lesson_sounds_in_a_tone_that_is_left_out_and_a_row_tells_of_those(monkeypatch, tmp_path):
+def test_lessons_never_sound_held_out_tones_and_the_exam_has_a_row_for_them(monkeypatch, tmp_path):
     for seeds, among, some in ((lesson_seeds(400, "match"), TAUGHT, False), (exam_seeds(400, "match"), HELD_OUT, True)):
         of = things(seeds, among)
         assert unheard(of.size_m).any() == some

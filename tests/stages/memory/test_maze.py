@@ -41,7 +41,7 @@ def test_the_teacher_looks_first_and_arrives_soon(size):
     assert asked == [True] * 12
 
 
-def test_a_hand_that_slips_is_told_what_it_should_have_done():
+def test_a_slipping_hand_is_taught_the_right_choice():
     walks = [rooms.walk(7, seed) for seed in range(30)]
     lengths = [len(walk["choice"]) for walk in walks]
     assert max(lengths) > 8  # some strayed
@@ -52,14 +52,14 @@ def test_a_hand_that_slips_is_told_what_it_should_have_done():
     assert {int(walk["told"][-1]) for walk in walks} == {0, 1}
 
 
-def test_without_memory_half_of_the_rooms_are_won():
+def test_half_of_the_rooms_are_won_without_memory():
     seeds = np.arange(60)
     left, right = (exam.reached(7, seeds, exam.straight_on(side)) for side in (LEFT, RIGHT))
     assert (left + right == 1).all()  # each room is won by one of the two sides
     assert 0.25 < left.mean() < 0.75
 
 
-def test_rooms_of_the_exam_are_all_that_lessons_never_show(tmp_path):
+def test_exam_rooms_are_exactly_those_that_lessons_never_show(tmp_path):
     context = tiny_context(tmp_path)
     for size, many in rooms.ROOMS.items():
         seeds = rooms.exam_rooms(context.seed, size)
@@ -73,12 +73,12 @@ def test_rooms_of_the_exam_are_all_that_lessons_never_show(tmp_path):
         every = {rooms.layout(size, seed) for seed in range(40 * many)}
         assert examined | lessons == every
         assert len(every) == 2 * many
-        for part in range(3):  # each start, thing and side is met in lessons: what is new is how they go together
+        for part in range(3):  # each start, thing and side occurs in lessons: only their combination is new
             assert {room[part] for room in lessons} == {room[part] for room in every}
 
 
 def teachers_steps(size, seed):
-    """How many steps its teacher takes in a room, with a steady hand; it arrives."""
+    """The number of steps that the teacher takes in a room with a steady hand."""
     hallway = rooms.Hallway(size)
     hallway.begin(seed)
     for step in range(1, 100):
@@ -89,7 +89,7 @@ def teachers_steps(size, seed):
     raise AssertionError("it never arrives")
 
 
-def test_of_sizes_that_no_lesson_has_all_rooms_are_asked_and_the_teacher_has_time_for_them(tmp_path):
+def test_all_rooms_of_untaught_sizes_are_asked_with_enough_time(tmp_path):
     context = tiny_context(tmp_path)
     assert not set(rooms.UNSEEN_SIZES) & {size for size in rooms.LONGEST}
     for size, longest in rooms.UNSEEN_SIZES.items():
@@ -103,8 +103,8 @@ def test_of_sizes_that_no_lesson_has_all_rooms_are_asked_and_the_teacher_has_tim
     assert (left + right == 1).all()
 
 
-def test_rows_tell_of_sizes_that_no_lesson_has(tmp_path, monkeypatch):
-    """Who goes to the left alone wins half of them, whatever the size."""
+def test_rows_report_the_sizes_that_lessons_lack(tmp_path, monkeypatch):
+    """A player that always goes left wins half of them at any size."""
     context = tiny_context(tmp_path)
     monkeypatch.setattr(exam.short_term, "agent_policy", lambda agent, short_term=True: exam.straight_on(LEFT))
     small, large = (exam._measure(None, context, "full", name, "") for name in (exam.S7, exam.S13))

@@ -1,4 +1,4 @@
-"""The exam of sleep: which agent answers with which memory, what a night costs, and what a share of the gain is."""
+"""The exam of sleep: which agent answers with which memory, what a night costs, and the retained share of a gain."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def context(tmp_path: Path) -> Context:
 def examined(
     patch: pytest.MonkeyPatch, agent: Agent, context: Context, asleep: float, turn: Any = lambda right: right
 ) -> dict[str, Measure]:
-    """The exam of one who knows names by its store, and behind a night the share `asleep` of things without it."""
+    """The exam of an agent that names things by its store and, after a night, a share `asleep` of them without it."""
     patch.setattr(exam, "NIGHTS", {"tiny": 10})
     patch.setattr(exam, "remember", lambda agent, of: ["a memory"] * len(of.seed))
     patch.setattr(exam, "reopened", lambda memory: memory)
@@ -57,7 +57,7 @@ def examined(
     return {measure.name: measure for measure in exam.examine(agent, context, "full")}
 
 
-def test_what_a_night_taught_is_asked_of_the_sleeper_without_its_store(
+def test_the_sleeper_answers_without_its_store_what_the_night_taught(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for asleep in (0.0, 0.5, 1.0):
@@ -70,7 +70,7 @@ def test_what_a_night_taught_is_asked_of_the_sleeper_without_its_store(
     assert sleep.interval()[0] > 0.9
 
 
-def test_what_a_night_costs_is_measured_against_the_agent_that_did_not_sleep(
+def test_the_cost_of_a_night_is_measured_against_the_agent_that_did_not_sleep(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = examined(monkeypatch, agent, context, 1.0)
@@ -92,7 +92,7 @@ def test_what_a_night_costs_is_measured_against_the_agent_that_did_not_sleep(
 def test_shuffled_answers_keep_nothing_of_a_gain(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is right as often without its store before and behind the night has kept nothing."""
+    """An agent that is right equally often without its store before and after the night has kept nothing."""
     rng = np.random.default_rng(0)
 
     def shuffled(right: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ def test_the_share_of_a_gain_has_the_error_of_the_gain() -> None:
     np.testing.assert_allclose(exam.shares(awake, before, awake), 1.0)
 
 
-def test_a_second_night_is_what_it_were_alone_and_what_is_rehearsed_is_lived_through_once(
+def test_a_second_night_equals_a_night_alone_and_rehearsals_are_played_once(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = tiny_agent()
@@ -138,7 +138,7 @@ def test_a_second_night_is_what_it_were_alone_and_what_is_rehearsed_is_lived_thr
     assert (slept.asked, slept.before, slept.after) == (slept_alone.asked, slept_alone.before, slept_alone.after)
 
 
-def test_a_life_is_remembered_and_asked_among_others_as_it_is_by_itself(agent: Agent) -> None:
+def test_a_life_is_remembered_and_asked_among_others_as_alone(agent: Agent) -> None:
     three, alone = (lives(np.array(seeds), THINGS) for seeds in ([3, 4, 5], [4]))
     asked, asked_alone = exam.shown(three, 2), exam.shown(alone, 2)
     mine = slice(THINGS, 2 * THINGS)

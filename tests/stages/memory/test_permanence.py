@@ -1,4 +1,4 @@
-"""Batches and questions of hidden things: lessons teach what the step path sees; exams ask every room."""
+"""Batches and questions of hidden things: lessons teach what stepping sees, and exams ask every room."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def batch(agent: Agent, context: Context) -> dict:
     return lesson.lesson_batch(agent, context, 1, 4)
 
 
-def test_the_new_head_starts_as_whereabouts_and_leaves_it_alone(agent: Agent) -> None:
+def test_the_new_head_starts_as_whereabouts_and_leaves_it_unchanged(agent: Agent) -> None:
     old, new = agent.head("whereabouts").state_dict(), agent.head("things").state_dict()
     assert all(torch.equal(old[name], new[name]) for name in old)
     assert "heads.whereabouts." not in " ".join(trainable(agent, parts.NAME) + detections.TRAINS)
@@ -57,8 +57,8 @@ def test_a_batch_is_a_function_of_its_update(agent: Agent, context: Context, bat
     assert not torch.equal(batch["alone"]["place"], lesson.lesson_batch(agent, context, 2, 4)["alone"]["place"])
 
 
-def test_whole_episodes_of_several_lengths_end_where_they_end(agent: Agent, context: Context) -> None:
-    batch = lesson.lesson_batch(agent, context, 23, 8)  # eight blocks behind it, one with other delays
+def test_episodes_of_several_lengths_are_padded_behind_their_end(agent: Agent, context: Context) -> None:
+    batch = lesson.lesson_batch(agent, context, 23, 8)  # eight blocks later, one with other delays
     lengths = batch["valid"].sum(1)
     assert len(lengths.unique()) > 1
     assert torch.equal(batch["valid"], torch.arange(batch["valid"].shape[1]) < lengths[:, None])
@@ -66,7 +66,7 @@ def test_whole_episodes_of_several_lengths_end_where_they_end(agent: Agent, cont
     assert not (batch["lost"] & ~batch["asked"]).any()
 
 
-def test_questions_are_answered_by_where_the_named_thing_is(batch: dict) -> None:
+def test_questions_are_answered_by_the_place_of_the_named_thing(batch: dict) -> None:
     words, asked = batch["senses"]["words"], batch["asked"]
     assert ((words != 0).any(-1) == asked).all()
     assert torch.equal(batch["present"]["words"], asked)
@@ -77,8 +77,8 @@ def test_questions_are_answered_by_where_the_named_thing_is(batch: dict) -> None
     assert len(batch["alone"]["asked"]) == 4 * lesson.ALONE
 
 
-def test_single_moments_ask_for_what_is_lost_as_often_as_wanted() -> None:
-    # One row, four Moments; from the third on the first of two things is believed to be elsewhere.
+def test_single_moments_ask_for_lost_things_at_the_wanted_rate() -> None:
+    # One row, four Moments; from the third on, the first of two things is believed to be elsewhere.
     values = torch.zeros(1, 4, 8, BELIEF_NUMBERS)
     values[0, :, 0, 3], values[0, :, 1, 5] = 1, 1
     values[0, 2:, 0, lesson.ELSEWHERE] = 0.9
@@ -95,7 +95,7 @@ def test_single_moments_ask_for_what_is_lost_as_often_as_wanted() -> None:
     for lost in (0.0, 0.5, 1.0):
         moments = lesson.alone([lives], 400, lost, np.random.default_rng(0), told)
         first = moments["recalled"]["senses"]["belief"][:, 0, 0]
-        assert (first[:, -1] > 0.5).all()  # what is asked for comes first
+        assert (first[:, -1] > 0.5).all()  # the thing asked for comes first
         assert torch.equal(moments["place"][:, 0], torch.where(first[:, 3] > 0, 0, 2))
         assert torch.equal(moments["known"].argmax(-1), moments["place"])
         shares.append(float((first[:, lesson.ELSEWHERE] > 0.5).float().mean()))
@@ -104,7 +104,7 @@ def test_single_moments_ask_for_what_is_lost_as_often_as_wanted() -> None:
     assert shares[1] == pytest.approx(0.5 + 1 / 6, abs=0.1)
 
 
-def test_beliefs_alone_teach_their_encoder_and_nothing_else(agent: Agent, context: Context) -> None:
+def test_belief_batches_train_only_the_belief_encoder(agent: Agent, context: Context) -> None:
     batch, again = (lesson.beliefs_batch(agent, context, 1, 16) for _ in range(2))
     assert batch["senses"]["belief"].shape == (16, 1, BELIEF_NUMBERS)
     assert torch.equal(batch["senses"]["belief"], again["senses"]["belief"])
@@ -119,8 +119,8 @@ def test_beliefs_alone_teach_their_encoder_and_nothing_else(agent: Agent, contex
     assert 0 <= scalars["right"] <= 1
 
 
-def test_losses_teach_the_trunk(agent: Agent, batch: dict) -> None:
-    # An untrained eye sees nothing, and attention begins at zero: entries and weights are put in.
+def test_losses_train_the_trunk(agent: Agent, batch: dict) -> None:
+    # An untrained eye sees nothing and attention starts at zero, so entries and weights are put in.
     agent = copy.deepcopy(agent)
     for parameter in agent.trunk.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
@@ -133,7 +133,7 @@ def test_losses_teach_the_trunk(agent: Agent, batch: dict) -> None:
     assert loss.item() == pytest.approx(float(scalars["alone"] + scalars["episodes"]), rel=1e-5)
 
 
-def test_what_is_lost_counts_by_itself_in_episodes(agent: Agent, batch: dict) -> None:
+def test_lost_things_are_a_separate_loss_in_episodes(agent: Agent, batch: dict) -> None:
     agent, lost = copy.deepcopy(agent), torch.zeros_like(batch["asked"])
     for parameter in agent.head("place").parameters():
         torch.nn.init.normal_(parameter, std=0.1)
@@ -148,7 +148,7 @@ def test_what_is_lost_counts_by_itself_in_episodes(agent: Agent, batch: dict) ->
     assert torch.allclose(loss.detach(), scalars["alone"] + scalars["episodes"] + scalars["lost"], atol=1e-4)
 
 
-def test_stepping_through_a_room_sees_what_its_batch_says(agent: Agent, context: Context) -> None:
+def test_stepping_through_a_room_equals_its_batch(agent: Agent, context: Context) -> None:
     seeds = episodes.of_delay(np.arange(40), "unmoved", 4)[:2]
     state, ticks, outputs = agent.new_state(2), [], []
     for tick in episodes.ticks(agent, context, "unmoved", seeds):
@@ -171,7 +171,7 @@ def test_stepping_through_a_room_sees_what_its_batch_says(agent: Agent, context:
     assert torch.allclose(torch.stack(outputs, 1), at_once, atol=1e-5)
 
 
-def test_heads_that_are_turned_away_come_back_before_the_question() -> None:
+def test_turned_heads_come_back_before_the_question() -> None:
     seeds = np.arange(200)
     plan = hiding.plan(seeds, "unmoved")
     pan, most = np.zeros(200), np.zeros(200)
@@ -196,8 +196,8 @@ def test_the_exam_asks_every_room_and_names_its_rows(agent: Agent, context: Cont
 
 
 @pytest.mark.parametrize(("beliefs", "ruled"), [(True, False), (False, True)])
-def test_what_beliefs_add_where_a_thing_moved_is_told_room_by_room(beliefs: bool, ruled: bool) -> None:
-    """Who has another place by beliefs alone wins every room by them; the same trunk without them wins none."""
+def test_the_gain_by_beliefs_is_reported_room_by_room(beliefs: bool, ruled: bool) -> None:
+    """With beliefs naming another place, the agent wins every room by them; the same trunk without them wins none."""
     rooms, at = np.arange(40), hiding.AFTER_LOOKING
     here, elsewhere = np.zeros(40, np.int64), np.ones(40, np.int64)
     said = {(exam.BOTH, at): elsewhere, (exam.SHORT, at): here if beliefs else elsewhere}
@@ -217,7 +217,7 @@ def test_what_beliefs_add_where_a_thing_moved_is_told_room_by_room(beliefs: bool
         assert decided["permanence/moved"].beaten_by == exam.FILTER, "it is not shown to do better"
 
 
-def test_beliefs_are_taken_away_in_all_rooms_where_a_thing_went_unseen(
+def test_beliefs_are_switched_off_in_all_rooms_where_a_thing_moved_unseen(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variants: list[str]) -> exam.Answers:
@@ -233,7 +233,7 @@ def test_beliefs_are_taken_away_in_all_rooms_where_a_thing_went_unseen(
         assert len(found.said[exam.OFF, hiding.AFTER_LOOKING]) < len(own)
 
 
-def test_a_sense_that_an_earlier_stage_has_brought_is_not_taught_by_single_boards(context: Context) -> None:
+def test_boards_do_not_train_a_sense_that_an_earlier_stage_added(context: Context) -> None:
     agent = Agent(AgentConfig(size="tiny"))
     agent.add_encoder("board", stage="language")
     reflex.admit(agent)
@@ -245,7 +245,9 @@ def test_a_sense_that_an_earlier_stage_has_brought_is_not_taught_by_single_board
 
 
 @pytest.mark.parametrize("kind", exam.KINDS)
-def test_who_is_always_right_is_right_in_every_row(agent: Agent, context: Context, monkeypatch, kind: str) -> None:
+def test_a_player_that_is_always_right_is_right_in_every_row(
+    agent: Agent, context: Context, monkeypatch, kind: str
+) -> None:
     def right(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variants: list[str]) -> exam.Answers:
         true = seeds % 3
         said = {(who, hiding.BEFORE_LOOKING): true for who in variants}
@@ -258,7 +260,7 @@ def test_who_is_always_right_is_right_in_every_row(agent: Agent, context: Contex
         assert found.share(who, hiding.BEFORE_LOOKING, found.true) == 1.0, who
 
 
-def test_things_are_told_for_visible_colours_only(context: Context) -> None:
+def test_things_are_targets_only_for_visible_colours(context: Context) -> None:
     batch = detections.lesson_batch(context, 0, 16)
     assert batch["things"].shape == (8, 2, 9, 4)
     here = batch["things"][..., :-1, 0]
@@ -268,7 +270,7 @@ def test_things_are_told_for_visible_colours_only(context: Context) -> None:
 
 
 @pytest.mark.parametrize("kind", ["unmoved", "moved", "swapped", "a-not-b"])
-def test_what_can_be_known_is_the_truth_as_far_as_it_was_shown(kind: str) -> None:
+def test_known_places_are_the_truth_as_far_as_it_was_shown(kind: str) -> None:
     plan, row = hiding.plan(np.arange(60), kind), np.arange(60)
     before, hidden_away = np.zeros(60, np.int64), plan.move + 1
     assert (plan.known(before).argmax(-1) == plan.where(before)).all()

@@ -1,4 +1,4 @@
-"""Names of things: what a life is, what a lesson's batch holds, and that the exams ask what they say they ask."""
+"""Names of things: what a life is, what a lesson's batch holds, and that the exams ask what they declare."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_life_is_a_function_of_its_own_seed() -> None:
     np.testing.assert_array_equal(together.part(1, 2).answer, alone.answer)
 
 
-def test_lessons_of_names_and_their_exams_have_other_combinations_of_shape_colour_and_texture(context: Context) -> None:
+def test_lessons_and_exams_of_names_use_different_combinations_of_looks(context: Context) -> None:
     def parts(kinds: np.ndarray) -> list[set[int]]:
         return [set(kinds % 3), set(kinds // 3 % 8), set(kinds // 24)]
 
@@ -91,7 +91,7 @@ def test_lessons_of_names_and_their_exams_have_other_combinations_of_shape_colou
     assert all(among is HELD_OUT for among in of_exams)
 
 
-def test_a_life_of_a_lesson_is_known_again_among_the_longer_ones_of_exams() -> None:
+def test_a_lessons_life_is_recognised_among_longer_lives_of_exams() -> None:
     of = lives(np.arange(4), 6, TAUGHT)
     longer = lives(np.arange(4, 8), 9, TAUGHT)
     names = [one.name for one in fields(of) if one.name != "seed"]
@@ -100,7 +100,7 @@ def test_a_life_of_a_lesson_is_known_again_among_the_longer_ones_of_exams() -> N
     assert not np.isin(longer.episodes(), of.episodes()).any()
 
 
-def test_two_looks_show_one_thing_in_two_ways() -> None:
+def test_two_looks_show_one_thing_differently() -> None:
     of, which = lives(np.array([3]), 4), np.array([[0, 1]])
     one, other = looks(of, which, "a"), looks(of, which, "b")
     assert one["sight"].shape == (1, 2, 64, 64, 3)
@@ -114,7 +114,7 @@ def test_two_looks_show_one_thing_in_two_ways() -> None:
 
 
 @pytest.mark.parametrize("update", [0, 90, 93, 94, 99])
-def test_a_batch_brings_back_the_right_names(agent: Agent, context: Context, update: int) -> None:
+def test_a_batch_recalls_the_right_names(agent: Agent, context: Context, update: int) -> None:
     batch = lesson_batch(agent, context, update, 16, 100)
     rows, length = batch["asked"].shape
     assert rows * length == 16
@@ -125,7 +125,7 @@ def test_a_batch_brings_back_the_right_names(agent: Agent, context: Context, upd
     asked = asked & ~told
     assert (recalled["valid"] == asked[..., None]).all()
     assert set(recalled["senses"]) == {*batch["senses"], "words"}
-    # With the keys of an agent that has learned nothing, most things are still found among the four.
+    # With the keys of an untaught agent, most things are still found among the four.
     called, copied = batch["called"], batch["copied"]
     assert ((copied >= 0) == asked).all()
     named = asked & (called >= 0) & (copied < 4)
@@ -144,7 +144,7 @@ def test_a_batch_brings_back_the_right_names(agent: Agent, context: Context, upd
     assert all(0 <= value <= 1 for name, value in scalars.items() if name.endswith("right"))
 
 
-def test_the_most_alike_is_the_thing_itself(agent: Agent) -> None:
+def test_the_most_similar_thing_is_the_thing_itself(agent: Agent) -> None:
     of = lives(np.array([1, 2]), 5)
     kept = lesson.tensors(looks(of, lesson.every(of), 0))
     found = most_alike(agent, kept, kept)
@@ -163,7 +163,7 @@ def test_an_old_memory_is_no_louder_than_a_new_one(agent: Agent) -> None:
     assert torch.log1p(ages[0, 1]) / AGE_SCALE < 1.25
 
 
-def test_each_sense_of_a_memory_counts_alike(agent: Agent) -> None:
+def test_each_sense_of_a_memory_has_equal_weight(agent: Agent) -> None:
     of = lives(np.array([4]), 1)
     sight = lesson.tensors(looks(of, np.array([[0]]), 0, ["sight"]))["sight"]
     words, here, age = SPELT[None, :1], torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, 1)
@@ -177,7 +177,7 @@ def test_each_sense_of_a_memory_counts_alike(agent: Agent) -> None:
     torch.testing.assert_close(both, (token({"sight": sight}) + token({"words": words})) / 2)
 
 
-def test_an_exam_of_recall_asks_what_it_says(agent: Agent, context: Context) -> None:
+def test_an_exam_of_recall_asks_what_it_declares(agent: Agent, context: Context) -> None:
     both = exam.examine(agent, context, "full")
     for measure in both:
         assert measure.n == 8
@@ -192,14 +192,14 @@ def test_an_exam_of_recall_asks_what_it_says(agent: Agent, context: Context) -> 
 
 
 @pytest.mark.parametrize("strangers", [True, False])
-def test_who_points_at_nothing_for_things_never_named_is_counted_for_these_alone(
+def test_pointing_at_nothing_counts_only_for_things_never_named(
     agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch, strangers: bool
 ) -> None:
     of = lives(np.arange(2_000_000, 2_000_008), exam.THINGS + exam.STRANGERS, HELD_OUT)
     words, asked = invented(of.seed, exam.THINGS, exam=True), 0
 
     def points(output: Categorical) -> list[int | None]:
-        """At nothing for the things that were never named, which are asked last, or else for the others alone."""
+        """Point at nothing for the things never named, which are asked last, or for the others alone."""
         nonlocal asked
         asked += 1
         return [None if (asked > exam.ASKED) == strangers else 0] * len(output.logits)
@@ -212,7 +212,7 @@ def test_who_points_at_nothing_for_things_never_named_is_counted_for_these_alone
     assert new.score == (new.floors["name of the nearest key"] if strangers else 0.0)
 
 
-def test_words_of_exams_are_said_in_no_lesson() -> None:
+def test_lessons_never_use_the_words_of_exams() -> None:
     taught = set(invented(np.arange(500), 12, exam=False).ravel())
     asked = invented(np.arange(1_000_000, 1_000_400), 12, exam=True)
     assert len(taught) > 5000
@@ -222,7 +222,7 @@ def test_words_of_exams_are_said_in_no_lesson() -> None:
     np.testing.assert_array_equal(invented(np.array([1_000_003]), 12, exam=True)[0], asked[3])
 
 
-def test_a_word_that_was_never_met_is_copied_out_of_the_memory_that_is_pointed_at(agent: Agent) -> None:
+def test_an_unknown_word_is_copied_from_the_memory_pointed_at(agent: Agent) -> None:
     of = lives(np.array([2_000_003]), exam.THINGS + exam.STRANGERS)
     words = invented(of.seed, exam.THINGS, exam=True)
 
@@ -240,7 +240,7 @@ def test_a_word_that_was_never_met_is_copied_out_of_the_memory_that_is_pointed_a
     assert (said([0.0, 0.0, 0.0, 0.0, 9.0])[0] == "").all()
 
 
-def test_the_store_decides_what_is_answered_in_the_exam(agent: Agent) -> None:
+def test_the_exam_answers_from_the_store(agent: Agent) -> None:
     of = lives(np.array([2_000_000, 2_000_001]), exam.THINGS + exam.STRANGERS)
     given = []
     with pytest.MonkeyPatch.context() as patch:
@@ -259,7 +259,7 @@ def test_the_store_decides_what_is_answered_in_the_exam(agent: Agent) -> None:
     assert given == [*named, *asked, *named, *nothing], "(a memory comes back, words are heard) by tick"
 
 
-def test_looks_at_one_thing_are_one_value_of_the_exam_of_sleep() -> None:
+def test_looks_at_one_thing_are_averaged_in_the_exam_of_sleep() -> None:
     things = sleep.THINGS
     right = np.tile(np.arange(things) % 2, sleep.VIEWS).astype(float)  # every second thing, in all looks at it
     right[0] = 1.0  # and the first thing in its first look
@@ -290,7 +290,9 @@ def test_a_lesson_of_names_shows_no_combination_of_the_exam(agent: Agent, contex
     assert not set(kinds) & set(HELD_OUT)
 
 
-def test_a_lesson_of_names_never_joins_some_names_with_a_colour(agent: Agent, context: Context, monkeypatch) -> None:
+def test_a_lesson_of_names_never_pairs_held_out_names_with_a_colour(
+    agent: Agent, context: Context, monkeypatch
+) -> None:
     plain, told = renamed, []
     monkeypatch.setattr(lesson, "renamed", lambda of: told.append((of, plain(of))) or told[-1][1])
     for update in range(0, 200, 10):
@@ -306,10 +308,10 @@ def test_a_lesson_of_names_never_joins_some_names_with_a_colour(agent: Agent, co
     assert len({*zip(colour.tolist(), after.tolist(), strict=True)}) == 48, "all other names of each colour are said"
 
 
-def test_the_exam_parts_names_by_whether_lessons_joined_them_with_the_colour(
+def test_the_exam_splits_names_by_whether_lessons_paired_them_with_the_colour(
     agent: Agent, context: Context, monkeypatch
 ) -> None:
-    """Who is right of exactly those that no lesson joined."""
+    """A player that is right only on pairs that no lesson had."""
     of, calm = lives(exam_seeds(40, "pairs"), exam.THINGS + exam.STRANGERS, HELD_OUT), np.array(NAMES)
     left = not_joined(of.colour, of.answer)[:, : exam.ASKED]
     right = calm[of.answer[:, : exam.ASKED]]
@@ -326,8 +328,8 @@ def test_the_exam_parts_names_by_whether_lessons_joined_them_with_the_colour(
     assert next(one for one in lessons(context) if one.name == "recall").learns_from == (PAIRS,)
 
 
-def test_rules_that_nobody_taught_name_what_is_asked_by_its_looks(agent: Agent, monkeypatch) -> None:
-    """Of the thing asked for a rule finds the name, and of another one shown in its place that one's name."""
+def test_untaught_rules_name_the_asked_thing_by_its_looks(agent: Agent, monkeypatch) -> None:
+    """A rule finds the name of the thing asked for and, if another thing is shown in its place, that thing's name."""
     of = lives(np.arange(6), 16, HELD_OUT)
     words = invented(of.seed, 12, exam=True)
     found = exam._without_learning(agent, of, words)
@@ -337,8 +339,8 @@ def test_rules_that_nobody_taught_name_what_is_asked_by_its_looks(agent: Agent, 
     assert max(exam._without_learning(agent, of, words).values()) < 0.2
 
 
-def test_the_nearest_of_what_was_kept_is_told_by_all_senses_together() -> None:
-    """A picture that is alike twice is told by its sound."""
+def test_the_nearest_kept_thing_is_found_by_all_senses_together() -> None:
+    """Two equal pictures are told apart by their sound."""
     rng = np.random.default_rng(0)
     pictures = rng.integers(0, 256, (2, 3, 64, 64, 3)).astype(np.uint8)
     pictures[:, 1] = pictures[:, 0]

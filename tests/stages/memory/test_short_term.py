@@ -58,7 +58,7 @@ class Rememberer:
         return np.where(signal[:, 0] > 0, np.where(sign, 1, 3), 0)
 
 
-def test_who_remembers_wins_and_who_does_not_has_half(context):
+def test_a_player_with_memory_wins_and_one_without_has_half(context):
     assert memory_len.answered(context, 20, 40, short_term.choosing(Rememberer("sign"))).mean() == 1
     assert maze.arrived(context, maze.T_MAZE, 40, short_term.choosing(Rememberer("maze"))).mean() == 1
     np.testing.assert_allclose(
@@ -90,7 +90,7 @@ def test_short_term_memory_off_forgets_within_a_moment(context):
     assert not torch.allclose(on[0], on[1], atol=1e-4)
 
 
-def test_the_loss_counts_what_is_asked_and_leaves_padding_out(agent, context):
+def test_the_loss_weights_questions_and_ignores_padding(agent, context):
     batch = maze_lesson.lesson_batch(context, 0, 6)
     assert not batch["valid"].all()
     before, scalars = short_term.loss(agent, batch)
@@ -100,10 +100,10 @@ def test_the_loss_counts_what_is_asked_and_leaves_padding_out(agent, context):
     assert abs(float(scalars["asked"]) - np.log(parts.CHOICES)) < 0.2  # untaught: all choices alike
 
 
-def test_lessons_narrow_the_window_so_that_slots_have_to_carry_the_sign(agent, context):
+def test_lessons_narrow_the_window_so_that_slots_must_carry_the_sign(agent, context):
     for make in (lessons.sign_batch, lessons.tests_batch):
         assert {make(None, context, update, 2, 12)["share"] for update in range(60)} == set(short_term.SHARES)
-    agent = copy.deepcopy(agent)  # untaught layers and heads begin with zeros, and say the same in any window
+    agent = copy.deepcopy(agent)  # untaught layers and heads start at zero, and answer the same in any window
     for parameter in (*agent.trunk.parameters(), *agent.head("told").parameters()):
         torch.nn.init.normal_(parameter, std=0.3)
     batch = short_term.episode_batch(context, "memory_len", "12", 0, 4)
@@ -122,14 +122,14 @@ def test_a_batch_is_a_function_of_seed_and_update(context):
             assert all(torch.equal(one["senses"][name], two["senses"][name]) for name in one["senses"])
 
 
-def test_ways_grow(context):
+def test_path_lengths_grow(context):
     longest = [lessons._longest(context, done / 12) for done in range(12)]
     assert longest[0] == 2
     assert longest == sorted(longest)
     assert longest[-1] == lessons.LONGEST["tiny"]
 
 
-def test_lessons_leave_the_reflexes_alone(agent):
+def test_lessons_do_not_train_the_reflexes(agent):
     names = [name for name, _ in agent.named_parameters() if name.startswith(trainable(agent, parts.NAME))]
     assert any(name.startswith("trunk.") for name in names)
     assert any(name.startswith("heads.look_trunk.") for name in names)
@@ -140,7 +140,7 @@ def test_lessons_leave_the_reflexes_alone(agent):
     )
 
 
-def test_without_minigrid_its_measures_are_left_out_and_the_report_says_so(agent, context, monkeypatch):
+def test_without_minigrid_its_measures_are_omitted_and_the_report_says_so(agent, context, monkeypatch):
     monkeypatch.setattr(minigrid, "installed", lambda: False)
     measures = maze.examine(agent, context, "glimpse")
     assert [measure.name for measure in measures] == [maze.T_MAZE]
@@ -151,7 +151,7 @@ def test_without_minigrid_its_measures_are_left_out_and_the_report_says_so(agent
     assert turns == {frozenset({"signal"})}
 
 
-def test_what_else_is_there_is_played_on_other_episodes_by_number_and_repeats(agent, context):
+def test_earlier_skills_are_played_on_other_episodes_by_number_and_repeat(agent, context):
     one, again, other = (sleep.earlier_skills(agent, context, number) for number in (1, 1, 2))
     assert len(one) >= 5 * 8
     assert np.array_equal(one, again)
@@ -160,7 +160,7 @@ def test_what_else_is_there_is_played_on_other_episodes_by_number_and_repeats(ag
 
 
 @pytest.mark.slow
-def test_a_full_exam_prints_the_whole_curve_and_memory_off(agent, context):
+def test_a_full_exam_has_the_whole_curve_and_a_row_without_memory(agent, context):
     (measure,) = memory_len.examine(agent, context, "full")
     assert {f"length {length}" for length in LENGTHS} < set(measure.rows)
     assert short_term.SHORT_OFF in measure.rows

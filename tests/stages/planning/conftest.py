@@ -1,4 +1,4 @@
-"""An agent that was admitted to the stage planning alone, and taught nothing."""
+"""An untaught agent that was admitted to the stage planning alone."""
 
 from __future__ import annotations
 

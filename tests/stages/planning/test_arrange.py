@@ -1,4 +1,4 @@
-"""What arrange learns from, the four ways of imagining, and that plans are carried out as they are."""
+"""What arrange learns from, the four variants of imagining, and that plans are carried out unchanged."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def tables(level: str = "three") -> Table:
 
 
 @pytest.mark.parametrize("level", ["two", "three", "three" + SORTED])
-def test_shown_plans_sort_everything_when_they_are_carried_out(level: str) -> None:
+def test_shown_plans_sort_everything_when_carried_out(level: str) -> None:
     rng = np.random.default_rng(0)
     done, share = arranged(TabletopRules(level), tables(level), lambda table: plans(table, rng)[0])
     assert done.all()
     assert (share == 1).all()
 
 
-def test_what_is_shuffled_is_the_same_table() -> None:
+def test_a_shuffled_table_is_the_same_table() -> None:
     rng = np.random.default_rng(0)
     state, other = tables(), shuffled(tables(), np.random.default_rng(1))
     assert (other.things != state.things).any()
@@ -37,7 +37,7 @@ def test_what_is_shuffled_is_the_same_table() -> None:
     assert arranged(TabletopRules("three"), other, lambda table: plans(table, rng)[0])[0].all()
 
 
-def test_points_are_where_the_symbols_say_and_every_order_is_shown() -> None:
+def test_points_match_their_symbols_and_every_order_occurs() -> None:
     state = tables()
     points, words = plans(state, np.random.default_rng(0))
     rows = np.arange(len(state))
@@ -51,14 +51,14 @@ def test_points_are_where_the_symbols_say_and_every_order_is_shown() -> None:
     assert (plans(tables("two"), np.random.default_rng(0))[1][:, 4:] == THERE).all()
 
 
-def test_plans_to_another_tables_things_sort_nothing() -> None:
+def test_plans_for_another_table_sort_nothing() -> None:
     rng = np.random.default_rng(0)
     _, share = arranged(TabletopRules("three"), tables(), lambda table: np.roll(plans(table, rng)[0], 1, axis=0))
     assert share.mean() < 0.05
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_way_learns_and_draws_by_the_same_code(variant: str) -> None:
+def test_every_variant_learns_and_draws_by_the_same_code(variant: str) -> None:
     torch.manual_seed(0)
     imaginer, state = Imaginer(variant, **SMALL), tables()
     points, words = (torch.from_numpy(part) for part in plans(state, np.random.default_rng(0)))
@@ -80,7 +80,7 @@ def test_every_way_learns_and_draws_by_the_same_code(variant: str) -> None:
     assert torch.equal(drawn, again)
 
 
-def test_each_half_may_be_given_in_part() -> None:
+def test_points_and_symbols_may_be_given_in_part() -> None:
     imaginer, seen = Imaginer("masked", **SMALL).eval(), scene(tables())
     point, word = torch.full((len(seen), CHANNELS), 0.25), torch.full((len(seen),), 2)
     points, words = imaginer.draw(seen, torch.Generator().manual_seed(1), {3: point}, {1: word})
@@ -90,7 +90,7 @@ def test_each_half_may_be_given_in_part() -> None:
 
 
 def test_things_are_seen_through_attention() -> None:
-    """Where a thing lies changes points and symbols, and one that is not there changes nothing."""
+    """The place of a thing changes points and symbols, and an absent thing changes nothing."""
     torch.manual_seed(0)
     imaginer, state = Imaginer("masked", **SMALL).eval(), tables()
     there, absent = state.copy(), state.copy()
@@ -103,7 +103,7 @@ def test_things_are_seen_through_attention() -> None:
     assert torch.equal(same, points)
 
 
-def test_points_lie_at_things_and_the_order_of_things_means_nothing() -> None:
+def test_points_lie_at_things_and_the_order_of_things_does_not_matter() -> None:
     torch.manual_seed(0)
     denoiser, seen = Imaginer("masked", **SMALL).eval().denoiser, scene(tables())
     present, n = seen.any(-1), len(seen)
@@ -129,12 +129,12 @@ def test_a_plan_with_fewer_symbols_than_steps_is_refused() -> None:
         TokenDenoiser(horizon=6, length=4)
 
 
-def test_a_way_that_is_not_there_is_refused() -> None:
+def test_an_unknown_variant_is_refused() -> None:
     with pytest.raises(ConfigError, match="no way of imagining 'mask'"):
         Imaginer("mask")
 
 
-def test_the_pipeline_of_tokens_is_saved_and_loaded_bit_equal(tmp_path) -> None:
+def test_the_pipeline_of_tokens_loads_bit_equal(tmp_path) -> None:
     imaginer = Imaginer("masked", **SMALL).eval()
     pipeline = HybridPipeline(imaginer.denoiser, imaginer.scheduler, MaskedTokens(WORDS))
     pipeline.save_pretrained(tmp_path)

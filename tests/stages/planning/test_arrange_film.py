@@ -1,4 +1,4 @@
-"""`devmind plan tabletop:...`: the plan that is shown is the one that is followed, and what no plan can do is said."""
+"""`devmind plan tabletop:...`: the shown plan is the followed one, and impossible requests are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def test_the_plan_of_the_page_is_the_one_in_its_state(agent: Agent) -> None:
+def test_the_pages_plan_is_the_one_in_the_state(agent: Agent) -> None:
     actor = Actor(agent, 1, effectors=[parts.ARM])
     for _ in rollout(actor, make_world("tabletop", "two", [5]), 1):
         kept = actor.state.carry[f"kept.{parts.ARRANGE}"]
@@ -43,7 +43,7 @@ def test_the_plan_of_the_page_is_the_one_in_its_state(agent: Agent) -> None:
     assert len(found.walked) - 1 <= TabletopRules("two").horizon
 
 
-def test_the_command_says_and_shows_it(agent: Agent, tmp_path: Path) -> None:
+def test_the_command_prints_and_shows_the_plan(agent: Agent, tmp_path: Path) -> None:
     agent.save_pretrained(tmp_path / "agent")
     page = tmp_path / "plan.html"
 
@@ -74,7 +74,7 @@ def test_the_command_says_and_shows_it(agent: Agent, tmp_path: Path) -> None:
         assert says in said
 
 
-def test_what_no_plan_can_do_and_what_is_missing_is_said(agent: Agent) -> None:
+def test_an_impossible_plan_and_missing_senses_are_reported(agent: Agent) -> None:
     table = observed(TabletopRules("three").initial(np.array([3])))
     actor = Actor(agent, 1, effectors=[parts.ARM])
 

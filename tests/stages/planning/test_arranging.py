@@ -1,4 +1,4 @@
-"""The skill arrange: its head's laws, how plans are followed and made anew, its lesson, and who passes its exam."""
+"""The skill arrange: its head's laws, following and replanning, its lesson, and who passes its exam."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def head_of(agent: Agent) -> ArrangeHead:
 
 
 def table_of(condition: Tensor) -> Table:
-    """The tables that a head reads: what it sees is all that a plan needs."""
+    """The tables that a head reads: its input holds all that a plan needs."""
     scene = condition[:, -TOLD_BY:, :FEATURES].numpy()
     n = len(scene)
     table = TabletopRules("three").initial(np.arange(n))
@@ -50,7 +50,7 @@ def table_of(condition: Tensor) -> Table:
 
 
 class Knowing:
-    """Stands for `Imaginer.drawn`: right plans, with `others` for other tables; trajectories alone lie in one spot."""
+    """Stands for `Imaginer.drawn`: right plans, with `others` those of other tables; a trajectory alone is one spot."""
 
     def __init__(self) -> None:
         self.others, self.rng, self.made = False, np.random.default_rng(0), 0
@@ -58,7 +58,7 @@ class Knowing:
     def __call__(self, imaginer: Imaginer, condition: Tensor, *args: Any, watch: Any = None, **more: Any) -> Drawn:
         table = table_of(condition)
         if self.others:
-            # Shuffled among themselves they would be right where one row alone asks.
+            # Shuffled among themselves, plans would be right where only one row asks.
             table = TabletopRules("three").initial(self.rng.integers(0, 10**6, len(table)))
         points, words = plans(table, self.rng)
         self.made += len(points)
@@ -83,7 +83,7 @@ def knowing(monkeypatch: pytest.MonkeyPatch) -> Knowing:
 
 
 def arranged(agent: Agent, level: str) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each table was sorted, and how many plans were made of it until then."""
+    """Whether each table was sorted, and how many plans were made until then."""
     actor, done, made = Actor(agent, len(SEEDS), effectors=[parts.ARM]), np.zeros(len(SEEDS), bool), 0
     for tick in rollout(actor, make_world("tabletop", level, SEEDS)):
         made = np.where(done, made, kept(actor)["made"].numpy())
@@ -104,7 +104,7 @@ def test_the_head_keeps_the_laws_of_heads(agent: Agent) -> None:
         ArrangeHead(Inlet(32, 7), follow=3)
 
 
-def test_what_the_head_reads_is_the_table(agent: Agent) -> None:
+def test_the_head_reads_the_table(agent: Agent) -> None:
     state = TabletopRules("three").initial(SEEDS)
     actor = Actor(agent, len(SEEDS), effectors=[parts.ARM])
     actor(observed(state), np.ones(len(SEEDS), bool))
@@ -120,11 +120,11 @@ def test_right_plans_are_followed_to_the_end(agent: Agent, knowing: Knowing, lev
     assert done.all()
     if level in ("two", "three"):
         assert (made == 1).all()
-    else:  # a plan is of three things at most; and one that is contradicted is made anew
+    else:  # a plan has three things at most, and a contradicted plan is replaced
         assert (made >= 2).mean() > 0.8
 
 
-def test_a_plan_is_followed_as_the_scripted_follower_does(agent: Agent, knowing: Knowing) -> None:
+def test_a_plan_is_followed_as_by_the_scripted_follower(agent: Agent, knowing: Knowing) -> None:
     rules = TabletopRules("three")
     begun = rules.initial(SEEDS)
     wanted = follow(rules, begun, plans(begun, np.random.default_rng(0))[0])
@@ -133,18 +133,18 @@ def test_a_plan_is_followed_as_the_scripted_follower_does(agent: Agent, knowing:
     for _ in rollout(Actor(agent, len(SEEDS), effectors=[parts.ARM]), world):
         pass
     state = world.state()
-    np.testing.assert_allclose(state.things, wanted.things, atol=0.03)  # it is followed by float32
+    np.testing.assert_allclose(state.things, wanted.things, atol=0.03)  # the head follows in float32
     np.testing.assert_array_equal(state.sorted, wanted.sorted)
 
 
-def test_the_first_plan_alone_does_not_do_where_a_thing_is_moved(agent: Agent, knowing: Knowing) -> None:
+def test_the_first_plan_alone_fails_where_a_thing_is_moved(agent: Agent, knowing: Knowing) -> None:
     head_of(agent).silenced = frozenset({REPLANNING})
     done, made = arranged(agent, "three" + MOVED)
     assert done.mean() < 0.2
     assert (made == 1).all()
 
 
-def test_a_thing_that_lies_elsewhere_makes_a_new_plan_at_once(agent: Agent, knowing: Knowing) -> None:
+def test_a_moved_thing_causes_a_new_plan_at_once(agent: Agent, knowing: Knowing) -> None:
     actor, still = Actor(agent, len(SEEDS), effectors=[parts.ARM]), np.zeros(len(SEEDS), bool)
     senses = dict(make_world("tabletop", "three", SEEDS).observe())
     actor(senses, ~still)
@@ -156,7 +156,7 @@ def test_a_thing_that_lies_elsewhere_makes_a_new_plan_at_once(agent: Agent, know
     assert kept(actor)["made"].tolist() == [2] + [1] * (len(SEEDS) - 1)
 
 
-def test_who_carries_something_puts_it_down_before_a_new_plan(agent: Agent, knowing: Knowing) -> None:
+def test_a_carried_thing_is_put_down_before_a_new_plan(agent: Agent, knowing: Knowing) -> None:
     actor, world = Actor(agent, len(SEEDS), effectors=[parts.ARM]), make_world("tabletop", "three" + MOVED, SEEDS)
     for tick in rollout(actor, world, 60):
         new = kept(actor)["at"].numpy() == 0
@@ -166,7 +166,7 @@ def test_who_carries_something_puts_it_down_before_a_new_plan(agent: Agent, know
         assert (held[waits]).all()
 
 
-def test_a_plan_goes_on_from_a_state_that_was_taken_in_the_middle(agent: Agent) -> None:
+def test_a_plan_continues_from_a_state_taken_in_the_middle(agent: Agent) -> None:
     def told(rows: np.ndarray | None) -> list[np.ndarray]:
         actor, world, found = Actor(agent, len(SEEDS), effectors=[parts.ARM]), None, []
         world = make_world("tabletop", "three", SEEDS)
@@ -188,7 +188,7 @@ def test_without_things_nothing_is_planned(agent: Agent, knowing: Knowing) -> No
     assert knowing.made == 0
 
 
-def test_plans_are_the_same_each_time_and_differ_between_tables_and_plans(agent: Agent) -> None:
+def test_plans_are_repeatable_and_differ_between_tables_and_numbers(agent: Agent) -> None:
     rules = TabletopRules("three")
     state = rules.initial(SEEDS[:2])
     senses = observed(Table.concat([state, state]))
@@ -231,14 +231,14 @@ def examined(agent: Agent, tmp_path: Path, level: str = "retention", scale: floa
 
 
 @pytest.mark.slow
-def test_who_knows_right_plans_passes_beside_floors_and_rows(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
+def test_right_plans_pass_beside_floors_and_rows(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
     best = examined(agent, tmp_path, "full", 0.04)
     assert all(measure.score == measure.ceiling for measure in best.values())
     assert exam.GATE.judge(best).decisions[0].passed
     three, moved = best[exam.THREE], best[exam.REPLANNED]
     assert three.floors[exam.BY_HAND] == moved.floors[exam.BY_HAND] == 1.0
     assert moved.floors[exam.FIRST_ALONE] < 0.2 < three.floors[exam.FIRST_ALONE] == 1.0
-    assert three.floors[exam.UNTAUGHT] == 1.0  # its plans are right here too: it is the player's
+    assert three.floors[exam.UNTAUGHT] == 1.0  # the patch gives the untaught agent right plans too
     assert three.rows["trajectory only"] == three.rows["things off"] == three.rows["places off"] == 0.0
     assert three.rows["confused plans, hybrid"] == 0.0 < three.rows["confused plans, trajectory only"] == 1.0
     assert head_of(agent).way == HYBRID, "what an exam changes it puts back"
@@ -248,7 +248,7 @@ def test_who_knows_right_plans_passes_beside_floors_and_rows(agent: Agent, knowi
 def test_right_plans_sort_every_table_and_shuffled_ones_do_not(agent: Agent, knowing: Knowing, tmp_path: Path) -> None:
     best = examined(agent, tmp_path, scale=0.03)
     assert all(measure.score == 1.0 for measure in best.values())
-    knowing.others = True  # shuffled: each table gets another one's plan
+    knowing.others = True  # shuffled: each table gets another table's plan
     worse = examined(agent, tmp_path, scale=0.03)
     verdict = exam.GATE.judge(worse)
     assert not any(decision.passed for decision in verdict.decisions)
@@ -266,7 +266,7 @@ def test_an_agent_that_imagines_no_better_than_its_control_fails(
     assert exam.ABOVE not in passed
 
 
-def test_the_rule_by_hand_sorts_and_opens_a_hand_that_holds_nothing() -> None:
+def test_the_hand_rule_sorts_and_opens_an_empty_closed_hand() -> None:
     context_seeds = SEEDS
     world, done = make_world("tabletop", "three" + MOVED, context_seeds), np.zeros(len(SEEDS), bool)
     for tick in rollout(exam.nearest_first, world):

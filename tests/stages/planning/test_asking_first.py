@@ -1,4 +1,4 @@
-"""The exam of asking: cases, who answers, and what is made of questions."""
+"""The exam of asking: its cases, its answers, and how questions are judged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def given() -> list[Case]:
 
 
 def seen_and_places(case: Case) -> tuple[set[int], list[tuple[int, int]], Any]:
-    """What is in view as a case begins, and where things are that it is about."""
+    """The view at the start of a case, the places of its things, and the environment."""
     world = lent(LEVEL)
     world.reset(seed=case.seed)
     env = env_of(world)
@@ -52,7 +52,7 @@ def seen_and_places(case: Case) -> tuple[set[int], list[tuple[int, int]], Any]:
     return set(truth(planes(env.gen_obs()["image"])).ravel().tolist()), at, env
 
 
-def test_cases_are_what_they_are_called(given: list[Case]) -> None:
+def test_cases_are_as_named(given: list[Case]) -> None:
     assert [sum(one.case == case for one in given) for case in CASES] == [10, 10, 12, 8]
     assert len({one.episode for one in given}) == len(given)
     for one in given:
@@ -68,7 +68,7 @@ def test_cases_are_what_they_are_called(given: list[Case]) -> None:
         assert (one.question == "") == (one.case not in OPEN)
 
 
-def test_which_questions_had_to_be_asked() -> None:
+def test_only_the_needed_question_counts_as_right() -> None:
     far = Case(0, FAR, ("ball", "red"), "go to the red ball", "", "", 0)
     word = Case(0, WORD, ("ball", "red"), "go to the zorb ball", "zorb", "red", 0)
     closed = Case(0, IN_VIEW, ("ball", "red"), "go to the red ball", "", "", 0)
@@ -87,7 +87,7 @@ def test_which_questions_had_to_be_asked() -> None:
     assert Went((where, "What is 'red'?"), False).is_right(far), "the first question says whether it asks rightly"
 
 
-def test_who_answers_says_what_a_word_means_and_which_door_comes_first(given: list[Case]) -> None:
+def test_the_rooms_answer_what_a_word_means_and_which_door_comes_first(given: list[Case]) -> None:
     some = [next(one for one in given if one.case == case) for case in OPEN]
     rooms = AnsweringRooms(some)
     for row, one in enumerate(some):
@@ -114,14 +114,14 @@ def measured(agent: Agent, context: Any, level: str = "retention") -> dict[str, 
 
 
 class Swapped(ByHand):
-    """Hears what its neighbour was told."""
+    """Hears its neighbour's instructions."""
 
     def __call__(self, senses: Any, first: np.ndarray) -> Any:
         said = senses["text"]
         return super().__call__({**senses, "text": [*said[1:], said[0]]}, first)
 
 
-def test_who_knows_the_words_and_sees_rightly_reaches_the_goals_and_whose_instructions_are_swapped_does_not(
+def test_perfect_perception_reaches_the_goals_and_swapped_instructions_do_not(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
@@ -136,7 +136,7 @@ def test_who_knows_the_words_and_sees_rightly_reaches_the_goals_and_whose_instru
     assert swapped[asking.ANSWERED].score <= 0.25
 
 
-def test_wrong_answers_and_none_leave_it_undone(given: list[Case]) -> None:
+def test_wrong_or_missing_answers_leave_the_task_undone(given: list[Case]) -> None:
     words = [one for one in given if one.case == WORD]
     assert all(one.done for one in gone(words, ByHand))
     assert not any(one.done for one in gone(words, ByHand, answers=False))

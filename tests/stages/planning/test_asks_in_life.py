@@ -1,4 +1,4 @@
-"""Who lacks something to do as it was told asks for it in a life, and goes on when that is answered or shown."""
+"""In a life, an agent that lacks something for its instruction asks for it, and continues once it knows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def agent() -> Agent:
 
 @dataclass
 class Lived:
-    """A life in one room of MiniGrid, tick by tick: what stood on the page, what was asked, and what was done."""
+    """A life in one room of MiniGrid, tick by tick: the page, the questions, and the actions."""
 
     life: Life
     room: WorldRoom
@@ -57,7 +57,7 @@ class Lived:
     done: list[int] = field(default_factory=list)
 
     def ticks(self, count: int) -> Iterator[int]:
-        """Live until the episode is over, so many ticks at most."""
+        """Live until the episode is over, for `count` ticks at most."""
         for number, step in enumerate(self.life.loop.ticks(count * TICK_S)):
             assert step is not None
             wanted = self.life.questions.wanted
@@ -78,16 +78,14 @@ def living(agent: Agent, level: str, seed: int, recording: Recording | None = No
     return Lived(Life(agent, room, memory, FOLDER, recording, recording is not None, **how), room)
 
 
-def test_a_word_that_it_was_never_taught_is_asked_for_and_with_the_answer_it_does_as_told(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_an_untaught_word_is_asked_for_and_its_answer_is_used(agent: Agent, tmp_path: Path) -> None:
     recording = Recording(tmp_path / "s.mcap", {}, LiveConfig())
     lived = living(agent, FETCH, 3, recording)
     with lived.life, stepping_threads(), ThreadPoolExecutor(1) as other:
         answers: list[Any] = []
         for number in lived.ticks(40):
             if number == 5:
-                # As the page does it, from a thread of its own.
+                # As the page does it, from another thread.
                 answers.append(other.submit(lived.life.do, "answer", {"text": "pick up"}))
     assert lived.pages[0] == "fetch a grey ball"
     assert set(lived.asked[:5]) == {"What is 'fetch'?"}
@@ -102,7 +100,7 @@ def test_a_word_that_it_was_never_taught_is_asked_for_and_with_the_answer_it_doe
     assert len(notes) == len({*notes}), "each question is asked once"
 
 
-def test_what_it_does_not_see_it_looks_for_then_asks_and_asks_no_more_when_it_is_shown(agent: Agent) -> None:
+def test_an_unseen_thing_is_looked_for_then_asked_for_until_it_is_shown(agent: Agent) -> None:
     lived = living(agent, IN_TURN, 4)
     with lived.life, stepping_threads():
         for _ in lived.ticks(60):
@@ -115,7 +113,7 @@ def test_what_it_does_not_see_it_looks_for_then_asks_and_asks_no_more_when_it_is
     assert (lived.room.ended, lived.room.rewarded) == (1, 1)
 
 
-def test_where_a_thing_is_is_answered_by_what_is_to_be_done_first(agent: Agent) -> None:
+def test_a_question_where_is_answered_by_what_to_do_first(agent: Agent) -> None:
     lived, page = living(agent, IN_TURN, 4), ""
     with lived.life, stepping_threads():
         for number in lived.ticks(80):
@@ -123,11 +121,11 @@ def test_where_a_thing_is_is_answered_by_what_is_to_be_done_first(agent: Agent) 
                 page = lived.life.questions.answer("go to the yellow door.")
     assert page == "go to the yellow door, then go to the yellow box and go to the yellow door"
     assert lived.pages[-1] == page
-    # The room's own mission is the box and the door, in any order: they are done behind what was answered.
+    # The room's own mission is the box and the door in any order; they come after the answer.
     assert (lived.room.ended, lived.room.rewarded) == (1, 1)
 
 
-def test_who_may_not_ask_asks_nothing_and_an_answer_to_nothing_is_refused(agent: Agent) -> None:
+def test_a_life_without_asking_asks_nothing_and_refuses_answers(agent: Agent) -> None:
     lived, aloud = living(agent, FETCH, 3, asks=False), list[str]()
     with lived.life, stepping_threads():
         for _ in lived.ticks(4):
@@ -147,7 +145,7 @@ def test_who_may_not_ask_asks_nothing_and_an_answer_to_nothing_is_refused(agent:
 
 @pytest.fixture
 def told(agent: Agent) -> Callable[..., Instruction]:
-    """What comes of a Moment in which an errand stands so, as the head keeps it."""
+    """The output of a Moment with this errand, as the head keeps it."""
     head: Any = agent.head(parts.INSTRUCT)
 
     def output(plan: symbols.Plan, at: int = 0, stuck: bool = False) -> Instruction:
@@ -162,7 +160,7 @@ def told(agent: Agent) -> Callable[..., Instruction]:
     return output
 
 
-def test_what_is_left_is_said_in_babyais_words_behind_the_answer(told: Callable[..., Instruction]) -> None:
+def test_the_rest_is_restated_in_babyais_words_after_the_answer(told: Callable[..., Instruction]) -> None:
     ball, box = Subgoal(PICK_UP, BALL, 0), Subgoal(DROP_NEXT_TO, BOX, 1)
     plan = (Subgoal(GO_TO, BALL, 0), ball, box, Subgoal(OPEN, symbols.DOORS, symbols.ANY))
     kinds = [one.kind for one in plan]
@@ -183,7 +181,7 @@ def test_what_is_left_is_said_in_babyais_words_behind_the_answer(told: Callable[
     assert told(plan, 0).lacks("") is None, "nothing stands there"
 
 
-def test_an_answer_stands_in_the_place_of_the_word_with_its_own_article(
+def test_an_answer_replaces_the_word_with_its_own_article(
     told: Callable[..., Instruction], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = told(())

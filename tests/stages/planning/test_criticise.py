@@ -45,7 +45,7 @@ def points(told: Drafts) -> np.ndarray:
     return told.draft[:, : 2 * HORIZON].reshape(-1, HORIZON, 2)
 
 
-def test_each_flaw_is_the_only_one_and_the_maze_confirms_it(told: Drafts) -> None:
+def test_each_plan_has_only_its_named_flaw_and_the_maze_confirms_it(told: Drafts) -> None:
     late, far = exam.arithmetic(told)
     found = {
         COLLISION: (told.hit > 0).any(1), BLOCKED: (told.stuck > 0).any(1), UNREACHABLE: far, LATE: late
@@ -59,7 +59,7 @@ def test_each_flaw_is_the_only_one_and_the_maze_confirms_it(told: Drafts) -> Non
     assert 110 < (told.reason == 0).sum() < 190
 
 
-def test_what_is_known_of_strides_and_moves_ends_where_a_plan_does(told: Drafts) -> None:
+def test_labels_of_strides_and_moves_end_with_the_plan(told: Drafts) -> None:
     strides = np.linalg.norm(np.diff(points(told), axis=1), axis=2)
     assert (told.hit[strides > FARTHEST] == -1).all(), "nobody can say what a leap runs into"
     words = told.draft[:, 2 * HORIZON : 3 * HORIZON]
@@ -68,7 +68,7 @@ def test_what_is_known_of_strides_and_moves_ends_where_a_plan_does(told: Drafts)
         assert (row[int(np.argmax(row)) + 1 :] == -1).all(), "behind a move without a way nothing is known"
 
 
-def test_a_draft_says_what_it_is_made_of(told: Drafts) -> None:
+def test_a_draft_encodes_its_plan(told: Drafts) -> None:
     sound = told.reason == 0
     goal, maze = told.draft[:, -7:-5], told.draft[:, -5:-1]
     np.testing.assert_allclose(points(told)[sound, -1], goal[sound], atol=1e-6)
@@ -77,7 +77,7 @@ def test_a_draft_says_what_it_is_made_of(told: Drafts) -> None:
     assert (1000 * told.draft[sound, -1] > takes[sound]).all()
 
 
-def test_the_judge_keeps_the_laws_of_heads_and_says_where(agent: Agent, told: Drafts) -> None:
+def test_the_judge_keeps_the_laws_of_heads_and_locates_the_flaw(agent: Agent, told: Drafts) -> None:
     head = agent.head(parts.JUDGE)
     assert isinstance(head, JudgeHead)
     six = slice(0, 6)
@@ -97,7 +97,7 @@ def test_the_judge_keeps_the_laws_of_heads_and_says_where(agent: Agent, told: Dr
     torch.testing.assert_close(judged.flawed(), torch.tensor([1.0, 1.0, 1.0, 0.0]), atol=1e-2, rtol=0)
 
 
-def test_moves_lead_through_the_cells_that_the_maze_has(agent: Agent, told: Drafts) -> None:
+def test_moves_lead_through_the_cells_of_the_maze(agent: Agent, told: Drafts) -> None:
     head = agent.head(parts.JUDGE)
     assert isinstance(head, JudgeHead)
     sound = torch.from_numpy(told.draft[told.reason == 0])
@@ -108,7 +108,7 @@ def test_moves_lead_through_the_cells_that_the_maze_has(agent: Agent, told: Draf
     assert (away <= 0.2 + 1e-5).float().mean() > 0.95, "the last cell is the goal's"
 
 
-def test_a_minute_of_the_lesson_tells_flaws_of_new_trips(agent: Agent, walked: list[trips.Trips]) -> None:
+def test_a_short_lesson_tells_flaws_of_new_trips(agent: Agent, walked: list[trips.Trips]) -> None:
     learner = GradientLearner(agent, lesson.loss, seed=0, learning_rate=4e-3, trains=("heads.judge.",))
     learner.steps = 150
     learner.begin(0)
@@ -126,7 +126,7 @@ def test_a_minute_of_the_lesson_tells_flaws_of_new_trips(agent: Agent, walked: l
     assert (judged.mode().numpy() == asked.reason)[easy].mean() > 0.9
 
 
-def test_who_knows_the_flaws_is_right_and_shuffled_answers_are_at_chance(agent: Agent, tmp_path, monkeypatch) -> None:
+def test_known_flaws_are_right_and_shuffled_answers_are_at_chance(agent: Agent, tmp_path, monkeypatch) -> None:
     context = tiny_context(tmp_path / "run", "exam.episodes_scale=1")
 
     def scores(shuffle: bool) -> dict[str, float]:
@@ -149,7 +149,7 @@ def test_who_knows_the_flaws_is_right_and_shuffled_answers_are_at_chance(agent: 
     assert shuffled[exam.REASON] < 0.25
 
 
-def test_rules_of_one_kind_name_a_part_of_the_reasons_and_the_untaught_none(tmp_path) -> None:
+def test_single_rules_name_some_reasons_and_an_untaught_judge_none(tmp_path) -> None:
     untaught = tiny_agent()
     parts.admit(untaught)
     with examination(untaught):
@@ -160,15 +160,13 @@ def test_rules_of_one_kind_name_a_part_of_the_reasons_and_the_untaught_none(tmp_
     assert abs(found[exam.TOLD].score - 0.5) < 0.25
 
 
-def test_the_planners_own_plans_are_judged_by_the_maze_itself(
+def test_the_planners_own_plans_are_judged_against_the_maze(
     agent: Agent, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who says where walls are tells them apart, whatever it was taught of flaws that were made."""
+    """A judge that knows the walls tells the planner's own plans apart, whatever made-up flaws it was taught."""
     rng, where = np.random.default_rng(3), maze("medium")
     free = where.centres(where.free) / UNIT
-    still = np.repeat(
-        free[rng.integers(len(free), size=(40, 1))], HORIZON, 1
-    )  # nobody runs into a wall where he stands
+    still = np.repeat(free[rng.integers(len(free), size=(40, 1))], HORIZON, 1)  # a point that stands still hits no wall
     across = still + np.linspace(0, 1, HORIZON)[:, None] * np.array([9.0, 9.0])
     points = np.concatenate((still, across)).astype(np.float32)
     assert holding("medium", points).tolist() == [True] * 40 + [False] * 40

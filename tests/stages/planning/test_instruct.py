@@ -1,4 +1,4 @@
-"""Instructions carried out by a plan: symbols, the controller in whole rooms, what is carried along, and reading."""
+"""Instructions carried out by a plan: symbols, the controller in whole rooms, the carried state, and reading."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def instructed(agent: Agent, n: int = 1) -> Actor:
 
 
 def carried_out(name: str, seeds: np.ndarray, plans: Any = None) -> np.ndarray:
-    """Whether each room was done, float [N], by a controller with eyes that never err."""
+    """Whether each room was done, float [N], by a controller with perfect perception."""
     rooms, controller = Rooms(name, seeds), Controller()
     plans = rooms.plans() if plans is None else plans
     errands, earned = [Errand(plan=plan) for plan in plans], np.zeros(len(seeds))
@@ -67,7 +67,7 @@ def carried_out(name: str, seeds: np.ndarray, plans: Any = None) -> np.ndarray:
     return (earned > 0).astype(float)
 
 
-def test_actions_are_numbered_as_by_minigrid() -> None:
+def test_actions_are_numbered_as_in_minigrid() -> None:
     walker = grid_walker.PICKUP, grid_walker.DROP, grid_walker.TOGGLE, grid_walker.DONE
     assert walker == (minigrid.PICKUP, minigrid.DROP, minigrid.TOGGLE, minigrid.DONE)
     from minigrid.core.constants import COLOR_TO_IDX
@@ -75,7 +75,7 @@ def test_actions_are_numbered_as_by_minigrid() -> None:
     assert tuple(COLOR_TO_IDX) == COLOURS
 
 
-def test_plans_are_numbers_and_words_and_come_back() -> None:
+def test_plans_convert_to_numbers_and_words_and_back() -> None:
     plan = (Subgoal(PICK_UP, BALL, 0), Subgoal(DROP_NEXT_TO, BOX, 2), Subgoal(OPEN, symbols.DOORS, ANY))
     assert from_numbers(as_numbers(plan)) == plan
     assert symbols.told(plan) == "pick up the red ball, drop next to the blue box, open a door"
@@ -100,17 +100,17 @@ def test_what_comes_after_is_done_before() -> None:
 
 
 def by_grammar(said: str) -> list[str]:
-    """What is to be gone to, in order: a second way to read these missions."""
+    """The things to go to, in order: a second way to read these missions."""
     parts_ = said.split(", then ") if ", then " in said else said.split(" after you ")[::-1]
     return [one.removeprefix("go to ") for part in parts_ for one in part.split(" and ")]
 
 
 @pytest.mark.parametrize("name", [PUT_NEXT, IN_TURN, "BabyAI-UnlockLocal-v0", "BabyAI-OpenTwoDoors-v0"])
-def test_the_right_plan_is_carried_out_in_rooms_that_are_seen_in_part(name: str) -> None:
+def test_the_right_plan_is_carried_out_in_partly_seen_rooms(name: str) -> None:
     assert carried_out(name, lesson_seeds(12, 0, "carried out", name)).mean() >= 11 / 12
 
 
-def test_a_plan_of_another_room_is_not_the_one() -> None:
+def test_a_plan_of_another_room_fails() -> None:
     seeds = lesson_seeds(16, 0, "another")
     plans = Rooms(PUT_NEXT, seeds).plans()
     assert carried_out(PUT_NEXT, seeds, [*plans[1:], plans[0]]).mean() <= 0.25
@@ -118,20 +118,20 @@ def test_a_plan_of_another_room_is_not_the_one() -> None:
     assert carried_out(PUT_NEXT, seeds, swapped).mean() == 0.0
 
 
-def test_what_cannot_be_done_ends_and_is_said_to() -> None:
+def test_an_impossible_errand_ends_and_is_reported() -> None:
     errand, controller = Errand(plan=(Subgoal(DROP_NEXT_TO, BOX, 0),)), Controller()
     rooms = Rooms(PUT_NEXT, lesson_seeds(1, 0, "cannot"))
     for _ in range(60):
         action = controller.act(errand, truth(rooms.observe()[parts.BOARD])[0])
         rooms.step({"choose": np.array([action])})
-    # It has nothing to put down: it looks at all there is, and gives up.
+    # It has nothing to put down, so it looks at everything and gives up.
     assert errand.stuck
     assert errand.over
     assert action == minigrid.DONE
 
 
-def test_what_is_far_away_is_looked_for_and_then_known() -> None:
-    """In six rooms the thing of a mission stands behind doors: it is not known of, looked for, and gone to."""
+def test_a_far_thing_is_looked_for_and_then_known() -> None:
+    """In six rooms the thing of a mission is behind doors: it is unknown at first, looked for, and reached."""
     looked = 0
     for seed in lesson_seeds(6, 0, "looked for"):
         rooms, controller = Rooms("BabyAI-GoToSeqS5R2-v0", np.array([seed])), Controller()
@@ -143,7 +143,7 @@ def test_what_is_far_away_is_looked_for_and_then_known() -> None:
             if terminated[0]:
                 break
         assert not errand.stuck
-        # Once a thing is on the map its errand does not lack it again.
+        # Once a thing is on the map, its errand does not lack it again.
         for at in range(len(errand.plan)):
             known = [known for number, known, _ in told if number == at]
             assert known == sorted(known)
@@ -151,8 +151,8 @@ def test_what_is_far_away_is_looked_for_and_then_known() -> None:
     assert looked > 6
 
 
-def test_what_stands_in_the_way_is_put_aside() -> None:
-    """A corridor with a ball in it, and the box behind; and rooms strewn with things, with locked doors."""
+def test_obstacles_are_put_aside() -> None:
+    """A corridor with a ball in it and the box behind; and rooms strewn with things, with locked doors."""
     room = np.full((9, 5), WALL)
     room[1:8, 2] = FLOOR
     room[6, 3] = FLOOR
@@ -181,14 +181,14 @@ def test_what_stands_in_the_way_is_put_aside() -> None:
     assert carried_out("BabyAI-SynthS5R2-v0", lesson_seeds(20, 0, "strewn")).mean() >= 0.7
 
 
-def test_places_are_told_to_have_no_symbols() -> None:
+def test_an_instruction_with_a_place_has_no_symbols() -> None:
     from minigrid.envs.babyai.core.verifier import GoToInstr, ObjDesc
 
     with pytest.raises(WorldError, match="no symbols for where things are"):
         symbols.of_instruction(GoToInstr(ObjDesc("ball", "red", "left")))
 
 
-def test_missions_of_lessons_are_in_babyais_words_and_leave_pairs_to_exams() -> None:
+def test_missions_of_lessons_use_babyais_words_and_hold_out_pairs() -> None:
     rng = numpy_rng("missions")
     found = list(missions.drawn(lesson_seeds(40, 0, "missions"), 300, rng))
     assert len(found) == 300
@@ -200,15 +200,15 @@ def test_missions_of_lessons_are_in_babyais_words_and_leave_pairs_to_exams() -> 
     assert 0.08 < np.mean([missions.pair_held_out(pair) for pair in pairs]) < 0.17
 
 
-def test_a_process_that_has_said_nothing_yet_says_the_same_missions() -> None:
-    """The first reset of a room drew its mission otherwise than all behind it: taught twice, a lesson was two."""
+def test_a_fresh_process_draws_the_same_missions() -> None:
+    """The first reset of a room used to draw another mission than all later ones, so one lesson had two versions."""
     seeds = lesson_seeds(6, 0, "again")
     missions._spoken_of.cache_clear()
     first = list(missions.drawn(seeds, 48, numpy_rng("again")))
     assert list(missions.drawn(seeds, 48, numpy_rng("again"))) == first
 
 
-def test_words_that_there_are_not_are_others_in_exams_and_stand_where_they_are_said_to() -> None:
+def test_made_up_words_differ_in_exams_and_stand_at_their_position() -> None:
     rng = numpy_rng("words")
     words = {exam: {missions.made_up(rng, exam) for _ in range(300)} for exam in (False, True)}
     assert not words[True] & words[False]
@@ -218,7 +218,7 @@ def test_words_that_there_are_not_are_others_in_exams_and_stand_where_they_are_s
     assert said.count("zorb") == 1
 
 
-def test_a_page_is_read_alike_alone_and_beside_a_longer_one() -> None:
+def test_a_page_is_read_the_same_alone_and_beside_a_longer_one() -> None:
     torch.manual_seed(0)
     reader = Reader(12, 4, 5, 16).eval()
     tokens, present = torch.randn(2, 31, 12), torch.ones(2, 31, dtype=torch.bool)
@@ -230,7 +230,7 @@ def test_a_page_is_read_alike_alone_and_beside_a_longer_one() -> None:
     torch.testing.assert_close(unknown[:1, :17], odd)
 
 
-def test_the_head_taps_what_it_needs_and_reads_views_as_who_navigates(agent: Agent) -> None:
+def test_the_head_checks_its_taps_and_reads_views_like_navigation(agent: Agent) -> None:
     from devmind.agent.heads import Inlet
 
     with pytest.raises(ConfigError, match="'trunk:text', 'text' and 'board'"):
@@ -248,7 +248,7 @@ def test_the_head_taps_what_it_needs_and_reads_views_as_who_navigates(agent: Age
 
 
 class Knowing:
-    """In place of the head's reading: the plans of rooms, and views without an error."""
+    """Replaces the head's reading: the plans of rooms, and views without an error."""
 
     def __init__(self, patch: pytest.MonkeyPatch, rooms: Rooms) -> None:
         self.plans, self.rooms = torch.from_numpy(np.stack([as_numbers(plan) for plan in rooms.plans()])), rooms
@@ -257,8 +257,8 @@ class Knowing:
         patch.setattr(Instruction, "reading", lambda output: torch.from_numpy(truth(self.rooms.observe()[parts.BOARD])))
 
 
-def test_what_is_carried_goes_on_where_it_was_taken_up_again(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An errand cut in the middle and gone on with in a state of its own: the same actions, and both rooms done."""
+def test_a_carried_errand_continues_from_a_restored_state(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An errand is cut in the middle and continued in a state of its own: the same actions, and both rooms done."""
     seeds = lesson_seeds(2, 0, "cut")
 
     def actions(cut: int | None) -> tuple[list[np.ndarray], np.ndarray]:
@@ -282,7 +282,7 @@ def test_what_is_carried_goes_on_where_it_was_taken_up_again(agent: Agent, monke
     np.testing.assert_array_equal(whole, again)
 
 
-def test_nobody_answers_who_was_not_instructed(agent: Agent) -> None:
+def test_rows_without_an_instruction_are_not_answered(agent: Agent) -> None:
     rooms = Rooms(PUT_NEXT, lesson_seeds(2, 0, "silent"), said=["go to the red ball", ""])
     actor = instructed(agent, 2)
     actor(rooms.observe(), np.ones(2, bool))
@@ -293,9 +293,7 @@ def test_nobody_answers_who_was_not_instructed(agent: Agent) -> None:
     assert told.over.tolist()[1]
 
 
-def test_a_word_that_is_not_known_is_named_and_the_instruction_declined(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_word_is_named_and_its_instruction_declined(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "go to the zorb ball"
     rooms = Rooms(PUT_NEXT, lesson_seeds(1, 0, "declined"), said=[said])
     actor = instructed(agent)
@@ -314,8 +312,8 @@ def test_a_word_that_is_not_known_is_named_and_the_instruction_declined(
     assert told.answer_to(said).startswith("unknown word 'zorb' in 'go to the zorb ball'")
 
 
-def test_a_page_that_stands_there_is_read_once(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read again at a later Moment, a word that every lesson says was taken for one that nobody knows."""
+def test_a_standing_page_is_read_once(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the page was read again at a later Moment, a word of every lesson was once taken for unknown."""
     senses, actor, declined = Rooms(PUT_NEXT, lesson_seeds(1, 0, "once")).observe(), instructed(agent), []
     reader, forward = head_of(agent).reader, head_of(agent).reader.forward
 
@@ -331,7 +329,7 @@ def test_a_page_that_stands_there_is_read_once(agent: Agent, monkeypatch: pytest
     assert declined == [False] * 5 + [True]
 
 
-def test_a_room_is_planned_in_by_the_command_which_says_what_it_cannot_do(
+def test_the_command_plans_in_a_room_and_reports_what_it_cannot_do(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent.save_pretrained(tmp_path)
@@ -347,7 +345,7 @@ def test_a_room_is_planned_in_by_the_command_which_says_what_it_cannot_do(
     code, said = command("BabyAI-PutNextLokal-v0")
     assert code != 0
     assert "did you mean 'BabyAI-PutNextLocal-v0'" in said
-    # What was read is put in place of an untaught agent's reading; the room, the map and the walk are real.
+    # The plan replaces an untaught agent's reading; the room, the map and the walk are real.
     monkeypatch.setattr(Instruction, "symbols", lambda output: torch.from_numpy(plan)[None])
     declined = torch.zeros(1, dtype=torch.bool)
     monkeypatch.setattr(Instruction, "declined", property(lambda output: declined))
@@ -362,7 +360,9 @@ def test_a_room_is_planned_in_by_the_command_which_says_what_it_cannot_do(
     assert "step" not in said
 
 
-def test_who_has_no_way_is_stuck_and_who_has_one_is_done(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_errand_without_a_path_is_stuck_and_one_with_a_path_is_done(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def carried(plan: Any, seed: int = 3) -> Carried:
         rooms: list[Rooms] = []
         init = Rooms.__init__
@@ -389,7 +389,7 @@ def test_who_has_no_way_is_stuck_and_who_has_one_is_done(agent: Agent, monkeypat
     stuck = carried((Subgoal(GO_TO, *missing),))
     assert stuck.stuck
     assert not stuck.done
-    # What is not on its map it looks for, and says that there is none when it has looked everywhere.
+    # It looks for a thing that is not on its map, and reports that there is none once it has looked everywhere.
     kind = f"{COLOURS[missing[1]]} {KINDS[missing[0]]}"
     assert stuck.first == f"I would have to know first where a {kind} is: I look for one."
     assert stuck.last == f"there is no {kind}: I have looked wherever I can come to."
@@ -405,13 +405,13 @@ def things_of(name: str, seed: int) -> list[Any]:
     return [cell for cell in env_of(world).grid.grid if cell is not None and cell.type in KINDS]
 
 
-def test_a_pattern_by_hand_reads_missions_and_nothing_else() -> None:
+def test_the_hand_pattern_reads_missions_and_nothing_else() -> None:
     for said, plan in missions.drawn(lesson_seeds(20, 0, "pattern"), 150, numpy_rng("pattern")):
         assert by_pattern(said) == plan
     assert by_pattern("go to the zorb ball") == ()
 
 
-def test_who_knows_the_plans_passes_and_shuffled_plans_fall(
+def test_known_plans_pass_and_shuffled_plans_fall(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
@@ -447,8 +447,8 @@ def test_an_untaught_agent_fails_and_the_exam_has_floors_and_rows(agent: Agent, 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_few_missions_are_learned_and_words_that_there_are_not_declined(agent: Agent, tmp_path: Path) -> None:
-    """At size tiny, missions of rooms that no batch had."""
+def test_a_few_missions_are_learned_and_made_up_words_declined(agent: Agent, tmp_path: Path) -> None:
+    """At size tiny, on missions of rooms that no batch had."""
     context = tiny_context(tmp_path)
     learner = lesson.lesson(context).make_learner(agent, context)
     learner.steps = 160

@@ -1,4 +1,4 @@
-"""The planner whose denoiser runs the trunk's own layers, both ways: the same planner otherwise, saved and reloaded."""
+"""The planner whose denoiser runs the trunk's layers in both directions: else the same planner, also when saved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stages.planning.reinforce.plans import Plans, learner
 
 @pytest.fixture
 def agent() -> Agent:
-    """A tiny one whose trunk's layers do something, and which has grown one more."""
+    """A tiny agent whose trunk's layers have an effect, and which has grown one more."""
     agent = Agent(AgentConfig(size="tiny"))
     parts.admit(agent, layers_of="trunk")
     agent.grow(1, "later", {"body": "body"})
@@ -44,7 +44,7 @@ def planned(agent: Agent) -> Candidates:
     return head.search(head.thinking(*ends, maze))
 
 
-def test_every_token_sees_every_other_and_grown_layers_have_no_part(agent: Agent) -> None:
+def test_every_token_sees_every_other_and_grown_layers_are_skipped(agent: Agent) -> None:
     tokens = torch.randn(2, 4, agent.config.width, generator=torch.Generator().manual_seed(1))
     other = tokens.clone()
     other[0, -1] += 1.0
@@ -58,7 +58,7 @@ def test_every_token_sees_every_other_and_grown_layers_have_no_part(agent: Agent
         assert not torch.allclose(agent.trunk.both_ways(tokens), one)
 
 
-def test_plans_hang_on_the_trunk_whose_layers_are_counted_and_saved_once(agent: Agent, tmp_path: Path) -> None:
+def test_plans_depend_on_the_trunk_whose_layers_are_counted_and_saved_once(agent: Agent, tmp_path: Path) -> None:
     before = planned(agent)
     names = [name for name, _ in agent.named_parameters() if name.startswith(f"heads.{parts.ROUTE}.denoiser.")]
     assert not [name for name in names if ".blocks." in name or "decoder" in name]
@@ -73,7 +73,7 @@ def test_plans_hang_on_the_trunk_whose_layers_are_counted_and_saved_once(agent: 
     assert torch.equal(planned(agent).plans, before.plans)
 
 
-def test_its_pipeline_is_lent_the_layers_again_and_says_so_where_it_was_not(agent: Agent, tmp_path: Path) -> None:
+def test_the_loaded_pipeline_needs_the_layers_and_says_so(agent: Agent, tmp_path: Path) -> None:
     pipeline = head_of(agent).pipeline
     pipeline.save_pretrained(tmp_path)
     again, form = HybridPipeline.from_pretrained(tmp_path), pipeline.denoiser.config
@@ -87,7 +87,7 @@ def test_its_pipeline_is_lent_the_layers_again_and_says_so_where_it_was_not(agen
     assert torch.equal(one.symbols, two.symbols)
 
 
-def test_lessons_teach_the_planner_through_layers_that_stay(agent: Agent) -> None:
+def test_lessons_teach_the_planner_through_unchanged_layers(agent: Agent) -> None:
     head, generator = head_of(agent), torch.Generator().manual_seed(2)
     length = head.denoiser.config["length"]
     plans = Plans(
@@ -106,7 +106,7 @@ def test_lessons_teach_the_planner_through_layers_that_stay(agent: Agent) -> Non
     assert not [name for name in changed if name.startswith("trunk.")]
 
 
-def test_layers_of_nobody_are_refused() -> None:
+def test_unknown_layers_are_refused() -> None:
     agent = Agent(AgentConfig(size="tiny"))
     with pytest.raises(ConfigError, match="'own' or 'trunk'; got 'mine'"):
         parts.admit(agent, layers_of="mine")

@@ -1,4 +1,4 @@
-"""The skill manipulate: its script, its head's laws, how plans are followed and made anew, lesson, and exam."""
+"""The skill manipulate: its script, its head's laws, following and replanning, lesson, and exam."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ def head_of(agent: Agent) -> ManipulateHead:
 
 
 class Knowing:
-    """Stands for what is learned: places as they are (`of` a world), right plans, or those of other rooms, and how a
-    command moves the hand."""
+    """Stands for what is learned: true places, right plans or other rooms', and how a command moves the hand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world: Any = None
@@ -98,7 +97,7 @@ def knowing(monkeypatch: pytest.MonkeyPatch) -> Knowing:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_script_does_what_is_asked_and_for_another_room_it_does_not(task: str, tmp_path: Path) -> None:
+def test_the_script_succeeds_and_fails_with_another_rooms_truth(task: str, tmp_path: Path) -> None:
     context, script = tiny_context(tmp_path), exam.Script(task)
     assert exam.handled(script, context, task, SEEDS, told=True).all()
 
@@ -109,7 +108,7 @@ def test_the_script_does_what_is_asked_and_for_another_room_it_does_not(task: st
     assert exam.handled(elsewhere, context, task, SEEDS, told=True).mean() < 0.3
 
 
-def test_symbols_name_what_points_lie_at() -> None:
+def test_symbols_name_the_thing_at_each_point() -> None:
     for task in TASKS:
         world = make_world("nursery", f"handle/{task}", SEEDS)
         truth = world.truth()
@@ -125,7 +124,7 @@ def test_symbols_name_what_points_lie_at() -> None:
         assert set(np.unique(words)) == {0, THERE, *({PUSH: {1 + YELLOW}, PUT_IN: {1 + WHITE}}.get(task, set()))}
 
 
-def test_places_as_seen_are_places_in_the_room() -> None:
+def test_seen_places_equal_places_in_the_room() -> None:
     world = make_world("nursery", "handle/put-in", SEEDS)
     truth = world.truth()
     places = torch.from_numpy(places_by_colour(truth | {"visible": np.full(truth["visible"].shape, 99)}))
@@ -134,8 +133,8 @@ def test_places_as_seen_are_places_in_the_room() -> None:
         np.testing.assert_allclose(found[row, truth["colour"][row, slot]], truth["position"][row, slot], atol=1e-4)
 
 
-def test_a_plan_is_drawn_where_the_thing_is_in_the_picture() -> None:
-    """By the renderer: the pixel there changes when the thing is taken away."""
+def test_a_plan_is_drawn_at_the_thing_in_the_picture() -> None:
+    """By the renderer: the pixel there changes when the thing is removed."""
     rules = NurseryRules("handle/push")
     state = rules.initial(SEEDS)
     without = state.copy()
@@ -144,7 +143,7 @@ def test_a_plan_is_drawn_where_the_thing_is_in_the_picture() -> None:
     x, y = in_picture(state.position[:, ASKED]).T
     height, width = changed.shape[1:]
     row, column = (height / 2 + y * width / 2).astype(int), (width / 2 * (1 + x)).astype(int)
-    assert changed[np.arange(len(SEEDS)), row, column].mean() >= 15 / 16  # the hand may be before one
+    assert changed[np.arange(len(SEEDS)), row, column].mean() >= 15 / 16  # the hand may be in front of one
     behind = in_picture(np.array([[-0.5, 0.1, 0.0], [0.0, 0.0, -0.4]]))
     assert np.isfinite(behind).all()
     assert (np.abs(behind) >= 1).any(1).all()
@@ -165,7 +164,7 @@ def test_the_head_keeps_the_laws_of_heads(agent: Agent) -> None:
         head_of(agent).start_from(agent.head(parts.TRADE))
 
 
-def test_it_begins_with_what_reflexes_read() -> None:
+def test_the_head_starts_from_the_reflexes_reading() -> None:
     agent = tiny_agent()
     ReflexStage().admit(agent)
     other: Any = agent.head(parts.WHEREABOUTS)
@@ -183,7 +182,7 @@ def test_right_plans_are_followed_to_the_end(agent: Agent, knowing: Knowing, tmp
     assert exam.handled(exam.handler(agent, len(SEEDS)), context, task, SEEDS).mean() < 0.3
 
 
-def test_who_closes_the_hand_on_nothing_makes_another_plan_at_once(agent: Agent, knowing: Knowing) -> None:
+def test_a_hand_that_closes_on_nothing_replans_at_once(agent: Agent, knowing: Knowing) -> None:
     knowing.misses = len(SEEDS)
     world = knowing.world = make_world("nursery", "handle/grasp", SEEDS)
     actor, at, made = exam.handler(agent, len(SEEDS)), [], []
@@ -195,7 +194,7 @@ def test_who_closes_the_hand_on_nothing_makes_another_plan_at_once(agent: Agent,
     assert (made[-1] >= 2).all()
 
 
-def test_who_is_asked_for_nothing_does_not_answer(agent: Agent, knowing: Knowing) -> None:
+def test_the_head_does_not_answer_without_a_request(agent: Agent, knowing: Knowing) -> None:
     world = knowing.world = make_world("nursery", "handle/grasp", SEEDS)
     actor = exam.handler(agent, len(SEEDS), ["words"])
     for tick in rollout(actor, world, 3):
@@ -228,10 +227,10 @@ def test_right_plans_pass_and_plans_shuffled_among_rooms_do_not(agent: Agent, kn
 
 
 @pytest.mark.slow
-def test_the_whole_exam_has_floors_rows_and_a_ceiling(
+def test_the_full_exam_has_floors_rows_and_a_ceiling(
     agent: Agent, knowing: Knowing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No head can be made while `knowing` stands for what heads read.
+    # No head can be made while `knowing` replaces the heads' reading.
     monkeypatch.setattr(parts, "untaught", lambda agent: agent)
     for measure in examined(agent, tmp_path, "full").values():
         assert measure.ceiling == 1.0
@@ -241,7 +240,7 @@ def test_the_whole_exam_has_floors_rows_and_a_ceiling(
     assert not head_of(agent).silenced
 
 
-def test_who_was_taught_nothing_is_of_the_same_size_and_can_be_asked(agent: Agent) -> None:
+def test_the_untaught_agent_has_the_same_size_and_parts(agent: Agent) -> None:
     newborn = parts.untaught(agent)
     assert newborn.config.size == agent.config.size
     assert not newborn.training

@@ -1,4 +1,4 @@
-"""A walk on a page: the plan that is drawn is the one that is followed, and goals can be clicked and typed."""
+"""A walk on a page: the drawn plan is the followed one, and goals can be clicked and typed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ START, GOAL = np.array([0.0, 0.0]), np.array([4.0, 0.0])
 
 
 class Shown:
-    """Keeps the views that were published."""
+    """Keeps the published views."""
 
     def __init__(self) -> None:
         self.views: list[dict[str, Any]] = []
@@ -58,7 +58,7 @@ def rules() -> PointMazeRules:
 
 @pytest.fixture
 def straight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inverse dynamics that are right, and plans straight to the goal: an untaught agent would not arrive."""
+    """Right inverse dynamics, and plans straight to the goal: an untaught agent would not arrive."""
     monkeypatch.setattr(PlannerHead, "inverse", lambda self, here, aim, maze: (aim - here) * UNIT / 0.2)
     search = PlannerHead.search
 
@@ -71,7 +71,7 @@ def straight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PlannerHead, "search", drawn)
 
 
-def test_the_plan_that_is_shown_is_the_one_in_its_state(child: Agent, rules: PointMazeRules) -> None:
+def test_the_shown_plan_is_the_one_in_the_state(child: Agent, rules: PointMazeRules) -> None:
     shown = Shown()
     page = MazePage(child, rules, START, GOAL, shown)
     assert page.welcome()["plan"] == []
@@ -93,7 +93,7 @@ def test_the_plan_that_is_shown_is_the_one_in_its_state(child: Agent, rules: Poi
     assert view["trail"][0] == [0.0, 0.0]
 
 
-def test_a_walk_ends_where_a_sensor_breaks_and_says_which(
+def test_a_walk_ends_at_a_broken_sensor_and_names_it(
     child: Agent, rules: PointMazeRules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown, sound = Shown(), PointMazeRules.observe
@@ -108,7 +108,7 @@ def test_a_walk_ends_where_a_sensor_breaks_and_says_which(
 
 
 @pytest.mark.usefixtures("straight")
-def test_who_is_there_waits_for_another_goal_and_goes_on_from_there(child: Agent, rules: PointMazeRules) -> None:
+def test_an_arrived_agent_waits_for_another_goal_and_continues_from_there(child: Agent, rules: PointMazeRules) -> None:
     shown = Shown()
     page = MazePage(child, rules, START, GOAL, shown)
     while page.tick():
@@ -148,14 +148,14 @@ def test_who_is_there_waits_for_another_goal_and_goes_on_from_there(child: Agent
         ("gaol", {}, "did you mean 'goal'"),
     ],
 )
-def test_what_cannot_be_asked_is_told(
+def test_invalid_commands_are_refused(
     child: Agent, rules: PointMazeRules, command: str, arguments: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises((ConfigError, WorldError), match=sentence):
         MazePage(child, rules, START, GOAL, Shown()).do(command, arguments)
 
 
-def test_the_command_serves_it_and_refuses_what_is_for_one_plan(child: Agent, tmp_path: Path) -> None:
+def test_the_command_serves_the_page_and_refuses_options_of_a_single_plan(child: Agent, tmp_path: Path) -> None:
     child.save_pretrained(tmp_path)
     words = ["plan", "pointmaze-medium", "--agent", str(tmp_path), "--page", "--no-open", "--seconds", "0.2"]
     came = CliRunner().invoke(app, words)
@@ -166,7 +166,7 @@ def test_the_command_serves_it_and_refuses_what_is_for_one_plan(child: Agent, tm
     assert "On the page the agent plans by itself" in " ".join(str(came.exception or came.output).split()) + came.output
 
 
-def test_the_guard_of_the_live_page_stands_before_it(child: Agent, rules: PointMazeRules) -> None:
+def test_the_live_pages_access_guard_protects_it(child: Agent, rules: PointMazeRules) -> None:
     hub = Hub()
     with PageServer(MazePage(child, rules, START, GOAL, hub), hub, files=page_files()) as server:
         for path, host, status in (("/", "mazes.example", 421), ("/maze.js", "127.0.0.1", 403)):
@@ -177,7 +177,7 @@ def test_the_guard_of_the_live_page_stands_before_it(child: Agent, rules: PointM
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("straight")
-def test_a_goal_is_clicked_and_typed(child: Agent, rules: PointMazeRules) -> None:
+def test_a_goal_can_be_clicked_and_typed(child: Agent, rules: PointMazeRules) -> None:
     hub, ended = Hub(), threading.Event()
     walk = MazePage(child, rules, START, GOAL, hub)
 

@@ -1,4 +1,4 @@
-"""`devmind plan` imagines, goes, shows, and says what it cannot do."""
+"""`devmind plan` imagines, walks, shows, and reports what it cannot do."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def plan(folder: Path, *words: str):
 
 @pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is imagined is looked at, and not where it leads: the walk ends after some ticks."""
+    """These tests look at what is imagined, not at where it leads, so a walk ends after a few ticks."""
     monkeypatch.setattr(film, "rollout", lambda policy, world: rollout(policy, world, 4))
 
 
-def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path: Path) -> None:
+def test_a_page_shows_the_film_the_candidates_and_the_path(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "plan.html"
     came = plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), "--steps", "4", "--symbols", "?,east")
     assert came.exit_code in (0, 1), came.output
@@ -62,21 +62,21 @@ def test_a_page_shows_the_film_the_candidates_and_the_way(folder: Path, tmp_path
     assert data["came"].startswith("It arrived") == (came.exit_code == 0)
 
 
-def test_a_page_in_a_folder_that_is_not_there_is_refused_before_the_walk(folder: Path, tmp_path: Path) -> None:
+def test_a_page_in_a_missing_folder_is_refused_before_the_walk(folder: Path, tmp_path: Path) -> None:
     came = plan(folder, "--goal", "0,1", "--show", str(tmp_path / "nowhere" / "plan.html"))
     assert came.exit_code == 2
     assert "there is no" in " ".join(came.output.split())
     assert "candidates" not in came.output
 
 
-def test_a_page_that_would_be_a_folder_is_refused_before_the_walk(folder: Path, tmp_path: Path) -> None:
+def test_a_page_that_is_a_folder_is_refused_before_the_walk(folder: Path, tmp_path: Path) -> None:
     came = plan(folder, "--goal", "0,1", "--show", str(tmp_path))
     assert came.exit_code == 2
     assert "is a folder" in " ".join(came.output.split())
     assert "candidates" not in came.output
 
 
-def test_a_maze_that_the_agent_was_never_taught_is_refused_before_anything_is_planned(folder: Path) -> None:
+def test_an_untaught_maze_is_refused_before_planning(folder: Path) -> None:
     came = CliRunner().invoke(app, ["plan", "pointmaze-giant", "--agent", str(folder)])
     assert came.exit_code == 2
     said = " ".join((came.output + str(came.exception)).split())
@@ -84,14 +84,16 @@ def test_a_maze_that_the_agent_was_never_taught_is_refused_before_anything_is_pl
     assert "candidates" not in came.output
 
 
-def test_what_a_path_does_is_told_by_the_cells_that_it_leads_through() -> None:
+def test_moves_of_a_path_come_from_the_cells_that_it_crosses() -> None:
     where, east, south = maze("medium"), parts.WORDS.index("east"), parts.WORDS.index("south")
     points = np.array([[0, 0], [2.5, 0], [4, 0], [4, 3], [4, 3]], np.float32) / UNIT
     assert film.made_by(where, points).tolist() == [east, 0, south, 0, 0]
 
 
-def test_a_path_that_does_not_what_was_given_is_said_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Given moves were printed as the plan's, whatever its path did."""
+def test_a_path_that_differs_from_the_given_moves_is_reported(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Given moves used to be printed as the plan's, whatever its path did."""
     east, south = parts.WORDS.index("east"), parts.WORDS.index("south")
     points = torch.tensor([[0, 0], [2.5, 0], [4, 0], [4, 3], [4, 3]]) / UNIT
     symbols = torch.tensor([[[south, 0, south, 0, south]]])
@@ -109,7 +111,7 @@ def test_a_path_that_does_not_what_was_given_is_said_to(capsys: pytest.CaptureFi
     assert [one["word"] == one["made"] for one in data["given"]] == [False, True, False]
 
 
-def test_candidates_that_make_most_of_the_given_moves_are_preferred_before_any_mark(
+def test_candidates_that_make_most_given_moves_are_preferred_to_any_mark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agent = tiny_agent()
@@ -131,7 +133,7 @@ def test_candidates_that_make_most_of_the_given_moves_are_preferred_before_any_m
 
 
 @pytest.mark.usefixtures("few_steps")
-def test_guidance_makes_other_plans_and_1_is_what_was_taught(folder: Path, tmp_path: Path) -> None:
+def test_guidance_changes_plans_and_a_scale_of_1_does_not(folder: Path, tmp_path: Path) -> None:
     def points(*words: str) -> list[Any]:
         page = tmp_path / "plan.html"
         assert plan(folder, "--goal", "0,1", "--start", "0,-1", "--show", str(page), *words).exit_code in (0, 1)
@@ -172,14 +174,14 @@ def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> 
         (["--symbols", "east,wset"], "did you mean 'west'"),
     ],
 )
-def test_what_cannot_be_planned_is_said(folder: Path, words: list[str], says: str) -> None:
+def test_impossible_plans_are_refused(folder: Path, words: list[str], says: str) -> None:
     came = plan(folder, *words)
     assert came.exit_code == 2, came.output
     assert says in " ".join(str(came.exception or came.output).split()) or says in " ".join(came.output.split())
 
 
-def test_a_sensor_that_breaks_on_the_way_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A NaN in an observation: no plan is made of it, and the sense is named."""
+def test_a_sensor_that_breaks_during_the_walk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No plan is made from an observation with a NaN, and the sense is named."""
     agent, sound = tiny_agent(), PointMazeRules.observe
     parts.admit(agent)
 
@@ -192,7 +194,7 @@ def test_a_sensor_that_breaks_on_the_way_is_said(monkeypatch: pytest.MonkeyPatch
         film.imagined(agent, PointMazeRules("medium"), np.array([0.0, 0.0]), np.array([20.0, 20.0]))
 
 
-def test_an_unknown_maze_and_an_agent_that_never_learned_are_said(tmp_path: Path) -> None:
+def test_an_unknown_maze_and_an_untaught_agent_are_reported(tmp_path: Path) -> None:
     came = CliRunner().invoke(app, ["plan", "pointmaze-medum"])
     assert came.exit_code == 2
     tiny_agent().save_pretrained(tmp_path)

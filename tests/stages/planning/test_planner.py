@@ -1,4 +1,4 @@
-"""The planner: laws of a head, a plan that is carried, made anew when it is due, and chosen by a critic."""
+"""The planner: the laws of heads, and a plan that is kept, replaced when due, and chosen by a critic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FOLLOW = 48
 def agent() -> Agent:
     agent = tiny_agent()
     parts.admit(agent)
-    # Who was taught nothing goes where no plan has him, and comes no further.
+    # An untaught agent leaves its plan and does not get on.
     head_of(agent).surprise, head_of(agent).patience = np.inf, 10**6
     return agent.eval()
 
@@ -43,7 +43,7 @@ def head_of(agent: Agent) -> PlannerHead:
 
 
 def lived(agent: Agent, seeds: np.ndarray, ticks: int) -> tuple[list[dict[str, Tensor]], np.ndarray]:
-    """What was kept after each tick, and the commands [ticks, N, 2]."""
+    """The state kept after each tick, and the commands [ticks, N, 2]."""
     actor, kept, done = Actor(agent, len(seeds), effectors=[WALK]), [], []
     for tick in rollout(actor, make_world("pointmaze", "medium", seeds), ticks):
         kept.append({name: value.clone() for name, value in actor.state.carry[f"kept.{ROUTE}"].items()})
@@ -52,14 +52,14 @@ def lived(agent: Agent, seeds: np.ndarray, ticks: int) -> tuple[list[dict[str, T
 
 
 def read_of(agent: Agent) -> Any:
-    """What the planner reads in the first tick of two episodes."""
+    """The planner's input in the first tick of two episodes."""
     actor = Actor(agent, 2, effectors=[WALK])
     for _ in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 1):
         assert actor.output is not None
     return actor.output.outputs[ROUTE]  # type: ignore[union-attr]
 
 
-def test_it_keeps_the_laws_of_heads_and_every_part_is_taught(agent: Agent) -> None:
+def test_the_planner_keeps_the_laws_of_heads_and_trains_every_part(agent: Agent) -> None:
     g = torch.Generator().manual_seed(1)
     target = {
         "plan": torch.randn(3, 2, HORIZON, 2, generator=g),
@@ -76,7 +76,7 @@ def test_it_keeps_the_laws_of_heads_and_every_part_is_taught(agent: Agent) -> No
     check_head(head_of(agent), target)
 
 
-def test_a_plan_begins_where_one_is_ends_at_the_goal_and_is_kept_until_it_is_due(agent: Agent) -> None:
+def test_a_plan_starts_at_the_place_ends_at_the_goal_and_is_kept_until_due(agent: Agent) -> None:
     seeds = np.arange(3)
     kept, _ = lived(agent, seeds, FOLLOW + 2)
     world = make_world("pointmaze", "medium", seeds)
@@ -89,7 +89,7 @@ def test_a_plan_begins_where_one_is_ends_at_the_goal_and_is_kept_until_it_is_due
     assert not torch.equal(kept[FOLLOW]["plan"], kept[0]["plan"])
 
 
-def test_a_row_lives_alone_as_among_others_and_goes_on_where_its_state_was_taken(agent: Agent) -> None:
+def test_a_row_acts_the_same_alone_and_continues_from_its_state(agent: Agent) -> None:
     seeds = np.arange(3)
     _, together = lived(agent, seeds, FOLLOW + 3)
     _, alone = lived(agent, seeds[1:2], FOLLOW + 3)
@@ -107,7 +107,7 @@ def test_a_row_lives_alone_as_among_others_and_goes_on_where_its_state_was_taken
     np.testing.assert_array_equal(one, two)
 
 
-def test_a_new_episode_begins_without_the_old_plan(agent: Agent) -> None:
+def test_a_new_episode_starts_without_the_old_plan(agent: Agent) -> None:
     actor = Actor(agent, 2, effectors=[WALK])
     for _ in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 3):
         pass
@@ -119,7 +119,7 @@ def test_a_new_episode_begins_without_the_old_plan(agent: Agent) -> None:
     assert age.tolist() == [4, 1]
 
 
-def test_each_plan_of_a_row_is_made_of_other_noise_that_its_number_says(agent: Agent) -> None:
+def test_each_plan_of_a_row_uses_the_noise_of_its_number(agent: Agent) -> None:
     head, read = head_of(agent), read_of(agent)
     first, again, second = (head.search(read, number=number) for number in (0, 0, 1))
     assert torch.equal(first.plans, again.plans)
@@ -128,7 +128,7 @@ def test_each_plan_of_a_row_is_made_of_other_noise_that_its_number_says(agent: A
     assert [one["made"].tolist() for one in (kept[0], kept[FOLLOW - 1], kept[FOLLOW])] == [[1, 1], [1, 1], [2, 2]]
 
 
-def test_rows_whose_plans_have_other_numbers_are_planned_for_at_once_each_by_its_own_noise(agent: Agent) -> None:
+def test_rows_with_different_numbers_are_planned_together_with_their_own_noise(agent: Agent) -> None:
     head, read = head_of(agent), read_of(agent)
     both = head.search(read, number=torch.tensor([3, 1]))
     for row, number in enumerate((3, 1)):
@@ -145,7 +145,7 @@ def test_rows_whose_plans_have_other_numbers_are_planned_for_at_once_each_by_its
     assert read.after["made"].tolist() == [4, 2]
 
 
-def test_who_is_not_where_the_plan_had_him_plans_anew_but_once_a_stride(agent: Agent) -> None:
+def test_an_agent_off_its_plan_replans_but_at_most_once_a_stride(agent: Agent) -> None:
     head_of(agent).surprise = 0.0
     kept, _ = lived(agent, np.arange(2), 40)
     assert [int(one["age"][0]) for one in kept[:34]] == [*range(1, 17), *range(1, 17), 1, 2]
@@ -154,7 +154,7 @@ def test_who_is_not_where_the_plan_had_him_plans_anew_but_once_a_stride(agent: A
     assert int(kept[-1]["age"][0]) == 40
 
 
-def test_what_is_silenced_is_not_read(agent: Agent) -> None:
+def test_silenced_inputs_are_not_read(agent: Agent) -> None:
     head, read = head_of(agent), read_of(agent)
     head.silenced = frozenset({"symbols"})
     assert (head.search(read).symbols == len(parts.WORDS)).all()
@@ -164,7 +164,7 @@ def test_what_is_silenced_is_not_read(agent: Agent) -> None:
     assert deaf.present[:, -3:].all()
 
 
-def test_who_senses_no_goal_has_no_plan(agent: Agent) -> None:
+def test_there_is_no_plan_without_a_goal(agent: Agent) -> None:
     actor = Actor(agent, 2, effectors=[WALK], without=["goal"])
     for tick in rollout(actor, make_world("pointmaze", "medium", [0, 1]), 2):
         assert tick.actions[WALK].shape == (2, 2)
@@ -172,8 +172,8 @@ def test_who_senses_no_goal_has_no_plan(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("sense", ["body", "goal"])
-def test_who_is_told_half_a_place_stands_still_and_keeps_his_plan(agent: Agent, sense: str) -> None:
-    """A NaN was taken for 0: one walked from, or to, where the maze begins."""
+def test_an_agent_without_a_full_position_stands_still_and_keeps_its_plan(agent: Agent, sense: str) -> None:
+    """A NaN used to be read as 0, so the agent walked from, or to, the maze's origin."""
     actor, world = Actor(agent, 2, effectors=[WALK]), make_world("pointmaze", "medium", [0, 1])
     senses = world.observe()
     actor(senses, np.ones(2, bool))
@@ -190,7 +190,7 @@ def test_who_is_told_half_a_place_stands_still_and_keeps_his_plan(agent: Agent, 
     assert actor(senses, np.zeros(2, bool))[WALK][1].any(), "it goes on when it is told again"
 
 
-def test_classifier_free_guidance_is_passed_on_to_the_denoiser(agent: Agent) -> None:
+def test_classifier_free_guidance_is_passed_to_the_denoiser(agent: Agent) -> None:
     head, read = head_of(agent), read_of(agent)
     alone = head.search(read)
     head.free_guidance = 2.0
@@ -206,7 +206,7 @@ def test_classifier_free_guidance_is_passed_on_to_the_denoiser(agent: Agent) -> 
     assert not torch.equal(found.plans, alone.plans)
 
 
-def test_a_judge_that_finds_a_plan_to_collide_takes_it_down_and_is_at_home_in_the_agent(agent: Agent) -> None:
+def test_a_plan_that_the_judge_finds_colliding_is_marked_down_by_the_agents_own_judge(agent: Agent) -> None:
     head, read = head_of(agent), read_of(agent)
     judge: Any = agent.head(parts.JUDGE)
     assert head.judges == (judge,)
@@ -218,7 +218,7 @@ def test_a_judge_that_finds_a_plan_to_collide_takes_it_down_and_is_at_home_in_th
     torch.testing.assert_close(both.plans, critics.plans)
     doubts = judge.doubts(both.plans, read.maze[:, None])
     torch.testing.assert_close(both.marks, critics.marks - 3.0 * doubts)
-    # What it says of a plan is what it would say of it as a draft, in nats of no collision.
+    # The judgement of a plan equals that of the same plan as a draft, in nats of no collision.
     plan, words = both.plans[1, 0].detach().numpy(), both.symbols[1, 0].numpy()
     shown = draft(plan, words, read.goal[1].numpy(), read.maze[1, :4].numpy(), 1000)
     told: Any = agent.evaluate({parts.DRAFT: torch.from_numpy(shown[None])}, [parts.JUDGE])[parts.JUDGE]
@@ -227,7 +227,7 @@ def test_a_judge_that_finds_a_plan_to_collide_takes_it_down_and_is_at_home_in_th
     assert copied.head(parts.ROUTE).judges == (copied.head(parts.JUDGE),)  # type: ignore[comparison-overlap]
 
 
-def test_the_critic_chooses_and_what_is_given_is_held(agent: Agent) -> None:
+def test_the_critic_chooses_and_given_points_are_kept(agent: Agent) -> None:
     head = head_of(agent)
     read = read_of(agent)
     place = torch.tensor([[0.4, 0.4], [0.8, 1.2]])
@@ -237,7 +237,7 @@ def test_the_critic_chooses_and_what_is_given_is_held(agent: Agent) -> None:
     assert found.plans.shape == (2, head.candidates, HORIZON, 2)
     torch.testing.assert_close(found.plans[:, :, 5], place[:, None].expand(-1, head.candidates, -1))
     assert found.symbols[:, :, 0].tolist() == [[1] * head.candidates, [4] * head.candidates]
-    # Of two plans alike in all but length the shorter has the better mark.
+    # Of two plans that differ only in length, the shorter has the better mark.
     straight = interpolated(torch.tensor([[[0.0, 0.0], [1.0, 0.0]]]), torch.linspace(0, 1, HORIZON)[None])
     detour = straight + torch.sin(torch.linspace(0, torch.pi, HORIZON))[None, :, None] * torch.tensor([0.0, 1.0])
     head.sound[-1].weight.data.zero_()
@@ -249,11 +249,11 @@ def test_the_critic_chooses_and_what_is_given_is_held(agent: Agent) -> None:
         head.search(read, given={HORIZON: place})
 
 
-def test_moves_are_told_of_the_trajectory_that_came_of_them(agent: Agent) -> None:
+def test_moves_are_named_from_the_drawn_trajectory(agent: Agent) -> None:
     head, read = head_of(agent), read_of(agent)
     found = head.search(read)
     assert torch.equal(found.symbols, head.moves(found.plans, read.maze[:, None, None]).argmax(-1))
-    # Each is told of two strides, so a point that is put elsewhere changes none but those beside it.
+    # Each name depends on two strides, so moving one point changes only the names beside it.
     other = found.plans.clone()
     other[:, :, 7] += 0.3
     same = head.moves(other, read.maze[:, None, None]) == head.moves(found.plans, read.maze[:, None, None])
@@ -280,7 +280,7 @@ def test_names_of_strides_are_learned_from_trips(agent: Agent) -> None:
     assert (logits.argmax(-1) == words)[moving].float().mean() > 0.75, "chance is 0.25"
 
 
-def test_it_searches_a_tree_of_plans_which_are_held_at_their_ends(agent: Agent) -> None:
+def test_a_tree_search_over_plans_keeps_their_ends(agent: Agent) -> None:
     head = head_of(agent)
     search_in_a_tree(agent, 12)
     kept, _ = lived(agent, np.arange(2), 3)
@@ -303,17 +303,17 @@ def test_it_searches_a_tree_of_plans_which_are_held_at_their_ends(agent: Agent) 
     for at, where in ((0, read.place), (5, place), (-1, read.goal)):
         torch.testing.assert_close(found.plans[:, :, at], where[:, None].expand(-1, n, -1), atol=1e-5, rtol=0)
     assert found.symbols[:, :, 0].tolist() == [[1] * n, [4] * n]
-    # The film shows one more plan at a time, and what is not met yet is the best so far.
+    # The film shows one more plan at a time; a plan that is not reached yet is the best so far.
     assert len(shown) == n
     assert shown[0][0].shape == (2 * n, HORIZON, 2)
     torch.testing.assert_close(head.unscaled(shown[-1][0]).unflatten(0, (2, n)), found.plans)
-    # A way round asks for one plan between two places, which is drawn as ever.
+    # A detour asks for one plan between two places, which is drawn as usual.
     assert head.search(read, candidates=1).plans.shape[1] == 1
     search_in_a_tree(agent, 0)
     assert head.search(read).plans.shape[1] == head.candidates
 
 
-def test_guidance_pulls_to_where_the_critic_finds_strides_sounder_and_holds_what_is_given(agent: Agent) -> None:
+def test_guidance_pulls_towards_sounder_strides_and_keeps_given_points(agent: Agent) -> None:
     head, read = head_of(agent), read_of(agent)
 
     def told(plans: Tensor) -> Tensor:
@@ -328,7 +328,7 @@ def test_guidance_pulls_to_where_the_critic_finds_strides_sounder_and_holds_what
     torch.testing.assert_close(pulled.plans[:, :, -1], alone.plans[:, :, -1])
 
 
-def test_who_asks_himself_reads_what_he_would_read_there_but_of_the_trunk(agent: Agent) -> None:
+def test_a_hypothetical_route_reads_the_same_input_without_the_trunk(agent: Agent) -> None:
     head, read = head_of(agent), read_of(agent)
     asked = head.thinking(read.place, read.goal, read.maze[:, :4])
     assert asked.present.any(-1).all()
@@ -339,7 +339,7 @@ def test_who_asks_himself_reads_what_he_would_read_there_but_of_the_trunk(agent:
     assert torch.equal(both.goal[2:], read.goal)
 
 
-def test_who_is_held_up_is_not_late_and_goes_back_when_he_loses_patience(agent: Agent) -> None:
+def test_a_held_up_agent_is_not_late_and_goes_back_when_patience_ends(agent: Agent) -> None:
     head = head_of(agent)
     head.patience = 3
     actor = Actor(agent, 1, effectors=[WALK])
@@ -358,7 +358,7 @@ def test_who_is_held_up_is_not_late_and_goes_back_when_he_loses_patience(agent: 
     assert not back["symbols"].any(), "its moves are no longer those of the plan that was given up"
 
 
-def test_its_denoiser_is_saved_as_a_pipeline_of_diffusers(agent: Agent, tmp_path) -> None:
+def test_the_denoiser_is_saved_as_a_diffusers_pipeline(agent: Agent, tmp_path) -> None:
     pipeline = head_of(agent).pipeline
     pipeline.save_pretrained(tmp_path)
     again = HybridPipeline.from_pretrained(tmp_path)
@@ -371,7 +371,7 @@ def test_its_denoiser_is_saved_as_a_pipeline_of_diffusers(agent: Agent, tmp_path
     assert torch.equal(one.symbols, two.symbols)
 
 
-def test_trajectories_alone_are_an_option_and_too_little_to_follow_is_refused(agent: Agent) -> None:
+def test_a_planner_without_symbols_works_and_too_short_a_plan_is_refused(agent: Agent) -> None:
     inlet = head_of(agent).inlet
     plain = PlannerHead(inlet, length=0, width=32, layers=1, attention_heads=2, candidates=2, steps=2)
     assert plain.nothing(2, torch.device("cpu"))["symbols"].shape == (2, 0)
@@ -379,7 +379,7 @@ def test_trajectories_alone_are_an_option_and_too_little_to_follow_is_refused(ag
         PlannerHead(inlet, horizon=4, stride=4, follow=9)
 
 
-def test_places_between_points() -> None:
+def test_interpolation_gives_places_between_points() -> None:
     plan = torch.tensor([[[0.0, 0.0], [2.0, 0.0], [2.0, 4.0]]])
     found = interpolated(plan, torch.tensor([[0.5, 1.0, 1.25, 9.0]]))
     assert found.tolist() == [[[1.0, 0.0], [2.0, 0.0], [2.0, 1.0], [2.0, 4.0]]]

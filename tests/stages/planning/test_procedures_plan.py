@@ -1,4 +1,4 @@
-"""Procedures' steps as symbols of a plan: a plan file says some, the planner draws the rest, and a life goes by it."""
+"""Procedures' steps as symbols of a plan: a plan file gives some, the planner draws the rest, and a life follows it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def agent() -> Agent:
     return Agent.from_pretrained(FOLDER).eval()
 
 
-def test_steps_are_held_and_the_rest_of_the_plan_is_drawn(agent: Agent) -> None:
+def test_given_steps_are_kept_and_the_rest_of_the_plan_is_drawn(agent: Agent) -> None:
     rules = rules_of("pointmaze", "medium")
     state = rules.initial(np.array([SEED]))
     output = said_by(agent, Moment(0.0, row(rules.observe(state), 0), first=True), ROUTE)
@@ -58,7 +58,7 @@ def test_steps_are_held_and_the_rest_of_the_plan_is_drawn(agent: Agent) -> None:
     assert (north.words[0], north.missed) == ("north", ())
     assert "east" in north.words, "what was not given is told"
     assert len(north.words) == len(north.points) == HORIZON
-    # The path goes there, not only its words; both begin where one is, and end at the goal.
+    # The path itself goes there, not only its words; both start at the agent's place and end at the goal.
     first = {name: course.points[1] - course.points[0] for name, course in (("south", own), ("north", north))}
     assert first["south"][1] > 0.1 > -0.1 > first["north"][1]
     for course in (own, north):
@@ -80,7 +80,7 @@ def test_steps_are_held_and_the_rest_of_the_plan_is_drawn(agent: Agent) -> None:
 
 
 def lived(agent: Agent, word: str) -> tuple[WorldRoom, list[np.ndarray], list[str], list[Mapping[str, Any]]]:
-    """A life in the maze, to which a word is said at first: where it was, what it said, and who walked."""
+    """A life in the maze that hears one word first: its room, its places, what it said, and who acted."""
     clock = VirtualClock()
     room = WorldRoom(rules_of("pointmaze", "medium"), SEED, now=clock.now, sleep=clock.sleep)
     nothing, plans = MemoryConfig(recalled=0, longest_s=None, novelty=2), read_plans("maze")
@@ -100,7 +100,7 @@ def lived(agent: Agent, word: str) -> tuple[WorldRoom, list[np.ndarray], list[st
     return room, places, aloud, by
 
 
-def test_in_a_life_a_plan_files_step_decides_which_way_is_gone(agent: Agent) -> None:
+def test_a_plan_files_step_decides_the_path_of_a_life(agent: Agent) -> None:
     side = {}
     for word in ("north", "south"):
         room, places, aloud, by = lived(agent, word)
@@ -112,14 +112,14 @@ def test_in_a_life_a_plan_files_step_decides_which_way_is_gone(agent: Agent) -> 
     assert side["north"] < 0 < side["south"]
 
 
-def test_where_no_such_way_is_drawn_that_is_said_and_the_planner_goes_its_own(agent: Agent) -> None:
+def test_without_a_matching_path_the_life_says_so_and_the_planner_decides(agent: Agent) -> None:
     room, _, aloud, by = lived(agent, "west")
     assert aloud == ["i find no such way"]
     assert {"directed": 1} not in by
     assert (room.ended, room.rewarded) == (1, 1)
 
 
-def test_who_comes_no_further_has_failed_unless_it_is_there(tmp_path: Path) -> None:
+def test_a_course_fails_when_it_gets_no_further_unless_it_has_arrived(tmp_path: Path) -> None:
     way = Course(np.zeros((5, 2), np.float32), ("on",) * 5)
     at = [0.0]
     asked = list[Mapping[int, str]]()

@@ -1,4 +1,4 @@
-"""Reinforcement of the planner: plans as numbers, values of strides, and a denoiser taught by what plans come to."""
+"""Reinforcement of the planner: plans as numbers, values of strides, and a denoiser taught by the outcomes of plans."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def head_of(agent: Agent) -> PlannerHead:
     return head
 
 
-def test_plans_begin_and_end_where_they_say_and_lead_through_no_wall(shown: trips.Trips) -> None:
+def test_plans_have_their_declared_ends_and_cross_no_wall(shown: trips.Trips) -> None:
     rng = numpy_rng("plans")
     for found in (plans.drawn([shown], 40, rng), plans.walked(shown, rng, 2)):
         assert len(found) >= 40
@@ -62,7 +62,7 @@ def test_a_plan_through_a_wall_does_not_hold() -> None:
     assert plans.holding("medium", np.concatenate((through, still))).tolist() == [False, True]
 
 
-def test_what_is_asked_alone_is_read_as_by_a_silenced_trunk(agent: Agent) -> None:
+def test_a_hypothetical_route_is_read_as_with_a_silenced_trunk(agent: Agent) -> None:
     head, which = head_of(agent), torch.eye(len(MAZES))[[1, 2]]
     route = head.thinking(torch.tensor([[0.1, 0.2], [0.3, 0.4]]), torch.ones(2, 2), which)
     assert route.place.tolist() == torch.tensor([[0.1, 0.2], [0.3, 0.4]]).tolist()
@@ -71,7 +71,7 @@ def test_what_is_asked_alone_is_read_as_by_a_silenced_trunk(agent: Agent) -> Non
     assert route.present[:, [0, -3, -2, -1]].all()
 
 
-def test_a_taught_planner_loses_less_and_nothing_else_of_the_agent_changes(agent: Agent, shown: trips.Trips) -> None:
+def test_teaching_lowers_the_planners_loss_and_changes_only_its_parts(agent: Agent, shown: trips.Trips) -> None:
     data, head = plans.drawn([shown], 60, numpy_rng("taught")), head_of(agent)
     before = {name: value.clone() for name, value in agent.named_parameters()}
 
@@ -87,8 +87,8 @@ def test_a_taught_planner_loses_less_and_nothing_else_of_the_agent_changes(agent
         assert name.startswith(own) or torch.equal(value, before[name]), name
 
 
-def test_plans_that_count_more_are_learned(agent: Agent, shown: trips.Trips) -> None:
-    """Weights of zero leave a plan out, whatever it is."""
+def test_plans_are_learned_by_their_weights(agent: Agent, shown: trips.Trips) -> None:
+    """A weight of zero excludes a plan, whatever it is."""
     data = plans.drawn([shown], 20, numpy_rng("weights"))
     other = plans.Plans(**{**vars(data.rows(torch.arange(20))), "plan": torch.full_like(data.plan, torch.nan)})
     share = torch.cat((torch.ones(20), torch.zeros(20)))
@@ -96,7 +96,7 @@ def test_plans_that_count_more_are_learned(agent: Agent, shown: trips.Trips) -> 
     assert all(value.isfinite().all() for value in agent.parameters())
 
 
-def test_strides_have_ends_and_goals_of_their_own_trip(shown: trips.Trips) -> None:
+def test_strides_have_the_ends_and_goals_of_their_own_trip(shown: trips.Trips) -> None:
     found = strides_of([shown], 500, numpy_rng("strides"))
     far = (found.there - found.here).norm(dim=-1)
     assert far.max() <= STRIDE * 0.021
@@ -106,7 +106,7 @@ def test_strides_have_ends_and_goals_of_their_own_trip(shown: trips.Trips) -> No
     assert 0.02 < found.ends.float().mean() < 0.9
 
 
-def test_values_learn_what_is_near_on_foot(shown: trips.Trips) -> None:
+def test_values_learn_walking_distance(shown: trips.Trips) -> None:
     torch.manual_seed(0)
     values = StrideValues(0.4, 16, len(MAZES), 1.5, 1.0, hidden=64)
     told = teach_values(values, [shown], 250, numpy_rng("values"), rows=256)
@@ -123,12 +123,12 @@ def test_values_learn_what_is_near_on_foot(shown: trips.Trips) -> None:
 
     by_steps = [cost(np.argwhere(steps == n)) for n in (0, 1, 2)]
     assert by_steps == sorted(by_steps)
-    # Of two plans the one with more strides costs more, and standing still costs nothing.
+    # Of two plans, the one with more strides costs more, and standing still costs nothing.
     still = begin.expand(1, 1, HORIZON, 2)
     assert values.marks(still, which).item() == 0.0
 
 
-def test_advantages_are_above_zero_for_shorter_ways_than_expected(shown: trips.Trips) -> None:
+def test_shorter_paths_than_expected_have_higher_advantages(shown: trips.Trips) -> None:
     data = plans.drawn([shown], 30, numpy_rng("advantages"))
     values = StrideValues(0.4, 16, len(MAZES), 1.5, 1.0)
     quick = plans.Plans(**{**vars(data), "ticks": data.ticks / 2})
@@ -136,8 +136,8 @@ def test_advantages_are_above_zero_for_shorter_ways_than_expected(shown: trips.T
     assert (weights(values, quick) >= weights(values, data)).all()
 
 
-def test_the_policy_gradient_makes_more_of_what_is_worth_more(agent: Agent, shown: trips.Trips) -> None:
-    """Plans are worth their share of one word, and of points to the right: both come oftener."""
+def test_the_policy_gradient_increases_what_is_rewarded(agent: Agent, shown: trips.Trips) -> None:
+    """The reward is the share of one word and of points to the right: both become more frequent."""
     data = plans.drawn([shown], 16, numpy_rng("gradient"))
     drawn: list[torch.Tensor] = []
 
@@ -154,8 +154,8 @@ def test_the_policy_gradient_makes_more_of_what_is_worth_more(agent: Agent, show
     assert torch.stack(drawn[-5:]).mean() > torch.stack(drawn[:5]).mean()
 
 
-def test_drawn_steps_are_as_likely_as_they_were_drawn(agent: Agent, shown: trips.Trips) -> None:
-    """What is drawn again from its own record has the same mean; words that were kept are counted once."""
+def test_drawn_steps_have_their_likelihood(agent: Agent, shown: trips.Trips) -> None:
+    """Recomputed from its own record, a drawing has the same mean; kept words are counted once."""
     data = plans.drawn([shown], 4, numpy_rng("steps"))
     learner = PolicyGradient(agent, lambda found, maze: found[:, 0, 0], 1e-3)
     drawing = learner.draw(data.place, data.goal, data.maze, torch.Generator().manual_seed(1))
@@ -165,7 +165,7 @@ def test_drawn_steps_are_as_likely_as_they_were_drawn(agent: Agent, shown: trips
     for (_, after), (before, _) in zip(drawing.words, drawing.words[1:], strict=False):
         assert torch.equal(after, before)
     told = learner.log_prob(drawing, data.place, data.goal, data.maze)
-    # Normal noise: minus a half of its mean square a step, beside words that no network sure of nothing foresees.
+    # Normal noise: minus half of its mean square per step, beside words that an untaught network does not predict.
     assert (told < -0.3).all()
     torch.testing.assert_close(drawing.plans[:, 0], head_of(agent).scaled(data.place))
     torch.testing.assert_close(drawing.plans[:, -1], head_of(agent).scaled(data.goal))
@@ -175,7 +175,7 @@ def test_own_walks_are_those_that_arrived(agent: Agent, monkeypatch: pytest.Monk
     oracle = trips.oracle("medium")
 
     class Walks:
-        """The oracle in the place of an Actor, which an untaught agent would not arrive with."""
+        """The oracle in place of an Actor: an untaught agent would not arrive."""
 
         def __init__(self, *args: Any, **options: Any) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Replanning: what is felt and believed, ways round, "there is no plan", its lesson and its exam."""
+"""Replanning: what is felt and believed, detours, "there is no plan", its lesson and its exam."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SEEDS = np.arange(1_000_000, 1_000_005)
 
 @pytest.fixture(autouse=True)
 def short_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enough to go round anything here, and no more of standing at a wall."""
+    """Long enough for any detour here, without much standing at a wall."""
     monkeypatch.setattr(pointmaze, "MAX_TICKS", 500)
     monkeypatch.setattr(exam, "TICKS", {})  # players walk to the end here, at size tiny too
 
@@ -51,7 +51,7 @@ def head_of(agent: Agent) -> PlannerHead:
 
 
 def shortest(head: PlannerHead, read: Route, *args: Any, **options: Any) -> Candidates:
-    """Plans of who knows the maze as it was, and nothing of what closed: a shortest way, from cell to cell."""
+    """Plans of an agent that knows the maze as it was and nothing of what closed: a shortest path, cell by cell."""
     plans = []
     for place, goal, which in zip(read.place, read.goal, read.maze, strict=True):
         where = maze(MAZES[int(which.argmax())])
@@ -73,14 +73,14 @@ def shortest(head: PlannerHead, read: Route, *args: Any, **options: Any) -> Cand
 
 
 def straight(head: PlannerHead, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
-    """The command of who knows how it walks."""
+    """The command of an agent that knows its own dynamics."""
     way = (there - here) / (STRIDE * head.pace)
     return way / way.norm(dim=-1, keepdim=True).clamp_min(1.0)
 
 
 @pytest.fixture
 def planner(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
-    """An agent whose plans are those of the maze as it was, who knows where one can be and feels walls."""
+    """An agent with plans for the maze as it was, which knows where it can be and feels walls."""
     head = head_of(agent)
     for number, name in enumerate(MAZES[:3]):
         walls = maze(name).walls
@@ -91,11 +91,11 @@ def planner(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     def stops(head: PlannerHead, pushed: Tensor, moved: Tensor, place: Tensor) -> Tensor:
         side = torch.tensor(SIDES, dtype=torch.float32)
         inside = place / head.cell - (place / head.cell).round()
-        # Who is pushed back, and stands before the middle of that side and not at its corner.
+        # It is pushed back, and stands before the middle of that side instead of its corner.
         against = (
             ((pushed - moved) @ side.T > 0.4) & ((inside @ side.T) > 0.2) & ((inside @ side.T.flip(1)).abs() < 0.3)
         )
-        return torch.where(against, 9.0, 0.0)  # who is not stopped has learned nothing
+        return torch.where(against, 9.0, 0.0)  # an agent that is not stopped learns nothing
 
     for name, own in (("search", shortest), ("inverse", straight), ("stops", stops)):
         monkeypatch.setattr(head, name, MethodType(own, head))
@@ -107,7 +107,7 @@ def gone(agent: Agent, tmp_path, level: str, seeds: np.ndarray = SEEDS) -> exam.
     return exam.walk(actor, tiny_context(tmp_path), {level: seeds}, lambda: exam.said(actor))[level]
 
 
-def test_who_plans_shortest_ways_goes_round_what_closes(planner: Agent, tmp_path) -> None:
+def test_the_planner_takes_a_detour_around_a_closed_door(planner: Agent, tmp_path) -> None:
     name = "medium"
     came = gone(planner, tmp_path, name + CLOSING)
     assert came.arrived.mean() >= 0.9
@@ -118,13 +118,13 @@ def test_who_plans_shortest_ways_goes_round_what_closes(planner: Agent, tmp_path
         assert gone(planner, tmp_path, name + CLOSING).arrived.mean() < 0.2, f"without {what}"
 
 
-def test_who_plans_shortest_ways_follows_a_goal_that_moves(planner: Agent, tmp_path) -> None:
+def test_the_planner_follows_a_goal_that_moves(planner: Agent, tmp_path) -> None:
     assert gone(planner, tmp_path, "medium" + MOVING).arrived.mean() >= 0.9
     head_of(planner).silenced = frozenset({REPLANNING})
     assert gone(planner, tmp_path, "medium" + MOVING).arrived.mean() < 0.2
 
 
-def test_where_no_way_is_left_it_says_so_and_stays(planner: Agent, tmp_path) -> None:
+def test_the_planner_reports_a_blocked_maze_and_stays(planner: Agent, tmp_path) -> None:
     came = gone(planner, tmp_path, "medium" + BLOCKED)
     assert came.none.mean() >= 0.9
     assert not came.arrived.any()
@@ -135,7 +135,7 @@ def test_where_no_way_is_left_it_says_so_and_stays(planner: Agent, tmp_path) -> 
     assert (kept["failed"][kept["none"]] >= 2).all()
 
 
-def test_the_ceiling_knows_what_closed_and_who_goes_to_other_goals_is_found_out(tmp_path) -> None:
+def test_the_ceiling_knows_what_changed(tmp_path) -> None:
     context = tiny_context(tmp_path)
     for what in (CLOSING, MOVING, BLOCKED):
         came = exam.knowing(context, "medium" + what, SEEDS)
@@ -143,7 +143,7 @@ def test_the_ceiling_knows_what_closed_and_who_goes_to_other_goals_is_found_out(
         assert came.none.all() == (what == BLOCKED)
 
 
-def test_who_is_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
+def test_an_agent_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
     def led(turn: int) -> exam.Came:
         def way(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
             goal = np.roll(senses["goal"], turn, axis=0)
@@ -156,7 +156,7 @@ def test_who_is_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
     assert led(1).arrived.mean() < 0.5
 
 
-def test_who_follows_one_way_and_stands_is_cut_but_not_before_his_goal_moved(planner: Agent, tmp_path) -> None:
+def test_an_agent_that_stands_still_is_cut_but_not_before_its_goal_moved(planner: Agent, tmp_path) -> None:
     head_of(planner).silenced, context = frozenset({REPLANNING}), tiny_context(tmp_path)
     rooms = {"medium" + what: SEEDS[:3] for what in (CLOSING, MOVING)}
     asked: list[list[np.ndarray]] = []
@@ -188,7 +188,7 @@ def test_who_follows_one_way_and_stands_is_cut_but_not_before_his_goal_moved(pla
     assert not still(tick).any()
 
 
-def test_who_never_says_that_there_is_no_plan_is_cut_when_he_is_shut_off_for_good(planner: Agent, tmp_path) -> None:
+def test_an_agent_that_reports_no_blocked_maze_is_cut_once_it_is_shut_off(planner: Agent, tmp_path) -> None:
     head_of(planner).silenced, context = frozenset({BELIEF}), tiny_context(tmp_path)
     rooms = {"medium" + what: SEEDS[:3] for what in (BLOCKED, MOVING)}
 
@@ -213,7 +213,7 @@ def test_who_never_says_that_there_is_no_plan_is_cut_when_he_is_shut_off_for_goo
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_exam_counts_what_is_said_and_says_the_floors(
+def test_the_exam_counts_reports_and_measures_the_floors(
     planner: Agent, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path)
@@ -229,7 +229,7 @@ def test_the_exam_counts_what_is_said_and_says_the_floors(
     assert measures[exam.CLOSED].floors[exam.UNTAUGHT] <= 0.5
 
 
-def test_answers_are_right_of_whom_they_are_said() -> None:
+def test_answers_are_right_only_for_their_own_maze() -> None:
     yes, no = np.ones(3, bool), np.zeros(3, bool)
     way, none = exam.Came(yes, no), exam.Came(no, yes)
     assert exam._right({CLOSING: way, BLOCKED: none}).all()
@@ -239,7 +239,7 @@ def test_answers_are_right_of_whom_they_are_said() -> None:
     assert exam._right({CLOSING: stands, BLOCKED: stands}).mean() == 0.5, "to stand still is no answer"
 
 
-def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_grazes(agent: Agent) -> None:
+def test_a_plan_enters_cells_that_it_crosses_and_not_those_that_it_grazes(agent: Agent) -> None:
     head = head_of(agent)
     side = head.cell
     ends = torch.tensor([[[0.0, 0.0], [2 * side, 0.0]], [[0.0, 0.0], [0.52 * side, 0.0]], [[0.0, 0.0], [0.0, side]]])
@@ -248,7 +248,7 @@ def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_graz
     cells[0, head.square(torch.tensor([side, 0.0]))] = True
     which = torch.eye(len(MAZES))[:1]
     assert head.leads_into(plans, which, cells)[0].tolist() == [True, False, False]
-    # A cell in which no trip was is no place for a plan either; of what was not learned nothing is known.
+    # A cell without any trip is no place for a plan either; of an unlearned maze nothing is known.
     head.space.weight.data[head.square(torch.tensor([0.0, side]))] = -1.0
     assert head.leads_into(plans, which, cells)[0].tolist() == [True, False, True]
     assert not head.leads_into(plans, torch.eye(len(MAZES))[1:2], torch.zeros_like(cells)).any()
@@ -256,7 +256,7 @@ def test_a_plan_leads_into_cells_that_it_crosses_and_not_into_those_that_it_graz
     assert torch.equal(head.square(middles), torch.arange(head.cells**2))
 
 
-def test_in_its_own_cell_it_goes_straight_where_all_plans_are_refused(agent: Agent, monkeypatch) -> None:
+def test_in_the_goals_cell_it_goes_straight_when_all_plans_are_refused(agent: Agent, monkeypatch) -> None:
     head = head_of(agent)
     monkeypatch.setattr(head, "leads_into", lambda plans, *_: torch.ones(plans.shape[:2], dtype=torch.bool))
     at, goal = torch.tensor([[0.0, 0.0]]), torch.tensor([[0.1, -0.1]])
@@ -267,7 +267,7 @@ def test_in_its_own_cell_it_goes_straight_where_all_plans_are_refused(agent: Age
     assert not read.after["around"].any()
 
 
-def test_who_gets_no_further_goes_to_the_middle_of_his_cell_and_in_the_goals_cell_to_the_goal(agent: Agent) -> None:
+def test_a_stalled_agent_goes_to_the_middle_of_its_cell_or_in_the_goals_cell_to_the_goal(agent: Agent) -> None:
     head = head_of(agent)
     at, goal = torch.tensor([[0.1, 0.05]] * 2), torch.tensor([[-0.1, -0.15], [0.8, 0.0]])
     read = head.thinking(at, goal, torch.eye(len(MAZES))[[0, 0]])
@@ -280,8 +280,8 @@ def test_who_gets_no_further_goes_to_the_middle_of_his_cell_and_in_the_goals_cel
     assert read.after["around"].tolist() == [False, True]
 
 
-def test_a_dead_end_to_which_few_trips_lead_counts_as_a_place_where_one_can_be(agent: Agent) -> None:
-    """`large` has one to which they come 0.4 times as often as chance would have it."""
+def test_a_dead_end_with_few_trips_counts_as_a_place(agent: Agent) -> None:
+    """`large` has one that trips visit 0.4 times as often as by chance."""
     head, n = head_of(agent), 5_000
     often, seldom = torch.zeros(2), torch.tensor([0.4, 0.0])
     few = (torch.arange(n) < 0.4 * n / head.cells**2)[:, None]
@@ -296,7 +296,7 @@ def test_a_dead_end_to_which_few_trips_lead_counts_as_a_place_where_one_can_be(a
     assert room.nonzero().flatten().tolist() == [int(head.square(one)) for one in (often, seldom)]
 
 
-def test_no_plan_leads_past_the_corner_where_two_shut_cells_meet(agent: Agent) -> None:
+def test_no_plan_crosses_the_corner_between_two_shut_cells(agent: Agent) -> None:
     """From cell to cell over their common corner: free cells beside it, one of them closed, both."""
     head, side = head_of(agent), head_of(agent).cell
     plan = interpolated(torch.tensor([[[0.0, 0.0], [side, side]]]), torch.linspace(0, 1, HORIZON)[None])[None]
@@ -306,11 +306,11 @@ def test_no_plan_leads_past_the_corner_where_two_shut_cells_meet(agent: Agent) -
     assert not head.leads_into(plan, which, cells).any(), "it only grazes that cell, and the other one is free"
     cells[0, head.square(torch.tensor([0.0, side]))] = True
     assert head.leads_into(plan, which, cells).all()
-    # A little aside, so that one of both is grazed: it is passed over, and the corner is seen all the same.
+    # Slightly aside one of the two is grazed: the graze is ignored, but the corner is still detected.
     assert head.leads_into(plan + torch.tensor([0.04, -0.04]), which, cells).all()
 
 
-def test_what_is_felt_fades_and_a_cell_found_closed_stays_so(agent: Agent) -> None:
+def test_felt_evidence_fades_and_a_cell_found_closed_stays_closed(agent: Agent) -> None:
     head, place = head_of(agent), torch.tensor([[0.4, 0.4]])
     before = head.nothing(1, torch.device("cpu")) | {"told": torch.tensor([[1.0, 0.0]]), "last": place}
     pushed, moved = head.felt(before, place + torch.tensor([[head.pace, 0.0]]), torch.ones(1, dtype=torch.bool))
@@ -337,7 +337,7 @@ def test_what_is_felt_fades_and_a_cell_found_closed_stays_so(agent: Agent) -> No
     assert not head.closed(evidence, which).any(), "that a wall is one is no news"
 
 
-def test_what_walkers_felt_is_what_the_maze_has(agent: Agent) -> None:
+def test_walkers_feel_the_walls_of_the_maze(agent: Agent) -> None:
     data, rules = trips.made("medium", 0, 4_000), PointMazeRules("medium")
     told = lesson.batch([data], rules, 32, np.random.default_rng(0))
     against = ((told["pushed"] - told["moved"]) @ torch.tensor(SIDES, dtype=torch.float32).T) > 0.5
@@ -347,7 +347,7 @@ def test_what_walkers_felt_is_what_the_maze_has(agent: Agent) -> None:
     assert rules.maze.inside(told["been"].numpy() * UNIT).all()
 
 
-def test_some_seconds_of_the_lesson_tell_walls_by_feeling(agent: Agent) -> None:
+def test_a_short_lesson_tells_walls_by_feeling(agent: Agent) -> None:
     data, rules = [trips.made("medium", 0, 4_000)], PointMazeRules("medium")
     trains = ("heads.route.space", "heads.route.stopped", "heads.route.counts")
     learner = GradientLearner(agent, lesson.loss, seed=0, learning_rate=1e-2, trains=trains)
@@ -367,7 +367,7 @@ def test_some_seconds_of_the_lesson_tell_walls_by_feeling(agent: Agent) -> None:
     assert ((room > 0).numpy() == ~walls).mean() > 0.9
 
 
-def test_plans_between_neighbouring_places_are_drawn_once_for_all_who_look_for_a_way_round(
+def test_plans_between_neighbouring_places_are_drawn_once_for_all_detours(
     planner: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head, asked = head_of(planner), list[int]()
@@ -393,8 +393,8 @@ def test_plans_between_neighbouring_places_are_drawn_once_for_all_who_look_for_a
     assert len(asked) == 4 * len(places) + 3, "who has learned draws other plans"
 
 
-def test_a_goal_in_the_neighbouring_cell_is_planned_for_without_a_detour(planner: Agent, tmp_path) -> None:
-    """Laws of what is kept: names and shapes stay as `nothing` has them, tick by tick."""
+def test_a_goal_in_the_neighbouring_cell_is_planned_without_a_detour(planner: Agent, tmp_path) -> None:
+    """The kept state has the names, shapes and dtypes of `nothing` in every tick."""
     actor = Actor(planner, 2, effectors=[WALK])
     rules = PointMazeRules("medium")
     senses: Mapping[str, Any] = rules.observe(rules.between(np.zeros((2, 2)), np.array([[CELL, 0.0], [0.0, CELL]])))

@@ -1,4 +1,4 @@
-"""What route learns from, what it is judged by, and the laws of the stage."""
+"""What route learns from, how it is judged, and the laws of the stage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def data() -> trips.Trips:
     return trips.made("medium", 0, TICKS)
 
 
-def test_trips_lead_to_their_goals_within_the_ticks_that_were_promised(data: trips.Trips) -> None:
+def test_trips_reach_their_goals_within_the_given_ticks(data: trips.Trips) -> None:
     assert data.made <= TICKS * 2  # the first round is always made
     assert len(trips.made("medium", 1, 12_000)) > len(data)
     assert trips.made("medium", 1, 12_000).made <= 12_000
@@ -38,7 +38,7 @@ def test_trips_lead_to_their_goals_within_the_ticks_that_were_promised(data: tri
     assert step.max() <= 0.2 * np.sqrt(2) + 1e-4
 
 
-def test_joined_ways_lead_where_no_trip_went_without_a_look_at_the_walls(data: trips.Trips) -> None:
+def test_joined_trips_lead_where_no_single_trip_went_without_the_walls(data: trips.Trips) -> None:
     ways = trips.joined(data, 64, np.random.default_rng(1))
     where, at = maze("medium"), ways.at * UNIT
     begins, ends = at[ways.begin[:-1]], ways.goal * UNIT
@@ -52,7 +52,7 @@ def test_joined_ways_lead_where_no_trip_went_without_a_look_at_the_walls(data: t
     assert np.median(walked / np.maximum(shortest("medium", begins, ends), 1e-6)) < 1.6
 
 
-def test_moves_leave_out_loops_and_cut_corners() -> None:
+def test_moves_omit_loops_and_cut_corners() -> None:
     east, south, west = 1, 2, 3
 
     def made(*cells: tuple[int, int]) -> list[int]:
@@ -64,17 +64,17 @@ def test_moves_leave_out_loops_and_cut_corners() -> None:
     assert made((1, 1)) == []
 
 
-def test_moves_stand_at_the_stride_in_which_they_are_made() -> None:
+def test_moves_stand_at_the_stride_that_makes_them() -> None:
     east, south = 1, 2
     ticks = [(1, 1)] * 3 + [(1, 2)] * 2 * STRIDE + [(2, 2)] * STRIDE
     assert trips.moves(np.array(ticks), 4).tolist() == [east, 0, south, 0]
-    # Two borders in one stride: the second is told with the next one, and what is behind the plan's end is not told.
+    # Two borders in one stride: the second is named with the next stride, and moves after the plan's end are dropped.
     ticks = [(1, 1), (1, 2), (2, 2), *[(2, 2)] * 2 * STRIDE, (2, 3)]
     assert trips.moves(np.array(ticks), 4).tolist() == [east, south, east, 0]
     assert trips.moves(np.array(ticks), 2).tolist() == [east, south]
 
 
-def test_a_batch_asks_for_plans_from_where_one_is_to_the_goal(data: trips.Trips) -> None:
+def test_a_batch_asks_for_plans_from_the_place_to_the_goal(data: trips.Trips) -> None:
     batch = trips.batch([data], 16, 6, 5, np.random.default_rng(3))
     body, goal = batch["senses"]["body"], batch["senses"]["goal"]
     assert batch["plan"].shape == (6, 16, HORIZON, 2)
@@ -85,7 +85,7 @@ def test_a_batch_asks_for_plans_from_where_one_is_to_the_goal(data: trips.Trips)
     np.testing.assert_allclose(batch["plan"][..., -1, :], goal)
     assert batch["first"][:, 0].all()
     assert 0 < batch["first"].float().mean() < 1
-    # The goal stays as long as a life goes on, and the moves lead from the cell one is in to the goal's.
+    # The goal stays while a life continues, and the moves lead from its cell to the goal's.
     on = ~batch["first"][:, 1:]
     assert (goal[:, 1:] == goal[:, :-1]).all(-1)[on].all()
     where = maze("medium")
@@ -98,7 +98,7 @@ def test_a_batch_asks_for_plans_from_where_one_is_to_the_goal(data: trips.Trips)
     assert strides.max() <= STRIDE * 0.2 * np.sqrt(2) + 1.5  # the last one may jump onto the goal
 
 
-def test_shortest_ways_are_known_ones() -> None:
+def test_shortest_paths_equal_known_lengths() -> None:
     start, goal = np.array([[0.0, 0.0], [0.0, 0.0]]), np.array([[4.0, 0.0], [4.0, 8.0]])
     # Straight in a corridor; and around one corner at (2 + 0.7 - 4 + 4, ...): by hand below.
     straight, around = shortest("medium", start, goal)
@@ -106,7 +106,7 @@ def test_shortest_ways_are_known_ones() -> None:
     assert np.hypot(4, 8) < around < 4 + 8
 
 
-def test_no_way_is_shorter_than_the_shortest_and_the_oracle_arrives(tmp_path) -> None:
+def test_no_path_is_shorter_than_the_shortest_and_the_oracle_arrives(tmp_path) -> None:
     context = tiny_context(tmp_path)
     walked = exam.walk(trips.oracle("medium"), context, "medium", np.arange(20))
     assert walked.arrived.all()
@@ -115,11 +115,11 @@ def test_no_way_is_shorter_than_the_shortest_and_the_oracle_arrives(tmp_path) ->
 
 
 def at_ends(data: trips.Trips) -> np.ndarray:
-    """Where trips begin, in OGBench's units."""
+    """The starts of trips, in OGBench's units."""
     return data.at[data.begin[:-1]] * UNIT
 
 
-def test_who_is_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
+def test_an_oracle_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
     lead, context, seeds = trips.oracle("medium"), tiny_context(tmp_path), np.arange(20)
 
     def shuffled(senses, first):
@@ -151,7 +151,7 @@ def test_floors_are_measured_and_a_rule_that_stands_still_is_cut(tmp_path, data:
     assert ticks < 900
 
 
-def test_the_command_that_is_learned_is_the_mean_of_those_that_follow_and_never_of_another_trip() -> None:
+def test_the_learned_command_is_the_mean_of_the_next_ones_of_the_same_trip() -> None:
     """Trips of which the n-th has the command n throughout."""
     shown = trips.made("medium", 0, 4_000)
     number = np.repeat(np.arange(len(shown)), np.diff(shown.begin)).astype(np.float32)
@@ -165,7 +165,7 @@ def test_the_command_that_is_learned_is_the_mean_of_those_that_follow_and_never_
     assert (tick - begun == (trips.COMMANDS - 1) / 2).mean() > 0.7
 
 
-def test_first_plans_are_sound_where_they_lead_through_no_wall(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_plans_are_sound_where_they_cross_no_wall(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, context, seeds = tiny_agent(), tiny_context(tmp_path), np.arange(10)
     PlanningStage().admit(agent)
 

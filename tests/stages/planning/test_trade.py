@@ -1,4 +1,4 @@
-"""What trade learns from and is judged by: the account as tensors, no look ahead, who passes and who does not."""
+"""What trade learns from and is judged by: the account as tensors, no lookahead, who passes and who does not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def trader(agent: Agent, n: int) -> Actor:
 
 
 def shaken(agent: Agent) -> Agent:
-    """One whose bands differ from tick to tick, so that it trades."""
+    """An agent whose bands differ from tick to tick, so that it trades."""
     with torch.no_grad():
         for parameter in head_of(agent).parameters():
             parameter += 0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel()))
@@ -50,7 +50,7 @@ def test_the_head_keeps_the_laws_of_heads(agent: Agent) -> None:
         TradeHead(Inlet(16, 1))
 
 
-def test_what_is_told_leads_to_the_nearer_edge_of_the_band_and_to_nothing_inside() -> None:
+def test_the_command_leads_to_the_nearer_edge_of_the_band_and_is_zero_inside() -> None:
     held = torch.tensor([0.0, 0.2, 0.5, 0.9, 1.0])
     told = command(torch.full((5,), 0.4), torch.full((5,), 0.6), held)
     cash, units = 1 - held, held
@@ -61,7 +61,7 @@ def test_what_is_told_leads_to_the_nearer_edge_of_the_band_and_to_nothing_inside
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_growth_as_tensors_is_what_the_market_pays_for_what_the_agent_does_in_life(agent: Agent, level: str) -> None:
+def test_growth_as_tensors_equals_the_markets_in_a_life(agent: Agent, level: str) -> None:
     shaken(agent)
     batch = lesson.paths({level: SEEDS})
     with torch.no_grad():
@@ -75,7 +75,7 @@ def test_growth_as_tensors_is_what_the_market_pays_for_what_the_agent_does_in_li
     np.testing.assert_allclose(told.numpy(), np.log(world.truth()["worth"]), atol=5e-3)
 
 
-def test_growth_is_differentiated_as_finite_differences_say() -> None:
+def test_the_gradient_of_growth_equals_finite_differences() -> None:
     batch = lesson.paths({"trend": SEEDS[:2]})
     price = batch["price"].double()
     costs: Any = Costs(*(batch[name].double() for name in ("fee", "slippage", "tax")))
@@ -102,7 +102,7 @@ def test_the_agent_does_not_look_ahead(agent: Agent) -> None:
     torch.testing.assert_close(low[:, :101], low_other[:, :101])
     torch.testing.assert_close(high[:, :101], high_other[:, :101])
     assert not torch.allclose(low[:, 101:], low_other[:, 101:])
-    # And in life: another future is put behind the tick at which it trades.
+    # And in life: another future follows the tick at which it trades.
     done = []
     for ahead in (1.0, 3.0):
         world = make_world("market", "trend", SEEDS)
@@ -114,7 +114,7 @@ def test_the_agent_does_not_look_ahead(agent: Agent) -> None:
     assert not np.array_equal(done[0][61:], done[1][61:])
 
 
-def test_rules_do_not_look_ahead_and_remember_nothing_of_another_episode() -> None:
+def test_rules_do_not_look_ahead_and_forget_earlier_episodes() -> None:
     for market, kind in ((market, kind) for kind, market in exam.MARKETS.items()):
         for name, rule in {**market.rules, "informed": market.informed}.items():
             policy, done = rules.by(rule()), []
@@ -131,20 +131,20 @@ def test_rules_do_not_look_ahead_and_remember_nothing_of_another_episode() -> No
 
 
 def of(policy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: float = 0.2) -> dict[str, Measure]:
-    """The exam of somebody who is made by `policy(n, kind)`."""
+    """The exam of the policy made by `policy(n, kind)`."""
     monkeypatch.setattr(exam, "_policy", lambda agent, n, kind: policy(n, kind))
     context = tiny_context(tmp_path, f"exam.episodes_scale={scale}")
     return {measure.name: measure for measure in exam.examine(tiny_agent(), context, "full")}
 
 
-def test_who_knows_passes_and_shuffled_answers_fall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_knowing_rule_passes_and_shuffled_answers_fall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def knowing(n: int, kind: str) -> Policy:
         return rules.by(exam.MARKETS[kind].informed())
 
     best = of(knowing, tmp_path, monkeypatch)
     for measure in best.values():
         assert measure.score == pytest.approx(measure.ceiling)
-    # Of 200 paths; trends and shocks leave a rule so little that it takes 1,000 to tell.
+    # On 200 paths; trends and shocks leave a rule so little that 1,000 would be needed.
     passed = {decision.measure for decision in exam.GATE.judge(best).decisions if decision.passed}
     assert passed >= {"trade/reverting", exam.RANDOM, exam.COIN}
     rng = np.random.default_rng(5)
@@ -161,7 +161,7 @@ def test_who_knows_passes_and_shuffled_answers_fall(tmp_path: Path, monkeypatch:
     assert failed == {f"trade/{kind}" for kind in LEVELS} - {exam.RANDOM}
 
 
-def test_no_rule_passes_where_it_is_a_floor_and_no_one_rule_everywhere(
+def test_no_floor_rule_passes_its_own_level_and_none_passes_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (exam.HOLD, "averages that cross"):
@@ -179,8 +179,8 @@ def test_an_untaught_agent_fails(agent: Agent, tmp_path: Path) -> None:
     assert not any(decision.passed for decision in verdict.decisions)
 
 
-def test_a_price_that_comes_back_is_learned(agent: Agent, tmp_path: Path) -> None:
-    """At size tiny, of one level alone: from prices to shares of wealth, against cash and holding on other paths."""
+def test_mean_reversion_is_learned(agent: Agent, tmp_path: Path) -> None:
+    """At size tiny, on one level alone: from prices to shares of wealth, against cash and holding on other paths."""
     held_out = lesson.paths({"reverting": np.arange(1_000_000, 1_000_200)})
 
     def grown(batch: Any) -> torch.Tensor:
@@ -203,7 +203,7 @@ def test_a_price_that_comes_back_is_learned(agent: Agent, tmp_path: Path) -> Non
     assert after.mean() - 2 * after.std() / len(after) ** 0.5 > 0.1
 
 
-def test_a_file_is_traded_and_one_that_cannot_be_used_is_refused(agent: Agent, tmp_path: Path) -> None:
+def test_a_file_is_traded_and_an_unusable_one_is_refused(agent: Agent, tmp_path: Path) -> None:
     close = 100 * np.exp(np.cumsum(0.01 * np.random.default_rng(1).standard_normal(1_200)))
     lines = [f"{1_700_000_000 + 60 * i},{c:.4f},{c * 1.01:.4f},{c * 0.99:.4f},{c:.4f},5" for i, c in enumerate(close)]
     path = tmp_path / "prices.csv"
@@ -217,8 +217,8 @@ def test_a_file_is_traded_and_one_that_cannot_be_used_is_refused(agent: Agent, t
         make_world("market", f"replay:{path}", SEEDS[:3])
 
 
-def test_what_is_not_known_of_the_account_or_of_prices_is_no_reason_to_trade_wildly(agent: Agent) -> None:
-    """NaN in a sense of a life: absent numbers, as everywhere; what is told stays a number in -1..1."""
+def test_unknown_prices_or_account_do_not_cause_wild_trades(agent: Agent) -> None:
+    """NaN in a sense of a life counts as absent, as everywhere; the command stays a number in -1..1."""
     rule = MarketRules("trend")
     senses = rule.observe(rule.initial(SEEDS[:2]))
     senses["returns"][0, :5], senses["account"][1, 0] = np.nan, np.nan

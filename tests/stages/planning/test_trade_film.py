@@ -1,4 +1,4 @@
-"""`devmind plan market:...`: the plan that is shown is the one that is followed, and bad inputs get a sentence."""
+"""`devmind plan market:...`: the shown plan is the followed one, and bad inputs get a sentence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(*words: str) -> tuple[int, str]:
     return came.exit_code, " ".join((came.output + str(came.exception or "")).split())
 
 
-def test_the_plan_of_the_page_is_the_one_in_its_state(agent: Agent) -> None:
+def test_the_pages_plan_is_the_one_in_the_state(agent: Agent) -> None:
     actor = planner(agent, 1)
     for _ in rollout(actor, make_world("market", "shocks", [7]), 1):
         kept = actor.state.carry["kept.trade_plan"]
@@ -54,8 +54,8 @@ def told(chosen: int) -> film.Planned:
     return film.Planned(found=weighed, plans=32, ticks=TICKS, worth=1.1, held=0.9)
 
 
-def test_a_plan_is_said_by_what_it_changes_and_by_how_it_was_judged() -> None:
-    """Who has nothing sells nothing, and who has spent all buys no more."""
+def test_a_plan_is_described_by_its_trades_and_its_judgement() -> None:
+    """An account without units sells nothing, and one without cash buys no more."""
     assert told(0).trades == [(2, BUY), (9, SELL)]
     assert told(0).said == "buy at tick 3, sell at tick 10"
     assert told(0).judged == (
@@ -75,7 +75,7 @@ def test_a_plan_is_said_by_what_it_changes_and_by_how_it_was_judged() -> None:
     assert "net worth 1.100 after 256 ticks" in film.page(told(0)).lower()
 
 
-def test_the_command_says_and_shows_it_and_refuses_what_cannot_be_traded(agent: Agent, tmp_path: Path) -> None:
+def test_the_command_prints_and_shows_the_plan_and_refuses_untradable_inputs(agent: Agent, tmp_path: Path) -> None:
     agent.save_pretrained(tmp_path / "agent")
     of, page = ("--agent", str(tmp_path / "agent")), tmp_path / "plan.html"
     code, said = command("market:reverting", "--seed", "1000003", "--show", str(page), *of)

@@ -1,4 +1,4 @@
-"""Plans of trades: what they come to, how they are judged, followed and made anew, what teaches them, who passes."""
+"""Plans of trades: their outcome, judgement, following and replanning, what teaches them, and who passes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def head_of(agent: Agent) -> TradePlanHead:
 
 
 def read(agent: Agent, returns: Tensor, account: Tensor) -> TradePlan:
-    """What the head makes of rows that are sensed so."""
+    """The head's output for rows with these senses."""
     batch: Any = plan_lesson.clip({parts.RETURNS: returns[:, None], parts.ACCOUNT: account[:, None]})
     found: Any = agent.forward(batch, [parts.TRADE_PLAN])[parts.TRADE_PLAN]
     return found._flattened()
@@ -53,8 +53,8 @@ def test_the_head_keeps_the_laws_of_heads(agent: Agent) -> None:
         TradePlanHead(Inlet(SEEN, 2), follow=17)
 
 
-def test_it_reads_all_of_both_senses_as_they_are(agent: Agent) -> None:
-    """At size tiny tokens are narrower than the returns: raw numbers alone are as wide as the longest of them."""
+def test_the_head_reads_both_raw_senses_whole(agent: Agent) -> None:
+    """At size tiny, tokens are narrower than the returns; raw inputs alone are as wide as the longest of them."""
     returns, account = torch.randn(3, SEEN), torch.rand(3, 3)
     found = read(agent, returns, account)
     torch.testing.assert_close(found.returns, returns)
@@ -64,7 +64,7 @@ def test_it_reads_all_of_both_senses_as_they_are(agent: Agent) -> None:
 
 
 def begun(kind: str, ticks: int, bought_at: int) -> tuple[MarketRules, Account]:
-    """Accounts at a tick, of which every other one has bought, at another; nobody has sold."""
+    """Accounts at a tick: every other one has bought, at another tick; none has sold."""
     rules = MarketRules(kind)
     state = rules.initial(SEEDS)
     for tick in range(ticks):
@@ -74,8 +74,8 @@ def begun(kind: str, ticks: int, bought_at: int) -> tuple[MarketRules, Account]:
 
 
 @pytest.mark.parametrize(("kind", "ticks"), [("trend", 40), ("shocks", 100), ("coin", 60), ("reverting", TICKS - 5)])
-def test_what_a_plan_comes_to_is_what_the_market_pays_for_it(kind: str, ticks: int) -> None:
-    """Step by step by the world itself; of the last one's 16 ticks the episode has five."""
+def test_the_outcome_of_a_plan_equals_the_markets(kind: str, ticks: int) -> None:
+    """Step by step in the world itself; of the last plan's 16 ticks the episode has five."""
     rules, state = begun(kind, ticks, ticks - 7)
     rng = np.random.default_rng(3)
     plans = rng.integers(0, 3, (len(SEEDS), 4, HORIZON))
@@ -92,8 +92,8 @@ def test_what_a_plan_comes_to_is_what_the_market_pays_for_it(kind: str, ticks: i
     assert np.abs(told).max() > 0.01
 
 
-def test_the_best_plan_is_the_best_of_all_with_two_trades_at_most() -> None:
-    """Each of them stepped through, tick by tick; who has, and who has not; with costs and without."""
+def test_the_best_plan_is_the_best_of_all_with_at_most_two_trades() -> None:
+    """Each is stepped through tick by tick, with and without holdings and costs."""
     rng, h = np.random.default_rng(4), 5
     steps = 0.03 * rng.standard_normal((8, 6, h))
     account = np.array([[0.0, 0.0, 0.9], [1.0, 0.03, 0.9]] * 4)
@@ -108,24 +108,24 @@ def test_the_best_plan_is_the_best_of_all_with_two_trades_at_most() -> None:
     assert len(np.unique(found, axis=0)) > 2
 
 
-def test_a_history_goes_on_as_its_process_does_in_pairs_that_are_mirrored() -> None:
+def test_a_history_continues_as_its_process_in_mirrored_pairs() -> None:
     for kind, (process, _) in LEVELS.items():
         at = SEEN + int(numpy_rng(plan_lesson.NAME, "long", kind, 7).integers(plan_lesson.LONGEST))
         seen, ways = plan_lesson.continued(kind, 7, 6)
-        # What is drawn from the same generator without another future; only the random numbers' count differs.
+        # Drawn from the same generator without another future; only the count of random numbers differs.
         rng = numpy_rng(plan_lesson.NAME, kind, 7)
         np.testing.assert_array_equal(seen, process(rng, at + HORIZON)[at - SEEN : at], err_msg=kind)
         assert len(np.unique(ways.round(12), axis=0)) == 6, kind
     _, ways = plan_lesson.continued("random", 7, 6)
     np.testing.assert_allclose(ways[0] + ways[1], 2 * 0.0006, atol=1e-12)
-    # Of many the mean is the process' own: it comes back by a tenth a tick, from where the history left it.
+    # The mean of many is the process's own: it reverts by a tenth a tick, from where the history left it.
     _, ways = plan_lesson.continued("reverting", 11, 400)
     mean = ways.mean(0)
     assert mean[1:5] / mean[:4] == pytest.approx(np.full(4, 0.9), abs=1e-9)
 
 
-def test_plans_and_prices_do_not_hang_on_what_comes(agent: Agent) -> None:
-    """Another future behind tick 61: trades, plans and what was imagined with them are equal to the bit until then."""
+def test_plans_and_imagined_prices_do_not_depend_on_the_future(agent: Agent) -> None:
+    """Another future after tick 61: trades, plans and what was imagined with them are bit-equal until then."""
     done: list[Any] = []
     for ahead in (1.0, 3.0):
         world = make_world("market", "trend", SEEDS)
@@ -145,7 +145,7 @@ def test_plans_and_prices_do_not_hang_on_what_comes(agent: Agent) -> None:
     assert any(not torch.equal(kept[at]["plan"], kept_other[at]["plan"]) for at in range(61, 72))
 
 
-def test_a_plan_is_kept_followed_for_its_stride_and_made_anew(agent: Agent) -> None:
+def test_a_plan_is_kept_followed_for_its_stride_and_replaced(agent: Agent) -> None:
     world, head = make_world("market", "shocks", SEEDS), head_of(agent)
     actor: Actor = exam.planner(agent, len(SEEDS))
     made, symbols, plans = [], [], []
@@ -169,9 +169,9 @@ class Imagined:
     """Stands for what is learned: prices and symbols of each row, or by chance.
 
     Attributes:
-        steps: log returns that come [B, H], each candidate's alike; None: noise, whose pairs add up to nothing.
+        steps: log returns that follow [B, H], the same for each candidate; None: noise, whose pairs add up to zero.
         symbols: int64 [B, H] of each candidate; None: drawn.
-        others: of what each row is told what comes to another one, "symbols", or the "steps" of the price besides.
+        others: what each row gets from another row, "symbols", or the "steps" of the price as well.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,8 +208,8 @@ def imagined(monkeypatch: pytest.MonkeyPatch) -> Imagined:
     return Imagined(monkeypatch)
 
 
-def test_who_knows_nothing_of_prices_never_trades(agent: Agent, imagined: Imagined) -> None:
-    """Chance alone, whose paths add up to nothing: whatever is traded costs fees, slippage and tax."""
+def test_an_agent_without_price_knowledge_never_trades(agent: Agent, imagined: Imagined) -> None:
+    """Pure chance, whose paths add up to zero: any trade costs fees, slippage and tax."""
     rules = MarketRules("trend")
     senses = rules.observe(rules.initial(SEEDS))
     found = read(agent, *(torch.from_numpy(senses[name]) for name in (parts.RETURNS, parts.ACCOUNT)))
@@ -218,13 +218,13 @@ def test_who_knows_nothing_of_prices_never_trades(agent: Agent, imagined: Imagin
     assert (weighed.symbols[:, :n] == BUY).any(-1).all(), "candidates do trade"
     assert (weighed.chosen == n).all()
     assert (weighed.marks[:, :n] < 0).all()
-    # One that was judged on its own lucky path alone would trade.
+    # A plan judged only on its own lucky path would trade.
     assert (weighed.alone.max(1) > 0).mean() > 0.5
     torch.testing.assert_close(weighed.path.abs().amax(1), torch.zeros(len(SEEDS)), atol=1e-6, rtol=0)
     assert (found.mode() == 0).all()
 
 
-def test_who_knows_that_prices_rise_buys_and_that_they_fall_sells(agent: Agent, imagined: Imagined) -> None:
+def test_a_known_rise_buys_and_a_known_fall_sells(agent: Agent, imagined: Imagined) -> None:
     rules = MarketRules("trend")
     returns = torch.from_numpy(rules.observe(rules.initial(SEEDS[:4]))["returns"])
     account = torch.tensor([[0.0, 0.0, 0.5], [0.0, 0.0, 0.5], [1.0, 0.0, 0.5], [1.0, 0.0, 0.5]])
@@ -237,8 +237,8 @@ def test_who_knows_that_prices_rise_buys_and_that_they_fall_sells(agent: Agent, 
     assert found.after["mark"].tolist()[1:3] == [0.0, 0.0]
 
 
-def test_losses_are_of_the_numbers_that_stand_for_a_plan(agent: Agent) -> None:
-    """A plan's points are log returns in units of the volatility that was seen, whatever that is."""
+def test_losses_are_computed_on_the_normalised_plan(agent: Agent) -> None:
+    """A plan's points are log returns in units of the observed volatility."""
     batch = plan_lesson.histories({"random": np.arange(6), "coin": np.arange(6)}, shown=2)
     captured: dict[str, Tensor] = {}
 
@@ -257,7 +257,7 @@ def test_losses_are_of_the_numbers_that_stand_for_a_plan(agent: Agent) -> None:
     assert captured["points"].std() == pytest.approx(1.0, abs=0.35)
 
 
-def test_the_lesson_is_the_last_goes_on_where_it_was_stopped_and_changes_its_head_alone(tmp_path: Path) -> None:
+def test_the_lesson_is_the_last_resumes_and_changes_only_its_head(tmp_path: Path) -> None:
     stage, agent, context = PlanningStage(), tiny_agent(), tiny_context(tmp_path)
     stage.admit(agent)
     agent.config.stages = [stage.name]
@@ -271,15 +271,15 @@ def test_the_lesson_is_the_last_goes_on_where_it_was_stopped_and_changes_its_hea
     assert agent.heads_of(parts.TRADE) == [parts.TRADE], "it stands by"
 
 
-def test_what_a_price_that_comes_back_does_next_is_learned(agent: Agent) -> None:
-    """At size tiny, of one level alone: the mean of what is imagined, and what plans come to, on other histories."""
+def test_the_next_steps_of_mean_reversion_are_learned(agent: Agent) -> None:
+    """At size tiny, on one level alone: the mean of what is imagined, and the outcome of plans, on other histories."""
     held_out = plan_lesson.histories({"reverting": np.arange(1_000_000, 1_000_080)}, shown=8)
     steps = held_out["steps"][:, 0].numpy()
     returns, account = (held_out["senses"][name][:, 0] for name in (parts.RETURNS, parts.ACCOUNT))
     rows = torch.arange(len(steps))
 
     def asked() -> tuple[float, np.ndarray]:
-        """How the imagined and the true mean of a path's end agree, and what plans grow by on true paths."""
+        """The agreement of the imagined and the true mean of a path's end, and what plans gain on true paths."""
         found = read(agent, returns, account).weighed(rows, torch.zeros_like(rows))
         told = found.steps.mean(1).sum(-1).numpy()
         chosen = found.symbols[rows, found.chosen].numpy()
@@ -303,7 +303,7 @@ def test_what_a_price_that_comes_back_does_next_is_learned(agent: Agent) -> None
     assert above.mean() - 2 * above.std() / len(above) ** 0.5 > 0.0
 
 
-def test_who_knows_what_comes_reaches_the_goal_and_shuffled_plans_fall(
+def test_known_prices_reach_the_goal_and_shuffled_plans_fall(
     agent: Agent, imagined: Imagined, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     market = replace(exam.MARKETS["reverting"], rules={exam.HOLD: exam.EVERYWHERE[exam.HOLD]}, against=exam.HOLD)
@@ -328,7 +328,7 @@ def test_who_knows_what_comes_reaches_the_goal_and_shuffled_plans_fall(
         found.append(measures[name])
         verdict = {one.measure: one for one in exam.GATE.judge(measures).decisions}[name]
         assert verdict.goal
-        # Another row's trades alone are still judged on the right prices, so those that would lose are not made.
+        # Another row's trades alone are still judged on the right prices, so losing ones are not made.
         assert verdict.passed == ("steps" not in others)
     knows, shuffled, misled = found
     assert knows.score > knows.ceiling, "who knows the prices does better than who knows the process"
@@ -339,8 +339,8 @@ def test_who_knows_what_comes_reaches_the_goal_and_shuffled_plans_fall(
     assert not [one for one in exam.examine(agent, context, "retention") if one.name == name]
 
 
-def test_what_is_not_known_of_prices_or_account_is_no_reason_to_trade(agent: Agent) -> None:
-    """NaN in a sense of a life: nobody answers for that row, its neighbours plan as they did."""
+def test_unknown_prices_or_account_do_not_cause_trades(agent: Agent) -> None:
+    """NaN in a sense of a life: that row is not answered, and its neighbours plan as before."""
     rules, n = MarketRules("trend"), 3
     senses = rules.observe(rules.initial(SEEDS[:n]))
     whole = exam.planner(agent, n)
@@ -358,7 +358,7 @@ def test_what_is_not_known_of_prices_or_account_is_no_reason_to_trade(agent: Age
     assert without.state.carry["kept.trade_plan"]["made"].tolist() == [0, 0, 0]
 
 
-def test_an_account_is_built_of_what_is_sensed_of_it() -> None:
+def test_an_account_is_rebuilt_from_its_sense() -> None:
     rules, state = begun("trend", 30, 12)
     account = rules.observe(state)["account"]
     one = holding(account, 2)

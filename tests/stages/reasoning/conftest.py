@@ -1,4 +1,4 @@
-"""What tests of the stage share."""
+"""Shared fixtures of the stage's tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The beam on a graph whose distances are known, on 8-puzzles and on Lights Out."""
+"""The beam on a graph with known distances, on 8-puzzles and on Lights Out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def moves_left(tiles: np.ndarray) -> np.ndarray:
     return 1.0 + perimeter(3).distance(reached).reshape(-1, 4)
 
 
-def test_a_beam_of_one_state_is_lured_into_a_dead_end_and_one_of_two_is_not() -> None:
+def test_a_beam_of_width_one_runs_into_a_dead_end_and_width_two_does_not() -> None:
     start = np.array([[0]])
     (narrow,) = beam(start, walk, there, lured, width=1, depth=9, nodes=99)
     (wide,) = beam(start, walk, there, lured, width=2, depth=9, nodes=99)
@@ -50,7 +50,7 @@ def test_a_beam_of_one_state_is_lured_into_a_dead_end_and_one_of_two_is_not() ->
 
 
 @pytest.mark.parametrize("width", [1, 7])
-def test_with_the_true_costs_it_finds_shortest_ways(width: int) -> None:
+def test_true_costs_give_shortest_paths(width: int) -> None:
     tiles, fewest = sliding.puzzles(20, 2)
     ways = sliding.beamed(3, tiles, moves_left, width)
     assert [len(way.actions or ()) for way in ways] == fewest.tolist()
@@ -65,7 +65,7 @@ def test_with_the_true_costs_it_finds_shortest_ways(width: int) -> None:
     assert [len(way.actions or ()) for way in pressed] == Algebra.of(5).shortest(lit).sum(-1).tolist()
 
 
-def test_the_guide_is_asked_once_a_level_about_all_beams_together() -> None:
+def test_the_guide_is_asked_once_per_level_for_all_beams() -> None:
     tiles, _ = sliding.puzzles(6, 4)
     asked: list[np.ndarray] = []
 
@@ -85,7 +85,7 @@ def test_the_guide_is_asked_once_a_level_about_all_beams_together() -> None:
     assert len(np.unique(seen, axis=0)) == len(seen) == one.nodes, "no state is asked about twice"
 
 
-def test_depth_and_budget_hold() -> None:
+def test_depth_and_budget_are_kept() -> None:
     tiles, fewest = sliding.puzzles(8, 5)
     step, solved = rules(3).slid, rules(3).solved
     least = int(fewest.min())

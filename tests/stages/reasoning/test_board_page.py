@@ -1,4 +1,4 @@
-"""A game on a page: what a page is told, what it may ask, and that a person can click, type and walk through it."""
+"""A game on a page: the page's view, its commands, and play by mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def child() -> Agent:
 
 
 class Shown:
-    """Keeps the views that were published."""
+    """Keeps the published views."""
 
     def __init__(self) -> None:
         self.views: list[dict[str, Any]] = []
@@ -51,7 +51,7 @@ def opened(
     return TablePage(Table(child, GAMES[game], simulations, agent_begins), shown), shown
 
 
-def test_a_move_is_shown_at_once_and_answered_by_the_tables_own_search(child: Agent) -> None:
+def test_a_move_is_shown_at_once_and_answered_by_the_tables_search(child: Agent) -> None:
     page, shown = opened(child)
     assert page.welcome()["cells"] == [""] * 9
     page.do("place", {"move": 4})
@@ -75,7 +75,7 @@ def test_a_move_is_shown_at_once_and_answered_by_the_tables_own_search(child: Ag
     assert set(after["able"]) == {place for place in range(9) if place not in (4, move)}
 
 
-def test_what_is_proven_is_marked_from_the_agents_side(child: Agent) -> None:
+def test_a_proven_result_is_marked_from_the_agents_side(child: Agent) -> None:
     page, shown = opened(child, simulations=32)
     page.table.board = TICTACTOE.rules.of(np.array([[-1, -1, 0, 1, 1, 0, 0, 0, 0]], np.int8))  # you move, and win by 6
     page.do("hint", {})
@@ -96,7 +96,7 @@ def test_what_is_proven_is_marked_from_the_agents_side(child: Agent) -> None:
 
 
 @pytest.mark.parametrize("move", [4, 9, -1, 1.5, "4", True, None, [4], 10**30])
-def test_no_move_is_told_with_those_that_are(child: Agent, move: Any) -> None:
+def test_an_illegal_move_is_refused_with_the_legal_ones(child: Agent, move: Any) -> None:
     page, shown = opened(child, simulations=0)
     page.do("place", {"move": 4})
     views = len(shown.views)
@@ -116,13 +116,13 @@ def test_no_move_is_told_with_those_that_are(child: Agent, move: Any) -> None:
         ("simulations", {"n": True}, "are one of"),
     ],
 )
-def test_what_cannot_be_asked_is_told(child: Agent, command: str, arguments: dict[str, Any], sentence: str) -> None:
+def test_invalid_commands_are_refused(child: Agent, command: str, arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         opened(child)[0].do(command, arguments)
 
 
 @pytest.mark.parametrize("game", ["tictactoe", "connect4", "othello"])
-def test_every_game_comes_to_its_end_and_a_new_one_can_be_begun_by_either(child: Agent, game: str) -> None:
+def test_every_game_ends_and_either_side_may_begin_the_next(child: Agent, game: str) -> None:
     page, shown = opened(child, game, simulations=0, agent_begins=True)
     assert page.view["began"] == AGENT
     assert AGENT in page.view["cells"]
@@ -161,7 +161,7 @@ def test_a_mark_falls_where_it_is_announced(child: Agent) -> None:
     assert page.view["able"][2] in (30, 23)  # the agent may have placed above
 
 
-def test_the_dial_changes_how_long_it_thinks(child: Agent) -> None:
+def test_the_dial_sets_the_number_of_simulations(child: Agent) -> None:
     page, shown = opened(child, simulations=5)
     assert page.welcome()["budgets"] == [0, 5, 8, 32, 128, 512]
     page.do("simulations", {"n": 0})
@@ -190,7 +190,7 @@ def status_of(server: PageServer, path: str, **headers: str) -> tuple[int, str, 
         return answer.status, answer.getheader("set-cookie") or "", answer.read().decode()
 
 
-def test_the_guard_of_the_live_page_stands_before_the_board(server: PageServer) -> None:
+def test_the_live_pages_access_guard_protects_the_board(server: PageServer) -> None:
     token = "/" + server.address.partition("/?")[2].join(["?", ""])
     assert status_of(server, token, Host="games.example")[0] == 421
     assert status_of(server, "/board.js")[0] == 403
@@ -205,7 +205,7 @@ def test_the_guard_of_the_live_page_stands_before_the_board(server: PageServer) 
     assert status_of(server, "/board.js", Cookie=cookie, Host="games.example")[0] == 421
 
 
-def test_moves_come_through_the_pages_socket_and_what_is_wrong_is_a_sentence(child: Agent) -> None:
+def test_moves_come_through_the_pages_socket_and_errors_are_sentences(child: Agent) -> None:
     hub = Hub()
     table = TablePage(Table(child, TICTACTOE, 0, False), hub)
     with PageServer(table, hub, files=page_files()) as server, talk(server, let_in(server)) as socket:
@@ -245,7 +245,7 @@ def test_a_person_plays_with_mouse_and_keyboard(child: Agent, game: Any) -> None
         assert page.locator("#candidates tr").count() == len(drawn)
         page.locator("#draw").uncheck()
         assert page.locator("#board .visits").count() == 0
-        # One stop of the Tab key, and arrows within: the second place from the left is walked to and taken.
+        # One stop of the Tab key, and arrows within: the second place from the left is reached and taken.
         row = page.locator("#heads button" if game is CONNECT4 else "#board .cell")
         assert row.evaluate_all("cells => cells.filter((cell) => cell.tabIndex === 0).length") == 1
         row.first.focus()
@@ -263,7 +263,7 @@ def test_a_person_plays_with_mouse_and_keyboard(child: Agent, game: Any) -> None
         page.locator("#says li", has_text="its network alone").wait_for()
         assert table.view["began"] == AGENT
         assert table.view["simulations"] == 0
-        for _ in range(60):  # to its end, by the first place that is free
+        for _ in range(60):  # to its end, by the first free place
             if table.view["over"]:
                 break
             marks = page.locator("#board .mark").count()

@@ -1,4 +1,4 @@
-"""Games of k in a row and Lights Out as Rules, and what solves them exactly."""
+"""Games of k in a row, Othello and Lights Out as Rules, and their exact solvers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_othello_keeps_the_laws_of_worlds(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["5x5", "6x8", "6", "", "10x10"])
-def test_othello_on_another_board_is_refused(level: str) -> None:
+def test_another_board_of_othello_is_refused(level: str) -> None:
     with pytest.raises(WorldError, match="level of the world 'othello' is one of '4x4', '6x6', '8x8'"):
         OthelloRules(level)
 
 
-def test_othello_has_as_many_games_as_others_have_counted() -> None:
+def test_othello_has_the_published_number_of_games() -> None:
     # https://www.aartbik.com/strategy.php: 8 x 8, games of one to six moves.
     rules = OthelloRules("8x8")
     board, counted = rules.initial(np.zeros(1)), []
@@ -44,10 +44,10 @@ def test_othello_has_as_many_games_as_others_have_counted() -> None:
     assert counted == [4, 12, 56, 244, 1396, 8200]
 
 
-def test_who_can_place_nothing_passes_and_who_has_more_wins() -> None:
+def test_a_player_without_a_move_passes_and_more_discs_win() -> None:
     rules = OthelloRules("4x4")
     marks = np.zeros((1, 4, 4), np.int8)
-    marks[0, 0] = (1, 1, -1, 0)  # the other closes in nothing at the right end; the player to move closes in one
+    marks[0, 0] = (1, 1, -1, 0)  # the opponent encloses nothing at the right end; the player to move encloses one
     closed = rules.step(rules.of(-marks.reshape(1, -1)), {"place": np.array([rules.passing])})
     assert rules.legal(closed)["place"][0].nonzero()[0].tolist() == [3]
     with pytest.raises(WorldError, match="one of 0 to 16 that `legal` allows"):
@@ -59,7 +59,7 @@ def test_who_can_place_nothing_passes_and_who_has_more_wins() -> None:
 
 
 @pytest.mark.parametrize("rules", [MnkRules("connect4"), OthelloRules("6x6")], ids=lambda rules: rules.name)
-def test_no_games_side_by_side_are_stepped_too(rules) -> None:
+def test_an_empty_batch_of_games_is_stepped(rules) -> None:
     none = rules.initial(np.zeros(0))
     assert len(rules.step(none, {"place": np.zeros(0, np.int64)})) == 0
     assert rules.outcome(none).terminal.shape == (0,)
@@ -75,7 +75,7 @@ def test_lights_out_keeps_the_laws_of_worlds(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["chess", "3x3", "3x3x9", "0x3x3", "40x3x3", "3x3x1"])
-def test_a_board_that_does_not_exist_is_refused(level: str) -> None:
+def test_an_unknown_board_is_refused(level: str) -> None:
     with pytest.raises(WorldError, match=r"level of the world 'mnk' is tictactoe, connect4"):
         MnkRules(level)
 
@@ -148,12 +148,12 @@ def test_perfect_play_never_loses_and_the_worst_does() -> None:
 
 
 @pytest.mark.parametrize("game", [TICTACTOE, CONNECT4, OTHELLO])
-def test_a_symmetry_keeps_who_wins_and_what_is_legal(game) -> None:
+def test_a_symmetry_keeps_the_winner_and_the_legal_moves(game) -> None:
     rng, board = np.random.default_rng(0), game.rules.initial(np.zeros(300))
     for _ in range(game.rules.cells * 2 // 3):
         among = np.where(game.rules.legal(board)["place"], rng.random((300, game.rules.choices)), -1)
         board = game.rules.step(board, {"place": among.argmax(-1)})
-    went = game.rules.finished  # (over, to whom)
+    went = game.rules.finished  # (over, winner)
     assert game is OTHELLO or 0 < went(board.marks)[1].sum() < 300
     for cells, choices in zip(*game.symmetries, strict=True):
         image = game.rules.of(board.marks[:, cells])
@@ -162,7 +162,7 @@ def test_a_symmetry_keeps_who_wins_and_what_is_legal(game) -> None:
         assert (game.canonical(image.marks)[0] == game.canonical(board.marks)[0]).all()
 
 
-def test_algebra_solves_what_can_be_solved_by_the_fewest_presses() -> None:
+def test_algebra_finds_the_fewest_presses_of_solvable_patterns() -> None:
     side = 3
     algebra, press = Algebra.of(4), turns(4).astype(int)
     assert len(algebra.null) == 4
@@ -181,7 +181,7 @@ def test_algebra_solves_what_can_be_solved_by_the_fewest_presses() -> None:
     assert algebra.shortest(some).sum(1).tolist() == [fewest[row.tobytes()] for row in some]
 
 
-def test_patterns_that_cannot_be_solved_are_told() -> None:
+def test_unsolvable_patterns_are_detected() -> None:
     lit = np.random.default_rng(0).integers(0, 2, (4000, 25)).astype(np.int8)
     solvable = Algebra.of(5).solvable(lit)
     assert 0.22 < solvable.mean() < 0.28

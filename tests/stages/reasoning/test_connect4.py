@@ -1,4 +1,4 @@
-"""Connect-4's exam: judged positions, its floors, and what its gate decides."""
+"""Connect-4's exam: judged positions, its floors, and its gate."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.stages.floors import held_to_the_floors
 POSITION = "4455\t5\t-2,1,5,x,0,1,1"
 
 
-def test_minimax_to_the_end_is_the_solver() -> None:
+def test_minimax_to_the_end_equals_the_solver() -> None:
     game = solve(TICTACTOE.rules)
     some = np.flatnonzero(~game.ended & (game.ply >= 3))[::7]
     assert (minimax(TICTACTOE.rules, game.board.take(some), 9) == game.q[some]).all()
 
 
-def test_minimax_takes_a_win_and_stops_one() -> None:
+def test_minimax_takes_a_win_and_blocks_one() -> None:
     wins = minimax(CONNECT4.rules, after("112233"), 1)[0]
     assert wins.argmax() == 3
     assert wins[3] == 1
@@ -38,7 +38,7 @@ def test_minimax_takes_a_win_and_stops_one() -> None:
     assert stops[3] > -1
 
 
-def test_ends_of_games_are_judged_as_minimax_judges_them() -> None:
+def test_endings_are_judged_as_by_minimax() -> None:
     ends = endings(CONNECT4, 24, 36, 3)
     assert len(ends.board) == 24
     assert len(np.unique(ends.episodes)) == 24
@@ -49,7 +49,7 @@ def test_ends_of_games_are_judged_as_minimax_judges_them() -> None:
     assert 0 < ends.by_chance < 1
 
 
-def test_ends_differ_from_seed_to_seed_and_games_of_lessons_begin_elsewhere(tmp_path: Path) -> None:
+def test_endings_differ_between_seeds_and_from_the_starts_of_lessons(tmp_path: Path) -> None:
     from stages.reasoning.lessons import taught
 
     first, again, other = (endings(CONNECT4, 16, 36, seed).episodes for seed in (0, 0, 1))
@@ -58,7 +58,7 @@ def test_ends_differ_from_seed_to_seed_and_games_of_lessons_begin_elsewhere(tmp_
     assert not set(first) & set(taught(tiny_context(tmp_path), 200, CONNECT4))
 
 
-def test_by_chance_goes_on_until_there_are_enough() -> None:
+def test_by_chance_gives_the_requested_number_of_positions() -> None:
     marks = by_chance(CONNECT4, 5, 30, np.random.default_rng(0))
     assert marks.shape == (5, 42)
     assert (np.count_nonzero(marks, axis=1) == 30).all()
@@ -72,7 +72,7 @@ def test_positions_are_read_from_files(tmp_path: Path) -> None:
     assert found.name == "L2_R2"
     assert found.best[0].tolist() == [False, True, True, False, False, True, True]
     assert found.best[1].tolist() == [True, True, True, False, True, True, False]
-    assert found.board.marks[0].reshape(6, 7)[5, 3] == 1  # the first to move has the lower disc, and moves again
+    assert found.board.marks[0].reshape(6, 7)[5, 3] == 1  # the first player has the lower disc and moves next
     assert len(read(file, 1).board) == 1
 
 
@@ -88,14 +88,14 @@ def test_positions_are_read_from_files(tmp_path: Path) -> None:
         ("44\t0\t0,0,0,?,0,0,0\n", "Line 1"),
     ],
 )
-def test_a_file_of_something_else_is_told_by_its_line(text: str, sentence: str, tmp_path: Path) -> None:
+def test_an_invalid_file_is_refused_by_its_line(text: str, sentence: str, tmp_path: Path) -> None:
     file = tmp_path / "L2_R2.tsv"
     file.write_text(text)
     with pytest.raises(ConfigError, match=sentence):
         read(file, 10)
 
 
-def test_without_files_the_ends_of_games_are_asked(tmp_path: Path) -> None:
+def test_without_files_endings_of_games_are_asked(tmp_path: Path) -> None:
     assert [one.name for one in judged(tmp_path, 8, 0)] == ["endings"]
     assert [one.name for one in judged(None, 8, 0)] == ["endings"]
     folder = tmp_path / "games" / "connect4"
@@ -117,17 +117,17 @@ def judge(gate: Gate, taught: np.ndarray, untrained: np.ndarray, alone: np.ndarr
     return gate.judge({measure.name: measure for measure in measures}).passed
 
 
-def test_the_gate_wants_fewer_mistakes_than_search_alone_and_than_the_centre() -> None:
+def test_the_gate_requires_fewer_mistakes_than_search_alone_and_the_centre() -> None:
     few, many = lost(0, 0, 0, 0, 0, 0, 0, 1), lost(0, 1, 0, 1, 0, 0, 1, 0)
     assert judge(exam.GATE, few, many, few, many)
-    assert not judge(exam.GATE, many, many, few, many)  # a search that learned nothing
-    assert not judge(exam.GATE, few, many, many, many)  # a network that is no better than the column
+    assert not judge(exam.GATE, many, many, few, many)  # a search without learning
+    assert not judge(exam.GATE, few, many, many, many)  # a network no better than the centre column
     assert not judge(exam.GATE, many, few, few, many)
-    number = np.arange(400) % 50  # seven mistakes to ten, on other positions: 0.7 is not shown to be below 0.75
+    number = np.arange(400) % 50  # seven mistakes against ten, on other positions: 0.7 is not shown to be below 0.75
     assert not judge(exam.GATE, (number < 7).astype(float), (number >= 40).astype(float), few, many)
 
 
-def test_the_exam_asks_three_players_and_two_rules(tmp_path: Path) -> None:
+def test_the_exam_has_three_players_and_two_rules(tmp_path: Path) -> None:
     agent = tiny_agent()
     parts.admit(agent)
     found = held_to_the_floors("connect4", agent, tmp_path).measures
@@ -143,16 +143,16 @@ def test_the_exam_asks_three_players_and_two_rules(tmp_path: Path) -> None:
     json.dumps(dict(main.rows))
 
 
-def test_on_pons_positions_the_gate_has_all_its_measures(tmp_path: Path, data_folder: Path) -> None:
+def test_the_gate_has_all_its_measures_on_pons_positions(tmp_path: Path, data_folder: Path) -> None:
     agent, context = tiny_agent(), dataclasses.replace(tiny_context(tmp_path), data=data_folder)
     parts.admit(agent)
     found = {measure.name: measure for measure in exam.examine(agent, context, "full")}
     assert {threshold.measure for threshold in exam.GATE.thresholds} == set(found)
     assert "Pascal Pons" in found["connect4"].note
-    assert not exam.GATE.judge(found).passed  # it was taught nothing
+    assert not exam.GATE.judge(found).passed  # it is untaught
 
 
-def test_who_knows_the_answers_makes_no_mistake_and_shuffled_ones_are_worth_chance() -> None:
+def test_known_answers_make_no_mistake_and_shuffled_ones_are_at_chance() -> None:
     ends = endings(CONNECT4, 60, 36, 5)
     known = ends.best.argmax(-1)
     shuffled = np.random.default_rng(0).permutation(known)

@@ -1,4 +1,4 @@
-"""What a puzzle's glance knows is handed over to the trunk's head, and the trunk stays as it is."""
+"""The knowledge of a puzzle's glance is handed over to the trunk's head, and the trunk stays unchanged."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def agent():
 
 
 def unlike(agent, n: int) -> float:
-    """Mean square of what the trunk's head and the glance say differently, by the variance of what the glance says."""
+    """Mean square difference of the trunk's head and the glance, by the variance of the glance."""
     board = RULES.observe(RULES.of(scrambles(n, np.random.default_rng(9), held_out=True)[0]))["puzzle"]
     glanced, by_trunk = COSTS.of(agent, board, COSTS.glance), COSTS.of(agent, board)
     return float(((by_trunk - glanced) ** 2).mean() / glanced.var(0).mean())
 
 
-def test_the_trunks_head_says_what_the_glance_says_of_boards_that_it_was_not_fitted_to(agent) -> None:
+def test_after_handing_over_the_trunks_head_agrees_with_the_glance_on_new_boards(agent) -> None:
     assert unlike(agent, 200) > 1.0
     lit, presses = scrambles(200, np.random.default_rng(1), held_out=False)
     hand_over(
@@ -39,7 +39,7 @@ def test_the_trunks_head_says_what_the_glance_says_of_boards_that_it_was_not_fit
     assert unlike(agent, 200) < 0.2
 
 
-def test_the_lesson_changes_the_sense_of_boards_and_its_heads_and_not_the_trunk(agent, tmp_path) -> None:
+def test_the_lesson_changes_the_board_sense_and_its_heads_and_not_the_trunk(agent, tmp_path) -> None:
     context = tiny_context(tmp_path)
     learner = lesson.lesson(context).make_learner(agent, context)
     learner.steps = 2
@@ -55,7 +55,7 @@ def test_the_lesson_changes_the_sense_of_boards_and_its_heads_and_not_the_trunk(
     assert unlike(agent, 200) < 0.2
 
 
-def test_a_rehearsal_holds_both_heads_to_the_costs(agent, tmp_path) -> None:
+def test_a_rehearsal_trains_both_heads_on_the_costs(agent, tmp_path) -> None:
     context = tiny_context(tmp_path)
     learner = lesson.lesson(context).make_learner(agent, context)
     loss, _ = learner.rehearse(lesson.make(agent, context, 0, 8))

@@ -1,4 +1,4 @@
-"""Lines of play: read off a search, said in a sentence, held against one; positions for lessons and for exams."""
+"""Lines of play: read from a search, said in a sentence, and compared; positions for lessons and for exams."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from stages.reasoning.explain.lookahead import LookaheadEncoder
 from stages.reasoning.games import SIMULATIONS, TICTACTOE
 
 
-def test_a_line_is_of_its_search_and_every_move_of_it_is_legal(agent: Agent) -> None:
+def test_a_line_comes_from_its_search_and_all_its_moves_are_legal(agent: Agent) -> None:
     mine = moved(agent, positions())
     assert set((mine.line >= 0).sum(-1).tolist()) == {1, 2}
     for at, line in enumerate(mine.line.tolist()):
@@ -40,13 +40,13 @@ def test_a_line_is_of_its_search_and_every_move_of_it_is_legal(agent: Agent) -> 
     assert not mine.has_looked_at(0, [])
 
 
-def test_what_is_expected_of_a_won_position_is_the_move_that_wins(agent: Agent) -> None:
-    """Two in a row and the third free: who has just moved fears it."""
+def test_a_won_position_expects_the_winning_move(agent: Agent) -> None:
+    """Two in a row and the third free: the player that has just moved fears it."""
     told = weighed(agent, np.array([[1, 1, 0, -1, -1, 0, 0, 0, 0]], np.int8))
     assert sentence(told.line[0].tolist(), told.value[0]) == " i fear three."
 
 
-def test_what_was_looked_at_is_the_tree_as_a_loop_reads_it(agent: Agent) -> None:
+def test_lookahead_numbers_equal_a_loop_over_the_tree(agent: Agent) -> None:
     mine = moved(agent, positions()[::20])
     tree, choices = mine.tree, TICTACTOE.rules.choices
     for at, (row, node) in enumerate(zip(mine.row.tolist(), mine.node.tolist(), strict=True)):
@@ -68,7 +68,7 @@ def test_what_was_looked_at_is_the_tree_as_a_loop_reads_it(agent: Agent) -> None
                     assert share == worth == 0
 
 
-def test_every_answer_that_was_looked_at_is_a_token_of_its_own(agent: Agent) -> None:
+def test_every_searched_answer_is_its_own_token(agent: Agent) -> None:
     mine = moved(agent, positions()[::50])
     encoder = agent.encoder("lookahead").eval()
     found = encoder(torch.from_numpy(mine.lookahead))
@@ -82,7 +82,7 @@ def test_every_answer_that_was_looked_at_is_a_token_of_its_own(agent: Agent) -> 
         LookaheadEncoder(8, choices=4)(torch.zeros(1, 3, 9, 9))
 
 
-def test_all_moves_that_searches_looked_at_are_told_of_those_made_among_them(agent: Agent) -> None:
+def test_weighed_moves_include_the_moves_made(agent: Agent) -> None:
     marks = positions()[::10]
     mine, every = moved(agent, marks), weighed(agent, marks)
     known = list(zip(every.row.tolist(), every.node.tolist(), strict=True))
@@ -94,7 +94,7 @@ def test_all_moves_that_searches_looked_at_are_told_of_those_made_among_them(age
         assert (every.line[here] == mine.line[at]).all()
 
 
-def test_a_line_is_what_was_searched_most_and_then_what_is_worth_most() -> None:
+def test_a_line_follows_visits_first_and_values_next() -> None:
     seen = np.zeros((4, 3, 9, 9), np.float32)
     seen[1, :, 4, 4] = 1, 0.6, 0.0
     seen[1, :, 2, 2] = 1, 0.4, 1.0
@@ -114,7 +114,7 @@ def test_a_line_is_what_was_searched_most_and_then_what_is_worth_most() -> None:
         ([0, 1, 2], 1.0, " i hope for one two three."),
     ],
 )
-def test_sentences_are_understood_as_they_were_meant(line: list[int], value: float, said: str) -> None:
+def test_sentences_round_trip(line: list[int], value: float, said: str) -> None:
     assert sentence(line, value) == said
     assert understood(said) == (
         said.split(" ")[2] + (" for" if "hope" in said else ""),
@@ -125,11 +125,11 @@ def test_sentences_are_understood_as_they_were_meant(line: list[int], value: flo
 @pytest.mark.parametrize(
     "text", ["", " i expect.", " i expect ten.", " i hope for one two", "we fear one.", " i fear one, two."]
 )
-def test_what_is_no_sentence_names_no_line(text: str) -> None:
+def test_a_text_that_is_no_sentence_names_no_line(text: str) -> None:
     assert understood(text) is None
 
 
-def test_no_image_of_a_position_of_exams_is_in_lessons(agent: Agent) -> None:
+def test_no_image_of_an_exam_position_is_in_lessons(agent: Agent) -> None:
     learner = Explaining(agent, seed=0, learning_rate=1e-3)
     drawn = np.concatenate([learner.drawn(update, 64)["senses"]["position"].numpy()[:, 0] for update in range(4)])
     shown = (drawn[:, 0].astype(np.int8) - drawn[:, 1].astype(np.int8)).reshape(-1, 9)
@@ -138,8 +138,8 @@ def test_no_image_of_a_position_of_exams_is_in_lessons(agent: Agent) -> None:
     assert 0.25 < held_out(positions()).mean() < 0.45
 
 
-def test_an_images_sentence_is_true_of_the_image_and_of_what_was_looked_at(agent: Agent) -> None:
-    """Cells and moves are turned alike: what is said of an image names free cells of it, that were looked at most."""
+def test_a_mirrored_positions_sentence_is_true_of_it_and_its_search(agent: Agent) -> None:
+    """Cells and moves are transformed alike: the sentence names free cells that were searched most."""
     batch, strange = Explaining(agent, seed=0, learning_rate=1e-3).drawn(3, 64)["senses"], []
     for row, page in enumerate(batch["text"][:, 0].tolist()):
         question, _, told = bytes(token for token in page if token).decode().partition("?")
@@ -159,7 +159,7 @@ def test_an_images_sentence_is_true_of_the_image_and_of_what_was_looked_at(agent
     assert not any(strange[others:])
 
 
-def test_who_says_its_lines_is_right_and_shuffled_answers_fall(
+def test_known_lines_are_right_and_shuffled_answers_fall(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = exam.own_moves(agent, 0)
@@ -191,8 +191,8 @@ def test_an_untaught_agent_says_nothing_true(agent: Agent, tmp_path: Path) -> No
     assert set(said.episodes.tolist()).isdisjoint(exam.taught(tiny_context(tmp_path), 1000).tolist())
 
 
-def test_the_twin_learns_to_write_as_fast_as_to_read_what_was_looked_at(agent: Agent, tmp_path: Path) -> None:
-    """A head that reads the trunk alone could say nothing behind one that lets all through."""
+def test_the_twin_learns_to_write_from_the_lookahead(agent: Agent, tmp_path: Path) -> None:
+    """A head that reads the trunk alone could say nothing on an identity trunk."""
     for entry in agent.config.heads + agent.config.encoders:
         entry["stage"] = "language" if entry["name"] == "text" else entry["stage"]
     agent.config.stages = ["language", "reasoning"]
@@ -212,10 +212,10 @@ def test_the_twin_learns_to_write_as_fast_as_to_read_what_was_looked_at(agent: A
     assert not changed & {"decoder", "slots"}, "the trunk"
 
 
-def test_who_reads_what_was_looked_at_is_right_on_any_board(
+def test_a_reader_of_the_search_is_right_on_any_board(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows of the exam tell a reader of the search from one of the board."""
+    """The rows of the exam tell a reader of the search from a reader of the board."""
 
     def reading(agent: Agent, marks: np.ndarray, lookahead: np.ndarray) -> list[str]:
         lines = []
@@ -232,8 +232,8 @@ def test_who_reads_what_was_looked_at_is_right_on_any_board(
     assert elsewhere.score < 0.4
 
 
-def test_a_table_shows_the_agent_what_an_exam_does(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same move, by the same search: the sentence at the table is the exam's."""
+def test_the_table_shows_the_agent_what_the_exam_shows(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same move and search, the sentence at the table is the exam's."""
     table = tables.Table(agent, TICTACTOE, SIMULATIONS, agent_begins=True)
     for move in (0, 4):
         table.place(move)
@@ -252,7 +252,7 @@ def test_a_table_shows_the_agent_what_an_exam_does(agent: Agent, monkeypatch: py
     assert told[1] == f"It says:{said_of(agent, mine.after, mine.lookahead)[0]}"
 
 
-def test_a_table_says_nothing_of_a_move_that_was_not_searched(agent: Agent) -> None:
+def test_the_table_says_nothing_of_an_unsearched_move(agent: Agent) -> None:
     for simulations, sure in ((0, None), (1, None), (SIMULATIONS, 1e-6)):
         table = tables.Table(agent, TICTACTOE, simulations, agent_begins=True, sure=sure)
         assert len(table.answer(table.think())) == 1

@@ -1,4 +1,4 @@
-"""Attempts that failed, told again: the same actions lead from what a state is renamed to to the goal."""
+"""Failed attempts in hindsight: the same actions lead from the renamed state to the goal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from stages.reasoning.sliding.lesson import perimeter, rules
 
 
 def by_chance(rng: np.random.Generator, side: int, n: int = 40, most: int = 12) -> Attempts:
-    """Walks over tiles that know nothing."""
+    """Random walks over tiles."""
     tiles, _ = rules(side).mixed(np.full(n, 25), rng)
     guide = lambda states: rng.random((len(states), 4))  # noqa: E731
     return attempt(tiles, rules(side).slid, rules(side).solved, guide, most, rng)
 
 
 def led(states: np.ndarray, actions: list[np.ndarray], step) -> np.ndarray:
-    """Where each state [M, cells] comes to by its own actions."""
+    """The end of each state [M, cells] after its own actions."""
     ends = []
     for state, own in zip(states, actions, strict=True):
         for action in own:
@@ -38,7 +38,7 @@ def led(states: np.ndarray, actions: list[np.ndarray], step) -> np.ndarray:
 
 
 @pytest.mark.parametrize("side", [3, 4])
-def test_a_renamed_board_comes_to_the_goal_by_the_same_moves(side: int) -> None:
+def test_a_renamed_board_reaches_the_goal_by_the_same_moves(side: int) -> None:
     tried = by_chance(np.random.default_rng(side), side)
     tiles, which, first, last = pieces(tried, tiles_renamed)
     own = [tried.actions[a:b, n] for n, a, b in zip(which, first, last, strict=True)]
@@ -49,7 +49,7 @@ def test_a_renamed_board_comes_to_the_goal_by_the_same_moves(side: int) -> None:
     assert tried.failed[which].all()
 
 
-def test_a_board_that_ends_with_the_free_place_elsewhere_is_left_out() -> None:
+def test_a_board_that_ends_with_the_free_place_elsewhere_is_omitted() -> None:
     end = np.array([[1, 2, 3, 4, 5, 6, 7, 0, 8], [2, 1, 3, 4, 5, 6, 8, 7, 0]], np.int8)
     renamed, able = tiles_renamed(end, end)
     assert able.tolist() == [False, True]
@@ -59,7 +59,7 @@ def test_a_board_that_ends_with_the_free_place_elsewhere_is_left_out() -> None:
     assert (tried.states[last, which, -1] == 0).all()
 
 
-def test_lights_that_differ_from_the_last_go_out_by_the_same_presses() -> None:
+def test_the_difference_of_two_light_patterns_goes_out_by_the_same_presses() -> None:
     rng = np.random.default_rng(0)
     lit = rng.integers(0, 2, (20, 25)).astype(np.int8)
     tried = attempt(lit, lights.turned, lights.out, lambda states: rng.random(states.shape), 6, rng)
@@ -71,7 +71,7 @@ def test_lights_that_differ_from_the_last_go_out_by_the_same_presses() -> None:
     assert not Algebra.of(5).solvable(lit).all()
 
 
-def test_an_attempt_goes_where_the_guide_says_and_never_back() -> None:
+def test_an_attempt_follows_the_guide_and_never_returns() -> None:
     tiles, fewest = perimeter(3).tiles[1:200], perimeter(3).fewest[1:200]
 
     def exact(states: np.ndarray) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_an_attempt_goes_where_the_guide_says_and_never_back() -> None:
         assert len(np.unique(astray.states[:, n], axis=0)) == most + 1
 
 
-def test_what_lessons_are_told_in_hindsight_is_never_too_little(agent: Agent) -> None:
+def test_bounds_in_hindsight_are_never_too_low(agent: Agent) -> None:
     rng = np.random.default_rng(3)
     tiles, bound = sliding.in_hindsight(agent, 3, 200, 60, rng)
     reached = rules(3).slid(np.repeat(tiles, 4, 0), np.tile(np.arange(4), len(tiles)))
@@ -106,7 +106,7 @@ def test_what_lessons_are_told_in_hindsight_is_never_too_little(agent: Agent) ->
     assert not lights.for_exams(tiles).any()
 
 
-def test_a_share_of_the_boards_is_taken_and_none_by_default(agent: Agent, tmp_path: Path) -> None:
+def test_the_configured_share_of_boards_is_used_and_none_by_default(agent: Agent, tmp_path: Path) -> None:
     context = tiny_context(tmp_path)
     for name, module, batch in (
         ("sliding", sliding, sliding.make(agent, context, 0, 8, 40)),
@@ -128,12 +128,12 @@ def test_a_share_of_the_boards_is_taken_and_none_by_default(agent: Agent, tmp_pa
 
 
 def told(context: Context, lesson: str, share: float) -> Context:
-    """The context of a run whose configuration says so."""
+    """The context of a run with this configuration."""
     config = validate({"size": "tiny", "lessons": {lesson: {"options": {"hindsight": share}}}})
     return replace(context, config=config)
 
 
-def test_rows_are_put_among_others_evenly() -> None:
+def test_rows_are_mixed_in_evenly() -> None:
     told = np.arange(8)
     assert put_among(told, np.array([-1, -2])).tolist() == [-1, 1, 2, 3, -2, 5, 6, 7]
     assert put_among(told, np.zeros(0, int)).tolist() == told.tolist() == list(range(8))

@@ -1,4 +1,4 @@
-"""Searching in what was learned from trajectories: the head, the pieces it learns from, the lesson and the exam."""
+"""Search in a model learned from trajectories: the head, its training pieces, the lesson and the exam."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stages.reasoning.imagine.trajectories import CUT, GOING, OVER, Trajectories
 from stages.reasoning.solver import solve
 
 
-def test_what_is_imagined_has_the_shape_of_what_is_seen_and_depends_on_the_action() -> None:
+def test_imagined_outputs_have_the_right_shapes_and_depend_on_the_action() -> None:
     head = ImagineHead(Inlet(width=16, n_tokens=8), classes=9, latent=12, hidden=32)
     latent = torch.randn(4, 12)
     left, right = (head.imagine(latent, torch.full((4,), action)) for action in (0, 5))
@@ -37,7 +37,7 @@ def test_what_is_imagined_has_the_shape_of_what_is_seen_and_depends_on_the_actio
 
 
 def test_a_search_finds_what_only_the_model_knows(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Action 3 earns 1 by the model; policy and value say nothing, so only who looks ahead can know."""
+    """Action 3 earns 1 by the model alone; policy and value are uniform, so only looking ahead finds it."""
     head, domain = agent.head(BOARD_HEAD), DOMAINS["tictactoe"]
     assert isinstance(head, ImagineHead)
 
@@ -59,11 +59,11 @@ def test_a_search_finds_what_only_the_model_knows(agent: Agent, monkeypatch: pyt
     assert found.action[0] == 3
     assert found.action[1] != 3
     assert found.weights[1, 3] == 0
-    assert not found.proven.any()  # a model may err: it proves nothing
+    assert not found.proven.any()  # a model may err, so it proves nothing
 
 
 def by_hand(met: Trajectories, t: int, row: int) -> float:
-    """The target of a value, one step after another."""
+    """The target of a value, computed step by step."""
     total, factor = 0.0, 1.0
     for step in range(met.n_step):
         here = (t + step) % met.ticks, row
@@ -88,7 +88,7 @@ def met_by_chance(ticks: int, rows: int, discount: float, n_step: int) -> Trajec
 
 
 @pytest.mark.parametrize(("discount", "n_step"), [(-1.0, 9), (0.9, 3)])
-def test_pieces_are_what_they_would_be_by_hand(discount: float, n_step: int) -> None:
+def test_pieces_equal_a_hand_computation(discount: float, n_step: int) -> None:
     met, unroll = met_by_chance(40, 6, discount, n_step), 4
     pieces = met.draw(300, unroll, np.random.default_rng(1))
     ends = set()
@@ -127,7 +127,7 @@ def test_there_are_no_pieces_before_their_targets_are_known() -> None:
     assert met.pieces(5) == 1
 
 
-def test_a_pole_is_kept_up_longer_by_what_was_imagined(tmp_path: Path) -> None:
+def test_the_learned_model_keeps_the_pole_up_longer(tmp_path: Path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     parts.admit(agent)
     agent.config.stages = ["reasoning"]
@@ -139,13 +139,13 @@ def test_a_pole_is_kept_up_longer_by_what_was_imagined(tmp_path: Path) -> None:
         losses.append(
             float(learner.update({"world": "cartpole", "rows": 64, "update": step}, step).get("cartpole/reward", 1))
         )
-    assert losses[-1] < 0.1  # it foresees falling
+    assert losses[-1] < 0.1  # it predicts falling
     (taught,) = [one for one in exam.examine(agent.eval(), context, "retention") if one.name == exam.CARTPOLE]
     assert taught.score > 2 * floor.score
     assert (taught.episodes == floor.episodes).all()
 
 
-def test_the_lesson_teaches_all_of_both_heads_and_the_trunk_by_boards_alone(tmp_path: Path) -> None:
+def test_the_lesson_trains_all_of_both_heads_and_the_trunk_only_by_boards(tmp_path: Path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     parts.admit(agent)
     agent.config.stages = ["reasoning"]
@@ -165,7 +165,7 @@ def test_the_lesson_teaches_all_of_both_heads_and_the_trunk_by_boards_alone(tmp_
 
 
 def examined(patch: pytest.MonkeyPatch, folder: Path, agent: Agent, shuffled: bool) -> dict[str, float]:
-    """Scores of who knows the best moves, or gives each position another one's."""
+    """Scores of a player that knows the best moves, or gives each position another one's."""
     game = solve(TICTACTOE.rules)
 
     def tell(agent: Agent, game_: object, asked: np.ndarray, simulations: int) -> np.ndarray:
@@ -181,7 +181,7 @@ def examined(patch: pytest.MonkeyPatch, folder: Path, agent: Agent, shuffled: bo
     return {one.name: one.score for one in found}
 
 
-def test_who_knows_the_moves_reaches_the_ceiling_and_shuffled_ones_fall(agent: Agent, tmp_path: Path) -> None:
+def test_known_moves_reach_the_ceiling_and_shuffled_ones_fall(agent: Agent, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         best = examined(patch, tmp_path, agent, shuffled=False)
         worse = examined(patch, tmp_path, agent, shuffled=True)
@@ -191,9 +191,9 @@ def test_who_knows_the_moves_reaches_the_ceiling_and_shuffled_ones_fall(agent: A
     assert worse[exam.GAMES] < best[exam.GAMES] - 0.2
 
 
-def test_the_exam_reports_and_gates_nothing(agent: Agent, tmp_path: Path) -> None:
+def test_the_exam_reports_goals_and_gates_nothing(agent: Agent, tmp_path: Path) -> None:
     found = {one.name: one for one in exam.examine(agent, tiny_context(tmp_path), "full")}
     assert set(found) == {threshold.measure for threshold in exam.GATE.thresholds}
     for measure in found.values():
         assert {exam.ALONE, exam.UNTAUGHT, "random"} <= set(measure.floors)
-    assert exam.GATE.judge(found).passed  # goals are missed by who was taught nothing, and nothing is failed
+    assert exam.GATE.judge(found).passed  # an untaught agent misses goals, and no gate fails

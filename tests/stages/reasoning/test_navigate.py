@@ -1,4 +1,4 @@
-"""Ways on grids, the map that is carried along, missions, what is read of a view, and the walk through whole rooms."""
+"""Paths on grids, the kept map, missions, the reading of a view, and walks through whole rooms."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def as_graph(cost: np.ndarray) -> networkx.DiGraph:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_ways_cost_what_networkx_says(seed: int) -> None:
+def test_path_costs_equal_networkx(seed: int) -> None:
     cost, start = costs(numpy_rng("grid", seed)), (3, 3, seed % 4)
     known = networkx.single_source_dijkstra_path_length(as_graph(cost), start)
     found = ways(cost, start)
@@ -88,8 +88,8 @@ def test_a_start_off_the_grid_is_refused() -> None:
         ways(np.ones((3, 3), int), (3, 0, 0))
 
 
-def test_shadows_are_minigrids() -> None:
-    """What MiniGrid shows of a room is what is lit in it."""
+def test_shadows_equal_minigrids() -> None:
+    """MiniGrid shows exactly the lit part of a room."""
     boards = glances((lesson.FOUR_ROOMS, exam.KEY_CORRIDOR), lesson_seeds(6, 0, "shadows"), 8, numpy_rng("shadows"))
     cells = truth(boards)
     opaque = (cells == WALL) | np.isin(cells, [door(colour, state) for colour in range(6) for state in (1, 2)])
@@ -100,7 +100,7 @@ def test_shadows_are_minigrids() -> None:
     assert (seen & ~known).mean() < 0.25, "what is not seen is lit only through cells that are not seen either"
 
 
-def test_every_class_is_met_and_has_words() -> None:
+def test_every_class_occurs_and_has_words() -> None:
     boards = glances(lesson.ROOMS, lesson_seeds(60, 0, "classes"), 16, numpy_rng("classes"))
     assert set(np.unique(truth(boards)).tolist()) == set(range(CLASSES))
     assert len({described(one) for one in range(CLASSES)}) == CLASSES
@@ -123,13 +123,13 @@ def test_missions_are_understood(words: str, wanted: set[int], picked_up: bool) 
 
 
 @pytest.mark.parametrize("words", ["", "put the red ball next to the blue box", "reach the pub"])
-def test_another_mission_is_refused_by_its_words(words: str) -> None:
+def test_an_unknown_mission_is_refused_with_an_example(words: str) -> None:
     with pytest.raises(WorldError, match="Expected a mission such as"):
         understood(words)
 
 
-def test_a_step_that_led_nowhere_is_noticed() -> None:
-    """A wall that was read as floor: what is seen stays the same, so nobody moved."""
+def test_a_step_without_effect_is_noticed() -> None:
+    """A wall was read as floor: the view stays the same, so the agent did not move."""
     here, view = Map(), np.full((7, 7), FLOOR)
     view[:, 0] = WALL
     view[2, 5] = GOAL
@@ -142,7 +142,7 @@ def test_a_step_that_led_nowhere_is_noticed() -> None:
     assert here.pose == moved(pose, FORWARD)
 
 
-def test_a_room_without_a_way_is_said_to_have_none() -> None:
+def test_a_room_without_a_path_is_reported_as_unreachable() -> None:
     view = np.full((7, 7), WALL)
     view[-1, 3] = FLOOR
     walker, one = Navigator(lambda senses: view[None]), Traveller(mission=understood("reach the goal"))
@@ -153,7 +153,7 @@ def test_a_room_without_a_way_is_said_to_have_none() -> None:
     assert sum(line.count(sign) for line in drawn(one.map) for sign in HEADINGS) == 1
 
 
-def test_who_has_done_one_mission_takes_up_another() -> None:
+def test_after_one_mission_another_is_taken_up() -> None:
     view, board = np.full((7, 7), FLOOR), np.zeros((1, 13, 7, 7))
     walker = Navigator(lambda senses: view[None])
     walker({"board": board, "words": ["reach the goal"]}, np.array([True]))
@@ -163,7 +163,7 @@ def test_who_has_done_one_mission_takes_up_another() -> None:
 
 
 @pytest.mark.parametrize("kind", [lesson.FOUR_ROOMS, exam.KEY_CORRIDOR, "MiniGrid-LockedRoom-v0"])
-def test_with_eyes_that_never_err_rooms_are_walked_to_the_end(kind: str) -> None:
+def test_rooms_are_completed_with_perfect_perception(kind: str) -> None:
     done = exam.walked(kind, lesson_seeds(6, 0, "walks", kind), Navigator(by_planes))
     assert done.reached.all()
     blind = exam.walked(kind, lesson_seeds(2, 0, "walks", kind), Navigator(exam.blind))
@@ -178,8 +178,8 @@ def test_readings_shuffled_among_rooms_lead_nowhere() -> None:
     assert done.reached.mean() <= 0.25
 
 
-def test_the_map_is_the_room() -> None:
-    """All that is on it stands there in MiniGrid's own grid, turned as the agent began."""
+def test_the_map_equals_the_room() -> None:
+    """Everything on it stands in MiniGrid's own grid, rotated by the agent's first heading."""
     rooms = Rooms((exam.KEY_CORRIDOR,), lesson_seeds(1, 0, "map"))
     walker, env = Navigator(by_planes), rooms.worlds[0].env.unwrapped
     for tick in range(12):
@@ -200,7 +200,7 @@ def test_the_map_is_the_room() -> None:
 
 
 @pytest.mark.slow
-def test_what_lessons_show_is_no_room_of_exams(agent: Agent, tmp_path: Path) -> None:
+def test_lessons_show_no_room_of_exams(agent: Agent, tmp_path: Path) -> None:
     measures = list(held_to_the_floors("navigate", agent, tmp_path).measures.values())
     assert [measure.name for measure in measures] == [
         "navigate/four rooms", "navigate/four rooms steps", "navigate/key corridor", "navigate/key corridor steps",
@@ -211,7 +211,7 @@ def test_what_lessons_show_is_no_room_of_exams(agent: Agent, tmp_path: Path) -> 
     assert set(measures[0].episodes.tolist()).isdisjoint(exam.taught(tiny_context(tmp_path), 40).tolist())
 
 
-def test_the_nearest_frontier_is_no_shorter_way() -> None:
+def test_the_nearest_frontier_is_no_shorter() -> None:
     seeds = exam_seeds(12, 0, "steps")
     slow = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes))
     rule = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes, patience=exam.NEAREST))
@@ -233,12 +233,12 @@ def test_cells_are_learned_and_rooms_walked_by_them(agent: Agent, tmp_path: Path
     assert exam.walked(lesson.FOUR_ROOMS, exam_seeds(12, 0, "taught"), exam.navigator(agent)).reached.mean() > 0.9
 
 
-def test_a_room_there_is_not_is_named() -> None:
+def test_an_unknown_room_is_refused_by_name() -> None:
     with pytest.raises(DevmindError, match="no environment 'MiniGrid-FourRoom-v0'"):
         Rooms(("MiniGrid-FourRoom-v0",), np.array([0]))
 
 
-def test_a_walk_may_end_before_its_room_does() -> None:
+def test_a_walk_may_end_before_its_room() -> None:
     seeds = lesson_seeds(4, 0, "walks", exam.KEY_CORRIDOR)
     whole = exam.walked(exam.KEY_CORRIDOR, seeds, Navigator(by_planes))
     some = int(np.median(whole.steps))

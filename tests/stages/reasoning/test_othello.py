@@ -1,4 +1,4 @@
-"""Othello's exam, and a game with passes at a terminal."""
+"""Othello's exam, and a game with passes in a terminal."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def ends() -> Judged:
     return endings(OTHELLO, 30, 28, 0)
 
 
-def test_search_that_comes_to_the_end_makes_no_mistakes(ends: Judged) -> None:
+def test_search_to_the_end_makes_no_mistakes(ends: Judged) -> None:
     assert ends.mistakes(moves(Even(), ends.board, 400)).sum() == 0  # type: ignore[arg-type]
     assert ends.mistakes(moves(Even(), ends.board, 0)).sum() > 0  # type: ignore[arg-type]
 
 
-def test_most_discs_is_what_it_says(ends: Judged) -> None:
+def test_most_discs_takes_the_move_with_most_discs(ends: Judged) -> None:
     chosen = exam.most_discs(ends)
     for row in range(len(ends.board)):
         board = ends.board.take([row])
@@ -46,7 +46,7 @@ def test_most_discs_is_what_it_says(ends: Judged) -> None:
         assert own[int(chosen[row])] == max(own.values())
 
 
-def test_the_gate_wants_less_than_search_alone_and_the_rule(tmp_path: Path) -> None:
+def test_the_gate_requires_fewer_mistakes_than_search_alone_and_the_rule(tmp_path: Path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     parts.admit(agent)
     (found,) = exam.examine(agent, context, "full")
@@ -60,7 +60,7 @@ def test_the_gate_wants_less_than_search_alone_and_the_rule(tmp_path: Path) -> N
         assert exam.GATE.judge({"othello": told}).passed == passes
 
 
-def test_who_can_place_nothing_passes_without_being_asked() -> None:
+def test_a_player_without_a_move_passes_without_being_asked() -> None:
     agent = tiny_agent()
     parts.admit(agent)
     said: list[str] = []
@@ -80,7 +80,7 @@ def test_who_can_place_nothing_passes_without_being_asked() -> None:
     pytest.fail("nobody had to pass in twenty games")
 
 
-def test_who_knows_the_answers_makes_no_mistake_and_shuffled_ones_are_worth_chance(ends: Judged) -> None:
+def test_known_answers_make_no_mistake_and_shuffled_ones_are_at_chance(ends: Judged) -> None:
     known = ends.best.argmax(-1)
     shuffled = np.random.default_rng(0).permutation(known)
     assert ends.mistakes(known).sum() == 0

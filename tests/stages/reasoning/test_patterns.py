@@ -1,4 +1,4 @@
-"""Pattern databases of the 15-puzzle, ways that are found by them, and the boards that lessons take from these."""
+"""Pattern databases of the 15-puzzle, paths found with them, and the lesson boards taken from these."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ def found() -> patterns.Ways:
     return ways(30, np.random.default_rng(0))
 
 
-def test_every_place_of_five_tiles_has_an_entry_and_the_goal_has_none_to_go() -> None:
+def test_every_placement_of_five_tiles_has_an_entry_and_the_goal_costs_nothing() -> None:
     assert ((tables() < 127).sum(1) == 16 * 15 * 14 * 13 * 12).all()
     assert left(RULES.goal[None]).tolist() == [0]
 
 
-def test_tables_never_say_too_much_and_at_least_what_manhattan_says() -> None:
+def test_tables_are_admissible_and_at_least_manhattan() -> None:
     near = perimeter(4)
     said = left(near.tiles)
     assert (said <= near.fewest).all()
     assert ((near.fewest - said) % 2 == 0).all()
     assert (said == near.fewest).mean() > 0.5
     mixed, _ = RULES.mixed(np.full(300, 120), np.random.default_rng(1))
-    # What a move costs by Manhattan is one more than what it leads to has; the other way round for what moves leave.
+    # By Manhattan a move costs one more than the board it leads to; for the tables, compare what moves leave.
     apart = manhattan(4, mixed)[RULES.able(mixed)]
     rows = np.nonzero(RULES.able(mixed))
     reached = left(RULES.slid(mixed[rows[0]], rows[1]))
     assert (1 + reached >= apart).all()
     assert (1 + reached > apart).mean() > 0.5
-    # By an odd number, often 1: the free place of an entry is where it serves its tiles best.
+    # By an odd number, often 1: an entry assumes the free place where it serves its tiles best.
     assert ((reached - left(mixed)[rows[0]]) % 2 == 1).all()
 
 
-def test_without_weight_a_search_finds_a_shortest_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unweighted_search_finds_a_shortest_path(monkeypatch: pytest.MonkeyPatch) -> None:
     near, rng = perimeter(4), np.random.default_rng(2)
     some = rng.permutation(np.flatnonzero(near.fewest > 8))[:60]
     lengths = [
@@ -60,7 +60,7 @@ def test_without_weight_a_search_finds_a_shortest_way(monkeypatch: pytest.Monkey
     assert lengths == near.fewest[some].tolist()
 
 
-def test_a_way_leads_to_the_goal_move_by_move(found: patterns.Ways) -> None:
+def test_a_path_leads_to_the_goal_move_by_move(found: patterns.Ways) -> None:
     reached = RULES.slid(found.tiles, found.first)
     on = found.moves > 1
     assert RULES.solved(reached[~on]).all()
@@ -69,18 +69,18 @@ def test_a_way_leads_to_the_goal_move_by_move(found: patterns.Ways) -> None:
     begins = found.tiles[np.unique(found.way, return_index=True)[1]]
     assert len(begins) > 25
     assert RULES.solvable(begins).all()
-    # Korf 1985: random boards take 53 moves in the mean.
+    # Korf 1985: random boards take 53 moves on average.
     assert 48 < np.bincount(found.way)[np.unique(found.way)].mean() < 60
 
 
-def test_a_search_that_is_given_up_gives_no_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_aborted_search_gives_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "NODES", 3)
     none = ways(5, np.random.default_rng(0))
     assert none.tiles.shape == (0, 16)
     assert len(none.moves) == len(none.first) == 0
 
 
-def test_15_puzzles_of_a_file_stand_beside_both_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_puzzles_of_a_file_are_compared_with_both_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     near, context = perimeter(4), tiny_context(tmp_path)
     some = np.flatnonzero(near.fewest == 14)[:8]
     (tmp_path / "puzzles").mkdir()
@@ -93,7 +93,7 @@ def test_15_puzzles_of_a_file_stand_beside_both_rules(tmp_path: Path, monkeypatc
     assert length.score == length.floors[exam.TABLED]
 
 
-def test_boards_of_lessons_are_far_and_near_and_none_is_an_exams(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lesson_boards_are_far_and_near_and_not_the_exams(monkeypatch: pytest.MonkeyPatch) -> None:
     tiles, bound = along(200, np.random.default_rng(3))
     assert tiles.shape == (200, 16)
     assert bound.shape == (200, 4)

@@ -1,4 +1,4 @@
-"""`devmind play` and `devmind solve`: what is printed, and sentences for what cannot be."""
+"""`devmind play` and `devmind solve`: their output, and sentences for what is impossible."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def typing(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
     monkeypatch.setattr("builtins.input", typed)
 
 
-def test_a_game_is_played_and_illegal_moves_are_told(
+def test_a_game_is_played_and_illegal_moves_are_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typing(monkeypatch, "ten", "0", "5", "5", "q")
@@ -62,7 +62,7 @@ def test_a_game_is_played_and_illegal_moves_are_told(
     assert out.rstrip().endswith("You have left the game.")
 
 
-def test_the_end_of_what_is_typed_ends_the_game(
+def test_the_end_of_input_ends_the_game(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typing(monkeypatch)
@@ -72,7 +72,7 @@ def test_the_end_of_what_is_typed_ends_the_game(
     assert "x" in out
 
 
-def test_a_move_is_made_at_once_where_the_agent_is_sure_enough(
+def test_a_certain_agent_moves_at_once(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for sure, said in (("0.01", "at once, 0."), ("1", " simulations).")):
@@ -84,7 +84,7 @@ def test_a_move_is_made_at_once_where_the_agent_is_sure_enough(
         assert said in out
 
 
-def test_a_page_is_served_for_as_long_as_it_is_wanted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_served_for_the_given_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(
         capsys, "play", "connect4", "--agent", str(folder), "--page", "--no-open", "--second", "--seconds", "0.2"
     )
@@ -92,7 +92,7 @@ def test_a_page_is_served_for_as_long_as_it_is_wanted(folder: Path, capsys: pyte
     assert out.startswith("open this page: http://127.0.0.1:")
 
 
-def test_every_game_comes_to_its_end(folder: Path) -> None:
+def test_every_game_ends(folder: Path) -> None:
     table = Table(Agent.from_pretrained(folder), TICTACTOE, 4, agent_begins=True)
     said: list[str] = []
 
@@ -108,7 +108,7 @@ def test_every_game_comes_to_its_end(folder: Path) -> None:
     )
 
 
-def test_only_places_that_may_be_taken_have_a_number(folder: Path) -> None:
+def test_only_legal_places_have_a_number(folder: Path) -> None:
     agent = Agent.from_pretrained(folder)
     table = Table(agent, GAMES["othello"], 0, agent_begins=False)
     assert table.legend.startswith("You have x and begin, the agent has o; ")
@@ -139,7 +139,7 @@ def test_only_places_that_may_be_taken_have_a_number(folder: Path) -> None:
         (("solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 8 0", "--nodes", "0"), "greater than or equal to 1"),
     ],
 )
-def test_what_cannot_be_is_told(
+def test_impossible_requests_are_refused(
     args: tuple[str, ...], sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = run(capsys, *args, "--agent", str(folder))
@@ -148,7 +148,7 @@ def test_what_cannot_be_is_told(
     assert not out
 
 
-def test_without_an_agent_it_says_how_to_raise_one(
+def test_without_an_agent_the_error_says_how_to_raise_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -163,7 +163,7 @@ def test_without_an_agent_it_says_how_to_raise_one(
     assert "after-reasoning" in err.partition("(--agent NAME): ")[2]
 
 
-def test_where_none_was_raised_the_agent_that_comes_with_devmind_plays(
+def test_without_a_raised_agent_the_packaged_one_plays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -175,7 +175,7 @@ def test_where_none_was_raised_the_agent_that_comes_with_devmind_plays(
         assert "The agent places" in out
 
 
-def test_a_puzzle_is_solved_and_its_way_is_right(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_puzzle_is_solved_by_a_right_solution(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     presses = np.zeros((1, 25), np.int8)
     presses[0, [3, 12]] = 1
     lit = RULES.pressed(np.zeros_like(presses), presses)
@@ -191,13 +191,13 @@ def test_a_puzzle_is_solved_and_its_way_is_right(folder: Path, capsys: pytest.Ca
     assert "visited in" in out
 
 
-def test_lights_that_are_out_need_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lights_that_are_out_need_no_press(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "solve", "lights-out", "--state", "00000 " * 5, "--agent", str(folder))
     assert code == 0
     assert "nothing, all lights are out" in out
 
 
-def test_a_budget_that_is_too_small_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_small_a_budget_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = "".join(map(str, RULES.initial(np.array([5])).lit[0]))
     code, out, _ = run(capsys, "solve", "lights-out", "--state", state, "--agent", str(folder), "--nodes", "1")
     assert code == 1
@@ -205,7 +205,7 @@ def test_a_budget_that_is_too_small_says_so(folder: Path, capsys: pytest.Capture
 
 
 def slid(out: str, name: str, state: str) -> bool:
-    """Whether the tiles that were told put all in order."""
+    """Whether the printed tiles put all in order."""
     rules = SlidingRules({"8-puzzle": "3", "15-puzzle": "4"}[name])
     tiles = np.array([[int(tile) for tile in state.split()]], np.int8)
     for tile in out.splitlines()[0].split(": ")[1].split():
@@ -218,7 +218,7 @@ def slid(out: str, name: str, state: str) -> bool:
     ("name", "state"),
     [("8-puzzle", "1 2 3 4 5 6 0 7 8"), ("15-puzzle", "1 2 3 4 5 6 7 8 9 10 0 12 13 14 11 15")],
 )
-def test_tiles_are_put_in_order_and_the_way_is_proven(
+def test_tiles_are_put_in_order_with_a_proof(
     name: str, state: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     args = ("solve", name, "--state", state, "--agent", str(folder), "--nodes", "3000")
@@ -231,7 +231,7 @@ def test_tiles_are_put_in_order_and_the_way_is_proven(
     assert "not proven shortest (--proof 0 was not enough)" in out
 
 
-def test_a_beam_solves_too_and_says_that_it_proves_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_beam_solves_without_a_proof(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = "1 2 3 4 5 6 0 7 8"
     args = ("solve", "8-puzzle", "--state", state, "--agent", str(folder), "--beam", "50")
     code, out, _ = run(capsys, *args)
@@ -252,7 +252,9 @@ def test_a_beam_solves_too_and_says_that_it_proves_nothing(folder: Path, capsys:
     assert "try a wider --beam than 2, or more than --nodes 5" in out
 
 
-def test_tiles_in_order_need_nothing_and_too_few_nodes_say_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tiles_in_order_need_no_move_and_too_few_nodes_are_reported(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = run(capsys, "solve", "8-puzzle", "--state", "1 2 3 4 5 6 7 8 0", "--agent", str(folder))
     assert code == 0
     assert "nothing, all tiles are in order" in out
@@ -262,7 +264,7 @@ def test_tiles_in_order_need_nothing_and_too_few_nodes_say_so(folder: Path, caps
     assert "not solved: 5 states visited" in out
 
 
-def test_a_terminal_shows_how_far_the_search_is_and_nothing_else_does(
+def test_only_a_terminal_shows_the_progress_of_the_search(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     args = ("solve", "8-puzzle", "--state", "1 2 3 4 5 6 0 7 8", "--agent", str(folder), "--nodes", "3000")
@@ -280,7 +282,7 @@ def test_a_terminal_shows_how_far_the_search_is_and_nothing_else_does(
     assert seen.count("\x1b[2K") >= 3, "each bar is gone when its work is done"
 
 
-def test_an_end_of_the_search_without_a_way_leaves_no_bar(
+def test_a_failed_search_leaves_no_progress_bar(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = io.StringIO()
@@ -292,7 +294,7 @@ def test_an_end_of_the_search_without_a_way_leaves_no_bar(
     assert "5/5" not in last
 
 
-def test_a_table_searches_on_from_what_lies_behind_the_moves_that_were_made(folder: Path) -> None:
+def test_a_table_continues_its_search_tree_after_moves(folder: Path) -> None:
     table = Table(Agent.from_pretrained(folder), TICTACTOE, 100, agent_begins=True)
     first = table.think()
     assert first.visits.sum() == first.simulations[0] == 100
@@ -313,7 +315,7 @@ def test_a_table_searches_on_from_what_lies_behind_the_moves_that_were_made(fold
     assert table.think().visits.tolist() == first.visits.tolist()
 
 
-def test_a_table_begins_anew_where_a_move_was_never_searched_or_the_board_is_another(folder: Path) -> None:
+def test_a_table_starts_a_new_tree_after_an_unsearched_move_or_on_another_board(folder: Path) -> None:
     agent = Agent.from_pretrained(folder)
     table = Table(agent, TICTACTOE, 1, agent_begins=False)
     tried = int(table.think().visits[0].argmax())

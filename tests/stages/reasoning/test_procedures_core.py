@@ -1,4 +1,4 @@
-"""Terms, beliefs, plan files and the interpreter, on small plans whose outcome is known."""
+"""Terms, beliefs, plan files and the interpreter, on small plans with known outcomes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from stages.reasoning.procedures.utilities import QTable
 
 
 def doing(text: str, **actions: Callable) -> tuple[Interpreter, list]:
-    """An interpreter whose action `do(X)` is noted with its cycle."""
+    """An interpreter whose action `note(X)` appends to the returned list."""
     done: list = []
     it = Interpreter(read(text), actions={"note": done.append, **actions})
     return it, done
 
 
-def test_unification_binds_both_sides_and_knows_what_cannot_be_equal() -> None:
+def test_unification_binds_both_sides_and_refuses_different_terms() -> None:
     x, y, found = Var("X"), Var("Y"), dict[Var, object]()
     assert unify(Open(("f", x, ("g", "b"))), Open(("f", "a", y)), found)
     assert found == {x: "a", y: ("g", "b")}
@@ -37,7 +37,7 @@ def test_unification_binds_both_sides_and_knows_what_cannot_be_equal() -> None:
     assert resolve(x, chain) == 3
 
 
-def test_an_indexed_question_finds_what_a_search_of_all_facts_finds() -> None:
+def test_an_indexed_query_equals_a_search_of_all_facts() -> None:
     rng, facts = np.random.default_rng(0), set()
     for _ in range(300):
         facts.add(("on", f"b{rng.integers(9)}", f"b{rng.integers(9)}", int(rng.integers(3))))
@@ -71,7 +71,7 @@ def test_an_indexed_question_finds_what_a_search_of_all_facts_finds() -> None:
         ("achieve a\n\n  ?", "line 3, column 3", "'?'"),
     ],
 )
-def test_an_error_in_a_plan_file_is_a_sentence_with_line_and_column(text: str, place: str, wanted: str) -> None:
+def test_an_error_in_a_plan_file_gives_line_and_column(text: str, place: str, wanted: str) -> None:
     with pytest.raises(PlanError) as error:
         read(text, "bad.plan")
     said = str(error.value)
@@ -80,7 +80,7 @@ def test_an_error_in_a_plan_file_is_a_sentence_with_line_and_column(text: str, p
     assert said.endswith((".", "?")), said
 
 
-def test_what_cannot_be_read_differently_is_still_told_before_it_runs() -> None:
+def test_unknown_actions_and_goals_are_reported_before_running() -> None:
     library = read("plan x { for achieve a do { jmp(1) achieve b(1) achieve a } }", "x.plan")
     told = check(library, ["jump"])
     assert [line.split(":")[0] for line in told] == ["x.plan, line 1, column 29", "x.plan, line 1, column 36"]
@@ -100,7 +100,7 @@ def test_what_cannot_be_read_differently_is_still_told_before_it_runs() -> None:
         ("post c priority high", 29, "expected a number after 'priority'; got high."),
     ],
 )
-def test_what_goes_wrong_as_a_plan_runs_is_a_sentence_with_line_and_column(body: str, column: int, wanted: str) -> None:
+def test_an_error_while_a_plan_runs_gives_line_and_column(body: str, column: int, wanted: str) -> None:
     def jump(far: str) -> None:
         int(far)
 
@@ -110,14 +110,14 @@ def test_what_goes_wrong_as_a_plan_runs_is_a_sentence_with_line_and_column(body:
     assert wanted in str(error.value)
 
 
-def test_fifty_thousand_goals_inside_each_other_need_no_stack() -> None:
+def test_fifty_thousand_nested_goals_need_no_stack() -> None:
     it = Interpreter(
         read("plan zero { for achieve n(0) do { } } plan more { for achieve n(N) when N > 0 do { achieve n(N - 1) } }")
     )
     assert it.solve(("n", 50_000), cycles=150_000)
 
 
-def test_a_goal_that_is_believed_needs_no_plan_and_one_gives_back_what_it_found() -> None:
+def test_a_believed_goal_needs_no_plan_and_results_are_returned() -> None:
     it, done = doing("""
         believe done
         plan ask { for achieve sum(X, Y, Z) do { let Z = X + Y } }
@@ -126,7 +126,7 @@ def test_a_goal_that_is_believed_needs_no_plan_and_one_gives_back_what_it_found(
     assert done == [5]
 
 
-def test_a_failed_plan_is_followed_by_the_next_and_what_it_does_at_failing_is_done() -> None:
+def test_a_failed_plan_is_cleaned_up_and_followed_by_the_next() -> None:
     it, done = doing("""
         plan one { for achieve a do { note(1) fail note(no) } failing { note(tidy) } }
         plan two { for achieve a when can(X) do { note(X) test X > 1 } }
@@ -138,7 +138,7 @@ def test_a_failed_plan_is_followed_by_the_next_and_what_it_does_at_failing_is_do
     assert done == [1]
 
 
-def test_the_plan_of_an_event_does_at_failing_what_it_says_with_what_it_knew_by_then() -> None:
+def test_an_events_plan_runs_its_failing_part_with_its_bindings() -> None:
     it, done = doing("plan one { for believed smoke(X) do { let Y = X + 1 fail } failing { note(X) note(Y) fail } }")
     it.beliefs.add(("smoke", 1))
     it.cycle()
@@ -176,7 +176,7 @@ def test_parallel_strands_take_turns_and_fail_together() -> None:
     assert 3 not in done
 
 
-def test_waiting_takes_no_step_until_it_is_believed_or_too_late() -> None:
+def test_waiting_takes_no_step_until_believed_or_timed_out() -> None:
     it, done = doing(
         "plan go { for achieve go do { wait ready(X) note(X) wait never within 5 note(no) } failing { note(late) } }"
     )
@@ -195,7 +195,7 @@ def test_waiting_takes_no_step_until_it_is_believed_or_too_late() -> None:
     assert it.now - began < 15
 
 
-def test_what_is_preserved_ends_the_body_and_what_is_maintained_holds_it() -> None:
+def test_a_broken_preserve_ends_the_body_and_a_broken_maintain_pauses_it() -> None:
     for how, wanted, ok in (("preserve", [1], False), ("maintain", [1, "mended", 2, 3], True)):
         it, done = doing(f"""
             believe safe
@@ -212,7 +212,7 @@ def test_what_is_preserved_ends_the_body_and_what_is_maintained_holds_it() -> No
         assert not it._watching
 
 
-def test_what_is_held_while_it_waits_stays_held_when_it_wakes() -> None:
+def test_a_maintained_body_stays_paused_when_its_wait_ends() -> None:
     it, done = doing("""
         believe safe
         plan go { for achieve go do { maintain safe { wait bell note(woken) } } }
@@ -229,7 +229,7 @@ def test_what_is_held_while_it_waits_stays_held_when_it_wakes() -> None:
     assert done == ["mended", "woken"]
 
 
-def test_an_event_interrupts_in_the_cycle_it_comes_and_what_was_done_is_resumed() -> None:
+def test_an_event_interrupts_at_once_and_work_is_resumed() -> None:
     it, done = doing("""
         plan work { for achieve work(N) when N > 0 do { note(N) achieve work(N - 1) } }
         plan stop { for achieve work(0) do { } }
@@ -265,7 +265,7 @@ def test_intentions_are_suspended_resumed_ordered_and_dropped() -> None:
     assert done.count("a1") == 1
 
 
-def test_a_primitive_that_is_not_over_is_asked_again() -> None:
+def test_an_unfinished_action_is_asked_again() -> None:
     left = [3]
 
     def turn() -> object:
@@ -284,7 +284,7 @@ CHOICES = """
     believe bus(4) believe bus(6)"""
 
 
-def test_the_highest_utility_goes_first_and_a_meta_level_plan_may_decide_otherwise() -> None:
+def test_the_highest_utility_is_chosen_unless_a_meta_plan_decides() -> None:
     it, done = doing(CHOICES)
     assert it.solve(("there",))
     assert done == [4]
@@ -302,8 +302,8 @@ def test_the_highest_utility_goes_first_and_a_meta_level_plan_may_decide_otherwi
     assert not [fact for fact in it.beliefs if fact[0] in ("option", "worth")], "what was offered is withdrawn"
 
 
-def test_a_better_choice_is_learned_by_reward_and_again_when_the_world_turns() -> None:
-    """Two doors: one pays 1 in ten times nine, the other one time; then they change places."""
+def test_the_better_choice_is_learned_and_relearned_after_a_change() -> None:
+    """Two doors: one pays 1 in nine of ten tries, the other in one; then they swap."""
     rng, pays = np.random.default_rng(1), {"left": 0.9, "right": 0.1}
     table = QTable(np.random.default_rng(2), epsilon=0.1, least=0.05)
     library = read("""
@@ -330,7 +330,7 @@ def test_a_better_choice_is_learned_by_reward_and_again_when_the_world_turns() -
     assert set(table.q) == {(("open", "a"), "left"), (("open", "a"), "right")}
 
 
-def test_a_meta_level_plan_sees_what_was_learned() -> None:
+def test_a_meta_plan_sees_learned_values() -> None:
     table = QTable(np.random.default_rng(0), epsilon=0.0)
     library = read("""
         plan left { for achieve open do { push(0) } }
@@ -350,7 +350,7 @@ def test_a_meta_level_plan_sees_what_was_learned() -> None:
     assert set(pushed[2:]) == {1}
 
 
-def test_of_many_plans_and_beliefs_the_applicable_ones_are_those_a_search_of_all_finds() -> None:
+def test_applicable_plans_equal_a_search_of_all_plans_and_beliefs() -> None:
     text = "".join(
         f"plan p{k} {{ for achieve fix(d{k % 20}) when broken(d{k % 20}, W) and W > {k // 20} do {{ }} }}\n"
         for k in range(200)
@@ -364,7 +364,7 @@ def test_of_many_plans_and_beliefs_the_applicable_ones_are_those_a_search_of_all
         assert found == {(f"p{k}", w) for k in range(device, 200, 20) for w in worn if w > k // 20}
 
 
-def test_a_goal_is_read_as_it_is_shown() -> None:
+def test_a_goal_is_parsed_as_it_is_shown() -> None:
     for text in ("on(a, table)", "raining", "at([1, 2.5, x], f(g))"):
         ((goal, priority),) = read(f"achieve {text} priority 3").goals
         assert (show(goal), priority) == (text, 3)

@@ -1,4 +1,4 @@
-"""Procedures in a life: they do what they do in the exam, by the agent's own beliefs; and what is told of it."""
+"""Procedures in a life: they act as in the exam, by the agent's own beliefs, and report what they do."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def tick(number: int, pan_deg: float, words: str = "", **named: tuple[float, flo
         ),
     ],
 )
-def test_what_is_wrong_in_a_plan_file_is_said_with_its_place(text: str, said: str, tmp_path: Path) -> None:
+def test_an_error_in_a_plan_file_gives_its_place(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "mine.plan").write_text(text, encoding="utf-8")
     with pytest.raises(PlanError, match=said):
         read_plans(tmp_path / "mine.plan")
@@ -88,7 +88,7 @@ def test_what_is_wrong_in_a_plan_file_is_said_with_its_place(text: str, said: st
         read_plans(tmp_path / "no.plan")
 
 
-def test_the_laws_of_a_director() -> None:
+def test_procedures_keep_the_laws_of_a_director() -> None:
     check_director(lambda: read_plans(ERRAND))
     drifting = SimpleNamespace(fault="", doing=list, told=0)
 
@@ -101,7 +101,7 @@ def test_the_laws_of_a_director() -> None:
         check_director(lambda: drifting)
 
 
-def test_what_memory_names_is_looked_for_where_it_was_held_up_then_asked_for() -> None:
+def test_a_named_thing_is_looked_for_where_it_was_shown_then_asked_for() -> None:
     """A cup, for which the tracker has no class: it is shown, put away, asked for and not found."""
     plans, pan, said_, looks = read_plans(ERRAND), 0.0, [], []
     assert plans.direct(tick(0, pan, cup=(-40.0, 0.0))) == {}, "the gaze is the agent's own while nothing is intended"
@@ -130,7 +130,7 @@ def test_what_memory_names_is_looked_for_where_it_was_held_up_then_asked_for() -
     assert plans.doing() == ["errand: found(cup) by ask"], "an episode begins: it has seen nothing"
 
 
-def test_a_gaze_that_cannot_go_further_is_let_go() -> None:
+def test_a_gaze_at_its_limit_is_released() -> None:
     plans = LivingProcedures(read("plan far { for believed heard(X) do { look_at(170, 0) } }"))
     assert "look" in plans.direct(tick(0, 30.0, "red"))
     assert "look" in plans.direct(tick(1, 55.0))
@@ -138,7 +138,7 @@ def test_a_gaze_that_cannot_go_further_is_let_go() -> None:
     assert plans.direct(tick(3, 55.0)) == {}
 
 
-def test_a_plan_that_asks_for_what_cannot_be_done_ends_the_procedures_and_not_the_life() -> None:
+def test_an_impossible_action_ends_the_procedures_and_not_the_life() -> None:
     plans = LivingProcedures(read("plan bad { for believed heard(X) do { look_at(X, 0) } }", "bad.plan"))
     assert plans.direct(tick(0, 0.0)) == {}
     assert plans.direct(tick(1, 0.0, "red")) == {}
@@ -149,7 +149,7 @@ def test_a_plan_that_asks_for_what_cannot_be_done_ends_the_procedures_and_not_th
     assert plans.fault == "", "an episode begins"
 
 
-def test_what_is_held_up_is_placed_where_it_is_in_the_frame() -> None:
+def test_a_shown_thing_is_placed_at_its_direction_in_the_frame() -> None:
     frame, named = np.zeros((480, 640, 3), np.uint8), Named("cup", "cup", 0.9, {})
     assert placed(named, Square(0.5, 0.5, 0.2), frame) == {"cup": (0.0, 0.0)}
     (left, up), *_ = placed(named, Square(0.0, 0.0, 0.2), frame).values()
@@ -158,7 +158,7 @@ def test_what_is_held_up_is_placed_where_it_is_in_the_frame() -> None:
     assert placed(named, None, frame) == {}
 
 
-def test_in_a_life_the_procedures_do_what_they_do_in_the_exam(agent: Agent, tmp_path: Path) -> None:
+def test_procedures_act_in_a_life_as_in_the_exam(agent: Agent, tmp_path: Path) -> None:
     """The same rooms twice: by the exam's own policy, and by live loops on a virtual clock, whose heads rest."""
     every = lesson_seeds(32, "errand", "life")
     seeds = every[hiding.plan(every, "moved").delay == hiding.DELAYS[0]][:2]
@@ -199,10 +199,10 @@ def test_in_a_life_the_procedures_do_what_they_do_in_the_exam(agent: Agent, tmp_
     assert [words for _, words in done["life"]] == [words for _, words in done["exam"]]
     assert any(any(words) for _, words in done["life"]), "it was asked for"
     for (lived, _), (examined, _) in zip(done["life"], done["exam"], strict=True):
-        assert lived == pytest.approx(examined, abs=2e-3)  # what is left of a turn is not turned
+        assert lived == pytest.approx(examined, abs=2e-3)  # the remainder of a turn below a threshold is omitted
 
 
-def test_in_a_simulated_world_it_looks_where_it_saw_it_last_and_then_asks(agent: Agent, tmp_path: Path) -> None:
+def test_in_a_simulated_world_the_agent_looks_at_the_last_place_and_then_asks(agent: Agent, tmp_path: Path) -> None:
     seed = 9
     plan, clock = hiding.plan(np.array([seed]), "moved"), VirtualClock()
     rules = rules_of("nursery", "hide/moved")
@@ -239,12 +239,12 @@ def test_in_a_simulated_world_it_looks_where_it_saw_it_last_and_then_asks(agent:
 
 
 def page(number: int, text: str, cells: np.ndarray | None) -> Observation:
-    """A tick in which an instruction stands there, and the agent reads these cells."""
+    """A tick with a standing instruction, in which the agent reads these cells."""
     said_ = None if cells is None else SimpleNamespace(mode=lambda: torch.from_numpy(cells.reshape(1, -1)))
     return Observation(Moment(number / 10, {"text": text}, first=number == 0), read=lambda head: said_)
 
 
-def test_where_no_way_leads_and_where_it_does_not_understand_it_says_so() -> None:
+def test_unreachable_goals_and_unknown_instructions_are_reported() -> None:
     walls = np.full((SIDE, SIDE), WALL)
     walls[-1, SIDE // 2] = FLOOR  # nothing is carried
     plans = read_plans(Path("way"))
@@ -262,7 +262,7 @@ def test_where_no_way_leads_and_where_it_does_not_understand_it_says_so() -> Non
     assert plans.doing() == ["do_as_told"], "an episode begins, with another instruction"
 
 
-def test_who_was_walked_by_somebody_else_meanwhile_begins_with_an_empty_map() -> None:
+def test_a_walk_interrupted_by_another_controller_starts_with_an_empty_map() -> None:
     floor = np.full((SIDE, SIDE), FLOOR)
     walking = Walking(lambda: floor)
     for _ in range(3):
@@ -277,14 +277,14 @@ def test_who_was_walked_by_somebody_else_meanwhile_begins_with_an_empty_map() ->
     assert walking._navigator.rows[0].map is not kept
 
 
-def test_who_reads_no_board_is_told_so() -> None:
+def test_a_missing_board_is_reported() -> None:
     plans = read_plans(Path("way"))
     assert plans.direct(page(0, "reach the goal", None)) == {}
     assert "way.plan, line 5, column 10: expected 'find_way(" in plans.fault
     assert "no board is seen" in plans.fault
 
 
-def test_a_head_says_of_a_moment_what_it_says_in_the_exam(agent: Agent) -> None:
+def test_a_heads_answer_about_a_moment_equals_the_exams(agent: Agent) -> None:
     board = np.zeros((13, 7, 7), np.int8)
     board[1] = 1
     output = said_by(agent, Moment(0.0, {"board": board, "text": "reach the goal"}), CELLS)
@@ -295,7 +295,7 @@ def test_a_head_says_of_a_moment_what_it_says_in_the_exam(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("kind", ["MiniGrid-FourRooms-v0", "MiniGrid-KeyCorridorS3R1-v0"])
-def test_in_a_life_the_navigator_walks_as_it_does_in_the_exam(kind: str, agent: Agent, tmp_path: Path) -> None:
+def test_the_navigator_walks_in_a_life_as_in_the_exam(kind: str, agent: Agent, tmp_path: Path) -> None:
     pytest.importorskip("minigrid")
     seed, walked = 9, list[int]()
     navigator = exam.navigator(agent)

@@ -1,4 +1,4 @@
-"""The skill procedures: who knows the answers, whose answers are shuffled, and what the lesson teaches."""
+"""The skill procedures: known answers, shuffled answers, and what the lesson teaches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stages.reasoning.stage import SKILLS
 (SKILL,) = (skill for skill in SKILLS if skill.name == "procedures")
 
 
-def test_who_knows_how_worlds_end_reaches_the_ceiling_and_shuffled_answers_fall_to_the_floors(
+def test_known_outcomes_reach_the_ceiling_and_shuffled_answers_fall_to_the_floors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context, best = tiny_context(tmp_path, "exam.episodes_scale=0.12"), dict[tuple[int, float], str]()
@@ -47,7 +47,7 @@ def test_who_knows_how_worlds_end_reaches_the_ceiling_and_shuffled_answers_fall_
 
 
 class Seeing:
-    """The beliefs of whoever sees all that is in view: the truth, as far as nothing covers it."""
+    """Beliefs with perfect perception: the truth, as far as nothing covers it."""
 
     def __init__(self, rooms: errand.ErrandRooms, order: np.ndarray | None = None) -> None:
         self.rooms, self.things, self.order = rooms, no_beliefs(rooms.num_envs, 5), order
@@ -69,7 +69,7 @@ def rooms(tmp_path: Path, kind: str, n: int = 12) -> errand.ErrandRooms:
 
 
 @pytest.mark.parametrize("kind", errand.KINDS)
-def test_who_sees_rightly_does_the_errand_and_with_anothers_beliefs_it_fails(kind: str, tmp_path: Path) -> None:
+def test_perfect_beliefs_do_the_errand_and_another_rooms_fail(kind: str, tmp_path: Path) -> None:
     here = rooms(tmp_path, kind)
     done = errand.run(here, errand.Procedural(Seeing(here), shipped("errand")))
     assert done.right.mean() >= 0.9, (done.found, done.asked)
@@ -80,7 +80,7 @@ def test_who_sees_rightly_does_the_errand_and_with_anothers_beliefs_it_fails(kin
     assert other.right.mean() <= 0.5
 
 
-def test_who_never_asks_and_who_always_asks_are_right_in_half_of_the_rooms(tmp_path: Path) -> None:
+def test_never_asking_and_always_asking_are_right_in_half_of_the_rooms(tmp_path: Path) -> None:
     library = shipped("errand")
     asks = read("plan e { for believed heard(T) when not busy do { believe busy achieve found(T) } }").joined(
         [type(library)([library["ask"]])]
@@ -101,7 +101,7 @@ def test_an_agent_without_a_tracker_believes_nothing_and_asks_in_vain(tmp_path: 
     assert not done.right.any()
 
 
-def test_the_caregiver_answers_once_and_only_who_asked(tmp_path: Path) -> None:
+def test_the_caregiver_answers_once_and_only_when_asked(tmp_path: Path) -> None:
     here = rooms(tmp_path, "moved", 8)
     names = np.array(COLOUR_NAMES)
     heard = []
@@ -120,7 +120,7 @@ def test_the_caregiver_answers_once_and_only_who_asked(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_lesson_teaches_to_be_bold_where_little_changes(tmp_path: Path) -> None:
+def test_the_lesson_teaches_bold_plans_where_little_changes(tmp_path: Path) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=1.0", "lessons.procedures.batch=48")
     agent = tiny_agent()
     parts.admit(agent)
@@ -139,6 +139,6 @@ def test_the_lesson_teaches_to_be_bold_where_little_changes(tmp_path: Path) -> N
     assert worth[1][0] < worth[1][1]
 
 
-def test_the_gate_wants_more_than_either_commitment() -> None:
+def test_the_gate_requires_more_than_either_commitment() -> None:
     assert SKILL.gate_in(SimpleNamespace()) is exam.GATE  # type: ignore[arg-type]
     assert {threshold.measure for threshold in exam.GATE.thresholds} == {"procedures", "procedures/errand"}

@@ -24,7 +24,7 @@ from stages.reasoning.procedures.reading import check, read
 from stages.reasoning.procedures.tileworld import STEP, Tileworld
 
 
-def test_blocks_world_is_solved_by_procedures_whatever_is_wanted() -> None:
+def test_procedures_solve_every_blocks_world() -> None:
     for seed in range(100):
         world = Blocks.drawn(3 + seed % 13, np.random.default_rng(seed))
         it = Interpreter(shipped("blocks"), world.beliefs, world.actions)
@@ -48,7 +48,7 @@ def test_search_as_a_primitive_needs_no_more_moves_than_procedures() -> None:
     assert fewer, "in some of these worlds the written procedures are not shortest"
 
 
-def test_blocks_that_cannot_stand_are_refused() -> None:
+def test_impossible_stacks_are_refused() -> None:
     for below in ([1, 0], [2, 2, -1], [0], [5, -1]):
         with pytest.raises(WorldError, match="stands on the table"):
             Blocks(np.array(below), np.full(len(below), -1))
@@ -58,7 +58,7 @@ def test_blocks_that_cannot_stand_are_refused() -> None:
     assert world.move("b1", "table")
 
 
-def test_a_jets_failure_is_answered_within_a_cycle_and_the_routine_goes_on() -> None:
+def test_a_failing_jet_is_handled_within_a_cycle_and_the_routine_continues() -> None:
     for seed in range(200):
         rng = np.random.default_rng(seed)
         jets = Jets([(int(rng.integers(5, 60)), ("failed_on", f"jet_{rng.integers(1, 5)}"))])
@@ -68,7 +68,7 @@ def test_a_jets_failure_is_answered_within_a_cycle_and_the_routine_goes_on() -> 
         assert not it.intentions, "and finished"
 
 
-def test_a_leak_interrupts_even_the_shutting_off_and_both_are_answered() -> None:
+def test_a_leak_interrupts_a_shutdown_and_both_are_handled() -> None:
     interrupted = 0
     for seed in range(200):
         jets = Jets.drawn(np.random.default_rng(seed))
@@ -88,7 +88,7 @@ def test_a_leak_interrupts_even_the_shutting_off_and_both_are_answered() -> None
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(FOLDER.glob("*.plan"))])
-def test_plan_files_ask_for_nothing_that_is_not_there(name: str) -> None:
+def test_shipped_plans_use_only_existing_actions(name: str) -> None:
     actions = {
         "blocks": Blocks.drawn(3, np.random.default_rng(0)).actions,
         "blocks_by_search": Blocks.drawn(3, np.random.default_rng(0)).actions,
@@ -101,7 +101,7 @@ def test_plan_files_ask_for_nothing_that_is_not_there(name: str) -> None:
     assert check(shipped(name), list(actions[name])) == []
 
 
-def test_the_same_holes_come_whatever_is_done() -> None:
+def test_holes_do_not_depend_on_actions() -> None:
     one, other = Tileworld(7, 2.0), Tileworld(7, 2.0)
     while not one.over:
         one.step(one.steps[one.at][0])
@@ -112,7 +112,7 @@ def test_the_same_holes_come_whatever_is_done() -> None:
     assert 0 <= one.effectiveness <= 1
 
 
-def test_a_route_is_a_shortest_way_to_the_hole_that_is_worth_most_a_step() -> None:
+def test_a_route_is_a_shortest_path_to_the_best_hole_per_step() -> None:
     world = Tileworld(3, 1.0)
     way = world.route()
     assert way
@@ -132,7 +132,7 @@ def effectiveness(rate: float, n: int = 80) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def test_tileworld_has_the_published_shape() -> None:
-    """Kinny and Georgeff (1991): effectiveness falls with the rate of change, bold is better where little changes and
+    """Kinny and Georgeff (1991): effectiveness falls with the rate of change; bold is better where little changes and
     cautious where much does; 95 % intervals of the paired differences.
     """
     found = {rate: effectiveness(rate) for rate in (0.25, 1.2, 6.0)}
@@ -147,7 +147,7 @@ def test_tileworld_has_the_published_shape() -> None:
     assert bootstrap(cautious - bold, 1000, "fast")[0] > 0
 
 
-def test_who_lives_by_one_commitment_is_forced_and_period_by_period_it_may_change() -> None:
+def test_a_forced_commitment_may_change_from_period_to_period() -> None:
     once, situations = live(5, 1.0, Forced("bold"))
     mixed, met = live(5, 1.0, Forced("bold", "cautious"))
     assert len(situations) >= 3
@@ -162,7 +162,7 @@ def test_who_lives_by_one_commitment_is_forced_and_period_by_period_it_may_chang
     assert told[0] == once
 
 
-def test_tree_search_by_the_agents_judgement_is_a_primitive() -> None:
+def test_tree_search_by_the_agents_judge_is_a_primitive() -> None:
     agent = tiny_agent()
     parts.admit(agent)
     judge, rules, done = Judge(agent.eval(), TICTACTOE), TICTACTOE.rules, list[int]()
@@ -175,7 +175,7 @@ def test_tree_search_by_the_agents_judgement_is_a_primitive() -> None:
     assert done == [2], "it wins in one"
 
 
-def test_a_check_says_that_there_is_no_plan_or_no_file(tmp_path: Path) -> None:
+def test_check_reports_an_empty_or_missing_file(tmp_path: Path) -> None:
     (empty := tmp_path / "empty.plan").write_text("")
     done = CliRunner().invoke(app, ["procedures", "check", str(empty)])
     assert (done.exit_code, done.output) == (1, f"Expected at least one plan in '{empty}'; got none.\n")

@@ -1,4 +1,4 @@
-"""Q*, and A* with V beside it, on a graph whose distances are known, on 8-puzzles and on Lights Out."""
+"""Q*, and A* with V beside it, on a graph with known distances, on 8-puzzles and on Lights Out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOVES = np.array([[0, 1], [0, -1], [1, 0], [-1, 0]])
 
 
 def step(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """A plane of which x = 2 is a wall below y = 3."""
+    """A step on a plane with a wall at x = 2 below y = 3."""
     to = states + MOVES[actions]
     wall = (to[:, 0] == 2) & (to[:, 1] < 3)
     return np.where(wall[:, None], states, to)
@@ -42,7 +42,7 @@ def follow(start: np.ndarray, actions: list[int]) -> np.ndarray:
 
 
 @BOTH
-def test_an_admissible_guide_finds_a_shortest_way_round_the_wall(by) -> None:
+def test_an_admissible_guide_finds_a_shortest_path_around_the_wall(by) -> None:
     starts = np.array([[0, 0], [4, 1], [4, 0], [1, 3]])
     ways = by(starts, step, at_goal, manhattan, nodes=500)
     assert [len(way.actions or ()) for way in ways] == [10, 1, 0, 6]
@@ -60,7 +60,7 @@ def test_problems_side_by_side_are_searched_as_alone(by) -> None:
 
 
 @BOTH
-def test_the_budget_holds_and_an_unsolved_problem_says_so(by) -> None:
+def test_the_budget_is_kept_and_an_unsolved_problem_has_no_actions(by) -> None:
     asked = []
 
     def counted(states: np.ndarray) -> np.ndarray:
@@ -75,14 +75,14 @@ def test_the_budget_holds_and_an_unsolved_problem_says_so(by) -> None:
 
 
 @BOTH
-def test_a_search_without_a_way_ends(by) -> None:
+def test_a_search_without_a_solution_ends(by) -> None:
     (way,) = by(np.array([[0, 0]]), lambda states, actions: states, at_goal, manhattan, nodes=100)
     assert way.actions is None
     assert way.nodes == 1
 
 
-def test_a_solved_state_that_is_made_first_gives_way_to_a_shorter_way() -> None:
-    """States 0 to 3: by 1 and 2 to the goal 3, or by an action that leads there at once, which V says nothing of."""
+def test_a_solved_state_found_first_is_replaced_by_a_shorter_path() -> None:
+    """States 0 to 3: by 1 and 2 to the goal 3, or by an action that leads there at once, of which V says nothing."""
     leads = np.array([[1, 2], [1, 3], [2, 3], [3, 3]])
     costs = np.array([[1.0, 1.0], [5.0, 5.0], [0.0, 9.0], [0.0, 0.0]])
     asked = (lambda s, a: leads[s[:, 0], a][:, None]), (lambda s: s[:, 0] == 3), (lambda s: costs[s[:, 0]])
@@ -97,7 +97,7 @@ def exact(tiles: np.ndarray) -> np.ndarray:
     return 1.0 + perimeter(3).distance(reached).reshape(-1, 4)
 
 
-def test_both_find_the_lengths_of_breadth_first_search_and_v_asks_about_every_child() -> None:
+def test_both_searches_find_the_lengths_of_breadth_first_search_and_v_evaluates_every_child() -> None:
     tiles, fewest = sliding.puzzles(30, 1)
     asked = tiles, rules(3).slid, rules(3).solved
     by_q, by_v = (by(*asked, exact, nodes=1000) for by in (q_star, a_star))
@@ -110,18 +110,18 @@ def test_both_find_the_lengths_of_breadth_first_search_and_v_asks_about_every_ch
     assert [len(way.actions or ()) for way in by_hand] == fewest[:5].tolist()
 
 
-def test_in_lights_out_v_asks_about_some_24_states_where_q_asks_about_one() -> None:
+def test_in_lights_out_v_evaluates_about_24_states_for_each_one_of_q() -> None:
     lit = puzzles(20, 1)
     fewest = Algebra.of(5).shortest(lit).sum(-1)
     by_q, by_v = (by(lit, turned, out, perfect, nodes=1000) for by in (q_star, a_star))
     assert [len(way.actions or ()) for way in by_q] == [len(way.actions or ()) for way in by_v] == fewest.tolist()
     assert [way.nodes for way in by_q] == fewest.tolist()
-    # Each expansion makes 25 states: all but those met before are asked about, and none where one of them is solved.
+    # Each expansion makes 25 states: all except known ones are evaluated, and none where one of them is solved.
     assert all(23 * (k - 1) < way.nodes <= 25 * k for way, k in zip(by_v, fewest, strict=True))
 
 
 def perfect(lit: np.ndarray) -> np.ndarray:
-    """The true Q: what is left after each press, by algebra."""
+    """The true Q: the presses left after each press, by algebra."""
     after = (lit[:, None] ^ RULES.turns).reshape(-1, RULES.cells)
     return 1.0 + Algebra.of(5).shortest(after).sum(-1).reshape(len(lit), -1)
 
@@ -138,7 +138,7 @@ def test_a_perfect_guide_reaches_the_ceiling_and_shuffled_answers_fall() -> None
     assert np.mean([way.actions is not None for way in shuffled]) < 0.3
 
 
-def test_lessons_never_show_what_exams_ask() -> None:
+def test_lessons_never_show_exam_puzzles() -> None:
     asked = puzzles(100, 0)
     assert for_exams(asked).all()
     assert len(np.unique(asked, axis=0)) == len(asked)

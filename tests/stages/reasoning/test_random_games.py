@@ -1,4 +1,4 @@
-"""The search by rules alone: known positions, the solver's answers, and sentences for what it cannot do."""
+"""The rollout search: known positions, the solver's answers, and sentences for what it cannot do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stages.reasoning.random_games import _won, bits, searched, visits
 from stages.reasoning.solver import solve
 
 
-def test_every_simulation_tries_one_move_and_the_same_seed_tries_the_same() -> None:
+def test_every_simulation_tries_one_move_and_a_seed_repeats() -> None:
     board = CONNECT4.rules.of(np.concatenate([after("4").marks, after("4441").marks]))
     found = visits(CONNECT4.rules, board, 500, seed=3)
     assert found.sum(-1).tolist() == [500, 500]
@@ -52,7 +52,7 @@ def test_a_win_is_taken_and_a_loss_is_averted(played: str) -> None:
         assert not (rules.outcome(answers).reward > 0).any()
 
 
-def test_with_many_simulations_it_loses_nothing_in_tic_tac_toe_and_in_solved_ends() -> None:
+def test_many_simulations_lose_nothing_in_tic_tac_toe_and_solved_endings() -> None:
     game = solve(TICTACTOE.rules)
     asked = np.flatnonzero(~game.ended)[::9]
     moves = visits(TICTACTOE.rules, game.board.take(asked), 3000, seed=0).argmax(-1)
@@ -62,7 +62,7 @@ def test_with_many_simulations_it_loses_nothing_in_tic_tac_toe_and_in_solved_end
     assert many == 0 < few
 
 
-def test_the_value_is_what_the_best_move_earns_to_who_is_to_move() -> None:
+def test_the_value_is_the_best_moves_for_the_player_to_move() -> None:
     game = solve(TICTACTOE.rules)
     asked = np.flatnonzero(~game.ended & (game.ply >= 4))[::5]
     found, value = searched(TICTACTOE.rules, game.board.take(asked), 3000, seed=0)
@@ -72,13 +72,13 @@ def test_the_value_is_what_the_best_move_earns_to_who_is_to_move() -> None:
     assert at_once.tolist() == [1.0]
 
 
-def test_bits_of_a_column_lie_in_a_row_from_the_floor_up() -> None:
+def test_bits_of_a_column_are_consecutive_from_the_bottom_up() -> None:
     board = after("3331")
     assert bits(CONNECT4.rules, board.marks != 0).tolist() == [(0b111 << 14) | 1]
 
 
 @pytest.mark.parametrize("level", ["connect4", "5x5x4", "6x4x4", "5x5x3", "6x6x5"])
-def test_lines_are_found_where_the_rules_see_them(level: str) -> None:
+def test_lines_are_found_where_the_rules_find_them(level: str) -> None:
     rules, rng = MnkRules(level), np.random.default_rng(0)
     marked = rng.random((2000, rules.cells)) < rng.uniform(0.2, 0.7, (2000, 1))
     lines = rules.finished(-marked.astype(np.int8))[1] == 1
@@ -87,7 +87,7 @@ def test_lines_are_found_where_the_rules_see_them(level: str) -> None:
     assert 0 < lines.mean() < 1
 
 
-def test_what_cannot_be_is_told() -> None:
+def test_unsupported_searches_are_refused() -> None:
     large = MnkRules("9x9x5")
     with pytest.raises(ConfigError, match="boards of up to 64 bits"):
         visits(large, large.initial(np.zeros(1)), 10, seed=0)

@@ -29,7 +29,7 @@ ASKED = np.flatnonzero(~GAME.ended)
 
 
 class Believer(Judge):
-    """A Judge that thinks what it is told of the solved game's positions."""
+    """A judge with the given logits and values for the solved game's positions."""
 
     def __init__(self, logits: np.ndarray, value: np.ndarray) -> None:
         self.game, self.symmetric = TICTACTOE, False
@@ -64,7 +64,7 @@ def test_a_perfect_judge_reaches_the_ceiling_and_a_shuffled_one_falls_to_chance(
     assert abs(optimal(moves(Believer(told[other], GAME.value[other]), board, 0)) - chance) < 0.05
 
 
-def test_search_improves_a_judge_that_knows_values_only() -> None:
+def test_search_improves_a_judge_that_knows_only_values() -> None:
     board = GAME.board.take(ASKED)
     values = Believer(np.zeros((len(GAME), 9)), 0.7 * GAME.value)
     nothing = Believer(np.zeros((len(GAME), 9)), np.zeros(len(GAME)))
@@ -75,13 +75,13 @@ def test_search_improves_a_judge_that_knows_values_only() -> None:
     assert alone < without < searched
 
 
-def test_a_budget_of_no_simulation_is_refused() -> None:
+def test_a_budget_of_no_simulations_is_refused() -> None:
     with pytest.raises(ConfigError, match="one simulation at least"):
         search(Believer(np.zeros((len(GAME), 9)), GAME.value), GAME.board.take([0]), 0)
 
 
 @pytest.mark.parametrize("simulations", [0, 8])
-def test_a_game_that_is_over_is_refused_and_named(simulations: int) -> None:
+def test_a_finished_game_is_refused_and_named(simulations: int) -> None:
     rules = TICTACTOE.rules
     won = rules.of(np.array([[0] * 9, [-1, -1, -1, 1, 1, 0, 0, 0, 0], [1, -1, 1, -1, 1, -1, -1, 1, -1]], np.int8))
     assert rules.ended(won.marks).tolist() == [False, True, True], "won by who moved last, and full"
@@ -89,7 +89,7 @@ def test_a_game_that_is_over_is_refused_and_named(simulations: int) -> None:
         moves(Believer(np.zeros((len(GAME), 9)), GAME.value), won, simulations)
 
 
-def test_the_network_is_asked_about_a_position_once(agent: Agent) -> None:
+def test_the_network_evaluates_a_position_once(agent: Agent) -> None:
     agent.eval()
     board = GAME.board.take(ASKED[:200])
     plain, symmetric = Judge(agent, TICTACTOE), Judge(agent, TICTACTOE, symmetric=True)
@@ -102,7 +102,7 @@ def test_the_network_is_asked_about_a_position_once(agent: Agent) -> None:
     logits, value = symmetric(board)
     assert symmetric.asked == len(np.unique(TICTACTOE.canonical(board.marks)[0])) < 60
     images = np.sort(TICTACTOE.keys(board.marks[:, TICTACTOE.symmetries[0]]), -1)
-    crooked = (images[:, 1:] != images[:, :-1]).all(-1)  # what is its own mirror image may be judged unevenly
+    crooked = (images[:, 1:] != images[:, :-1]).all(-1)  # an own mirror image may be judged asymmetrically
     assert crooked.sum() > 50
     for cells, choices in zip(*TICTACTOE.symmetries, strict=True):
         turned = symmetric(TICTACTOE.rules.of(board.marks[:, cells]))
@@ -121,7 +121,7 @@ def test_an_untaught_agent_is_at_the_floors(agent: Agent, tmp_path: Path) -> Non
     assert plain.floors["win, block, centre, corner"] > plain.floors["random"]
 
 
-def test_rules_of_thumb_are_what_they_say() -> None:
+def test_rules_of_thumb_do_as_named() -> None:
     choice, drawn = by_rule(GAME), random(GAME, 0)
     assert (GAME.child[ASKED, drawn[ASKED]] >= 0).all()
     assert choice[0] == 4
@@ -149,7 +149,7 @@ def taught(learner: SelfPlay, start: int, end: int) -> str:
 
 
 @pytest.mark.parametrize("by", ["gumbel", "puct", "rollouts"])
-def test_self_play_that_was_stopped_goes_on_to_the_same_bits(agent: Agent, by: str) -> None:
+def test_resumed_self_play_is_bit_equal(agent: Agent, by: str) -> None:
     straight = self_play(copy.deepcopy(agent), by=by)
     half = self_play(copy.deepcopy(agent), by=by)
     wanted = taught(straight, 0, 8)
@@ -166,7 +166,7 @@ def test_self_play_that_was_stopped_goes_on_to_the_same_bits(agent: Agent, by: s
 
 
 def played(learner: SelfPlay) -> tuple[np.ndarray, np.ndarray]:
-    """Of moves of games in progress which they are, and whether the search gave no other one more weight."""
+    """Of moves of games in progress: their number, and whether the search gave no other move more weight."""
     number, most = list[int](), list[bool]()
     for moves_made, after in zip(learner.history, learner.board.marks, strict=True):
         marks = [*moves_made.column("marks"), after]
@@ -177,7 +177,7 @@ def played(learner: SelfPlay) -> tuple[np.ndarray, np.ndarray]:
     return np.array(number), np.array(most)
 
 
-def test_puct_draws_the_first_moves_by_their_visits_and_then_makes_the_most_visited(agent: Agent) -> None:
+def test_puct_draws_the_first_moves_by_visits_and_then_takes_the_most_visited(agent: Agent) -> None:
     learner = self_play(agent, games=40, simulations=12, opening=0, by="puct", tempered=2)
     for number in range(4):
         learner.play_on(number, "test")
@@ -189,15 +189,15 @@ def test_puct_draws_the_first_moves_by_their_visits_and_then_makes_the_most_visi
     weights = np.concatenate([moves_made.column("weights") for moves_made in learner.history])
     np.testing.assert_allclose(weights.sum(-1), 1)
     visits = weights[~np.concatenate([moves_made.column("proven") for moves_made in learner.history])] * 12
-    np.testing.assert_allclose(visits, visits.round(), atol=1e-9)  # what is to be learned: visits by their sum
+    np.testing.assert_allclose(visits, visits.round(), atol=1e-9)  # the target: visits divided by their sum
 
 
-def test_self_play_searches_by_what_there_is() -> None:
+def test_an_unknown_search_of_self_play_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"searches by gumbel or puct or rollouts; got 'put'; did you mean 'puct'\?"):
         Play(by="put")  # type: ignore[arg-type]
 
 
-def test_rollouts_teach_what_they_find_and_ask_no_network(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rollouts_teach_their_findings_without_the_network(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: Any) -> None:
         raise AssertionError("the network is asked")
 
@@ -219,14 +219,14 @@ def test_rollouts_teach_what_they_find_and_ask_no_network(agent: Agent, monkeypa
     assert (np.sign(positions.value) == GAME.value[rows])[sure].mean() > 0.95
 
 
-def test_rollouts_learn_from_many_games_from_the_first_step_on(agent: Agent) -> None:
+def test_rollouts_learn_from_many_games_from_the_first_step(agent: Agent) -> None:
     learner = self_play(agent, games=20, by="rollouts", rollouts=30)
     learner.update({"update": 0, "rows": 8}, 0)
     assert learner.games_played >= 40, "twice as many as are played side by side, not those alone that end at once"
     assert len(learner.positions) > 100
 
 
-def test_muon_steps_the_linear_maps_of_this_game_and_nothing_of_another(agent: Agent) -> None:
+def test_muon_steps_the_linear_maps_of_this_game_only(agent: Agent) -> None:
     play = Play(games=4, again=0, simulations=4, muon=True)
     learner = SelfPlayByMuon(agent, TICTACTOE, play, seed=3, learning_rate=1e-3, trains=parts.trained(agent))
     kinds = {name: learner.kind(name, parameter) for name, parameter in learner.trained_parameters()}
@@ -244,12 +244,12 @@ def test_muon_steps_the_linear_maps_of_this_game_and_nothing_of_another(agent: A
     assert {f"heads.{TICTACTOE.value}.read.squeeze.weight", "encoders.position.project.weight"} <= moved & by_muon
 
 
-def test_rollouts_are_for_games_of_lines_alone(agent: Agent) -> None:
+def test_rollouts_are_only_for_games_of_lines(agent: Agent) -> None:
     with pytest.raises(ConfigError, match="'othello' by rollouts; only games of k in a row have such a search"):
         SelfPlay(agent, OTHELLO, Play(by="rollouts"), seed=3, learning_rate=1e-3)
 
 
-def test_the_trunks_heads_take_over_what_glances_have_learned(agent: Agent) -> None:
+def test_the_trunks_heads_take_over_what_glances_learned(agent: Agent) -> None:
     learner = self_play(agent, games=20, by="rollouts", rollouts=50, handed=True)
     learner.steps = 8
     taught(learner, 0, 7)
@@ -265,7 +265,7 @@ def test_the_trunks_heads_take_over_what_glances_have_learned(agent: Agent) -> N
     assert unlike() < 0.3 * before
 
 
-def test_what_is_rehearsed_is_what_was_remembered(agent: Agent) -> None:
+def test_rehearsals_use_the_remembered_games(agent: Agent) -> None:
     learner, later = self_play(agent), self_play(copy.deepcopy(agent))
     learner.remember()
     assert learner.games_played >= 2, "of six games at a time a quarter, and at least one"
@@ -279,7 +279,7 @@ def test_what_is_rehearsed_is_what_was_remembered(agent: Agent) -> None:
     assert all(np.array_equal(before[name], value) for name, value in later.positions.state_dict().items())
 
 
-def test_as_many_games_are_remembered_as_is_asked_by_searches_of_their_own(
+def test_the_requested_number_of_games_is_remembered_by_separate_searches(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searches: list[tuple[int, int]] = []
@@ -299,7 +299,7 @@ def test_as_many_games_are_remembered_as_is_asked_by_searches_of_their_own(
     assert learner.play == play, "the lesson goes on as it did"
 
 
-def test_targets_follow_how_the_game_went_unless_they_are_proven() -> None:
+def test_targets_follow_the_outcome_of_the_game_unless_proven() -> None:
     moves_made, marks = _Moves(), np.zeros(9, np.int8)
     for value, proven in ((0.2, False), (-0.5, True), (0.9, True)):
         moves_made.add(marks, np.full(9, 1 / 9), value, proven)
@@ -320,7 +320,7 @@ def stored(capacity: int = 100) -> tuple[Positions, Callable[..., None]]:
     return positions, add
 
 
-def test_a_position_and_its_images_are_one_with_the_mean_of_their_targets() -> None:
+def test_a_position_and_its_images_share_the_mean_of_their_targets() -> None:
     positions, add = stored()
     add(0, 0, 0.5)
     add(0, 0, -0.5)
@@ -339,7 +339,7 @@ def test_a_position_and_its_images_are_one_with_the_mean_of_their_targets() -> N
     assert positions.open(5, np.random.default_rng(0)).tolist() == [[0] * 9]
 
 
-def test_draws_are_images_with_the_moves_that_belong_to_them() -> None:
+def test_draws_are_images_with_matching_moves() -> None:
     positions, add = stored()
     for row in range(1, 10):
         free = int(np.flatnonzero(GAME.board.marks[row] == 0)[0])

@@ -1,4 +1,4 @@
-"""Sliding puzzles as Rules, what is known of all of them, and the exam's search."""
+"""Sliding puzzles as Rules, their exact distances, and the exam's search."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.stages.floors import held_to_the_floors
 
 @pytest.fixture(scope="module")
 def q() -> np.ndarray:
-    """What each move costs, by all distances: int64 [181440, 4], a row a board of `distances`."""
+    """The cost of each move, by all distances: int64 [181440, 4], a row per board of `distances`."""
     tiles, fewest = distances()
     keys = tiles @ 9 ** np.arange(9)
     order = np.argsort(keys)
@@ -34,7 +34,7 @@ def q() -> np.ndarray:
 
 @cache
 def in_order() -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of all boards in rising order, and the row of each in `distances`, int64 [181440]."""
+    """The numbers of all boards in ascending order, and the row of each in `distances`, int64 [181440]."""
     every = distances()[0] @ 9 ** np.arange(9)
     order = np.argsort(every)
     return every[order], order
@@ -56,7 +56,7 @@ def test_a_board_of_another_side_is_refused(level: str) -> None:
         SlidingRules(level)
 
 
-def test_a_tile_that_is_not_there_cannot_be_moved() -> None:
+def test_a_missing_tile_cannot_be_moved() -> None:
     start = rules(3).of(rules(3).goal[None])
     mixed = rules(3).step(rules(3).of(rules(3).slid(start.tiles, np.array([0]))), {"slide": np.array([2])})
     assert rules(3).legal(mixed)["slide"][0].tolist() == [True, True, True, True]
@@ -66,7 +66,7 @@ def test_a_tile_that_is_not_there_cannot_be_moved() -> None:
             rules(3).step(edge, {"slide": np.array([move])})
 
 
-def test_all_distances_are_the_known_ones(q: np.ndarray) -> None:
+def test_all_distances_are_the_published_ones(q: np.ndarray) -> None:
     tiles, fewest = distances()
     assert len(tiles) == 181_440
     assert len(np.unique(tiles, axis=0)) == 181_440
@@ -78,7 +78,7 @@ def test_all_distances_are_the_known_ones(q: np.ndarray) -> None:
     assert (q[1:].min(1) == fewest[1:]).all()
 
 
-def test_half_of_all_orders_can_be_solved_and_those_are_the_reachable_ones() -> None:
+def test_half_of_all_orders_are_solvable_and_those_are_the_reachable_ones() -> None:
     every = np.array(list(permutations(range(9))), np.int8)
     solvable = every[rules(3).solvable(every)]
     assert (np.unique(solvable, axis=0) == np.unique(distances()[0], axis=0)).all()
@@ -89,7 +89,7 @@ def test_half_of_all_orders_can_be_solved_and_those_are_the_reachable_ones() -> 
     assert not rules(4).solvable(swapped).any()
 
 
-def test_what_a_board_shows_tells_every_tile() -> None:
+def test_an_observation_shows_every_tile() -> None:
     tiles, _ = rules(4).mixed(np.full(50, 60), np.random.default_rng(1))
     board = rules(4).observe(rules(4).of(tiles))["puzzle"]
     number = board[:, :4].argmax(1) * 4 + board[:, 4:].argmax(1) + 1
@@ -104,7 +104,7 @@ def test_bounds_of_mixed_boards_hold_and_are_often_exact(q: np.ndarray) -> None:
     assert not for_exams(tiles).any()
 
 
-def test_with_the_true_costs_search_looks_at_the_way_alone(q: np.ndarray) -> None:
+def test_with_the_true_costs_search_visits_only_the_path(q: np.ndarray) -> None:
     tiles, fewest = puzzles(50, 0)
     ways = search(3, tiles, lambda states: looked_up(states, q).astype(float))
     assert [len(way.actions or ()) for way in ways] == fewest.tolist()
@@ -131,7 +131,9 @@ def test_targets_of_3_by_3_are_the_true_costs_whatever_the_network_says(tmp_path
     assert np.concatenate([looked_up(tiles, q).min(1) for _, tiles, _ in seen]).max() > 20
 
 
-def test_beyond_what_is_proven_the_network_is_asked_and_cut_from_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_proven_depth_targets_are_the_networks_clipped_at_both_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tiles, bound = mixed(4, 400, 40, np.random.default_rng(0), held_out=False)
     near = perimeter(4)
     # Published counts of 15-puzzles by their fewest moves (OEIS A089473).
@@ -166,7 +168,7 @@ def test_beyond_what_is_proven_the_network_is_asked_and_cut_from_both_sides(monk
     assert (high <= bound).all()
 
 
-def test_views_are_as_deep_as_the_step_and_begin_anew_alike(tmp_path: Path) -> None:
+def test_views_are_as_deep_as_the_step_and_resume_equally(tmp_path: Path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     parts.admit(agent)
     learner = lesson.lesson(context).make_learner(agent, context)
@@ -180,7 +182,7 @@ def test_views_are_as_deep_as_the_step_and_begin_anew_alike(tmp_path: Path) -> N
     assert lesson.deepest(3, 0, 40) == 100
 
 
-def test_a_ratio_has_the_right_mean_and_its_bound_is_that_of_the_difference() -> None:
+def test_a_ratio_has_the_right_mean_and_the_bound_of_the_difference() -> None:
     rng = np.random.default_rng(0)
     own, others = rng.integers(0, 2, 200).astype(float), rng.integers(0, 3, 200).astype(float)
     values = ratio(own, others, 0.75)
@@ -203,16 +205,16 @@ def test_lines_of_a_file_are_checked(tmp_path: Path) -> None:
             read(file, 1)
 
 
-def test_the_exam_tells_what_was_solved_and_what_it_took(tmp_path: Path) -> None:
+def test_the_exam_reports_solved_puzzles_and_their_cost(tmp_path: Path) -> None:
     agent = tiny_agent()
     parts.admit(agent)
     found = held_to_the_floors("sliding", agent, tmp_path).measures
     assert set(found) == {"sliding", "sliding/shortest", "sliding/nodes"}
     assert set(found["sliding"].rows) == {"network alone", "untrained, with search"}
-    assert not exam.GATE.judge(found).passed  # it was taught nothing
+    assert not exam.GATE.judge(found).passed  # it is untaught
 
 
-def test_a_guide_that_knows_the_answers_solves_all_and_a_shuffled_one_few(q: np.ndarray) -> None:
+def test_a_knowing_guide_solves_all_and_a_shuffled_one_few(q: np.ndarray) -> None:
     tiles, fewest = puzzles(12, 3)
     rng = np.random.default_rng(0)
     ways = search(3, tiles, lambda states: looked_up(states, q).astype(float))

@@ -20,7 +20,7 @@ from stages.reasoning.selfplay import SelfPlayByMuon
 from stages.reasoning.stage import ReasoningStage
 
 
-def test_lessons_of_nursery_take_thirty_minutes_at_most(tmp_path) -> None:
+def test_lessons_of_nursery_take_at_most_thirty_minutes(tmp_path) -> None:
     context = tiny_context(tmp_path)
     context = replace(context, config=context.config.model_copy(update={"size": "nursery"}))
     lessons = ReasoningStage().lessons(context)
@@ -29,11 +29,11 @@ def test_lessons_of_nursery_take_thirty_minutes_at_most(tmp_path) -> None:
 
 
 def said(context: Context, *options: str) -> Context:
-    """The context of a run that was given these with --set."""
+    """The context of a run with these --set options."""
     return replace(context, config=load("tiny", sets=[f"lessons.{option}" for option in options]))
 
 
-def test_a_configuration_names_how_self_play_searches_and_what_is_told_in_hindsight(tmp_path) -> None:
+def test_a_configuration_chooses_the_search_of_self_play_and_hindsight(tmp_path) -> None:
     stage, agent = ReasoningStage(), tiny_agent()
     stage.admit(agent)
     agent.config.stages = [stage.name]
@@ -51,7 +51,7 @@ def test_a_configuration_names_how_self_play_searches_and_what_is_told_in_hindsi
 
 
 @pytest.mark.parametrize(("size", "by"), [("nursery", "rollouts"), ("child", "gumbel")])
-def test_connect_4_is_taught_by_rollouts_where_processors_teach(size: str, by: str, tmp_path) -> None:
+def test_connect_4_is_taught_by_rollouts_on_cpus(size: str, by: str, tmp_path) -> None:
     agent, context = tiny_agent(), tiny_context(tmp_path)
     ReasoningStage().admit(agent)
     context = replace(context, config=load(size, sets=["device=cpu"]))
@@ -74,12 +74,12 @@ def test_connect_4_is_taught_by_rollouts_where_processors_teach(size: str, by: s
         ("puzzles.options.hindsight=-1", "in hindsight is from 0 to 1; got -1.0"),
     ],
 )
-def test_what_a_lesson_cannot_be_told_is_a_sentence(option: str, sentence: str, tmp_path) -> None:
+def test_an_invalid_lesson_option_raises_a_config_error(option: str, sentence: str, tmp_path) -> None:
     with pytest.raises(ConfigError, match=sentence):
         check_lessons(ReasoningStage(), said(tiny_context(tmp_path), option))
 
 
-def test_the_review_goes_over_all_that_the_stage_can_undo(tmp_path) -> None:
+def test_the_review_covers_every_lesson_that_the_stage_can_undo(tmp_path) -> None:
     stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
     stage.admit(agent)
     *taught, review = stage.lessons(context)
@@ -91,8 +91,8 @@ def test_the_review_goes_over_all_that_the_stage_can_undo(tmp_path) -> None:
     assert set(rounds.values()) == {1, 2}
 
 
-def test_a_twin_begins_all_of_the_stage_anew_and_no_control_teaches_the_trunk(tmp_path) -> None:
-    """What a lesson without a control taught would stay in the twin as the trunk had it."""
+def test_a_twin_starts_the_whole_stage_anew_and_no_control_trains_the_trunk(tmp_path) -> None:
+    """What a lesson without a control taught would stay in the twin with the taught trunk's values."""
     stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
     add_text(agent, stage="language")
     stage.admit(agent)
@@ -113,7 +113,7 @@ def test_a_twin_begins_all_of_the_stage_anew_and_no_control_teaches_the_trunk(tm
         assert type(control) is type(learner)
 
 
-def test_lessons_behind_those_that_form_the_sense_of_positions_change_it_little(tmp_path) -> None:
+def test_lessons_after_the_forming_ones_change_the_position_sense_little(tmp_path) -> None:
     stage, agent, context = ReasoningStage(), tiny_agent(), tiny_context(tmp_path)
     stage.admit(agent)
     agent.config.stages = [stage.name]
@@ -124,7 +124,7 @@ def test_lessons_behind_those_that_form_the_sense_of_positions_change_it_little(
     for name, lesson in lessons.items():
         learner = lesson.make_learner(agent, context)
         of = {id(p): group["rate"] for group in learner.optimizer.param_groups for p in group["params"]}
-        # What Muon steps has a rate of its own kind.
+        # Parameters that Muon steps have a rate of their own kind.
         named = {key: of[id(p)] for key, p in learner.trained_parameters() if learner.kind(key, p) != "orthogonal"}
         sense = [rate for key, rate in named.items() if key.startswith("encoders.position.")]
         others = [rate for key, rate in named.items() if key.startswith("heads.tictactoe_policy.")]

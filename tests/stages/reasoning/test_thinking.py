@@ -1,4 +1,4 @@
-"""Thinking before acting: simulations where the policy is unsure, an answer at once where it is sure."""
+"""Thinking before acting: simulations where the policy is uncertain, an answer at once where it is certain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def positions() -> tuple[Board, np.ndarray]:
     return game.board.take(some), game.best[some]
 
 
-def test_who_is_sure_answers_at_once_and_searches_nothing() -> None:
+def test_a_certain_policy_answers_at_once_without_search() -> None:
     board, _ = positions()
     judge = Leaning(9.0)
     thought = think(judge, board, 32, 0.95)  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ def test_who_is_sure_answers_at_once_and_searches_nothing() -> None:
     assert (thought.sure >= 0.95).all()
 
 
-def test_who_is_unsure_searches_to_the_last_round_and_moves_as_that_search_does() -> None:
+def test_an_uncertain_policy_searches_to_the_last_round_and_moves_by_that_search() -> None:
     board, best = positions()
     thought = think(Leaning(0.0), board, 32, 1.0)  # type: ignore[arg-type]
     searched = moves(Leaning(0.0), board, 32)  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def test_who_is_unsure_searches_to_the_last_round_and_moves_as_that_search_does(
     assert right.mean() > best[np.arange(len(best)), moves(Leaning(0.0), board, 0)].mean()  # type: ignore[arg-type]
 
 
-def test_a_dial_that_is_turned_up_spends_more_and_every_position_decides_for_itself() -> None:
+def test_a_higher_dial_spends_more_and_every_position_decides_for_itself() -> None:
     board, _ = positions()
     spent = [think(Leaning(1.0), board, 32, sure).simulations for sure in (0.3, 0.6, 0.9, 1.0)]  # type: ignore[arg-type]
     means = [one.mean() for one in spent]
@@ -73,14 +73,14 @@ def test_a_dial_that_is_turned_up_spends_more_and_every_position_decides_for_its
         assert think(Leaning(1.0), board.take([row]), 32, 0.6).simulations[0] == spent[1][row]  # type: ignore[arg-type]
 
 
-def test_at_once_where_the_networks_own_policy_reaches_the_dial() -> None:
+def test_answers_come_at_once_where_the_policy_reaches_the_dial() -> None:
     board, _ = positions()
     policy = softmax(Leaning(2.0)(board)[0], RULES.legal(board)["place"])
     thought = think(Leaning(2.0), board, 32, 0.7)  # type: ignore[arg-type]
     assert ((thought.simulations == 0) == (policy.max(-1) >= 0.7)).all()
 
 
-def test_without_a_dial_it_is_the_search_of_all_simulations_and_without_these_the_network() -> None:
+def test_without_a_dial_it_is_the_full_search_and_without_simulations_the_network() -> None:
     board, _ = positions()
     for simulations in (16, 0):
         thought = think(Leaning(1.0), board, simulations)  # type: ignore[arg-type]
@@ -105,6 +105,6 @@ def test_rounds_grow_to_the_budget() -> None:
         (-1, None, "0 simulations .the network alone. or more; got -1"),
     ],
 )
-def test_budgets_and_dials_that_mean_nothing_are_refused(simulations: int, sure: float | None, sentence: str) -> None:
+def test_invalid_budgets_and_dials_are_refused(simulations: int, sure: float | None, sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         think(Leaning(0.0), RULES.initial(np.zeros(1)), simulations, sure)  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ from stages.reasoning.values.rooms import (
 )
 
 
-def test_all_starts_of_the_room_are_asked_and_each_once() -> None:
+def test_every_start_of_the_room_is_asked_once() -> None:
     seeds = all_starts(0)
     world = rooms(seeds[:1]).worlds[0]
     places = set()
@@ -48,7 +48,7 @@ def test_all_starts_of_the_room_are_asked_and_each_once() -> None:
     assert set(seeds.tolist()).isdisjoint(all_starts(1).tolist())
 
 
-def test_the_shortest_way_is_as_long_as_cells_and_turns_say() -> None:
+def test_the_shortest_path_counts_cells_and_turns() -> None:
     grid: Any = rooms(all_starts(0)[:1]).worlds[0].env.unwrapped.grid
     for x, y, heading, steps in ((4, 3, 1, 1), (4, 3, 3, 3), (3, 4, 0, 1), (1, 1, 0, 7), (1, 1, 1, 7), (1, 1, 2, 8)):
         assert steps_to_goal(grid, (x, y, heading)) == steps, (x, y, heading)
@@ -56,7 +56,7 @@ def test_the_shortest_way_is_as_long_as_cells_and_turns_say() -> None:
 
 
 def knowing(world: Any, turn: Callable[[int], np.ndarray]) -> Policy:
-    """Goes the shortest way in each of the rooms that `world` has; each row is given the action of another one."""
+    """Takes the shortest path in each of the rooms of `world`; each row gets the action of row `turn(n)`."""
     known: dict[Any, int] = {}  # the rooms are all alike
 
     def best(one: Any) -> int:
@@ -71,7 +71,7 @@ def knowing(world: Any, turn: Callable[[int], np.ndarray]) -> Policy:
     return policy
 
 
-def test_who_goes_the_shortest_way_earns_what_it_is_said_to() -> None:
+def test_the_shortest_path_earns_the_declared_return() -> None:
     seeds = all_starts(0)
     world = rooms(seeds)
     np.testing.assert_allclose(returns(knowing(world, np.arange), world), shortest(seeds))
@@ -88,7 +88,7 @@ def balancing(turn: Callable[[int], np.ndarray]) -> Policy:
     return policy
 
 
-def test_who_knows_the_answers_reaches_the_ceiling_and_shuffled_answers_fall(
+def test_known_answers_reach_the_ceiling_and_shuffled_answers_fall(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.1")
@@ -102,7 +102,7 @@ def test_who_knows_the_answers_reaches_the_ceiling_and_shuffled_answers_fall(
         def policy(agent: Agent, name: str, head: str = "") -> Policy:
             if name == exam.CARTPOLE:
                 return balancing(turn)
-            # The rooms it acts in are made behind it.
+            # The rooms it acts in are made later.
             acting = list[Policy]()
 
             def late(senses: Senses, first: np.ndarray) -> Any:
@@ -119,7 +119,7 @@ def test_who_knows_the_answers_reaches_the_ceiling_and_shuffled_answers_fall(
     for measure in best.values():
         assert measure.score == pytest.approx(measure.ceiling)
     passed = {decision.measure for decision in exam.GATE.judge(best).decisions if decision.passed}
-    assert exam.ROOMS in passed  # of the pole 40 episodes prove too little, even at its ceiling
+    assert exam.ROOMS in passed  # 40 episodes of the pole prove too little, even at its ceiling
     rng = np.random.default_rng(5)
     shuffled = examined(rng.permutation)
     for name, measure in shuffled.items():
@@ -127,7 +127,7 @@ def test_who_knows_the_answers_reaches_the_ceiling_and_shuffled_answers_fall(
     assert not any(decision.passed for decision in exam.GATE.judge(shuffled).decisions)
 
 
-def test_without_minigrid_the_pole_alone_is_taught_and_examined(
+def test_without_minigrid_only_the_pole_is_taught_and_examined(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.02")
@@ -141,7 +141,7 @@ def test_without_minigrid_the_pole_alone_is_taught_and_examined(
 
 
 @pytest.mark.parametrize(("name", "sense"), [(parts.PUSHES, "body"), (parts.CHOICE_GLANCES, "board")])
-def test_a_head_as_a_network_says_what_the_agent_says(agent: Agent, name: str, sense: str) -> None:
+def test_a_head_as_a_network_equals_the_agents_answer(agent: Agent, name: str, sense: str) -> None:
     body = torch.randn(5, 4)
     sensed = body if sense == "body" else torch.from_numpy(rooms(all_starts(0)[:5]).observe()["board"])
     network = HeadValues(agent, name, "act")
@@ -149,12 +149,12 @@ def test_a_head_as_a_network_says_what_the_agent_says(agent: Agent, name: str, s
     torch.testing.assert_close(network(network.read({sense: sensed.numpy()})), told.numbers())
 
 
-def test_q_learning_acts_by_heads_of_one_sense_only(agent: Agent) -> None:
+def test_q_learning_requires_a_head_with_one_tapped_sense(agent: Agent) -> None:
     with pytest.raises(ConfigError, match="acts by a head that taps one sense"):
         HeadValues(agent, parts.CHOICES, "choose")
 
 
-def test_its_heads_are_all_that_is_taught_and_nothing_rehearses_them(agent: Agent, tmp_path: Path) -> None:
+def test_only_its_heads_are_trained_and_nothing_rehearses_them(agent: Agent, tmp_path: Path) -> None:
     (one,) = [one for one in ReasoningStage().lessons(tiny_context(tmp_path)) if one.name == "values"]
     learner = one.make_learner(agent, tiny_context(tmp_path))
     heads = {name.split(".")[1] for name, _ in learner.trained_parameters() if name.startswith("heads.")}
@@ -165,8 +165,8 @@ def test_its_heads_are_all_that_is_taught_and_nothing_rehearses_them(agent: Agen
 
 
 @pytest.mark.slow
-def test_the_room_is_learned_by_the_trunk_too(agent: Agent, tmp_path: Path) -> None:
-    """By heads alone on a sense that nobody taught, so far from all of it; the trunk's comes as far as the glance."""
+def test_the_trunk_learns_the_room_too(agent: Agent, tmp_path: Path) -> None:
+    """By heads alone on an untaught sense, so far from perfect; the trunk's head gets as far as the glance."""
     drill = DRILLS["rooms"]
     drill = replace(drill, learning=replace(drill.learning, batch=32), steps=30, told_steps=12)
     context = tiny_context(tmp_path)

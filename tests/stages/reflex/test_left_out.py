@@ -1,4 +1,4 @@
-"""Rows by looks and by tones: of an agent whose lessons left some out, and of no other."""
+"""Report rows by looks and by tones, for agents whose lessons held some out and for no others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def test_the_rows_part_values_by_the_looks_of_the_target(agent: Agent, context: Context) -> None:
+def test_rows_split_values_by_the_looks_of_the_target(agent: Agent, context: Context) -> None:
     agent.config.trained_on = [GROUP]
     seeds = exam_seeds(60, "looks", "rows")
     left = left_out.looks_left_out(context, "reach", seeds)
@@ -51,19 +51,19 @@ def test_the_rows_part_values_by_the_looks_of_the_target(agent: Agent, context: 
     assert rows == {f"of looks {LEFT_OUT}, n {n}": 0.25, f"of looks {SHOWN}, n {60 - n}": 0.75}
 
 
-def test_who_was_shown_all_looks_once_has_no_such_rows(agent: Agent) -> None:
+def test_agents_that_met_all_looks_have_no_such_rows(agent: Agent) -> None:
     left = np.arange(8) < 2
     for met, told in (([], False), (["pictures:digits", GROUP], False), ([GROUP, "pictures:digits"], True)):
         agent.config.trained_on = met
         assert bool(left_out.rows_by_looks(agent, left, np.ones(8))) == told
 
 
-def test_the_first_lesson_of_the_stage_says_what_is_left_out(context: Context) -> None:
+def test_the_first_lesson_declares_what_it_holds_out(context: Context) -> None:
     assert lessons(context)[0].learns_from == WITHOUT
 
 
 @pytest.mark.parametrize("level", ["hear", "orient/sound"])
-def test_the_rows_part_values_by_the_tone_of_what_sounds(level: str, agent: Agent, context: Context) -> None:
+def test_rows_split_values_by_the_tone_of_the_sounding_thing(level: str, agent: Agent, context: Context) -> None:
     seeds = exam_seeds(200, "tones", "rows")
     band, sounds = left_out.tones_left_out(context, level, seeds)
     state = worlds.make("nursery", level, seeds).state()
@@ -79,7 +79,7 @@ def test_the_rows_part_values_by_the_tone_of_what_sounds(level: str, agent: Agen
         assert rows == ({f"of tones {LEFT_OUT}, n {n}": 0.25, f"of tones {SHOWN}, n {every - n}": 0.75} if told else {})
 
 
-def test_exams_of_what_is_heard_print_them_for_arc_and_trunk(agent: Agent, context: Context) -> None:
+def test_exams_of_sounds_have_tone_rows_for_arc_and_trunk(agent: Agent, context: Context) -> None:
     heard = {"hear/sounds", "hear/sounds/hear_trunk", "orient/sound", "orient/sound/look_trunk"}
     for met, told in (([GROUP], 0), (list(WITHOUT), 2)):
         agent.config.trained_on = met
@@ -91,7 +91,7 @@ def test_exams_of_what_is_heard_print_them_for_arc_and_trunk(agent: Agent, conte
 
 
 @pytest.mark.parametrize("examine", [bind.examine, orient.examine, reach.examine, track.examine])
-def test_exams_of_what_is_seen_print_them_for_arc_and_trunk(examine, agent: Agent, context: Context) -> None:  # type: ignore[no-untyped-def]
+def test_exams_of_sight_have_look_rows_for_arc_and_trunk(examine, agent: Agent, context: Context) -> None:  # type: ignore[no-untyped-def]
     unseen = ("orient/sound", "orient/sound/look_trunk", orient.REST, f"{orient.REST}/look_trunk", orient.MEMORY)
     for met, told in (([], 0), ([GROUP], 2)):
         agent.config.trained_on = met

@@ -29,7 +29,7 @@ def test_perfect_maps_give_back_the_true_instances(rooms):
     for found, mask in zip(as_scene(maps).instances(), truth["mask"], strict=True):
         wanted = [mask == k for k in range(1, 9) if (mask == k).sum() >= VISIBLE_PX]
         overlap = mask_iou(np.stack(wanted), found.masks) if wanted else np.ones((1, 1))
-        # Two centres nearer than a peak's radius cannot be told apart, so not every one need be perfect.
+        # Two centres nearer than a peak's radius cannot be told apart, so not every overlap need be perfect.
         assert overlap.max(1).mean() > 0.85
 
 
@@ -90,7 +90,7 @@ def test_average_precision_of_known_rankings():
     assert average_precision(wanted, counts, twice, np.array([0.9, 0.8, 0.7])) == pytest.approx((1 + 2 / 3) / 2)
 
 
-def test_a_thing_too_small_to_count_may_be_found_or_not():
+def test_a_thing_too_small_to_count_does_not_matter():
     wanted = np.array([[0, 0, 10, 10], [20, 20, 23, 23]], np.float32)
     counts = np.array([True, False])
     assert average_precision(wanted, counts, wanted, np.array([0.5, 0.9])) == 1.0

@@ -39,7 +39,7 @@ def practise(learner: PolicyLearner, names: list[str], begin: int = 0) -> None:
         learner.update({"drill": name}, step)
 
 
-def test_a_resumed_lesson_ends_with_the_same_weights_to_the_bit(tmp_path: Path) -> None:
+def test_a_resumed_lesson_ends_with_identical_weights(tmp_path: Path) -> None:
     context, names = make_context(tmp_path), ["orient", "balance", "startle", "balance"]
     straight = start(make_agent(), context)
     practise(straight, names)
@@ -59,7 +59,7 @@ def test_a_resumed_lesson_ends_with_the_same_weights_to_the_bit(tmp_path: Path) 
     assert all(torch.equal(value, should[name]) for name, value in stands.items())
 
 
-def test_only_the_arc_in_turn_and_its_critic_change(tmp_path: Path) -> None:
+def test_only_the_current_arc_and_its_critic_change(tmp_path: Path) -> None:
     agent = make_agent()
     learner = start(agent, make_context(tmp_path))
     before = {name: value.clone() for name, value in agent.state_dict().items()}
@@ -71,7 +71,7 @@ def test_only_the_arc_in_turn_and_its_critic_change(tmp_path: Path) -> None:
     assert all(parameter.requires_grad for parameter in agent.parameters())
 
 
-def test_arcs_start_from_what_perception_reads_whenever_the_lesson_begins(tmp_path: Path) -> None:
+def test_arcs_start_from_perceptions_weights_at_every_start_of_the_lesson(tmp_path: Path) -> None:
     agent = make_agent()
     learner = start(agent, make_context(tmp_path))
     places = agent.head("whereabouts").places.state_dict()  # type: ignore[union-attr]
@@ -105,7 +105,7 @@ def test_the_cycle_holds_every_drill_and_every_drill_has_its_heads() -> None:
         assert agent.tap_of(f"{drill.effector}_value") == agent.tap_of(f"{drill.effector}_arc")
 
 
-def test_the_lesson_is_data_with_a_budget_for_every_size(tmp_path: Path) -> None:
+def test_the_lesson_has_a_budget_for_every_size(tmp_path: Path) -> None:
     context = make_context(tmp_path)
     lesson = lessons._motor(context)
     batches = lesson.make_batches(make_agent(), context, lesson.steps)
@@ -115,7 +115,7 @@ def test_the_lesson_is_data_with_a_budget_for_every_size(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_the_cart_is_kept_up_after_some_updates(tmp_path: Path) -> None:
+def test_balance_improves_after_some_updates(tmp_path: Path) -> None:
     from devmind.curriculum.examining import examination
     from stages.reflex.balance import exam as balance
 

@@ -1,4 +1,4 @@
-"""Noticing: the targets that teach the wide view and the alarm."""
+"""The targets that teach the wide view and the startle arc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaze: what the looking arc is shown, and that nothing else of the agent learns from it."""
+"""Gaze: what the looking arc is shown, and that no other part of the agent learns from it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def update_of(level: str) -> int:
     return gaze.LEVELS.index(level)
 
 
-def test_the_turn_leads_to_the_target(tmp_path: Path) -> None:
+def test_the_wanted_turn_leads_to_the_target(tmp_path: Path) -> None:
     context = make_context(tmp_path)
     world = context.make_world("nursery", "orient/sight", np.arange(32))
     for _ in range(3):
@@ -38,14 +38,14 @@ def test_the_turn_leads_to_the_target(tmp_path: Path) -> None:
     assert world.truth()["error_deg"].max() < 1.0
 
 
-def test_where_nothing_is_the_gaze_rests(tmp_path: Path) -> None:
+def test_the_gaze_rests_where_there_is_no_target(tmp_path: Path) -> None:
     batch = gaze.lesson_batch(make_context(tmp_path), update_of("clutter/empty"), 16)
     assert not batch["turn"].any()
     assert batch["senses"]["sight"].float().std() > 0, "there is something to see, but no thing"
 
 
 @pytest.mark.parametrize("level", ["clutter/orient", "orient/motion", "orient/sight", "clutter/empty"])
-def test_most_children_sense_what_a_camera_gives(tmp_path: Path, level: str) -> None:
+def test_most_children_sense_only_what_a_camera_gives(tmp_path: Path, level: str) -> None:
     batch = gaze.lesson_batch(make_context(tmp_path), update_of(level), 64)
     heard, body = batch["present"]["sound"], batch["senses"]["body"]
     assert 0.4 < 1 - heard.float().mean() < 0.8
@@ -56,14 +56,14 @@ def test_most_children_sense_what_a_camera_gives(tmp_path: Path, level: str) -> 
     assert not body[..., kept].isnan().any()
 
 
-def test_where_a_sound_is_the_cue_every_sense_is_there(tmp_path: Path) -> None:
+def test_every_sense_is_present_where_a_sound_is_the_cue(tmp_path: Path) -> None:
     batch = gaze.lesson_batch(make_context(tmp_path), update_of("orient/sound"), 8)
     assert all(present.all() for present in batch["present"].values())
     assert not batch["senses"]["body"].isnan().any()
     assert batch["axes"].tolist() == [1.0, 0.0], "the ears cannot tell a sound's height"
 
 
-def test_only_the_arc_learns_and_it_does(tmp_path: Path) -> None:
+def test_the_gaze_lesson_trains_only_the_arc(tmp_path: Path) -> None:
     context, agent = make_context(tmp_path), Agent(AgentConfig(size="tiny"))
     parts.admit(agent)
     before = {name: value.clone() for name, value in agent.state_dict().items()}
@@ -82,7 +82,7 @@ def test_only_the_arc_learns_and_it_does(tmp_path: Path) -> None:
     assert all(name.startswith(gaze.TRAINS) for name in changed)
 
 
-def test_rewards_leave_its_reading_alone() -> None:
+def test_rewards_do_not_change_the_arcs_reading() -> None:
     assert gaze.HEAD in FROZEN
     head = AimHead(Inlet(16, 22), size=2)
     read = {id(parameter) for parameter in head.reading()}
@@ -90,7 +90,7 @@ def test_rewards_leave_its_reading_alone() -> None:
     assert sorted(answers) == ["answer.bias", "answer.weight", "log_std"]
 
 
-def test_absent_tokens_say_nothing() -> None:
+def test_absent_tokens_change_nothing() -> None:
     torch.manual_seed(0)
     head = AimHead(Inlet(16, 22), size=2)
     tokens, present = torch.randn(3, 22, 16), torch.ones(3, 22, dtype=torch.bool)

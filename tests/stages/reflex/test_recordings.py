@@ -1,4 +1,4 @@
-"""Labelled recordings: groups stay apart, bad files are named, nothing taught is examined."""
+"""Labelled recordings: groups stay apart, bad files are named, and nothing taught is examined."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def agent():
     return made
 
 
-def test_a_fifth_of_the_pictures_is_held_out_and_depends_on_the_seed_alone(folder):
+def test_a_fifth_of_the_pictures_is_held_out_by_the_seed_alone(folder):
     every = pictures(folder)
     taught, unseen = split_pictures(every, 0)
     assert (len(taught.labels), len(unseen.labels)) == (160, 40)
@@ -65,7 +65,7 @@ def test_without_a_folder_the_last_writers_of_scikit_learns_digits_are_held_out(
     assert np.array_equal(unseen.images, every.images[-600:])
 
 
-def test_an_agent_is_examined_on_the_part_its_own_seed_held_out(folder):
+def test_an_agent_is_examined_on_the_part_that_its_own_seed_held_out(folder):
     child = agent()
     child.config.trained_on = [source_group(pictures(folder), 7)]
     _, unseen = see_exam.exam_pictures(child, context(folder, "seed=3"))
@@ -77,7 +77,7 @@ def test_an_agent_is_examined_on_the_part_its_own_seed_held_out(folder):
     assert len(unmet_pictures(pictures(None), child.config.trained_on, 0)[1].labels) == 600, "split alike by any seed"
 
 
-def test_the_lessons_never_hear_the_speaker_held_out(folder):
+def test_lessons_never_play_the_held_out_speaker(folder):
     for sets in ((), ("exam.holdout=bob",)):
         here = context(folder, *sets)
         out = held_out_speaker(SPEAKERS, 0, here.config.exam.holdout)
@@ -88,7 +88,7 @@ def test_the_lessons_never_hear_the_speaker_held_out(folder):
         hear.lesson_clips(context(folder, "exam.holdout=zoe"))
 
 
-def test_only_speakers_the_agent_never_met_are_examined_and_none_left_is_an_error(folder):
+def test_only_unmet_speakers_are_examined_and_none_left_is_an_error(folder):
     child, every = agent(), clips(folder)
     child.config.trained_on = [speaker_group("ann"), speaker_group("bob")]
     assert set(every.unmet(child.config.trained_on).speakers) == {"cyd"}
@@ -97,7 +97,7 @@ def test_only_speakers_the_agent_never_met_are_examined_and_none_left_is_an_erro
         every.unmet(child.config.trained_on)
 
 
-def test_who_hears_recordings_of_one_speaker_is_asked_nothing_of_others(folder, tmp_path_factory):
+def test_recordings_of_one_speaker_give_no_speech_exam(folder, tmp_path_factory):
     alone = tmp_path_factory.mktemp("alone")
     (alone / "speech" / "one").mkdir(parents=True)
     for path in (folder / "speech").glob("*/*_ann_*.wav"):
@@ -123,7 +123,7 @@ def test_variation_keeps_shape_and_repeats_by_seed():
     assert torch.equal(first, again)
 
 
-def test_a_slower_voice_is_a_lower_one():
+def test_a_slower_voice_is_lower():
     tone = torch.sin(2 * torch.pi * 1000 * torch.arange(16000) / 16000)[None].repeat(64, 1)
     spectrum = torch.fft.rfft(hear.vary(tone, torch.Generator().manual_seed(1))).abs()
     peaks = spectrum.argmax(-1).float()
@@ -142,7 +142,7 @@ def test_a_slower_voice_is_a_lower_one():
         ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.zeros(3)}, "as many"),
     ],
 )
-def test_pictures_in_another_layout_are_refused_with_a_sentence(tmp_path, content, said):
+def test_pictures_in_another_layout_are_refused(tmp_path, content, said):
     (tmp_path / "images").mkdir()
     path = tmp_path / "images" / "bad.npz"
     if isinstance(content, bytes):

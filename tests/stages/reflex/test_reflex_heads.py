@@ -1,4 +1,4 @@
-"""The stage's heads: a cell's place lies in that cell, a word names a slot, and who picks reads apart from choosing."""
+"""The stage's heads: a cell's place lies in that cell, a word names a slot, and picking reads apart from choosing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stages.reflex.heads import PickHead, PickValueHead, Places, PlacesHead
 
 
 def silent(slots: int = 3) -> Places:
-    """Places that say nothing of their own: the same logit and no offset in every cell."""
+    """Places with no preference: the same logit and no offset in every cell."""
     places = Places(8, slots)
     with torch.no_grad():
         for parameter in places.parameters():
@@ -24,7 +24,7 @@ def silent(slots: int = 3) -> Places:
 
 
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (0, 3), (2, 1), (3, 3)])
-def test_the_surest_cell_says_where(row: int, column: int) -> None:
+def test_the_most_likely_cell_gives_the_place(row: int, column: int) -> None:
     places, sight = silent(), torch.zeros(1, 16, 8)
     with torch.no_grad():
         places.cell.weight[0, 0] = 1.0
@@ -69,7 +69,7 @@ def test_a_few_steps_find_a_spot_of_colour() -> None:
     assert (located.mode()[:, 0, 1:3] - places.cells[cell]).abs().mean() < 0.1
 
 
-def test_absent_things_count_for_presence_only() -> None:
+def test_absent_things_count_only_for_presence() -> None:
     torch.manual_seed(0)
     located = Places(8, 2)(torch.randn(3, 16, 8), torch.randn(3, 8, 8))
     target = torch.zeros(3, 3, 4)
@@ -100,7 +100,7 @@ def test_a_pick_head_reads_pictures_as_the_head_it_starts_from() -> None:
     torch.testing.assert_close(pick.places(sight, words).mode(), told)
 
 
-def test_absent_words_choose_nothing_in_particular() -> None:
+def test_absent_words_do_not_affect_the_choice() -> None:
     pick, tokens = make_pick(), torch.randn(2, 25, 16)
     present = torch.ones(2, 25, dtype=torch.bool)
     present[:, 17:24] = False
@@ -114,7 +114,7 @@ def test_absent_words_choose_nothing_in_particular() -> None:
     assert not torch.equal(pick(Tapped(tokens, present)).mode(), pick(Tapped(other, present)).mode())
 
 
-def test_the_critic_tells_one_number() -> None:
+def test_the_critic_returns_one_number() -> None:
     critic = PickValueHead(Inlet(16, 25))
     assert critic(Tapped(torch.randn(2, 3, 25, 16), torch.ones(2, 3, 25, dtype=torch.bool))).mode().shape == (2, 3)
 

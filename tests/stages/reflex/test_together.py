@@ -1,4 +1,4 @@
-"""The trunk's own lesson: what is wanted, what it may change, and what the twin of `--ablate` may not."""
+"""The trunk's lesson: its targets, what it may change, and what the twin of `--ablate` may not change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def agent() -> Agent:
     return made
 
 
-def test_heads_begin_as_copies_and_the_trunk_lets_all_through(agent: Agent, context: Context) -> None:
+def test_heads_start_as_copies_and_the_trunk_as_the_identity(agent: Agent, context: Context) -> None:
     with torch.no_grad():
         for parameter in agent.parameters():
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
@@ -54,7 +54,7 @@ def test_heads_begin_as_copies_and_the_trunk_lets_all_through(agent: Agent, cont
         assert not torch.equal(agent.head(name).whitening, torch.eye(agent.config.width))  # type: ignore[arg-type]
 
 
-def test_what_other_stages_have_taught_the_trunk_is_not_undone(agent: Agent, context: Context) -> None:
+def test_a_trunk_that_other_stages_taught_is_kept(agent: Agent, context: Context) -> None:
     projection = agent.trunk.decoder.layers[0].self_attn.o_proj.weight
     for stages, kept in ((["reflex"], False), (["memory", "reflex"], True)):
         agent.config.stages = stages
@@ -81,7 +81,7 @@ def test_a_pretrained_trunk_is_not_wiped_before_the_lesson(tmp_path: Path, conte
     assert all(torch.equal(value, after[name]) for name, value in before.items())
 
 
-def test_what_is_wanted_is_true_of_each_moment(agent: Agent, context: Context) -> None:
+def test_targets_are_true_of_each_moment(agent: Agent, context: Context) -> None:
     size = len(together.LEVELS) * 6
     batch = together.moved_rows(agent, context, 0, size)
     again = together.moved_rows(agent, context, 0, size)
@@ -96,7 +96,7 @@ def test_what_is_wanted_is_true_of_each_moment(agent: Agent, context: Context) -
     assert judged["room"] == judged["reach"] == judged["startle"] == [[0.0, 0.0]]
     assert set(batch["withdraw"].nonzero()[:, 0].tolist()) <= set(at["startle"])
     assert batch["withdraw"].sum() > 0
-    # An event asks for two ticks, and nothing is judged behind them.
+    # An event asks for two ticks, and nothing is judged after them.
     for row in batch["withdraw"].sum(1).nonzero()[:, 0].tolist():
         event = int(batch["withdraw"][row].argmax())
         assert batch["quiet"][row].tolist() == [tick < event + 2 for tick in range(together.TICKS)]
@@ -106,7 +106,7 @@ def test_what_is_wanted_is_true_of_each_moment(agent: Agent, context: Context) -
     assert (look[at["track"]] != 0).any()
     assert torch.equal(hand[at["track"]].isnan(), ~batch["present"]["sound"][at["track"]][..., None].expand(-1, -1, 3))
     assert (hand[at["track"]].nan_to_num() == hand[at["track"]].nan_to_num()[:, :1]).all()
-    # Some of those who look sense what a camera gives; nobody who needs ears or a hand does.
+    # Some children that look sense only what a camera gives; none that needs ears or a hand does.
     filmed = ~batch["present"]["sound"].all(1)
     assert (
         0 < sum(filmed[at[level]].sum() for level in together.FILMED) < sum(len(at[level]) for level in together.FILMED)
@@ -114,7 +114,7 @@ def test_what_is_wanted_is_true_of_each_moment(agent: Agent, context: Context) -
     assert not any(filmed[at[level]].any() for level in ("reach", "startle", "orient/sound"))
 
 
-def test_the_batch_is_encoded_as_the_agent_would(agent: Agent, context: Context) -> None:
+def test_the_batch_is_encoded_as_by_the_agent(agent: Agent, context: Context) -> None:
     batch = together.moved_rows(agent, context, 1, 6)
     seen = agent.perceive({name: batch[name] for name in ("senses", "present", "first", "valid")}, ["sight", "words"])
     torch.testing.assert_close(seen.encoded["sight"].tokens, batch["seen"].encoded["sight"].tokens)
@@ -123,8 +123,8 @@ def test_the_batch_is_encoded_as_the_agent_would(agent: Agent, context: Context)
     assert torch.equal(part["senses"]["sight"], batch["senses"]["sight"][[1, 4]])
 
 
-def test_what_is_kept_for_rehearsals_holds_no_maps(agent: Agent, context: Context) -> None:
-    """With them the 144 batches that come again at size nursery were 5.4 GB, which no laptop has to spare."""
+def test_batches_kept_for_rehearsal_hold_no_maps(agent: Agent, context: Context) -> None:
+    """With maps, the 144 repeated batches at size nursery took 5.4 GB, too much for a laptop."""
     together.prepare(agent, context)
     batch = together.lesson_batch(agent, context, 0, 9, rehearsed=True)
     for seen in (batch["moved"][0]["seen"], batch["events"]["seen"]):
@@ -135,7 +135,7 @@ def test_what_is_kept_for_rehearsals_holds_no_maps(agent: Agent, context: Contex
 
 
 @pytest.mark.parametrize("size", [len(together.LEVELS), 3])
-def test_who_is_to_reach_is_told_which_colour_beside_any_other_level(agent: Agent, context: Context, size: int) -> None:
+def test_reaching_children_are_told_the_colour_in_every_batch(agent: Agent, context: Context, size: int) -> None:
     told = 0
     for update in range(3):
         batch = together.moved_rows(agent, context, update, size)
@@ -154,9 +154,7 @@ def taught(agent: Agent, context: Context, out: Path, control: bool) -> dict[str
     return {name: value for name, value in agent.state_dict().items() if not torch.equal(value, before[name])}
 
 
-def test_the_lesson_changes_the_trunk_and_its_heads_and_nothing_else(
-    agent: Agent, context: Context, tmp_path: Path
-) -> None:
+def test_the_lesson_changes_only_the_trunk_and_its_heads(agent: Agent, context: Context, tmp_path: Path) -> None:
     changed = taught(agent, context, tmp_path / "run", control=False)
     assert all(name.startswith(together.TRAINS) for name in changed)
     assert any("self_attn.q_proj" in name or "o_proj" in name for name in changed)
@@ -164,9 +162,7 @@ def test_the_lesson_changes_the_trunk_and_its_heads_and_nothing_else(
         assert any(one.startswith(f"heads.{name}.") for one in changed)
 
 
-def test_the_twin_is_taught_the_heads_alone_on_a_trunk_that_lets_all_through(
-    agent: Agent, context: Context, tmp_path: Path
-) -> None:
+def test_the_twin_trains_only_the_heads_on_an_identity_trunk(agent: Agent, context: Context, tmp_path: Path) -> None:
     taught(agent, context, tmp_path / "run", control=False)
     twin = Agent.from_pretrained(identity_trunk(agent, tmp_path / "twin", agent, ReflexStage(), context))
     kept = {n: v for n, v in agent.state_dict().items() if not n.startswith("trunk.")}
@@ -178,10 +174,10 @@ def test_the_twin_is_taught_the_heads_alone_on_a_trunk_that_lets_all_through(
     assert [lesson.name for lesson in Control(ReflexStage()).lessons(context)] == ["together"]
 
 
-def test_a_twin_that_was_not_saved_whole_is_none(
+def test_a_twin_is_saved_only_after_its_trunk_is_reset(
     agent: Agent, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is saved once, when its trunk is as new: a process that dies before leaves nothing to go on from."""
+    """It is saved once, after the reset, so a process that dies earlier leaves nothing to resume from."""
     saved: list[bool] = []
     save = Agent.save_pretrained
 
@@ -196,7 +192,7 @@ def test_a_twin_that_was_not_saved_whole_is_none(
     assert agent.trunk.decoder.layers[0].self_attn.o_proj.weight.any(), "the agent itself stays as it is"
 
 
-def test_a_step_lowers_the_loss_of_what_it_was_taken_on(agent: Agent, context: Context) -> None:
+def test_updates_lower_the_loss_of_their_batch(agent: Agent, context: Context) -> None:
     together.prepare(agent, context)
     learner = together.TrunkLearner(agent, context)
     learner.steps = 40
@@ -212,7 +208,7 @@ def test_a_step_lowers_the_loss_of_what_it_was_taken_on(agent: Agent, context: C
     assert {"look", "reach", "startle", "see trunk", "hear trunk", "bind trunk", "foresee sight"} <= set(scalars)
 
 
-def test_foreseeing_no_change_misses_all_of_it_and_the_truth_misses_none(agent: Agent, context: Context) -> None:
+def test_foreseeing_no_change_scores_one_and_the_truth_scores_zero(agent: Agent, context: Context) -> None:
     batch = foresee.rows(context, "room", np.arange(3), "test")
     seen = agent.perceive(batch, [agent.tap_of(name) for name in FORESEEN])
     outputs = agent.run_heads(list(FORESEEN), seen)
@@ -230,7 +226,7 @@ def test_foreseeing_no_change_misses_all_of_it_and_the_truth_misses_none(agent: 
     assert len({measure.note for measure in measures}) == 2, "each names the hash of its own encoder"
 
 
-def test_differences_are_paired_and_say_what_is_significant() -> None:
+def test_differences_are_paired_and_report_significance() -> None:
     rng = np.random.default_rng(0)
     base = (rng.random(400) < 0.5).astype(float)
     better = np.where(rng.random(400) < 0.1, 1.0, base)
@@ -247,8 +243,8 @@ def test_differences_are_paired_and_say_what_is_significant() -> None:
     assert differences(measure(base[:10]), measure(base), 500) == {}
 
 
-def test_what_later_stages_rehearse_depends_on_nothing_that_is_learned(agent: Agent, context: Context) -> None:
-    """Batches are kept and come again, and a stopped run makes the same ones, whatever the trunk has become."""
+def test_rehearsal_batches_do_not_depend_on_learned_weights(agent: Agent, context: Context) -> None:
+    """Rehearsal batches are kept and repeated, and a resumed run makes the same ones, whatever the trunk learned."""
     together.prepare(agent, context)
     before = together.lesson_batch(agent, context, 3, 9, rehearsed=True)
     with torch.no_grad():
@@ -268,9 +264,10 @@ def test_what_later_stages_rehearse_depends_on_nothing_that_is_learned(agent: Ag
     assert not torch.equal(taught["turn"], after["moved"][0]["turn"]), "in the lesson itself the trunk moves half"
 
 
-def test_later_stages_rehearse_many_things_to_start_away_at(agent: Agent, context: Context) -> None:
-    """Rows that are lived through hold few of these, and what begins before the first tick of a pair is none of them:
-    with the pairs the head that starts away is told of more than there are rows."""
+def test_rehearsals_hold_many_events_that_startle(agent: Agent, context: Context) -> None:
+    """Played rows hold few such events, and none that begin before the first tick of a pair; with the pairs, the
+    startle head gets more targets than there are rows.
+    """
     together.prepare(agent, context)
     batches = [together.lesson_batch(agent, context, update, 9, rehearsed=True) for update in range(3)]
     wanted = torch.cat([batch["events"]["withdraw"] for batch in batches])

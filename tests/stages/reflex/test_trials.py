@@ -1,4 +1,4 @@
-"""The motor exams, and the rules by hand that are printed beside them."""
+"""The motor exams, and the hand rules that are printed beside them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def context(tmp_path: Path) -> Context:
 def agent() -> Agent:
     agent = Agent(AgentConfig(size="tiny"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untaught arc turns by less than it
+        patch.setattr(parts, "LOOK_THRESHOLD", None)  # an untaught arc turns by less than the threshold
         parts.admit(agent)
     return agent.eval()
 
@@ -51,7 +51,7 @@ def reached(context: Context, level: str, make: Callable[[], Policy], n: int = 2
     return float((trial.play(make).watched[-1] <= 10).mean())
 
 
-def test_a_red_square_is_found_where_it_stands() -> None:
+def test_a_red_square_is_located() -> None:
     sight = np.full((2, 64, 64, 3), 120, np.uint8)
     sight[0, 30:34, 30:34] = (215, 30, 30)
     sight[1, 0:4, 30:34] = (215, 30, 30)
@@ -85,7 +85,7 @@ def test_the_rule_binds_a_sound_to_the_odd_colour_on_its_side(first_ear: str) ->
     assert (hand_rules.sounding_box(np.full_like(sight, 120), sound) == 0).all(), "where nothing is there is no box"
 
 
-def test_the_rule_reaches_for_the_asked_colour_and_rests_without_it(context: Context) -> None:
+def test_the_rule_reaches_for_the_named_colour_and_rests_without_it(context: Context) -> None:
     seeds = exam_seeds(24, "test", "reach")
     trial = trials.Trial(context, "reach", reach.TICKS, seeds, reach.first_touch)
     assert reach.right(trial.play(hand_rules.ReachByColour)).mean() > 0.8
@@ -93,10 +93,10 @@ def test_the_rule_reaches_for_the_asked_colour_and_rests_without_it(context: Con
     np.testing.assert_array_equal(hand_rules.ReachByColour()(nowhere, ONE)["reach"][0, :3], 0.0)
 
 
-def test_a_sound_is_bound_to_a_thing_that_is_detected_and_no_box_of_the_truth_is_told(
+def test_binding_needs_a_detected_thing_and_gets_no_true_box(
     context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whose head points at the very cell is wrong where its eye finds nothing, and where it finds but another thing."""
+    """A head that points at the right cell is wrong where the eye detects nothing or another thing."""
     seeds = exam_seeds(context.episodes(500), context.seed, "bind")
     truth = bind.scenes(context, seeds, bind.TICKS)[1]
     rows = np.arange(len(seeds))
@@ -126,7 +126,7 @@ def test_rules_on_the_senses_beat_holding_still(
     assert reached(context, level, rule) > max(least, reached(context, level, hand_rules.HoldStill))
 
 
-def test_the_truth_reaches_nearly_every_target(context: Context) -> None:
+def test_the_rule_that_knows_the_truth_reaches_nearly_every_target(context: Context) -> None:
     trial = trials.Trial(context, "reach", 20, exam_seeds(24, "test", "reach"), reach.first_touch)
     assert (trial.play(hand_rules.ReachByTruth, told=True).watched > 0).any(0).mean() > 0.95
 
@@ -145,7 +145,7 @@ def test_a_withdrawal_is_judged_by_the_truth_before_it() -> None:
     assert resting.tolist() == nothing.tolist() == [q, startle.MISSED, startle.MISSED, x, q, startle.MISSED]
 
 
-def test_startle_has_as_many_events_as_asked_for(context: Context) -> None:
+def test_startle_has_as_many_events_as_requested(context: Context) -> None:
     seeds = startle.startle_seeds(context, 10)
     events = worlds.make("nursery", "startle", seeds).state().event
     assert (events != 0).sum() == 10
@@ -153,7 +153,7 @@ def test_startle_has_as_many_events_as_asked_for(context: Context) -> None:
     assert seeds.min() >= EXAM_SEEDS_FROM
 
 
-def test_a_sense_that_is_off_is_absent_and_who_answered_is_counted(agent: Agent) -> None:
+def test_a_disabled_sense_is_absent_and_answers_are_counted_by_head(agent: Agent) -> None:
     senses = worlds.make("nursery", "orient/sight", np.arange(3)).observe()
     opening = np.ones(3, bool)
     whole, blind = trials.arcs(agent, "look"), trials.arcs(agent, "look", ["sight"])
@@ -176,7 +176,7 @@ def test_a_sense_that_is_off_is_absent_and_who_answered_is_counted(agent: Agent)
         (balance.examine, balance.GATE),
     ],
 )
-def test_every_exam_gives_what_its_gate_asks_for(
+def test_every_exam_gives_the_measures_of_its_gate(
     agent: Agent, context: Context, examine: Callable[..., list], gate: Gate
 ) -> None:
     with torch.inference_mode():
@@ -188,7 +188,7 @@ def test_every_exam_gives_what_its_gate_asks_for(
     assert not any("not measured" in reason for reason in verdict.reasons)
 
 
-def test_balance_is_gymnasiums_own_cart_pole() -> None:
+def test_balance_equals_gymnasiums_cart_pole() -> None:
     env = gymnasium.make("CartPole-v1")
     wanted = []
     for seed in (5, 6):
@@ -211,10 +211,10 @@ def test_only_the_first_touch_counts(agent: Agent, context: Context, monkeypatch
         assert measure.values.tolist() == [0.0, 1.0, 1.0]
 
 
-def test_what_most_of_the_nearest_are_called_however_many_are_asked_at_once() -> None:
+def test_nearest_labels_take_the_majority_for_any_batch_size() -> None:
     taught = np.array([[0.0], [1.0], [1.2], [5.0], [6.0], [7.0]]) + 100
     labels, asked = np.array([4, 2, 2, 7, 8, 9]), np.array([[0.3], [5.9], [4.0], [0.9]]) + 100
-    for at_once in (2, 256):  # two of three outvote the nearest; of three that differ the nearest is right
+    for at_once in (2, 256):  # two of three outvote the nearest; of three different labels the nearest wins
         np.testing.assert_array_equal(hand_rules.nearest_labels(taught, labels, asked, at_once), [2, 8, 7, 2])
     from sklearn.neighbors import KNeighborsClassifier
 

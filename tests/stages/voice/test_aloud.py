@@ -1,4 +1,4 @@
-"""The voice of what the agent says in words: espeak-ng's, or the small synthesiser's few words."""
+"""The voice that speaks the agent's words: espeak-ng's, or the small synthesiser's few words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stages.voice.caregiver import espeak
 from stages.voice.caregiver.aloud import spoken
 
 
-def test_the_small_synthesiser_says_words_of_lessons_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_small_synthesiser_says_only_words_of_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(espeak, "installed", lambda: False)
     sound = spoken("Two red balls!")
     check_voice(spoken)
@@ -31,6 +31,6 @@ def test_espeak_says_any_words() -> None:
 
 
 @pytest.mark.parametrize("sound", [np.zeros((1, 9), np.float32), np.ones(9, np.float32), np.ones((1, 9)), None])
-def test_a_voice_that_gives_no_sound_breaks_the_law(sound: np.ndarray) -> None:
+def test_a_voice_without_sound_breaks_the_law(sound: np.ndarray) -> None:
     with pytest.raises(BrokenLawError, match="a voice gives sound"):
         check_voice(lambda text: sound)

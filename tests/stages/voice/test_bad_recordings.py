@@ -1,5 +1,7 @@
-"""Recordings of any rate, silent, clipped, of a millisecond or an hour: a clear answer where one cannot be used, and
-never a crash; as a file that is heard, and among the recordings that lessons and exams use.
+"""Recordings of any rate, silent, clipped, of a millisecond or an hour: an unusable one is refused clearly, without a
+crash.
+
+They come as files to hear, and among the recordings of lessons and exams.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ def agent() -> Agent:
 
 
 @pytest.mark.parametrize("named", BAD)
-def test_a_file_is_heard_or_refused_with_a_sentence(named: str, agent: Agent, tmp_path: Path) -> None:
+def test_a_file_is_heard_or_refused(named: str, agent: Agent, tmp_path: Path) -> None:
     wave, rate_hz = BAD[named]()
     soundfile.write(tmp_path / "a.wav", wave, rate_hz)
     told: list[str] = []
@@ -78,7 +80,7 @@ def test_a_file_is_heard_or_refused_with_a_sentence(named: str, agent: Agent, tm
 
 
 @pytest.mark.parametrize("rate_hz", [LOWEST_RATE_HZ - 1, HIGHEST_RATE_HZ + 1])
-def test_a_rate_that_no_sound_has_is_refused_wherever_it_comes(rate_hz: int, tmp_path: Path) -> None:
+def test_an_impossible_sample_rate_is_refused_everywhere(rate_hz: int, tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", noisy(0.5), rate_hz)
     with pytest.raises(SessionError, match="samples a second"):
         moments_of(tmp_path / "a.wav", 60.0, print)
@@ -86,7 +88,7 @@ def test_a_rate_that_no_sound_has_is_refused_wherever_it_comes(rate_hz: int, tmp
         mono_wave(tmp_path / "a.wav")
 
 
-def test_an_hour_is_heard_to_its_end_and_only_its_beginning_is_read_of_a_labelled_one(tmp_path: Path) -> None:
+def test_an_hour_is_heard_to_its_end_and_a_labelled_one_is_read_only_at_its_start(tmp_path: Path) -> None:
     hour = tmp_path / "hour.wav"
     soundfile.write(hour, np.tile((3000 * noisy(1.0)).astype(np.int16), 3600), 16_000)
     told: list[str] = []
@@ -97,7 +99,7 @@ def test_an_hour_is_heard_to_its_end_and_only_its_beginning_is_read_of_a_labelle
 
 
 @pytest.mark.parametrize("kind", ["gru", "conv", "transformer"])
-def test_what_is_carried_does_not_grow_however_long_somebody_speaks(kind: str) -> None:
+def test_the_carried_state_does_not_grow_with_the_length_of_speech(kind: str) -> None:
     speaker = tiny_agent()
     give_hearing(speaker, tiny_config(f"hearing.encoder={kind}", "hearing.words=seq2seq"))
     parts.admit(speaker)
@@ -114,7 +116,7 @@ def test_what_is_carried_does_not_grow_however_long_somebody_speaks(kind: str) -
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Bad recordings among good ones: digits of two speakers, and two kinds of sounds of three sources."""
+    """Bad recordings among good ones: digits of two speakers, and two kinds of sounds from three sources."""
     folder = tmp_path_factory.mktemp("data")
     for where in ("speech/some", "sounds/some/rain", "sounds/some/dog"):
         (folder / where).mkdir(parents=True)
@@ -126,7 +128,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_lessons_of_bad_recordings_teach_by_finite_numbers(agent: Agent, data: Path, tmp_path: Path) -> None:
+def test_lessons_of_bad_recordings_have_finite_losses(agent: Agent, data: Path, tmp_path: Path) -> None:
     context = replace(tiny_context(tmp_path), data=data)
     losses = []
     for update in range(6):

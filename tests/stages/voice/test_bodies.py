@@ -1,4 +1,4 @@
-"""Kinds of encoders, features and heads of words: each learns, and hears Moment by Moment what it hears at once."""
+"""Kinds of encoders, features and word heads: each learns, and stepping equals hearing at once."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def noise(moments: int, rows: int = 1) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kind", bodies.KINDS)
-def test_a_body_goes_on_from_what_it_kept_as_far_as_it_sees_and_further(kind: str) -> None:
-    """Token by token, and in pieces of any length, it is what a row at once is; what is kept does not grow."""
+def test_stepping_a_body_equals_the_whole_row_within_and_beyond_its_context(kind: str) -> None:
+    """Token by token or in pieces of any length, it equals the row at once, and its state does not grow."""
     body = bodies.body(kind, 8, 16).eval()
     row = torch.randn(3, 150, 8, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
@@ -59,13 +59,13 @@ def test_a_body_goes_on_from_what_it_kept_as_far_as_it_sees_and_further(kind: st
             torch.testing.assert_close(torch.cat(found, 1), whole, atol=1e-5, rtol=1e-5)
             assert kept is not None
             assert {name: value.shape for name, value in kept.items()} == {n: v.shape for n, v in last.items()}
-        # A row whose episode begins is a row of zeros in what is kept.
+        # A row whose episode begins is a row of zeros in the state.
         again = body.over(row[:, :5], {name: torch.zeros_like(value) for name, value in last.items()})[0]
         torch.testing.assert_close(again, whole[:, :5], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("kind", "sees"), [("conv", 31), ("transformer", 63)])
-def test_a_body_sees_as_far_back_as_it_says_and_never_ahead(kind: str, sees: int) -> None:
+def test_a_body_sees_exactly_its_context_and_never_ahead(kind: str, sees: int) -> None:
     body = bodies.body(kind, 8, 16).eval()
     row = torch.randn(1, 100, 8, requires_grad=True)
     (body.over(row, None)[0][0, 80] * torch.arange(16)).sum().backward()
@@ -75,7 +75,7 @@ def test_a_body_sees_as_far_back_as_it_says_and_never_ahead(kind: str, sees: int
 
 
 @pytest.mark.parametrize("kind", bodies.KINDS)
-def test_heads_of_words_keep_the_laws_of_heads(kind: str) -> None:
+def test_word_heads_keep_the_laws_of_heads(kind: str) -> None:
     check_head(WordsHead(Inlet(8, 2), len(KNOWN), kind=kind))
     wanted = torch.zeros(3, 2, LONGEST, dtype=torch.int64)
     wanted[..., 0] = torch.tensor([[1, 2], [3, 4], [5, 6]])
@@ -83,8 +83,8 @@ def test_heads_of_words_keep_the_laws_of_heads(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "features"), WAYS)
-def test_words_come_moment_by_moment_as_at_once(kind: str, features: str) -> None:
-    """By both arcs; of the one that writes, what it says behind each Moment is what a row that ends there has."""
+def test_stepping_words_equals_the_words_at_once(kind: str, features: str) -> None:
+    """For both arcs; the writing arc's output after each Moment is that of a row that ends there."""
     agent, sound = hearing(kind, features), noise(6)
     with torch.inference_mode():
         outputs: Any = agent(as_batch(sound), [parts.WORDS_ARC, parts.WRITTEN_ARC])
@@ -92,7 +92,7 @@ def test_words_come_moment_by_moment_as_at_once(kind: str, features: str) -> Non
         nats = torch.stack([whole.nats(["two red"], torch.tensor([2 * t + 2])) for t in range(6)], 1)
     heads = {parts.NOTE: (parts.WORDS_ARC,), parts.TELL: (parts.WRITTEN_ARC,)}
     actor = Actor(agent, 1, effectors=tuple(heads), trunk=False, standing=heads)
-    for _ in range(2):  # the second time it begins anew
+    for _ in range(2):  # the second time it starts anew
         for number, moment in enumerate(sound[0].reshape(6, 1, 1, 1600).numpy()):
             done: Any = actor.act(collate_tick({parts.SOUND: moment}, np.array([number == 0])))
             told, written = done.outputs[parts.WORDS_ARC], done.outputs[parts.WRITTEN_ARC]
@@ -101,15 +101,15 @@ def test_words_come_moment_by_moment_as_at_once(kind: str, features: str) -> Non
             assert torch.equal(done.action[parts.TELL], whole.mode()[:, number])
 
 
-def test_writing_with_the_cache_is_writing_without() -> None:
-    """Each word is the likeliest behind all words before it, whatever is kept of them; nothing follows nothing."""
+def test_writing_with_the_cache_equals_writing_without() -> None:
+    """Each word is the most likely after all words before it, with or without the cache; nothing follows an end."""
     tokens, here, every = 3.0 * torch.randn(8, 9, 2, 8), torch.ones(8, 9, 2, dtype=torch.bool), set[tuple[int, ...]]()
     for seed in range(30):
         torch.manual_seed(seed)
         head = WrittenHead(Inlet(8, 2), len(KNOWN)).eval()
         with torch.inference_mode():
             for parameter in head.parameters():
-                parameter *= 2.0  # so that one says other words than another
+                parameter *= 2.0  # so that different heads say different words
             output = head(Tapped(tokens, here))
             words, (heard, there) = output.words(), output.window()
             plain = torch.full((8, 1), BLANK)
@@ -124,7 +124,7 @@ def test_writing_with_the_cache_is_writing_without() -> None:
     assert any(row[-1] != BLANK for row in every), "some do not"
 
 
-def test_what_is_further_back_than_it_looks_is_not_written_of() -> None:
+def test_the_writing_head_ignores_input_beyond_its_window() -> None:
     head = WrittenHead(Inlet(8, 2), len(KNOWN), kind="conv").eval()
     one, other = torch.randn(2, 1, 120, 2, 8)
     other[:, 30:] = one[:, 30:]
@@ -138,7 +138,7 @@ def test_what_is_further_back_than_it_looks_is_not_written_of() -> None:
     assert early[0] != pytest.approx(early[1], abs=1e-5)
 
 
-def test_texts_and_words_are_each_others_inverse_and_one_end_counts() -> None:
+def test_texts_and_numbers_are_inverse_and_one_end_counts() -> None:
     texts = ["two red balls", "seven", ""]
     wanted = targets(texts)
     assert texts_of(wanted[:, 1:]) == texts
@@ -159,7 +159,7 @@ def test_mfcc_are_the_first_cepstral_coefficients_of_log_mel() -> None:
     assert (ear.net[0].in_channels, EarEncoder(16).net[0].in_channels) == (CEPSTRA, MELS)
 
 
-def test_the_picture_of_log_mel_is_heard_over_bands_and_no_later_than_frames_are() -> None:
+def test_the_two_dimensional_ear_convolves_over_bands_without_delay() -> None:
     ear = EarEncoder(16, "logmel2d").eval()
     generator = torch.Generator().manual_seed(4)
     mel = torch.randn(1, LEAD + 8 * 5, MELS, generator=generator)
@@ -178,7 +178,7 @@ def test_the_picture_of_log_mel_is_heard_over_bands_and_no_later_than_frames_are
 
 
 @pytest.mark.parametrize(("kind", "features"), WAYS)
-def test_each_kind_learns_what_was_said_frame_by_frame_and_in_writing(kind: str, features: str, tmp_path: Path) -> None:
+def test_each_kind_learns_words_frame_by_frame_and_in_writing(kind: str, features: str, tmp_path: Path) -> None:
     pupil, context = hearing(kind, features), tiny_context(tmp_path)
     trains = ("encoders.listen.", "heads.heard_words_arc.", "heads.written_words_arc.")
     learner = GradientLearner(pupil.train(), listen.loss, seed=0, learning_rate=1e-2, trains=trains, steps=80)
@@ -187,7 +187,7 @@ def test_each_kind_learns_what_was_said_frame_by_frame_and_in_writing(kind: str,
     told = [learner.update(batch, step) for step in range(80)]
     assert float(told[-1]["words by the arc"]) < 0.5 * float(told[1]["words by the arc"])
     assert float(told[-1]["written by the arc"]) < 0.4 * float(told[0]["written by the arc"])
-    # What it has learned it writes of its own accord.
+    # What it has learned it writes without teacher forcing.
     ear: Any = pupil.eval().encoder(parts.LISTEN)
     with torch.inference_mode():
         tokens = ear.tokens_of(batch["mel"])
@@ -208,7 +208,7 @@ def test_the_trunk_learns_to_write(tmp_path: Path) -> None:
     assert missed[-1] < 0.7 * missed[0]
 
 
-def test_settings_say_what_is_built_and_what_learned_is_not_rebuilt() -> None:
+def test_settings_choose_the_parts_and_learned_parts_are_not_rebuilt() -> None:
     agent = hearing("conv", "mfcc", "ctc")
     assert agent.config.hearing == {"encoder": "conv", "features": "mfcc", "words": "ctc"}
     assert isinstance(agent.head(parts.WORDS_ARC).memory, bodies.Convolved)  # type: ignore[union-attr]
@@ -234,7 +234,7 @@ def test_settings_say_what_is_built_and_what_learned_is_not_rebuilt() -> None:
             made()
 
 
-def test_who_was_built_by_settings_is_saved_and_loaded_as_such(tmp_path: Path) -> None:
+def test_an_agent_with_settings_round_trips_through_disk(tmp_path: Path) -> None:
     agent, sound = hearing("transformer", "mfcc"), noise(3)
     agent.save_pretrained(tmp_path / "agent")
     again = Agent.from_pretrained(tmp_path / "agent").eval()
@@ -246,7 +246,7 @@ def test_who_was_built_by_settings_is_saved_and_loaded_as_such(tmp_path: Path) -
     assert again.config.hearing == agent.config.hearing
 
 
-def test_an_exam_of_what_was_never_built_says_so(tmp_path: Path) -> None:
+def test_an_exam_of_a_missing_part_says_so(tmp_path: Path) -> None:
     hearing("gru", "logmel", "ctc").save_pretrained(tmp_path / "agent")
     with pytest.raises(ExamError, match=f"it lacks {parts.WRITTEN}, {parts.WRITTEN_ARC}"):
         runner.examine("voice", tmp_path / "agent", tiny_config("hearing.words=seq2seq"))
@@ -254,10 +254,8 @@ def test_an_exam_of_what_was_never_built_says_so(tmp_path: Path) -> None:
         runner.examine("voice", tmp_path / "agent", tiny_config("hearing.features=mfcc"))
 
 
-def test_an_exam_reads_what_was_written_where_that_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who writes what was said has no word wrong, whatever is told frame by frame."""
+def test_an_exam_reads_the_written_words_where_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A player that writes the truth has no wrong word, whatever the frames say."""
     agent, context = hearing("gru", "logmel"), tiny_context(tmp_path, "exam.episodes_scale=0.05")
     asked = exam.bank("hear_words exam", context.seed, context.episodes(exam.UTTERANCES), exam.UNSEEN_PHRASES, True)
     knows = {wave.tobytes(): text for wave, text in zip(asked.waves, asked.texts, strict=True)}
@@ -275,8 +273,8 @@ def test_an_exam_reads_what_was_written_where_that_is_asked_for(
     assert found.rows[exam.FRAMES] == real.rows[exam.FRAMES] > 0.5
 
 
-def test_what_is_written_of_sounds_is_what_is_written_of_each_alone() -> None:
-    """Silence behind a shorter one of a batch is not listened to."""
+def test_writing_of_a_batch_equals_writing_of_each_alone() -> None:
+    """Silence after a shorter sound of a batch is ignored."""
     agent = hearing("gru", "logmel")
     waves = [noise(n)[0].numpy() for n in (3, 9)]
     together = exam.writing_of(agent, waves, [parts.WRITTEN_ARC], ("one", "two", "red"))[parts.WRITTEN_ARC]

@@ -1,4 +1,4 @@
-"""Speech without noise, and sound gone on with: filters, heads, lessons, and what the exam of echo asks of them."""
+"""Speech without noise, and continued sound: filters, heads, lessons, and the exam of `echo`."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def test_gains_of_one_leave_a_sound_as_it_is_and_none_takes_it_away() -> None:
+def test_gains_of_one_keep_a_sound_and_gains_of_zero_remove_it() -> None:
     same = filtered(NOISE, torch.ones(2, 40, 64))
     torch.testing.assert_close(same[:, :-512], NOISE[:, :-512], atol=1e-4, rtol=1e-3)
     assert filtered(NOISE, torch.zeros(2, 40, 64)).abs().max() < 1e-6
     torch.testing.assert_close(in_bins(torch.ones(1, 3, 64)), torch.ones(1, 257, 3))
 
 
-def test_a_filters_frames_are_the_ears() -> None:
+def test_the_filter_uses_the_ears_frames() -> None:
     """Log-mel of its spectrum is what the ear hears in the same frames."""
     bank = torch.from_numpy(mel_filterbank(16_000, 512, 64))
     mel = ((bank @ spectrum(NOISE).abs().square() + 1e-6).log10() + 2.0) / 2.0
@@ -50,23 +50,23 @@ def test_a_filters_frames_are_the_ears() -> None:
     torch.testing.assert_close(mel.mT, heard, atol=1e-3, rtol=1e-3)
 
 
-def test_si_sdr_is_what_it_is_by_hand_and_loudness_does_not_matter() -> None:
+def test_si_sdr_equals_a_hand_calculation_and_ignores_loudness() -> None:
     turn = torch.arange(1600) * 2 * torch.pi / 160
     wanted, other = turn.sin()[None], turn.cos()[None]
     assert si_sdr_db(3 * (wanted + 0.1 * other), wanted).item() == pytest.approx(20.0, abs=0.01)
 
 
-def test_noise_is_as_loud_as_it_is_told() -> None:
+def test_noise_has_the_requested_level() -> None:
     made = clean.noise(NOISE, torch.tensor([[5.0], [-3.0]]), torch.Generator().manual_seed(0))
     ratio = 10 * (NOISE.square().mean(1) / made.square().mean(1)).log10()
     torch.testing.assert_close(ratio, torch.tensor([5.0, -3.0]), atol=1e-3, rtol=1e-3)
 
 
-def test_the_cleaning_head_steps_as_it_answers_at_once(agent: Agent) -> None:
+def test_stepping_the_cleaning_head_equals_its_answer_at_once(agent: Agent) -> None:
     with torch.inference_mode():
         output: Any = agent(as_batch(NOISE[:1]), [parts.CLEANED])[parts.CLEANED]
     actor = Actor(agent, 1, effectors=(parts.CLEAN,), standing={parts.CLEAN: (parts.CLEANED,)})
-    for _ in range(2):  # the second time it begins anew
+    for _ in range(2):  # the second time it starts anew
         told = []
         for number, moment in enumerate(NOISE[0].reshape(5, 1, 1, 1600).numpy()):
             done = actor.act(collate_tick({parts.SOUND: moment}, np.array([number == 0])))
@@ -80,12 +80,12 @@ def taught(pupil: Agent, loss: Any, trains: tuple[str, ...], batch: Any, scalar:
     return [float(learner.update(batch, step)[scalar]) for step in range(steps)]
 
 
-def test_both_lessons_lessen_what_they_miss(tmp_path: Path) -> None:
+def test_both_lessons_lower_their_losses(tmp_path: Path) -> None:
     pupil, context = tiny_agent(3), tiny_context(tmp_path)
     parts.admit(pupil)
     left = taught(pupil, clean.loss, (f"heads.{parts.CLEANED}.",), clean.lesson_batch(context, 0, 4), "left db")
     assert left[-1] < left[0] - 2
-    trains = (f"heads.{parts.GOES_ON}.", f"heads.{parts.CODEC}.")  # its decoder says nothing yet
+    trains = (f"heads.{parts.GOES_ON}.", f"heads.{parts.CODEC}.")  # its decoder is still silent
     far = taught(pupil, go_on.loss, trains, go_on.lesson_batch(context, 0, 4), "go on")
     assert far[-1] < 0.5 * far[0]
     for one, head in ((clean, parts.CLEANED), (go_on, parts.GOES_ON)):
@@ -93,7 +93,7 @@ def test_both_lessons_lessen_what_they_miss(tmp_path: Path) -> None:
         assert made.trains == (f"heads.{head}.",)
 
 
-def test_what_comes_is_the_two_moments_behind() -> None:
+def test_the_target_is_the_next_two_moments() -> None:
     mel = torch.arange(5.0)[None, :, None, None].expand(1, 5, 8, 64)
     came = go_on.to_come(mel)
     assert came.shape == (1, 3, 16, 64)
@@ -101,8 +101,8 @@ def test_what_comes_is_the_two_moments_behind() -> None:
     assert came[0, :, 15, 0].tolist() == [2, 3, 4]
 
 
-def test_what_comes_is_compared_where_the_agent_is_not_where_a_batch_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device without numbers stands for a card: it refuses what lies elsewhere, as a card does."""
+def test_the_target_is_compared_on_the_agents_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The meta device stands for a GPU: like a GPU, it refuses tensors that lie elsewhere."""
     monkeypatch.setattr(go_on, "told", lambda agent, batch: torch.zeros(2, 5, 16, 64, device="meta"))
     agent: Any = SimpleNamespace(device=torch.device("meta"))
     moved = {"mel": torch.zeros(2, 5, 8, 64, device="meta"), "counts": torch.tensor([5, 4], device="meta")}
@@ -110,7 +110,7 @@ def test_what_comes_is_compared_where_the_agent_is_not_where_a_batch_was_made(mo
     assert value.device.type == "meta"
 
 
-def test_who_goes_on_has_not_heard_what_comes(agent: Agent) -> None:
+def test_the_continuation_does_not_depend_on_the_future(agent: Agent) -> None:
     other = NOISE.clone()
     other[0, 3 * 1600 :] = 0.5
     other[1, 2 * 1600 :] = 0.5
@@ -120,7 +120,7 @@ def test_who_goes_on_has_not_heard_what_comes(agent: Agent) -> None:
     assert one.shape == (2, 16, 64)
 
 
-def test_who_knows_the_clean_sound_reaches_far_and_shuffled_or_untaught_gains_nothing(
+def test_the_clean_sound_scores_high_and_shuffled_or_untaught_gains_nothing(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.08")
@@ -146,7 +146,7 @@ def test_who_knows_the_clean_sound_reaches_far_and_shuffled_or_untaught_gains_no
     assert clean_exam.cleaned(tiny_agent(), context, "full") == []
 
 
-def test_who_knows_what_comes_is_not_off_and_shuffled_or_untaught_is(
+def test_the_true_continuation_has_no_error_and_shuffled_or_untaught_has(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.1")

@@ -32,7 +32,7 @@ def agent() -> Agent:
     return agent.eval()
 
 
-def test_codes_are_whole_levels_and_learning_passes_through_the_rounding() -> None:
+def test_codes_are_whole_levels_and_gradients_pass_the_rounding() -> None:
     free = torch.randn(50, 10, requires_grad=True)
     rounded = quantised(free)
     assert torch.equal(rounded, rounded.round())
@@ -49,8 +49,8 @@ def test_codes_are_whole_levels_and_learning_passes_through_the_rounding() -> No
 
 
 @pytest.mark.slow
-def test_log_mel_becomes_sound_of_that_log_mel_as_well_as_with_librosa() -> None:
-    """Not to the bit: librosa begins with other phases, and its frames are centred otherwise."""
+def test_log_mel_inverts_to_sound_as_well_as_with_librosa() -> None:
+    """Not to the bit: librosa starts from other phases, and centres its frames differently."""
     import librosa
 
     wave = bank("test echo", 0, 1, NEW_WORDS, False).waves[0]
@@ -81,17 +81,17 @@ def test_a_short_lesson_halves_the_error(agent: Agent, tmp_path: Path) -> None:
 
 
 def test_the_lesson_hears_what_the_ear_hears(agent: Agent) -> None:
-    """Cut out of a row of frames, a Moment with the one before it is what the ear gives the codec."""
+    """Cut from a row of frames, a Moment with the one before it is what the ear gives the codec."""
     sound = torch.randn(1, 5 * 1600, generator=torch.Generator().manual_seed(0)) * 0.1
     with torch.inference_mode():
         heard = agent.perceive(as_batch(sound), [parts.LISTEN]).encoded[parts.LISTEN].maps["mel"][0, 1:, :, 0]
     row = frames(torch.cat((torch.zeros(1, 1600), sound), 1))[:, 1:]
     windows = lesson.moments_in(row)[0, :, :, 0]
-    # Frame 0 of a Moment begins before its 200 ms, so what the ear has of it is not whole.
+    # Frame 0 of a Moment begins before its 200 ms, so the ear has it incomplete.
     torch.testing.assert_close(windows[..., 1:], heard[..., 1:], atol=1e-5, rtol=1e-5)
 
 
-def test_the_judge_knows_originals_and_is_kept_with_its_hash(tmp_path: Path) -> None:
+def test_the_judge_recognises_originals_and_is_saved_with_its_hash(tmp_path: Path) -> None:
     taught, asked = bank("test judge", 0, 64, NEW_WORDS, True), bank("test asked", 0, 32, NEW_WORDS, True)
     judge = Recogniser.of(taught.waves, np.array(taught.texts))
     assert (judge.named(asked.waves) == np.array(asked.texts)).mean() > 0.8
@@ -101,7 +101,7 @@ def test_the_judge_knows_originals_and_is_kept_with_its_hash(tmp_path: Path) -> 
 
 
 def test_principal_components_are_a_codec(tmp_path: Path) -> None:
-    """A second implementation of the floor: with levels without end it is the projection on ten axes."""
+    """A second implementation of the floor: with unlimited levels it is the projection on ten axes."""
     mel = torch.randn(20, 40, 64, generator=torch.Generator().manual_seed(0))
     floor = exam.Linear.of(mel)
     pairs = mel.reshape(-1, 128).numpy()

@@ -1,4 +1,4 @@
-"""Words told: the arithmetic of it, the two lessons, and the exam's three laws."""
+"""Words heard: the decoding, the two lessons, and the exam's three laws."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from stages.voice.transcript import BLANK, KNOWN, ctc, joined, likeliest, number
 
 
 def logits_of(texts: Sequence[str], frames: int) -> torch.Tensor:
-    """Frames that tell texts: each word twice, nothing between two that are alike."""
+    """Frames that encode texts: each word twice, with a blank only between equal words."""
     found = torch.zeros(len(texts), frames, len(KNOWN))
     for row, text in enumerate(texts):
         words = [BLANK]
@@ -57,7 +57,7 @@ def logits_of(texts: Sequence[str], frames: int) -> torch.Tensor:
     return found
 
 
-def test_frames_are_read_as_ctc_means_them() -> None:
+def test_frames_are_decoded_as_ctc_defines() -> None:
     texts = ["three three balls", "seven", ""]
     frames, counts = logits_of(texts, 48), torch.tensor([48, 48, 48])
     assert read_off(frames, counts) == texts
@@ -71,21 +71,21 @@ def test_frames_are_read_as_ctc_means_them() -> None:
         assert joined(whole[:cut]) + joined(whole[cut:], int(whole[cut - 1])) == joined(whole)
 
 
-def test_word_errors_are_counted_by_hand() -> None:
+def test_word_errors_equal_a_hand_count() -> None:
     assert word_error_rate("two red balls", "two red balls") == 0
     assert word_error_rate("two balls", "two red balls") == pytest.approx(1 / 3)
     assert word_error_rate("a too red bowls", "two red balls") == pytest.approx(1.0)
     assert word_error_rate("", "two red balls") == 1
 
 
-def test_every_word_of_a_phrase_left_out_is_taught_in_others() -> None:
+def test_every_word_of_a_held_out_phrase_is_taught_in_other_phrases() -> None:
     assert not set(TAUGHT_PHRASES) & set(UNSEEN_PHRASES)
     assert (len(TAUGHT_PHRASES), len(UNSEEN_PHRASES)) == (96, 24)
     taught = {word for phrase in TAUGHT_PHRASES for word in phrase.split()}
     assert {word for phrase in UNSEEN_PHRASES for word in phrase.split()} <= taught
 
 
-def test_what_names_a_thing_in_exams_is_said_otherwise_in_lessons() -> None:
+def test_exams_name_things_in_other_phrases_than_lessons() -> None:
     assert not set(TAUGHT_NAMING) & set(UNSEEN_NAMING)
     assert (len(TAUGHT_NAMING), len(UNSEEN_NAMING)) == (14, 7)
     taught = {word for text in TAUGHT_NAMING for word in text.split()}
@@ -118,7 +118,7 @@ def examined(agent: Agent, context: Context) -> dict[str, Measure]:
 
 
 def knowing(turn: Callable[[int], np.ndarray]) -> Any:
-    """An agent's frames by somebody who knows what is said, or gives the words of another."""
+    """An agent's frames from a player that knows what is said, or gives another's words."""
     real = exam.frames_of
 
     def told(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> Any:
@@ -132,7 +132,7 @@ def knowing(turn: Callable[[int], np.ndarray]) -> Any:
     return told
 
 
-def test_who_knows_the_words_reaches_the_ceiling_and_shuffled_words_fall(
+def test_known_words_reach_the_ceiling_and_shuffled_words_fall(
     agent: Agent, recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = replace(tiny_context(tmp_path, "exam.episodes_scale=0.1"), data=recorded)
@@ -168,7 +168,7 @@ def test_who_knows_the_words_reaches_the_ceiling_and_shuffled_words_fall(
     agent.config.trained_on = []
 
 
-def test_an_untaught_agent_stays_at_the_floors_and_who_met_all_speakers_is_not_examined(
+def test_an_untaught_agent_stays_at_the_floors_and_met_speakers_are_not_examined(
     agent: Agent, recorded: Path, tmp_path: Path
 ) -> None:
     context = replace(tiny_context(tmp_path, "exam.episodes_scale=0.1"), data=recorded)
@@ -186,7 +186,7 @@ def test_an_untaught_agent_stays_at_the_floors_and_who_met_all_speakers_is_not_e
     assert any(" " in batch["texts"][0] for batch in batches)
 
 
-def test_the_ear_hears_a_clip_at_once_as_moment_by_moment(agent: Agent) -> None:
+def test_the_ear_hears_a_clip_at_once_as_when_stepping(agent: Agent) -> None:
     """What the lesson `listen` teaches is what the agent hears."""
     ear: Any = agent.encoder(parts.LISTEN)
     sound = torch.randn(2, 5 * 1600, generator=torch.Generator().manual_seed(0)) * 0.1
@@ -196,12 +196,12 @@ def test_the_ear_hears_a_clip_at_once_as_moment_by_moment(agent: Agent) -> None:
     torch.testing.assert_close(at_once, one_by_one, atol=1e-5, rtol=1e-5)
 
 
-def test_the_arc_steps_as_it_answers_at_once_and_forgets_at_an_episodes_begin(agent: Agent) -> None:
+def test_stepping_the_arc_equals_its_answer_at_once_and_an_episode_resets_it(agent: Agent) -> None:
     sound = torch.randn(1, 4 * 1600, generator=torch.Generator().manual_seed(1)) * 0.1
     with torch.inference_mode():
         output: Any = agent(as_batch(sound), [parts.WORDS_ARC])[parts.WORDS_ARC]
     actor = Actor(agent, 1, effectors=(parts.NOTE,), trunk=False)
-    for first in (True, True):  # the second time it begins anew
+    for first in (True, True):  # the second time it starts anew
         told = []
         for number, moment in enumerate(sound[0].reshape(4, 1, 1, 1600).numpy()):
             done = actor.act(collate_tick({parts.SOUND: moment}, np.array([number == 0 and first])))
@@ -209,16 +209,16 @@ def test_the_arc_steps_as_it_answers_at_once_and_forgets_at_an_episodes_begin(ag
         torch.testing.assert_close(torch.stack(told), output.logits[0], atol=1e-5, rtol=1e-5)
 
 
-def test_words_are_looked_for_at_equal_places_behind_most_of_what_was_heard() -> None:
+def test_the_flat_start_spreads_words_evenly_over_the_speech() -> None:
     wanted = listen.flat_start(["two red", "one"], torch.tensor([[2.0, 18.0], [0.0, 4.0]]), 24)
     two, red, one = numbered("two red one")
-    # Eight places of two tokens each: a word stands from 0.6 of its four on, and two tokens longer than they last.
+    # Eight places of two tokens each: a word starts at 0.6 of its four tokens and lasts two tokens longer.
     assert wanted[0].tolist() == [0] * 7 + [two] * 5 + [0] * 3 + [red] * 5 + [0] * 4
     assert (wanted[1] == one).nonzero().max() < 6
 
 
-def test_disguises_keep_where_speech_is() -> None:
-    """A burst in silence is loud between the begin and the end that are told, and nowhere else."""
+def test_augmentation_keeps_the_place_of_speech() -> None:
+    """A burst in silence is loud between the reported begin and end, and nowhere else."""
     mel = torch.full((7 + 32 + 16, 64), listen.SILENCE)
     mel[7:39] = 1.0
     made, spans = listen.disguised([mel] * 20, torch.Generator().manual_seed(0))
@@ -228,8 +228,8 @@ def test_disguises_keep_where_speech_is() -> None:
         assert inside.median() > outside.max()
 
 
-def test_noise_often_hums_and_gently_never() -> None:
-    """The lowest bands of silence stand out of those far above by what no coloured noise does."""
+def test_noise_often_hums_except_when_gentle() -> None:
+    """In silence, a hum raises the lowest bands over those far above by more than any coloured noise does."""
     silence = [torch.full((7 + 32 + 16, 64), listen.SILENCE)] * 300
     shares = []
     for gently in (False, True):
@@ -239,7 +239,7 @@ def test_noise_often_hums_and_gently_never() -> None:
     assert shares[1] == 0.0
 
 
-def test_both_lessons_lessen_what_they_miss(tmp_path: Path) -> None:
+def test_both_lessons_lower_their_losses(tmp_path: Path) -> None:
     pupil, context = tiny_agent(3), tiny_context(tmp_path)
     parts.admit(pupil)
     ear = GradientLearner(
@@ -260,7 +260,7 @@ def test_both_lessons_lessen_what_they_miss(tmp_path: Path) -> None:
     assert any(name.startswith("trunk.") for name in changed)
 
 
-def test_the_small_network_tells_voices_apart_as_ridge_does() -> None:
+def test_the_small_network_tells_digits_apart() -> None:
     taught, asked = exam.bank("test small", 0, 300, DIGITS, False), exam.bank("test small asked", 0, 40, DIGITS, False)
     numbers = [np.array([DIGITS.index(text) for text in of.texts]) for of in (taught, asked)]
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""A picture found by its spoken name: how four pictures lie, the head, the lesson, and the exam's laws."""
+"""A picture found by its spoken name: the layout of four pictures, the head, the lesson, and the exam's laws."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_each_picture_is_in_its_quarter_and_has_its_quarters_tokens() -> None:
     shown = views(np.broadcast_to(grey[None, :, None, None], (1, 4, 8, 8)))[0, ..., 0]
     corners = shown[16, 16], shown[16, 48], shown[48, 16], shown[48, 48]
     assert [int(corner) for corner in corners] == grey.tolist()
-    cells = shown[8::16, 8::16].reshape(1, 16, 1).float()  # as the eye's 4 x 4 tokens lie
+    cells = shown[8::16, 8::16].reshape(1, 16, 1).float()  # the layout of the eye's 4 x 4 tokens
     assert torch.equal(by_picture(cells)[0], torch.from_numpy(grey).float()[:, None].expand(4, 4))
 
 
-def test_a_picture_is_read_in_its_own_tokens_and_beside_them() -> None:
-    """By the trunk's features, and by the encoders' tokens behind them."""
-    count, at = TOKENS + 16, TOKENS + 5  # the fourth of the tokens of the first picture
+def test_a_picture_is_read_from_its_own_tokens_in_both_inputs() -> None:
+    """In the trunk's features, and in the encoders' tokens behind them."""
+    count, at = TOKENS + 16, TOKENS + 5  # the fourth token of the first picture
     head = NamedHead(Inlet(8, 2 * count))
     tokens = torch.randn(1, 1, 2 * count, 8, generator=torch.Generator().manual_seed(0))
     present = torch.ones(tokens.shape[:-1], dtype=torch.bool)
@@ -79,11 +79,11 @@ def test_one_of_four_pictures_of_different_kinds_is_named() -> None:
     assert set(of.which.tolist()) == {0, 1, 2, 3}
 
 
-def test_who_hears_another_name_hears_another_digit_though_clips_come_sorted() -> None:
+def test_another_clip_says_another_digit_though_clips_are_sorted() -> None:
     assert exam.says_another(np.array([3, 3, 3, 5, 5, 8])).tolist() == [3, 3, 3, 5, 5, 0]
 
 
-def test_lessons_show_no_picture_of_the_exam_and_only_the_head_learns(tmp_path: Path) -> None:
+def test_lessons_show_no_exam_picture_and_train_only_the_head(tmp_path: Path) -> None:
     pupil, context = tiny_agent(3), tiny_context(tmp_path)
     parts.admit(pupil)
     batch = lesson.lesson_batch(context, 0, 6)
@@ -99,13 +99,13 @@ def test_lessons_show_no_picture_of_the_exam_and_only_the_head_learns(tmp_path: 
     assert all(name.startswith(f"heads.{parts.NAMED}.") for name in changed)
 
 
-def test_the_head_steps_as_it_answers_at_once_and_forgets_at_an_episodes_begin(agent: Agent) -> None:
+def test_stepping_the_head_equals_its_answer_at_once_and_an_episode_resets_it(agent: Agent) -> None:
     sound = torch.randn(1, 4 * 1600, generator=torch.Generator().manual_seed(1)) * 0.1
     sight = torch.randint(0, 255, (1, 64, 64, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():
         output: Any = agent(as_batch(sound, sight), [parts.NAMED])[parts.NAMED]
     actor = Actor(agent, 1, effectors=(parts.PICK,), standing={parts.PICK: (parts.NAMED,)})
-    for _ in range(2):  # the second time it begins anew
+    for _ in range(2):  # the second time it starts anew
         told = []
         for number, moment in enumerate(sound[0].reshape(4, 1, 1, 1600).numpy()):
             senses = {parts.SOUND: moment, parts.SIGHT: sight.numpy()}
@@ -113,7 +113,7 @@ def test_the_head_steps_as_it_answers_at_once_and_forgets_at_an_episodes_begin(a
         torch.testing.assert_close(torch.stack(told), output.logits[0], atol=1e-4, rtol=1e-4)
 
 
-def test_who_knows_the_picture_reaches_the_ceiling_and_others_stay_at_chance(
+def test_known_pictures_reach_the_ceiling_and_others_stay_at_chance(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.2")
@@ -141,5 +141,5 @@ def test_who_knows_the_picture_reaches_the_ceiling_and_others_stay_at_chance(
     assert not exam.GATE.judge(worst, 200).passed
 
 
-def test_an_agent_without_the_head_is_not_asked(tmp_path: Path) -> None:
+def test_an_agent_without_the_head_is_not_examined(tmp_path: Path) -> None:
     assert exam.examine(tiny_agent(), tiny_context(tmp_path), "full") == []

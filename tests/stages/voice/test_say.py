@@ -39,7 +39,7 @@ def examined(agent: Agent, context: Context) -> dict[str, Measure]:
     return dict(examine_skill(VoiceStage(), SKILL, agent, context).measures)
 
 
-def test_each_of_fifty_words_is_left_out_in_a_quarter_of_its_manners() -> None:
+def test_each_of_fifty_words_is_held_out_in_a_quarter_of_its_manners() -> None:
     assert len(set(SPOKEN)) == 50
     taught, asked = lesson.manners(False), lesson.manners(True)
     assert not set(taught) & set(asked)
@@ -49,7 +49,7 @@ def test_each_of_fifty_words_is_left_out_in_a_quarter_of_its_manners() -> None:
     assert set(SPOKEN) <= set(formants.SAID), "without espeak-ng each is said, too"
 
 
-def test_a_page_is_read_as_in_a_life(agent: Agent) -> None:
+def test_a_page_is_encoded_as_in_a_life(agent: Agent) -> None:
     encoder: Any = agent.encoder(parts.TEXT)
     read = lesson.pages(["two", "middle"])["senses"][parts.TEXT][:, 0]
     lived = torch.zeros(2, 8, dtype=torch.uint8)
@@ -59,7 +59,7 @@ def test_a_page_is_read_as_in_a_life(agent: Agent) -> None:
     assert torch.equal(encoder.numbers(read)[:, : there.shape[1]], there)
 
 
-def test_a_word_is_said_moment_by_moment_and_then_nothing(agent: Agent) -> None:
+def test_a_word_is_said_over_its_moments_and_then_nothing(agent: Agent) -> None:
     actor = Actor(agent, 1, effectors=(parts.SPEAK,), standing={parts.SPEAK: (parts.SAY,)})
     with torch.inference_mode():
         wanted = agent(lesson.pages(["two"]), [parts.SAY])[parts.SAY].mode()[0, 0]
@@ -79,7 +79,7 @@ def test_manners_and_words_differ_and_samples_follow_their_generator() -> None:
     agent = tiny_agent()
     parts.admit(agent)
     head: Any = agent.eval().head(parts.SAY)
-    with torch.no_grad():  # one that is born hardly moves a level
+    with torch.no_grad():  # a newborn head hardly moves a level
         head.net[-1].weight.mul_(100.0)
         head.manner.weight.mul_(10.0)
     with torch.inference_mode():
@@ -94,8 +94,8 @@ def test_manners_and_words_differ_and_samples_follow_their_generator() -> None:
     assert torch.equal(middle, codes)
 
 
-def test_a_short_lesson_lessens_the_distance(tmp_path: Path) -> None:
-    """Together with the codec, whose decoder says here nothing yet."""
+def test_a_short_lesson_lowers_the_distance(tmp_path: Path) -> None:
+    """Together with the codec, whose decoder is still silent here."""
     pupil, context = tiny_agent(3), tiny_context(tmp_path)
     parts.admit(pupil)
     trains = (f"heads.{parts.SAY}.", f"heads.{parts.CODEC}.")
@@ -108,7 +108,7 @@ def test_a_short_lesson_lessens_the_distance(tmp_path: Path) -> None:
     assert made.trains == (f"heads.{parts.SAY}.",)
 
 
-def test_the_voice_that_is_learned_from_is_understood_and_shuffled_words_are_not(
+def test_the_teaching_voice_is_understood_and_shuffled_words_are_not(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.2")

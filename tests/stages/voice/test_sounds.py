@@ -1,4 +1,4 @@
-"""Kinds of sounds: folds by source, the arc Moment by Moment, the lessons, and the exam's three laws."""
+"""Kinds of sounds: folds by source, stepping the arc, the lessons, and the exam's three laws."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TWO = (readout.EARS, readout.TRUNK)
 
 
 def sound_like(kind: str, seed: int) -> np.ndarray:
-    """Rain is noise, a rooster a tone that falls, a dog bursts of noise; a siren is of no kind. A second each."""
+    """One second of a kind: rain is noise, a rooster a falling tone, a dog bursts of noise; a siren is of no kind."""
     rng, t = np.random.default_rng(seed), np.arange(RATE_HZ) / RATE_HZ
     noise = rng.normal(0, 0.1, RATE_HZ)
     pitch_hz = rng.uniform(700, 900)
@@ -60,7 +60,7 @@ def sound_like(kind: str, seed: int) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of data: three kinds of six clips each, of three sources, and a kind that nobody teaches."""
+    """A folder of data: three kinds of six clips each, from three sources, and a kind that is not taught."""
     folder = tmp_path_factory.mktemp("data")
     for number, kind in enumerate(("rain", "dog", "rooster", "siren")):
         (folder / "sounds" / "some" / kind).mkdir(parents=True)
@@ -80,7 +80,7 @@ def agent() -> Agent:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The network that is a floor learns for a moment only."""
+    """The floor's network trains for a few steps only."""
     monkeypatch.setattr(floors, "STEPS", 4)
 
 
@@ -104,7 +104,7 @@ def test_folds_keep_takes_of_one_source_together_and_kinds_even(data: Path) -> N
     assert recorded(None) is None
 
 
-def test_what_is_taught_and_what_is_examined_share_no_source(agent: Agent, data: Path, tmp_path: Path) -> None:
+def test_lessons_and_exams_share_no_source(agent: Agent, data: Path, tmp_path: Path) -> None:
     every = recorded(data)
     assert every is not None
     seen = []
@@ -130,7 +130,7 @@ def examined(agent: Agent, context: Context) -> dict[str, Measure]:
 
 
 def knowing(table: dict[bytes, int], turn: Callable[[int], np.ndarray]) -> Any:
-    """An agent's logits by somebody who knows each sound's kind, or says another's; the trunk's head knows nothing."""
+    """Logits of a player that knows each sound's kind, or gives another's; the trunk's head knows nothing."""
 
     def told(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> Any:
         kinds = torch.tensor([table[wave.tobytes()] for wave in waves])[torch.from_numpy(turn(len(waves)))]
@@ -141,7 +141,7 @@ def knowing(table: dict[bytes, int], turn: Callable[[int], np.ndarray]) -> Any:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_who_knows_the_kinds_reaches_the_ceiling_and_shuffled_kinds_fall(
+def test_known_kinds_reach_the_ceiling_and_shuffled_kinds_fall(
     agent: Agent, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = context_of(tmp_path, data)
@@ -164,7 +164,7 @@ def test_who_knows_the_kinds_reaches_the_ceiling_and_shuffled_kinds_fall(
 
 
 @pytest.mark.usefixtures("hurried")
-def test_an_untaught_agent_stays_at_the_floors_and_without_recordings_no_kinds_are_asked(
+def test_an_untaught_agent_stays_at_the_floors_and_kinds_need_recordings(
     agent: Agent, data: Path, tmp_path: Path
 ) -> None:
     context = context_of(tmp_path, data)
@@ -177,7 +177,7 @@ def test_an_untaught_agent_stays_at_the_floors_and_without_recordings_no_kinds_a
     assert exam.GATE.judge({exam.NO_KIND: found[exam.NO_KIND]}, 200).decisions[0].measure == exam.NO_KIND
 
 
-def test_each_recording_is_asked_about_once_by_who_has_met_none_of_its_source(data: Path) -> None:
+def test_each_recording_is_asked_once_by_a_readout_of_other_sources(data: Path) -> None:
     every = recorded(data)
     assert every is not None
     fold, asked_about = folds(every), list[int]()
@@ -192,7 +192,7 @@ def test_each_recording_is_asked_about_once_by_who_has_met_none_of_its_source(da
 
 
 @pytest.mark.usefixtures("hurried")
-def test_who_hears_kinds_is_read_out_of_all_folds_and_whose_kinds_are_shuffled_is_not(
+def test_known_kinds_are_read_out_of_all_folds_and_shuffled_ones_are_not(
     agent: Agent, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every = recorded(data)
@@ -210,7 +210,7 @@ def test_who_hears_kinds_is_read_out_of_all_folds_and_whose_kinds_are_shuffled_i
         assert set(found.floors) == {exam.RIDGE, exam.NETWORK, exam.UNTAUGHT}
 
 
-def test_features_of_sounds_of_other_lengths_are_those_of_each_alone(agent: Agent) -> None:
+def test_features_of_a_batch_equal_those_of_each_sound_alone(agent: Agent) -> None:
     waves = [sound_like("dog", seed)[: 1600 * n] for seed, n in enumerate((3, 5, 1, 3))]
     with torch.inference_mode():
         together, alone = readout.features(agent, waves), [readout.features(agent, [wave]) for wave in waves]
@@ -219,12 +219,12 @@ def test_features_of_sounds_of_other_lengths_are_those_of_each_alone(agent: Agen
         np.testing.assert_allclose(together[name], wanted, atol=1e-5)
 
 
-def test_the_arc_steps_as_it_answers_at_once_and_forgets_at_an_episodes_begin(agent: Agent) -> None:
+def test_stepping_the_arc_equals_its_answer_at_once_and_an_episode_resets_it(agent: Agent) -> None:
     sound = torch.randn(1, 6 * 1600, generator=torch.Generator().manual_seed(1)) * torch.linspace(0.3, 0.01, 6 * 1600)
     with torch.inference_mode():
         output: Any = agent(as_batch(sound), [parts.KINDS_ARC])[parts.KINDS_ARC]
     actor = Actor(agent, 1, effectors=(parts.SORT,), trunk=False)
-    for _ in range(2):  # the second time it begins anew
+    for _ in range(2):  # the second time it starts anew
         told = []
         for number, moment in enumerate(sound[0].reshape(6, 1, 1, 1600).numpy()):
             done = actor.act(collate_tick({parts.SOUND: moment}, np.array([number == 0])))
@@ -232,7 +232,7 @@ def test_the_arc_steps_as_it_answers_at_once_and_forgets_at_an_episodes_begin(ag
         torch.testing.assert_close(torch.stack(told), output.logits[0], atol=1e-4, rtol=1e-4)
 
 
-def test_the_kind_of_a_file_is_what_the_exam_makes_of_it(agent: Agent) -> None:
+def test_a_files_kind_equals_the_exams(agent: Agent) -> None:
     wave = strange.made(np.random.default_rng(0), 0.8)
     hearing = Hearing(agent, list(wave.reshape(-1, 1600)))
     assert hearing.kind() is None
@@ -244,7 +244,7 @@ def test_the_kind_of_a_file_is_what_the_exam_makes_of_it(agent: Agent) -> None:
     assert kind == (KINDS[int(sure.argmax())], pytest.approx(float(sure.max()), abs=1e-4))
 
 
-def test_both_lessons_lessen_what_they_miss_and_leave_all_else(data: Path, tmp_path: Path) -> None:
+def test_both_lessons_lower_their_losses_and_change_nothing_else(data: Path, tmp_path: Path) -> None:
     pupil, context = tiny_agent(3), context_of(tmp_path, data)
     parts.admit(pupil)
     arc = GradientLearner(
@@ -266,7 +266,7 @@ def test_both_lessons_lessen_what_they_miss_and_leave_all_else(data: Path, tmp_p
     assert all(name.startswith(f"heads.{parts.KINDS_HEAD}.") for name in changed), "words need the layers as they are"
 
 
-def test_lessons_teach_every_kind_and_a_quiet_stretch_is_no_example(data: Path, tmp_path: Path) -> None:
+def test_lessons_teach_every_kind_and_skip_quiet_stretches(data: Path, tmp_path: Path) -> None:
     context = context_of(tmp_path, data)
     every = lesson.listened_to(context)
     index = lesson.drawn(np.random.default_rng(0), every, 400)
@@ -282,7 +282,7 @@ def test_lessons_teach_every_kind_and_a_quiet_stretch_is_no_example(data: Path, 
     assert len(set(starts)) > 5
 
 
-def test_two_sounds_at_once_have_their_powers_together() -> None:
+def test_mixed_sounds_add_their_powers() -> None:
     rng = np.random.default_rng(0)
     mel, other = torch.from_numpy(rng.uniform(-2, 1, (2, 1, 5, 64)))
     torch.testing.assert_close(10 ** (2 * lesson.added(mel, other)), 10 ** (2 * mel) + 10 ** (2 * other))

@@ -1,4 +1,4 @@
-"""A spoken question answered aloud: what is true of a scene, the head in a life, the lesson, and the exam's laws."""
+"""A spoken question answered aloud: the truth of a scene, the head in a life, the lesson, and the exam's laws."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def examined(agent: Agent, context: Context) -> Measure:
     return examine_skill(VoiceStage(), SKILL, agent, context).measures[exam.SCENES]
 
 
-def test_what_is_true_of_a_scene_by_hand() -> None:
+def test_the_truth_of_a_scene_equals_a_hand_answer() -> None:
     pairs, cells = [(RED, BALL), (BLUE, BALL), (BLUE, BOX)], [0, 3, 5]  # left, middle, right
     asked = {
         Question(0, ALL, BOX): "blue",
@@ -77,7 +77,7 @@ def test_what_is_true_of_a_scene_by_hand() -> None:
     assert {question: truth(question, pairs, cells) for question in asked} == asked
 
 
-def test_questions_are_sentences_and_answers_are_words_that_are_said() -> None:
+def test_questions_are_sentences_and_answers_are_sayable_words() -> None:
     every = questions(PAIRS)
     texts = [question.text for question in every]
     assert len(texts) == len(set(texts)) == 2 * 3 + 2 * 12
@@ -86,7 +86,7 @@ def test_questions_are_sentences_and_answers_are_words_that_are_said() -> None:
     assert set(" ".join(texts).split()) <= set(formants.SAID), "without espeak-ng they are asked, too"
 
 
-def test_scenes_hold_what_is_answered_and_lessons_no_pair_that_is_held_out(tmp_path: Path) -> None:
+def test_scenes_hold_the_answer_and_lessons_hold_no_held_out_pair(tmp_path: Path) -> None:
     context, asked = tiny_context(tmp_path), list(questions(TAUGHT)) * 8
     shown = scenes(context, lesson_seeds(len(asked), "test"), asked, TAUGHT)
     assert not {(question.colour, question.noun) for question in asked} & set(HELD_OUT)
@@ -103,7 +103,7 @@ def test_scenes_hold_what_is_answered_and_lessons_no_pair_that_is_held_out(tmp_p
         assert len(words) == len(answers_to(Question(KINDS.index(kind), RED, BALL)))
 
 
-def test_a_question_ends_where_the_page_asks_and_there_the_scene_comes_into_view() -> None:
+def test_a_question_ends_where_the_page_asks_and_the_scene_appears() -> None:
     sound = torch.zeros(2, 5 * 1600)
     sound[0, 1600:3200], sound[1, 1600:6400] = 0.5, 0.5
     moved = exam.ended_together(sound, torch.tensor([3, 5]))
@@ -116,10 +116,10 @@ def test_a_question_ends_where_the_page_asks_and_there_the_scene_comes_into_view
     assert exam.as_batch(moved, torch.zeros(2, 64, 64, 3, dtype=torch.uint8), True)["present"][parts.SIGHT].all()
 
 
-def test_it_answers_moment_by_moment_as_at_once_and_only_where_a_page_asks(tmp_path: Path) -> None:
+def test_stepping_equals_the_answer_at_once_and_answers_only_where_a_page_asks(tmp_path: Path) -> None:
     agent: Any = tiny_agent()
     parts.admit(agent)
-    with torch.no_grad():  # an eye that is born sees nothing
+    with torch.no_grad():  # a newborn eye sees nothing
         agent.eval().encoder(parts.DETAIL).things.bias.fill_(1.0)
     asked = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=1).rows(1)
     sound, counts = exam.in_a_row(asked.waves)
@@ -133,7 +133,7 @@ def test_it_answers_moment_by_moment_as_at_once_and_only_where_a_page_asks(tmp_p
         assert torch.equal(wanted, said)
     actor = Actor(agent, 1, effectors=(parts.REPLY,), standing={parts.REPLY: (parts.REPLIES,)})
     ticks = batch["senses"][parts.SOUND].shape[1]
-    for again in range(2):  # the second time it begins anew
+    for again in range(2):  # the second time it starts anew
         for tick in range(ticks):
             senses: dict[str, Any] = {parts.SOUND: batch["senses"][parts.SOUND][:, tick].numpy()}
             if tick == ticks - 1:
@@ -148,12 +148,12 @@ def test_it_answers_moment_by_moment_as_at_once_and_only_where_a_page_asks(tmp_p
     torch.testing.assert_close(alone.outputs[parts.REPLIES].numbers()[0], told, atol=1e-4, rtol=1e-4)
 
 
-def test_who_takes_what_it_hears_for_no_question_says_nothing(tmp_path: Path) -> None:
+def test_a_head_that_takes_speech_for_no_question_says_nothing(tmp_path: Path) -> None:
     agent: Any = tiny_agent()
     parts.admit(agent)
     head: Any = agent.eval().head(parts.REPLIES)
     some = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=8).rows(2)
-    with torch.no_grad():  # an eye that is born sees nothing
+    with torch.no_grad():  # a newborn eye sees nothing
         agent.encoder(parts.DETAIL).things.bias.fill_(1.0)
         for bias, answers in ((-20.0, False), (20.0, True)):
             head.is_asked.bias.fill_(bias)
@@ -162,14 +162,14 @@ def test_who_takes_what_it_hears_for_no_question_says_nothing(tmp_path: Path) ->
             assert [word != exam.NO_ANSWER for word in reply.meant] == [answers] * 2
 
 
-def test_what_asks_nothing_is_said_in_lessons_and_exams_and_none_in_both() -> None:
+def test_remarks_are_in_lessons_and_exams_but_none_in_both() -> None:
     asked = {question.text for question in questions(PAIRS)}
     assert not set(NO_QUESTIONS) & asked
     assert not set(STRANGE_REMARKS) & (asked | set(NO_QUESTIONS))
     assert set(" ".join((*NO_QUESTIONS, *STRANGE_REMARKS)).split()) <= set(formants.SAID), "without espeak-ng, too"
 
 
-def test_a_lesson_asks_nothing_in_one_of_eight_and_learns_to_tell(tmp_path: Path) -> None:
+def test_an_eighth_of_a_lesson_are_remarks_and_the_head_learns_to_tell(tmp_path: Path) -> None:
     context, agent = tiny_context(tmp_path), tiny_agent(3)
     parts.admit(agent)
     batch = lesson.lesson_batch(context, 0, 16)
@@ -183,10 +183,10 @@ def test_a_lesson_asks_nothing_in_one_of_eight_and_learns_to_tell(tmp_path: Path
     assert nats[1] < nats[2], "most of it are questions"
 
 
-def test_in_the_lesson_the_head_reads_what_it_reads_in_a_life(tmp_path: Path) -> None:
+def test_the_lesson_gives_the_head_the_input_of_a_life(tmp_path: Path) -> None:
     agent: Any = tiny_agent(3)
     parts.admit(agent)
-    with torch.no_grad():  # an eye that is born sees nothing
+    with torch.no_grad():  # a newborn eye sees nothing
         agent.eval().encoder(parts.DETAIL).things.bias.fill_(1.0)
     asked = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=2).rows(2)
     sound, sight = exam.in_a_row(asked.waves)[0], torch.from_numpy(asked.shown.sight)
@@ -203,7 +203,7 @@ def test_in_the_lesson_the_head_reads_what_it_reads_in_a_life(tmp_path: Path) ->
             torch.testing.assert_close(seen[:, -1], lived.maps[name][:, -1])
 
 
-def test_only_the_head_learns_and_a_short_lesson_lessens_what_is_missed(tmp_path: Path) -> None:
+def test_only_the_head_learns_and_a_short_lesson_lowers_its_loss(tmp_path: Path) -> None:
     pupil, context = tiny_agent(3), tiny_context(tmp_path)
     parts.admit(pupil)
     batch = lesson.lesson_batch(context, 0, 8)
@@ -220,14 +220,14 @@ def test_only_the_head_learns_and_a_short_lesson_lessens_what_is_missed(tmp_path
     assert all(name.startswith(f"heads.{parts.REPLIES}.") for name in changed)
 
 
-def test_a_head_that_refuses_nothing_takes_all_for_questions(tmp_path: Path) -> None:
+def test_a_head_without_refusal_takes_everything_for_a_question(tmp_path: Path) -> None:
     agent: Any = tiny_agent(3)
     agent.config.stages = ["voice"]
     parts.admit(agent)
     entry = next(entry for entry in agent.config.heads if entry["name"] == parts.REPLIES)
     del entry["options"]["refuses"]
     old: Any = Agent(agent.config).eval()
-    with torch.no_grad():  # an eye that is born sees nothing
+    with torch.no_grad():  # a newborn eye sees nothing
         old.encoder(parts.DETAIL).things.bias.fill_(1.0)
     context = tiny_context(tmp_path)
     asked = exam.asked(context, "test", questions(TAUGHT), TAUGHT, n=2).rows(2)
@@ -236,7 +236,7 @@ def test_a_head_that_refuses_nothing_takes_all_for_questions(tmp_path: Path) -> 
     assert set(reply.meant) <= set(ANSWERS)
 
 
-def test_lessons_ask_in_voices_of_lessons_and_show_no_scene_of_the_exam(tmp_path: Path) -> None:
+def test_lessons_use_their_own_voices_and_show_no_scene_of_the_exam(tmp_path: Path) -> None:
     context = tiny_context(tmp_path)
     met = lesson.taught(context, 40)
     asked = exam.asked(context, "speak_answer exam", questions(TAUGHT), TAUGHT, n=40)
@@ -245,7 +245,7 @@ def test_lessons_ask_in_voices_of_lessons_and_show_no_scene_of_the_exam(tmp_path
     assert not set(lesson.spoken(context.seed, "tiny").voices) & set(asked.voices)
 
 
-def test_the_nearest_question_is_what_shares_most_words(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
+def test_the_nearest_question_shares_most_words(monkeypatch: pytest.MonkeyPatch, agent: Agent) -> None:
     told = ["red box", "boxes", "box", "is there a blue can"]
     monkeypatch.setattr(cascade, "frames_of", lambda agent, waves, heads: ({parts.WORDS: None}, None))
     monkeypatch.setattr(cascade, "read_off", lambda logits, counts: told)
@@ -255,7 +255,7 @@ def test_the_nearest_question_is_what_shares_most_words(monkeypatch: pytest.Monk
     ]  # fmt: skip
 
 
-def test_who_answers_rightly_in_its_own_voice_reaches_the_ceiling_and_shuffled_answers_fall(
+def test_right_answers_in_the_own_voice_reach_the_ceiling_and_shuffled_ones_fall(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = tiny_context(tmp_path, "exam.episodes_scale=0.1")

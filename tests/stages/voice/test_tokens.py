@@ -1,4 +1,4 @@
-"""Codes as tokens of the trunk: what is told, what is learned, and that writing on with the cache equals telling."""
+"""Codes as tokens of the trunk: prediction, learning, and that writing on with the cache equals predicting the page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stages.voice.listening import LONGEST_ON, repeat
 
 @pytest.fixture(scope="module")
 def agent() -> Agent:
-    """Its trunk looks about: a newborn's lets tokens through nearly as they are."""
+    """An agent whose trunk attends: a newborn's passes tokens on nearly unchanged."""
     agent = tiny_agent()
     parts.admit(agent)
     with torch.random.fork_rng(), torch.no_grad():
@@ -41,14 +41,14 @@ def page(n: int, length: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(CODES, (n, length, 2), generator=torch.Generator().manual_seed(seed))
 
 
-def test_levels_are_numbered_from_nothing_to_as_many_as_there_are() -> None:
+def test_levels_are_numbered_from_zero() -> None:
     every = torch.stack((torch.arange(CODES), torch.arange(CODES)), -1)
     places = places_of(every)
     assert torch.equal(places.amin(0), torch.zeros(10, dtype=torch.int64))
     assert places.amax(0).tolist() == [level - 1 for level in LEVELS * 2]
 
 
-def test_probabilities_of_all_codes_sum_to_one_and_none_is_of_a_level_that_is_not() -> None:
+def test_probabilities_of_all_codes_sum_to_one_over_valid_levels() -> None:
     logits = torch.randn(10, 7, generator=torch.Generator().manual_seed(0))
     logits[torch.arange(7) >= torch.tensor(LEVELS * 2)[:, None]] = torch.finfo(torch.float32).min
     output = NextCode(logits)
@@ -64,7 +64,7 @@ def test_probabilities_of_all_codes_sum_to_one_and_none_is_of_a_level_that_is_no
     assert len(drawn.unique(dim=0)) > 10
 
 
-def test_each_token_is_told_by_those_before_it_and_none_behind(agent: Agent) -> None:
+def test_each_token_is_predicted_from_earlier_ones_only(agent: Agent) -> None:
     one = page(2, 9)
     other = one.clone()
     other[:, 6:] = page(2, 3, seed=1)
@@ -79,7 +79,7 @@ def test_each_token_is_told_by_those_before_it_and_none_behind(agent: Agent) -> 
     assert not torch.allclose(first[:, 5], third[:, 5], atol=1e-6), "the trunk looks back"
 
 
-def test_writing_on_with_the_cache_equals_telling_the_whole_page_anew(agent: Agent) -> None:
+def test_writing_on_with_the_cache_equals_predicting_the_whole_page(agent: Agent) -> None:
     begun = page(3, 8, seed=3)
     with torch.inference_mode():
         written = written_on(agent, begun, 5)
@@ -89,8 +89,8 @@ def test_writing_on_with_the_cache_equals_telling_the_whole_page_anew(agent: Age
     assert torch.equal(written, whole[:, 8:])
 
 
-def test_a_page_of_text_is_written_on_as_before_and_none_behind_a_page_of_codes(agent: Agent) -> None:
-    """The sense of codes stands behind that of text in agents that could read before, and before it in others."""
+def test_a_page_is_written_on_only_if_its_sense_is_last(agent: Agent) -> None:
+    """The sense of codes comes after that of text in agents that could read before, and before it in others."""
     text = torch.tensor([[256, 97, 98]])
     for senses, sense, allowed in (
         ({parts.TEXT: text}, parts.TEXT, True),
@@ -115,7 +115,7 @@ def test_a_page_that_is_too_long_is_refused(agent: Agent) -> None:
         lesson.foretold(agent, page(1, MOST + 1))
 
 
-def test_counts_are_what_was_counted() -> None:
+def test_counted_frequencies_give_the_expected_nats() -> None:
     same = torch.zeros(1, 101, 2, dtype=torch.int64)
     counted = exam.Counted.of(same, torch.tensor([101]))
     sizes = torch.tensor(LEVELS * 2).double()
@@ -126,7 +126,7 @@ def test_counts_are_what_was_counted() -> None:
     assert torch.allclose(counted.nats(same, True), torch.full((1, 100), behind), atol=1e-4)
 
 
-def test_the_lesson_lowers_what_is_missed_and_changes_its_own_parts_alone(tmp_path: Path) -> None:
+def test_the_lesson_lowers_its_loss_and_changes_only_its_own_parts(tmp_path: Path) -> None:
     context = tiny_context(tmp_path)
     pupil = tiny_agent()
     parts.admit(pupil)
@@ -147,7 +147,7 @@ def test_the_lesson_lowers_what_is_missed_and_changes_its_own_parts_alone(tmp_pa
     assert all(name.startswith(lesson.trains(pupil)) for name in changed)
 
 
-def test_the_exam_tells_nats_beside_its_floors_and_how_a_sound_goes_on(agent: Agent, tmp_path: Path) -> None:
+def test_the_exam_gives_nats_beside_its_floors_and_a_continuation(agent: Agent, tmp_path: Path) -> None:
     context = tiny_context(tmp_path)
     with torch.inference_mode():
         (told,) = exam.told_in_turn(agent, context, "full")
@@ -166,7 +166,7 @@ def test_the_exam_tells_nats_beside_its_floors_and_how_a_sound_goes_on(agent: Ag
     assert exam.beside(without, sound, at, None) == {}
 
 
-def test_a_recording_is_gone_on_with_by_the_code_of_the_exam(agent: Agent) -> None:
+def test_a_recording_is_continued_by_the_exams_code(agent: Agent) -> None:
     rng = np.random.default_rng(0)
     short, long = ([rng.normal(0, 0.1, 1600).astype(np.float32) for _ in range(n)] for n in (8, 40))
     for moments, further, room in ((short, 3, 32), (long, LONGEST_ON, MOST - 4 * LONGEST_ON)):
@@ -180,7 +180,7 @@ def test_a_recording_is_gone_on_with_by_the_code_of_the_exam(agent: Agent) -> No
         assert sound.shape == (1600 * (begun + further),)
 
 
-def test_the_command_writes_how_a_recording_goes_on_and_says_who_cannot(agent: Agent, tmp_path: Path) -> None:
+def test_the_command_writes_a_continuation_and_names_an_agent_without_the_head(agent: Agent, tmp_path: Path) -> None:
     wave = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
     soundfile.write(tmp_path / "a.wav", wave, 16_000)
     agent.save_pretrained(tmp_path / "agent")

@@ -1,4 +1,4 @@
-"""The stage as a whole: its ear, and what it does with bad sounds; its laws are in `tests/test_testing_stages.py`."""
+"""The stage as a whole: its ear, and how it treats bad sounds; its laws are in `tests/test_testing_stages.py`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def noise(seconds: float, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 0.1, round(16_000 * seconds)).astype(np.float32)
 
 
-def test_what_is_heard_and_said_moment_by_moment_is_what_is_heard_and_said_at_once(agent: Agent) -> None:
-    """The ear sees the Moment before, the arc what it kept, and the words of a Moment go on in the next."""
+def test_hearing_and_speaking_when_stepping_equal_the_pass_at_once(agent: Agent) -> None:
+    """The ear sees the Moment before, the arc its state, and the words of a Moment continue in the next."""
     wave = noise(1.0)
     moments = list(wave.reshape(-1, 1600))
     padded = np.concatenate((wave, np.zeros(2 * 1600, np.float32)))
@@ -50,7 +50,7 @@ def test_what_is_heard_and_said_moment_by_moment_is_what_is_heard_and_said_at_on
     assert sound.shape == wave.shape
 
 
-def test_a_word_that_goes_on_from_moment_to_moment_is_heard_once(agent: Agent) -> None:
+def test_a_word_that_spans_moments_is_heard_once(agent: Agent) -> None:
     steady, word = copy.deepcopy(agent), 3
     with torch.no_grad():
         for parameter in steady.head(parts.WORDS_ARC).parameters():
@@ -63,8 +63,8 @@ def test_a_word_that_goes_on_from_moment_to_moment_is_heard_once(agent: Agent) -
 
 @pytest.mark.parametrize("ears", [1, 2])
 @torch.inference_mode()
-def test_the_ear_changes_nothing_that_was_there_and_hears_in_view_as_in_the_dark(ears: int) -> None:
-    """Older senses keep their features to the bit; what two ears hear, in the nursery, is no speech."""
+def test_the_ear_changes_no_earlier_sense_and_ignores_sight(ears: int) -> None:
+    """Older senses keep their features to the bit; sound with two channels, as in the nursery, is not speech."""
     sound = torch.from_numpy(noise(0.6).reshape(1, 3, 2, 1600))[:, :, :ears]
     picture = torch.randint(0, 256, (1, 3, 64, 64, 3), dtype=torch.uint8)
     before, after = tiny_agent(), tiny_agent()
@@ -82,7 +82,7 @@ def test_the_ear_changes_nothing_that_was_there_and_hears_in_view_as_in_the_dark
     assert listened[0].present.any() == (ears == 1)
 
 
-def test_a_token_hears_nothing_that_comes_later(agent: Agent) -> None:
+def test_a_token_does_not_depend_on_later_sound(agent: Agent) -> None:
     first, other = noise(0.4), noise(0.4)
     other[2 * 1600 + 800 :] = 0.0
     with torch.inference_mode():
@@ -108,7 +108,7 @@ def test_a_recording_of_any_rate_is_heard(agent: Agent, tmp_path: Path, rate_hz:
     list(Hearing(agent, moments).words())
 
 
-def test_channels_that_cancel_each_other_are_not_called_silent(tmp_path: Path) -> None:
+def test_channels_that_cancel_out_are_not_called_silent(tmp_path: Path) -> None:
     left = 0.4 * np.sin(np.arange(16_000) * 0.1)
     with pytest.raises(SessionError, match="cancel each other out"):
         moments_of(write(tmp_path / "a.wav", np.stack([left, -left], 1), 16_000), 60.0, print)
@@ -133,7 +133,7 @@ def test_bad_recordings_get_a_clear_answer(agent: Agent, tmp_path: Path) -> None
         list(Hearing(tiny_agent(), [noise(0.1)]).words())
 
 
-def test_voices_words_and_phrases_of_exams_are_in_no_lesson() -> None:
+def test_lessons_use_no_voice_word_or_phrase_of_exams() -> None:
     assert not set(TAUGHT_VOICES) & set(UNSEEN_VOICES)
     assert not set(WORDS) & set(NEW_WORDS)
     rng = np.random.default_rng(0)
@@ -144,7 +144,7 @@ def test_voices_words_and_phrases_of_exams_are_in_no_lesson() -> None:
 
 
 @pytest.mark.parametrize("by", ["espeak-ng", "devmind's formant synthesiser"])
-def test_the_same_seed_says_the_same_and_other_voices_sound_otherwise(by: str) -> None:
+def test_a_seed_repeats_its_speech_and_other_voices_differ(by: str) -> None:
     if by == "espeak-ng" and not espeak.installed():
         pytest.skip("espeakng-loader is not installed (extra 'voice')")
     once = bank("test", 0, 24, WORDS, False, by)
@@ -160,7 +160,7 @@ def test_the_same_seed_says_the_same_and_other_voices_sound_otherwise(by: str) -
         assert np.isfinite(wave).all()
 
 
-def test_sounds_in_a_row_have_quiet_on_either_side() -> None:
+def test_sounds_in_a_row_are_padded_with_silence() -> None:
     sound, counts = in_a_row([noise(0.25), noise(0.5)])
     assert counts.tolist() == [4, 7]
     assert sound.shape == (2, 7 * 1600)
