@@ -9,7 +9,7 @@ from devmind.testing import tiny_agent, tiny_context
 from stages.reasoning import parts
 from stages.reasoning.glancing import hand_over
 from stages.reasoning.puzzles import lesson
-from stages.reasoning.puzzles.lesson import COSTS, RULES, bounds, scrambles, told
+from stages.reasoning.puzzles.lesson import COSTS, RULES, bounds, cost_batch, scrambles
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_the_trunks_head_says_what_the_glance_says_of_boards_that_it_was_not_fit
         agent,
         parts.PUZZLE,
         COSTS.heads,
-        [told(lit[:100], bounds(presses[:100])), told(lit[100:], bounds(presses[100:]))],
+        [cost_batch(lit[:100], bounds(presses[:100])), cost_batch(lit[100:], bounds(presses[100:]))],
     )
     assert unlike(agent, 200) < 0.2
 

@@ -168,7 +168,7 @@ def test_its_heads_are_all_that_is_taught_and_nothing_rehearses_them(agent: Agen
 def test_the_room_is_learned_by_the_trunk_too(agent: Agent, tmp_path: Path) -> None:
     """By heads alone on a sense that nobody taught, so far from all of it; the trunk's comes as far as the glance."""
     drill = DRILLS["rooms"]
-    drill = replace(drill, learning=replace(drill.learning, batch=32), steps=30, told_steps=12)
+    drill = replace(drill, learning=replace(drill.learning, batch=32), steps=30, student_steps=12)
     context = tiny_context(tmp_path)
     learner = ValueLearner(agent, context, {"rooms": drill}, learning_rate=drill.learning_rate)
     learner.steps = 200
