@@ -103,7 +103,7 @@ def test_what_comes_is_the_two_moments_behind() -> None:
 
 def test_what_comes_is_compared_where_the_agent_is_not_where_a_batch_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """A device without numbers stands for a card: it refuses what lies elsewhere, as a card does."""
-    monkeypatch.setattr(go_on, "told", lambda agent, batch: torch.zeros(2, 5, 16, 64, device="meta"))
+    monkeypatch.setattr(go_on, "continued_mel", lambda agent, batch: torch.zeros(2, 5, 16, 64, device="meta"))
     agent: Any = SimpleNamespace(device=torch.device("meta"))
     moved = {"mel": torch.zeros(2, 5, 8, 64, device="meta"), "counts": torch.tensor([5, 4], device="meta")}
     value, _ = go_on.loss(agent, moved)
