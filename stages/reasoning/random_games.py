@@ -140,7 +140,7 @@ def _game(
 
 @njit(cache=True, error_model="numpy", fastmath=True)
 def _best(n_visits: Array, won: Array, count: float, explore: float) -> int:
-    """The first untried move, else the move of the highest upper confidence bound; `n_visits` is -1 for illegal moves."""
+    """The first untried move, else the move of the highest upper confidence bound; `n_visits` -1 is illegal."""
     best, chosen, log = np.float32(-1e30), 0, np.float32(np.log(count) * explore * explore)
     for a in range(len(n_visits)):
         if n_visits[a] == 0:

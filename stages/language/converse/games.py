@@ -97,8 +97,8 @@ def games(context: Context, seeds: np.ndarray, targets: Sequence[Pair], others: 
     """A game for each of seeds int64 [N].
 
     Args:
-        targets: pairs from which the meant one is drawn; others: pairs that may stand beside it. Whatever she says first,
-            a thing beside it has its colour or its noun.
+        targets: pairs from which the meant one is drawn; others: pairs that may stand beside it. Whatever she says
+            first, a thing beside it has its colour or its noun.
     """
     drawn = [_drawn(seed, targets, others) for seed in seeds.tolist()]
     pairs, cells, target, kind = (np.stack(column) for column in zip(*drawn, strict=True))
