@@ -129,7 +129,7 @@ class TradePlan(KeyPoints):
         at = self.after["at"]
         symbol = self.after["symbols"].gather(1, at.clamp_max(HORIZON - 1)[:, None])
         share = torch.as_tensor(SHARE, dtype=torch.float32, device=here.device)[symbol]
-        self.orders = torch.where(here[:, None], share, 0.0)
+        self.command = torch.where(here[:, None], share, 0.0)
         self.after["at"] = at + (self.after["made"] > 0).long()
 
     def _keep(self, rows: Tensor, weighed: Weighed) -> None:
