@@ -159,9 +159,9 @@ def directions(agent: Agent) -> None:
     state = rules.step(rules.initial(seeds), {"look": look})
     truth = rules.truth(state)
     side = np.degrees(np.arcsin(np.sin(np.radians(truth["target_azimuth_deg"] - truth["pan_deg"]))))
-    told = np.array([direction_deg(agent, sound) for sound in rules.observe(state)["sound"]], float)
-    off = np.abs(told - side)[~np.isnan(told)]
-    right = (told * side > 0)[~np.isnan(told)].mean()
+    angles = np.array([direction_deg(agent, sound) for sound in rules.observe(state)["sound"]], float)
+    off = np.abs(angles - side)[~np.isnan(angles)]
+    right = (angles * side > 0)[~np.isnan(angles)].mean()
     print(
         f"direction: reported in {len(off) / HELD_OUT:.2f}, within 15 degrees {(off < 15).mean():.3f}, "
         f"median off {np.median(off):.1f} degrees, left or right reported correctly {right:.3f}"

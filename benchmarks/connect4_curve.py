@@ -203,19 +203,19 @@ def print_row(row: Row, n: int) -> None:
     """Print a line of the table; the interval is that of the first set."""
     low, high = wilson(round(next(iter((row.searched or row.alone).values())) * n), n)
     searched = {name: f"{row.searched[name]:7.3f}" if row.searched else f"{'-':>7}" for name in row.alone}
-    told = "  ".join(f"{searched[name]} /{alone:6.3f}" for name, alone in row.alone.items())
-    print(f"{row.step:5} {row.minutes:8.2f}  {told}   [{low:.3f}, {high:.3f}]", flush=True)
+    scores = "  ".join(f"{searched[name]} /{alone:6.3f}" for name, alone in row.alone.items())
+    print(f"{row.step:5} {row.minutes:8.2f}  {scores}   [{low:.3f}, {high:.3f}]", flush=True)
 
 
 def floors_of(agent: Agent, sets: Sequence[Judged], asked: argparse.Namespace) -> dict[str, dict[str, float]]:
     """Floors by name and set; none of them was taught."""
     rules = CONNECT4.rules
     assert isinstance(rules, MnkRules)
-    budgets, told = [asked.simulations], ""
+    budgets, note = [asked.simulations], ""
     if not asked.quick:
         of_a_move_s, as_long = as_long_as(agent, rules, sets[0].first(20), asked)
         budgets.append(as_long)
-        told = f"(the second takes as long as the agent's search of a move, {1000 * of_a_move_s:.0f} ms of CPU time)\n"
+        note = f"(the second takes as long as the agent's search of a move, {1000 * of_a_move_s:.0f} ms of CPU time)\n"
     by_rules = {
         f"random games, {many:,} simulations": lambda one, many=many: visits(rules, one.board, many, asked.seed).argmax(
             -1
@@ -232,7 +232,7 @@ def floors_of(agent: Agent, sets: Sequence[Judged], asked: argparse.Namespace) -
     print(f"\n{'floors':42} " + "  ".join(f"{name:>7}" for name in asked.sets))
     for who, each in found.items():
         print(f"{who:42} " + "  ".join(f"{each[name]:7.3f}" for name in asked.sets))
-    print(f"{told}\n{'AlphaZero.jl, iteration':42} " + "  ".join(f"{name:>7}" for name in asked.sets))
+    print(f"{note}\n{'AlphaZero.jl, iteration':42} " + "  ".join(f"{name:>7}" for name in asked.sets))
     for iteration in ALPHAZERO["L2_R2"]:
         print(f"{iteration:42} " + "  ".join(f"{ALPHAZERO[name][iteration]:7.3f}" for name in asked.sets), flush=True)
     return found

@@ -118,6 +118,6 @@ def foretold(lesson: Lesson, agent: Agent, context: Context) -> dict[str, Any]:
         states = counter.live - before
     for parameter in agent.parameters():
         parameter.grad = None
-    told = {"weights": weights, "saved for backward": saved, "optimizer": states}
+    sizes = {"weights": weights, "saved for backward": saved, "optimizer": states}
     peak = max(walked + states, counter.most)
-    return {"predicted peak GB": peak / 1e9} | {f"{name} GB": size / 1e9 for name, size in told.items()}
+    return {"predicted peak GB": peak / 1e9} | {f"{name} GB": size / 1e9 for name, size in sizes.items()}

@@ -104,8 +104,8 @@ def teach(agent: Agent, context: Context, given: argparse.Namespace) -> None:
         torch.manual_seed(step)
         own = given.own if step >= lesson.IMITATES * given.steps else 0.0
         batch = lesson.mixed_batch(agent, context, step, given.rows, own, given.rooms, given.plain)
-        told = learner.update(batch, step)
-        scalars.append((float(told["loss"]), float(told["as the bot"])))
+        result = learner.update(batch, step)
+        scalars.append((float(result["loss"]), float(result["as the bot"])))
         if step % EVERY == EVERY - 1:
             loss, right = np.mean(scalars[-EVERY:], 0)
             spent_s = time.process_time() - begun_s
@@ -116,14 +116,17 @@ def teach(agent: Agent, context: Context, given: argparse.Namespace) -> None:
 def reward(agent: Agent, context: Context, given: argparse.Namespace) -> None:
     """Policy gradient on own episodes, one room per step."""
     learner = RewardLearner(agent, lesson.loss, seed=given.seed, learning_rate=3e-4, trains=lesson.trained(agent))
-    learner.steps, begun_s, told = given.rewards, time.process_time(), list[float]()
+    learner.steps, begun_s, successes = given.rewards, time.process_time(), list[float]()
     learner.begin(0)
     for step in range(given.rewards):
         room = given.rooms[step % len(given.rooms)]
-        told.append(float(learner.update(rewarded_batch(agent, context, step, 32, room), step)["done as told"]))
+        successes.append(float(learner.update(rewarded_batch(agent, context, step, 32, room), step)["done as told"]))
         if step % 6 == 5:
             spent_s = time.process_time() - begun_s
-            print(f"reward {step + 1}: done as told, sampled {np.mean(told[-6:]):.3f}, {spent_s:.0f} CPU s", flush=True)
+            print(
+                f"reward {step + 1}: done as told, sampled {np.mean(successes[-6:]):.3f}, {spent_s:.0f} CPU s",
+                flush=True,
+            )
     learner.end()
 
 

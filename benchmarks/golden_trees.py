@@ -67,7 +67,7 @@ def searched(kind: str, model: dict[str, np.ndarray]) -> Any:
     return mctx.gumbel_muzero_policy(**given, gumbel_scale=0.0)
 
 
-def told(kind: str, seed: int, *, opponent: bool) -> dict[str, Any]:
+def tree_as_json(kind: str, seed: int, *, opponent: bool) -> dict[str, Any]:
     """One model and its trees, as lists."""
     model = tables(seed, opponent=opponent)
     found = searched(kind, model)
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     given = parser.parse_args()
     cases = [
-        told(kind, seed, opponent=opponent)
+        tree_as_json(kind, seed, opponent=opponent)
         for seed, (kind, opponent) in enumerate([(k, o) for k in ("gumbel", "puct") for o in (False, True)])
     ]
     written = {"by": f"mctx {mctx.__version__}, jax {jax.__version__}, CPU, float32", "cases": cases}

@@ -124,7 +124,7 @@ def real_time_factor(agent: Agent, head: str, moments: int = 100) -> float:
     return (time.process_time() - began) / (moments / TICK_HZ)
 
 
-def told(name: str, row: Row, cpu_s: float) -> str:
+def line_of(name: str, row: Row, cpu_s: float) -> str:
     """A line of the table."""
     low, high = wilson(int(row.digits.sum()), len(row.digits))
     return (
@@ -172,7 +172,7 @@ def table(given: argparse.Namespace, every: Clips, out: Path) -> None:
             with torch.inference_mode():
                 rows = asked(agent, context, unmet(every, left_out, given.thin), list(HEADS))
             for head, row in rows.items():
-                print(told(f"{encoder}, {features}, {head}", row, cpu_s), flush=True)
+                print(line_of(f"{encoder}, {features}, {head}", row, cpu_s), flush=True)
 
 
 def turns(given: argparse.Namespace, every: Clips, out: Path) -> None:
@@ -184,7 +184,7 @@ def turns(given: argparse.Namespace, every: Clips, out: Path) -> None:
         agent, cpu_s = taught(context, given.turns)
         with torch.inference_mode():
             row = asked(agent, context, unmet(every, name, given.thin), [FRAMES])[FRAMES]
-        print(told(f"without {name}", row, cpu_s), flush=True)
+        print(line_of(f"without {name}", row, cpu_s), flush=True)
         scores.append(float(row.digits.mean()))
     print(f"mean of {len(scores)} speakers: {np.mean(scores):.3f} (goal 0.88)")
 

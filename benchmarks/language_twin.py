@@ -202,14 +202,14 @@ def asked(given: argparse.Namespace, agent: Agent, context: Context) -> None:
         with examination(agent):
             measures = list(known[name].examine(agent, context, "retention"))
             run_exams.save(given.out / "exams" / name, "", {one.name: one for one in measures})
-            told(measures, begun_s)
+            print_measures(measures, begun_s)
             for measure in FURTHER if name == "follow" else ():
                 measures.append(further(agent, context, measure))
                 run_exams.save(given.out / "exams" / name, "", {one.name: one for one in measures})
-                told(measures[-1:], begun_s)
+                print_measures(measures[-1:], begun_s)
 
 
-def told(measures: list[Measure], begun_s: float) -> None:
+def print_measures(measures: list[Measure], begun_s: float) -> None:
     """Print a line for each measure."""
     for measure in measures:
         low, high = measure.interval(RESAMPLES)

@@ -72,15 +72,15 @@ def taught(
     agent = copy.deepcopy(start).train()
     loss, trains = JointLoss(LOSSES, weights), parts.trained(agent)
     learner = JointLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains)
-    learner.steps, told = steps, list[Scalars]()
+    learner.steps, scalars = steps, list[Scalars]()
     learner.begin(0)
     for step in range(steps):
         part = TURNS[min(step * len(TURNS) // steps, len(TURNS) - 1)]
         rows = 3 * ROWS // 4 if part == TEXT else 9 * ROWS // 8  # as many of each as three steps of `together` have
         batch = part_batch(context, step, rows, part) if way == IN_TURN else lesson_batch(context, step, ROWS)
-        told.append({k: float(v) for k, v in learner.update(to_device(batch, agent.device), step).items()})
+        scalars.append({k: float(v) for k, v in learner.update(to_device(batch, agent.device), step).items()})
     learner.end()
-    return agent.eval(), told
+    return agent.eval(), scalars
 
 
 @torch.no_grad()
@@ -104,9 +104,9 @@ def asked(agent: Agent, context: Context, n: int) -> dict[str, float]:
     return found | {"reading": float(telling(agent, page_batch(read)).mean())}
 
 
-def balance(told: list[Scalars]) -> dict[str, float]:
+def balance(scalars: list[Scalars]) -> dict[str, float]:
     """The weights that make the parts' gradients equally large, by their norms in the first steps."""
-    norms = {part: np.mean([float(x[f"{part}/gradient norm"]) for x in told[:FIRST]]) for part in (*THINGS, TEXT)}
+    norms = {part: np.mean([float(x[f"{part}/gradient norm"]) for x in scalars[:FIRST]]) for part in (*THINGS, TEXT)}
     return {part: float(np.mean(list(norms.values())) / norm) for part, norm in norms.items()}
 
 
@@ -117,15 +117,15 @@ def pair(seed: int, given: Any) -> tuple[dict[str, dict[str, float]], dict[str, 
     weights, found = dict.fromkeys((*THINGS, TEXT), 1.0), dict[str, dict[str, float]]()
     for way in (TOGETHER, BALANCED, IN_TURN):
         began_s, began_cpu_s = time.monotonic(), time.process_time()
-        agent, told = taught(start, context, given.steps, given.rate, way, weights)
+        agent, scalars = taught(start, context, given.steps, given.rate, way, weights)
         with examination(agent):
             found[way] = asked(agent, context, given.n)
         shown = {name: round(value, 3) for name, value in found[way].items()}
         spent = f"{time.monotonic() - began_s:.0f} s, {time.process_time() - began_cpu_s:.0f} CPU s"
         print(seed, way, spent, json.dumps(shown), flush=True)
         if way == TOGETHER:
-            balancing = balance(told)
-            cosines = {name: np.mean([float(x[name]) for x in told if name in x]) for name in told[-1]
+            balancing = balance(scalars)
+            cosines = {name: np.mean([float(x[name]) for x in scalars if name in x]) for name in scalars[-1]
                        if name.startswith("cosine/")}  # fmt: skip
             print(seed, "weights", {k: round(v, 2) for k, v in balancing.items()}, "cosines",
                   {k: round(float(v), 3) for k, v in cosines.items()}, flush=True)  # fmt: skip

@@ -49,7 +49,7 @@ def lived(number: int) -> Entry:
     return Entry(time.time(), 0.5, None, keys, {"sight": picture, "sound": sound})
 
 
-def told(name: str, seconds: list[float]) -> str:
+def line_of(name: str, seconds: list[float]) -> str:
     """A row of a table: median and 95th percentile in milliseconds."""
     ms = 1000 * np.array(seconds)
     return f"| {name} | {np.median(ms):.2f} | {np.percentile(ms, 95):.2f} | {len(ms)} |"
@@ -148,13 +148,13 @@ def main() -> None:
                       f"{store.sizes().bytes / 1e6:.0f} MB")  # fmt: skip
                 print("| ms | median | p95 | n |\n|---|---|---|---|")
                 for row in recalls(store, options.rounds):
-                    print(told(f"{name}: {row[0]}", row[1]), flush=True)
+                    print(line_of(f"{name}: {row[0]}", row[1]), flush=True)
         with open_store(options.url) as store:
             if store.nearest(lived(0).keys, 8) is not None:  # type: ignore[attr-defined]
                 found = [timed(lambda keys=keys: store.nearest(keys, 8)) for keys in questions(50)]  # type: ignore[attr-defined, misc]
-                print(told("PostgreSQL: numbers of the 8 nearest, by pgvector", found))
+                print(line_of("PostgreSQL: numbers of the 8 nearest, by pgvector", found))
         for row in between_processes(options.url, options.rounds):
-            print(told(row[0], row[1]), flush=True)
+            print(line_of(row[0], row[1]), flush=True)
 
 
 if __name__ == "__main__":

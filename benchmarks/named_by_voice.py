@@ -54,7 +54,7 @@ class Mute:
     act = play = say
 
 
-class Told:
+class TalkingLife:
     """A life that hears sentences while something is held still."""
 
     def __init__(self, folder: Path) -> None:
@@ -65,7 +65,7 @@ class Told:
         self.life = Life(agent, room, Memory(open_store(None)), folder, hub=Hub(), speaker=Mute())
         self._ticks: Iterator[object] = iter(())
 
-    def __enter__(self) -> Told:
+    def __enter__(self) -> TalkingLife:
         self.life.__enter__()
         self._ticks = self.life.loop.ticks()
         while not self.life.holding.square:
@@ -111,9 +111,9 @@ def main() -> None:
     asked = parser.parse_args()
     said = bank("named by voice", asked.seed, asked.sentences, UNSEEN_NAMING, True)
     learned, begun_s = 0, time.process_time()
-    with stepping_threads(), Told(asked.agent) as told:
+    with stepping_threads(), TalkingLife(asked.agent) as life:
         for number, (text, voice, wave) in enumerate(zip(said.texts, said.voices, said.waves, strict=True), 1):
-            heard, names = told.tell(wave)
+            heard, names = life.tell(wave)
             learned += names == Counter({text.split()[-1]: 1})
             print(
                 f"{voice} says '{text}', heard as '{heard}': learned {dict(names)}; {learned} of {number}", flush=True

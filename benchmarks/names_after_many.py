@@ -127,8 +127,8 @@ def one_draw(arguments: argparse.Namespace, draw: int) -> tuple[list[bool], list
             str(draw),
         ]
         command += ["--data", str(arguments.data)] if arguments.data else []
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    answer = json.loads(told.splitlines()[-1])
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    answer = json.loads(output.splitlines()[-1])
     assert answer["entries"] == arguments.others + len(taught), "a memory was lost"
     return before, answer["right"], {"written_s": written_s, "asked_s": answer["seconds"]}
 

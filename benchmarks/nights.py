@@ -79,9 +79,10 @@ def row(number: int, night: exam.Night, counts: dict[str, int], seconds: float) 
     """One line of the table."""
     share = exam.shares(*(exam.by_thing(one) for one in (night.awake, night.before, night.after))).mean()
     parts = np.split(night.lost, np.cumsum(list(counts.values()))[:-1])
-    told = " ".join(f"{part.mean():9.3f}" for part in parts)
+    columns = " ".join(f"{part.mean():9.3f}" for part in parts)
     print(
-        f"{number:5} {share:6.3f} {night.change.mean():7.3f} {told} {night.lost.mean():7.3f} {seconds:5.0f}", flush=True
+        f"{number:5} {share:6.3f} {night.change.mean():7.3f} {columns} {night.lost.mean():7.3f} {seconds:5.0f}",
+        flush=True,
     )
 
 

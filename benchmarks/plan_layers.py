@@ -97,14 +97,14 @@ def teach(agent: Agent, batches: list[Any], asked: argparse.Namespace, along: bo
     """Teach the planner; return the number of trained parameters and the mean loss of the last tenth of the steps."""
     trains = (f"heads.{parts.ROUTE}.", *(("trunk.decoder.layers.",) if along else ()))
     learner = lesson.RouteLearner(agent, loss, seed=asked.seed, learning_rate=lesson.LEARNING_RATE, trains=trains)
-    learner.steps, told = asked.steps, []
+    learner.steps, losses = asked.steps, []
     torch.manual_seed(asked.seed)
     agent.train()
     for step, drawn in enumerate(batches):
-        told.append(float(learner.update(drawn, step)["loss"]))
+        losses.append(float(learner.update(drawn, step)["loss"]))
     agent.eval()
     count = sum(value.numel() for name, value in agent.named_parameters() if name.startswith(trains))
-    return count, float(np.mean(told[-max(1, asked.steps // 10) :]))
+    return count, float(np.mean(losses[-max(1, asked.steps // 10) :]))
 
 
 def loss(agent: Agent, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:

@@ -110,11 +110,11 @@ def run(asked: argparse.Namespace) -> None:
             none = Walked(np.zeros(0), np.zeros(0))
             found[name] = Came(planned(taught, asked), walk(taught, asked) if asked.episodes else none, spent_s)
             if asked.out is not None:
-                told = {
+                results = {
                     each: (c.holds.tolist(), c.walked.arrived.tolist(), c.walked.spl.tolist(), c.spent_s)
                     for each, c in found.items()
                 }
-                asked.out.write_text(json.dumps(told), encoding="utf-8")
+                asked.out.write_text(json.dumps(results), encoding="utf-8")
         if name in found:
             row(name, found[name], beside, found.get(beside))
 
@@ -134,10 +134,10 @@ def known(out: Path | None) -> dict[str, Came]:
     """Rows that were measured before."""
     if out is None or not out.exists():
         return {}
-    told = json.loads(out.read_text(encoding="utf-8"))
+    results = json.loads(out.read_text(encoding="utf-8"))
     return {
         name: Came(np.array(holds), Walked(np.array(arrived), np.array(spl)), spent_s)
-        for name, (holds, arrived, spl, spent_s) in told.items()
+        for name, (holds, arrived, spl, spent_s) in results.items()
     }
 
 
@@ -179,8 +179,8 @@ def values_of(head: PlannerHead, shown: trips.Trips, asked: argparse.Namespace) 
         values.load_state_dict(torch.load(kept, weights_only=True))
         return values
     begun_s = time.process_time()
-    told = teach_values(values, [shown], asked.values, numpy_rng(asked.seed, "values"))
-    print(f"implicit Q-learning: {told[-1]}, {time.process_time() - begun_s:.0f} CPU s", flush=True)
+    scalars = teach_values(values, [shown], asked.values, numpy_rng(asked.seed, "values"))
+    print(f"implicit Q-learning: {scalars[-1]}, {time.process_time() - begun_s:.0f} CPU s", flush=True)
     if kept is not None:
         torch.save(values.state_dict(), kept)
     return values
@@ -213,8 +213,8 @@ def ways(asked: argparse.Namespace, data: Plans, values: StrideValues) -> dict[s
         teach(agent, data, asked.more, ROWS, TUNED, asked.seed + 1)
 
     def offline(agent: Agent) -> None:
-        told = advantages(values, data)
-        print(f"  advantages, strides: mean {told.mean():.2f}, standard deviation {told.std():.2f}")
+        advantage = advantages(values, data)
+        print(f"  advantages, strides: mean {advantage.mean():.2f}, standard deviation {advantage.std():.2f}")
         teach(agent, data, asked.more, ROWS, TUNED, asked.seed + 1, weights(values, data))
 
     def online(agent: Agent) -> None:
@@ -263,10 +263,10 @@ def row(name: str, ours: Came, what: str, beside: Came | None) -> None:
         if not len(mine):
             continue
         low, high = wilson(int(mine.sum()), len(mine))
-        told = f"{name:16} {measure:17} {len(mine):4} {mine.mean():6.3f}"
-        told += f" [{low:.3f}, {high:.3f}]" if number < 2 else " " * 15
-        told += f"  beside {what} {paired(mine, other[0])}" if other and len(other[0]) else ""
-        print(told + ("" if number else f"; taught in {ours.spent_s:.0f} CPU s"), flush=True)
+        line = f"{name:16} {measure:17} {len(mine):4} {mine.mean():6.3f}"
+        line += f" [{low:.3f}, {high:.3f}]" if number < 2 else " " * 15
+        line += f"  beside {what} {paired(mine, other[0])}" if other and len(other[0]) else ""
+        print(line + ("" if number else f"; taught in {ours.spent_s:.0f} CPU s"), flush=True)
 
 
 def paired(ours: np.ndarray, theirs: np.ndarray) -> str:

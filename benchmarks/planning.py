@@ -130,12 +130,12 @@ def timed(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counte
 
 def latency(agent: Agent, turns: int, threads: int) -> None:
     """A tick in which a row plans from noise, one in which it plans from the last plan, and one in which it follows."""
-    told = np.array([ticks(agent) for _ in range(turns + 1)][1:])
+    medians = np.array([ticks(agent) for _ in range(turns + 1)][1:])
     own = np.array([ticks(agent, time.process_time) for _ in range(turns)])
-    rows = {"median": np.median(told, 0), "least": told.min(0), "median, CPU": np.median(own, 0)}
+    rows = {"median": np.median(medians, 0), "least": medians.min(0), "median, CPU": np.median(own, 0)}
     for what, row in rows.items():
         print(f"{f'a tick, {threads} thread(s), {what}':28} {row[0]:8.1f} {row[1]:8.1f} {row[2]:10.1f}")
-    for name, value, goal in zip(("cold", "warm"), np.median(told, 0), (COLD_S, WARM_S), strict=False):
+    for name, value, goal in zip(("cold", "warm"), np.median(medians, 0), (COLD_S, WARM_S), strict=False):
         verdict = "reached" if value <= 1000 * goal else "missed"
         print(f"  {name}, median <= {1000 * goal:.0f} ms: {verdict}", flush=True)
 
@@ -275,15 +275,15 @@ def beside_candidates(agent: Agent, context: Context, asked: argparse.Namespace)
             plan_ms = float(np.median([ticks(agent)[0] for _ in range(5)]))
             print(f"\n{name}: {calls_of(agent)} calls, {plan_ms:.0f} ms a plan of one row", flush=True)
             begun_s = time.process_time()
-            told = {"first plans hold": first_plans(agent, asked, seeds)}
+            results = {"first plans hold": first_plans(agent, asked, seeds)}
             print(f"  first plans of {len(seeds)} rows: {time.process_time() - begun_s:.0f} CPU s", flush=True)
             if asked.ticks != 0:
                 walked = walk_of(agent, context, asked, seeds)
-                told |= {"arrived": walked.arrived, "SPL": walked.spl}
-            for what, values in told.items():
+                results |= {"arrived": walked.arrived, "SPL": walked.spl}
+            for what, values in results.items():
                 low, high = wilson(int(values.sum()), len(values))
                 print(f"  {what:18} {values.mean():.3f}" + ("" if what == "SPL" else f" [{low:.3f}, {high:.3f}]"))
-            found.append(told)
+            found.append(results)
         head.candidates = usual
         for what, ours in found[0].items():
             apart, rng = ours - found[1][what], numpy_rng("beside candidates")

@@ -81,11 +81,11 @@ def clocked(kind: type[Any], name: str) -> Iterator[Clock]:
 
     def step(world: Any, *given: Any) -> Any:
         began = time.process_time()
-        told = method(world, *given)
+        stepped = method(world, *given)
         clock.seconds += time.process_time() - began
         if getattr(world, "reached", None) is not None:
-            clock.finished += world.reached.tick[told[2] | told[3]].tolist()
-        return told
+            clock.finished += world.reached.tick[stepped[2] | stepped[3]].tolist()
+        return stepped
 
     setattr(kind, name, step)
     try:

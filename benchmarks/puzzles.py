@@ -128,12 +128,12 @@ def show(puzzle: Puzzle, nodes: int, width: int) -> None:
             begun_s = time.process_time()
             ways = search(puzzle, guide, nodes)
             took_s = time.process_time() - begun_s
-            print(f"{f'{puzzle.name}, {guided}, {name}':64} {told(ways, puzzle.fewest, took_s)}", flush=True)
+            print(f"{f'{puzzle.name}, {guided}, {name}':64} {summary(ways, puzzle.fewest, took_s)}", flush=True)
     if puzzle.untaught:
         print(f"  {puzzle.untaught}", flush=True)
 
 
-def told(ways: Sequence[Way], fewest: np.ndarray | None, took_s: float) -> str:
+def summary(ways: Sequence[Way], fewest: np.ndarray | None, took_s: float) -> str:
     """The columns of a row."""
     done = np.array([way.actions is not None for way in ways])
     low, high = wilson(int(done.sum()), len(done))

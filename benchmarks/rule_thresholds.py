@@ -58,9 +58,9 @@ def startled_by(context: Context, rooms: int) -> dict[tuple[float, float], tuple
     found = {}
     for louder, larger in product(LOUDER, LARGER):
         watched = []
-        for told, power, area in ticks:
+        for senses, power, area in ticks:
             move = np.where((power > louder) | (area > larger), -1.0, 0.0)[:, None]
-            watched.append(startle.withdrawal(told, {"move": move}))
+            watched.append(startle.withdrawal(senses, {"move": move}))
         answered, alarms = startle.startled(np.stack(watched), event)
         found[louder, larger] = float(answered.mean()), float(alarms.mean())
     return found
@@ -78,8 +78,8 @@ def main() -> None:
         if options.only in (None, skill):
             share = make(context, options.rooms)
             shares = {threshold: share(threshold) for threshold in thresholds}
-            told = ", ".join(f"{threshold:g}: {value:.3f}" for threshold, value in shares.items())
-            print(f"{skill}: best {max(shares, key=shares.__getitem__):g} ({told})", flush=True)
+            line = ", ".join(f"{threshold:g}: {value:.3f}" for threshold, value in shares.items())
+            print(f"{skill}: best {max(shares, key=shares.__getitem__):g} ({line})", flush=True)
     if options.only in (None, "startle"):
         both = startled_by(context, options.rooms)
         allowed = {pair: shares for pair, shares in both.items() if shares[1] <= ALLOWED}

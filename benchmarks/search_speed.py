@@ -289,11 +289,11 @@ def profiled(one: Agent) -> None:
     """Where the time of one search at batch 64 goes: functions by their cumulative share."""
     profile = cProfile.Profile()
     profile.runcall(search, Judge(one, CONNECT4), begun(64), SIMULATIONS)
-    told = pstats.Stats(profile)
+    stats = pstats.Stats(profile)
     print("cumulative shares of a search at batch 64, profiled:")
     shares = [
-        (row[3] / told.total_tt, f"{Path(file).name}:{name}")  # type: ignore[attr-defined]
-        for (file, _, name), row in told.stats.items()  # type: ignore[attr-defined]
+        (row[3] / stats.total_tt, f"{Path(file).name}:{name}")  # type: ignore[attr-defined]
+        for (file, _, name), row in stats.stats.items()  # type: ignore[attr-defined]
         if name in PROFILED and ("devmind" in file or "stages" in file)
     ]
     for share, name in sorted(shares, reverse=True)[:10]:

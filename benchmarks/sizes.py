@@ -49,10 +49,10 @@ class TimedModule(LessonModule):
         """One update, its seconds, and whether its scalars are finite."""
         wait_for(self.device)
         began = time.perf_counter()
-        told = self.learner.update(batch, self.steps)
+        scalars = self.learner.update(batch, self.steps)
         wait_for(self.device)
         self.seconds.append(time.perf_counter() - began)
-        unlike = [name for name, value in told.items() if not math.isfinite(float(value))]
+        unlike = [name for name, value in scalars.items() if not math.isfinite(float(value))]
         if unlike:
             raise ValueError(f"Expected finite numbers of a step; {', '.join(unlike)} are not.")
 
@@ -116,13 +116,13 @@ def main() -> None:
                         if arguments.fake
                         else taught(lesson, agent, context, arguments.steps)
                     )
-                    told = ", ".join(f"{name} {value:,.3g}" for name, value in row.items())
+                    summary = ", ".join(f"{name} {value:,.3g}" for name, value in row.items())
                 except Exception as error:
                     traceback.print_exc()
                     row = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
-                    told = row["error"]
+                    summary = row["error"]
                 rows[f"{stage}/{lesson.name}"] = row
-                print(f"{stage}/{lesson.name}: {told}", flush=True)
+                print(f"{stage}/{lesson.name}: {summary}", flush=True)
     if arguments.json:
         found = {"device": str(device), "size": arguments.size, "lessons": rows}
         arguments.json.write_text(json.dumps(found, indent=1), encoding="utf-8")

@@ -44,10 +44,12 @@ def teach(agent: Agent, context: Context, one: Lesson, steps: int) -> float:
     agent.train()
     for step, batch in zip(range(steps), one.make_batches(agent, context, steps), strict=False):
         torch.manual_seed(1000 * context.seed + step)
-        told = learner.update(batch, step)
+        scalars = learner.update(batch, step)
         if step % 50 == 49:
             print(
-                f"  {one.name} {step + 1}", {name: round(float(value), 3) for name, value in told.items()}, flush=True
+                f"  {one.name} {step + 1}",
+                {name: round(float(value), 3) for name, value in scalars.items()},
+                flush=True,
             )
     learner.end()
     agent.eval()
@@ -71,7 +73,7 @@ def fold(given: argparse.Namespace, seed: int, out: Path) -> dict[str, Any]:
     return {"fold": seed % recorded.FOLDS, "seed": seed, "cpu_s": seconds, "measures": measures}
 
 
-def told(measure: Measure) -> str:
+def line_of(measure: Measure) -> str:
     """Score, interval, floors and rows in a line."""
     low, high = measure.interval()
     beside = {name: round(value, 3) for name, value in {**measure.floors, **measure.rows}.items()}
@@ -92,7 +94,7 @@ def main() -> None:
             found = fold(given, given.seed + number, Path(folder))
             print(json.dumps({"fold": found["fold"], "cpu_s": found["cpu_s"]}), flush=True)
             for measure in found["measures"].values():
-                print(" ", told(measure), flush=True)
+                print(" ", line_of(measure), flush=True)
             esc = found["measures"][exam.ESC]
             n += esc.n
             for name, value in {"trunk": esc.score, **esc.floors, **esc.rows}.items():

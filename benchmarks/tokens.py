@@ -148,8 +148,8 @@ def peer_training(model: Any, context: Context, steps: int) -> Callable[[], None
     model.train()
 
     def turn() -> None:
-        for read, told in batches:
-            _, loss = model(read, told)
+        for read, targets in batches:
+            _, loss = model(read, targets)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()

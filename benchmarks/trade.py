@@ -65,9 +65,9 @@ def taught(context: Context) -> Agent:
     learner.begin(0)
     agent.train()
     for step, batch in enumerate(one.make_batches(agent, context, one.steps)):
-        told = learner.update(batch, step)
+        scalars = learner.update(batch, step)
         if step % 50 == 49:
-            print(f"  step {step + 1}: " + ", ".join(f"{name} {float(value):.3f}" for name, value in told.items()))
+            print(f"  step {step + 1}: " + ", ".join(f"{name} {float(value):.3f}" for name, value in scalars.items()))
     learner.end()
     return agent.eval()
 

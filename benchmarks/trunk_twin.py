@@ -70,12 +70,12 @@ def main() -> None:
         for skill in sorted(
             (one for one in stage.skills if one.name in asked.skills), key=lambda s: ASKED.index(s.name)
         ):
-            theirs, mine = (examine_skill(stage, skill, one, context, asked.level).measures for one in (twin, agent))
-            told(mine, theirs)
+            twins, own = (examine_skill(stage, skill, one, context, asked.level).measures for one in (twin, agent))
+            print_beside(own, twins)
             kept |= {
-                name: {"agent": mine[name].values.tolist(), "twin": theirs[name].values.tolist()}
-                for name in mine
-                if name in theirs
+                name: {"agent": own[name].values.tolist(), "twin": twins[name].values.tolist()}
+                for name in own
+                if name in twins
             }
             if asked.out is not None:
                 asked.out.write_text(json.dumps(kept), encoding="utf-8")
@@ -89,13 +89,13 @@ def newborn(size: str, seed: int) -> Agent:
     return agent
 
 
-def told(mine: dict[str, Measure], theirs: dict[str, Measure]) -> None:
+def print_beside(own: dict[str, Measure], twin: dict[str, Measure]) -> None:
     """Print a line for each measure."""
-    for name, by in differences(mine, theirs, 2000).items():
-        (low, high), (below, above) = mine[name].interval(), theirs[name].interval()
+    for name, by in differences(own, twin, 2000).items():
+        (low, high), (below, above) = own[name].interval(), twin[name].interval()
         print(
-            f"{name:36} n {by['n']:5} agent {mine[name].score:.3f} [{low:.3f}, {high:.3f}] "
-            f"twin {theirs[name].score:.3f} [{below:.3f}, {above:.3f}] "
+            f"{name:36} n {by['n']:5} agent {own[name].score:.3f} [{low:.3f}, {high:.3f}] "
+            f"twin {twin[name].score:.3f} [{below:.3f}, {above:.3f}] "
             f"better by {by['gained']:+.3f} [{by['low']:+.3f}, {by['high']:+.3f}]",
             flush=True,
         )

@@ -69,11 +69,11 @@ def measure(agent: Agent, head: str) -> Clock:
             attention.over(SENSE, percepts)
         sound = np.asarray(observed["sound"][0])
         with clock.of("sound (with direction)"):
-            told = heard(agent, sound)
+            heard_sound = heard(agent, sound)
         with clock.of("  of it direction"):
             direction_deg(agent, sound)
         with clock.of("JSON"):
-            json.dumps({"overlays": shown, "sound": told})
+            json.dumps({"overlays": shown, "sound": heard_sound})
         with clock.of("JPEG of 640x480 at 480 px"):
             jpeg(frame)
     return clock

@@ -27,9 +27,9 @@ def answers(agent: Agent, senses: Senses, most: int) -> list[str]:
 
 def sure_answers(agent: Agent, senses: Senses, most: int) -> tuple[list[str], np.ndarray]:
     """`answers`, and the confidence that a life's page shows: the product of the bytes' probabilities, float64 [N]."""
-    said, sure = list[str](), list[float]()
+    replies, confidence = list[str](), list[float]()
     for start in range(0, len(senses[TEXT]), TOGETHER):
         part = {name: value[start : start + TOGETHER] for name, value in senses.items()}
         texts, shares = answered(agent, collate_tick(part, np.ones(len(part[TEXT]), bool)), most)
-        said, sure = said + texts, sure + shares
-    return said, np.array(sure)
+        replies, confidence = replies + texts, confidence + shares
+    return replies, np.array(confidence)

@@ -58,8 +58,8 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     empty pages, as the eye is absent without a page.
     """
     looks = np.arange(rows) % 2 == 0
-    shown = scenes(context, lesson_seeds(rows, context.seed, NAME, update), TAUGHT, TAUGHT, looks)
-    return batch_of(shown, [Page("")] * rows, numpy_rng(context.seed, NAME, update))
+    drawn_scenes = scenes(context, lesson_seeds(rows, context.seed, NAME, update), TAUGHT, TAUGHT, looks)
+    return batch_of(drawn_scenes, [Page("")] * rows, numpy_rng(context.seed, NAME, update))
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -72,9 +72,9 @@ def nats_called(agent: Agent, batch: Mapping[str, Any], light: str, head: str) -
     """Nats per thing, in pictures of a `light` ('plain' or 'lit'): finding it, and its word by `head`."""
     seen = agent.encode_senses({SIGHT: batch[light], TEXT: batch["senses"][TEXT][:, 0]}, names=[DETAIL])
     outputs: Any = agent.run_heads([OBJECTS, head], seen)
-    called = batch["called"]
+    targets = batch["called"]
     nats = [
-        F.cross_entropy(outputs[name].logits.flatten(0, -2), called[name].flatten(), ignore_index=-1, reduction="sum")
+        F.cross_entropy(outputs[name].logits.flatten(0, -2), targets[name].flatten(), ignore_index=-1, reduction="sum")
         for name in (OBJECTS, head)
     ]
-    return torch.stack(nats).sum() / (called[OBJECTS] > 0).sum().clamp_min(1)
+    return torch.stack(nats).sum() / (targets[OBJECTS] > 0).sum().clamp_min(1)

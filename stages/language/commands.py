@@ -36,10 +36,10 @@ def go_on_saying(
     from stages.language.parts import NAME, TEXT
     from stages.language.read.saying import go_on
 
-    taught = taught_agent(agent, NAME, TEXT, "to read and write")
+    reader = taught_agent(agent, NAME, TEXT, "to read and write")
 
     with intra_op_threads(1):
-        pieces = go_on(taught, text, length, torch_generator("say", seed))
+        pieces = go_on(reader, text, length, torch_generator("say", seed))
         first = next(pieces)  # errors come before the text
         typer.echo(text + first, nl=False)
         for piece in pieces:

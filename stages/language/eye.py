@@ -88,11 +88,11 @@ class DetailEncoder(Encoder):
         contrast = bright.std((1, 2, 3), keepdim=True) + _LEAST_CONTRAST
         form = self.form((bright - bright.mean((1, 2, 3), keepdim=True)) / contrast)
         colour = self.colour(picture - 0.5)
-        codes = [self.code_norm(each.flatten(2).mT) for each in (self.form_code(form), self.colour_code(colour))]
+        codes = [self.code_norm(grid.flatten(2).mT) for grid in (self.form_code(form), self.colour_code(colour))]
         things = self.things(torch.cat((form, colour), 1))
-        sure, cell = things.flatten(1).detach().topk(MOST)
-        order = (cell + SIDE**2 * (sure <= LEAST)).argsort(1)
-        cell, here = cell.gather(1, order), sure.gather(1, order) > LEAST
+        confidence, cell = things.flatten(1).detach().topk(MOST)
+        order = (cell + SIDE**2 * (confidence <= LEAST)).argsort(1)
+        cell, here = cell.gather(1, order), confidence.gather(1, order) > LEAST
         placed = self.spread(torch.cat(codes, -1)) + self.places + things.detach().flatten(2).mT.sigmoid() * self.surety
         tokens = placed.gather(1, cell[..., None].expand(-1, -1, self.width))
         maps = {name: code.mT.unflatten(-1, (SIDE, SIDE)) for name, code in zip((FORM, COLOUR), codes, strict=True)}

@@ -27,8 +27,8 @@ class CutOuts:
     def of(cls, known: Views) -> CutOuts:
         """From all visible things of pictures whose things are known."""
         crops = known.crops()
-        seen = crops.any(-1)
-        crops, pairs = crops[seen], known.pairs[seen]
+        in_view = crops.any(-1)
+        crops, pairs = crops[in_view], known.pairs[in_view]
         return cls(crops, pairs, (fit_ridge_classifier(crops, pairs[:, 0]), fit_ridge_classifier(crops, pairs[:, 1])))
 
     def called(self, crops: np.ndarray) -> np.ndarray:
@@ -44,21 +44,21 @@ class CutOuts:
         flat = crops.reshape(-1, crops.shape[-1])
         return np.concatenate([word.scores(flat) for word in self.words], 1).reshape(*crops.shape[:-1], -1)
 
-    def fits(self, crops: np.ndarray, meant: np.ndarray) -> np.ndarray:
+    def fits(self, crops: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """How well cut-outs [N, K, P] match colours and nouns int64 [N, 2]: the sum of both scores, [N, K]."""
         total = np.zeros(crops.shape[:2])
         for word, classifier in enumerate(self.words):
             scores = classifier.scores(crops.reshape(-1, crops.shape[-1])).reshape(*total.shape, -1)
-            column = np.searchsorted(np.unique(self.pairs[:, word]), meant[:, word])  # classes are sorted
+            column = np.searchsorted(np.unique(self.pairs[:, word]), targets[:, word])  # classes are sorted
             total += np.take_along_axis(scores, column[:, None, None], 2)[..., 0]
         return total
 
-    def likeness(self, crops: np.ndarray, meant: np.ndarray) -> np.ndarray:
+    def likeness(self, crops: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """How near cut-outs [N, K, P] are to known ones of colours and nouns int64 [N, 2]: minus the sum of the squared
         distances to the nearest of that colour and to the nearest of that noun, [N, K].
         """
         flat = crops.reshape(-1, crops.shape[-1])
         apart = (self.crops**2).sum(1) - 2 * flat @ self.crops.T + (flat**2).sum(1, keepdims=True)
         apart = apart.reshape(*crops.shape[:-1], -1)
-        near = [np.where(self.pairs[:, word] == meant[:, word, None], 0.0, np.inf)[:, None] for word in (0, 1)]
+        near = [np.where(self.pairs[:, word] == targets[:, word, None], 0.0, np.inf)[:, None] for word in (0, 1)]
         return -sum((apart + other).min(-1) for other in near)

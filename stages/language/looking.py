@@ -57,8 +57,8 @@ class LookingTextHead(TextHead):
         looked = None
         if FORM in tapped.maps:
             looked, seen = self.look(features, tapped)
-            told = self.tells(torch.cat((features, seen), -1))
-            features = features + told * here[..., None, None]
+            update = self.tells(torch.cat((features, seen), -1))
+            features = features + update * here[..., None, None]
         output = super().forward(Tapped(features, tapped.present[..., :-MOST]), *targets)
         return Written(output.logits, looked=looked) if isinstance(output, Categorical) else output
 
@@ -67,7 +67,7 @@ class LookingTextHead(TextHead):
         codes = torch.cat((tapped.maps[FORM], tapped.maps[COLOUR]), -3).flatten(-2).mT.detach()
         things = tapped.maps[THINGS].flatten(-3).detach()
         cells = torch.cat((codes, self.places.expand(*codes.shape[:-1], PLACE)), -1)
-        asks = self.asks(features)
-        looked = asks[..., :-1] @ cells.mT + asks[..., -1:]
+        query = self.asks(features)
+        looked = query[..., :-1] @ cells.mT + query[..., -1:]
         weights = looked.sigmoid() * things.sigmoid()[..., None, :]
         return looked, weights @ self.shows(cells)

@@ -48,19 +48,19 @@ class Page:
 def named_apart(rng: np.random.Generator, question: str, colour: int, noun: int) -> Page:
     """A question answered by both words, one of which is learned: the colour, or the noun behind any colour."""
     if rng.random() < 0.5:
-        told = f" {a(COLOURS[rng.integers(len(COLOURS))])} "
-        return Page(question, f"{told}{NOUNS[noun]}.", given=len(told), one_colour=True)
-    told = f" {a(COLOURS[colour])} "
-    return Page(question, f"{told}{NOUNS[noun]}.", until=len(told))
+        beginning = f" {a(COLOURS[rng.integers(len(COLOURS))])} "
+        return Page(question, f"{beginning}{NOUNS[noun]}.", given=len(beginning), one_colour=True)
+    beginning = f" {a(COLOURS[colour])} "
+    return Page(question, f"{beginning}{NOUNS[noun]}.", until=len(beginning))
 
 
 def batch_of(
-    shown: Views, pages: Sequence[Page], rng: np.random.Generator, meant: np.ndarray | None = None
+    scene_views: Views, pages: Sequence[Page], rng: np.random.Generator, targets: np.ndarray | None = None
 ) -> dict[str, Any]:
     """N pictures, each in the light that its page asks for, and the pages, as a Batch of one Moment a row.
 
     Args:
-        meant: which things each page is about, bool [N, K]; by default none.
+        targets: which things each page is about, bool [N, K]; by default none.
 
     Returns:
         Beside the Batch: `written` int64 [N, 1, L], the byte behind each byte of the page where it is learned, else -1;
@@ -69,16 +69,16 @@ def batch_of(
         [N, 64]: whether each cell holds the centre of a thing, its colour and its noun; -1 where there is none.
     """
     read, written = pages_of(pages)
-    cell, pointed = cells(shown.boxes), np.zeros((len(pages), SIDE**2), np.float32)
-    called = {head: np.full(pointed.shape, 0 if head == OBJECTS else -1) for head in CALLED}
-    for row, thing in np.argwhere(seen(shown.boxes)):
+    cell, pointed = cells(scene_views.boxes), np.zeros((len(pages), SIDE**2), np.float32)
+    labels = {head: np.full(pointed.shape, 0 if head == OBJECTS else -1) for head in CALLED}
+    for row, thing in np.argwhere(seen(scene_views.boxes)):
         at = row, cell[row, thing]
-        pointed[at] += 0.0 if meant is None else meant[row, thing]
-        for head, word in zip(CALLED, (1, *shown.pairs[row, thing]), strict=True):
-            called[head][at] = word
-    lit = in_light_of_one_colour(shown.sight, rng)
+        pointed[at] += 0.0 if targets is None else targets[row, thing]
+        for head, word in zip(CALLED, (1, *scene_views.pairs[row, thing]), strict=True):
+            labels[head][at] = word
+    in_one_light = in_light_of_one_colour(scene_views.sight, rng)
     one_colour = np.array([page.one_colour for page in pages])
-    sight = np.where(one_colour[:, None, None, None], lit, shown.sight)
+    sight = np.where(one_colour[:, None, None, None], in_one_light, scene_views.sight)
     always = torch.ones(len(pages), 1, dtype=torch.bool)
     return {
         "senses": {SIGHT: torch.from_numpy(sight)[:, None], TEXT: read[:, None]},
@@ -87,19 +87,19 @@ def batch_of(
         "valid": always,
         "written": written[:, None],
         "pointed": torch.from_numpy(pointed / np.maximum(pointed.sum(1, keepdims=True), 1))[:, None],
-        "plain": torch.from_numpy(shown.sight),
-        "lit": torch.from_numpy(lit),
-        "called": {head: torch.from_numpy(each) for head, each in called.items()},
+        "plain": torch.from_numpy(scene_views.sight),
+        "lit": torch.from_numpy(in_one_light),
+        "called": {head: torch.from_numpy(each) for head, each in labels.items()},
     }
 
 
 def pages_of(texts: Sequence[Page]) -> tuple[Tensor, Tensor]:
     """Pages of bytes, and the byte to be written behind each: int64 [N, L] each, -1 where there is none."""
     rows = [(page.question.encode(), page.said.encode()) for page in texts]
-    pages = torch.full((len(rows), max(len(question) + len(said) for question, said in rows) + 1), -1)
+    pages = torch.full((len(rows), max(len(question) + len(reply) for question, reply in rows) + 1), -1)
     written = pages.clone()
-    for row, ((question, said), page) in enumerate(zip(rows, texts, strict=True)):
-        tokens = torch.tensor([BEGIN, *question, *said])
+    for row, ((question, reply), page) in enumerate(zip(rows, texts, strict=True)):
+        tokens = torch.tensor([BEGIN, *question, *reply])
         pages[row, : len(tokens)] = tokens
         behind, learned = written[row, len(question) : len(tokens) - 1], slice(page.given, page.until)
         behind[learned] = tokens[len(question) + 1 :][learned]
@@ -121,19 +121,19 @@ def as_read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
     read: list[list[int]] = []
     written: list[list[int]] = []
     for page, each in zip(pages.tolist(), learned.tolist(), strict=True):
-        tokens, wanted = [-1 if encoder.begin is None else encoder.begin], [-1]
+        tokens, targets = [-1 if encoder.begin is None else encoder.begin], [-1]
         for is_learned, run in groupby(zip(page[1:], each, strict=False), lambda one: one[1]):
-            said = bytes(byte for byte, _ in run if byte >= 0).decode()
-            pieces = encoder.pieces.encode(said, add_special_tokens=False).ids
+            text = bytes(byte for byte, _ in run if byte >= 0).decode()
+            pieces = encoder.pieces.encode(text, add_special_tokens=False).ids
             tokens += pieces
-            wanted += pieces if is_learned else [-1] * len(pieces)
+            targets += pieces if is_learned else [-1] * len(pieces)
         read.append(tokens if page[0] >= 0 else [])
-        written.append(wanted[1:])  # the target of each token is the next one
-    found = {**batch, "senses": {**batch["senses"], TEXT: padded(read).unflatten(0, ticks)}}
+        written.append(targets[1:])  # the target of each token is the next one
+    result = {**batch, "senses": {**batch["senses"], TEXT: padded(read).unflatten(0, ticks)}}
     if "written" in batch:
-        width = found["senses"][TEXT].shape[-1]
-        found["written"] = F.pad(padded(written), (0, width), value=-1)[:, :width].unflatten(0, ticks)
-    return found
+        width = result["senses"][TEXT].shape[-1]
+        result["written"] = F.pad(padded(written), (0, width), value=-1)[:, :width].unflatten(0, ticks)
+    return result
 
 
 def seen(boxes: np.ndarray) -> np.ndarray:
@@ -158,15 +158,15 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     points = pointed.any()
     outputs: Any = agent.forward(dict(batch), [TEXT, POINT] if points else [TEXT])
     says, right = nats_of(outputs[TEXT].logits, batch["written"])
-    looks = nats_looked(outputs[TEXT], batch)
-    scalars = {"says": says.detach(), "said right": right, "looks": looks.detach()}
-    says = says + looks
+    look_nats = nats_looked(outputs[TEXT], batch)
+    scalars = {"says": says.detach(), "said right": right, "looks": look_nats.detach()}
+    says = says + look_nats
     if not points:
         return says, scalars
-    asked = pointed.any(-1)
-    where = outputs[POINT].loss(pointed, asked)
-    found = pointed.gather(-1, outputs[POINT].mode()[..., None])[asked] > 0
-    return says + where, scalars | {"points": where.detach(), "cell right": found.float().mean()}
+    has_target = pointed.any(-1)
+    where = outputs[POINT].loss(pointed, has_target)
+    hits = pointed.gather(-1, outputs[POINT].mode()[..., None])[has_target] > 0
+    return says + where, scalars | {"points": where.detach(), "cell right": hits.float().mean()}
 
 
 def nats_looked(output: Any, batch: Mapping[str, Any]) -> Tensor:
@@ -175,8 +175,8 @@ def nats_looked(output: Any, batch: Mapping[str, Any]) -> Tensor:
     """
     if getattr(output, "looked", None) is None:
         return torch.zeros(())
-    wanted, looked = torch.broadcast_tensors((batch["pointed"] > 0).float()[..., None, :], output.looked)
-    nats = F.binary_cross_entropy_with_logits(looked, wanted, reduction="none")
+    targets, looked = torch.broadcast_tensors((batch["pointed"] > 0).float()[..., None, :], output.looked)
+    nats = F.binary_cross_entropy_with_logits(looked, targets, reduction="none")
     things = (batch["called"][OBJECTS] > 0)[:, None, None]
     return masked_mean((nats * things).sum(-1), batch["written"] >= 0)
 
@@ -190,5 +190,5 @@ def nats_of(logits: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
     return masked_mean(_each(logits, written), wrote), right
 
 
-def _each(logits: Tensor, wanted: Tensor) -> Tensor:
-    return F.cross_entropy(logits.flatten(0, -2), wanted.clamp_min(0).flatten(), reduction="none").view(wanted.shape)
+def _each(logits: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(logits.flatten(0, -2), targets.clamp_min(0).flatten(), reduction="none").view(targets.shape)

@@ -20,8 +20,8 @@ def latest(agent: Agent, name: str, key: Hashable, blocks: range, play: Callable
         key: what a block depends on besides its number and the agent's parts that do not learn here; if it changes, all
             blocks are played anew.
     """
-    kept = _KEPT.setdefault(agent, {}).get(name)
-    known = kept[1] if kept is not None and kept[0] == key else {}
+    cached = _KEPT.setdefault(agent, {}).get(name)
+    known = cached[1] if cached is not None and cached[0] == key else {}
     known = {block: known[block] if block in known else play(block) for block in blocks}
     _KEPT[agent][name] = (key, known)
     return list(known.values())

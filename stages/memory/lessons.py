@@ -57,7 +57,7 @@ def lessons(context: Context) -> Sequence[Lesson]:
     boards = taught(
         context, "boards", boards_loss, boards_batch, 32, 3e-3, 0.7, trains=BOARDS, skills=("maze",), unrehearsed=STAYS
     )
-    found = [
+    all_lessons = [
         *([boards] if minigrid.installed() else []),
         taught(
             context, "sign", short_term.loss, sign_batch, 32, 1e-3, 1.0, skills=("memory_len",),
@@ -94,9 +94,9 @@ def lessons(context: Context) -> Sequence[Lesson]:
     ]  # fmt: skip
     steps = STEPS[NAME][context.config.size]
     again = review(
-        found, REVIEWED, steps=steps, minutes=2.3, learning_rate=1e-3, control_trains=parts.trained_without_trunk
+        all_lessons, REVIEWED, steps=steps, minutes=2.3, learning_rate=1e-3, control_trains=parts.trained_without_trunk
     )
-    return [*found, again]
+    return [*all_lessons, again]
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

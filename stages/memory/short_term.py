@@ -53,15 +53,15 @@ def lengths_taught() -> list[str]:
 
 def episode_batch(context: Context, world: str, level: str, update: int, size: int) -> dict[str, Any]:
     """`size` whole episodes that the teacher of a world of Rules plays, as a Batch with targets."""
-    made = context.make_world(world, level, lesson_seeds(size, context.seed, world, level, update))
-    told: list[Mapping[str, np.ndarray]] = []
+    worlds = context.make_world(world, level, lesson_seeds(size, context.seed, world, level, update))
+    truths: list[Mapping[str, np.ndarray]] = []
 
     def teaching(senses: Senses, first: np.ndarray) -> Actions:
-        told.append(made.truth())
-        return {"choose": told[-1]["choice"]}
+        truths.append(worlds.truth())
+        return {"choose": truths[-1]["choice"]}
 
-    senses = stacked(tick.senses for tick in rollout(teaching, made))
-    targets = stacked(told)
+    senses = stacked(tick.senses for tick in rollout(teaching, worlds))
+    targets = stacked(truths)
     return whole_episodes(senses, targets, torch.ones_like(targets["asked"]))
 
 
@@ -72,8 +72,8 @@ def whole_episodes(senses: Mapping[str, Tensor], targets: Mapping[str, Tensor], 
         targets: `choice` int64 [B, T], the teacher's; `asked` bool [B, T], Moments whose choice needs memory; `told`
             int64 [B, T], what the sign said, for tests with one sign (-1 before it was seen).
     """
-    present, told = dict.fromkeys(senses, valid), torch.full_like(targets["choice"], -1)
-    return {**clip(senses), "present": present, "valid": valid, "told": told, **targets}
+    present, told_thing = dict.fromkeys(senses, valid), torch.full_like(targets["choice"], -1)
+    return {**clip(senses), "present": present, "valid": valid, "told": told_thing, **targets}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -84,16 +84,16 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """
     with agent.narrowed(batch.get("share", 1.0)):
         outputs = agent(batch, ["choose", "told"])
-    wanted = batch["choice"]
+    choice = batch["choice"]
     logits = outputs["choose"].logits
-    asked, known = batch["asked"] & batch["valid"], (batch["told"] >= 0) & batch["valid"]
-    choosing, telling = _each(logits, wanted), _each(outputs["told"].logits, batch["told"].clamp_min(0))
+    at_question, known = batch["asked"] & batch["valid"], (batch["told"] >= 0) & batch["valid"]
+    choosing, telling = _each(logits, choice), _each(outputs["told"].logits, batch["told"].clamp_min(0))
     parts = {
-        "asked": _mean(choosing, asked),
-        "other": _mean(choosing, batch["valid"] & ~asked),
+        "asked": _mean(choosing, at_question),
+        "other": _mean(choosing, batch["valid"] & ~at_question),
         "told": _mean(telling, known),
     }
-    right = _mean((logits.argmax(-1) == wanted).float(), asked)
+    right = _mean((logits.argmax(-1) == choice).float(), at_question)
     total = torch.stack(list(parts.values())).sum()
     return total, {**{name: value.detach() for name, value in parts.items()}, "right": right.detach()}
 

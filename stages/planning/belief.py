@@ -79,10 +79,10 @@ class BeliefHead(StrideHead):
     def felt(self, before: Mapping[str, Tensor], place: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
         """Fading means of the commands, and of their effect in ticks of walking, [B, 2] each; `known` bool [B]: there
         was a tick before."""
-        came = (place - before["last"]) / self.pace
+        moved = (place - before["last"]) / self.pace
         return tuple(
             torch.where(known[:, None], FADES * before[name] + (1 - FADES) * now, 0.0)
-            for name, now in (("pushed", before["told"]), ("moved", came))
+            for name, now in (("pushed", before["told"]), ("moved", moved))
         )  # type: ignore[return-value]
 
     def stops(self, pushed: Tensor, moved: Tensor, place: Tensor) -> Tensor:
@@ -98,8 +98,8 @@ class BeliefHead(StrideHead):
         aside = inside @ across
         mirrored = torch.where(aside < 0, -1.0, 1.0)
         felt = [way for what in (pushed, moved) for way in (what @ along, (what @ across) * mirrored)]
-        seen = spread_out(torch.stack((inside @ along, aside * mirrored), -1))
-        return self.stopped(torch.cat((torch.stack(felt, -1), seen), -1)).squeeze(-1)
+        geometry = spread_out(torch.stack((inside @ along, aside * mirrored), -1))
+        return self.stopped(torch.cat((torch.stack(felt, -1), geometry), -1)).squeeze(-1)
 
     def counted(self, stops: Tensor) -> Tensor:
         """The weighted log odds of a tick, less those of any wall, which are no evidence."""
@@ -108,9 +108,9 @@ class BeliefHead(StrideHead):
     def weighed(self, evidence: Tensor, pushed: Tensor, moved: Tensor, place: Tensor) -> Tensor:
         """`evidence` [B, cells^2], log odds that cells are closed, after this tick; 0 for the agent's own cell."""
         beside = self.square(place[:, None] + self.cell * torch.tensor(SIDES, device=place.device))
-        told = self.counted(self.stops(pushed, moved, place))
+        log_odds = self.counted(self.stops(pushed, moved, place))
         # At the edge of all cells two sides may have one number; then both are added.
-        evidence = (FORGETS * evidence).scatter(1, beside, evidence.gather(1, beside)).scatter_add(1, beside, told)
+        evidence = (FORGETS * evidence).scatter(1, beside, evidence.gather(1, beside)).scatter_add(1, beside, log_odds)
         most = SUREST * self.sure
         return evidence.clamp(-self.sure, most) * ~F.one_hot(self.square(place), evidence.shape[1]).bool()
 
@@ -155,7 +155,7 @@ class BeliefHead(StrideHead):
             of: `pushed`, `moved`, `at` [..., T, 2] of T ticks in a row; `wall` [..., T, 4], whether each neighbouring
                 cell is a wall; `been` [..., 2], places of trips, and `maze` [..., mazes], their maze.
         """
-        told, wall = self.stops(of["pushed"], of["moved"], of["at"]), of["wall"].to(of["at"].dtype)
+        stop_logits, wall = self.stops(of["pushed"], of["moved"], of["at"]), of["wall"].to(of["at"].dtype)
         been = SCALE * self.space(self.numbered(of["been"], of["maze"]))
         # Against places anywhere, where trips are by chance.
         anywhere = self.room(of["maze"])
@@ -163,13 +163,13 @@ class BeliefHead(StrideHead):
         added: list[Tensor] = []
         cell = self.square(of["at"])
         for tick in range(cell.shape[-1]):
-            now = self.counted(told[..., tick, :].detach())
+            now = self.counted(stop_logits[..., tick, :].detach())
             stayed = (
                 cell[..., tick] == cell[..., tick - 1] if tick else torch.zeros_like(cell[..., 0], dtype=torch.bool)
             )
             added.append(now + torch.where(stayed[..., None], added[-1], 0.0) if tick else now)
         return {
-            "stops": F.binary_cross_entropy_with_logits(told, wall),
+            "stops": F.binary_cross_entropy_with_logits(stop_logits, wall),
             "usual": F.binary_cross_entropy_with_logits(usual, wall),
             "added": F.binary_cross_entropy_with_logits(self.counts[1].detach() + torch.stack(added, -2), wall),
             "room": F.softplus(-been).mean() + SELDOM * F.softplus(anywhere).mean(),

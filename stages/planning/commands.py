@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from devmind.agent.agent import Agent
     from devmind.worlds.pointmaze import PointMazeRules
-    from stages.planning.film import Told
+    from stages.planning.film import ImaginedTrip
 
 plan = group(
     "Plan and follow a path through a maze, sort a table, trade on paper, or carry out an instruction in a room."
@@ -132,17 +132,17 @@ def imagine(
     _refuse_no_file(film_)
     if simulations and steps:
         raise ConfigError("A tree has its own denoising levels: give --simulations or --steps, not both.")
-    taught = _planner(agent, rules, guidance, simulations)
+    player = _planner(agent, rules, guidance, simulations)
     if page:
         if waypoint or symbols or steps or horizon or film_:
             raise ConfigError(
                 "On the page the agent plans by itself, again and again; leave out --waypoint, --symbols, --steps, "
                 "--horizon and --show."
             )
-        _walk(taught, rules, begin, end, env, port, open_, seconds)
+        _walk(player, rules, begin, end, env, port, open_, seconds)
         return
     _film(
-        taught,
+        player,
         rules,
         begin,
         end,
@@ -155,19 +155,19 @@ def imagine(
 
 
 def _film(
-    taught: Agent, rules: PointMazeRules, begin: np.ndarray, end: np.ndarray, file: Path | None, **given: Any
+    player: Agent, rules: PointMazeRules, begin: np.ndarray, end: np.ndarray, file: Path | None, **given: Any
 ) -> None:
     """Go the way once, as `film.imagined` does with what is `given`; say how it went, and write the film."""
     from devmind.agent.threads import intra_op_threads
     from stages.planning import film
 
     with intra_op_threads(1):
-        told = film.imagined(taught, rules, begin, end, **given)
-    _tell(told)
+        result = film.imagined(player, rules, begin, end, **given)
+    _tell(result)
     if file is not None:
-        file.write_text(film.page(told), encoding="utf-8")
+        file.write_text(film.page(result), encoding="utf-8")
         show.path("page", file)
-    if not told.arrived:
+    if not result.arrived:
         raise typer.Exit(1)
 
 
@@ -190,56 +190,56 @@ def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None,
     return agent
 
 
-def _tell(told: Told) -> None:
+def _tell(result: ImaginedTrip) -> None:
     """Print what was imagined and chosen, and what came of it."""
     import numpy as np
 
     from stages.planning.parts import WORDS
 
-    chosen = told.found.chosen
+    chosen = result.found.chosen
     show.line(
-        f"{show.counted(told.found.marks.shape[1], 'candidate')}, marks {told.found.marks.min():.1f} to "
-        f"{told.found.marks.max():.1f}; number {int(chosen[0]) + 1} chosen, in {told.seconds:.2f} s"
+        f"{show.counted(result.found.marks.shape[1], 'candidate')}, marks {result.found.marks.min():.1f} to "
+        f"{result.found.marks.max():.1f}; number {int(chosen[0]) + 1} chosen, in {result.seconds:.2f} s"
     )
-    show.line(f"moves: {' '.join(told.moves) or 'none'}" + (f"; {told.verdict}" if told.verdict else ""))
-    if told.words:
-        kept = told.kept
+    show.line(f"moves: {' '.join(result.moves) or 'none'}" + (f"; {result.verdict}" if result.verdict else ""))
+    if result.words:
+        made_of = result.kept
         show.line(
-            f"of {show.counted(len(told.words), 'move')} given the chosen path makes {kept[int(chosen[0])]}, the "
-            f"candidates make {min(kept)} to {max(kept)}"
+            f"of {show.counted(len(result.words), 'move')} given the chosen path makes {made_of[int(chosen[0])]}, the "
+            f"candidates make {min(made_of)} to {max(made_of)}"
         )
-    for at, word, made in told.given:
+    for at, word, made in result.given:
         does = (
             "and the path does it"
             if word == made
             else f"the path {f'goes {WORDS[made]}' if made else 'stays in its cell'}"
         )
         show.line(f"stride {at + 1}: {WORDS[word]} was given, {does}")
-    far = float(np.linalg.norm(np.diff(told.walked, axis=0), axis=1).sum())
-    came = f"arrived after {show.counted(len(told.walked) - 1, 'tick')}" if told.arrived else "did not arrive"
-    came += " and says that there is no plan" if told.none else ""
-    show.line(f"{came}, {far:.1f} units gone; {show.counted(told.plans, 'plan')} made on the way")
+    length = float(np.linalg.norm(np.diff(result.walked, axis=0), axis=1).sum())
+    outcome = f"arrived after {show.counted(len(result.walked) - 1, 'tick')}" if result.arrived else "did not arrive"
+    outcome += " and says that there is no plan" if result.none else ""
+    show.line(f"{outcome}, {length:.1f} units gone; {show.counted(result.plans, 'plan')} made on the way")
 
 
-def _carry_out(room: str, agent: Path | None, said: str | None, seed: int) -> None:
+def _carry_out(room: str, agent: Path | None, sentence: str | None, seed: int) -> None:
     from devmind.worlds.minigrid import room as made
     from stages.planning.instruct.carrying import carried_out
     from stages.planning.parts import INSTRUCT
 
     made(room).close()  # it says what is wrong with the name, before an agent is loaded
-    if said is not None and not said.strip():
+    if sentence is not None and not sentence.strip():
         raise ConfigError("--goal needs an instruction, such as 'go to the red ball'; without it the room gives one.")
-    found = carried_out(taught_agent(agent, "planning", INSTRUCT, "to be instructed"), room, seed, said)
-    show.line(f"told: {found.said}")
-    show.line(found.answer)
-    if not found.declined:
-        show.line(found.first)
-        came = "done" if found.rewarded or said else "not what was wanted"
-        came = f"stuck: {found.last.removesuffix('.')}" if found.stuck else came
-        show.line(f"{came}, {show.counted(found.steps, 'step')}")
-    if found.declined and said:
+    result = carried_out(taught_agent(agent, "planning", INSTRUCT, "to be instructed"), room, seed, sentence)
+    show.line(f"told: {result.said}")
+    show.line(result.answer)
+    if not result.declined:
+        show.line(result.first)
+        outcome = "done" if result.rewarded or sentence else "not what was wanted"
+        outcome = f"stuck: {result.last.removesuffix('.')}" if result.stuck else outcome
+        show.line(f"{outcome}, {show.counted(result.steps, 'step')}")
+    if result.declined and sentence:
         raise typer.Exit(2)  # as for any other word that is not known
-    if not found.done or not (found.rewarded or said):
+    if not result.done or not (result.rewarded or sentence):
         raise typer.Exit(1)
 
 
@@ -252,18 +252,18 @@ def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> No
     TabletopRules(level)  # it says what is wrong with the level, before an agent is loaded
     _refuse_no_file(page)
     with intra_op_threads(1):
-        found = film.arranged(taught_agent(agent, "planning", ARRANGE, "to arrange"), level, seed)
+        table = film.arranged(taught_agent(agent, "planning", ARRANGE, "to arrange"), level, seed)
     show.line(
-        f"{show.counted(len(found.sure), 'candidate')}, {100 * found.sure.min():.0f} to {100 * found.sure.max():.0f} % "
-        f"sure of their symbols; number {found.chosen + 1} chosen"
+        f"{show.counted(len(table.sure), 'candidate')}, {100 * table.sure.min():.0f} to {100 * table.sure.max():.0f} % "
+        f"sure of their symbols; number {table.chosen + 1} chosen"
     )
-    show.line(f"plan: {', '.join(found.words) or 'nothing'}; {found.belief[0]}")
-    came = "all is sorted" if found.sorted else f"not all is sorted: {found.belief[1].removesuffix('.')}"
-    show.line(f"{came}, {show.counted(len(found.walked) - 1, 'tick')}; {show.counted(found.plans, 'plan')} made")
+    show.line(f"plan: {', '.join(table.words) or 'nothing'}; {table.belief[0]}")
+    outcome = "all is sorted" if table.sorted else f"not all is sorted: {table.belief[1].removesuffix('.')}"
+    show.line(f"{outcome}, {show.counted(len(table.walked) - 1, 'tick')}; {show.counted(table.plans, 'plan')} made")
     if page is not None:
-        page.write_text(film.page(found), encoding="utf-8")
+        page.write_text(film.page(table), encoding="utf-8")
         show.path("page", page)
-    if not found.sorted:
+    if not table.sorted:
         raise typer.Exit(1)
 
 

@@ -40,9 +40,9 @@ class StrideHead(Head):
         through a wall unlikely. It knows nothing of the goal, at which every plan ends.
         """
         strides = (plans[..., 1:, :] - plans[..., :-1, :]).norm(dim=-1)
-        told = self.soundness(plans[..., :-1, :], plans[..., 1:, :], maze[:, None, None])
+        logits = self.soundness(plans[..., :-1, :], plans[..., 1:, :], maze[:, None, None])
         moving = strides > STANDING
-        return (F.logsigmoid(told) * moving).sum(-1) - self.length_price * strides.sum(-1)
+        return (F.logsigmoid(logits) * moving).sum(-1) - self.length_price * strides.sum(-1)
 
     def guide(self, maze: Tensor) -> Callable[[Tensor], Tensor]:
         """A function that pulls denoised plans [B, H, 2] along the gradient of what the critic finds sound."""
@@ -51,9 +51,9 @@ class StrideHead(Head):
             # A life is stepped in inference mode, which records nothing for a gradient.
             with torch.inference_mode(False), torch.enable_grad():
                 plan, which = self.unscaled(clean.clone()).requires_grad_(), maze.clone()
-                told = self.soundness(plan[:, :-1], plan[:, 1:], which[:, None])
+                logits = self.soundness(plan[:, :-1], plan[:, 1:], which[:, None])
                 moving = (plan[:, 1:] - plan[:, :-1]).detach().norm(dim=-1) > STANDING
-                (pull,) = torch.autograd.grad((F.logsigmoid(told) * moving).sum(), plan)
+                (pull,) = torch.autograd.grad((F.logsigmoid(logits) * moving).sum(), plan)
             return clean + self.guidance * pull / self.spread
 
         return pulled
@@ -88,12 +88,12 @@ class StrideHead(Head):
         way, angle = there - here, 2 * torch.pi * turn[1]
         x, y = way.unbind(-1)
         turned = torch.stack((angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y), -1)
-        real, false, told = (
+        real, false, drawn_logits = (
             self.soundness(begin, end, maze[:, None])
             for begin, end in ((here, there), (here, here + turned), (from_, to))
         )
         moving = strides.any(-1)
-        return 0.1 * masked_mean(F.softplus(-real) + 0.5 * (F.softplus(false) + F.softplus(told)), moving)
+        return 0.1 * masked_mean(F.softplus(-real) + 0.5 * (F.softplus(false) + F.softplus(drawn_logits)), moving)
 
     def scaled(self, places: Tensor) -> Tensor:
         """Places in the denoiser's numbers."""

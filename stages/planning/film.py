@@ -29,7 +29,7 @@ PAGE = "plan.html"
 
 
 @dataclass
-class Told:
+class ImaginedTrip:
     """What was imagined and what came of it.
 
     Attributes:
@@ -87,7 +87,7 @@ def imagined(
     words: Mapping[int, int] | None = None,
     steps: int | None = None,
     horizon: int | None = None,
-) -> Told:
+) -> ImaginedTrip:
     """Plan from `start` to `goal` [2], in OGBench's units, and follow the plan.
 
     Raises:
@@ -101,13 +101,13 @@ def imagined(
             f"This agent learned plans of {head.horizon} points, {head.stride} ticks apart, no longer and no shorter "
             f"ones; got a horizon of {horizon}. The agent follows longer paths by planning again."
         )
-    told = Told(rules.maze, start, goal, words=dict(words or {}))
+    result = ImaginedTrip(rules.maze, start, goal, words=dict(words or {}))
     world = make_world("pointmaze", rules.level, [0])
     world.restore(rules.between(start[None], goal[None]))
     actor = Actor(agent, 1, effectors=[WALK])
 
     def watch(number: int, x: Tensor, clean: Tensor, symbols: Tensor) -> None:
-        told.frames.append((head.unscaled(x).cpu().numpy() * UNIT, symbols.cpu().numpy()))
+        result.frames.append((head.unscaled(x).cpu().numpy() * UNIT, symbols.cpu().numpy()))
 
     def going(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
         refuse_gaps(senses)
@@ -117,21 +117,21 @@ def imagined(
             given = {at: _tensor(place / UNIT, agent) for at, place in (waypoints or {}).items()}
             held = {at: torch.tensor([word], device=agent.device) for at, word in (words or {}).items()}
             began_s = time.perf_counter()
-            told.found = head.search(route, given=given, words=held, watch=watch, steps=steps)
-            told.seconds = time.perf_counter() - began_s
-            _take(route, told.found, actor)
-            told.verdict = _judged(agent, told.found, senses, rules.horizon)
-        told.plans = int(route.after["made"][0])
-        told.none = bool(route.after["none"][0])
+            result.found = head.search(route, given=given, words=held, watch=watch, steps=steps)
+            result.seconds = time.perf_counter() - began_s
+            _take(route, result.found, actor)
+            result.verdict = _judged(agent, result.found, senses, rules.horizon)
+        result.plans = int(route.after["made"][0])
+        result.none = bool(route.after["none"][0])
         return {WALK: route.command().cpu().numpy()}
 
     with torch.inference_mode():
         places = [start]
         for tick in rollout(going, world):
             places.append(world.truth()["at"][0])
-            told.arrived = bool(tick.reward[0] > 0)
-    told.walked = np.stack(places)
-    return told
+            result.arrived = bool(tick.reward[0] > 0)
+    result.walked = np.stack(places)
+    return result
 
 
 def refuse_gaps(senses: Mapping[str, Any]) -> None:
@@ -170,38 +170,38 @@ def _judged(agent: Agent, found: Candidates, senses: Mapping[str, Any], ticks: i
     if JUDGE not in agent.heads:
         return ""
     plans = zip(found.plans[0].cpu().numpy(), found.symbols[0].cpu().numpy(), strict=True)
-    shown = np.stack([draft(points, words, senses["goal"][0], senses["maze"][0], ticks) for points, words in plans])
-    judged: Any = agent.evaluate({DRAFT: torch.from_numpy(shown)}, [JUDGE])[JUDGE]
+    drafts = np.stack([draft(points, words, senses["goal"][0], senses["maze"][0], ticks) for points, words in plans])
+    judged: Any = agent.evaluate({DRAFT: torch.from_numpy(drafts)}, [JUDGE])[JUDGE]
     holding = int((judged.mode() == 0).sum())
-    kept = f"{holding} of {len(shown)} candidates are sound" if holding else "it found no sound plan"
-    return f"{judged.verdict(int(found.chosen[0]))}; {kept}"
+    summary = f"{holding} of {len(drafts)} candidates are sound" if holding else "it found no sound plan"
+    return f"{judged.verdict(int(found.chosen[0]))}; {summary}"
 
 
-def page(told: Told) -> str:
+def page(result: ImaginedTrip) -> str:
     """The whole page, which loads nothing from anywhere."""
-    found, maze = told.found, told.maze
+    found, maze = result.found, result.maze
     plans = found.plans[0].cpu().numpy() * UNIT
-    came = f"It arrived after {len(told.walked) - 1} ticks" if told.arrived else "It did not arrive"
+    outcome = f"It arrived after {len(result.walked) - 1} ticks" if result.arrived else "It did not arrive"
     data = {
         "cell": CELL,
         "walls": maze.walls.astype(int).tolist(),
-        "start": told.start.tolist(),
-        "goal": told.goal.tolist(),
+        "start": result.start.tolist(),
+        "goal": result.goal.tolist(),
         "words": list(WORDS),
-        "frames": [{"places": x.round(2).tolist(), "symbols": words.tolist()} for x, words in told.frames],
+        "frames": [{"places": x.round(2).tolist(), "symbols": words.tolist()} for x, words in result.frames],
         "plans": plans.round(2).tolist(),
         "symbols": found.symbols[0].tolist(),
         "marks": [round(float(mark), 2) for mark in found.marks[0]],
         "chosen": int(found.chosen[0]),
-        "walked": told.walked.round(2).tolist(),
+        "walked": result.walked.round(2).tolist(),
         "box": [-1.5 * CELL, -1.5 * CELL, maze.walls.shape[1] * CELL, maze.walls.shape[0] * CELL],
         "unit": 1,
         "discs": [],
         "silent": 0,
         "marked": "mark",
-        "came": f"{came}; {told.plans} plan{' was' if told.plans == 1 else 's were'} made on the way.",
-        "given": [{"stride": at, "word": word, "made": made} for at, word, made in told.given],
-        "kept": told.kept if told.words else [],
+        "came": f"{outcome}; {result.plans} plan{' was' if result.plans == 1 else 's were'} made on the way.",
+        "given": [{"stride": at, "word": word, "made": made} for at, word, made in result.given],
+        "kept": result.kept if result.words else [],
     }
     return filled(data)
 

@@ -120,10 +120,10 @@ class Route(Output):
         self.after |= {"pushed": pushed, "moved": moved}
         for rows in self._together(due, before["made"]):
             for fresh in (True, False):
-                some = rows[(cold | around)[rows] == fresh]
-                if len(some):
-                    start = None if fresh else head.shifted(before["plan"][some], along[some])
-                    self._plan(some, start, before["made"][some], generator)
+                cold_rows = rows[(cold | around)[rows] == fresh]
+                if len(cold_rows):
+                    start = None if fresh else head.shifted(before["plan"][cold_rows], along[cold_rows])
+                    self._plan(cold_rows, start, before["made"][cold_rows], generator)
         self._back(back)
         self.after |= {
             name: torch.where(here[:, None], now, before[name])
@@ -150,8 +150,8 @@ class Route(Output):
         corner, without an agent that is held up.
         """
         ahead = before["along"][:, None] + torch.linspace(0, 1, WITHIN, device=self.place.device)
-        far = (interpolated(before["plan"], ahead) - self.place[:, None]).norm(dim=-1)
-        aside, at = far.min(-1)
+        distance = (interpolated(before["plan"], ahead) - self.place[:, None]).norm(dim=-1)
+        aside, at = distance.min(-1)
         return ahead.gather(1, at[:, None])[:, 0].clamp_max(self.head.horizon - 1.0), aside
 
     def _back(self, rows: Tensor) -> None:
@@ -176,15 +176,15 @@ class Route(Output):
         """Make plans for these rows, with the noise of each row's `number` int64 [n]: to the goal, else round what is
         in the way; else say that there is none."""
         head, read, after = self.head, self.rows(rows), self.after
-        found = head.search(read, start, generator, number=number)
+        candidates = head.search(read, start, generator, number=number)
         at = torch.arange(len(rows), device=rows.device)
-        plan, symbols = found.plans[at, found.chosen], found.symbols[at, found.chosen]
+        plan, symbols = candidates.plans[at, candidates.chosen], candidates.symbols[at, candidates.chosen]
         if BELIEF not in head.silenced:
             closed = head.closed(after["evidence"][rows], read.maze)
-            into = head.leads_into(found.plans, read.maze, closed)
-            best = found.marks.masked_fill(into, -torch.inf).argmax(-1)
-            best = torch.where(into.all(-1), found.chosen, best)
-            plan, symbols = found.plans[at, best], found.symbols[at, best]
+            into = head.leads_into(candidates.plans, read.maze, closed)
+            best = candidates.marks.masked_fill(into, -torch.inf).argmax(-1)
+            best = torch.where(into.all(-1), candidates.chosen, best)
+            plan, symbols = candidates.plans[at, best], candidates.symbols[at, best]
             after["around"][rows] &= into.all(-1)
             for row in into.all(-1).nonzero().squeeze(-1).tolist():
                 whole = int(rows[row])
@@ -265,10 +265,10 @@ class Route(Output):
         read = self.rows(torch.tensor([row], device=self.place.device))
         words = {at: torch.tensor([WORDS.index(word)], device=self.place.device) for at, word in given.items()}
         with torch.inference_mode():
-            found = head.search(read, words=words)
-            plan = found.plans[0, found.chosen[0]]
-            told = head.moves(plan, read.maze).argmax(-1).tolist() if length else []
-        made = [WORDS[word] for word in told]
+            candidates = head.search(read, words=words)
+            plan = candidates.plans[0, candidates.chosen[0]]
+            words_of_plan = head.moves(plan, read.maze).argmax(-1).tolist() if length else []
+        made = [WORDS[word] for word in words_of_plan]
         missed = tuple(at for at, word in given.items() if made[at] != word)
         return Course(plan.float().cpu().numpy(), tuple(given.get(at, word) for at, word in enumerate(made)), missed)
 

@@ -158,18 +158,20 @@ class Imaginer(nn.Module):
         present = condition.any(-1) if present is None else present
         share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))
         hidden = uniform(*words.shape) < share[:, None]
-        shown = torch.zeros_like(hidden) if self.namer is not None else hidden
-        asked = words.masked_fill(shown, self.form.words)
-        told, logits = self.denoiser(x, given, level, asked, shown.float().mean(-1), condition, present)
-        found = {"trajectory": 10 * (told - clean).square().mean()}
+        hidden_words = torch.zeros_like(hidden) if self.namer is not None else hidden
+        masked_words = words.masked_fill(hidden_words, self.form.words)
+        denoised, logits = self.denoiser(
+            x, given, level, masked_words, hidden_words.float().mean(-1), condition, present
+        )
+        losses = {"trajectory": 10 * (denoised - clean).square().mean()}
         if self.namer is not None:
             hidden = uniform(*words.shape) < uniform(n, 1)
             masked = words.masked_fill(hidden, self.form.words)
             _, logits = self.namer(x, given, level, masked, hidden.float().mean(-1), condition, present)
         if logits.shape[1]:
             nats = F.cross_entropy(logits.transpose(1, 2), words, reduction="none")
-            found["symbols"] = masked_mean(nats, hidden)
-        return found
+            losses["symbols"] = masked_mean(nats, hidden)
+        return losses
 
     def draw(
         self,
@@ -212,10 +214,10 @@ class Imaginer(nn.Module):
         present = condition.any(-1) if present is None else present
         held, sure = dict(words or {}), None
         if self.namer is not None:
-            told = self._pipeline(self.namer)(
+            by_namer = self._pipeline(self.namer)(
                 condition, present, noise, words=held, steps=1, luck=luck, words_first=self.word_steps
             )
-            held, sure = dict(enumerate(told.symbols.unbind(1))), told.log_prob
+            held, sure = dict(enumerate(by_namer.symbols.unbind(1))), by_namer.log_prob
         first = self.word_steps if self.variant == "masked" else 0
         named = self.denoiser.config["length"] > 0
         drawn = self._pipeline(self.denoiser)(
@@ -242,11 +244,11 @@ def confusion(
     spots = spots.masked_fill(~present[:, -THINGS - PLACES :, None], torch.inf)
     about: list[Tensor] = []
 
-    def watch(number: int, noised: Tensor, told: Tensor, symbols: Tensor) -> None:
-        about.append((told[:, :steps, None, :2] - spots[:, None]).norm(dim=-1).argmin(-1))
+    def watch(number: int, noised: Tensor, trajectory: Tensor, symbols: Tensor) -> None:
+        about.append((trajectory[:, :steps, None, :2] - spots[:, None]).norm(dim=-1).argmin(-1))
 
     imaginer.drawn(condition, chance, watch=watch, present=present)
-    told = torch.stack(about[-imaginer.steps :])
-    changes = (told[1:] != told[:-1]).sum((0, 2)).float().mean()
-    last = told[-1].sort(-1).values
+    nearest_spots = torch.stack(about[-imaginer.steps :])
+    changes = (nearest_spots[1:] != nearest_spots[:-1]).sum((0, 2)).float().mean()
+    last = nearest_spots[-1].sort(-1).values
     return float(changes), float((last[:, 1:] == last[:, :-1]).any(-1).float().mean())

@@ -79,8 +79,8 @@ class Judgement(Output):
     def where(self) -> Tensor:
         """The stride or move at which the plan fails, int64 [...]; -1 if it fails as a whole or not at all."""
         reason = self.mode() - 1
-        found = torch.where(reason == COLLISION, self.strides.argmax(-1), self.moves.argmax(-1))
-        return torch.where((reason == COLLISION) | (reason == BLOCKED), found, -1)
+        place = torch.where(reason == COLLISION, self.strides.argmax(-1), self.moves.argmax(-1))
+        return torch.where((reason == COLLISION) | (reason == BLOCKED), place, -1)
 
     def verdict(self, row: int) -> str:
         """One sentence on one plan of [N, ...]."""
@@ -99,8 +99,8 @@ class Judgement(Output):
         """
         one_of = F.one_hot(target["reason"], 1 + len(REASONS))[..., 1:].float()
         parts = [
-            masked_mean(_nats(told, target[name]), (target[name] >= 0) & (True if mask is None else mask[..., None]))
-            for told, name in ((self.strides, "hit"), (self.moves, "stuck"))
+            masked_mean(_nats(logits, target[name]), (target[name] >= 0) & (True if mask is None else mask[..., None]))
+            for logits, name in ((self.strides, "hit"), (self.moves, "stuck"))
         ]
         return torch.stack([*parts, masked_mean(_nats(self.reasons, one_of), mask)]).sum()
 

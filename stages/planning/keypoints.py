@@ -31,7 +31,7 @@ class KeyPoints(Output):
         condition, present: tokens that condition plans [..., K, D], and which are present, bool [..., K].
         here: where the head senses all that it needs, bool [...].
         before, after: the kept state, old and new (the head's `nothing`).
-        told: the command of each row, once computed.
+        command: the command of each row, once computed.
     """
 
     head: Any
@@ -40,7 +40,7 @@ class KeyPoints(Output):
     here: Tensor
     before: Mapping[str, Tensor] | None = field(default=None, kw_only=True)
     after: dict[str, Tensor] = field(default_factory=dict, kw_only=True)
-    told: Tensor | None = field(default=None, kw_only=True)
+    command: Tensor | None = field(default=None, kw_only=True)
 
     name: ClassVar[str]
     """Names the noise."""
@@ -129,10 +129,10 @@ class KeyPoints(Output):
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         lead = self.here.shape
         flat = self if len(lead) == 1 else self._flattened()
-        if flat.told is None:
+        if flat.command is None:
             flat.prepare(generator)
-        assert flat.told is not None
-        return flat.told.reshape(*lead, -1)
+        assert flat.command is not None
+        return flat.command.reshape(*lead, -1)
 
     def mode(self) -> Tensor:
         """The command, with noise determined by what is sensed and the plan's number."""

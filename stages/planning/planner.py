@@ -181,8 +181,8 @@ class PlannerHead(BeliefHead):
         present = tapped.present
         if tapped.known is not None:
             # A place that is half NaN is unknown, and a head that does not know place and goal makes no plan.
-            told = tapped.known[..., [PLACE, GOAL]] >= PLACE_NUMBERS
-            present = torch.cat((present[..., :PLACE], present[..., [PLACE, GOAL]] & told, present[..., MAZE:]), -1)
+            known = tapped.known[..., [PLACE, GOAL]] >= PLACE_NUMBERS
+            present = torch.cat((present[..., :PLACE], present[..., [PLACE, GOAL]] & known, present[..., MAZE:]), -1)
         if TRUNK in self.silenced:
             present = torch.cat((torch.zeros_like(present[..., :PLACE]), present[..., PLACE:]), -1)
         tokens = torch.cat((tokens[..., :1, :], tokens), -2)
@@ -259,8 +259,8 @@ class PlannerHead(BeliefHead):
         """
         if self.tree is not None and candidates is None:
             (only,) = {number} if isinstance(number, int) else set(number.tolist())
-            found = searched(self, read, self.tree, start, generator, given, words, watch, only)
-            return self._named(found, read, words)
+            drawn_plans = searched(self, read, self.tree, start, generator, given, words, watch, only)
+            return self._named(drawn_plans, read, words)
         b, n = len(read.place), candidates or self.candidates
         noise, luck = self._chances(b, n, generator, number, read.place.device)
 
@@ -285,8 +285,8 @@ class PlannerHead(BeliefHead):
         )
         plans = self.unscaled(drawn.trajectory).unflatten(0, (b, n))
         marks = self.marks(plans, read.maze) - self._doubted(plans, read.maze)
-        found = Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
-        return self._named(found, read, words)
+        drawn_plans = Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
+        return self._named(drawn_plans, read, words)
 
     def _doubted(self, plans: Tensor, maze: Tensor) -> Tensor | float:
         """What the judge's doubt takes off the marks of plans [B, N, H, 2]; 0 without a judge."""
@@ -321,23 +321,23 @@ class PlannerHead(BeliefHead):
         """Held points {number: [B, 2]} in the denoiser's numbers: both ends and what is given."""
         return {at: self.scaled(place) for at, place in {**(given or {}), 0: read.place, -1: read.goal}.items()}
 
-    def _named(self, found: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
+    def _named(self, candidates: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
         """The candidates with the moves that their trajectories make in place of the drawn ones; none where symbols are
         silenced.
 
         Where moves are given, candidates that make most of them are preferred before any mark. Given moves stay among
         the symbols whether the path makes them or not (`film.Told.given` says which).
         """
-        if not found.symbols.shape[-1] or SYMBOLS in self.silenced:
-            return found
-        symbols = self.moves(found.plans, read.maze[:, None, None]).argmax(-1)
+        if not candidates.symbols.shape[-1] or SYMBOLS in self.silenced:
+            return candidates
+        symbols = self.moves(candidates.plans, read.maze[:, None, None]).argmax(-1)
         if not words:
-            return replace(found, symbols=symbols)
-        made = torch.stack([symbols[..., at] == word[:, None] for at, word in words.items()]).sum(0)
-        fewer = made < made.amax(-1, keepdim=True)
+            return replace(candidates, symbols=symbols)
+        matches = torch.stack([symbols[..., at] == word[:, None] for at, word in words.items()]).sum(0)
+        fewer = matches < matches.amax(-1, keepdim=True)
         for at, word in words.items():
             symbols[..., at] = word[:, None]
-        return replace(found, symbols=symbols, chosen=found.marks.masked_fill(fewer, -torch.inf).argmax(-1))
+        return replace(candidates, symbols=symbols, chosen=candidates.marks.masked_fill(fewer, -torch.inf).argmax(-1))
 
     def losses(
         self,
@@ -357,33 +357,33 @@ class PlannerHead(BeliefHead):
         # Plans are drawn symbols first, from a trajectory of pure noise; then the trajectory, with all symbols known.
         phase = uniform(n)
         x, level = noised_to_teach(self.scheduler, clean, phase < WORDS_FIRST, generator)
-        given = (uniform(n, self.horizon) < GIVEN_SHARE) & (uniform(n, 1) < 0.5)
-        given[:, [0, -1]] = True
+        fixed = (uniform(n, self.horizon) < GIVEN_SHARE) & (uniform(n, 1) < 0.5)
+        fixed[:, [0, -1]] = True
         share = torch.where(phase > 1 - WORDS_KNOWN, 0.0, uniform(n))
         hidden = uniform(*symbols.shape) < share[:, None]
         # The whole condition is left out at times, for guidance, and parts of it, so that the network leans on none.
         present = present & (uniform(n, 1) > 0.1) & (uniform(*present.shape) > LEFT_OUT)
         mask = self.denoiser.config["words"]
-        told, logits = self.denoiser(
-            torch.where(given[..., None], clean, x),
-            given,
+        denoised, logits = self.denoiser(
+            torch.where(fixed[..., None], clean, x),
+            fixed,
             level,
             symbols.masked_fill(hidden, mask),
             hidden.float().mean(-1) if symbols.shape[1] else share,
             thought,
             present,
         )
-        found = {"trajectory": 10 * masked_mean((told - clean).square(), ~given)}
+        losses = {"trajectory": 10 * masked_mean((denoised - clean).square(), ~fixed)}
         if symbols.shape[1]:
             nats = F.cross_entropy(logits.transpose(1, 2), symbols, reduction="none")
-            found["symbols"] = 0.3 * masked_mean(nats, hidden)
+            losses["symbols"] = 0.3 * masked_mean(nats, hidden)
             few = slice(None, None, NAMED_EVERY)
-            told_of = self.moves(plan[few], maze[few, None])
-            found["moves"] = F.cross_entropy(told_of.transpose(1, 2), symbols[few])
+            move_logits = self.moves(plan[few], maze[few, None])
+            losses["moves"] = F.cross_entropy(move_logits.transpose(1, 2), symbols[few])
         here = plan[:, 0]
-        found["inverse"] = (self.inverse(here, of["ahead"], maze) - of["walk"]).square().mean()
-        found["critic"] = self.critic_loss(plan, self.unscaled(told.detach()), maze, uniform(2, n, CRITICISED))
-        return found | (self.belief_losses(of) if "wall" in of else {})
+        losses["inverse"] = (self.inverse(here, of["ahead"], maze) - of["walk"]).square().mean()
+        losses["critic"] = self.critic_loss(plan, self.unscaled(denoised.detach()), maze, uniform(2, n, CRITICISED))
+        return losses | (self.belief_losses(of) if "wall" in of else {})
 
     def shifted(self, plan: Tensor, along: Tensor) -> Tensor:
         """The rest of plans [B, H, 2] after `along` [B] strides; the last point is repeated."""

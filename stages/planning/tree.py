@@ -49,18 +49,18 @@ def searched(
     Args:
         watch: called for each number of nodes with the plans so far; the best so far stands for those to come.
     """
-    found = tree_of(head, read, shape, start, generator, given, words, number)
-    plans = head.unscaled(found.trajectory)
+    tree = tree_of(head, read, shape, start, generator, given, words, number)
+    plans = head.unscaled(tree.trajectory)
     # Trees differ in size: the root's plan stands for a missing node, and is never chosen there.
     if watch is not None:
         for nodes in range(1, 1 + plans.shape[1]):
-            best = found.worth[:, :nodes].argmax(-1)
+            best = tree.worth[:, :nodes].argmax(-1)
             at = torch.arange(plans.shape[1], device=best.device)[None].repeat(len(best), 1)
             at[:, nodes:] = best[:, None]
             rows = torch.arange(len(best), device=best.device)[:, None]
-            x, symbols = found.trajectory[rows, at].flatten(0, 1), found.symbols[rows, at].flatten(0, 1)
+            x, symbols = tree.trajectory[rows, at].flatten(0, 1), tree.symbols[rows, at].flatten(0, 1)
             watch(nodes - 1, x, x, symbols)
-    return Candidates(plans, found.symbols, found.worth, found.worth.argmax(-1))
+    return Candidates(plans, tree.symbols, tree.worth, tree.worth.argmax(-1))
 
 
 def tree_of(

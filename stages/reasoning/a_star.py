@@ -33,7 +33,7 @@ class _States(Problem):
         while self.queue and len(taken) < most * self.choices:
             _, _, node, solved = heapq.heappop(self.queue)
             if solved:
-                self.found = self.way(node)
+                self.solution = self.way(node)
                 return []
             if self.best[self.states[node].tobytes()] == self.cost[node]:
                 taken += [(node, action) for action in range(self.choices)]

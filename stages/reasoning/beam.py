@@ -26,42 +26,42 @@ class _Beam:
     Attributes:
         states: [W, ...], of this level.
         ways: W chains of actions that lead to the states.
-        met: bytes of all states that were in the beam.
+        seen: bytes of all states that were in the beam.
     """
 
     states: np.ndarray
     ways: list[_Chain] = field(default_factory=lambda: [None])
-    met: set[bytes] = field(default_factory=set)
+    seen: set[bytes] = field(default_factory=set)
     asked: int = 0
     expanded: int = 0
-    found: list[int] | None = None
+    solution: list[int] | None = None
 
     def __post_init__(self) -> None:
-        self.met.update(state.tobytes() for state in self.states)
+        self.seen.update(state.tobytes() for state in self.states)
 
-    def follow(self, q: np.ndarray, made: np.ndarray, there: np.ndarray, most: int) -> None:
+    def follow(self, q: np.ndarray, children: np.ndarray, there: np.ndarray, most: int) -> None:
         """Go to the next level.
 
         Args:
             q: float [W, A], the cost of each pair.
-            made: [W * A, ...], the states that the pairs lead to.
+            children: [W * A, ...], the states that the pairs lead to.
             there: bool [W * A], which of these are solved.
             most: states to keep.
         """
         self.asked, self.expanded = self.asked + len(q), self.expanded + len(q)
-        choices, kept, order = q.shape[1], list[int](), np.argsort(q, axis=None, kind="stable")
+        choices, chosen, order = q.shape[1], list[int](), np.argsort(q, axis=None, kind="stable")
         if there.any():
             at = int(order[there[order]][0])
-            self.found = _actions((at % choices, self.ways[at // choices]))
+            self.solution = _actions((at % choices, self.ways[at // choices]))
             return
         for at in map(int, order):
-            if len(kept) >= most:
+            if len(chosen) >= most:
                 break
-            if (key := made[at].tobytes()) not in self.met:
-                self.met.add(key)
-                kept.append(at)
-        self.states = made[kept]
-        self.ways = [(at % choices, self.ways[at // choices]) for at in kept]
+            if (key := children[at].tobytes()) not in self.seen:
+                self.seen.add(key)
+                chosen.append(at)
+        self.states = children[chosen]
+        self.ways = [(at % choices, self.ways[at // choices]) for at in chosen]
 
 
 def beam(
@@ -85,23 +85,23 @@ def beam(
             f"A beam needs a width, a depth and nodes of at least 1; got a width of {width}, a depth of "
             f"{depth} and {nodes} nodes."
         )
-    over = np.asarray(solved(starts))
-    beams = [_Beam(start[None], found=[] if there else None) for start, there in zip(starts, over, strict=True)]
-    going = [one for one in beams if one.found is None]
+    done = np.asarray(solved(starts))
+    beams = [_Beam(start[None], solution=[] if there else None) for start, there in zip(starts, done, strict=True)]
+    going = [one for one in beams if one.solution is None]
     for _ in range(depth):
         if not going:
             break
         states = np.concatenate([one.states for one in going])
         q = np.asarray(guide(states))
         choices = q.shape[1]
-        made = step(np.repeat(states, choices, 0), np.tile(np.arange(choices), len(states)))
-        there, end = np.asarray(solved(made)), 0
+        children = step(np.repeat(states, choices, 0), np.tile(np.arange(choices), len(states)))
+        there, end = np.asarray(solved(children)), 0
         for one in going:
             begin, end = end, end + len(one.states)
             pairs = slice(begin * choices, end * choices)
-            one.follow(q[begin:end], made[pairs], there[pairs], min(width, nodes - one.asked - (end - begin)))
-        going = [one for one in going if one.found is None and len(one.states)]
-    return [Way(one.found, one.asked, one.expanded) for one in beams]
+            one.follow(q[begin:end], children[pairs], there[pairs], min(width, nodes - one.asked - (end - begin)))
+        going = [one for one in going if one.solution is None and len(one.states)]
+    return [Way(one.solution, one.asked, one.expanded) for one in beams]
 
 
 def _actions(chain: _Chain) -> list[int]:

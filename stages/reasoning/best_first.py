@@ -60,7 +60,7 @@ class Problem(ABC):
     queue: list[tuple[float, int, int, int]] = field(default_factory=list)
     asked: int = 0
     opened: set[int] = field(default_factory=set)
-    found: list[int] | None = None
+    solution: list[int] | None = None
 
     @abstractmethod
     def rank(self, node: int, q: np.ndarray) -> None:
@@ -107,9 +107,9 @@ class Problem(ABC):
         self.best[key] = cost
         return True
 
-    def told(self) -> Way:
+    def result(self) -> Way:
         """The result."""
-        return Way(self.found, self.asked, len(self.opened))
+        return Way(self.solution, self.asked, len(self.opened))
 
 
 def best_first(
@@ -133,12 +133,12 @@ def best_first(
     """
     if nodes < 1 or batch < 1:
         raise ConfigError(f"A search needs at least one node, and a batch of at least one; got {nodes} and {batch}.")
-    over = np.asarray(solved(starts))
-    for problem, state, there in zip(problems, starts, over, strict=True):
+    already_solved = np.asarray(solved(starts))
+    for problem, state, there in zip(problems, starts, already_solved, strict=True):
         problem.best[state.tobytes()] = 0
         if there:
-            problem.found = []
-    going = [int(number) for number in np.flatnonzero(~over)]
+            problem.solution = []
+    going = [int(number) for number in np.flatnonzero(~already_solved)]
     if going:
         for number, q in zip(going, guide(starts[going]), strict=True):
             problems[number].ask(starts[number], q)
@@ -146,8 +146,8 @@ def best_first(
         taken = [(n, *pair) for n in going for pair in problems[n].take(min(batch, nodes - problems[n].asked))]
         if taken:
             _make(problems, taken, step, solved, guide, nodes)
-        going = [n for n in going if problems[n].found is None and problems[n].queue and problems[n].asked < nodes]
-    return [problem.told() for problem in problems]
+        going = [n for n in going if problems[n].solution is None and problems[n].queue and problems[n].asked < nodes]
+    return [problem.result() for problem in problems]
 
 
 def _make(
@@ -159,13 +159,13 @@ def _make(
     nodes: int,
 ) -> None:
     """Make the states of (problem, node, action), and evaluate the new ones as far as the budget goes."""
-    made = step(
+    children = step(
         np.stack([problems[n].states[node] for n, node, _ in taken]), np.array([action for *_, action in taken])
     )
     fresh, left = list[tuple[int, int, int, int]](), {n: nodes - problems[n].asked for n, *_ in taken}
-    for at, ((number, node, action), state, there) in enumerate(zip(taken, made, solved(made), strict=True)):
+    for at, ((number, node, action), state, there) in enumerate(zip(taken, children, solved(children), strict=True)):
         problem = problems[number]
-        if problem.found is not None:
+        if problem.solution is not None:
             continue
         problem.opened.add(node)
         if there:
@@ -173,7 +173,7 @@ def _make(
         elif left[number] and problem.is_new(state, node):
             left[number] -= 1
             fresh.append((at, number, node, action))
-    fresh = [one for one in fresh if problems[one[1]].found is None]
+    fresh = [one for one in fresh if problems[one[1]].solution is None]
     if fresh:
-        for (at, number, node, action), q in zip(fresh, guide(made[[at for at, *_ in fresh]]), strict=True):
-            problems[number].ask(made[at], q, node, action)
+        for (at, number, node, action), q in zip(fresh, guide(children[[at for at, *_ in fresh]]), strict=True):
+            problems[number].ask(children[at], q, node, action)

@@ -65,9 +65,9 @@ def against(
     from stages.reasoning.table import Table
 
     played = games.GAMES[game]
-    taught = taught_agent(agent, "reasoning", played.policy, game)
+    player = taught_agent(agent, "reasoning", played.policy, game)
     with intra_op_threads(1):
-        table = Table(taught, played, simulations, agent_begins=second, sure=sure)
+        table = Table(player, played, simulations, agent_begins=second, sure=sure)
         if not page:
             table.play(typer.echo, _asked)
             return
@@ -123,19 +123,19 @@ def _lights_out(state: str, agent: Path | None, nodes: int, beam: int | None) ->
     lit, algebra = lights(state, SIDE), Algebra.of(SIDE)
     if not algebra.solvable(lit)[0]:
         raise ConfigError("These lights cannot be put out by any presses: they are not orthogonal to the null space.")
-    taught = taught_agent(agent, "reasoning", PRESSES, "lights-out")
+    player = taught_agent(agent, "reasoning", PRESSES, "lights-out")
     fewest = int(algebra.shortest(lit).sum())
     hint = f"; its fewest presses are {fewest}, and scrambles of up to {MOST} are taught"
-    guide = lambda states: costs(taught, states)  # noqa: E731
+    guide = lambda states: costs(player, states)  # noqa: E731
 
-    def search(asked: Guide) -> list[Way]:
-        return exam.beamed(lit, asked, beam, nodes) if beam else exam.search(lit, asked, nodes)
+    def search(q: Guide) -> list[Way]:
+        return exam.beamed(lit, q, beam, nodes) if beam else exam.search(lit, q, nodes)
 
-    presses, told = _found(search, guide, nodes, beam, hint)
+    presses, effort = _found(search, guide, nodes, beam, hint)
     places = " ".join(f"{press // SIDE + 1},{press % SIDE + 1}" for press in presses)
     show.line(f"press (row,column): {places or 'nothing, all lights are out'}")
     short = "proven shortest, by algebra mod 2" if len(presses) == fewest else f"not shortest: {fewest} would do"
-    show.line(f"{show.counted(len(presses), 'press', 'presses')}, {short}; {told}")
+    show.line(f"{show.counted(len(presses), 'press', 'presses')}, {short}; {effort}")
 
 
 def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | None, proof: int) -> None:
@@ -152,14 +152,14 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | 
         raise ConfigError(
             "These tiles cannot be put in order by any moves: their parity is odd. Were two tiles swapped in typing?"
         )
-    taught = taught_agent(agent, "reasoning", SLIDES, name)
-    guide = lambda states: costs(taught, side, states)  # noqa: E731
+    player = taught_agent(agent, "reasoning", SLIDES, name)
+    guide = lambda states: costs(player, side, states)  # noqa: E731
     how = (exam.CAREFUL, 1) if side == 3 else (exam.WEIGHT, exam.BATCH)
 
-    def search(asked: Guide) -> list[Way]:
-        return exam.beamed(side, start, asked, beam, nodes) if beam else exam.search(side, start, asked, nodes, *how)
+    def search(q: Guide) -> list[Way]:
+        return exam.beamed(side, start, q, beam, nodes) if beam else exam.search(side, start, q, nodes, *how)
 
-    moves, told = _found(search, guide, nodes, beam)
+    moves, effort = _found(search, guide, nodes, beam)
     board, slid = start, []
     for move in moves:
         further = rules(side).slid(board, np.array([move]))
@@ -168,10 +168,10 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | 
     show.line(f"slide: {' '.join(slid) or 'nothing, all tiles are in order'}")
     short = _proven(side, start, len(moves), proof)
     nothing = ", which proves nothing" if beam and short.startswith("not proven") else ""
-    show.line(f"{show.counted(len(moves), 'move')}, {short}; {told}{nothing}")
+    show.line(f"{show.counted(len(moves), 'move')}, {short}; {effort}{nothing}")
 
 
-def _proven(side: int, board: np.ndarray, found: int, proof: int) -> str:
+def _proven(side: int, board: np.ndarray, length: int, proof: int) -> str:
     """What A* with Manhattan, which never overestimates, proves about the shortest solution within `proof` states."""
     from stages.reasoning.sliding.exam import manhattan, search
 
@@ -179,7 +179,7 @@ def _proven(side: int, board: np.ndarray, found: int, proof: int) -> str:
         with show.working("proving", proof) as tell:
             (way,) = search(side, board, _told_of(lambda states: manhattan(side, states), tell), proof)
         if way.actions is not None:
-            shorter = len(way.actions) < found
+            shorter = len(way.actions) < length
             return f"not shortest: {len(way.actions)} would do" if shorter else "proven shortest, by A* with Manhattan"
     return f"not proven shortest (--proof {proof} was not enough)"
 
@@ -201,12 +201,12 @@ def _found(
     began_s = time.perf_counter()
     with intra_op_threads(1), show.working("searching", nodes) as tell:
         (way,) = search(_told_of(guide, tell))
-    told = f"{show.counted(way.nodes, 'state')} visited in {time.perf_counter() - began_s:.1f} s"
+    effort = f"{show.counted(way.nodes, 'state')} visited in {time.perf_counter() - began_s:.1f} s"
     if way.actions is None:
         wider = f"a wider --beam than {beam}, or " if beam else ""
-        show.line(f"not solved: {told}; there is a way, so try {wider}more than --nodes {nodes}{hint}")
+        show.line(f"not solved: {effort}; there is a way, so try {wider}more than --nodes {nodes}{hint}")
         raise typer.Exit(1)
-    return way.actions, told + (f" by a beam of {beam}" if beam else "")
+    return way.actions, effort + (f" by a beam of {beam}" if beam else "")
 
 
 def _told_of(guide: Guide, tell: Callable[[int], None]) -> Guide:

@@ -80,14 +80,14 @@ class Game:
 
     def keys(self, marks: np.ndarray) -> np.ndarray:
         """A hash of each position (Zobrist 1970), int64 [...]; marks int8 [..., cells]."""
-        own, others = (np.where(marks == who, self._zobrist[row], 0) for row, who in enumerate((1, -1)))
+        own, others = (np.where(marks == player, self._zobrist[row], 0) for row, player in enumerate((1, -1)))
         return np.bitwise_xor.reduce(own ^ others, -1)
 
     def canonical(self, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The least key among each position's images, int64 [N], and the symmetry that makes this image, int64 [N]."""
         keys = self.keys(marks[:, self.symmetries[0]])
-        which = keys.argmin(-1)
-        return keys[np.arange(len(keys)), which], which
+        symmetry = keys.argmin(-1)
+        return keys[np.arange(len(keys)), symmetry], symmetry
 
 
 class Judge:
@@ -117,9 +117,9 @@ class Judge:
         marks, moves = board.marks, None
         keys = self.game.keys(marks)
         if self.symmetric:
-            keys, which = self.game.canonical(marks)
-            marks = np.take_along_axis(marks, self.game.symmetries[0][which], 1)
-            moves = self.game.symmetries[1][which]
+            keys, symmetry = self.game.canonical(marks)
+            marks = np.take_along_axis(marks, self.game.symmetries[0][symmetry], 1)
+            moves = self.game.symmetries[1][symmetry]
         distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         new = np.array([key not in self._places for key in distinct.tolist()], bool)
         if new.any():
@@ -127,9 +127,9 @@ class Judge:
         at = np.array([self._places[key] for key in distinct.tolist()])[inverse]
         logits = self._logits[at]
         if moves is not None:
-            seen = logits
-            logits = np.empty_like(seen)
-            np.put_along_axis(logits, moves, seen, 1)
+            canonical_logits = logits
+            logits = np.empty_like(canonical_logits)
+            np.put_along_axis(logits, moves, canonical_logits, 1)
         return logits, self._value[at]
 
     def _ask(self, keys: np.ndarray, marks: np.ndarray) -> None:
@@ -137,13 +137,13 @@ class Judge:
         logits, values = [self._logits], [self._value]
         for start in range(0, len(marks), TOGETHER):
             senses = self.game.rules.observe(self.game.rules.of(marks[start : start + TOGETHER]))
-            found = self.agent.evaluate(
+            outputs = self.agent.evaluate(
                 {name: torch.from_numpy(value) for name, value in senses.items()}, [self.game.policy, self.game.value]
             )
-            policy = found[self.game.policy]
+            policy = outputs[self.game.policy]
             assert isinstance(policy, Categorical)
             logits.append(policy.logits.double().cpu().numpy())
-            values.append(found[self.game.value].mode().double().cpu().numpy().clip(-1, 1))
+            values.append(outputs[self.game.value].mode().double().cpu().numpy().clip(-1, 1))
         self._logits, self._value = np.concatenate(logits), np.concatenate(values)
 
 

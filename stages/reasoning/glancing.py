@@ -75,8 +75,8 @@ class Costs:
     def of(self, agent: Agent, board: np.ndarray, head: str = "") -> np.ndarray:
         """The agent's costs, float [N, actions], of boards int8 [N, C, H, W]; by `head`, by default the trunk's."""
         head = head or self.head
-        found = agent.evaluate({PUZZLE: torch.from_numpy(board)}, [head])[head].mode()
-        return np.asarray(self.mean + self.spread * found.double().cpu().numpy())
+        normalised = agent.evaluate({PUZZLE: torch.from_numpy(board)}, [head])[head].mode()
+        return np.asarray(self.mean + self.spread * normalised.double().cpu().numpy())
 
     def batch(self, board: np.ndarray, cost: np.ndarray) -> Batch:
         """Boards int8 [N, C, H, W] with their targets `cost` [N, 1, actions]."""
@@ -134,8 +134,8 @@ class CostLearner(GlancingLearner):
 
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """The errors of both heads: the next handover copies the glance head, so it must not be unlearned."""
-        loss, told = self.loss(self.agent, batch)
-        return loss + self.view_loss(batch), told
+        loss, scalars = self.loss(self.agent, batch)
+        return loss + self.view_loss(batch), scalars
 
     def handed(self, batch: Any, step: int) -> Iterable[Batch]:
         """The batches on which the trunk's features are fitted to the tokens."""
@@ -157,22 +157,22 @@ def hand_over(agent: Agent, sense: str, heads: Mapping[str, str], batches: Itera
         batch = to_device(batch, agent.device)
         # On a card a lesson computes in a lower precision, which would blur the closed form.
         with torch.autocast(agent.device.type, enabled=False):
-            seen = agent.encode_batch(batch, {sense})
-            tokens = seen.encoded[sense].tokens
-            features = agent.think(seen, batch["first"]).of_senses[sense].tokens
+            perceived = agent.encode_batch(batch, {sense})
+            tokens = perceived.encoded[sense].tokens
+            features = agent.think(perceived, batch["first"]).of_senses[sense].tokens
         x = torch.cat((features, torch.ones_like(features[..., :1])), -1).flatten(0, -2).double().cpu()
         squares += x.T @ x
         products += x.T @ tokens.flatten(0, -2).double().cpu()
     linear = torch.linalg.solve(squares + RIDGE * torch.eye(width + 1).double(), products)
     for head, glance in heads.items():
-        told, read = _reader(agent, head), _reader(agent, glance)
-        into, out = told.squeeze, read.squeeze
+        student, teacher = _reader(agent, head), _reader(agent, glance)
+        into, out = student.squeeze, teacher.squeeze
         assert isinstance(into, nn.Linear)
         assert isinstance(out, nn.Linear)
         weight, bias = out.weight.double().cpu(), out.bias.double().cpu()
         into.weight.copy_(weight @ linear[:-1].T)
         into.bias.copy_(weight @ linear[-1] + bias)
-        told.net.load_state_dict(read.net.state_dict())
+        student.net.load_state_dict(teacher.net.state_dict())
 
 
 def _reader(agent: Agent, name: str) -> Reader:

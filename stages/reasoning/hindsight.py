@@ -40,7 +40,7 @@ class Attempts:
     failed: np.ndarray
 
 
-def told_again(context: Context, lesson: str) -> dict[str, float]:
+def hindsight_option(context: Context, lesson: str) -> dict[str, float]:
     """The option `hindsight` of a lesson, as an argument of its learner.
 
     Raises:
@@ -73,14 +73,14 @@ def attempt(
         here = states[-1]
         cost = np.array(guide(here), float)
         choices = cost.shape[1]
-        made = step(np.repeat(here, choices, 0), np.tile(np.arange(choices), len(here)))
-        made = made.reshape(len(here), choices, -1)
+        children = step(np.repeat(here, choices, 0), np.tile(np.arange(choices), len(here)))
+        children = children.reshape(len(here), choices, -1)
         by_chance = rng.random(len(here)) < stray
         cost[by_chance] = rng.random((int(by_chance.sum()), choices))
         # Without this a policy that errs moves back and forth between two states.
-        cost[np.any([(made == before[:, None]).all(-1) for before in states], axis=0)] = np.inf
+        cost[np.any([(children == before[:, None]).all(-1) for before in states], axis=0)] = np.inf
         actions.append(cost.argmin(-1))
-        states.append(made[rows, actions[-1]])
+        states.append(children[rows, actions[-1]])
         failed &= ~np.asarray(solved(states[-1]))
     return Attempts(np.stack(states), np.array(actions, np.int64).reshape(most, len(starts)), failed)
 
@@ -94,10 +94,10 @@ def pieces(attempts: Attempts, rename: Rename) -> tuple[np.ndarray, np.ndarray, 
     """
     first, last = np.triu_indices(len(attempts.states), 1)
     failed = np.flatnonzero(attempts.failed)
-    which = np.repeat(failed, len(first))
+    start = np.repeat(failed, len(first))
     first, last = np.tile(first, len(failed)), np.tile(last, len(failed))
-    states, able = rename(attempts.states[first, which], attempts.states[last, which])
-    return states[able], which[able], first[able], last[able]
+    states, able = rename(attempts.states[first, start], attempts.states[last, start])
+    return states[able], start[able], first[able], last[able]
 
 
 def lights_renamed(lit: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -117,8 +117,8 @@ def tiles_renamed(tiles: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.take_along_axis(names, tiles.astype(np.int64), 1), end[:, -1] == 0
 
 
-def put_among(told: np.ndarray, again: np.ndarray) -> np.ndarray:
-    """`told` [N, ...] with the M <= N rows of `again` in place of M of its own, evenly spread."""
-    mixed = told.copy()
-    mixed[np.arange(len(again)) * len(told) // max(1, len(again))] = again
+def put_among(rows: np.ndarray, again: np.ndarray) -> np.ndarray:
+    """`rows` [N, ...] with the M <= N rows of `again` in place of M of its own, evenly spread."""
+    mixed = rows.copy()
+    mixed[np.arange(len(again)) * len(rows) // max(1, len(again))] = again
     return mixed

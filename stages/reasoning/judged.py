@@ -56,12 +56,12 @@ def mistakes(one: Judged, agent: Agent, simulations: int) -> np.ndarray:
     return one.mistakes(moves(Judge(agent, one.game), one.board, simulations))
 
 
-def endings(game: Game, n: int, made: int, seed: int) -> Judged:
-    """`n` different positions after `made` random moves, solved exactly; in each some moves lose value."""
+def endings(game: Game, n: int, moves: int, seed: int) -> Judged:
+    """`n` different positions after `moves` random moves, solved exactly; in each some moves lose value."""
     rng, rules = numpy_rng("exam", EXAM_SEEDS_FROM, game.name, seed), game.rules
     boards, best = list[Board](), list[np.ndarray]()
     while sum(map(len, boards)) < n:
-        starts = rules.of(rng.permutation(np.unique(by_chance(game, min(n, TOGETHER), made, rng), axis=0)))
+        starts = rules.of(rng.permutation(np.unique(by_chance(game, min(n, TOGETHER), moves, rng), axis=0)))
         solved = solve(rules, starts)
         here = np.arange(len(starts))
         matters = solved.best[here].sum(-1) < rules.legal(starts)["place"].sum(-1)
@@ -70,15 +70,15 @@ def endings(game: Game, n: int, made: int, seed: int) -> Judged:
     return Judged(game, "endings", Board.concat(boards).take(slice(n)), np.concatenate(best)[:n])
 
 
-def by_chance(game: Game, n: int, made: int, rng: np.random.Generator) -> np.ndarray:
-    """Marks int8 [about n, cells] of games that are unfinished after `made` random moves."""
+def by_chance(game: Game, n: int, moves: int, rng: np.random.Generator) -> np.ndarray:
+    """Marks int8 [about n, cells] of games that are unfinished after `moves` random moves."""
     rules = game.rules
-    kept = np.zeros((0, rules.cells), np.int8)
-    while len(kept) < n:
+    boards = np.zeros((0, rules.cells), np.int8)
+    while len(boards) < n:
         board = rules.initial(np.zeros(8 * n))
-        for _ in range(made):
+        for _ in range(moves):
             among = np.where(rules.legal(board)["place"], rng.random((len(board), rules.choices)), -1)
             board = rules.step(board, {"place": among.argmax(-1)})
             board = board.take(~rules.outcome(board).terminal)
-        kept = np.concatenate([kept, board.marks])
-    return kept[:n]
+        boards = np.concatenate([boards, board.marks])
+    return boards[:n]

@@ -96,8 +96,8 @@ def lessons(context: Context) -> Sequence[Lesson]:
 
     Each lesson has a control, also those of arcs, so the twin of `--ablate` learns everything of the stage anew.
     """
-    seen = [navigate.lesson(context)] if installed() else []
-    apart = [*seen, puzzles.lesson(context), sliding.lesson(context), values.lesson(context)]
+    rooms = [navigate.lesson(context)] if installed() else []
+    apart = [*rooms, puzzles.lesson(context), sliding.lesson(context), values.lesson(context)]
     forming = [
         selfplay_lesson(context, TICTACTOE, rows=96, learning_rate=3e-3, minutes=1.2),
         selfplay_lesson(context, CONNECT4, rows=128, learning_rate=2e-3, minutes=7.0, rehearsal_every=2),
@@ -109,18 +109,18 @@ def lessons(context: Context) -> Sequence[Lesson]:
         procedures.lesson(context),
         explain.lesson(context),
     ]
-    found: list[Lesson] = []
+    ordered: list[Lesson] = []
     for lesson in (*apart, *forming, *(slower(one, FORMED) for one in formed)):
-        before = lesson.rehearses or tuple(one.name for one in found if not one.unrehearsed)
-        found.append(replace(lesson, rehearses=before, undoes_earlier=False))
-    undone = [lesson.name for lesson in found if not lesson.unrehearsed]
+        before = lesson.rehearses or tuple(one.name for one in ordered if not one.unrehearsed)
+        ordered.append(replace(lesson, rehearses=before, undoes_earlier=False))
+    undone = [lesson.name for lesson in ordered if not lesson.unrehearsed]
     turns = [*undone, *(name for name in undone if name in OFTEN)]
     steps = REVIEW[context.config.size]
     last = review(
-        found, turns, steps=steps, minutes=0.5, learning_rate=1e-3, trains=parts.trained,
+        ordered, turns, steps=steps, minutes=0.5, learning_rate=1e-3, trains=parts.trained,
         control_trains=explain.trained_without_trunk,
     )  # fmt: skip
-    return [*found, replace(slower(last, FORMED), undoes_earlier=False)]
+    return [*ordered, replace(slower(last, FORMED), undoes_earlier=False)]
 
 
 def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: float, **more: Any) -> Lesson:

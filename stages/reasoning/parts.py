@@ -89,11 +89,11 @@ def admit(agent: Agent) -> None:
 
 def heads() -> list[tuple[str, str, str, dict[str, object]]]:
     """(name, part, tap, options) of every head."""
-    found: list[tuple[str, str, str, dict[str, object]]] = []
+    rows: list[tuple[str, str, str, dict[str, object]]] = []
     for game in GAMES.values():
         hidden: dict[str, object] = {"hidden": GAME_HIDDEN[game.name]} if game.name in GAME_HIDDEN else {}
         choices = hidden | {"classes": game.rules.choices}
-        found += [
+        rows += [
             (game.policy, "head.categorical", TAP, choices),
             (game.value, "head.value", TAP, hidden | {"critic": False}),
             (game.glance[0], "head.categorical", POSITION, choices),
@@ -101,10 +101,10 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
         ]
     presses: dict[str, object] = {"shape": SIDE**2, "hidden": PUZZLE_HIDDEN}
     slides: dict[str, object] = {"shape": len(MOVES), "hidden": PUZZLE_HIDDEN}
-    for told, glance, shape in ((PRESSES, PRESS_GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
-        found += [(told, "head.regression", PUZZLE_TAP, shape), (glance, "head.regression", PUZZLE, shape)]
+    for by_trunk, glance, shape in ((PRESSES, PRESS_GLANCES, presses), (SLIDES, SLIDE_GLANCES, slides)):
+        rows += [(by_trunk, "head.regression", PUZZLE_TAP, shape), (glance, "head.regression", PUZZLE, shape)]
     actions: dict[str, object] = {"classes": ACTIONS}
-    found += [
+    rows += [
         (PUSHES, "head.action-values", "raw:body", PUSH_NET),
         (CHOICES, "head.action-values", f"trunk:{BOARD}", actions),
         (CHOICE_GLANCES, "head.action-values", BOARD, actions),
@@ -112,7 +112,7 @@ def heads() -> list[tuple[str, str, str, dict[str, object]]]:
         (BOARD_HEAD, IMAGINES, TAP, {"classes": DOMAINS["tictactoe"].choices}),
         (PUSH_HEAD, IMAGINES, "raw:body", {"classes": DOMAINS["cartpole"].choices}),
     ]
-    return [*found, (WORTH, "head.regression", SITUATION, {"shape": COMMITMENTS})]
+    return [*rows, (WORTH, "head.regression", SITUATION, {"shape": COMMITMENTS})]
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

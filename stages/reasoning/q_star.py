@@ -44,7 +44,7 @@ class _Pairs(Problem):
 
     def arrive(self, state: np.ndarray, node: int, action: int) -> None:
         """The pair was the best of all, so the search is over."""
-        self.found = [*self.way(node), action]
+        self.solution = [*self.way(node), action]
 
 
 def q_star(
@@ -68,11 +68,11 @@ def q_star(
 
 def follow(starts: np.ndarray, step: Step, solved: Solved, guide: Guide, most: int) -> np.ndarray:
     """Which problems are solved, bool [P], by taking the cheapest action `most` times, without search."""
-    states, over = starts.copy(), np.asarray(solved(starts))
+    states, reached = starts.copy(), np.asarray(solved(starts))
     for _ in range(most):
-        going = np.flatnonzero(~over)
+        going = np.flatnonzero(~reached)
         if not len(going):
             break
         states[going] = step(states[going], guide(states[going]).argmin(-1))
-        over[going] = solved(states[going])
-    return over
+        reached[going] = solved(states[going])
+    return reached

@@ -46,17 +46,17 @@ def searched(
         )
     if not 1 <= simulations <= MOST:
         raise ConfigError(f"A search takes 1 to {MOST:,} simulations; got {simulations}.")
-    own, others = (bits(rules, board.marks == who) for who in (1, -1))
+    own, others = (bits(rules, board.marks == player) for player in (1, -1))
     seeds = numpy_rng("random games", seed).integers(1, 2**63, len(own), dtype=np.uint64)
     cells = _cells(rules)
-    found, value = np.zeros((len(own), rules.choices), np.int64), np.zeros(len(own))
+    n_visits, value = np.zeros((len(own), rules.choices), np.int64), np.zeros(len(own))
     for row in range(len(own)):
-        found[row], earned = _search(
+        n_visits[row], earned = _search(
             own[row], others[row], cells, rules.falling, height, rules.k, simulations, explore, seeds[row]
         )
-        best = found[row].argmax()
-        value[row] = earned[best] / found[row, best]
-    return found, value
+        best = n_visits[row].argmax()
+        value[row] = earned[best] / n_visits[row, best]
+    return n_visits, value
 
 
 def bits(rules: MnkRules, marked: Array) -> Array:
@@ -68,10 +68,10 @@ def bits(rules: MnkRules, marked: Array) -> Array:
 
 def _cells(rules: MnkRules) -> Array:
     """The bits that each move may set, uint64 [choices]: a whole column in falling games, else one cell."""
-    each = bits(rules, np.eye(rules.cells, dtype=bool))
+    masks = bits(rules, np.eye(rules.cells, dtype=bool))
     if not rules.falling:
-        return each
-    columns = each.reshape(rules.rows, rules.columns)
+        return masks
+    columns = masks.reshape(rules.rows, rules.columns)
     return np.asarray(np.bitwise_or.reduce(columns, 0))
 
 
@@ -87,12 +87,12 @@ def _won(marks: np.uint64, height: int, k: int) -> bool:
         rises &= rises >> np.uint64(2 * (height + 1))
         return (up | across | falls | rises) != ZERO
     for step in (1, height, height - 1, height + 1):
-        line, have = marks, 1
+        runs, have = marks, 1
         while have < k:
             more = min(have, k - have)
-            line &= line >> np.uint64(more * step)
+            runs &= runs >> np.uint64(more * step)
             have += more
-        if line:
+        if runs:
             return True
     return False
 
@@ -106,13 +106,20 @@ def _place(taken: np.uint64, cells: np.uint64, falling: bool) -> np.uint64:
 
 @njit(cache=True, error_model="numpy")
 def _game(
-    own: np.uint64, others: np.uint64, cells: Array, every: np.uint64, falling: bool, height: int, k: int, draw: Array
+    own: np.uint64,
+    others: np.uint64,
+    cells: Array,
+    board: np.uint64,
+    falling: bool,
+    height: int,
+    k: int,
+    draw: Array,
 ) -> float:
     """Play a random game to its end: 1, 0 or -1 to the first player to move. `draw` is the generator's state."""
     sign, x, choices = 1.0, draw[0], np.uint64(len(cells))
     while True:
         taken = own | others
-        if taken == every:
+        if taken == board:
             break
         bit = np.uint64(0)
         while not bit:  # moves that cannot be made are drawn again, so those that can be are all as likely
@@ -132,14 +139,14 @@ def _game(
 
 
 @njit(cache=True, error_model="numpy", fastmath=True)
-def _best(tried: Array, won: Array, count: float, explore: float) -> int:
-    """The first untried move, else the move of the highest upper confidence bound; `tried` is -1 for illegal moves."""
+def _best(n_visits: Array, won: Array, count: float, explore: float) -> int:
+    """The first untried move, else the move of the highest upper confidence bound; `n_visits` -1 is illegal."""
     best, chosen, log = np.float32(-1e30), 0, np.float32(np.log(count) * explore * explore)
-    for a in range(len(tried)):
-        if tried[a] == 0:
+    for a in range(len(n_visits)):
+        if n_visits[a] == 0:
             return a
-        if tried[a] > 0:
-            share = np.float32(1) / tried[a]
+        if n_visits[a] > 0:
+            share = np.float32(1) / n_visits[a]
             score = won[a] * share + np.sqrt(log * share)
             if score > best:
                 best, chosen = score, a
@@ -159,20 +166,20 @@ def _search(
     seed: np.uint64,
 ) -> tuple[Array, Array]:
     """Visits of the root's moves, int64 [A], and the sums of their results, float32 [A]."""
-    actions, nodes, every = len(cells), simulations + 1, np.uint64(0)
+    actions, nodes, board = len(cells), simulations + 1, np.uint64(0)
     for a in range(actions):
-        every |= cells[a]
-    child, tried = np.zeros((nodes, actions), np.int32), np.zeros((nodes, actions), np.float32)
+        board |= cells[a]
+    child, n_visits = np.zeros((nodes, actions), np.int32), np.zeros((nodes, actions), np.float32)
     won, count, ended = np.zeros((nodes, actions), np.float32), np.zeros(nodes, np.int32), np.zeros(nodes, np.int8)
     draw, way_nodes, way_moves = np.array([seed]), np.empty(65, np.int32), np.empty(65, np.int32)
     size = 1
     for a in range(actions):
         if not _place(own | others, cells[a], falling):
-            tried[0, a] = -1
+            n_visits[0, a] = -1
     for _ in range(simulations):
         mine, theirs, node, depth = own, others, 0, 0
         while True:
-            move = _best(tried[node], won[node], max(count[node], 1), explore)
+            move = _best(n_visits[node], won[node], max(count[node], 1), explore)
             way_nodes[depth], way_moves[depth] = node, move
             depth += 1
             mine |= _place(mine | theirs, cells[move], falling)
@@ -186,18 +193,18 @@ def _search(
             child[node, move] = size
             if _won(mine, height, k):
                 ended[size], result = 1, 1.0
-            elif mine | theirs == every:
+            elif mine | theirs == board:
                 ended[size], result = 2, 0.0
             else:
                 for a in range(actions):
                     if not _place(mine | theirs, cells[a], falling):
-                        tried[size, a] = -1
-                result = -_game(theirs, mine, cells, every, falling, height, k, draw)
+                        n_visits[size, a] = -1
+                result = -_game(theirs, mine, cells, board, falling, height, k, draw)
             size += 1
             break
         for d in range(depth - 1, -1, -1):
             count[way_nodes[d]] += 1
-            tried[way_nodes[d], way_moves[d]] += 1
+            n_visits[way_nodes[d], way_moves[d]] += 1
             won[way_nodes[d], way_moves[d]] += result
             result = -result
-    return np.maximum(tried[0], 0).astype(np.int64), won[0]
+    return np.maximum(n_visits[0], 0).astype(np.int64), won[0]

@@ -45,8 +45,8 @@ class Positions:
 
     def add(self, marks: np.ndarray, weights: np.ndarray, value: np.ndarray, proven: np.ndarray) -> None:
         """Add the search results of N positions, in order."""
-        keys, which = self.game.canonical(marks)
-        cells, choices = (image[which] for image in self.game.symmetries)
+        keys, symmetry = self.game.canonical(marks)
+        cells, choices = (image[symmetry] for image in self.game.symmetries)
         marks, weights = np.take_along_axis(marks, cells, 1), np.take_along_axis(weights, choices, 1)
         self._grow(keys)
         for row, key in enumerate(keys.tolist()):
@@ -83,8 +83,8 @@ class Positions:
 
     def draw(self, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """`n` random positions in random images: `marks`, `weights`, `value`."""
-        at, which = rng.integers(0, len(self), n), rng.integers(0, len(self.game.symmetries[0]), n)
-        cells, choices = (image[which] for image in self.game.symmetries)
+        at, symmetry = rng.integers(0, len(self), n), rng.integers(0, len(self.game.symmetries[0]), n)
+        cells, choices = (image[symmetry] for image in self.game.symmetries)
         return {
             "marks": np.take_along_axis(self.marks[at], cells, 1),
             "weights": np.take_along_axis(self.weights[at], choices, 1),

@@ -97,8 +97,8 @@ class Play:
         least = {"games": 1, "simulations": 1, "capacity": 1, "moves": 1, "rollouts": 1}
         least |= {"again": 0, "opening": 0, "tempered": 0, "glances": 0, "remembered": 0, "careful": 0}
         for name, at_least in least.items():
-            if (given := getattr(self, name)) < at_least:
-                raise ConfigError(f"Self-play expects {name} of at least {at_least}; got {given}.")
+            if (value := getattr(self, name)) < at_least:
+                raise ConfigError(f"Self-play expects {name} of at least {at_least}; got {value}.")
         if not 0 <= self.outcome_share <= 1:
             raise ConfigError(f"Self-play expects an outcome_share from 0 to 1; got {self.outcome_share}.")
 
@@ -141,13 +141,13 @@ class SelfPlay(GlancingLearner):
             return super().update(batch, step)
         if self.play.by == "rollouts" and not len(self.positions):
             self.remember()  # else the first steps are on the few games that end first
-        told, rows = self.play_on(step, "lesson"), batch["rows"]
+        scalars, rows = self.play_on(step, "lesson"), batch["rows"]
         learned = super().update(self.drawn(rows, "learn", step), step)
         if self.play.handed and ((step + 1) % HAND_OVER_EVERY == 0 or step + 1 == self.steps):
             views = (self.drawn(rows, "handed", step, turn) for turn in range(HANDED))
             heads = dict(zip((self.game.policy, self.game.value), self.game.glance, strict=True))
             hand_over(self.agent, POSITION, heads, views)
-        return {**learned, **told}
+        return {**learned, **scalars}
 
     def views(self, batch: Any, step: int) -> Iterator[Batch]:
         """Further stored positions."""
@@ -155,7 +155,7 @@ class SelfPlay(GlancingLearner):
 
     def view_loss(self, view: Batch) -> Tensor:
         """The loss of policy and value from the position's tokens alone."""
-        return sum(self._told(self.agent, view, self.game.glance))  # type: ignore[return-value]
+        return sum(self._losses(self.agent, view, self.game.glance))  # type: ignore[return-value]
 
     def play_on(self, number: int, why: str) -> dict[str, float]:
         """Make the moves of every game and store the positions; a function of number, agent and state."""
@@ -184,33 +184,33 @@ class SelfPlay(GlancingLearner):
         rules, games = self.game.rules, len(self.history)
         again = rules.of(self.positions.open(self.play.again, rng))
         board = Board.concat([self.board, again])
-        found = self._searched(judge, board, rng)
-        self.positions.add(again.marks, found.weights[games:], found.value[games:], found.proven[games:])
-        reached = rules.step(self.board, {"place": found.moves})
+        searched = self._searched(judge, board, rng)
+        self.positions.add(again.marks, searched.weights[games:], searched.value[games:], searched.proven[games:])
+        reached = rules.step(self.board, {"place": searched.moves})
         outcome = rules.outcome(reached)
         for row, moves in enumerate(self.history):
-            moves.add(self.board.marks[row], found.weights[row], found.value[row], found.proven[row])
+            moves.add(self.board.marks[row], searched.weights[row], searched.value[row], searched.proven[row])
             moves.led_to(outcome.reward[row], outcome.discount[row])
         if outcome.terminal.any():
-            over = [self.history[row].learned(self.play.outcome_share) for row in np.flatnonzero(outcome.terminal)]
-            self.positions.add(*(np.concatenate(columns) for columns in zip(*over, strict=True)))
+            finished = [self.history[row].learned(self.play.outcome_share) for row in np.flatnonzero(outcome.terminal)]
+            self.positions.add(*(np.concatenate(columns) for columns in zip(*finished, strict=True)))
         going = ~outcome.terminal
         self.games_played += int(outcome.terminal.sum())
         self.history = [moves for moves, on in zip(self.history, going, strict=True) if on]
         self.board = reached.take(going)
-        return float(found.proven.mean())
+        return float(searched.proven.mean())
 
     def _searched(self, judge: Judge, board: Board, rng: np.random.Generator) -> _Searched:
         """Search N positions with noise; the first of them are the games in progress."""
         games = len(self.history)
         if self.play.by == "gumbel":
             gumbel = rng.gumbel(size=(len(board), self.game.rules.choices))
-            found = search(judge, board, self.play.simulations, partial(gumbel_search, gumbel=gumbel))
-            return _Searched(found.weights, found.value, found.proven, found.action[:games])
+            result = search(judge, board, self.play.simulations, partial(gumbel_search, gumbel=gumbel))
+            return _Searched(result.weights, result.value, result.proven, result.action[:games])
         if self.play.by == "puct":
             noise = dirichlet(self.game.rules.legal(board)["place"], rng)
-            found = search(judge, board, self.play.simulations, partial(puct_search, noise=noise))
-            weights, value, proven = found.weights, found.value, found.proven
+            result = search(judge, board, self.play.simulations, partial(puct_search, noise=noise))
+            weights, value, proven = result.weights, result.value, result.proven
         else:
             rules, seed = self.game.rules, int(rng.integers(2**31))
             assert isinstance(rules, MnkRules)
@@ -234,11 +234,11 @@ class SelfPlay(GlancingLearner):
 
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """Cross-entropy of the policy and squared error of the value, against the search results."""
-        off, wrong = self._told(agent, batch, (self.game.policy, self.game.value))
+        off, wrong = self._losses(agent, batch, (self.game.policy, self.game.value))
         return off + wrong, {"policy": off.detach(), "value": wrong.detach()}
 
     @staticmethod
-    def _told(agent: Agent, batch: Mapping[str, Any], heads: tuple[str, str]) -> tuple[Tensor, Tensor]:
+    def _losses(agent: Agent, batch: Mapping[str, Any], heads: tuple[str, str]) -> tuple[Tensor, Tensor]:
         """The losses of a policy head, over legal moves, and of a value head."""
         outputs = agent(dict(batch), heads)
         policy, value = (outputs[name] for name in heads)
@@ -256,8 +256,8 @@ class SelfPlay(GlancingLearner):
         few = play.remembered or max(1, play.games // share)
         careful = play.careful or play.simulations
         self.play = replace(play, games=few, again=play.again // share, simulations=careful)
-        wanted = self.games_played + 2 * few
-        while self.games_played < wanted:
+        games = self.games_played + 2 * few
+        while self.games_played < games:
             self.play_on(number, "remember")
             number += 1
         self.play = play

@@ -74,19 +74,19 @@ def solve(rules: BoardRules, starts: Board | None = None) -> SolvedGame:
     Args:
         starts: different positions to start from; by default the game's first.
     """
-    levels, children, seen = [(rules.initial(np.zeros(1)) if starts is None else starts).marks], [], 0
+    levels, children, n_states = [(rules.initial(np.zeros(1)) if starts is None else starts).marks], [], 0
     while True:
         board = rules.of(levels[-1])
         ended, legal = rules.outcome(board).terminal, rules.legal(board)["place"]
         child = np.full(legal.shape, -1)
         rows, choices = np.nonzero(legal & ~ended[:, None])
-        seen += len(board)
+        n_states += len(board)
         children.append(child)
         if not len(rows):
             break
         reached = rules.step(board.take(rows), {"place": choices}).marks
         further, inverse = np.unique(reached, axis=0, return_inverse=True)
-        child[rows, choices] = seen + inverse.ravel()
+        child[rows, choices] = n_states + inverse.ravel()
         levels.append(further)
     sizes = [len(level) for level in levels]
     board, child = rules.of(np.concatenate(levels)), np.concatenate(children)
@@ -105,8 +105,8 @@ def minimax(rules: MnkRules, board: Board, depth: int) -> np.ndarray:
 
     A finished game is worth 1, 0 or -1; a leaf has the value of `open_lines`.
     """
-    found = [_values(rules, board.take(slice(at, at + TOGETHER)), depth) for at in range(0, len(board), TOGETHER)]
-    return np.concatenate(found)
+    values = [_values(rules, board.take(slice(at, at + TOGETHER)), depth) for at in range(0, len(board), TOGETHER)]
+    return np.concatenate(values)
 
 
 def open_lines(rules: MnkRules, marks: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ def open_lines(rules: MnkRules, marks: np.ndarray) -> np.ndarray:
     """
     in_line = np.zeros((rules.cells, len(rules.lines)), np.float32)
     np.put_along_axis(in_line, rules.lines.T, 1, 0)
-    own, others = ((marks == who).astype(np.float32) @ in_line for who in (1, -1))
+    own, others = ((marks == player).astype(np.float32) @ in_line for player in (1, -1))
     worth = np.where(others == 0, 10.0**own, 0) - np.where(own == 0, 10.0**others, 0)
     return np.asarray(np.tanh(worth.sum(-1) / 10.0**rules.k))
 

@@ -101,9 +101,9 @@ class Table:
     def _search(self, judge: Judge, board: Board, simulations: int) -> Found[Board]:
         """Search on from the tree of the last search, if it fits the position."""
         here = self.tree is not None and np.array_equal(self.tree.states.take([0]).marks, board.marks)
-        found = search(judge, board, simulations, tree=self.tree if here else None)
-        self.tree = found.tree
-        return found
+        searched = search(judge, board, simulations, tree=self.tree if here else None)
+        self.tree = searched.tree
+        return searched
 
     def expects(self, thought: Thought) -> str:
         """The expected value and the cost of a thought, in words."""
@@ -122,9 +122,9 @@ class Table:
     def answer(self, thought: Thought) -> list[str]:
         """Make the agent's move; returns what is printed about it."""
         move = int(thought.action[0])
-        told = [f"The agent places {move + 1} ({self.expects(thought)})."]
+        lines = [f"The agent places {move + 1} ({self.expects(thought)})."]
         self.place(move)
-        return told + [f"It says:{sentence}" for sentence in self._explained()]
+        return lines + [f"It says:{sentence}" for sentence in self._explained()]
 
     def _explained(self) -> list[str]:
         """A sentence about the line behind the agent's move; nothing if no search has looked at an answer to it."""
@@ -148,11 +148,11 @@ class Table:
                 for sentence in self.answer(self.think()):
                     say(sentence)
             else:
-                found = self.asked(say, ask)
-                if found is None:
+                choice = self.asked(say, ask)
+                if choice is None:
                     say("You have left the game.")
                     return
-                self.place(found)
+                self.place(choice)
 
     def asked(self, say: Say, ask: Ask) -> int | None:
         """The human's move, a legal number; None to leave."""

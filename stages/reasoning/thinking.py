@@ -84,12 +84,16 @@ def think(judge: Judge, board: Board, simulations: int, sure: float | None = Non
     for budget in rounds(simulations) if sure is not None else [simulations] * (simulations > 0):
         if not len(left):
             break
-        found = by(judge, board.take(left), budget)
-        thought.action[left], thought.value[left], thought.proven[left] = found.action, found.value, found.proven
-        thought.simulations[left] += found.simulations
-        thought.visits[left], thought.q[left] = found.visits, found.q
-        thought.known[left] = legal[left] & (found.tree.child_lower[:, 0] == found.tree.child_upper[:, 0])
-        thought.sure[left] = np.where(found.proven, 1.0, found.weights.max(-1))
+        result = by(judge, board.take(left), budget)
+        thought.action[left], thought.value[left], thought.proven[left] = (
+            result.action,
+            result.value,
+            result.proven,
+        )
+        thought.simulations[left] += result.simulations
+        thought.visits[left], thought.q[left] = result.visits, result.q
+        thought.known[left] = legal[left] & (result.tree.child_lower[:, 0] == result.tree.child_upper[:, 0])
+        thought.sure[left] = np.where(result.proven, 1.0, result.weights.max(-1))
         left = left[thought.sure[left] < enough]
     return thought
 

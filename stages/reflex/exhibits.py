@@ -20,10 +20,10 @@ def side_by_side(*pictures: np.ndarray) -> np.ndarray:
 
 
 def picture_exhibits(
-    kind: Literal["example", "failure"], shown: np.ndarray, captions: Sequence[str]
+    kind: Literal["example", "failure"], pictures: np.ndarray, captions: Sequence[str]
 ) -> tuple[Exhibit, ...]:
     """One exhibit a picture; shown uint8 [N, H, W, 3]."""
-    return tuple(Exhibit(kind, text, png=png(picture)) for picture, text in zip(shown, captions, strict=True))
+    return tuple(Exhibit(kind, text, png=png(picture)) for picture, text in zip(pictures, captions, strict=True))
 
 
 EDGES = ("first look", "last look")
@@ -31,8 +31,10 @@ EDGES = ("first look", "last look")
 
 
 def strips(
-    kind: Literal["example", "failure"], played: Played, which: np.ndarray, captions: Sequence[str]
+    kind: Literal["example", "failure"], played: Played, episodes: np.ndarray, captions: Sequence[str]
 ) -> tuple[Exhibit, ...]:
-    """First and last sight of the episodes `which`, side by side."""
-    strips = [side_by_side(played.first_sight[i], played.last_sight[i]) for i in which]
-    return tuple(Exhibit(kind, text, png=png(one), labels=EDGES) for one, text in zip(strips, captions, strict=True))
+    """First and last sight of the episodes `episodes`, side by side."""
+    strips = [side_by_side(played.first_sight[i], played.last_sight[i]) for i in episodes]
+    return tuple(
+        Exhibit(kind, text, png=png(strip), labels=EDGES) for strip, text in zip(strips, captions, strict=True)
+    )

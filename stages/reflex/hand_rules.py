@@ -39,18 +39,18 @@ NEIGHBOURS = 3
 Actions = dict[str, np.ndarray]
 
 
-def nearest_labels(taught: np.ndarray, labels: np.ndarray, asked: np.ndarray, at_once: int = 256) -> np.ndarray:
-    """The most frequent label among the NEIGHBOURS nearest of `taught` [N, D], with `labels` int64 [N], for each of
-    `asked` [M, D]; int64 [M]. A tie goes to the nearest of the tied.
+def nearest_labels(known: np.ndarray, labels: np.ndarray, queries: np.ndarray, at_once: int = 256) -> np.ndarray:
+    """The most frequent label among the NEIGHBOURS nearest of `known` [N, D], with `labels` int64 [N], for each of
+    `queries` [M, D]; int64 [M]. A tie goes to the nearest of the tied.
     """
-    squares, found, places = (taught**2).sum(1), [], NEIGHBOURS - np.arange(NEIGHBOURS)
-    for part in np.split(asked, range(at_once, len(asked), at_once)):
-        far = squares - 2 * part @ taught.T
-        near = labels[np.argsort(far, 1, kind="stable")[:, :NEIGHBOURS]]
+    squares, predicted, places = (known**2).sum(1), [], NEIGHBOURS - np.arange(NEIGHBOURS)
+    for part in np.split(queries, range(at_once, len(queries), at_once)):
+        distance = squares - 2 * part @ known.T
+        near = labels[np.argsort(distance, 1, kind="stable")[:, :NEIGHBOURS]]
         alike = near[:, :, None] == near[:, None]
         best = (alike.sum(2) * NEIGHBOURS + places).argmax(1)
-        found.append(near[np.arange(len(part)), best])
-    return np.concatenate(found)
+        predicted.append(near[np.arange(len(part)), best])
+    return np.concatenate(predicted)
 
 
 class HoldStill:
@@ -82,12 +82,12 @@ def oddness(sight: np.ndarray) -> np.ndarray:
 
 def odd_boxes(sight: np.ndarray, odd_colour: float = ODD_COLOUR) -> list[np.ndarray]:
     """Boxes [K, 4] (x0, y0, x1, y1, exclusive ends) around what differs in colour from each picture [N, H, W, 3]."""
-    found = []
-    for one in oddness(sight) > odd_colour:
-        *_, blobs, _ = cv2.connectedComponentsWithStats(one.astype(np.uint8))
+    boxes = []
+    for mask in oddness(sight) > odd_colour:
+        *_, blobs, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
         blobs = blobs[1:][blobs[1:, cv2.CC_STAT_AREA] >= LEAST_PX].astype(np.float32)
-        found.append(np.concatenate([blobs[:, :2], blobs[:, :2] + blobs[:, 2:4]], 1))
-    return found
+        boxes.append(np.concatenate([blobs[:, :2], blobs[:, :2] + blobs[:, 2:4]], 1))
+    return boxes
 
 
 def sounding_box(sight: np.ndarray, sound: np.ndarray, odd_colour: float = ODD_COLOUR) -> np.ndarray:
@@ -99,10 +99,10 @@ def sounding_box(sight: np.ndarray, sound: np.ndarray, odd_colour: float = ODD_C
     lags = sum(ear_correlation(sound[:, tick]) for tick in range(sound.shape[1]))
     assert isinstance(lags, np.ndarray)
     # One sample of delay is six degrees; a parabola through the best lag and its neighbours is finer.
-    at, rows = lags.argmax(1).clip(1, 2 * LARGEST_LAG - 1), np.arange(len(lags))
-    before, best, after = lags[rows, at - 1], lags[rows, at], lags[rows, at + 1]
+    lag, rows = lags.argmax(1).clip(1, 2 * LARGEST_LAG - 1), np.arange(len(lags))
+    before, best, after = lags[rows, lag - 1], lags[rows, lag], lags[rows, lag + 1]
     finer = 0.5 * (before - after) / np.minimum(before - 2 * best + after, -1e-12)
-    heard = _azimuth_deg(at - LARGEST_LAG + finer)
+    heard = _azimuth_deg(lag - LARGEST_LAG + finer)
     chosen = np.zeros((len(sight), 4), np.float32)
     for row, boxes in enumerate(odd_boxes(sight, odd_colour)):
         if len(boxes):
@@ -220,9 +220,9 @@ class LoudOrGrowing:
         area = oddest_blob(senses["sight"])[1]
         if first.all():
             self.loudest, self.area = loudest, area
-        found = loudest / self.loudest, area - self.area
+        ratios = loudest / self.loudest, area - self.area
         self.loudest, self.area = loudest, area
-        return found
+        return ratios
 
 
 class ReachByColour:
@@ -265,9 +265,9 @@ class ReachByTruth:
         off = target - truth["hand"]
         in_front = np.abs(off[:, 1:]).max(1) < IN_FRONT_M
         off[:, 0] = np.where(in_front, off[:, 0], np.minimum(0.0, CLEAR_M - truth["hand"][:, 0]))
-        way = off / MAX_REACH_M
-        way /= np.maximum(1.0, np.abs(way).max(1, keepdims=True))
-        return {"reach": np.concatenate([way, -np.ones((len(way), 1))], 1).astype(np.float32)}
+        movement = off / MAX_REACH_M
+        movement /= np.maximum(1.0, np.abs(movement).max(1, keepdims=True))
+        return {"reach": np.concatenate([movement, -np.ones((len(movement), 1))], 1).astype(np.float32)}
 
 
 def gaze_deg(body: np.ndarray) -> np.ndarray:

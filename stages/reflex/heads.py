@@ -75,16 +75,16 @@ class Located(Output):
 
     def detections(self) -> Detections:
         """One detection a slot, with the slot's number as class; the named place is one of them already."""
-        told = self.places.detach().float().cpu().numpy()[..., :-1, :]
-        told = told.reshape(-1, *told.shape[-2:])
-        sure = 1 / (1 + np.exp(-told[..., 0].astype(np.float64)))
+        places = self.places.detach().float().cpu().numpy()[..., :-1, :]
+        places = places.reshape(-1, *places.shape[-2:])
+        confidence = 1 / (1 + np.exp(-places[..., 0].astype(np.float64)))
         return Detections(
-            here=sure >= LEAST_SURE,
-            kind=np.broadcast_to(np.arange(told.shape[1]), sure.shape),
-            azimuth_deg=told[..., 1] * SCALE_DEG,
-            elevation_deg=told[..., 2] * SCALE_DEG,
-            distance_m=np.exp(np.clip(told[..., 3], -3.0, 3.0)),
-            sure=sure,
+            here=confidence >= LEAST_SURE,
+            kind=np.broadcast_to(np.arange(places.shape[1]), confidence.shape),
+            azimuth_deg=places[..., 1] * SCALE_DEG,
+            elevation_deg=places[..., 2] * SCALE_DEG,
+            distance_m=np.exp(np.clip(places[..., 3], -3.0, 3.0)),
+            sure=confidence,
         )
 
 

@@ -13,8 +13,8 @@ from devmind.worlds.nursery.looks import GROUP, TONES, left_out, never_met, unhe
 def looks_left_out(context: Context, level: str, seeds: np.ndarray) -> np.ndarray:
     """Whether lessons leave out the target's looks, for each room that `seeds` begin in a nursery level; bool [N]."""
     state = context.make_world("nursery", level, seeds).state()
-    at = np.arange(len(seeds)), state.target
-    return left_out(state.shape[at], state.colour[at], state.texture[at])
+    target = np.arange(len(seeds)), state.target
+    return left_out(state.shape[target], state.colour[target], state.texture[target])
 
 
 def rows_by_looks(agent: Agent, left: np.ndarray, values: np.ndarray) -> dict[str, float]:

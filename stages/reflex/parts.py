@@ -50,11 +50,11 @@ def admit(agent: Agent) -> None:
 def heads() -> list[Described]:
     """(name, part, tap, effector, options) of every head, arcs before the trunk's."""
     described = {entry[0]: entry for entry in off_trunk()}
-    own = [_on_trunk(name, described[source]) for name, source in COPIES.items()]
+    on_trunk = [_on_trunk(name, described[source]) for name, source in COPIES.items()]
     tokens: list[Described] = [
         (name, "head.next-tokens", (f"trunk:{sense}", sense, "trunk"), None, {}) for name, sense in FORESEEN.items()
     ]
-    return [*described.values(), *ON_READOUT, *own, *tokens]
+    return [*described.values(), *ON_READOUT, *on_trunk, *tokens]
 
 
 def _on_trunk(name: str, source: Described) -> Described:

@@ -108,8 +108,8 @@ def _part(batch: Mapping[str, Any], rows: np.ndarray) -> dict[str, Any]:
     """The given rows of a batch, its encoded senses included."""
     index = torch.from_numpy(rows)
     seen: Perceived = batch["seen"]
-    kept = {name: value for name, value in batch.items() if name != "seen"}
-    return map_tensors(kept, lambda x: x[index]) | {"seen": seen.map(lambda x: x[index.to(x.device)])}
+    tensors = {name: value for name, value in batch.items() if name != "seen"}
+    return map_tensors(tensors, lambda x: x[index]) | {"seen": seen.map(lambda x: x[index.to(x.device)])}
 
 
 def _perceived(context: Context, task: str, turn: int, size: int) -> dict[str, Any]:
@@ -132,24 +132,24 @@ def moved_rows(agent: Agent, context: Context, update: int, size: int, by_arcs: 
     world: Any = worlds[0] if len(worlds) == 1 else Joined(worlds)
     by_itself = (np.arange(size) // STEPS + update) % 2 == 0
     policy = _moving(agent, levels, by_itself, by_arcs, numpy_rng(context.seed, "together", "moves", update))
-    ticks, told = [], [_told(worlds, levels)]
+    ticks, truths = [], [_truths(worlds, levels)]
     for tick in rollout(policy, world, TICKS):
         ticks.append(as_tensors(tick.senses))
-        told.append(_told(worlds, levels))
+        truths.append(_truths(worlds, levels))
     batch = clip(stacked(ticks))
     rng = numpy_rng(context.seed, "together", "filmed", update)
     orient.as_filmed(batch, rng, np.array([level in FILMED for level in levels]) & (rng.random(size) < AS_FILMED))
-    wanted = stacked(told[:TICKS])
+    targets = stacked(truths[:TICKS])
     with torch.no_grad():
         seen = agent.encode_batch(to_device(batch, agent.device)).without_maps()
-    return batch | wanted | {"reaches": torch.tensor([level == "reach" for level in levels]), "seen": seen}
+    return batch | targets | {"reaches": torch.tensor([level == "reach" for level in levels]), "seen": seen}
 
 
 def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, by_arcs: bool, rng: np.random.Generator) -> Any:
     """A policy: rows `by_itself` move by the agent's trunk, or its arcs; the others drift at random. Each row uses the
     effectors of its level.
     """
-    size, mine = len(levels), np.flatnonzero(by_itself)
+    size, moving = len(levels), np.flatnonzero(by_itself)
     standing = None if by_arcs else by_themselves(agent)
     actor = Actor(agent, effectors=list(MOVES), standing=standing, trunk=not by_arcs, beliefs=not by_arcs)
     drift = {name: rng.normal(0, 0.5, (size, width)) for name, width in MOVES.items() if name != "move"}
@@ -160,24 +160,24 @@ def _moving(agent: Agent, levels: Sequence[str], by_itself: np.ndarray, by_arcs:
             drift[name] = 0.8 * value + rng.normal(0, 0.4, value.shape)
         actions = {name: value.clip(-1, 1) for name, value in drift.items()}
         actions["move"] = np.where(rng.random((size, 1)) < STARTS, -1.0, 0.0)
-        if len(mine):
+        if len(moving):
             felt = {
-                name: [value[i] for i in mine] if name == "words" else value[mine] for name, value in senses.items()
+                name: [value[i] for i in moving] if name == "words" else value[moving] for name, value in senses.items()
             }
-            said = actor(felt, first[mine])
+            own_actions = actor(felt, first[moving])
             for name, action in actions.items():
-                value = said.get(name, np.zeros(0)).reshape(len(mine), -1)
+                value = own_actions.get(name, np.zeros(0)).reshape(len(moving), -1)
                 # Without an answer, or with one of another width than this world's effector, nothing moves.
-                action[mine] = value if value.shape[1] == action.shape[1] else 0.0
+                action[moving] = value if value.shape[1] == action.shape[1] else 0.0
         return {name: (value * uses[name]).astype(np.float32) for name, value in actions.items()}
 
     return act
 
 
-def _told(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]:
+def _truths(worlds: Sequence[Any], levels: Sequence[str]) -> dict[str, np.ndarray]:
     """The targets of every row at this tick."""
     truths = [world.truth() for world in worlds]
-    turn = np.concatenate([orient.wanted(truth) for truth in truths])
+    turn = np.concatenate([orient.target_turn(truth) for truth in truths])
     event = np.concatenate([truth["event"] for truth in truths])
     since = np.concatenate([truth["tick"] - truth["event_tick"] for truth in truths])
     since = np.where(event == NO_EVENT, -1, since)
@@ -247,11 +247,15 @@ def _moved_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[st
     judged = batch["quiet"] * torch.where(batch["withdraw"] > 0, ALARM_WEIGHT, 1.0)
     each["startle"] = outputs["move_trunk"].loss(batch["withdraw"], judged)
     ratios = {name: found.ratio() for name, found in foresee.residuals(agent, outputs, seen, batch).items()}
-    told = {name: found.ratio() for name, found in residuals({name: outputs[name] for name in pixels}, batch).items()}
-    each["foresee"], each["pixels"] = (sum(part.values(), start=torch.zeros(())) for part in (ratios, told))
+    pixel_ratios = {
+        name: found.ratio() for name, found in residuals({name: outputs[name] for name in pixels}, batch).items()
+    }
+    each["foresee"], each["pixels"] = (sum(part.values(), start=torch.zeros(())) for part in (ratios, pixel_ratios))
     total = sum((WEIGHTS[name] * value for name, value in each.items()), start=torch.zeros(()))
     scalars = {name: each[name].detach() for name in ("look", "reach", "startle")}
-    return total, scalars | {name.replace("_", " "): value.detach() for name, value in {**ratios, **told}.items()}
+    return total, scalars | {
+        name.replace("_", " "): value.detach() for name, value in {**ratios, **pixel_ratios}.items()
+    }
 
 
 def prepare(agent: Agent, context: Context) -> None:
@@ -297,9 +301,9 @@ class TrunkLearner(MuonLearner):
         self.set_rates(step)
         scalars: dict[str, Tensor] = {}
         for part in range(STEPS):
-            value, told = step_loss(self.agent, batch, part)
+            value, scalars_of_part = step_loss(self.agent, batch, part)
             self.descend(value)
-            scalars |= {"loss": value.detach()} | told
+            scalars |= {"loss": value.detach()} | scalars_of_part
         return scalars
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:

@@ -80,32 +80,34 @@ class Trial:
         """`left_out.rows_by_tones` of values [N] of all episodes."""
         return rows_by_tones(agent, tones_left_out(self.context, self.level, self.seeds), values)
 
-    def play(self, make: Callable[[], Policy], n: int | None = None, told: bool = False) -> Played:
+    def play(self, make: Callable[[], Policy], n: int | None = None, with_truth: bool = False) -> Played:
         """Let a fresh policy play the first `n` episodes (all by default), 100 side by side.
 
         Args:
-            told: the policy gets the truth in place of the senses, for a ceiling.
+            with_truth: the policy gets the truth in place of the senses, for a ceiling.
         """
         seeds = self.seeds[:n]
-        parts = [self._play(make(), part, told) for part in np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))]
+        parts = [
+            self._play(make(), part, with_truth) for part in np.split(seeds, range(TOGETHER, len(seeds), TOGETHER))
+        ]
         return Played(
             np.concatenate([part.watched for part in parts], 1),
             np.concatenate([part.first_sight for part in parts]),
             np.concatenate([part.last_sight for part in parts]),
         )
 
-    def _play(self, policy: Policy, seeds: np.ndarray, told: bool) -> Played:
+    def _play(self, policy: Policy, seeds: np.ndarray, with_truth: bool) -> Played:
         world = self.context.make_world("nursery", self.level, seeds)
-        shown, truth, watched, last = world.observe()["sight"], world.truth(), [], np.zeros(0)
+        first_sight, truth, watched, last = world.observe()["sight"], world.truth(), [], np.zeros(0)
 
         def knowing(senses: Senses, first: np.ndarray) -> Actions:
             return policy(world.truth(), first)
 
-        for tick in rollout(knowing if told else policy, world, self.ticks):
+        for tick in rollout(knowing if with_truth else policy, world, self.ticks):
             before, truth = truth, world.truth()
             watched.append(self.watch(before if self.before else truth, tick.actions))
             last = tick.following["sight"]
-        return Played(np.stack(watched), shown, last)
+        return Played(np.stack(watched), first_sight, last)
 
 
 def gaze_error(truth: Mapping[str, np.ndarray], actions: Mapping[str, np.ndarray]) -> np.ndarray:

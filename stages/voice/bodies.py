@@ -61,13 +61,13 @@ class Convolved(Body):
         self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in DILATIONS)
 
     def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
-        features, found = self.enter(row), dict[str, Tensor]()
+        features, state = self.enter(row), dict[str, Tensor]()
         for number, (convolution, norm, apart) in enumerate(zip(self.convolutions, self.norms, DILATIONS, strict=True)):
             name, reach = f"layer {number}", (KERNEL - 1) * apart
             seen = _behind(None if kept is None else kept[name], norm(features), reach)
-            found[name] = seen[:, -reach:]
+            state[name] = seen[:, -reach:]
             features = features + F.gelu(convolution(seen.mT).mT)
-        return features, found
+        return features, state
 
 
 class Attended(Body):
@@ -84,14 +84,14 @@ class Attended(Body):
     def over(self, row: Tensor, kept: Kept | None) -> tuple[Tensor, dict[str, Tensor]]:
         n, before = row.shape[1], WINDOW - 1
         here = _behind(None if kept is None else kept["here"], row.new_ones(*row.shape[:2], 1), before)
-        features, found = self.enter(row), {"here": here[:, -before:]}
+        features, state = self.enter(row), {"here": here[:, -before:]}
         back = torch.arange(n, device=row.device)[:, None] + before - torch.arange(n + before, device=row.device)
         seen = (back >= 0) & (back <= before) & (here[:, None, :, 0] > 0)
         bias = torch.where(seen[:, None], -_slopes(row.device)[:, None, None] * back, -torch.inf)
         for number, layer in enumerate(self.layers):
             name = f"layer {number}"
-            features, found[name] = layer(features, None if kept is None else kept[name], bias)
-        return self.norm(features), found
+            features, state[name] = layer(features, None if kept is None else kept[name], bias)
+        return self.norm(features), state
 
 
 class _Layer(nn.Module):
@@ -106,21 +106,21 @@ class _Layer(nn.Module):
 
     def forward(self, features: Tensor, kept: Tensor | None, bias: Tensor) -> tuple[Tensor, Tensor]:
         normed = self.norms[0](features)
-        shown = _behind(kept, self.shows(normed), WINDOW - 1)
-        features = features + self.out(attended(self.asks(normed), shown, bias))
-        return features + self.net(self.norms[1](features)), shown[:, -(WINDOW - 1) :]
+        keys_values = _behind(kept, self.shows(normed), WINDOW - 1)
+        features = features + self.out(attended(self.asks(normed), keys_values, bias))
+        return features + self.net(self.norms[1](features)), keys_values[:, -(WINDOW - 1) :]
 
 
-def attended(asks: Tensor, shown: Tensor, mask: Tensor | None = None) -> Tensor:
+def attended(asks: Tensor, keys_values: Tensor, mask: Tensor | None = None) -> Tensor:
     """Attention of queries [B, L, H] to keys and values side by side, [B, S, 2 H], with four heads: [B, L, H].
 
     Args:
         mask: numbers that are added to the scores, or bool, what may be seen; broadcast to [B, 4, L, S].
     """
     split = lambda x: x.unflatten(-1, (ATTENTION_HEADS, -1)).transpose(1, 2)  # noqa: E731
-    keys, values = shown.chunk(2, -1)
-    found = F.scaled_dot_product_attention(split(asks), split(keys), split(values), mask)
-    return found.transpose(1, 2).flatten(-2)
+    keys, values = keys_values.chunk(2, -1)
+    mixed = F.scaled_dot_product_attention(split(asks), split(keys), split(values), mask)
+    return mixed.transpose(1, 2).flatten(-2)
 
 
 def _behind(kept: Tensor | None, new: Tensor, n: int) -> Tensor:

@@ -44,24 +44,24 @@ def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
     Raises:
         SessionError: nothing can be read, it is shorter than a Moment, or all of it is silence.
     """
-    most, found, loudest, peak, clipped = round(seconds * TICK_HZ), list[np.ndarray](), 0.0, 0.0, 0
+    most, chunks, loudest, peak, clipped = round(seconds * TICK_HZ), list[np.ndarray](), 0.0, 0.0, 0
     for _, sound in file_ticks(path, TICK_SAMPLES, warn):
-        if len(found) == most:
+        if len(chunks) == most:
             warn(f"'{path}' is longer than {seconds:g} s, and the rest is not heard; give more --seconds.")
             break
-        found.append(sound.mean(0))
-        size = np.abs(found[-1])
+        chunks.append(sound.mean(0))
+        size = np.abs(chunks[-1])
         loudest, peak = max(loudest, float(np.abs(sound).max())), max(peak, float(size.max()))
         clipped += int((size >= CLIPPED).sum())
-    if not found:
+    if not chunks:
         raise SessionError(f"'{path}' is shorter than a Moment, which is 0.1 s; give a longer recording.")
     if peak < SILENT <= loudest:
         raise SessionError(f"The channels of '{path}' cancel each other out; give a recording of one of them.")
     if peak < SILENT:
         raise SessionError(f"'{path}' is silent: its peak is {peak:.1e} of full scale; give a louder recording.")
-    if clipped > MOST_CLIPPED * TICK_SAMPLES * len(found):
+    if clipped > MOST_CLIPPED * TICK_SAMPLES * len(chunks):
         warn(f"'{path}' is clipped, so words may be missed; record it more softly.")
-    return found
+    return chunks
 
 
 class Hearing:

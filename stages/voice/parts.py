@@ -68,8 +68,8 @@ def admit(agent: Agent) -> None:
         options = {"words": len(KNOWN), "kind": kind}
         agent.add_head(WORDS_ARC, "head.voice-words", LISTEN, effector=NOTE, stage=NAME, options=options)
     if WORDS not in agent.heads:
-        told = {"classes": len(KNOWN), "slots": TOKENS}
-        agent.add_head(WORDS, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options=told, labels=KNOWN)
+        word_options = {"classes": len(KNOWN), "slots": TOKENS}
+        agent.add_head(WORDS, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options=word_options, labels=KNOWN)
     for head, read in ((WRITTEN_ARC, LISTEN), (WRITTEN, f"trunk:{LISTEN}")) if writes(agent) else ():
         if head not in agent.heads:
             options = {"words": len(KNOWN), "kind": kind}

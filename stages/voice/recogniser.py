@@ -72,7 +72,7 @@ class Recogniser:
         return hashlib.sha256(self.ridge.weights.tobytes() + self.ridge.intercept.tobytes()).hexdigest()
 
 
-def nearest(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """The row of `known` [M, D] that is nearest to each row of `asked` [N, D], int64 [N]."""
-    squares = (known**2).sum(1)[None] - 2 * asked @ known.T
+def nearest(known: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The row of `known` [M, D] that is nearest to each row of `queries` [N, D], int64 [N]."""
+    squares = (known**2).sum(1)[None] - 2 * queries @ known.T
     return np.asarray(squares.argmin(1))

@@ -20,33 +20,33 @@ SHIFT, TILT, HISS = 3, 0.15, 0.1
 
 
 def named_by_small_net(
-    taught: Sequence[np.ndarray], labels: np.ndarray, asked: Sequence[np.ndarray], seed: int = 0
+    known_waves: Sequence[np.ndarray], labels: np.ndarray, queries: Sequence[np.ndarray], seed: int = 0
 ) -> np.ndarray:
-    """Which of 0..max(labels) each sound of `asked` is, int64 [N], by a network that learned from `taught`.
+    """Which of 0..max(labels) each sound of `queries` is, int64 [N], by a network that learned from `known_waves`.
 
     Args:
-        taught, asked: sounds float32 [S] each at 16 kHz, of any lengths; labels: int64 [M].
+        known_waves, queries: sounds float32 [S] each at 16 kHz, of any lengths; labels: int64 [M].
     """
     generator = torch.Generator().manual_seed(seed)
     # An exam runs in inference mode; this baseline learns now.
     with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        known, wanted = _pictures(taught), torch.from_numpy(np.asarray(labels, dtype=np.int64))
+        known, targets = _pictures(known_waves), torch.from_numpy(np.asarray(labels, dtype=np.int64))
         shift = known.mean()
-        net = _net(int(wanted.max()) + 1)
+        net = _net(int(targets.max()) + 1)
         optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=0.05)
         steps = min(STEPS, max(30, len(known) // PER_STEP))
         for step in range(steps):
             for group in optimizer.param_groups:
                 group["lr"] = RATE * schedule(step, steps)
             rows = torch.randint(len(known), (ROWS,), generator=generator)
-            loss = F.cross_entropy(net(_disguised(known[rows] - shift, generator)), wanted[rows], label_smoothing=0.1)
+            loss = F.cross_entropy(net(_disguised(known[rows] - shift, generator)), targets[rows], label_smoothing=0.1)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         net.eval()
         with torch.no_grad():
-            return net(_pictures(asked) - shift).argmax(-1).numpy()
+            return net(_pictures(queries) - shift).argmax(-1).numpy()
 
 
 def _pictures(waves: Sequence[np.ndarray]) -> Tensor:

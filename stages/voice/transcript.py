@@ -55,16 +55,16 @@ def likeliest(logits: Tensor, counts: Tensor, words: Sequence[str]) -> np.ndarra
     return losses.argmin(0).numpy()
 
 
-def errors(said: Sequence[object], meant: Sequence[object]) -> int:
-    """The edit distance from `meant` to `said` (Levenshtein 1966)."""
-    row = list(range(len(said) + 1))
-    for i, wanted in enumerate(meant, 1):
+def errors(got_words: Sequence[object], target: Sequence[object]) -> int:
+    """The edit distance from `target` to `got_words` (Levenshtein 1966)."""
+    row = list(range(len(got_words) + 1))
+    for i, wanted in enumerate(target, 1):
         above, row[0] = row[0], i
-        for j, got in enumerate(said, 1):
+        for j, got in enumerate(got_words, 1):
             above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (wanted != got))
     return row[-1]
 
 
-def word_error_rate(said: str, meant: str) -> float:
+def word_error_rate(text: str, target: str) -> float:
     """The edit distance in words, divided by the number of words that were meant."""
-    return errors(said.split(), meant.split()) / max(1, len(meant.split()))
+    return errors(text.split(), target.split()) / max(1, len(target.split()))

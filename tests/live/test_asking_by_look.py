@@ -29,7 +29,7 @@ from devmind.testing import tiny_agent
 from stages.language import parts
 from stages.language.converse.asking import drawn
 from stages.language.name.scenes import THINGS
-from stages.language.new_words.exam import LATER_S, Asked
+from stages.language.new_words.exam import LATER_S, TaughtLives
 from stages.language.new_words.lives import Lives
 from stages.language.parts import RECOGNISED, SIGHT, TEXT, WORDS
 from tests.live.test_life import Home, StillFinder
@@ -58,7 +58,7 @@ def undecided(scenes: tuple[Lives, np.ndarray]) -> Agent:
         head.gain.fill_(40.0)
         for _ in range(20):
             head.none.bias.fill_((low + high) / 2)
-            share = Asked(agent, of, untaught=strange).answered([WHAT] * N).asks.mean()
+            share = TaughtLives(agent, of, untaught=strange).answered([WHAT] * N).asks.mean()
             if 0 < share < 1:
                 return agent
             low, high = (low, (low + high) / 2) if share == 1 else ((low + high) / 2, high)
@@ -69,7 +69,7 @@ def taught(agent: Agent, memory: Memory, scenes: tuple[Lives, np.ndarray], row: 
     """An agent that was taught this life's things as by the page's button."""
     (of, strange), child = scenes, ShowAndTell(agent, memory)
     for thing in range(THINGS):
-        if not (strange[row] and thing == of.met.target[row]):
+        if not (strange[row] and thing == of.scenes.target[row]):
             look, name = of.taught[row, thing], str(of.words[row, thing])
             child.teach(name, Moment(0.0, {SIGHT: look, TEXT: teaching(name)}))
     return child
@@ -77,14 +77,14 @@ def taught(agent: Agent, memory: Memory, scenes: tuple[Lives, np.ndarray], row: 
 
 def test_life_asks_about_a_scene_as_in_the_exam(scenes: tuple[Lives, np.ndarray], undecided: Agent) -> None:
     of, strange = scenes
-    examined = Asked(undecided, of, untaught=strange).answered([WHAT] * N)
+    examined = TaughtLives(undecided, of, untaught=strange).answered([WHAT] * N)
     assert 0 < examined.asks.mean() < 1
     for row in range(N):
         now_s = [0.0]
         memory = Memory(open_store(None), clock=lambda now_s=now_s: now_s[0])
         child = taught(undecided, memory, scenes, row)
         now_s[0] = LATER_S
-        doubt = doubt_of(undecided, memory, child.hashes, of.met.sight[row])
+        doubt = doubt_of(undecided, memory, child.hashes, of.scenes.sight[row])
         assert doubt == (examined.asks[row], pytest.approx(examined.doubt[row], abs=1e-4), examined.nearest[row])
 
 
@@ -107,7 +107,7 @@ def test_live_loop_decides_as_the_exam_and_the_page_shows_its_confidence(
     asks: bool, scenes: tuple[Lives, np.ndarray], undecided: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of, strange = scenes
-    examined = Asked(undecided, of, untaught=strange).answered([WHAT] * N)
+    examined = TaughtLives(undecided, of, untaught=strange).answered([WHAT] * N)
     row = int(np.flatnonzero(examined.asks == asks)[0])
     undecided.save_pretrained(tmp_path / "agent")
     looked: list[Doubt] = []
@@ -122,7 +122,7 @@ def test_live_loop_decides_as_the_exam_and_the_page_shows_its_confidence(
         now_s[0] = LATER_S
         life.naming.changed()
         home.wait(lambda: len(life.child.names.known()) >= THINGS - 1 and life.naming.is_telling)
-        monkeypatch.setattr(life, "holding", Looking(of.met.sight[row]))
+        monkeypatch.setattr(life, "holding", Looking(of.scenes.sight[row]))
         if asks:
             asked = home.seen(lambda view: "asks" in view)["asks"]
             assert asked["doubt"] == pytest.approx(examined.doubt[row], abs=2e-3)
@@ -154,19 +154,21 @@ def test_one_look_at_a_time_is_processed_beside_the_loop(
 
     def of_look(thoughts: Wondering, agent: Agent = undecided) -> Doubt:
         give_up_s = time.monotonic() + 60
-        while (found := thoughts.about(agent, child.hashes, of.met.sight[0])) is None:
+        while (found := thoughts.about(agent, child.hashes, of.scenes.sight[0])) is None:
             assert time.monotonic() < give_up_s
             time.sleep(0.01)
         return found
 
     with Wondering(memory) as thoughts:
-        same = doubt_of(undecided, memory, child.hashes, of.met.sight[0])
+        same = doubt_of(undecided, memory, child.hashes, of.scenes.sight[0])
         assert of_look(thoughts) == (same.asks, pytest.approx(same.share, abs=1e-4), same.nearest)
-        assert thoughts.about(undecided, child.hashes, of.met.sight[1]) is None
+        assert thoughts.about(undecided, child.hashes, of.scenes.sight[1]) is None
         thoughts.drop()
         assert of_look(thoughts).nearest == same.nearest, "of what is looked at now"
         strange = child.hashes | {SIGHT: "0" * 32}
-        assert doubt_of(undecided, memory, strange, of.met.sight[0]) == Doubt(False, 0.0, ""), "another agent's memory"
+        assert doubt_of(undecided, memory, strange, of.scenes.sight[0]) == Doubt(False, 0.0, ""), (
+            "another agent's memory"
+        )
         monkeypatch.setattr(taught_words, "Actor", lambda *given, **more: 1 / 0)
         assert not of_look(thoughts, copy.deepcopy(undecided)).asks
         assert "division by zero" in thoughts.fault

@@ -168,7 +168,7 @@ def acting(rule: Callable[[], Callable[[Any, np.ndarray], Mapping[str, np.ndarra
 
 
 def turn_to(truth: Any, first: np.ndarray) -> dict[str, np.ndarray]:
-    return {"look": gaze.wanted(truth).astype(np.float32)}
+    return {"look": gaze.target_turn(truth).astype(np.float32)}
 
 
 def withdraw(truth: Any, first: np.ndarray) -> dict[str, np.ndarray]:

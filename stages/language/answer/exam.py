@@ -15,7 +15,7 @@ from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
 from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
-from stages.language.answer.lesson import ASKED, Asked, asked
+from stages.language.answer.lesson import ASKED, Questions, draw_questions
 from stages.language.answering import SURE, answers, sure_answers
 from stages.language.caregiver.grammar import UNKNOWN
 from stages.language.caregiver.scene import HELD_OUT, TAUGHT, Scene, Thing
@@ -42,20 +42,20 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     full = level == "full"
     rules = Rules(context) if full else None
     return [
-        _measure(agent, name, asked(context, exam_seeds(n, context.seed, name), of), rules)
+        _measure(agent, name, draw_questions(context, exam_seeds(n, context.seed, name), of), rules)
         for name, of in ((SCENES, TAUGHT), (PAIRS, HELD_OUT))
     ]
 
 
-def _measure(agent: Agent, name: str, questions: Asked, rules: Rules | None) -> Measure:
-    shown = {SIGHT: questions.shown.sight, TEXT: questions.questions}
-    said, sure = sure_answers(agent, shown, LONGEST)
-    right = _right(said, questions)
+def _measure(agent: Agent, name: str, questions: Questions, rules: Rules | None) -> Measure:
+    senses = {SIGHT: questions.shown.sight, TEXT: questions.questions}
+    replies, confidence = sure_answers(agent, senses, LONGEST)
+    right = _right(replies, questions)
     rows, floors = {}, {}
     if rules:
         kinds = np.array(questions.kinds)
         rows = {f"asked for {kind}": float(right[kinds == kind].mean()) for kind in ASKED if (kinds == kind).any()}
-        rows[SURE] = calibration_error(sure, right)
+        rows[SURE] = calibration_error(confidence, right)
         rows["sight off"] = float(_right(answers(agent, {TEXT: questions.questions}, LONGEST), questions).mean())
         floors = {
             "the question alone": float(_right(rules.unseen(questions), questions).mean()),
@@ -63,52 +63,54 @@ def _measure(agent: Agent, name: str, questions: Asked, rules: Rules | None) -> 
         }
     return Measure(
         name, "answered rightly", right, chance=0.0, ceiling=1.0, floors=floors, rate=True, note=NOTE[name],
-        episodes=identities({SIGHT: shown[SIGHT], TEXT: shown[TEXT]}), rows=rows,
-        exhibits=_mistakes(questions, right, said) if rules else (),
+        episodes=identities({SIGHT: senses[SIGHT], TEXT: senses[TEXT]}), rows=rows,
+        exhibits=_mistakes(questions, right, replies) if rules else (),
     )  # fmt: skip
 
 
 def shown_in_lessons(context: Context, n: int) -> np.ndarray:
     """Pictures and questions of lessons, int64 [n]."""
     seeds = lesson_seeds(n, context.seed, "answer", "episodes")
-    every = [asked(context, part, TAUGHT) for part in np.array_split(seeds, -(-n // 1000))]
-    return np.concatenate([identities({SIGHT: one.shown.sight, TEXT: one.questions}) for one in every])
+    parts = [draw_questions(context, part, TAUGHT) for part in np.array_split(seeds, -(-n // 1000))]
+    return np.concatenate([identities({SIGHT: one.shown.sight, TEXT: one.questions}) for one in parts])
 
 
 class Rules:
     """Baselines: the commonest answer to a question in lessons, and what follows from names by rules on pixels."""
 
     def __init__(self, context: Context) -> None:
-        known = asked(context, lesson_seeds(context.episodes(EXAMPLES), context.seed, "answer", "floors"), TAUGHT)
+        known = draw_questions(
+            context, lesson_seeds(context.episodes(EXAMPLES), context.seed, "answer", "floors"), TAUGHT
+        )
         self.common: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for question, answer in zip(known.questions, known.answers, strict=True):
             self.common[question][answer] += 1
             self.common[_form(question)][answer] += 1
         self.cut_outs = CutOuts.of(known.shown.rows(context.episodes(CUT)))
 
-    def unseen(self, questions: Asked) -> list[str]:
+    def unseen(self, questions: Questions) -> list[str]:
         """The commonest answer to the same question, else to one of its form."""
-        heard = [self.common[q] or self.common[_form(q)] for q in questions.questions]
-        return [counts.most_common(1)[0][0] if counts else "" for counts in heard]
+        counters = [self.common[q] or self.common[_form(q)] for q in questions.questions]
+        return [counts.most_common(1)[0][0] if counts else "" for counts in counters]
 
-    def seen(self, questions: Asked) -> list[str]:
+    def seen(self, questions: Questions) -> list[str]:
         """The answer that would be true if each thing, whose place is told, were what two classifiers call it."""
         crops = questions.shown.crops()
         called = self.cut_outs.called(crops.reshape(-1, crops.shape[-1])).reshape(questions.shown.pairs.shape)
         boxes = questions.shown.boxes
-        said = []
+        replies = []
         for row, question in enumerate(questions.questions):
             here = np.flatnonzero(boxes[row, :, 2] > boxes[row, :, 0])
             order = here[np.argsort(boxes[row, here, 0] + boxes[row, here, 2], kind="stable")]
             places = [thing.place for thing in questions.shown.scenes[row].things]
             things = zip(called[row, order].tolist(), sorted(places), strict=False)
             scene = Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things))
-            told: dict[str, str] = {}
+            answer_to: dict[str, str] = {}
             for ask in ASKED.values():
                 for put, answer in ask(scene):  # two things may be called alike
-                    told[put] = "yes." if told.get(put) == "yes." else answer
-            said.append(" " + told.get(question, "no." if question.startswith("is ") else UNKNOWN))
-        return said
+                    answer_to[put] = "yes." if answer_to.get(put) == "yes." else answer
+            replies.append(" " + answer_to.get(question, "no." if question.startswith("is ") else UNKNOWN))
+        return replies
 
 
 def _form(question: str) -> str:
@@ -116,14 +118,14 @@ def _form(question: str) -> str:
     return " ".join(question.split()[:2])
 
 
-def _right(said: Sequence[str], questions: Asked) -> np.ndarray:
-    return np.array([one == answer for one, answer in zip(said, questions.answers, strict=True)], float)
+def _right(replies: Sequence[str], questions: Questions) -> np.ndarray:
+    return np.array([one == answer for one, answer in zip(replies, questions.answers, strict=True)], float)
 
 
-def _mistakes(questions: Asked, right: np.ndarray, said: list[str]) -> tuple[Exhibit, ...]:
+def _mistakes(questions: Questions, right: np.ndarray, replies: list[str]) -> tuple[Exhibit, ...]:
     wrong = np.flatnonzero(right == 0)[:6]
     return tuple(
-        Exhibit("failure", f"'{questions.questions[i]}' was answered '{said[i].strip()}' instead of "
+        Exhibit("failure", f"'{questions.questions[i]}' was answered '{replies[i].strip()}' instead of "
                 f"'{questions.answers[i].strip()}'", png=png(questions.shown.sight[i]))
         for i in wrong
     )  # fmt: skip

@@ -39,7 +39,7 @@ IN_ONE_COLOUR = 0.7
 
 
 @dataclass
-class Asked:
+class Questions:
     """Scenes in view, and a question about each with its answer.
 
     Attributes:
@@ -65,16 +65,16 @@ class Asked:
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` scenes of taught pairs, with a question about each."""
-    questions = asked(context, lesson_seeds(rows, context.seed, "answer", update), TAUGHT)
+    questions = draw_questions(context, lesson_seeds(rows, context.seed, "answer", update), TAUGHT)
     rng = numpy_rng(context.seed, "answer", update)
     pages = [_page(rng, *each) for each in zip(questions.kinds, questions.questions, questions.answers, strict=True)]
-    meant = [
+    pointed = [
         [tuple(pair) in about(question, scene) for pair in pairs]
         for question, scene, pairs in zip(
             questions.questions, questions.shown.scenes, questions.shown.pairs.tolist(), strict=True
         )
     ]
-    return batch_of(questions.shown, pages, rng, np.array(meant))
+    return batch_of(questions.shown, pages, rng, np.array(pointed))
 
 
 def about(question: str, scene: Scene) -> set[Pair]:
@@ -83,12 +83,12 @@ def about(question: str, scene: Scene) -> set[Pair]:
     colours = [at for at, colour in enumerate(COLOURS) if colour in words]
     nouns = [at for at, noun in enumerate(NOUNS) if noun in words or grammar.plural(noun) in words]
 
-    def meant(thing: Thing) -> bool:
+    def fits(thing: Thing) -> bool:
         if not nouns:
             return AT[thing.place] in question
         return thing.noun in nouns and (not colours or thing.colour in colours)
 
-    return {(thing.colour, thing.noun) for thing in scene.things if meant(thing)}
+    return {(thing.colour, thing.noun) for thing in scene.things if fits(thing)}
 
 
 def _page(rng: np.random.Generator, kind: str, question: str, answer: str) -> Page:
@@ -99,15 +99,16 @@ def _page(rng: np.random.Generator, kind: str, question: str, answer: str) -> Pa
     return Page(question, answer, one_colour=kind == "number" and bool(rng.random() < IN_ONE_COLOUR))
 
 
-def asked(context: Context, seeds: np.ndarray, of: Sequence[Pair]) -> Asked:
+def draw_questions(context: Context, seeds: np.ndarray, of: Sequence[Pair]) -> Questions:
     """Scenes of two to four things of the pairs `of`, and a question about each; all kinds are equally frequent."""
     drawn = [_drawn(numpy_rng("answer", seed), of) for seed in seeds.tolist()]
-    pairs, cells = (np.stack(each) for each in zip(*drawn, strict=True))
-    shown = views(context, seeds, pairs, cells, of=of)
-    said = [
-        _question(numpy_rng("question", seed), scene) for seed, scene in zip(seeds.tolist(), shown.scenes, strict=True)
+    pairs, cells = (np.stack(column) for column in zip(*drawn, strict=True))
+    drawn_views = views(context, seeds, pairs, cells, of=of)
+    exchanges = [
+        _question(numpy_rng("question", seed), scene)
+        for seed, scene in zip(seeds.tolist(), drawn_views.scenes, strict=True)
     ]
-    return Asked(shown, [kind for kind, _ in said], [exchange for _, exchange in said])
+    return Questions(drawn_views, [kind for kind, _ in exchanges], [exchange for _, exchange in exchanges])
 
 
 def _drawn(rng: np.random.Generator, of: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
@@ -120,9 +121,9 @@ def _drawn(rng: np.random.Generator, of: Sequence[Pair]) -> tuple[np.ndarray, np
 
 def _question(rng: np.random.Generator, scene: Scene) -> tuple[str, Exchange]:
     """A kind of question, and one of that kind; all answers that are possible are equally frequent."""
-    kinds = [(kind, found) for kind, ask in ASKED.items() if (found := ask(scene))]
-    kind, found = kinds[int(rng.integers(len(kinds)))]
-    answers = sorted({answer for _, answer in found})
-    wanted = answers[int(rng.integers(len(answers)))]
-    fit = [exchange for exchange in found if exchange[1] == wanted]
+    kinds = [(kind, exchanges) for kind, ask in ASKED.items() if (exchanges := ask(scene))]
+    kind, exchanges = kinds[int(rng.integers(len(kinds)))]
+    answers = sorted({answer for _, answer in exchanges})
+    chosen_answer = answers[int(rng.integers(len(answers)))]
+    fit = [exchange for exchange in exchanges if exchange[1] == chosen_answer]
     return kind, fit[int(rng.integers(len(fit)))]

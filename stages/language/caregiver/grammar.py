@@ -76,9 +76,9 @@ def exchange(scene: Scene, choices: Choices) -> str:
         thing = choices.of(order)
         order.remove(thing)
         lines.append(f"{choices.of(SHOWS)} {a(thing.name)} {AT[thing.place]}.")
-    asked = [ask for ask in ASKED if ask(scene)]
+    applicable = [ask for ask in ASKED if ask(scene)]
     for _ in range(choices.of(range(QUESTIONS[0], QUESTIONS[1] + 1))):
-        question, answer = choices.of(choices.of(asked)(scene))
+        question, answer = choices.of(choices.of(applicable)(scene))
         lines.append(f"{question} {answer}")
     return "\n".join(lines) + "\n\n"
 
@@ -106,8 +106,8 @@ def names(scene: Scene) -> Sequence[Exchange]:
 def presences(scene: Scene) -> Sequence[Exchange]:
     """Whether each of the things is there, and each of as many that are not there."""
     there = {(thing.colour, thing.noun) for thing in scene.things}
-    asked = [*sorted(there), *_absent(scene)[: len(there)]]
-    return [(f"is there {a(name_of(*pair))}?", "yes." if pair in there else "no.") for pair in asked]
+    pairs = [*sorted(there), *_absent(scene)[: len(there)]]
+    return [(f"is there {a(name_of(*pair))}?", "yes." if pair in there else "no.") for pair in pairs]
 
 
 def placements(scene: Scene) -> Sequence[Exchange]:
@@ -168,14 +168,14 @@ def talk(characters: int, *names: int | str) -> tuple[str, float]:
 
     The cost includes the scenes, which are known by their descriptions alone. Held-out pairs are not mentioned.
     """
-    said, length, nats, number = [], 0, 0.0, 0
+    exchanges, length, nats, number = [], 0, 0.0, 0
     while length < characters:
         rng = numpy_rng("caregiver", *names, number)
         choices = Choices(rng)
         scene = drawn(rng, TAUGHT)
-        said.append(exchange(scene, choices))
-        length, nats, number = length + len(said[-1]), nats + choices.nats + _nats_of(scene), number + 1
-    return "".join(said), nats
+        exchanges.append(exchange(scene, choices))
+        length, nats, number = length + len(exchanges[-1]), nats + choices.nats + _nats_of(scene), number + 1
+    return "".join(exchanges), nats
 
 
 def _nats_of(scene: Scene) -> float:
@@ -201,14 +201,14 @@ VOCABULARY = frozenset(
 """Every word that is taught."""
 
 
-def check_words(said: str) -> None:
+def check_words(sentence: str) -> None:
     """Refuse words that are never taught.
 
     Raises:
         DevmindError: a word is not in VOCABULARY (the error names it and the nearest one), or there is no word.
     """
-    for word in said.lower().replace(",", " ").replace(".", " ").replace("?", " ").replace("!", " ").split():
+    for word in sentence.lower().replace(",", " ").replace(".", " ").replace("?", " ").replace("!", " ").split():
         if word not in VOCABULARY:
-            raise DevmindError(f"The word '{word}' in '{said}' was never taught{nearest(word, VOCABULARY)}")
-    if not said.strip():
+            raise DevmindError(f"The word '{word}' in '{sentence}' was never taught{nearest(word, VOCABULARY)}")
+    if not sentence.strip():
         raise DevmindError("An instruction of no words was given; say what to do, for example 'go to the red ball'.")

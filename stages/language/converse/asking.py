@@ -20,7 +20,7 @@ from devmind.report.exhibits import png
 from devmind.seeding import exam_seeds, lesson_seeds
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.name.scenes import THINGS
-from stages.language.new_words.exam import Asked, Rules
+from stages.language.new_words.exam import Rules, TaughtLives
 from stages.language.new_words.lives import Lives, lives
 
 ASKS = "converse/asks"
@@ -39,11 +39,11 @@ def measures(agent: Agent, context: Context, level: str) -> list[Measure]:
         return []
     n, full = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5), level == "full"
     of, strange = drawn(context, exam_seeds(n, context.seed, ASKS), exam=True)
-    answer = Asked(agent, of, untaught=strange).answered([WHAT] * n)
+    answer = TaughtLives(agent, of, untaught=strange).answered([WHAT] * n)
     right = answer.asks == strange
     rows = {}
     if full:
-        unremembering = Asked(agent, of, memory=False).answered([WHAT] * n)
+        unremembering = TaughtLives(agent, of, memory=False).answered([WHAT] * n)
         rows = {
             "asked about things that were never named": float(answer.asks[strange].mean()),
             "asked about things that were named once": float(answer.asks[~strange].mean()),
@@ -77,11 +77,11 @@ def _floors(context: Context, of: Lives, strange: np.ndarray) -> dict[str, float
     n, rules = context.episodes(TUNED_ON), Rules(context)
     lesson, without = drawn(context, lesson_seeds(n, context.seed, ASKS), exam=False)
     floors = {"never asks": float((~strange).mean()), "always asks": float(strange.mean())}
-    tuned, met = (
-        {name: _best_fit(fits[:, 0], one.met.target, unknown) for name, fits in rules.fits(one, met=True)}
+    tuned, fits_of_exam = (
+        {name: _best_fit(fits[:, 0], one.scenes.target, unknown) for name, fits in rules.fits(one, looked_at=True)}
         for one, unknown in ((lesson, without), (of, strange))
     )
-    for name, fits in met.items():
+    for name, fits in fits_of_exam.items():
         least = threshold(tuned[name], ~without)
         floors[f"{name}, asks below a threshold"] = float(((fits < least) == strange).mean())
     return floors
@@ -106,9 +106,9 @@ def threshold(scores: np.ndarray, known: np.ndarray) -> float:
 
 def _mistakes(of: Lives, strange: np.ndarray, asked: np.ndarray) -> tuple[Exhibit, ...]:
     wrong = np.flatnonzero(asked != strange)[:6]
-    told = {False: "was told once", True: "was never told"}
+    history = {False: "was told once", True: "was never told"}
     return tuple(
-        Exhibit("failure", f"the {of.met.names[i]} in the middle, which it {told[bool(strange[i])]}: it "
-                f"{'asked' if asked[i] else 'did not ask'}", png=png(of.met.sight[i]))
+        Exhibit("failure", f"the {of.scenes.names[i]} in the middle, which it {history[bool(strange[i])]}: it "
+                f"{'asked' if asked[i] else 'did not ask'}", png=png(of.scenes.sight[i]))
         for i in wrong
     )  # fmt: skip

@@ -64,9 +64,9 @@ class Games(Views):
     @property
     def fitting(self) -> np.ndarray:
         """Which things her first words fit, bool [N, 4]."""
-        alike = self.pairs == self.pairs[np.arange(len(self.target)), self.target][:, None]
-        said = np.array([[word in words for word in (COLOUR, NOUN)] for words, _, _ in SAID])[self.kind]
-        return np.asarray((alike | ~said[:, None]).all(-1))
+        matches = self.pairs == self.pairs[np.arange(len(self.target)), self.target][:, None]
+        spoken = np.array([[word in words for word in (COLOUR, NOUN)] for words, _, _ in SAID])[self.kind]
+        return np.asarray((matches | ~spoken[:, None]).all(-1))
 
     @property
     def openings(self) -> list[str]:
@@ -93,33 +93,33 @@ def completion(pair: Sequence[int], words: Sequence[int]) -> str:
     return f"the {COLOURS[pair[COLOUR]]} one." if COLOUR not in words else f"the {NOUNS[pair[NOUN]]}."
 
 
-def games(context: Context, seeds: np.ndarray, meant: Sequence[Pair], others: Sequence[Pair]) -> Games:
+def games(context: Context, seeds: np.ndarray, targets: Sequence[Pair], others: Sequence[Pair]) -> Games:
     """A game for each of seeds int64 [N].
 
     Args:
-        meant: pairs from which the meant one is drawn; others: pairs that may stand beside it. Whatever she says first,
-            a thing beside it has its colour or its noun.
+        targets: pairs from which the meant one is drawn; others: pairs that may stand beside it. Whatever she says
+            first, a thing beside it has its colour or its noun.
     """
-    drawn = [_drawn(seed, meant, others) for seed in seeds.tolist()]
-    pairs, cells, target, kind = (np.stack(each) for each in zip(*drawn, strict=True))
+    drawn = [_drawn(seed, targets, others) for seed in seeds.tolist()]
+    pairs, cells, target, kind = (np.stack(column) for column in zip(*drawn, strict=True))
     silent = np.array([pause(numpy_rng("silent", seed)) for seed in seeds.tolist()])
-    shown = vars(views(context, seeds, pairs, cells))
-    return Games(**shown, target=target, kind=kind, seeds=seeds, cells=cells, silent=silent)
+    drawn_views = vars(views(context, seeds, pairs, cells))
+    return Games(**drawn_views, target=target, kind=kind, seeds=seeds, cells=cells, silent=silent)
 
 
 def _drawn(
-    seed: int, meant: Sequence[Pair], others: Sequence[Pair]
+    seed: int, targets: Sequence[Pair], others: Sequence[Pair]
 ) -> tuple[np.ndarray, np.ndarray, np.int64, np.int64]:
     """Four different pairs int64 [4, 2], their cells [4], which one is meant, and the row of SAID."""
     rng = numpy_rng("converse", seed)
-    chosen = [meant[int(rng.integers(len(meant)))]]
+    chosen = [targets[int(rng.integers(len(targets)))]]
     kind = int(rng.choice(len(SAID), p=[share for *_, share in SAID]))
     words, clear, _ = SAID[kind]
     left = [pair for pair in others if pair != chosen[0]]
     if clear and len(words) == 1:  # no other thing has the one word that is said
         left = [pair for pair in left if pair[words[0]] != chosen[0][words[0]]]
-    alike = words if not clear else {COLOUR, NOUN} - set(words) or words
-    for word in [*alike, *[None] * (THINGS - 1 - len(alike))]:
+    shared = words if not clear else {COLOUR, NOUN} - set(words) or words
+    for word in [*shared, *[None] * (THINGS - 1 - len(shared))]:
         fit = [pair for pair in left if word is None or pair[word] == chosen[0][word]]
         options = [pair for pair in fit if pair not in chosen]
         chosen.append(options[int(rng.integers(len(options)))])

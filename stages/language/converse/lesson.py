@@ -45,50 +45,58 @@ class _Row(NamedTuple):
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` games of taught pairs: a turn, a pause as long as that of the first game, and a turn."""
-    shown = games(context, lesson_seeds(rows, context.seed, "converse", update), TAUGHT, TAUGHT)
+    drawn_games = games(context, lesson_seeds(rows, context.seed, "converse", update), TAUGHT, TAUGHT)
     rng = numpy_rng(context.seed, "converse", update)
-    played = [_row(rng, shown, row) for row in range(rows)]
-    seen = shown.seen_by(context, np.array([row.looks_at for row in played]))
+    played = [_row(rng, drawn_games, row) for row in range(rows)]
+    later_views = drawn_games.seen_by(context, np.array([row.looks_at for row in played]))
 
     def light() -> np.random.Generator:
         """The same draws for each Moment, so that the light of a game stays."""
         return numpy_rng(context.seed, "converse light", update)
 
     first, second = (
-        batch_of(shown, [row.pages[turn] for row in played], light(), np.stack([row.meant[turn] for row in played]))
+        batch_of(
+            drawn_games, [row.pages[turn] for row in played], light(), np.stack([row.meant[turn] for row in played])
+        )
         for turn in (0, 1)
     )
-    silence = silent(seen, [row.pages[0].one_colour for row in played], light(), first)
-    return in_turn(first, *[silence] * int(shown.silent[0]), second)
+    silence = silent(later_views, [row.pages[0].one_colour for row in played], light(), first)
+    return in_turn(first, *[silence] * int(drawn_games.silent[0]), second)
 
 
-def _row(rng: np.random.Generator, shown: Games, row: int) -> _Row:
-    target, fits = np.arange(THINGS) == shown.target[row], shown.fitting[row]
-    pair, words, means = shown.pairs[row, shown.target[row]], SAID[shown.kind[row]][0], int(shown.target[row])
+def _row(rng: np.random.Generator, drawn_games: Games, row: int) -> _Row:
+    target, fits = np.arange(THINGS) == drawn_games.target[row], drawn_games.fitting[row]
+    pair, words, means = (
+        drawn_games.pairs[row, drawn_games.target[row]],
+        SAID[drawn_games.kind[row]][0],
+        int(drawn_games.target[row]),
+    )
     if rng.random() < BY_NOUN:
-        alike, other = shown.pairs[row, :, NOUN] == pair[NOUN], (int(rng.integers(len(COLOURS))), pair[NOUN])
-        asks = alike.sum() > 1
-        answer = Page(completion(other, (NOUN,)), THERE, one_colour=True) if asks else Page(YES, one_colour=True)
-        asked = Page(f"where is the {NOUNS[pair[NOUN]]}?", WHICH if asks else THERE, one_colour=True)
-        return _Row((asked, answer), np.stack([alike, alike & asks]), -1 if asks else means)
-    said = opening(pair, words)
-    if shown.clear[row]:
-        return _Row((Page(said, THERE), Page(YES)), np.stack([fits, np.zeros_like(fits)]), means)
+        same_noun, other = drawn_games.pairs[row, :, NOUN] == pair[NOUN], (int(rng.integers(len(COLOURS))), pair[NOUN])
+        ambiguous = same_noun.sum() > 1
+        answer = Page(completion(other, (NOUN,)), THERE, one_colour=True) if ambiguous else Page(YES, one_colour=True)
+        question = Page(f"where is the {NOUNS[pair[NOUN]]}?", WHICH if ambiguous else THERE, one_colour=True)
+        return _Row((question, answer), np.stack([same_noun, same_noun & ambiguous]), -1 if ambiguous else means)
+    first_words = opening(pair, words)
+    if drawn_games.clear[row]:
+        return _Row((Page(first_words, THERE), Page(YES)), np.stack([fits, np.zeros_like(fits)]), means)
     completed = completion(pair, words)
     if rng.random() < MISUNDERSTOOD:
         others = np.flatnonzero(fits & ~target)
         looks_at = int(others[rng.integers(len(others))])
-        told = turns.answer(False, looks_at, means, completed)
-        return _Row((Page(said, THERE, given=len(THERE)), Page(told, THERE)), np.stack([fits, target]), looks_at)
-    return _Row((Page(said, WHICH), Page(completed, THERE)), np.stack([fits, target]), -1)
+        correction = turns.answer(False, looks_at, means, completed)
+        return _Row(
+            (Page(first_words, THERE, given=len(THERE)), Page(correction, THERE)), np.stack([fits, target]), looks_at
+        )
+    return _Row((Page(first_words, WHICH), Page(completed, THERE)), np.stack([fits, target]), -1)
 
 
-def silent(seen: Views, one_colour: list[bool], rng: np.random.Generator, turn: dict[str, Any]) -> dict[str, Any]:
+def silent(views: Views, one_colour: list[bool], rng: np.random.Generator, turn: dict[str, Any]) -> dict[str, Any]:
     """A Moment of each row without a page, with pictures as `seen` in the light of a `turn` of `batch_of`; its targets
     are empty.
     """
-    lit = in_light_of_one_colour(seen.sight, rng)
-    sight = np.where(np.array(one_colour)[:, None, None, None], lit, seen.sight)
+    lit = in_light_of_one_colour(views.sight, rng)
+    sight = np.where(np.array(one_colour)[:, None, None, None], lit, views.sight)
     always, nothing = turn["valid"], torch.full_like(turn["written"], -1)
     return {
         "senses": {SIGHT: torch.from_numpy(sight)[:, None], TEXT: nothing},

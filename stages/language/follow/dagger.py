@@ -32,24 +32,24 @@ def relabelled(name: str, seeds: Sequence[int] | np.ndarray, policy: Policy, tic
     first tick, the episode is left out.
     """
     rooms = Instructed([room(name) for _ in seeds], np.asarray(seeds))
-    told, earned = _Told(policy, rooms), np.zeros(rooms.num_envs)
-    for tick in rollout(told, rooms, ticks, sparing=hasattr(policy, "keep")):
+    labelled, earned = _Labelled(policy, rooms), np.zeros(rooms.num_envs)
+    for tick in rollout(labelled, rooms, ticks, sparing=hasattr(policy, "keep")):
         earned += tick.reward
-        told.over |= tick.ended
+        labelled.over |= tick.ended
         last = tick.following[BOARD]
-        if told.all_over:
+        if labelled.all_over:
             break
     rooms.rooms.close()
     return [
         Demonstration(
-            np.stack([*told.boards[row], last[row]]), np.array(told.choices[row]), np.array(told.done[row]),
+            np.stack([*labelled.boards[row], last[row]]), np.array(labelled.choices[row]), np.array(labelled.done[row]),
             rooms.instructions[row], float(earned[row]),
         )
-        for row in range(rooms.num_envs) if told.choices[row]
+        for row in range(rooms.num_envs) if labelled.choices[row]
     ]  # fmt: skip
 
 
-class _Told:
+class _Labelled:
     """`policy`, with a bot in every row that labels each tick.
 
     Attributes:
@@ -63,7 +63,7 @@ class _Told:
         self.boards: list[list[np.ndarray]] = [[] for _ in range(n)]
         self.choices: list[list[int]] = [[] for _ in range(n)]
         self.done: list[list[int]] = [[] for _ in range(n)]
-        self.over, self.asked = np.zeros(n, bool), np.arange(n)
+        self.over, self.active = np.zeros(n, bool), np.arange(n)
 
     @property
     def all_over(self) -> bool:
@@ -72,13 +72,13 @@ class _Told:
 
     def keep(self, index: np.ndarray) -> None:
         """Continue only the rows `index` of those that still go on."""
-        self.asked = self.asked[index]
+        self.active = self.active[index]
         self.policy.keep(index)  # type: ignore[attr-defined]
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
-        labels = [None if self.over[row] else self._label(row) for row in self.asked.tolist()]
+        labels = [None if self.over[row] else self._label(row) for row in self.active.tolist()]
         acted = self.policy(senses, first)
-        for at, (row, label) in enumerate(zip(self.asked.tolist(), labels, strict=True)):
+        for at, (row, label) in enumerate(zip(self.active.tolist(), labels, strict=True)):
             if label is not None and (bot := self.bots[row]) is not None:
                 bot.done = int(acted[CHOOSE][at])
                 self.boards[row].append(senses[BOARD][at])

@@ -66,13 +66,13 @@ def _record(room: str, episodes: int, session: Path, seed: int, step: int) -> Sh
             while made < episodes:
                 if seed >= EXAM_SEEDS_FROM:
                     raise WorldError(TOO_LATE)
-                shown, seed = demonstrate(room, seed), seed + step
-                if shown is None:
+                demo, seed = demonstrate(room, seed), seed + step
+                if demo is None:
                     failed, in_a_row = failed + 1, in_a_row + 1
                     if in_a_row == MOST_FAILED:
                         raise WorldError(f"BabyAI's bot failed in {MOST_FAILED} rooms of '{room}' one after another.")
                     continue
-                write(recorder, shown)
+                write(recorder, demo)
                 made, in_a_row = made + 1, 0
             return Share(session, made, recorder.ticks, failed)
     finally:
@@ -80,13 +80,13 @@ def _record(room: str, episodes: int, session: Path, seed: int, step: int) -> Sh
             session.unlink(missing_ok=True)
 
 
-def write(recorder: Recorder, shown: Demonstration) -> None:
+def write(recorder: Recorder, demo: Demonstration) -> None:
     """Append one episode: a tick for each step, and the last one, to which its end led."""
-    ticks = len(shown.done)
+    ticks = len(demo.done)
     for tick in range(ticks + 1):
         last = tick == ticks
-        senses = {BOARD: shown.board[tick], **({TEXT: shown.instruction} if tick == 0 else {})}
+        senses = {BOARD: demo.board[tick], **({TEXT: demo.instruction} if tick == 0 else {})}
         moment = Moment(
-            (recorder.ticks + 1) / TICK_HZ, senses, shown.reward if last else 0.0, tick == 0, last, terminal=last
+            (recorder.ticks + 1) / TICK_HZ, senses, demo.reward if last else 0.0, tick == 0, last, terminal=last
         )
-        recorder.write(moment, None if last else Action({CHOOSE: np.asarray(shown.done[tick])}))
+        recorder.write(moment, None if last else Action({CHOOSE: np.asarray(demo.done[tick])}))

@@ -68,11 +68,11 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
     """The return in further rooms, on a scale from random steps (0) to the bot (1)."""
     where, last = FURTHER[name]
     seeds = exam_seeds(context.episodes(EPISODES), context.seed, name)
-    some = _some(seeds)
+    few_seeds = _some(seeds)
     generator = torch_generator(context.seed, name, "sampled", device=agent.device)
     rng = numpy_rng(context.seed, name, "rules")
     quarter = seeds[: max(8, len(seeds) // 4)]
-    bot = float(np.mean([shown.reward if (shown := demonstrate(where, int(seed))) else 0.0 for seed in quarter]))
+    bot = float(np.mean([demo.reward if (demo := demonstrate(where, int(seed))) else 0.0 for seed in quarter]))
     random, straight = (earned(seeds, rule, where).mean() for rule in (at_random(rng, last), straight_on(rng)))
 
     def scaled(returns: np.ndarray) -> np.ndarray:
@@ -81,9 +81,9 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
     likeliest = earned(seeds, following(agent), where)
     sampled = earned(seeds, following(agent, generator=generator), where)
     few = {
-        "an untaught agent": earned(some, following(untaught(agent)), where),
-        "instruction hidden": hidden(some, following(agent), where),
-        "another instruction": misled(some, following(agent), where),
+        "an untaught agent": earned(few_seeds, following(untaught(agent)), where),
+        "instruction hidden": hidden(few_seeds, following(agent), where),
+        "another instruction": misled(few_seeds, following(agent), where),
     }
     return Measure(
         name,
@@ -97,7 +97,7 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
             **{floor: float(scaled(each).mean()) for floor, each in few.items()},
         },
         note=f"{where}; random steps earn {random:.3f} there, the bot {bot:.3f} (n={len(quarter)}; "
-        f"n={len(some)} of what is untaught, hidden or another)",
+        f"n={len(few_seeds)} of what is untaught, hidden or another)",
         rows={
             "instructions carried out": float((likeliest > 0).mean()),
             "sampled": float(scaled(sampled).mean()),
@@ -114,8 +114,11 @@ def hidden(seeds: np.ndarray, policy: Policy, where: str = ROOM) -> np.ndarray:
 
 def misled(seeds: np.ndarray, policy: Policy, where: str = ROOM) -> np.ndarray:
     """The same with another room's instruction, which always differs from the room's own, float64 [N]."""
-    said = missions(where, seeds)
-    others = [next((one for one in said[at:] + said[:at] if one != mine), ELSEWHERE) for at, mine in enumerate(said)]
+    instructions = missions(where, seeds)
+    others = [
+        next((one for one in instructions[at:] + instructions[:at] if one != own), ELSEWHERE)
+        for at, own in enumerate(instructions)
+    ]
     return earned(seeds, policy, where, others)
 
 
@@ -128,14 +131,14 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 def begun(seeds: np.ndarray, where: str = ROOM) -> np.ndarray:
     """Names of the rooms and instructions of the seeds, int64 [N]."""
-    world, rooms, told = room(where), [], []
+    world, rooms, instructions = room(where), [], []
     env: Any = world.env.unwrapped
     for seed in seeds.tolist():
         world.reset(seed=seed)
         rooms.append(np.r_[env.grid.encode().ravel(), *env.agent_pos, env.agent_dir].astype(np.int64))
-        told.append(env.mission)
+        instructions.append(env.mission)
     world.close()
-    return identities({"room": np.stack(rooms), "told": told})
+    return identities({"room": np.stack(rooms), "told": instructions})
 
 
 def played(seeds: np.ndarray, policy: Policy) -> np.ndarray:
@@ -143,16 +146,18 @@ def played(seeds: np.ndarray, policy: Policy) -> np.ndarray:
     return (earned(seeds, policy) > 0).astype(np.float64)
 
 
-def earned(seeds: np.ndarray, policy: Policy, where: str = ROOM, said: Sequence[str] | None = None) -> np.ndarray:
+def earned(
+    seeds: np.ndarray, policy: Policy, where: str = ROOM, instructions: Sequence[str] | None = None
+) -> np.ndarray:
     """The return of each episode, float64 [N]: 0 if the instruction was not carried out, else the more the sooner.
 
     Args:
-        said: by episode, a text in place of the room's own instruction.
+        instructions: by episode, a text in place of the room's own instruction.
     """
     groups = np.split(np.arange(len(seeds)), range(TOGETHER, len(seeds), TOGETHER))
-    told = [None if said is None else [said[row] for row in group] for group in groups]
+    of_groups = [None if instructions is None else [instructions[row] for row in group] for group in groups]
     return np.concatenate([
-        returns(where, seeds[group], policy, each) for group, each in zip(groups, told, strict=True)
+        returns(where, seeds[group], policy, each) for group, each in zip(groups, of_groups, strict=True)
     ])  # fmt: skip
 
 
@@ -163,13 +168,13 @@ def _some(seeds: np.ndarray) -> np.ndarray:
 
 def _rows(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, float]:
     """Rows: sampled actions, an empty page, another instruction, the board off; and the bot."""
-    generator, some = torch_generator(context.seed, NAME, "sampled", device=agent.device), _some(seeds)
-    bot = [demonstrate(ROOM, int(seed)) is not None for seed in some]
+    generator, few_seeds = torch_generator(context.seed, NAME, "sampled", device=agent.device), _some(seeds)
+    bot = [demonstrate(ROOM, int(seed)) is not None for seed in few_seeds]
     return {
         "sampled": float(played(seeds, following(agent, generator=generator)).mean()),
-        "instruction hidden": float((hidden(some, following(agent)) > 0).mean()),
-        "another instruction": float((misled(some, following(agent)) > 0).mean()),
-        "board off": float(played(some, following(agent, without=[BOARD])).mean()),
+        "instruction hidden": float((hidden(few_seeds, following(agent)) > 0).mean()),
+        "another instruction": float((misled(few_seeds, following(agent)) > 0).mean()),
+        "board off": float(played(few_seeds, following(agent, without=[BOARD])).mean()),
         "the bot": float(np.mean(bot)),
     }
 

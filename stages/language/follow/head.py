@@ -53,26 +53,26 @@ class FollowHead(Head):
         (_, readout, page), (_, here, present) = (
             x.tensor_split((VIEW_TOKENS, VIEW_TOKENS + 1), at) for x, at in ((tapped.tokens, -2), (tapped.present, -1))
         )
-        told = self.told(self.heard(page, present))
+        instruction = self.told(self.heard(page, present))
         planes = tapped.maps.get(CELLS)
         if planes is None:  # no row has a view
-            planes = page.new_zeros(*told.shape[:-1], PLANES, SIDE, SIDE)
-        flat, what = told.flatten(0, -2), self.cells(planes.flatten(0, -4))
+            planes = page.new_zeros(*instruction.shape[:-1], PLANES, SIDE, SIDE)
+        flat, what = instruction.flatten(0, -2), self.cells(planes.flatten(0, -4))
         sought = self.seeks(flat).unflatten(-1, (SOUGHT, -1)) * what.shape[1] ** -0.5
         fits = (sought @ what.flatten(2)).unflatten(-1, (SIDE, SIDE))
         seen = what + self.places + self.found(F.relu(fits))
         for layer, binds in zip(self.layers, self.binds, strict=True):
             scale, shift = binds(flat)[..., None, None].chunk(2, 1)
             seen = seen + F.relu(layer(seen) * (1 + scale) + shift)
-        made = F.relu(self.squeeze(seen)).flatten(1).unflatten(0, told.shape[:-1])
-        return Categorical(self.choose(torch.cat((made, told, readout[..., 0, :] * here), -1)))
+        decision = F.relu(self.squeeze(seen)).flatten(1).unflatten(0, instruction.shape[:-1])
+        return Categorical(self.choose(torch.cat((decision, instruction, readout[..., 0, :] * here), -1)))
 
     def heard(self, page: Tensor, present: Tensor) -> Tensor:
         """What the questions find in features [..., K, D] of a page, present bool [..., K]: [..., QUESTIONS x D]."""
         fits = (self.asks @ page.mT) * self.inlet.width**-0.5
         here = present[..., None, :]
-        looks = fits.masked_fill(~here, torch.finfo(fits.dtype).min).softmax(-1) * here
-        return (looks @ page).flatten(-2)
+        attention = fits.masked_fill(~here, torch.finfo(fits.dtype).min).softmax(-1) * here
+        return (attention @ page).flatten(-2)
 
     def cells(self, planes: Tensor) -> Tensor:
         """Embeds planes [N, 13 or more, 7, 7] of `devmind.worlds.minigrid.planes` as [N, C, 7, 7]: what is in each

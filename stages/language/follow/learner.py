@@ -41,7 +41,7 @@ class FollowLearner(GradientLearner):
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self.kept: list[Any] = []
+        self.recent: list[Any] = []
         self.read: list[tuple[Tapped, Tensor]] = []
 
     def update(self, batch: Any, step: int) -> Scalars:
@@ -49,28 +49,28 @@ class FollowLearner(GradientLearner):
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
-        if len(self.read) < len(self.kept):  # after a stop; the trunk is the same, so its features are too
-            self.read = [moments_of(self.agent, one) for one in self.kept]
-        self.kept, self.read = [*self.kept, batch][-KEPT:], [*self.read, moments_of(self.agent, batch)][-KEPT:]
+        if len(self.read) < len(self.recent):  # after a stop; the trunk is the same, so its features are too
+            self.read = [moments_of(self.agent, one) for one in self.recent]
+        self.recent, self.read = [*self.recent, batch][-KEPT:], [*self.read, moments_of(self.agent, batch)][-KEPT:]
         head: Any = self.agent.head(FOLLOW)
         tapped, choice = self.read[-1]
         with torch.no_grad():
             output = head(tapped)
-            told = {"loss": output.loss(choice), "as the bot": (output.mode() == choice).float().mean()}
+            scalars = {"loss": output.loss(choice), "as the bot": (output.mode() == choice).float().mean()}
         order = torch_generator(self.seed, "follow", "order", step)
         for _ in range(STEPS):
             tapped, choice = drawn(self.read, MOMENTS, order)
             self.descend(head(tapped).loss(choice))
-        return told
+        return scalars
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer's state and the kept batches."""
-        return super().state_dict() | {"kept": list(self.kept)}
+        return super().state_dict() | {"kept": list(self.recent)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore these; their features are computed anew."""
         super().load_state_dict(state)
-        self.kept, self.read = list(state["kept"]), []
+        self.recent, self.read = list(state["kept"]), []
 
 
 def groups(agent: Agent, batch: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -95,13 +95,13 @@ def moments_of(agent: Agent, batch: Mapping[str, Any], target: str = "choice") -
     """
     tap = agent.tap_of(FOLLOW)
     n_tokens = {sense: agent.tokens_of(sense) for part in tap_parts(tap) if (sense := sense_of(part))}
-    found = list[tuple[Tapped, Tensor]]()
+    parts = list[tuple[Tapped, Tensor]]()
     for part in groups(agent, batch):
         tapped = read_tap(tap, agent.perceive(part, [tap]), n_tokens)
         assert tapped is not None, "every Moment of an episode has a page and a view"
         valid = part["valid"].to(agent.device)
-        found.append((only(tapped, valid), part[target].to(agent.device)[valid]))
-    return together(found)
+        parts.append((only(tapped, valid), part[target].to(agent.device)[valid]))
+    return together(parts)
 
 
 def only(tapped: Tapped, rows: Tensor) -> Tapped:
@@ -122,10 +122,10 @@ def drawn(parts: Sequence[tuple[Tapped, Tensor]], n: int, order: torch.Generator
     """`n` Moments of all parts, drawn uniformly without replacement; all of them if there are fewer."""
     sizes = [len(choice) for _, choice in parts]
     picked = torch.randperm(sum(sizes), generator=order)[:n].sort().values
-    found, start = [], 0
+    taken, start = [], 0
     for (tapped, choice), size in zip(parts, sizes, strict=True):
         rows = (picked[(picked >= start) & (picked < start + size)] - start).to(choice.device)
         if len(rows):
-            found.append((only(tapped, rows), choice[rows]))
+            taken.append((only(tapped, rows), choice[rows]))
         start += size
-    return together(found)
+    return together(taken)

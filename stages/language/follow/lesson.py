@@ -62,7 +62,7 @@ def lesson_batch(context: Context, update: int, rows: int, rooms: Sequence[str] 
     length.
     """
     rng = numpy_rng(context.seed, NAME, "symmetries", update)
-    return episodes([as_well(one, rng) for one in _shown(context, update, rows, rooms)])
+    return episodes([as_well(one, rng) for one in _demos(context, update, rows, rooms)])
 
 
 def dagger_batch(agent: Agent, context: Context, update: int, rows: int, steps: int) -> dict[str, Any]:
@@ -90,11 +90,11 @@ def mixed_batch(
     rng = numpy_rng(context.seed, NAME, "symmetries", update)
     acts = round(own * rows)
     lived = own_episodes(agent, context, rooms[update % len(rooms)], update, acts) if acts else []
-    shown = [*lived, *_shown(context, update, rows - len(lived), rooms)]
-    return episodes(shown if plain else [as_well(one, rng) for one in shown])
+    demos = [*lived, *_demos(context, update, rows - len(lived), rooms)]
+    return episodes(demos if plain else [as_well(one, rng) for one in demos])
 
 
-def _shown(context: Context, update: int, rows: int, rooms: Sequence[str]) -> list[Demonstration]:
+def _demos(context: Context, update: int, rows: int, rooms: Sequence[str]) -> list[Demonstration]:
     size = POOL.get(context.config.size, POOL_ELSE)
     picked = numpy_rng(context.seed, NAME, update).integers(0, size, rows)
     turns = (rooms[(update + row) % len(rooms)] for row in range(rows))
@@ -109,26 +109,26 @@ def pool_seeds(seed: int, number: int) -> np.ndarray:
 def _of_pool(room: str, seed: int, number: int) -> Demonstration:
     """The pool's demonstration of that number; if the bot fails in a room, that of the next seed."""
     for room_seed in pool_seeds(seed, number).tolist():
-        if found := _kept(room, room_seed):
-            return found
+        if demo := _demo(room, room_seed):
+            return demo
     raise RuntimeError(f"BabyAI's bot failed in eight rooms of '{room}' one after another.")
 
 
 @lru_cache(maxsize=len(ROOMS) * POOL_ELSE)
-def _kept(room: str, room_seed: int) -> Demonstration | None:
+def _demo(room: str, room_seed: int) -> Demonstration | None:
     return demonstrate(room, room_seed, STRAY)
 
 
-def episodes(shown: list[Demonstration], longest: int = LONGEST) -> dict[str, Any]:
+def episodes(demos: list[Demonstration], longest: int = LONGEST) -> dict[str, Any]:
     """Demonstrations as a Batch, with `choice` int64 [B, T]; each is cut to its first `longest` ticks."""
-    lengths = torch.tensor([min(longest, len(one.choice)) for one in shown])
-    rows, ticks = len(shown), int(lengths.max())
+    lengths = torch.tensor([min(longest, len(one.choice)) for one in demos])
+    rows, ticks = len(demos), int(lengths.max())
     valid = torch.arange(ticks)[None] < lengths[:, None]
-    board = np.zeros((rows, ticks, *shown[0].board.shape[1:]), np.int8)
+    board = np.zeros((rows, ticks, *demos[0].board.shape[1:]), np.int8)
     choice = np.zeros((rows, ticks), np.int64)
-    said = [np.frombuffer(one.instruction.encode(), np.uint8) for one in shown]
-    text = np.full((rows, ticks, 1 + max(map(len, said))), -1, np.int64)
-    for row, (one, words) in enumerate(zip(shown, said, strict=True)):
+    instructions = [np.frombuffer(one.instruction.encode(), np.uint8) for one in demos]
+    text = np.full((rows, ticks, 1 + max(map(len, instructions))), -1, np.int64)
+    for row, (one, words) in enumerate(zip(demos, instructions, strict=True)):
         length = int(lengths[row])
         board[row, :length], choice[row, :length] = one.board[:length], one.choice[:length]
         text[row, :length, : 1 + len(words)] = [BEGIN, *words]

@@ -46,9 +46,11 @@ def lived(name: str, seeds: np.ndarray, policy: Policy, ticks: int = TICKS) -> l
         if over.all():
             break
     rooms.rooms.close()
-    seen, acted = np.stack(boards, 1), np.stack(done, 1)
+    views, actions = np.stack(boards, 1), np.stack(done, 1)
     return [
-        Demonstration(seen[row, : end + 1], acted[row, :end], acted[row, :end], rooms.instructions[row], earned[row])
+        Demonstration(
+            views[row, : end + 1], actions[row, :end], actions[row, :end], rooms.instructions[row], earned[row]
+        )
         for row, end in enumerate(ends.tolist())
     ]
 
@@ -66,13 +68,13 @@ def rewarded_batch(agent: Agent, context: Context, update: int, rows: int, name:
     agent.eval()
     try:
         with torch.no_grad():
-            shown = lived(name, seeds, following(agent, generator=generator))
+            demos = lived(name, seeds, following(agent, generator=generator))
     finally:
         agent.train(was_training)
-    batch = episodes(shown, TICKS)
+    batch = episodes(demos, TICKS)
     valid = batch["valid"]
     left = (valid.sum(1, keepdim=True) - torch.arange(valid.shape[1]) - 1).clamp_min(0)
-    earned = torch.tensor([one.reward for one in shown])
+    earned = torch.tensor([one.reward for one in demos])
     worth = earned[:, None] * DISCOUNT**left
     spread, usual = torch.std_mean(worth[valid], correction=0)
     advantage = torch.where(valid, (worth - usual) / (spread + 1e-6), 0.0)
@@ -89,8 +91,8 @@ class RewardLearner(GradientLearner):
         if isinstance(batch, Rehearsed):
             return super().update(batch, step)
         self.set_rates(step)
-        tapped, told = moments_of(self.agent, batch, "lived")
-        done, advantage = told[:, 0].long(), told[:, 1]
+        tapped, targets = moments_of(self.agent, batch, "lived")
+        done, advantage = targets[:, 0].long(), targets[:, 1]
         head: Any = self.agent.head(FOLLOW)
         with torch.no_grad():
             acted = head(tapped)

@@ -44,15 +44,17 @@ class Instructed:
 
     Args:
         worlds: of `devmind.worlds.minigrid.room`; seeds: of their episodes.
-        said: by row, a text in place of the room's own instruction, as when an exam hides it.
+        instructions: by row, a text in place of the room's own instruction, as when an exam hides it.
 
     Raises:
         DevmindError: an instruction has a word that was never taught.
     """
 
-    def __init__(self, worlds: list[GymWorld], seeds: np.ndarray, said: Sequence[str] | None = None) -> None:
+    def __init__(self, worlds: list[GymWorld], seeds: np.ndarray, instructions: Sequence[str] | None = None) -> None:
         self.rooms = SideBySide(worlds, seeds)
-        self.instructions = [str(env_of(world).mission) for world in worlds] if said is None else list(said)
+        self.instructions = (
+            [str(env_of(world).mission) for world in worlds] if instructions is None else list(instructions)
+        )
         for instruction in {one for one in self.instructions if one != HIDDEN}:
             check_words(instruction)
 
@@ -170,13 +172,13 @@ def following(agent: Agent, **more: Any) -> Actor:
     return Actor(agent, effectors=[CHOOSE], standing={CHOOSE: (FOLLOW,)}, **more)
 
 
-def returns(name: str, seeds: np.ndarray, policy: Policy, said: Sequence[str] | None = None) -> np.ndarray:
+def returns(name: str, seeds: np.ndarray, policy: Policy, instructions: Sequence[str] | None = None) -> np.ndarray:
     """The return of each episode, float64 [N]: 0 if the instruction was not carried out, else the more the sooner.
 
     Args:
-        said: as for `Instructed`; the room still rewards its own instruction.
+        instructions: as for `Instructed`; the room still rewards its own instruction.
     """
-    rooms, earned = Instructed([room(name) for _ in seeds], seeds, said), np.zeros(len(seeds))
+    rooms, earned = Instructed([room(name) for _ in seeds], seeds, instructions), np.zeros(len(seeds))
     for tick in rollout(policy, rooms, sparing=True):
         earned += tick.reward
     rooms.rooms.close()
@@ -190,9 +192,9 @@ def succeeded(name: str, seeds: np.ndarray, policy: Policy) -> np.ndarray:
 
 def missions(name: str, seeds: np.ndarray) -> list[str]:
     """The instruction of the room of each seed."""
-    world, told = room(name), []
+    world, instructions = room(name), []
     for seed in seeds.tolist():
         world.reset(seed=seed)
-        told.append(str(env_of(world).mission))
+        instructions.append(str(env_of(world).mission))
     world.close()
-    return told
+    return instructions

@@ -21,35 +21,35 @@ KINDS = {"key": 5, "ball": 6, "box": 7}
 _SIDES = {"left": "right", "right": "left"}
 
 
-def as_well(shown: Demonstration, rng: np.random.Generator) -> Demonstration:
-    """An episode as correct as `shown`, with permuted colours and kinds; half of the episodes are mirrored."""
-    shown = renamed(shown, rng.permutation(len(COLOURS)), rng.permutation(len(KINDS)))
-    return mirrored(shown) if rng.random() < 0.5 else shown
+def as_well(demo: Demonstration, rng: np.random.Generator) -> Demonstration:
+    """An episode as correct as `demo`, with permuted colours and kinds; half of the episodes are mirrored."""
+    demo = renamed(demo, rng.permutation(len(COLOURS)), rng.permutation(len(KINDS)))
+    return mirrored(demo) if rng.random() < 0.5 else demo
 
 
-def renamed(shown: Demonstration, colours: np.ndarray, kinds: np.ndarray) -> Demonstration:
+def renamed(demo: Demonstration, colours: np.ndarray, kinds: np.ndarray) -> Demonstration:
     """Things of colour `c` get the colour `colours[c]`, and of kind `k` (among KINDS) the kind `kinds[k]`; walls and
     things that cannot be carried stay.
     """
-    board, planes = shown.board.copy(), list(KINDS.values())
-    things = shown.board[:, planes].any(1)
-    board[:, planes] = shown.board[:, planes][:, np.argsort(kinds)]
-    board[:, OBJECTS] = np.where(things, colours[shown.board[:, OBJECTS]], shown.board[:, OBJECTS])
+    board, planes = demo.board.copy(), list(KINDS.values())
+    things = demo.board[:, planes].any(1)
+    board[:, planes] = demo.board[:, planes][:, np.argsort(kinds)]
+    board[:, OBJECTS] = np.where(things, colours[demo.board[:, OBJECTS]], demo.board[:, OBJECTS])
     words = {word: COLOURS[new] for word, new in zip(COLOURS, colours, strict=True)}
     words |= {word: list(KINDS)[new] for word, new in zip(KINDS, kinds, strict=True)}
-    return replace(shown, board=board, instruction=_said(shown.instruction, words))
+    return replace(demo, board=board, instruction=_said(demo.instruction, words))
 
 
-def mirrored(shown: Demonstration) -> Demonstration:
+def mirrored(demo: Demonstration) -> Demonstration:
     """Left and right exchanged in the view, the instruction, what the bot would do and what was done."""
-    turned = np.arange(max(LEFT, RIGHT, int(shown.choice.max(initial=0)), int(shown.done.max(initial=0))) + 1)
+    turned = np.arange(max(LEFT, RIGHT, int(demo.choice.max(initial=0)), int(demo.done.max(initial=0))) + 1)
     turned[[LEFT, RIGHT]] = RIGHT, LEFT
     return replace(
-        shown,
-        board=np.ascontiguousarray(shown.board[..., ::-1]),
-        choice=turned[shown.choice],
-        done=turned[shown.done],
-        instruction=_said(shown.instruction, _SIDES),
+        demo,
+        board=np.ascontiguousarray(demo.board[..., ::-1]),
+        choice=turned[demo.choice],
+        done=turned[demo.done],
+        instruction=_said(demo.instruction, _SIDES),
     )
 
 

@@ -33,16 +33,18 @@ Telling = Callable[[list[str]], np.ndarray]
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """One value a pair: 1 if the right pages cost fewer nats, 0.5 if both cost the same."""
-    each = context.episodes(EACH if level != "glimpse" else max(1, EACH // 5))
-    asked = pairs(context, each)
-    values, full = judged(asked, lambda texts: nats(agent, texts)), level == "full"
-    kinds = np.array([one.kind for one in asked])
+    per_fault = context.episodes(EACH if level != "glimpse" else max(1, EACH // 5))
+    all_pairs = pairs(context, per_fault)
+    values, full = judged(all_pairs, lambda texts: nats(agent, texts)), level == "full"
+    kinds = np.array([one.kind for one in all_pairs])
     rows, floors = {}, {}
     if full:
         rows = {kind: float(values[kinds == kind].mean()) for kind in KINDS_OF_FAULTS}
-        untrue = [pair(TRUTH, EXAM_SEEDS_FROM + context.seed, number) for number in range(each)]
+        untrue = [pair(TRUTH, EXAM_SEEDS_FROM + context.seed, number) for number in range(per_fault)]
         rows[TRUTH] = float(judged(untrue, lambda texts: nats(agent, texts)).mean())
-        floors = {f"Witten-Bell {order}-gram": float(judged(asked, grams(context, order)).mean()) for order in ORDERS}
+        floors = {
+            f"Witten-Bell {order}-gram": float(judged(all_pairs, grams(context, order)).mean()) for order in ORDERS
+        }
     return [
         Measure(
             NAME,
@@ -55,30 +57,32 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             note=f"{len(KINDS_OF_FAULTS)} kinds of faults, pairs of colour and noun that were never mentioned; a "
             f"tie counts a half ({int((values == 0.5).sum())} here); '{TRUTH}' is measured too and does not count",
             rows=rows,
-            episodes=identities({"text": texts_of(asked)}),
-            exhibits=_mistakes(asked, values) if full else (),
+            episodes=identities({"text": texts_of(all_pairs)}),
+            exhibits=_mistakes(all_pairs, values) if full else (),
         )
     ]
 
 
-def pairs(context: Context, each: int) -> list[Pair]:
-    """The exam's minimal pairs, `each` of every kind of fault, in turn."""
-    return [pair(kind, EXAM_SEEDS_FROM + context.seed, number) for number in range(each) for kind in KINDS_OF_FAULTS]
+def pairs(context: Context, per_fault: int) -> list[Pair]:
+    """The exam's minimal pairs, `per_fault` of every kind of fault, in turn."""
+    return [
+        pair(kind, EXAM_SEEDS_FROM + context.seed, number) for number in range(per_fault) for kind in KINDS_OF_FAULTS
+    ]
 
 
-def texts_of(asked: Sequence[Pair]) -> list[str]:
+def texts_of(some_pairs: Sequence[Pair]) -> list[str]:
     """All pages of each pair, joined."""
-    return ["".join((*one.right, *one.wrong)) for one in asked]
+    return ["".join((*one.right, *one.wrong)) for one in some_pairs]
 
 
-def judged(asked: Sequence[Pair], told: Telling) -> np.ndarray:
+def judged(some_pairs: Sequence[Pair], telling: Telling) -> np.ndarray:
     """For each pair 1 if the right pages cost less, 0.5 if both cost the same, else 0, float64 [N]. The pages of each
     sort are summed.
     """
-    begins = np.cumsum([0, *(len(one.right) for one in asked[:-1])])
+    begins = np.cumsum([0, *(len(one.right) for one in some_pairs[:-1])])
     right, wrong = (
-        np.add.reduceat(told([page for pages in sort for page in pages]), begins)
-        for sort in ([one.right for one in asked], [one.wrong for one in asked])
+        np.add.reduceat(telling([page for pages in sort for page in pages]), begins)
+        for sort in ([one.right for one in some_pairs], [one.wrong for one in some_pairs])
     )
     return np.where(np.abs(wrong - right) <= SAME_NATS, 0.5, (wrong > right).astype(float))
 
@@ -93,26 +97,26 @@ def grams(context: Context, order: int) -> Telling:
     """The cost of each page by n-grams counted in the caregiver's sentences of lessons."""
     model = WittenBell(as_bytes(caregiver(context).taught).astype(np.int64), 256, order)
 
-    def told(texts: list[str]) -> np.ndarray:
+    def nats_of(texts: list[str]) -> np.ndarray:
         # In her sentences an empty line ends each exchange, so one stands before each page here.
         before = "\n\n"
         return np.array([model.nats(as_bytes(before + text).astype(np.int64))[len(before) :].sum() for text in texts])
 
-    return told
+    return nats_of
 
 
 def taught(context: Context, n: int) -> np.ndarray:
     """The exam's pairs of which a right page was read in lessons word for word: int64, at best none."""
-    asked = pairs(context, EACH)
-    said = caregiver(context).taught
-    every = identities({"text": texts_of(asked)})
-    return every[[any(page in said for page in one.right) for one in asked]]
+    all_pairs = pairs(context, EACH)
+    lessons_text = caregiver(context).taught
+    ids = identities({"text": texts_of(all_pairs)})
+    return ids[[any(page in lessons_text for page in one.right) for one in all_pairs]]
 
 
-def _mistakes(asked: Sequence[Pair], values: np.ndarray) -> tuple[Exhibit, ...]:
+def _mistakes(some_pairs: Sequence[Pair], values: np.ndarray) -> tuple[Exhibit, ...]:
     wrong = np.flatnonzero(values < 1)[:6]
-    return tuple(Exhibit("failure", f"{asked[i].kind}: {_last(asked[i].wrong)} was the likelier one than "
-                         f"{_last(asked[i].right)}") for i in wrong)  # fmt: skip
+    return tuple(Exhibit("failure", f"{some_pairs[i].kind}: {_last(some_pairs[i].wrong)} was the likelier one than "
+                         f"{_last(some_pairs[i].right)}") for i in wrong)  # fmt: skip
 
 
 def _last(pages: Sequence[str]) -> str:

@@ -43,9 +43,9 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     return of_pairs([pair(TWICE, *named, row, of=TAUGHT) for row in range(rows)])
 
 
-def of_pairs(asked: list[Pair]) -> dict[str, Any]:
+def of_pairs(some_pairs: list[Pair]) -> dict[str, Any]:
     """The pages of pairs as a Batch, a pair's right pages before its wrong ones, with `length` int64 [N] in bytes."""
-    return of_pages([page for one in asked for page in (*one.right, *one.wrong)])
+    return of_pages([page for one in some_pairs for page in (*one.right, *one.wrong)])
 
 
 def of_pages(texts: list[str]) -> dict[str, Any]:
@@ -72,9 +72,9 @@ def nats_of(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Nats a byte of the right pages, and the preference loss of right over wrong ones."""
     right, wrong = nats_of(agent, batch).unflatten(0, (-1, 2, 2)).unbind(1)
-    told = right.sum() / batch["length"].unflatten(0, (-1, 2, 2))[:, 0].sum()
+    nats = right.sum() / batch["length"].unflatten(0, (-1, 2, 2))[:, 0].sum()
     behind = (right - wrong).sum(1)
-    return told + PREFERRING * F.softplus(behind).mean(), {
-        "nats": told.detach(),
+    return nats + PREFERRING * F.softplus(behind).mean(), {
+        "nats": nats.detach(),
         "told apart": (behind < 0).float().mean(),
     }

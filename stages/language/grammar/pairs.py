@@ -83,12 +83,12 @@ def _answer_to_whether(scene: Scene, choices: Choices) -> Lines:
     return f"{question} {answer}", f"{question} {choices.of(AT)}."
 
 
-def _told_twice(scene: Scene, told: list[str], last: str, choices: Choices) -> Pair:
+def _told_twice(scene: Scene, lines: list[str], last: str, choices: Choices) -> Pair:
     """The last line, and in its place a thing described before; and the same with both names exchanged."""
     others = [a(thing.name) for thing in scene.things if thing.name not in last]
     name = next(a(thing.name) for thing in scene.things if thing.name in last)
     other = choices.of(others)
-    right, wrong = (_page([*told, line]) for line in (last, last.replace(name, other)))
+    right, wrong = (_page([*lines, line]) for line in (last, last.replace(name, other)))
     return Pair(TWICE, (right, _traded(right, name, other)), (wrong, _traded(wrong, name, other)))
 
 
@@ -128,11 +128,11 @@ def pair(kind: str, *names: int | str, of: Sequence[Words] = HELD_OUT) -> Pair:
     """
     choices = Choices(numpy_rng("minimal pair", kind, *names))
     scene = drawn(choices.rng, of)
-    told = exchange(scene, choices).splitlines()[: len(scene.things)]
+    spoken = exchange(scene, choices).splitlines()[: len(scene.things)]
     if kind == TWICE:
-        return _told_twice(scene, told[:-1], told[-1], choices)
+        return _told_twice(scene, spoken[:-1], spoken[-1], choices)
     lines = _begun((_truth if kind == TRUTH else FAULTS[kind])(scene, choices), choices)
-    right, wrong = (_page([*told, line]) for line in lines)
+    right, wrong = (_page([*spoken, line]) for line in lines)
     return Pair(kind, (right,), (wrong,))
 
 

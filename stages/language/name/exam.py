@@ -45,31 +45,31 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
     full = level == "full"
     seeds = exam_seeds(n, context.seed, "name")
-    looked_at, ahead = (scenes(context, seeds, HELD_OUT, PAIRS, np.full(n, looks)) for looks in (True, False))
-    (said, sure), (found, of_cell) = says(agent, looked_at.sight), finds(agent, ahead)
+    looked_at, ahead = (scenes(context, seeds, HELD_OUT, PAIRS, np.full(n, near)) for near in (True, False))
+    (replies, confidence), (pointed_at, of_cell) = says(agent, looked_at.sight), finds(agent, ahead)
     floors = _floors(context, looked_at, ahead) if full else {SAY: {}, FIND: {}}
-    right = np.array([one == answer(name) for one, name in zip(said, looked_at.names, strict=True)])
+    right = np.array([one == answer(name) for one, name in zip(replies, looked_at.names, strict=True)])
     rows: dict[str, dict[str, float]] = {SAY: {}, FIND: {}}
     if full:
         blind = finds(agent, ahead, [UNNAMED] * n)[0] == ahead.target
-        rows = _rows(said, looked_at, blind, answers(agent, {TEXT: [WHAT] * n}, LONGEST))
-        rows[SAY][SURE] = calibration_error(sure, right)
-        rows[FIND][OF_CELL] = calibration_error(of_cell, found == ahead.target)
-    met = [identities({"sight": shown.sight}) for shown in (looked_at, ahead)]
+        rows = _rows(replies, looked_at, blind, answers(agent, {TEXT: [WHAT] * n}, LONGEST))
+        rows[SAY][SURE] = calibration_error(confidence, right)
+        rows[FIND][OF_CELL] = calibration_error(of_cell, pointed_at == ahead.target)
+    episodes = [identities({"sight": some_scenes.sight}) for some_scenes in (looked_at, ahead)]
     return [
         Measure(SAY, "named correctly", right.astype(float), 1 / len(HELD_OUT), 1.0, floors[SAY], rate=True, note=NOTE,
-                episodes=met[0], rows=rows[SAY], exhibits=_mistakes(looked_at, right, said) if full else ()),
-        Measure(FIND, "found", (found == ahead.target).astype(float), 1 / THINGS, 1.0, floors[FIND], rate=True,
-                episodes=met[1], note=f"{NOTE}; the thing nearest to the cell pointed at counts", rows=rows[FIND]),
+                episodes=episodes[0], rows=rows[SAY], exhibits=_mistakes(looked_at, right, replies) if full else ()),
+        Measure(FIND, "found", (pointed_at == ahead.target).astype(float), 1 / THINGS, 1.0, floors[FIND], rate=True,
+                episodes=episodes[1], note=f"{NOTE}; the thing nearest to the cell pointed at counts", rows=rows[FIND]),
     ]  # fmt: skip
 
 
 def shown_in_lessons(context: Context, n: int) -> np.ndarray:
     """Pictures of lessons, int64 [n]."""
     seeds = lesson_seeds(n, context.seed, "name", "episodes")
-    shown = [scenes(context, part, TAUGHT, TAUGHT, np.arange(len(part)) % 2 == 0).sight
+    sights = [scenes(context, part, TAUGHT, TAUGHT, np.arange(len(part)) % 2 == 0).sight
              for part in np.array_split(seeds, -(-n // 1000))]  # fmt: skip
-    return np.concatenate([identities({"sight": sight}) for sight in shown])
+    return np.concatenate([identities({"sight": sight}) for sight in sights])
 
 
 def says(agent: Agent, sight: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -77,16 +77,16 @@ def says(agent: Agent, sight: np.ndarray) -> tuple[list[str], np.ndarray]:
     return sure_answers(agent, {SIGHT: sight, TEXT: [WHAT] * len(sight)}, LONGEST)
 
 
-def finds(agent: Agent, shown: Scenes, questions: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray]:
+def finds(agent: Agent, drawn_scenes: Scenes, questions: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The thing nearest to the cell pointed at when asked where the meant one is, int64 [N], and the probability of
     that cell, float64 [N].
     """
-    asked = [where(name) for name in shown.names] if questions is None else list(questions)
-    actor = Actor(agent, len(asked), effectors=(), heads=(POINT,))
-    output = actor.act(collate_tick({SIGHT: shown.sight, TEXT: asked}, np.ones(len(asked), bool)))
+    texts = [where(name) for name in drawn_scenes.names] if questions is None else list(questions)
+    actor = Actor(agent, len(texts), effectors=(), heads=(POINT,))
+    output = actor.act(collate_tick({SIGHT: drawn_scenes.sight, TEXT: texts}, np.ones(len(texts), bool)))
     pointed = output.outputs[POINT]
-    sure = pointed.numbers().double().softmax(-1).amax(-1).flatten()
-    return nearest(pointed.mode().cpu().numpy(), shown.boxes), sure.cpu().numpy()
+    confidence = pointed.numbers().double().softmax(-1).amax(-1).flatten()
+    return nearest(pointed.mode().cpu().numpy(), drawn_scenes.boxes), confidence.cpu().numpy()
 
 
 def nearest(cell: np.ndarray, boxes: np.ndarray) -> np.ndarray:
@@ -95,11 +95,11 @@ def nearest(cell: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     return np.linalg.norm(centres(boxes) - point[:, None], axis=-1).argmin(1)
 
 
-def _rows(said: list[str], looked_at: Scenes, blind: np.ndarray, unseen: list[str]) -> dict[str, dict[str, float]]:
+def _rows(replies: list[str], looked_at: Scenes, blind: np.ndarray, unseen: list[str]) -> dict[str, dict[str, float]]:
     """Rows: each of the two words, names without a picture, and things found without a name."""
-    words = [[*text.strip().rstrip(".").split(), "", "", ""][1:3] for text in said]
-    wanted = [name.split() for name in looked_at.names]
-    share = lambda at: float(np.mean([one[at] == other[at] for one, other in zip(words, wanted, strict=True)]))  # noqa: E731
+    words = [[*text.strip().rstrip(".").split(), "", "", ""][1:3] for text in replies]
+    targets = [name.split() for name in looked_at.names]
+    share = lambda at: float(np.mean([one[at] == other[at] for one, other in zip(words, targets, strict=True)]))  # noqa: E731
     off = np.mean([one == answer(name) for one, name in zip(unseen, looked_at.names, strict=True)])
     return {
         SAY: {"the colour right": share(0), "the noun right": share(1), "sight off": float(off)},
@@ -116,25 +116,29 @@ def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dic
     n = context.episodes(EXAMPLES)
     known = scenes(context, lesson_seeds(n, context.seed, "name", "floors"), TAUGHT, TAUGHT, np.ones(n, bool))
     rules = CutOuts.of(known)
-    asked = looked_at.crops()[np.arange(len(looked_at.target)), looked_at.target]
-    right = lambda called: float((called == looked_at.meant).all(1).mean())  # noqa: E731
-    found = rules.fits(ahead.crops(), ahead.meant).argmax(1) == ahead.target
+    crops = looked_at.crops()[np.arange(len(looked_at.target)), looked_at.target]
+    right = lambda classified: float((classified == looked_at.meant).all(1).mean())  # noqa: E731
+    right_place = rules.fits(ahead.crops(), ahead.meant).argmax(1) == ahead.target
     near = rules.likeness(ahead.crops(), ahead.meant).argmax(1) == ahead.target
     return {
         SAY: {
-            "two classifiers on cut-out pixels": right(rules.called(asked)),
-            "nearest neighbour on cut-out pixels": right(rules.nearest(asked)),
+            "two classifiers on cut-out pixels": right(rules.called(crops)),
+            "nearest neighbour on cut-out pixels": right(rules.nearest(crops)),
         },
         FIND: {
-            "two classifiers on cut-out pixels": float(found.mean()),
+            "two classifiers on cut-out pixels": float(right_place.mean()),
             "nearest neighbours on cut-out pixels": float(near.mean()),
         },
     }
 
 
-def _mistakes(shown: Scenes, right: np.ndarray, said: list[str]) -> tuple[Exhibit, ...]:
+def _mistakes(drawn_scenes: Scenes, right: np.ndarray, replies: list[str]) -> tuple[Exhibit, ...]:
     wrong = np.flatnonzero(~right)[:6]
     return tuple(
-        Exhibit("failure", f"the {shown.names[i]} in the middle, called '{said[i].strip()}'", png=png(shown.sight[i]))
+        Exhibit(
+            "failure",
+            f"the {drawn_scenes.names[i]} in the middle, called '{replies[i].strip()}'",
+            png=png(drawn_scenes.sight[i]),
+        )
         for i in wrong
     )

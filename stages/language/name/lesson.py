@@ -35,20 +35,20 @@ def answer(name: str) -> str:
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` scenes of taught pairs: in every second one the question is what is looked at, else where a thing is."""
     what = np.arange(rows) % 2 == 0
-    shown = scenes(context, lesson_seeds(rows, context.seed, "name", update), TAUGHT, TAUGHT, what)
+    drawn_scenes = scenes(context, lesson_seeds(rows, context.seed, "name", update), TAUGHT, TAUGHT, what)
     rng = numpy_rng(context.seed, "name", update)
-    pages, meant = [], np.zeros((rows, THINGS), bool)
-    for row, (colour, noun) in enumerate(shown.meant.tolist()):
+    pages, pointed = [], np.zeros((rows, THINGS), bool)
+    for row, (colour, noun) in enumerate(drawn_scenes.meant.tolist()):
         if what[row]:
-            meant[row, shown.target[row]] = True
+            pointed[row, drawn_scenes.target[row]] = True
             pages.append(_asked_what(rng, colour, noun))
         elif rng.random() < BY_NOUN:
-            meant[row] = shown.pairs[row, :, 1] == noun
+            pointed[row] = drawn_scenes.pairs[row, :, 1] == noun
             pages.append(Page(where(name_of(int(rng.integers(len(COLOURS))), noun)), one_colour=True))
         else:
-            meant[row, shown.target[row]] = True
+            pointed[row, drawn_scenes.target[row]] = True
             pages.append(Page(where(name_of(colour, noun))))
-    return batch_of(shown, pages, rng, meant)
+    return batch_of(drawn_scenes, pages, rng, pointed)
 
 
 def _asked_what(rng: np.random.Generator, colour: int, noun: int) -> Page:

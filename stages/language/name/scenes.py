@@ -38,28 +38,28 @@ class Scenes(Views):
 
 
 def scenes(
-    context: Context, seeds: np.ndarray, meant: Sequence[Pair], others: Sequence[Pair], looked_at: np.ndarray
+    context: Context, seeds: np.ndarray, targets: Sequence[Pair], others: Sequence[Pair], looked_at: np.ndarray
 ) -> Scenes:
     """A scene for each of seeds int64 [N].
 
     Args:
-        meant: pairs from which the meant one is drawn; others: pairs that may stand beside it. One of these has its
+        targets: pairs from which the meant one is drawn; others: pairs that may stand beside it. One of these has its
             colour and one its noun, as far as `others` allow.
         looked_at: bool [N]: the child looks at what is meant, instead of straight ahead.
     """
-    drawn = [_drawn(seed, meant, others) for seed in seeds.tolist()]
-    pairs, cells, target = (np.stack(each) for each in zip(*drawn, strict=True))
-    shown = views(context, seeds, pairs, cells, np.where(looked_at, target, -1))
-    return Scenes(**vars(shown), target=target)
+    drawn = [_drawn(seed, targets, others) for seed in seeds.tolist()]
+    pairs, cells, target = (np.stack(column) for column in zip(*drawn, strict=True))
+    drawn_views = views(context, seeds, pairs, cells, np.where(looked_at, target, -1))
+    return Scenes(**vars(drawn_views), target=target)
 
 
-def _drawn(seed: int, meant: Sequence[Pair], others: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray, np.int64]:
+def _drawn(seed: int, targets: Sequence[Pair], others: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray, np.int64]:
     """Four different pairs int64 [4, 2], their cells [4], and which of them is meant, from a seed."""
     rng = numpy_rng("name", seed)
-    chosen = [meant[int(rng.integers(len(meant)))]]
+    chosen = [targets[int(rng.integers(len(targets)))]]
     colour, noun = chosen[0]
-    alike = ([p for p in others if p[0] == colour], [p for p in others if p[1] == noun], list(others))
-    for options in alike:
+    candidates = ([p for p in others if p[0] == colour], [p for p in others if p[1] == noun], list(others))
+    for options in candidates:
         left = [pair for pair in options if pair not in chosen] or [pair for pair in PAIRS if pair not in chosen]
         chosen.append(left[int(rng.integers(len(left)))])
     order = rng.permutation(THINGS)

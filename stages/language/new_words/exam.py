@@ -55,25 +55,27 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         return []
     n = context.episodes(EPISODES if level != "glimpse" else EPISODES // 5)
     full, seeds = level == "full", exam_seeds(n, context.seed, "new_words")
-    near, ahead = (lives(context, seeds, HELD_OUT, PAIRS, np.full(n, looks), exam=True) for looks in (True, False))
+    near, ahead = (
+        lives(context, seeds, HELD_OUT, PAIRS, np.full(n, looked_at), exam=True) for looked_at in (True, False)
+    )
     rules = Rules(context) if full else None
-    found = (Asked(agent, ahead).found() == ahead.met.target).astype(float)
+    right_place = (TaughtLives(agent, ahead).found() == ahead.scenes.target).astype(float)
     measures = [
-        Measure(FOUND, "found", found, 1 / THINGS, 1.0, rules.found(ahead) if rules else {}, rate=True, note=NOTE,
+        Measure(FOUND, "found", right_place, 1 / THINGS, 1.0, rules.found(ahead) if rules else {}, rate=True, note=NOTE,
                 episodes=ahead.episodes(), rows=_found_rows(agent, ahead) if full else {})
     ]  # fmt: skip
-    answer = Asked(agent, near).answered([WHAT] * n)
-    said = np.array(answer.words)
-    right = (said == near.asked).astype(float)
+    answer = TaughtLives(agent, near).answered([WHAT] * n)
+    words = np.array(answer.words)
+    right = (words == near.asked).astype(float)
     return [
         Measure(SAID, "named correctly", right, 1 / THINGS, 1.0, rules.said(near) if rules else {}, rate=True,
                 note=NOTE, episodes=near.episodes(), rows=_said_rows(agent, near, answer.sure, right) if full else {},
-                exhibits=_mistakes(near, right, said) if full else ()),
+                exhibits=_mistakes(near, right, words) if full else ()),
         *measures,
     ]  # fmt: skip
 
 
-class Asked:
+class TaughtLives:
     """Lives that were taught their words, to be asked.
 
     Args:
@@ -91,15 +93,15 @@ class Asked:
 
     def found(self, questions: Sequence[str] | None = None) -> np.ndarray:
         """Which thing lies nearest to the cell that each life points at when asked "where is the zib?", int64 [N]."""
-        asked = [where(word) for word in self.of.asked] if questions is None else questions
-        return nearest(self.answered(asked).cells, self.of.met.boxes)
+        texts = [where(word) for word in self.of.asked] if questions is None else questions
+        return nearest(self.answered(texts).cells, self.of.scenes.boxes)
 
     def answered(self, questions: Sequence[str]) -> TaughtAnswer:
         """What each life answers to its question, by the function that the page of a life calls."""
         parts = []
         for rows in np.array_split(np.arange(len(self.of.words)), -(-len(self.of.words) // TOGETHER)):
             recall = self._taught(rows) if self.memory else None
-            parts.append(ask(self.agent, recall, self.of.met.sight[rows], [questions[row] for row in rows]))
+            parts.append(ask(self.agent, recall, self.of.scenes.sight[rows], [questions[row] for row in rows]))
         return joined(parts)
 
     def _taught(self, rows: np.ndarray) -> OwnMemories:
@@ -107,14 +109,14 @@ class Asked:
         agent, now_s = self.agent, [0.0]
         recall = memories_of(agent, [Memory(open_store(None), clock=lambda: now_s[0]) for _ in rows])
         for thing in range(THINGS):
-            looks, names = self.of.taught[rows, thing], self.of.words[rows, thing].tolist()
-            kept = [Moment(0.0, look(sight, name)) for sight, name in zip(looks, names, strict=True)]
-            percepts = agent.encode(agent.new_state(len(rows)), kept)
+            sights, names = self.of.taught[rows, thing], self.of.words[rows, thing].tolist()
+            moments = [Moment(0.0, look(sight, name)) for sight, name in zip(sights, names, strict=True)]
+            percepts = agent.encode(agent.new_state(len(rows)), moments)
             keys = keys_of(agent, percepts, (SIGHT,), recall.hashes)
             for row, memory in enumerate(recall.memories):
-                if self.untaught[rows[row]] and thing == self.of.met.target[rows[row]]:
+                if self.untaught[rows[row]] and thing == self.of.scenes.target[rows[row]]:
                     continue
-                memory.write(kept[row], keys[row], importance=1.0, name=names[row])
+                memory.write(moments[row], keys[row], importance=1.0, name=names[row])
         now_s[0] = LATER_S
         return recall
 
@@ -123,8 +125,10 @@ def joined(parts: Sequence[TaughtAnswer]) -> TaughtAnswer:
     """What several groups of lives answered, as of one."""
     of: dict[str, list[Any]] = {name: [getattr(part, name) for part in parts] for name in TaughtAnswer._fields}
     whole: dict[str, Any] = {
-        name: np.concatenate(each) if isinstance(each[0], np.ndarray) else [word for words in each for word in words]
-        for name, each in of.items()
+        name: np.concatenate(column)
+        if isinstance(column[0], np.ndarray)
+        else [word for words in column for word in words]
+        for name, column in of.items()
     }
     return TaughtAnswer(**whole)
 
@@ -141,20 +145,20 @@ class Rules:
 
     def said(self, of: Lives) -> dict[str, float]:
         """The share of lives in which the look that best fits the thing looked at is its own."""
-        return {name: float((fits[:, 0].argmax(1) == of.met.target).mean()) for name, fits in self.fits(of, True)}
+        return {name: float((fits[:, 0].argmax(1) == of.scenes.target).mean()) for name, fits in self.fits(of, True)}
 
     def found(self, of: Lives) -> dict[str, float]:
         """The share of lives in which the thing in view that best fits the word's look is the one meant."""
-        return {name: float((fits[:, 0].argmax(1) == of.met.target).mean()) for name, fits in self.fits(of, False)}
+        return {name: float((fits[:, 0].argmax(1) == of.scenes.target).mean()) for name, fits in self.fits(of, False)}
 
-    def fits(self, of: Lives, met: bool) -> list[tuple[str, np.ndarray]]:
-        """How well the target's cut-out (as `met`, else as taught) fits the other cut-out of each thing."""
-        rows = np.arange(len(of.words)), of.met.target
-        taught, seen = of.looks.crops()[:, 0].reshape(*of.words.shape, -1), of.met.crops()
-        one, others = (seen[rows], taught) if met else (taught[rows], seen)
-        called = [self.cut_outs.scores(each) for each in (one, others)]
+    def fits(self, of: Lives, looked_at: bool) -> list[tuple[str, np.ndarray]]:
+        """How well the target's cut-out (as `looked_at`, else as taught) fits the other cut-out of each thing."""
+        rows = np.arange(len(of.words)), of.scenes.target
+        taught_crops, later_crops = of.looks.crops()[:, 0].reshape(*of.words.shape, -1), of.scenes.crops()
+        one, others = (later_crops[rows], taught_crops) if looked_at else (taught_crops[rows], later_crops)
+        scores = [self.cut_outs.scores(crops) for crops in (one, others)]
         return [("nearest neighbour on cut-out pixels", _likeness(one[:, None], others)),
-                ("two classifiers on cut-out pixels", _likeness(called[0][:, None], called[1]))]  # fmt: skip
+                ("two classifiers on cut-out pixels", _likeness(scores[0][:, None], scores[1]))]  # fmt: skip
 
 
 def _likeness(one: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -162,14 +166,14 @@ def _likeness(one: np.ndarray, others: np.ndarray) -> np.ndarray:
     return -((one - others) ** 2).sum(-1)[:, None]
 
 
-def _said_rows(agent: Agent, of: Lives, sure: np.ndarray, right: np.ndarray) -> dict[str, float]:
+def _said_rows(agent: Agent, of: Lives, confidence: np.ndarray, right: np.ndarray) -> dict[str, float]:
     """Rows of a quarter of the lives: what is said without memory, and of a thing that was never shown; and the
     calibration error of all.
     """
-    calibration, of = calibration_error(sure, right), of.first(_some(of))
-    unknown = Asked(agent, of, untaught=True).said()
+    calibration, of = calibration_error(confidence, right), of.first(_some(of))
+    unknown = TaughtLives(agent, of, untaught=True).said()
     return {
-        "memory off": float((Asked(agent, of, memory=False).said() == of.asked).mean()),
+        "memory off": float((TaughtLives(agent, of, memory=False).said() == of.asked).mean()),
         "says no word for a thing that was never shown": float((unknown == "").mean()),
         "calibration error of what it says": calibration,
     }
@@ -182,17 +186,17 @@ def _some(of: Lives) -> int:
 def _found_rows(agent: Agent, of: Lives) -> dict[str, float]:
     """Rows of a quarter of the lives: what is found without memory, and without the word."""
     of = of.first(_some(of))
-    share = lambda found: float((found == of.met.target).mean())  # noqa: E731
+    share = lambda pointed_at: float((pointed_at == of.scenes.target).mean())  # noqa: E731
     return {
-        "memory off": share(Asked(agent, of, memory=False).found()),
-        f"asked '{UNNAMED}'": share(Asked(agent, of).found([UNNAMED] * len(of.words))),
+        "memory off": share(TaughtLives(agent, of, memory=False).found()),
+        f"asked '{UNNAMED}'": share(TaughtLives(agent, of).found([UNNAMED] * len(of.words))),
     }
 
 
-def _mistakes(of: Lives, right: np.ndarray, said: np.ndarray) -> tuple[Exhibit, ...]:
+def _mistakes(of: Lives, right: np.ndarray, words: np.ndarray) -> tuple[Exhibit, ...]:
     wrong = np.flatnonzero(right == 0)[:6]
     return tuple(
-        Exhibit("failure", f"the {of.met.names[i]} in the middle, taught as '{of.asked[i]}', called '{said[i]}'",
-                png=png(of.met.sight[i]))
+        Exhibit("failure", f"the {of.scenes.names[i]} in the middle, taught as '{of.asked[i]}', called '{words[i]}'",
+                png=png(of.scenes.sight[i]))
         for i in wrong
     )  # fmt: skip

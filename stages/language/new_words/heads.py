@@ -66,10 +66,10 @@ class SoughtHead(ComparingHead):
         self.asks, self.answers = nn.Linear(inlet.width, inlet.width), nn.Linear(inlet.width, inlet.width)
 
     def forward(self, tapped: Tapped) -> Categorical:
-        found = self.compare(tapped)
-        meant = (self.asks(found.readout) * self.answers(found.memories)).sum(-1) * self.inlet.width**-0.5
-        meant = meant.masked_fill(~found.here, torch.finfo(meant.dtype).min).softmax(-1) * found.here
-        return Categorical((meant[..., None] * found.fits).sum(-2) + found.things)
+        compared = self.compare(tapped)
+        weights = (self.asks(compared.readout) * self.answers(compared.memories)).sum(-1) * self.inlet.width**-0.5
+        weights = weights.masked_fill(~compared.here, torch.finfo(weights.dtype).min).softmax(-1) * compared.here
+        return Categorical((weights[..., None] * compared.fits).sum(-2) + compared.things)
 
 
 class RecognisedHead(ComparingHead):
@@ -84,9 +84,9 @@ class RecognisedHead(ComparingHead):
             self.looks.bias.copy_(-(away[:, None] ** 2 + away**2).flatten() / 2)
 
     def forward(self, tapped: Tapped) -> Categorical:
-        found = self.compare(tapped)
+        compared = self.compare(tapped)
         # The thing looked at lies where the central cells meet, so another thing's cell may have a higher logit.
-        at = (self.looks(found.readout)[..., 0, :] + F.logsigmoid(found.things)).softmax(-1)
-        fits = (found.fits * at[..., None, :]).sum(-1)
-        fits = fits.masked_fill(~found.here, torch.finfo(fits.dtype).min)
-        return Categorical(torch.cat((fits, self.none(found.readout)[..., 0]), -1))
+        at = (self.looks(compared.readout)[..., 0, :] + F.logsigmoid(compared.things)).softmax(-1)
+        fits = (compared.fits * at[..., None, :]).sum(-1)
+        fits = fits.masked_fill(~compared.here, torch.finfo(fits.dtype).min)
+        return Categorical(torch.cat((fits, self.none(compared.readout)[..., 0]), -1))

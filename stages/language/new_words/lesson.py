@@ -72,13 +72,13 @@ class ComparingLearner(GradientLearner):
     everything after it.
 
     Attributes:
-        kept: features of the newest batches (`read`).
+        recent: features of the newest batches (`read`).
     """
 
     def __init__(self, agent: Agent, context: Context) -> None:
         super().__init__(agent, loss, seed=context.seed, learning_rate=_rate(context)[1], trains=trained(agent))
         self.context = context
-        self.kept: list[dict[str, Any]] = []
+        self.recent: list[dict[str, Any]] = []
 
     def begin(self, step: int) -> None:
         """Fit the regression, unless the lesson resumes or is taught again."""
@@ -92,36 +92,36 @@ class ComparingLearner(GradientLearner):
             return super().update(batch, step)
         self.set_rates(step)
         like = max(0.0, 1 - step / max(1.0, LIKE_UNTIL * self.steps))
-        self.kept = [*self.kept, read(self.agent, batch)][-KEPT:]
-        value, scalars = loss_of(self.agent, self.kept[-1], like)
+        self.recent = [*self.recent, read(self.agent, batch)][-KEPT:]
+        value, scalars = loss_of(self.agent, self.recent[-1], like)
         self.descend(value)
-        for at in numpy_rng(self.seed, NAME, "again", step).integers(len(self.kept), size=AGAIN).tolist():
-            self.descend(loss_of(self.agent, self.kept[at], like)[0])
+        for at in numpy_rng(self.seed, NAME, "again", step).integers(len(self.recent), size=AGAIN).tolist():
+            self.descend(loss_of(self.agent, self.recent[at], like)[0])
         return {"loss": value.detach(), **scalars}
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer's state and the kept features."""
-        return super().state_dict() | {"kept": list(self.kept)}
+        return super().state_dict() | {"kept": list(self.recent)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore these."""
         super().load_state_dict(state)
-        self.kept = [to_device(one, self.agent.device) for one in state["kept"]]
+        self.recent = [to_device(one, self.agent.device) for one in state["kept"]]
 
 
 @torch.no_grad()
 def start_by_regression(agent: Agent, context: Context) -> None:
     """Fit `looked` of both heads on EXAMPLES batches of lives that no update has."""
-    made, shown = [], []
+    tokens, targets = [], []
     for number in range(1 if context.config.size == "tiny" else EXAMPLES):
         batch = lesson_batch(context, -1 - number, _rate(context)[0])
         batch = to_device(as_read(agent, batch), agent.device)
         recalled, _, codes = brought_back(agent, batch)
         seen = agent.perceive({**batch, "recalled": recalled}, [agent.tap_of(SOUGHT)])
         here = recalled["valid"][:, 0]
-        made.append(seen.of_senses[RECALLED].tokens[:, 0][here].cpu())
-        shown.append(codes[here].cpu())
-    fitted = fit_ridge(torch.cat(made).numpy(), torch.cat(shown).numpy())
+        tokens.append(seen.of_senses[RECALLED].tokens[:, 0][here].cpu())
+        targets.append(codes[here].cpu())
+    fitted = fit_ridge(torch.cat(tokens).numpy(), torch.cat(targets).numpy())
     for name in (SOUGHT, RECOGNISED):
         looked: Any = agent.head(name).looked
         looked.weight.copy_(torch.from_numpy(fitted.weights.T))
@@ -155,9 +155,9 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     seeds = lesson_seeds(rows, context.seed, NAME, *part)
     of = lives(context, seeds, TAUGHT, TAUGHT, what, exam=False)
     rng = numpy_rng(context.seed, NAME, update)
-    target = np.arange(THINGS) == of.met.target[:, None]
+    target = np.arange(THINGS) == of.scenes.target[:, None]
     pages = [Page(WHAT if asked else where(word)) for asked, word in zip(what, of.asked, strict=True)]
-    batch = batch_of(of.met, pages, rng, target & ~what[:, None])
+    batch = batch_of(of.scenes, pages, rng, target & ~what[:, None])
     strange = what & (rng.random(rows) < STRANGE)
     ages = np.exp(rng.uniform(np.log(YOUNGEST_S), np.log(OLDEST_S), (rows, THINGS)))
     return batch | {
@@ -165,15 +165,17 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
         "shown": torch.from_numpy(cells(of.looks.boxes[:, 0]).reshape(rows, THINGS)),
         "named": torch.from_numpy(target & ~what[:, None]),
         "unknown": torch.from_numpy(target & strange[:, None]),
-        "copied": torch.from_numpy(np.where(strange, RECALLED_BUDGET, np.where(what, of.met.target, -1))),
+        "copied": torch.from_numpy(np.where(strange, RECALLED_BUDGET, np.where(what, of.scenes.target, -1))),
     }
 
 
 def memories(of: Lives, age_s: np.ndarray) -> dict[str, Any]:
     """What each life stores of its things, as recalled memories of a Batch: [N, 1, THINGS, ...]."""
     rows, things = of.words.shape
-    said = [encode_text(teaching(word)) for word in of.words.reshape(-1).tolist()]
-    text = np.stack([np.pad(each, (0, max(map(len, said)) - len(each))) for each in said]).reshape(rows, things, -1)
+    texts = [encode_text(teaching(word)) for word in of.words.reshape(-1).tolist()]
+    text = np.stack([np.pad(encoded, (0, max(map(len, texts)) - len(encoded))) for encoded in texts]).reshape(
+        rows, things, -1
+    )
     words = np.stack([encode_words(word) for word in of.words.reshape(-1).tolist()]).reshape(rows, things, -1)
     here = torch.ones(rows, 1, things, dtype=torch.bool)
     senses = {SIGHT: of.taught, TEXT: text, WORDS: words}
@@ -209,19 +211,19 @@ def read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
         [N]: whether to point at a memory; `pointed` [N, 64] as in the batch.
     """
     batch = as_read(agent, batch)
-    recalled, place, shown = brought_back(agent, batch)
+    recalled, place, codes = brought_back(agent, batch)
     tap = agent.tap_of(SOUGHT)
     seen = agent.perceive({**batch, "recalled": recalled}, [tap])
     tapped = read_tap(tap, seen, {of: agent.tokens_of(of) for part in tap_parts(tap) if (of := sense_of(part))})
     assert tapped is not None, "each life has a page, a picture and memories"
     alone = tapped.map(lambda x: x[:, 0])
-    found = {
+    compared = {
         "tokens": alone.tokens, "present": alone.present, "maps": dict(alone.maps),
-        "memories": seen.of_senses[RECALLED].tokens[:, 0], "here": recalled["valid"][:, 0], "shown": shown,
+        "memories": seen.of_senses[RECALLED].tokens[:, 0], "here": recalled["valid"][:, 0], "shown": codes,
         "place": place, "asked": batch["copied"] >= 0, "pointed": batch["pointed"][:, 0],
     }  # fmt: skip
     # Contiguous, as after a checkpoint: products of other strides are rounded differently.
-    return map_tensors(found, lambda x: x.contiguous())
+    return map_tensors(compared, lambda x: x.contiguous())
 
 
 def loss_of(agent: Agent, lives: Mapping[str, Any], like: float = 1.0) -> tuple[Tensor, dict[str, Tensor]]:
@@ -244,16 +246,16 @@ def loss_of(agent: Agent, lives: Mapping[str, Any], like: float = 1.0) -> tuple[
     value, asked, pointed = (like * unlike[0] + unlike[1]) / 2, lives["asked"], lives["pointed"]
     scalars = {"unlike": torch.stack(unlike).mean().detach()}
     if asked.any():
-        logits, wanted = recognised(_rows(lives, asked)).logits, lives["place"][asked]
-        nats = F.cross_entropy(logits, wanted)
+        logits, targets = recognised(_rows(lives, asked)).logits, lives["place"][asked]
+        nats = F.cross_entropy(logits, targets)
         value = value + nats
-        scalars |= {"says": nats.detach(), "said right": (logits.argmax(-1) == wanted).float().mean()}
+        scalars |= {"says": nats.detach(), "said right": (logits.argmax(-1) == targets).float().mean()}
     if (points := pointed.any(-1)).any():
         output = sought(_rows(lives, points))
         nats = output.loss(pointed[points])
-        found = pointed[points].gather(-1, output.mode()[..., None]) > 0
+        hits = pointed[points].gather(-1, output.mode()[..., None]) > 0
         value = value + nats
-        scalars |= {"points": nats.detach(), "cell right": found.float().mean()}
+        scalars |= {"points": nats.detach(), "cell right": hits.float().mean()}
     return value, scalars
 
 
@@ -267,10 +269,10 @@ def brought_back(agent: Agent, batch: Mapping[str, Any]) -> tuple[dict[str, Any]
     """The memories of each life in the order of recall, the place of the `copied` one among them, int64 [N], and the
     eye's codes of form and colour of what each shows, [N, THINGS, C].
     """
-    recalled, seen = batch["recalled"], batch["senses"][SIGHT]
-    ask, kept = (agent.key(agent.encode_senses({SIGHT: x})[SIGHT]) for x in (seen, recalled["senses"][SIGHT][:, 0]))
-    alike = (kept * ask).sum(-1)
-    fits = alike + _NAMED * batch["named"] - _NAMED * batch["unknown"]
+    recalled, sight = batch["recalled"], batch["senses"][SIGHT]
+    ask, stored = (agent.key(agent.encode_senses({SIGHT: x})[SIGHT]) for x in (sight, recalled["senses"][SIGHT][:, 0]))
+    likeness = (stored * ask).sum(-1)
+    fits = likeness + _NAMED * batch["named"] - _NAMED * batch["unknown"]
     order = torch.sort(fits, dim=-1, descending=True, stable=True).indices
 
     def turn(value: Tensor) -> Tensor:

@@ -38,12 +38,12 @@ class Lives:
     Attributes:
         looks: one look at each thing alone; N * THINGS of them, life by life.
         words: the word of each, str [N, THINGS].
-        met: all of them in view, later; `met.target` is the one that is asked for.
+        scenes: all of them in view, later; `scenes.target` is the one that is asked for.
     """
 
     looks: Views
     words: np.ndarray
-    met: Scenes
+    scenes: Scenes
 
     @property
     def taught(self) -> np.ndarray:
@@ -53,22 +53,22 @@ class Lives:
     @property
     def asked(self) -> np.ndarray:
         """The word of the thing that is asked for, str [N]."""
-        return self.words[np.arange(len(self.words)), self.met.target]
+        return self.words[np.arange(len(self.words)), self.scenes.target]
 
     def first(self, n: int) -> Lives:
         """The first `n` lives."""
-        met = Scenes(**vars(self.met.rows(n)), target=self.met.target[:n])
-        return Lives(self.looks.rows(n * self.words.shape[1]), self.words[:n], met)
+        scenes = Scenes(**vars(self.scenes.rows(n)), target=self.scenes.target[:n])
+        return Lives(self.looks.rows(n * self.words.shape[1]), self.words[:n], scenes)
 
     def episodes(self) -> np.ndarray:
         """Names of these lives by what was seen, int64 [N]."""
-        return identities({"taught": self.taught, "met": self.met.sight})
+        return identities({"taught": self.taught, "met": self.scenes.sight})
 
 
 def lives(
     context: Context,
     seeds: np.ndarray,
-    meant: Sequence[Pair],
+    targets: Sequence[Pair],
     others: Sequence[Pair],
     looked_at: np.ndarray,
     exam: bool,
@@ -76,18 +76,20 @@ def lives(
     """The lives of seeds int64 [N], each a function of its own seed.
 
     Args:
-        meant, others: as in `scenes`.
+        targets, others: as in `scenes`.
         looked_at: bool [N]: whether the child looks at the thing asked for, instead of straight ahead.
         exam: whether words are those of exams, which no lesson says, or those of lessons, which no exam has.
     """
-    met = scenes(context, seeds, meant, others, looked_at)
+    later_scenes = scenes(context, seeds, targets, others, looked_at)
     rngs = [numpy_rng("taught once", seed) for seed in seeds.tolist()]
     words = np.array([invented(rng, THINGS, exam) for rng in rngs])
-    looks = np.stack([rng.integers(0, 2**31, THINGS) for rng in rngs]).reshape(-1)
+    look_seeds = np.stack([rng.integers(0, 2**31, THINGS) for rng in rngs]).reshape(-1)
     cells = np.concatenate([rng.integers(0, CELLS, (THINGS, 1)) for rng in rngs])
-    taught = views(context, looks, met.pairs.reshape(-1, 1, 2), cells, np.zeros(len(looks), np.int64))
-    lit = np.stack([in_another_light(each, rng) for each, rng in zip(met.sight, rngs, strict=True)])
-    return Lives(taught, words, replace(met, sight=lit))
+    taught_views = views(
+        context, look_seeds, later_scenes.pairs.reshape(-1, 1, 2), cells, np.zeros(len(look_seeds), np.int64)
+    )
+    sights = np.stack([in_another_light(sight, rng) for sight, rng in zip(later_scenes.sight, rngs, strict=True)])
+    return Lives(taught_views, words, replace(later_scenes, sight=sights))
 
 
 def in_another_light(sight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -98,9 +100,9 @@ def in_another_light(sight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def invented(rng: np.random.Generator, count: int, exam: bool) -> list[str]:
     """Different words that the caregiver does not have."""
-    found: dict[str, None] = {}
-    while len(found) < count:
+    words: dict[str, None] = {}
+    while len(words) < count:
         word = "".join(rng.choice(SYLLABLES, int(rng.integers(1, LONGEST_WORD + 1))))
         if (crc32(word.encode()) % KEPT_WORDS == 0) == exam and word not in VOCABULARY:
-            found[word] = None
-    return list(found)
+            words[word] = None
+    return list(words)

@@ -55,10 +55,10 @@ def corpus(context: Context) -> Corpus:
     Raises:
         ConfigError: a text is not UTF-8, holds the character number zero, or is too short.
     """
-    found = [Path(file) for file in context.config.text.files or ()]
-    if not found and context.data:
-        found = sorted(Path(context.data, "text").glob("*.txt"))
-    return of_files(tuple(found)) if found else caregiver(context)
+    files = [Path(file) for file in context.config.text.files or ()]
+    if not files and context.data:
+        files = sorted(Path(context.data, "text").glob("*.txt"))
+    return of_files(tuple(files)) if files else caregiver(context)
 
 
 def caregiver(context: Context) -> Corpus:
@@ -69,9 +69,11 @@ def caregiver(context: Context) -> Corpus:
 @lru_cache(maxsize=2)
 def of_caregiver(seed: int, characters: int, held_out: int) -> Corpus:
     """The caregiver's sentences, with different scenes for lessons and for the exam."""
-    taught, _ = talk(characters, "lesson", seed % EXAM_SEEDS_FROM)
-    said, nats = talk(held_out, "exam", EXAM_SEEDS_FROM + seed)
-    return Corpus(CAREGIVER, taught, said, nats / len(said), "who knows the grammar and hears each scene anew")
+    lessons_text, _ = talk(characters, "lesson", seed % EXAM_SEEDS_FROM)
+    exam_text, nats = talk(held_out, "exam", EXAM_SEEDS_FROM + seed)
+    return Corpus(
+        CAREGIVER, lessons_text, exam_text, nats / len(exam_text), "who knows the grammar and hears each scene anew"
+    )
 
 
 @lru_cache(maxsize=2)

@@ -74,8 +74,8 @@ def blocks(text: str, n: int) -> list[str]:
 def taught(context: Context, n: int) -> np.ndarray:
     """The blocks of the held-out part that occur word for word anywhere in the taught part: int64, at best none."""
     text = corpus(context)
-    every = blocks(text.held_out, max(1, round(len(text.held_out) / BLOCK)))
-    return identities({"text": every})[[block in text.taught for block in every]]
+    all_blocks = blocks(text.held_out, max(1, round(len(text.held_out) / BLOCK)))
+    return identities({"text": all_blocks})[[block in text.taught for block in all_blocks]]
 
 
 def floors(text: Corpus) -> dict[str, float]:
@@ -84,9 +84,9 @@ def floors(text: Corpus) -> dict[str, float]:
     """
     characters = np.frombuffer(f"{text.taught}{text.held_out}".encode("utf-32-le"), np.uint32)
     alphabet, numbers = np.unique(characters, return_inverse=True)
-    taught, held_out = np.split(numbers, [len(text.taught)])
+    training, held_out = np.split(numbers, [len(text.taught)])
     counted = {
-        name: float(WittenBell(taught, len(alphabet), order).nats(held_out).mean())
+        name: float(WittenBell(training, len(alphabet), order).nats(held_out).mean())
         for name, order in (("frequency of characters", 1), (f"Witten-Bell {ORDER}-gram", ORDER))
     }
     read = ReadOut(as_bytes(text.taught)).nats(as_bytes(text.held_out))
@@ -106,11 +106,11 @@ def nats_of(agent: Agent, text: str, length: int) -> np.ndarray:
     if encoder.pieces is None:
         fits = min(length, len(data) - len(data) % PATCH)
         begins = (data & 0xC0) != 0x80  # all other bytes of UTF-8 continue a character
-        nats = told(data, fits, lambda pages: telling(agent, page_batch(pages)))
+        nats = page_nats(data, fits, lambda pages: telling(agent, page_batch(pages)))
         return np.bincount(np.cumsum(begins) - 1, nats)
     pieces, begins = pieces_of(encoder, text)
     fits = max(2, min(length * len(pieces) // len(data), len(pieces)))
-    nats = told(pieces, fits, lambda pages: telling_pieces(agent, torch.from_numpy(pages)))
+    nats = page_nats(pieces, fits, lambda pages: telling_pieces(agent, torch.from_numpy(pages)))
     return np.bincount(begins, nats, len(text))
 
 
@@ -122,7 +122,7 @@ def tokens_of(agent: Agent, text: str) -> str:
     return f"as {len(pieces_of(encoder, text)[0]):,} pieces of a vocabulary of {len(encoder.table.weight):,}, "
 
 
-def told(data: np.ndarray, length: int, telling: Callable[[np.ndarray], torch.Tensor]) -> np.ndarray:
+def page_nats(data: np.ndarray, length: int, telling: Callable[[np.ndarray], torch.Tensor]) -> np.ndarray:
     """Nats of each token of `data` [N], predicted from half a page of `length` before it or more, float64 [N].
 
     At the beginning of the text there is less before.

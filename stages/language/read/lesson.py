@@ -24,16 +24,16 @@ CAREGIVERS = 8
 
 def group(context: Context) -> str:
     """The text's entry in the agent's `trained_on`, by which the exam refuses another split of it."""
-    found = corpus(context)
-    return f"text:{found.source}#{found.sha256[:16]}"
+    text = corpus(context)
+    return f"text:{text.source}#{text.sha256[:16]}"
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` pages from anywhere in the taught part, at least one of them the caregiver's."""
     rng, length = numpy_rng(context.seed, "read", update), LENGTHS[context.config.size]
-    read, said = corpus(context), caregiver(context)
-    hers = 0 if read is said else -(-rows // CAREGIVERS)
-    pages = [pieces(_bytes(text.taught), length, rng, n) for text, n in ((read, rows - hers), (said, hers)) if n]
+    read, spoken = corpus(context), caregiver(context)
+    hers = 0 if read is spoken else -(-rows // CAREGIVERS)
+    pages = [pieces(_bytes(text.taught), length, rng, n) for text, n in ((read, rows - hers), (spoken, hers)) if n]
     return page_batch(np.concatenate(pages))
 
 

@@ -41,12 +41,12 @@ class WittenBell:
         context, contexts = np.zeros(len(text), np.int64), 1
         for length in range(1, order + 1):
             characters = text[length - 1 :]
-            keys, which, seen = np.unique(context * size + characters, return_inverse=True, return_counts=True)
+            keys, context_of, counts = np.unique(context * size + characters, return_inverse=True, return_counts=True)
             of = keys // size
-            followed = np.bincount(of, seen, minlength=contexts)
-            self.tables.append(_Counts(keys, seen, followed, np.bincount(of, minlength=contexts)))
+            followed = np.bincount(of, counts, minlength=contexts)
+            self.tables.append(_Counts(keys, counts, followed, np.bincount(of, minlength=contexts)))
             # The gram that ends here is the context of the next character.
-            context, contexts = which[:-1], len(keys)
+            context, contexts = context_of[:-1], len(keys)
 
     def nats(self, text: np.ndarray) -> np.ndarray:
         """Minus the log of the probability of each character of `text` int64 [N], float64 [N].
@@ -59,14 +59,14 @@ class WittenBell:
             known = context >= 0
             key = np.where(known, context * self.size + text, -1)
             at = np.searchsorted(counts.keys, key)
-            found = at < len(counts.keys)
-            found &= counts.keys[np.minimum(at, len(counts.keys) - 1)] == key
-            seen = np.where(found, counts.seen[np.where(found, at, 0)], 0)
+            in_table = at < len(counts.keys)
+            in_table &= counts.keys[np.minimum(at, len(counts.keys) - 1)] == key
+            count = np.where(in_table, counts.seen[np.where(in_table, at, 0)], 0)
             followed, kinds = (
                 np.where(known, x[np.where(known, context, 0)], 0) for x in (counts.followed, counts.kinds)
             )
             total = followed + kinds
-            mixed = (seen + kinds * probability) / np.maximum(total, 1)
+            mixed = (count + kinds * probability) / np.maximum(total, 1)
             probability = np.where(total > 0, mixed, probability)
-            context = np.concatenate(([-1], np.where(found, at, -1)[:-1]))
+            context = np.concatenate(([-1], np.where(in_table, at, -1)[:-1]))
         return -np.log(probability)

@@ -25,9 +25,9 @@ LENGTHS = {"tiny": 64, "nursery": 256, "child": 480, "adult": 480}
 
 def page_batch(pieces: np.ndarray) -> dict[str, Any]:
     """Bytes uint8 [N, L] as a Batch of one Moment a row, with `pieces` int64 [N, 1, L] to be predicted."""
-    told = torch.from_numpy(pieces.astype(np.int64))[:, None]
+    targets = torch.from_numpy(pieces.astype(np.int64))[:, None]
     here = torch.ones(len(pieces), 1, dtype=torch.bool)
-    return {"senses": {TEXT: told}, "present": {TEXT: here}, "first": here, "valid": here, "pieces": told}
+    return {"senses": {TEXT: targets}, "present": {TEXT: here}, "first": here, "valid": here, "pieces": targets}
 
 
 def pieces_of(encoder: TextEncoder, text: str) -> tuple[np.ndarray, np.ndarray]:
@@ -40,10 +40,10 @@ def pieces_of(encoder: TextEncoder, text: str) -> tuple[np.ndarray, np.ndarray]:
     begins: list[int] = []
     # The library merges a part at a time, so no piece lies across two parts; that changes one piece of thousands.
     for at in range(0, len(text), PART):
-        found = encoder.pieces.encode(text[at : at + PART], add_special_tokens=False)
-        ids += found.ids
-        begins += [at + begin for begin, _ in found.offsets]
-        if encoder.pieces.decode(found.ids, skip_special_tokens=False) != text[at : at + PART]:
+        encoding = encoder.pieces.encode(text[at : at + PART], add_special_tokens=False)
+        ids += encoding.ids
+        begins += [at + begin for begin, _ in encoding.offsets]
+        if encoder.pieces.decode(encoding.ids, skip_special_tokens=False) != text[at : at + PART]:
             raise ExamError(
                 "The vocabulary of this agent does not reproduce a text exactly, so its nats a character would be of "
                 "another text; give it a vocabulary of all bytes (text.tokenizer=bpe makes one)."
@@ -68,22 +68,22 @@ def telling_pieces(agent: Agent, pieces: Tensor) -> Tensor:
 
 def padded(rows: Sequence[Sequence[int]]) -> Tensor:
     """Rows of tokens as int64 [N, K], -1 behind the end of each."""
-    found = torch.full((len(rows), max(map(len, rows), default=0)), -1)
+    tokens = torch.full((len(rows), max(map(len, rows), default=0)), -1)
     for at, row in enumerate(rows):
-        found[at, : len(row)] = torch.tensor(row, dtype=torch.int64)
-    return found
+        tokens[at, : len(row)] = torch.tensor(row, dtype=torch.int64)
+    return tokens
 
 
 def telling(agent: Agent, batch: dict[str, Any]) -> Tensor:
     """Nats of each byte of `pieces`, given those before it on its page, float32 [N, L]."""
     encoder = reader(agent)
     unit = PATCH if encoder.patched else 1
-    told = batch["pieces"].to(agent.device)
-    opening = torch.full_like(told[..., :unit], BEGIN)
-    read = torch.cat((opening, told[..., :-unit]), -1)
-    wanted = told.unflatten(-1, (-1, unit)) if encoder.patched else told
+    targets = batch["pieces"].to(agent.device)
+    opening = torch.full_like(targets[..., :unit], BEGIN)
+    read = torch.cat((opening, targets[..., :-unit]), -1)
+    units = targets.unflatten(-1, (-1, unit)) if encoder.patched else targets
     page = {**batch, "senses": {**batch["senses"], TEXT: read}}
-    output: Any = agent.forward(page, [TEXT], targets={TEXT: wanted})[TEXT]
+    output: Any = agent.forward(page, [TEXT], targets={TEXT: units})[TEXT]
     logits = output.logits.flatten(0, -2)
-    nats = torch.nn.functional.cross_entropy(logits, wanted.flatten(), reduction="none")
-    return nats.reshape(told.shape)[:, 0]
+    nats = torch.nn.functional.cross_entropy(logits, units.flatten(), reduction="none")
+    return nats.reshape(targets.shape)[:, 0]

@@ -30,28 +30,28 @@ PENALTY, CALIBRATED = 3.0, 0.05
 
 
 class ReadOut:
-    """Fitted on `taught`, bytes uint8 [N]."""
+    """Fitted on `text`, bytes uint8 [N]."""
 
-    def __init__(self, taught: np.ndarray) -> None:
-        taught = taught[-MOST:]
-        self.buckets = int(np.clip(len(taught) // BYTES_A_BUCKET, 16, BUCKETS))
-        cut = int(len(taught) * (1 - CALIBRATED))
-        fitted, rest = taught[:cut], taught[cut:]
-        self.bytes = np.unique(taught)
+    def __init__(self, text: np.ndarray) -> None:
+        text = text[-MOST:]
+        self.buckets = int(np.clip(len(text) // BYTES_A_BUCKET, 16, BUCKETS))
+        cut = int(len(text) * (1 - CALIBRATED))
+        fitted, rest = text[:cut], text[cut:]
+        self.bytes = np.unique(text)
         counts = np.bincount(fitted, minlength=256)[self.bytes] + 0.5
         self.prior = np.log(counts / counts.sum())
         features = self.features(fitted)
-        wanted = csr_array((np.ones(len(fitted)), np.searchsorted(self.bytes, fitted), np.arange(len(fitted) + 1)),
+        one_hot = csr_array((np.ones(len(fitted)), np.searchsorted(self.bytes, fitted), np.arange(len(fitted) + 1)),
                            (len(fitted), len(self.bytes)))  # fmt: skip
         gram = (features.T @ features).toarray()
         gram[np.diag_indices_from(gram)] += PENALTY
-        self.weights = cho_solve(cho_factor(gram, overwrite_a=True), (features.T @ wanted).toarray())
+        self.weights = cho_solve(cho_factor(gram, overwrite_a=True), (features.T @ one_hot).toarray())
         self.mixed = np.array([1.0, 1.0])
         scores, right = self.features(rest) @ self.weights, np.searchsorted(self.bytes, rest)
 
         def nats(mixed: np.ndarray) -> float:
-            told = log_softmax(mixed[0] * scores + mixed[1] * self.prior, axis=1)
-            return -float(told[np.arange(len(right)), right].mean())
+            log_probs = log_softmax(mixed[0] * scores + mixed[1] * self.prior, axis=1)
+            return -float(log_probs[np.arange(len(right)), right].mean())
 
         self.mixed = minimize(nats, self.mixed, method="Nelder-Mead", options={"xatol": 1e-2, "fatol": 1e-4}).x
 
@@ -78,8 +78,10 @@ class ReadOut:
         does not have, twice the log of 256.
         """
         at = np.searchsorted(self.bytes, data).clip(0, len(self.bytes) - 1)
-        known, told, features = self.bytes[at] == data, np.zeros(len(data)), self.features(data)
+        known, log_probs, features = self.bytes[at] == data, np.zeros(len(data)), self.features(data)
         for rows in np.array_split(np.arange(len(data)), -(-len(data) // TOGETHER)):
-            every = log_softmax(self.mixed[0] * (features[rows] @ self.weights) + self.mixed[1] * self.prior, axis=1)
-            told[rows] = every[np.arange(len(rows)), at[rows]]
-        return np.where(known, -told, 2 * np.log(256.0))
+            all_log_probs = log_softmax(
+                self.mixed[0] * (features[rows] @ self.weights) + self.mixed[1] * self.prior, axis=1
+            )
+            log_probs[rows] = all_log_probs[np.arange(len(rows)), at[rows]]
+        return np.where(known, -log_probs, 2 * np.log(256.0))

@@ -52,10 +52,10 @@ def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None 
                 return  # the agent ended the page at once, and would again
             continue
         for token in Writer(agent, state, percepts, output, max(1, fits // unit), generator):
-            said = bytes(number for number in token.flatten().tolist() if 0 <= number < 256)
-            written += said
+            new_bytes = bytes(number for number in token.flatten().tolist() if 0 <= number < 256)
+            written += new_bytes
             most -= unit
-            yield decoder.decode(said)
+            yield decoder.decode(new_bytes)
 
 
 def _pieces(encoder: TextEncoder, writer: Writer, most: int) -> Iterator[str]:
@@ -63,12 +63,12 @@ def _pieces(encoder: TextEncoder, writer: Writer, most: int) -> Iterator[str]:
     pieces share comes with the second.
     """
     tokens: list[int] = []
-    told = ""
+    yielded = ""
     for token in writer:
         tokens.append(int(token))
         text = encoder.decode(torch.tensor([tokens]))[0]
         if not text.endswith("\ufffd"):
-            yield text[len(told) :]
-            told = text
-        if len(told.encode()) >= most:
+            yield text[len(yielded) :]
+            yielded = text
+        if len(yielded.encode()) >= most:
             return

@@ -86,10 +86,10 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """
     pages = max(1, rows // 4)
     rng = numpy_rng(context.seed, NAME, update)
-    kept = rng.integers(0, len(THINGS), rows - pages)
+    drawn = rng.integers(0, len(THINGS), rows - pages)
     seeds = lesson_seeds(rows - pages, context.seed, NAME, update)
-    whole = things(context, seeds, [list(THINGS)[at] for at in kept], rng)
-    parts = {part: _rows(whole, np.flatnonzero(kept == at), THINGS[part]) for at, part in enumerate(THINGS)}
+    whole = things(context, seeds, [list(THINGS)[at] for at in drawn], rng)
+    parts = {part: _rows(whole, np.flatnonzero(drawn == at), THINGS[part]) for at, part in enumerate(THINGS)}
     parts[TEXT] = read_lesson.lesson_batch(context, _PAGES + update, pages)
     return {part: batch for part, batch in parts.items() if len(batch["first"])}
 
@@ -135,8 +135,8 @@ def sounding(context: Context, seeds: np.ndarray, of: tuple[Pair, ...]) -> Sound
 def _rows(batch: Mapping[str, Any], rows: np.ndarray, senses: tuple[str, ...]) -> dict[str, Any]:
     """These rows of a batch of things, with these senses and the page alone."""
     at = torch.from_numpy(rows)
-    kept = {
+    tensors = {
         about: {name: value[at] for name, value in batch[about].items() if name in (*senses, TEXT)}
         for about in ("senses", "present")
     }
-    return {**kept, **{name: batch[name][at] for name in ("first", "valid", "written")}}
+    return {**tensors, **{name: batch[name][at] for name in ("first", "valid", "written")}}

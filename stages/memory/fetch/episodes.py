@@ -42,7 +42,7 @@ OF_LIFE = ("things", "colour", "target", LAST + TOKENS, LAST + PRESENT)
 Lives = dict[str, Tensor]
 
 
-def wanted(place: np.ndarray, hand: np.ndarray) -> np.ndarray:
+def command_towards(place: np.ndarray, hand: np.ndarray) -> np.ndarray:
     """The command [..., 4] of a hand at `hand` [..., 3] that reaches for a thing at `place` [..., 3]: first sideways
     near the body, then forwards.
     """
@@ -92,7 +92,7 @@ def _lived(agent: Agent, world: Any, size: int, rng: np.random.Generator) -> Liv
             "asked": heard(senses)[:, 0],
         }  # fmt: skip
         drift[:] = 0.8 * drift + rng.normal(0, 0.4, drift.shape)
-        to = wanted(state.position[np.arange(size), state.target], state.hand)
+        to = command_towards(state.position[np.arange(size), state.target], state.hand)
         hand = np.where(by_teacher, to + rng.normal(0, SLIPS, drift.shape), drift)
         return {"reach": hand.clip(-1, 1).astype(np.float32)}
 
@@ -102,8 +102,8 @@ def _lived(agent: Agent, world: Any, size: int, rng: np.random.Generator) -> Liv
     things = state.present.copy()
     things[:, SCREEN] = False
     once = {"things": things, "colour": state.colour, "target": state.target}
-    found = stacked(ticks) | {name: torch.from_numpy(value.copy()) for name, value in once.items()}
-    return found | {LAST + part: found[f"{part}sight"][:, SEEN_TICKS - 1] for part in (TOKENS, PRESENT)}
+    batch = stacked(ticks) | {name: torch.from_numpy(value.copy()) for name, value in once.items()}
+    return batch | {LAST + part: batch[f"{part}sight"][:, SEEN_TICKS - 1] for part in (TOKENS, PRESENT)}
 
 
 def _noted(actor: Actor, tick: Any) -> dict[str, np.ndarray]:
@@ -112,30 +112,30 @@ def _noted(actor: Actor, tick: Any) -> dict[str, np.ndarray]:
     beliefs = actor.step(percepts).beliefs
     if beliefs is None or agent.tracker is None:
         raise ExamError("Reaching for things out of sight needs a tracker; admit the agent to 'memory'.")
-    noted: dict[str, Any] = dict(zip(("values", "age_s", "valid"), entries(beliefs, len(NAMES)), strict=True))
+    arrays: dict[str, Any] = dict(zip(("values", "age_s", "valid"), entries(beliefs, len(NAMES)), strict=True))
     given = agent.tracker.entries(agent, beliefs, percepts)
-    noted |= {"given values": given["senses"]["belief"], "given age_s": given["age_s"], "given valid": given["valid"]}
+    arrays |= {"given values": given["senses"]["belief"], "given age_s": given["age_s"], "given valid": given["valid"]}
     for name, encoded in percepts.encoded.items():
-        noted |= {TOKENS + name: encoded.tokens, PRESENT + name: encoded.present}
-    return {name: np.asarray(value.cpu() if isinstance(value, Tensor) else value) for name, value in noted.items()}
+        arrays |= {TOKENS + name: encoded.tokens, PRESENT + name: encoded.present}
+    return {name: np.asarray(value.cpu() if isinstance(value, Tensor) else value) for name, value in arrays.items()}
 
 
 def drawn(pool: Sequence[Lives], block: np.ndarray, row: np.ndarray, tick: np.ndarray | None = None) -> Lives:
     """Lives of a pool by `block`, which ascends, and `row`; with `tick` these Moments of them alone. All int64 [n]."""
     parts = []
-    for number, some in enumerate(pool):
-        mine = block == number
-        at = (torch.from_numpy(row[mine]),)
-        now = at if tick is None else (*at, torch.from_numpy(tick[mine]))
-        parts.append({name: value[at if name in OF_LIFE else now] for name, value in some.items()})
+    for number, episodes in enumerate(pool):
+        of_block = block == number
+        at = (torch.from_numpy(row[of_block]),)
+        now = at if tick is None else (*at, torch.from_numpy(tick[of_block]))
+        parts.append({name: value[at if name in OF_LIFE else now] for name, value in episodes.items()})
     return {name: torch.cat([part[name] for part in parts]) for name in pool[0]}
 
 
-def tokens_of(some: Lives, device: torch.device, but: Sequence[str] = ()) -> dict[str, Encoded]:
+def tokens_of(episodes: Lives, device: torch.device, but: Sequence[str] = ()) -> dict[str, Encoded]:
     """By sense what was encoded, on `device`, but of those senses."""
-    names = [name.removeprefix(TOKENS) for name in some if name.startswith(TOKENS)]
+    names = [name.removeprefix(TOKENS) for name in episodes if name.startswith(TOKENS)]
     return {
-        name: Encoded(some[TOKENS + name].to(device), some[PRESENT + name].to(device))
+        name: Encoded(episodes[TOKENS + name].to(device), episodes[PRESENT + name].to(device))
         for name in names
         if name not in but
     }

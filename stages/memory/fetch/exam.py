@@ -26,7 +26,7 @@ from devmind.worlds.nursery.along_a_ray import along, ray_to
 from devmind.worlds.nursery.fetching import DELAY_TICKS, HORIZON, SCREEN, SEEN_TICKS
 from devmind.worlds.nursery.goals import first_touched
 from devmind.worlds.nursery.state import MAX_TILT_DEG
-from stages.memory.fetch.episodes import ARC, HEAD, NAME, heard, wanted
+from stages.memory.fetch.episodes import ARC, HEAD, NAME, command_towards, heard
 from stages.memory.fetch.episodes import HIDDEN as LEVEL
 
 EPISODES, TOGETHER = 400, 100
@@ -40,7 +40,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     n, full = context.episodes(EPISODES, level), level == "full"
     seeds = exam_seeds(n, context.seed, NAME)
     arc, trunk = by_arc(agent), by_trunk(agent)
-    seen, values = fetched(context, seeds, lambda: arc), fetched(context, seeds, lambda: trunk)
+    hits_by_arc, hits_by_trunk = fetched(context, seeds, lambda: arc), fetched(context, seeds, lambda: trunk)
     rows, floors, ceiling = {}, {}, 1.0
     if full:
         few, rng = seeds[: max(8, n // 2)], numpy_rng("exam", NAME, "random")
@@ -60,7 +60,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     by_what_is_seen = Measure(
         NAME,
         "episodes that touch the named colour first",
-        seen.astype(np.float64),
+        hits_by_arc.astype(np.float64),
         chance=float((1 / things).mean()),
         ceiling=ceiling,
         floors={name: float(value) for name, value in floors.items()},
@@ -73,7 +73,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         by_what_is_seen,
         by_what_is_seen.of(
             BY_TRUNK,
-            values.astype(np.float64),
+            hits_by_trunk.astype(np.float64),
             rows={name: float(value) for name, value in rows.items()},
             note=f"by the trunk's own head, the arc silenced; {SEEN_TICKS} Moments in view, the question "
             f"{DELAY_TICKS + 1} Moments behind them; chance is any of the things",
@@ -112,7 +112,7 @@ class ByTruth:
 
     def __call__(self, truth: Senses, first: np.ndarray) -> Actions:
         """`reach` float32 [N, 4]."""
-        return {"reach": wanted(truth["position"][np.arange(len(first)), truth["target"]], truth["hand"])}
+        return {"reach": command_towards(truth["position"][np.arange(len(first)), truth["target"]], truth["hand"])}
 
 
 def fetched(context: Context, seeds: np.ndarray, make: Callable[[], Policy]) -> np.ndarray:
@@ -145,18 +145,18 @@ class Remembered:
     """
 
     def __init__(self) -> None:
-        self.tick, self.kept, self.ray = 0, np.zeros(0), np.zeros(0)
+        self.tick, self.last_sight, self.ray = 0, np.zeros(0), np.zeros(0)
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
         """`reach` float32 [N, 4]; without a matching pixel the hand rests."""
         if self.tick == 0:
             self.ray = np.full((len(first), 3), np.nan)
         if self.tick < SEEN_TICKS:
-            self.kept = senses["sight"]
+            self.last_sight = senses["sight"]
         self.tick += 1
         for row in np.flatnonzero(heard(senses)[:, 0] & np.isnan(self.ray).any(1)):
             tilt = np.deg2rad(senses["body"][row, 2] * MAX_TILT_DEG)
-            self.ray[row] = self._ray(self.kept[row], senses["words"][row], tilt)
+            self.ray[row] = self._ray(self.last_sight[row], senses["words"][row], tilt)
         return {"reach": along(self.ray, senses["body"])}
 
     def _ray(self, picture: np.ndarray, word: str, tilt: float) -> np.ndarray:

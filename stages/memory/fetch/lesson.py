@@ -92,9 +92,12 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     block, many = min(update, steps - 1) // REUSE, PLAYED if context.config.size != "tiny" else 4
     blocks = range(max(0, block - POOL + 1), block + 1)
     hidden, seen = (lives(agent, context, level, blocks, many) for level in (HIDDEN, SEEN))
-    rng, told, n = numpy_rng(context.seed, NAME, "questions", update), named(agent), ALONE * size
-    shown = round(IN_VIEW * n)
-    parts = {"hidden": alone(agent, hidden, n - shown, rng, told, True), "seen": alone(agent, seen, shown, rng, told)}
+    rng, name_probs, n = numpy_rng(context.seed, NAME, "questions", update), named(agent), ALONE * size
+    in_view = round(IN_VIEW * n)
+    parts = {
+        "hidden": alone(agent, hidden, n - in_view, rng, name_probs, True),
+        "seen": alone(agent, seen, in_view, rng, name_probs),
+    }
     if update >= WHOLE_FROM * steps and update % WHOLE_EVERY == 0:
         parts |= {
             "whole hidden": whole(agent, hidden, size - size // 2, rng, True),
@@ -104,20 +107,20 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
 
 
 def alone(
-    agent: Agent, pool: Sequence[Lives], n: int, rng: np.random.Generator, told: np.ndarray, hidden: bool = False
+    agent: Agent, pool: Sequence[Lives], n: int, rng: np.random.Generator, name_probs: np.ndarray, hidden: bool = False
 ) -> dict[str, Any]:
     """`n` single Moments of any lives, each with a question for any of the things.
 
     Args:
-        told: from `named`.
+        name_probs: from `named`.
         hidden: Moments are those in which nothing is seen, and hands are anywhere.
     """
     row, tick = rng.integers(0, len(pool[0]["target"]), n), rng.integers(SEEN_TICKS if hidden else 1, TICKS, n)
-    some, every = drawn(pool, np.sort(rng.integers(0, len(pool), n)), row, tick), np.arange(n)
-    thing = (rng.random(some["things"].shape) * some["things"].numpy()).argmax(1)
-    colour, place = some["colour"].numpy()[every, thing], some["place"].numpy()[every, thing]
-    hand, body, asked = some["hand"].numpy(), some["body"].numpy(), ~some["touched"].numpy()
-    values, age_s, valid = recall(tuple(some[x].numpy() for x in ("values", "age_s", "valid")), told[colour])  # type: ignore[arg-type]
+    moments, rows = drawn(pool, np.sort(rng.integers(0, len(pool), n)), row, tick), np.arange(n)
+    thing = (rng.random(moments["things"].shape) * moments["things"].numpy()).argmax(1)
+    colour, place = moments["colour"].numpy()[rows, thing], moments["place"].numpy()[rows, thing]
+    hand, body, asked = moments["hand"].numpy(), moments["body"].numpy(), ~moments["touched"].numpy()
+    values, age_s, valid = recall(tuple(moments[x].numpy() for x in ("values", "age_s", "valid")), name_probs[colour])  # type: ignore[arg-type]
     if hidden:
         hand, body, asked = hands(place, rng), body.copy(), np.ones(n, bool)
         body[:, HAND], body[:, TOUCHES] = hand / HAND_SCALE_M, 0.0
@@ -126,13 +129,13 @@ def alone(
     felt = clip({"body": torch.from_numpy(body)[:, None], "words": torch.from_numpy(NAMES[colour])[:, None]})
     with torch.no_grad():
         seen = agent.encode_batch(to_device(felt, agent.device))
-    rest = tokens_of(some, agent.device, but=tuple(seen.encoded))
+    rest = tokens_of(moments, agent.device, but=tuple(seen.encoded))
     seen.encoded |= {name: encoded.map(lambda x: x[:, None]) for name, encoded in rest.items()}
     return {
         "seen": seen,
         "recalled": recalled_batch(*(torch.from_numpy(value)[:, None] for value in (values, age_s, valid))),
         "first": felt["first"],
-        "hand": as_if_seen(agent, seen.encoded, some if hidden else None),
+        "hand": as_if_seen(agent, seen.encoded, moments if hidden else None),
         "asked": torch.from_numpy(asked)[:, None],
     }
 
@@ -151,16 +154,16 @@ def whole(
 ) -> dict[str, Any]:
     """`n` whole lives, from the question on until something is touched."""
     row = rng.integers(0, len(pool[0]["target"]), n)
-    some = drawn(pool, np.sort(rng.integers(0, len(pool), n)), row)
-    tokens = tokens_of(some, agent.device)
-    asked = some["asked"] & (some["touched"].cumsum(1) == 0)
+    episodes = drawn(pool, np.sort(rng.integers(0, len(pool), n)), row)
+    tokens = tokens_of(episodes, agent.device)
+    asked = episodes["asked"] & (episodes["touched"].cumsum(1) == 0)
     first = torch.zeros_like(asked)
     first[:, 0] = True
     return {
         "seen": Perceived(tokens),
-        "recalled": recalled_batch(*(some[f"given {name}"] for name in ("values", "age_s", "valid"))),
+        "recalled": recalled_batch(*(episodes[f"given {name}"] for name in ("values", "age_s", "valid"))),
         "first": first,
-        "hand": as_if_seen(agent, tokens, some if hidden else None),
+        "hand": as_if_seen(agent, tokens, episodes if hidden else None),
         "asked": asked,
     }
 
@@ -180,12 +183,12 @@ def as_if_seen(agent: Agent, encoded: Mapping[str, Encoded], last: Lives | None)
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Error of the hand's command, in each part of a batch."""
-    each = {name: _off(agent, part) for name, part in batch.items()}
-    return torch.stack(list(each.values())).sum(), {name: value.detach() for name, value in each.items()}
+    losses = {name: _off(agent, part) for name, part in batch.items()}
+    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
 
 
 def _off(agent: Agent, part: Mapping[str, Any]) -> Tensor:
     recalled = agent.encode_recalled(part["recalled"])
     seen = agent.think(part["seen"], part["first"], recalled=recalled)
-    said = agent.run_heads([HEAD], seen)[HEAD].mode()
-    return masked_mean((said - part["hand"]).abs().mean(-1), part["asked"])
+    movement = agent.run_heads([HEAD], seen)[HEAD].mode()
+    return masked_mean((movement - part["hand"]).abs().mean(-1), part["asked"])

@@ -37,23 +37,23 @@ def _measure(agent: Agent, context: Context, level: str, kind: str) -> Measure:
     sense = KINDS[kind]
     n = context.episodes(EPISODES, level)
     of = things(exam_seeds(n, context.seed, NAME, kind), HELD_OUT)
-    met, wanted = shown(of, sense, PAUSE), answers(of)
-    said = chosen(agent, sense, met)
+    moments, targets = shown(of, sense, PAUSE), answers(of)
+    choices = chosen(agent, sense, moments)
     rows, floors = {}, {}
     if level == "full":
         untaught = place(Agent(agent.config), context.device).eval()
-        rows = {OFF: _right(chosen(agent, sense, met, short_term=False), wanted)}
+        rows = {OFF: _right(chosen(agent, sense, moments, short_term=False), targets)}
         if sense == "sound" and never_met(agent.config.trained_on, TONES):
-            rows |= parted((said == wanted).astype(np.float64), unheard(of.size_m[:, 0]), "of tones")
+            rows |= parted((choices == targets).astype(np.float64), unheard(of.size_m[:, 0]), "of tones")
         floors = {
-            "untaught agent": _right(chosen(untaught, sense, met), wanted),
-            "nearest raw input": _right(nearest(sense, met), wanted),
-            "always the first": _right(np.zeros(n, np.int64), wanted),
+            "untaught agent": _right(chosen(untaught, sense, moments), targets),
+            "nearest raw input": _right(nearest(sense, moments), targets),
+            "always the first": _right(np.zeros(n, np.int64), targets),
         }
     return Measure(
         f"{NAME}/{kind}",
         "right",
-        (said == wanted).astype(np.float64),
+        (choices == targets).astype(np.float64),
         chance=1 / CHOICES,
         ceiling=1.0,
         floors=floors,
@@ -62,34 +62,34 @@ def _measure(agent: Agent, context: Context, level: str, kind: str) -> Measure:
         note=f"{PAUSE} Moments with other things between, at most {LONGEST_TAUGHT} in lessons; combinations of shape, "
         "colour and texture that no lesson of names or matches showed",
         episodes=of.episodes(),
-        exhibits=(_shown(said == wanted),) if level == "full" else (),
+        exhibits=(_shown(choices == targets),) if level == "full" else (),
     )
 
 
-def chosen(agent: Agent, sense: str, met: np.ndarray, short_term: bool = True) -> np.ndarray:
+def chosen(agent: Agent, sense: str, moments: np.ndarray, short_term: bool = True) -> np.ndarray:
     """The one of the last CHOICES Moments of episodes [N, T, ...] that the head takes for the sample, int64 [N].
 
     Args:
         short_term: carry window and slots; without, every Moment stands alone.
     """
-    said = []
-    for part in np.split(met, range(TOGETHER, len(met), TOGETHER)):
+    choices = []
+    for part in np.split(moments, range(TOGETHER, len(moments), TOGETHER)):
         actor = Actor(agent, len(part), effectors=(), heads=(HEAD,), short_term=short_term)
-        sure = []
+        odds = []
         for tick in range(part.shape[1]):
             output = actor.act(collate_tick({sense: part[:, tick]}, np.full(len(part), tick == 0)))
-            sure.append(log_odds(output.outputs[HEAD]).cpu().numpy())
-        said.append(np.stack(sure[-CHOICES:], 1).argmax(1))
-    return np.concatenate(said)
+            odds.append(log_odds(output.outputs[HEAD]).cpu().numpy())
+        choices.append(np.stack(odds[-CHOICES:], 1).argmax(1))
+    return np.concatenate(choices)
 
 
-def nearest(sense: str, met: np.ndarray) -> np.ndarray:
+def nearest(sense: str, moments: np.ndarray) -> np.ndarray:
     """The choice whose raw input is nearer to the sample's: mean colours of 8 x 8 fields, or log-mel levels."""
-    return nearest_raw({sense: met[:, :1]}, {sense: met[:, -CHOICES:]})[:, 0]
+    return nearest_raw({sense: moments[:, :1]}, {sense: moments[:, -CHOICES:]})[:, 0]
 
 
-def _right(said: np.ndarray, wanted: np.ndarray) -> float:
-    return float((said == wanted).mean())
+def _right(choices: np.ndarray, targets: np.ndarray) -> float:
+    return float((choices == targets).mean())
 
 
 def _shown(right: np.ndarray) -> Exhibit:

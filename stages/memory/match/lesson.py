@@ -63,8 +63,8 @@ def shown(of: Lives, sense: str, pause: int) -> np.ndarray:
     """The sense in episodes with `pause` Moments in between, [N, 1 + pause + 2, ...]."""
     n, second = len(of.seed), answers(of)
     sample, between, choices = (
-        looks(of, which, look, (sense,))[sense]
-        for which, look in (
+        looks(of, slots, look, (sense,))[sense]
+        for slots, look in (
             (np.zeros((n, 1), np.int64), "sample"),
             (np.tile(np.arange(CHOICES, THINGS), (n, 1)), "between"),
             (np.stack([second, 1 - second], 1), "choice"),
@@ -95,6 +95,6 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Cross-entropy of the answer for each choice."""
-    said = agent(batch, [HEAD])[HEAD]
-    value = F.cross_entropy(said.logits[:, -CHOICES:].flatten(0, 1), batch["same"].flatten())
-    return value, {"right": (log_odds(said)[:, -CHOICES:].argmax(1) == batch["same"].argmax(1)).float().mean()}
+    output = agent(batch, [HEAD])[HEAD]
+    value = F.cross_entropy(output.logits[:, -CHOICES:].flatten(0, 1), batch["same"].flatten())
+    return value, {"right": (log_odds(output)[:, -CHOICES:].argmax(1) == batch["same"].argmax(1)).float().mean()}

@@ -55,19 +55,18 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def _measure(agent: Agent, context: Context, level: str, name: str, note: str) -> Measure:
     n = context.episodes(BESIDE if level == "glimpse" else EPISODES, level)
-    some = min(n, context.episodes(BESIDE))
+    few = min(n, context.episodes(BESIDE))
     right = arrived(context, name, n, short_term.agent_policy(agent))
     rows: dict[str, float] = {}
     floors: dict[str, float] = {}
     if level == "full":
-        rows = {SHORT_OFF: float(arrived(context, name, some, short_term.agent_policy(agent, short_term=False)).mean())}
+        rows = {SHORT_OFF: float(arrived(context, name, few, short_term.agent_policy(agent, short_term=False)).mean())}
         rows |= _of_unseen_sizes(agent, context) if name == S13 else {}
         if name == T_MAZE:
             child = short_term.agent_policy(agent)
-            rows[f"corridors of {PHASES}"] = float(arrived(context, name, some, child, PHASES).mean())
+            rows[f"corridors of {PHASES}"] = float(arrived(context, name, few, child, PHASES).mean())
         floors = {
-            title: float(arrived(context, name, some, policy).mean())
-            for title, policy in _floors(context, name).items()
+            title: float(arrived(context, name, few, policy).mean()) for title, policy in _floors(context, name).items()
         }
     return Measure(
         name,
@@ -93,12 +92,12 @@ def _which(context: Context, name: str, n: int) -> dict[str, Any]:
 
 def _of_unseen_sizes(agent: Agent, context: Context) -> dict[str, float]:
     """Share of solved rooms of sizes that no lesson has, all rooms of each size."""
-    found = {}
+    rows = {}
     for size in UNSEEN_SIZES:
         rooms = exam_rooms(context.seed, size)
         right = reached(size, rooms, short_term.agent_policy(agent))
-        found[f"all {len(rooms)} rooms of size {size}, of which lessons have none"] = float(right.mean())
-    return found
+        rows[f"all {len(rooms)} rooms of size {size}, of which lessons have none"] = float(right.mean())
+    return rows
 
 
 def taught(context: Context, n: int) -> np.ndarray:

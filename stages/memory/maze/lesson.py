@@ -40,12 +40,12 @@ def view_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     picked = []
     for row in range(rows):
         episode = _walk(context, row // 2, int(rng.integers(POOL)))
-        shown = np.flatnonzero(episode["in_view"] >= 0)
-        at = int(rng.choice(shown if row % 2 and len(shown) else len(episode["choice"])))
+        in_view = np.flatnonzero(episode["in_view"] >= 0)
+        at = int(rng.choice(in_view if row % 2 and len(in_view) else len(episode["choice"])))
         picked.append((episode["board"][at], episode["choice"][at], episode["in_view"][at]))
-    board, choice, told = (torch.from_numpy(np.stack(column))[:, None] for column in zip(*picked, strict=True))
+    board, choice, things = (torch.from_numpy(np.stack(column))[:, None] for column in zip(*picked, strict=True))
     ones = torch.ones(rows, 1, dtype=torch.bool)
-    return short_term.whole_episodes({"board": board}, {"choice": choice, "asked": ones, "told": told}, ones)
+    return short_term.whole_episodes({"board": board}, {"choice": choice, "asked": ones, "told": things}, ones)
 
 
 def view_loss(

@@ -134,13 +134,13 @@ def exam_rooms(seed: int, size: int) -> np.ndarray:
     """One seed for every room of a size that is kept for exams: half of them, or of UNSEEN_SIZES all. int64 [rooms]."""
     unseen = size in UNSEEN_SIZES
     many = 4 * (size - 3) if unseen else ROOMS[size]
-    found: dict[Layout, int] = {}
+    seed_of_room: dict[Layout, int] = {}
     for one in exam_seeds(100 * many, seed, "hallway", size).tolist():
-        if len(found) == many:
+        if len(seed_of_room) == many:
             break
         if for_exams(room := layout(size, one)) or unseen:
-            found.setdefault(room, one)
-    return np.array(list(found.values()))
+            seed_of_room.setdefault(room, one)
+    return np.array(list(seed_of_room.values()))
 
 
 def layout(size: int, seed: int) -> Layout:
@@ -167,8 +167,10 @@ def walk(size: int, seed: int) -> Episode:
     def teaching(senses: Senses, first: np.ndarray) -> Actions:
         choice = hallway.teach()
         thing, asked = hallway.first_thing, hallway.at_the_fork
-        told, in_view = thing if hallway.looked else -1, thing if hallway.in_view else -1
-        rows.append({"board": senses["board"][0], "choice": choice, "asked": asked, "told": told, "in_view": in_view})
+        told_thing, in_view = thing if hallway.looked else -1, thing if hallway.in_view else -1
+        rows.append(
+            {"board": senses["board"][0], "choice": choice, "asked": asked, "told": told_thing, "in_view": in_view}
+        )
         slips = rng.random() < STRAY and not hallway.at_the_fork
         return {"choose": np.array([int(rng.integers(LEFT, FORWARD + 1)) if slips else choice])}
 

@@ -27,17 +27,17 @@ GATE = Gate([Threshold(NAME, 0.9)])
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share correct at length 100; the whole curve, memory off, and floors in a full exam."""
     n = context.episodes(BESIDE if level == "glimpse" else EPISODES, level)
-    some, short = min(n, context.episodes(BESIDE)), short_term.agent_policy(agent)
+    few, short = min(n, context.episodes(BESIDE)), short_term.agent_policy(agent)
     correct = answered(context, LENGTH, n, short)
     rows: dict[str, float] = {}
     floors: dict[str, float] = {}
     exhibits: tuple[Exhibit, ...] = ()
     if level == "full":
-        curve = {length: correct if length == LENGTH else answered(context, length, some, short) for length in LENGTHS}
-        off = answered(context, LENGTH, some, short_term.agent_policy(agent, short_term=False))
+        curve = {length: correct if length == LENGTH else answered(context, length, few, short) for length in LENGTHS}
+        off = answered(context, LENGTH, few, short_term.agent_policy(agent, short_term=False))
         rows = {SHORT_OFF: float(off.mean())} | {f"length {k}": float(v.mean()) for k, v in curve.items()}
         players = {"random": short_term.at_random(2, context.seed, NAME), "always the same": short_term.always(1)}
-        floors = {name: float(answered(context, LENGTH, some, policy).mean()) for name, policy in players.items()}
+        floors = {name: float(answered(context, LENGTH, few, policy).mean()) for name, policy in players.items()}
         exhibits = (_shown(curve),)
     return [
         Measure(

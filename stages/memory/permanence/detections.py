@@ -41,10 +41,10 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     turn = rng.uniform(-0.8, 0.8, (n, 2)) * (rng.random((n, 1)) < 0.6)
     moved = observations(world, 2, scripted(turn))
     ticks = stacked({"sight": senses["sight"], "places": places_by_colour(world.truth())} for senses in moved)
-    wanted, named = with_one_named(ticks["places"].numpy(), rng)
-    words = np.where(wanted[..., 0].any(-1, keepdims=True), NAMES[named], 0)
+    targets, named = with_one_named(ticks["places"].numpy(), rng)
+    words = np.where(targets[..., 0].any(-1, keepdims=True), NAMES[named], 0)
     batch = clip({"sight": ticks["sight"], "words": torch.from_numpy(words)})
-    return batch | {"things": torch.from_numpy(wanted), "named": torch.from_numpy(named)}
+    return batch | {"things": torch.from_numpy(targets), "named": torch.from_numpy(named)}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -53,6 +53,6 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     output: Any = outputs[HEAD]
     losses = output.losses(batch["things"])
     losses["which"] = outputs[NAMED].loss(batch["named"], batch["present"]["words"])
-    here, told = batch["things"][..., :-1, 0] > 0, output.mode()[..., :-1, 0] > 0
-    shares = {"told": told[here].float().mean(), "false": told[~here].float().mean()}
+    here, detected = batch["things"][..., :-1, 0] > 0, output.mode()[..., :-1, 0] > 0
+    shares = {"told": detected[here].float().mean(), "false": detected[~here].float().mean()}
     return sum(losses.values(), start=torch.zeros(())), {k: v.detach() for k, v in (losses | shares).items()}

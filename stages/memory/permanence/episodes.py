@@ -78,8 +78,8 @@ def turned(seeds: np.ndarray, plan: hiding.Plan, tick: int) -> np.ndarray:
     hidden = plan.ask - plan.delay
     away = (uniform(seeds, "turns") < 0.5) & (plan.delay >= 4)
     way = np.where(uniform(seeds, "turn way") < 0.5, 1.0, -1.0) * away
-    goes, returns = (tick >= hidden) & (tick < hidden + 2), (tick >= plan.ask - 2) & (tick < plan.ask)
-    return np.stack((way * goes - way * returns, np.zeros(len(seeds))), 1)
+    turning, returns = (tick >= hidden) & (tick < hidden + 2), (tick >= plan.ask - 2) & (tick < plan.ask)
+    return np.stack((way * turning - way * returns, np.zeros(len(seeds))), 1)
 
 
 def of_delay(seeds: np.ndarray, kind: str, delay: int) -> np.ndarray:
@@ -103,14 +103,14 @@ def episodes(agent: Agent, context: Context, blocks: range, size: int) -> list[E
 
 def _episodes(agent: Agent, context: Context, block: int, size: int) -> Episodes:
     kind = KINDS[block % len(KINDS)]
-    every = delays(kind)
-    delay = every[block // len(KINDS) % len(every)] if context.config.size != "tiny" else every[0]
+    all_delays = delays(kind)
+    delay = all_delays[block // len(KINDS) % len(all_delays)] if context.config.size != "tiny" else all_delays[0]
     seeds = of_delay(lesson_seeds(20 * size, context.seed, "hidden", block), kind, delay)[:size]
     plan, moments = hiding.plan(seeds, kind), list[dict[str, np.ndarray]]()
     for number, tick in enumerate(ticks(agent, context, kind, seeds)):
-        told = dict(zip(("values", "age_s", "valid"), entries(tick.beliefs, len(NAMES)), strict=True))
-        seen = {"sight": tick.senses["sight"], "body": pad_body(tick.senses["body"])}
+        beliefs = dict(zip(("values", "age_s", "valid"), entries(tick.beliefs, len(NAMES)), strict=True))
+        senses = {"sight": tick.senses["sight"], "body": pad_body(tick.senses["body"])}
         known = plan.known(np.full(len(seeds), number)).astype(np.float32)
-        moments.append(seen | told | {"places": tick.truth["places"], "known": known})
+        moments.append(senses | beliefs | {"places": tick.truth["places"], "known": known})
         colours = tick.truth["colour"][:, : hiding.THINGS]
     return stacked(moments) | {"colours": torch.from_numpy(colours)}

@@ -54,7 +54,7 @@ _CANONICAL_DEG, _CANONICAL_M = np.array([[15.2, -9.7], [0.0, 9.7], [-15.2, -9.7]
 class Answers:
     """Answers in N rooms: int64 [N] by (who, question); the truth; facts of the rooms [N]."""
 
-    said: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    chosen: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     true: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     last_seen: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     at_first: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -65,23 +65,23 @@ class Answers:
         """Append the rooms of another group."""
         for name in ("true", "last_seen", "at_first", "delay", "episodes"):
             setattr(self, name, np.concatenate((getattr(self, name), getattr(other, name))))
-        for key, said in other.said.items():
-            self.said[key] = np.concatenate((self.said.get(key, np.zeros(0, np.int64)), said))
+        for key, chosen in other.chosen.items():
+            self.chosen[key] = np.concatenate((self.chosen.get(key, np.zeros(0, np.int64)), chosen))
 
-    def share(self, who: str, question: int, wanted: np.ndarray) -> float:
-        """Share of `wanted` [N] that `who` answered, over the rooms it was asked in, which are the first ones."""
-        said = self.said[who, question]
-        return float((said == wanted[: len(said)]).mean())
+    def share(self, variant: str, question: int, targets: np.ndarray) -> float:
+        """Share of `targets` [N] that `variant` answered, over the rooms it was asked in, which are the first ones."""
+        chosen = self.chosen[variant, question]
+        return float((chosen == targets[: len(chosen)]).mean())
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """400 rooms of each level; rows on a quarter of them, but with beliefs off on all rooms of UNSEEN."""
     n, full = context.episodes(EPISODES, level), level == "full"
-    found = {kind: answers(agent, context, kind, n, full) for kind in KINDS}
+    by_kind = {kind: answers(agent, context, kind, n, full) for kind in KINDS}
     return [
-        _unmoved(found["unmoved"], full),
-        *(measure for kind in UNSEEN for measure in _moved(kind, found[kind], full)),
-        _a_not_b(found["a-not-b"], full),
+        _unmoved(by_kind["unmoved"], full),
+        *(measure for kind in UNSEEN for measure in _moved(kind, by_kind[kind], full)),
+        _a_not_b(by_kind["a-not-b"], full),
     ]
 
 
@@ -95,9 +95,9 @@ def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> An
     with beliefs off in all rooms of UNSEEN.
     """
     seeds = exam_seeds(n, context.seed, "permanence", kind)
-    mine = [of_delay(seeds, kind, delay) for delay in delays(kind)]
-    total, few = Answers(), max(1, TOGETHER // len(mine))
-    groups = [np.split(each, range(few, len(each), TOGETHER)) for each in mine if len(each)]
+    by_delay = [of_delay(seeds, kind, delay) for delay in delays(kind)]
+    total, few = Answers(), max(1, TOGETHER // len(by_delay))
+    groups = [np.split(each, range(few, len(each), TOGETHER)) for each in by_delay if len(each)]
     # The variants' rooms come first, so that `share` compares their answers with the truth of the first rooms.
     for first, *_ in groups:
         total.add(_group(agent, context, kind, first, tuple(VARIANTS) if full else (BOTH,)))
@@ -109,31 +109,37 @@ def answers(agent: Agent, context: Context, kind: str, n: int, full: bool) -> An
 
 
 def _group(agent: Agent, context: Context, kind: str, seeds: np.ndarray, variants: Sequence[str]) -> Answers:
-    made, n = plan(seeds, kind), len(seeds)
+    plans, n = plan(seeds, kind), len(seeds)
     actors = {
-        who: Actor(agent, n, effectors=[], heads=["place"], short_term=VARIANTS[who][1], beliefs=who == BOTH)
-        for who in variants
+        variant: Actor(
+            agent, n, effectors=[], heads=["place"], short_term=VARIANTS[variant][1], beliefs=variant == BOTH
+        )
+        for variant in variants
     }
-    every = np.arange(n)
-    heard = Answers(
-        true=np.zeros(n, np.int64), last_seen=made.last_seen, at_first=made.before[every, made.target],
-        delay=made.delay, episodes=of_worlds(context.make_world, "nursery", f"hide/{kind}", seeds),
+    rows = np.arange(n)
+    replies = Answers(
+        true=np.zeros(n, np.int64), last_seen=plans.last_seen, at_first=plans.before[rows, plans.target],
+        delay=plans.delay, episodes=of_worlds(context.make_world, "nursery", f"hide/{kind}", seeds),
     )  # fmt: skip
     for tick in ticks(agent, context, kind, seeds, actors[BOTH]):
         question = int(tick.truth["question"][0])
-        for who, actor in actors.items():
-            believes, remembers = VARIANTS[who]
+        for variant, actor in actors.items():
+            believes, remembers = VARIANTS[variant]
             if not remembers and question == NOT_ASKED:
                 continue  # what remembers nothing need not live through what is not asked about
             # The full agent plays the rooms; its variants get its percepts and its beliefs.
-            step = tick.output if who == BOTH else actor.step(tick.percepts, tick.output.recalled if believes else None)
+            step = (
+                tick.output
+                if variant == BOTH
+                else actor.step(tick.percepts, tick.output.recalled if believes else None)
+            )
             if question != NOT_ASKED:
-                heard.said[who, question] = step.outputs["place"].mode().cpu().numpy()
+                replies.chosen[variant, question] = step.outputs["place"].mode().cpu().numpy()
         if question != NOT_ASKED:
-            heard.said[FILTER, question] = _by_rule(tick)
-            heard.said[LAST_SEEN, question] = made.last_seen
-            heard.true = tick.truth["place"]
-    return heard
+            replies.chosen[FILTER, question] = _by_rule(tick)
+            replies.chosen[LAST_SEEN, question] = plans.last_seen
+            replies.true = tick.truth["place"]
+    return replies
 
 
 def _by_rule(tick: Tick) -> np.ndarray:
@@ -141,16 +147,18 @@ def _by_rule(tick: Tick) -> np.ndarray:
     n = len(tick.beliefs)
     azimuth, elevation = np.tile(_CANONICAL_DEG[:, 0], (n, 1)), np.tile(_CANONICAL_DEG[:, 1], (n, 1))
     places = point(azimuth, elevation, np.full_like(azimuth, _CANONICAL_M))
-    asked = tick.truth["colour"][np.arange(n), tick.truth["target"]]
-    return np.asarray(shares(tick.beliefs, asked, places).argmax(1))
+    colour = tick.truth["colour"][np.arange(n), tick.truth["target"]]
+    return np.asarray(shares(tick.beliefs, colour, places).argmax(1))
 
 
-def _unmoved(found: Answers, full: bool) -> Measure:
-    right = found.said[BOTH, BEFORE_LOOKING] == found.true
-    rows = {f"delay {delay / 10:.1f} s": float(right[found.delay == delay].mean()) for delay in np.unique(found.delay)}
-    rows["after looking"] = found.share(BOTH, AFTER_LOOKING, found.true)
+def _unmoved(replies: Answers, full: bool) -> Measure:
+    right = replies.chosen[BOTH, BEFORE_LOOKING] == replies.true
+    rows = {
+        f"delay {delay / 10:.1f} s": float(right[replies.delay == delay].mean()) for delay in np.unique(replies.delay)
+    }
+    rows["after looking"] = replies.share(BOTH, AFTER_LOOKING, replies.true)
     if full:
-        rows |= {who: found.share(who, BEFORE_LOOKING, found.true) for who in (SHORT, LONG, OFF)}
+        rows |= {variant: replies.share(variant, BEFORE_LOOKING, replies.true) for variant in (SHORT, LONG, OFF)}
     return Measure(
         "permanence/unmoved",
         "right before looking",
@@ -158,35 +166,37 @@ def _unmoved(found: Answers, full: bool) -> Measure:
         chance=1 / len(PLACES),
         ceiling=1.0,
         rate=True,
-        floors={who: found.share(who, BEFORE_LOOKING, found.true) for who in (LAST_SEEN, FILTER)} if full else {},
+        floors={variant: replies.share(variant, BEFORE_LOOKING, replies.true) for variant in (LAST_SEEN, FILTER)}
+        if full
+        else {},
         rows=rows,
-        episodes=found.episodes,
+        episodes=replies.episodes,
         note="two things at three covered places; rows with memory off are of the first rooms of each delay",
     )
 
 
-def _moved(kind: str, found: Answers, full: bool) -> list[Measure]:
+def _moved(kind: str, replies: Answers, full: bool) -> list[Measure]:
     """Share of answers other than the empty place; in a full exam also the gain by beliefs, room by room."""
 
-    def elsewhere(who: str) -> np.ndarray:
-        return (found.said[who, AFTER_LOOKING] != found.last_seen).astype(np.float64)
+    def elsewhere(variant: str) -> np.ndarray:
+        return (replies.chosen[variant, AFTER_LOOKING] != replies.last_seen).astype(np.float64)
 
     own, ruled = elsewhere(BOTH), elsewhere(FILTER)
     rows = {
-        "right before looking": found.share(BOTH, BEFORE_LOOKING, found.true),
-        "right after looking (0.5 is the best)": found.share(BOTH, AFTER_LOOKING, found.true),
-        f"{FILTER}: right before looking": found.share(FILTER, BEFORE_LOOKING, found.true),
-        f"{FILTER}: right after looking": found.share(FILTER, AFTER_LOOKING, found.true),
+        "right before looking": replies.share(BOTH, BEFORE_LOOKING, replies.true),
+        "right after looking (0.5 is the best)": replies.share(BOTH, AFTER_LOOKING, replies.true),
+        f"{FILTER}: right before looking": replies.share(FILTER, BEFORE_LOOKING, replies.true),
+        f"{FILTER}: right after looking": replies.share(FILTER, AFTER_LOOKING, replies.true),
     }
     note = "moved unseen: without luck nobody is right before looking, nor in more than half of the rooms after"
     if full:
-        for who in (SHORT, LONG, OFF):
-            rows[f"{who}: elsewhere"] = 1 - found.share(who, AFTER_LOOKING, found.last_seen)
-            rows[f"{who}: right after looking"] = found.share(who, AFTER_LOOKING, found.true)
-        gained = Measure("against the filter", "", own - ruled, 0.0, 1.0, episodes=found.episodes)
+        for variant in (SHORT, LONG, OFF):
+            rows[f"{variant}: elsewhere"] = 1 - replies.share(variant, AFTER_LOOKING, replies.last_seen)
+            rows[f"{variant}: right after looking"] = replies.share(variant, AFTER_LOOKING, replies.true)
+        gained = Measure("against the filter", "", own - ruled, 0.0, 1.0, episodes=replies.episodes)
         low, high = gained.interval()
-        told = f"{gained.score:+.3f} [{low:+.3f}, {high:+.3f}] against {FILTER}, room by room"
-        note += f"; {told}" if low > 0 else f"; the filter does it: {told}"
+        margin = f"{gained.score:+.3f} [{low:+.3f}, {high:+.3f}] against {FILTER}, room by room"
+        note += f"; {margin}" if low > 0 else f"; the filter does it: {margin}"
     measure = Measure(
         f"permanence/{kind}",
         "an answer other than the place found empty",
@@ -194,31 +204,31 @@ def _moved(kind: str, found: Answers, full: bool) -> list[Measure]:
         chance=CHANCE_ELSEWHERE,
         ceiling=1.0,
         rate=True,
-        floors={LAST_SEEN: 1 - found.share(LAST_SEEN, AFTER_LOOKING, found.last_seen), FILTER: float(ruled.mean())}
+        floors={LAST_SEEN: 1 - replies.share(LAST_SEEN, AFTER_LOOKING, replies.last_seen), FILTER: float(ruled.mean())}
         if full
         else {},
         rows=rows,
-        episodes=found.episodes,
+        episodes=replies.episodes,
         note=note,
     )
     if not full:
         return [measure]
     added = Measure(
         f"permanence/{kind}/beliefs", "rooms won by beliefs, minus rooms lost by them", own - elsewhere(SHORT),
-        chance=0.0, ceiling=1.0, floors={"beliefs off": 0.0}, episodes=found.episodes,
+        chance=0.0, ceiling=1.0, floors={"beliefs off": 0.0}, episodes=replies.episodes,
         note="the agent minus the agent without beliefs, room by room: what they add to the trunk's memory",
     )  # fmt: skip
     return [measure, added]
 
 
-def _a_not_b(found: Answers, full: bool) -> Measure:
-    error = found.said[BOTH, BEFORE_LOOKING] == found.at_first
+def _a_not_b(replies: Answers, full: bool) -> Measure:
+    error = replies.chosen[BOTH, BEFORE_LOOKING] == replies.at_first
     rows = {
-        "right (B)": found.share(BOTH, BEFORE_LOOKING, found.true),
-        FILTER: found.share(FILTER, BEFORE_LOOKING, found.at_first),
+        "right (B)": replies.share(BOTH, BEFORE_LOOKING, replies.true),
+        FILTER: replies.share(FILTER, BEFORE_LOOKING, replies.at_first),
     }
     if full:
-        rows |= {who: found.share(who, BEFORE_LOOKING, found.at_first) for who in (SHORT, LONG, OFF)}
+        rows |= {variant: replies.share(variant, BEFORE_LOOKING, replies.at_first) for variant in (SHORT, LONG, OFF)}
     return Measure(
         "permanence/a-not-b",
         "answers A after the thing was hidden at B in full view",
@@ -227,9 +237,9 @@ def _a_not_b(found: Answers, full: bool) -> Measure:
         ceiling=0.0,
         rate=True,
         higher_is_better=False,
-        floors={LAST_SEEN: found.share(LAST_SEEN, BEFORE_LOOKING, found.at_first)} if full else {},
+        floors={LAST_SEEN: replies.share(LAST_SEEN, BEFORE_LOOKING, replies.at_first)} if full else {},
         rows=rows,
-        episodes=found.episodes,
+        episodes=replies.episodes,
         reference="infants of 8 to 12 months err (Piaget, 1954)",
         note="no gate; benchmarks/a_not_b.py prints its course over the lesson",
     )

@@ -83,8 +83,8 @@ def lesson_batch(
     """
     block = (update if steps is None else min(update, steps - 1)) // REUSE
     pool = episodes(agent, context, range(max(0, block - POOL + 1), block + 1), size)
-    rng, told = numpy_rng(context.seed, "hidden", "questions", update), named(agent)
-    batch = {"alone": alone(pool, size * ALONE, ALONE_LOST, rng, told)}
+    rng, name_probs = numpy_rng(context.seed, "hidden", "questions", update), named(agent)
+    batch = {"alone": alone(pool, size * ALONE, ALONE_LOST, rng, name_probs)}
     if not whole:
         return batch
     lives, valid = _drawn(pool, size, rng)
@@ -92,7 +92,7 @@ def lesson_batch(
     n, ticks = valid.shape
     thing = np.where(gone.any(-1), gone.argmax(-1), rng.integers(0, hiding.THINGS, (n, ticks)))
     asked = (gone.any(-1) | (rng.random((n, ticks)) < ASKED)) & valid
-    batch |= _batch(lives, asked, thing, np.asarray(rng.random(n) < BLANK), told)
+    batch |= _batch(lives, asked, thing, np.asarray(rng.random(n) < BLANK), name_probs)
     return batch | {"lost": torch.from_numpy(gone.any(-1)), "valid": torch.from_numpy(valid)}
 
 
@@ -115,17 +115,19 @@ def absent(lives: Episodes) -> np.ndarray:
     Such Moments are few and need another answer, so they are asked about more often.
     """
     values, colours = lives["values"].numpy(), lives["colours"].numpy()
-    mine = np.take_along_axis(values[..., : len(NAMES)], colours[:, None, None], -1)
-    return np.asarray(((mine * values[..., ELSEWHERE, None]).max(2)) >= LOST)
+    weights = np.take_along_axis(values[..., : len(NAMES)], colours[:, None, None], -1)
+    return np.asarray(((weights * values[..., ELSEWHERE, None]).max(2)) >= LOST)
 
 
-def alone(pool: Sequence[Episodes], n: int, lost: float, rng: np.random.Generator, told: np.ndarray) -> dict[str, Any]:
+def alone(
+    pool: Sequence[Episodes], n: int, lost: float, rng: np.random.Generator, name_probs: np.ndarray
+) -> dict[str, Any]:
     """`n` single Moments without pictures, each with a question; the share `lost` of them for a lost thing."""
-    every, gone = (np.concatenate(part) for part in zip(*map(_askable, pool, range(len(pool))), strict=True))
-    picked = every[rng.integers(0, len(every), n)]
+    candidates, gone = (np.concatenate(part) for part in zip(*map(_askable, pool, range(len(pool))), strict=True))
+    picked = candidates[rng.integers(0, len(candidates), n)]
     if len(gone):
-        some = rng.random(n) < lost
-        picked[some] = gone[rng.integers(0, len(gone), int(some.sum()))]
+        lost_rows = rng.random(n) < lost
+        picked[lost_rows] = gone[rng.integers(0, len(gone), int(lost_rows.sum()))]
     parts: dict[str, list[Tensor]] = {}
     for number, lives in enumerate(pool):
         rows, at = picked[picked[:, 3] == number, :2].T
@@ -134,7 +136,7 @@ def alone(pool: Sequence[Episodes], n: int, lost: float, rng: np.random.Generato
                 parts.setdefault(name, []).append(value[rows] if name == "colours" else value[rows, at][:, None])
     joined = {name: torch.cat(values) for name, values in parts.items()}
     thing = picked[np.argsort(picked[:, 3], kind="stable"), 2]
-    return _batch(joined, np.ones((n, 1), bool), thing[:, None], np.zeros(n, bool), told)
+    return _batch(joined, np.ones((n, 1), bool), thing[:, None], np.zeros(n, bool), name_probs)
 
 
 def _askable(lives: Episodes, number: int) -> tuple[np.ndarray, np.ndarray]:
@@ -142,27 +144,27 @@ def _askable(lives: Episodes, number: int) -> tuple[np.ndarray, np.ndarray]:
     lost = absent(lives)
     later = np.ones_like(lost)
     later[:, 0] = False
-    every, gone = (
-        np.pad(np.argwhere(which), ((0, 0), (0, 1)), constant_values=number) for which in (later, lost & later)
+    askable, gone = (
+        np.pad(np.argwhere(mask), ((0, 0), (0, 1)), constant_values=number) for mask in (later, lost & later)
     )
-    return every, gone
+    return askable, gone
 
 
 @torch.no_grad()
 def named(agent: Agent) -> np.ndarray:
     """The head's answer for each of the eight colour names, [8, 8]."""
-    told: Any = agent(one_tick({"words": torch.from_numpy(NAMES)}), [NAMED])[NAMED]
-    return np.asarray(told.probabilities()[:, 0].float().cpu())
+    output: Any = agent(one_tick({"words": torch.from_numpy(NAMES)}), [NAMED])[NAMED]
+    return np.asarray(output.probabilities()[:, 0].float().cpu())
 
 
 def _batch(
-    lives: Mapping[str, Tensor], asked: np.ndarray, thing: np.ndarray, blank: np.ndarray, told: np.ndarray
+    lives: Mapping[str, Tensor], asked: np.ndarray, thing: np.ndarray, blank: np.ndarray, name_probs: np.ndarray
 ) -> dict[str, Any]:
     row, tick = np.indices(thing.shape)
     colour = lives["colours"].numpy()[row, thing]
     words = np.where(asked[..., None], NAMES[colour], 0)
-    every = tuple(lives[name].numpy() for name in ("values", "age_s", "valid"))
-    values, age_s, valid = recall(every, told[colour] * asked[..., None])  # type: ignore[arg-type]
+    entries = tuple(lives[name].numpy() for name in ("values", "age_s", "valid"))
+    values, age_s, valid = recall(entries, name_probs[colour] * asked[..., None])  # type: ignore[arg-type]
     senses = {name: lives[name] for name in ("sight", "body") if name in lives} | {"words": torch.from_numpy(words)}
     valid = valid & ~blank[:, None, None]
     batch = clip(senses)
@@ -182,21 +184,24 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     episodes lost things have a mean of their own: they are asked for in a few Moments, and in all others the answer is
     the last seen place.
     """
-    found = _told(agent, batch["alone"], {"alone": batch["alone"]["asked"]})
+    scores = _scores(agent, batch["alone"], {"alone": batch["alone"]["asked"]})
     if "senses" in batch:
         asked, lost = batch["asked"], batch["lost"]
-        found |= _told(agent, batch, {"episodes": asked & ~lost, "lost": asked & lost})
-    right = {f"right {name}": share for name, (_, share) in found.items()}
-    losses = {name: value for name, (value, _) in found.items()}
+        scores |= _scores(agent, batch, {"episodes": asked & ~lost, "lost": asked & lost})
+    right = {f"right {name}": share for name, (_, share) in scores.items()}
+    losses = {name: value for name, (value, _) in scores.items()}
     return torch.stack(list(losses.values())).sum(), {k: v.detach() for k, v in losses.items()} | right
 
 
-def _told(agent: Agent, batch: Mapping[str, Any], asked: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+def _scores(agent: Agent, batch: Mapping[str, Any], masks: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
     """The loss and the share right over each kind of question, if there is any."""
     logits = agent(batch, ["place"])["place"].logits
-    found = {}
-    for name, which in asked.items():
-        if which.any():
-            said, place = logits[which], batch["place"][which]
-            found[name] = F.cross_entropy(said, batch["known"][which]), (said.argmax(-1) == place).float().mean()
-    return found
+    scores = {}
+    for name, mask in masks.items():
+        if mask.any():
+            chosen_logits, place = logits[mask], batch["place"][mask]
+            scores[name] = (
+                F.cross_entropy(chosen_logits, batch["known"][mask]),
+                (chosen_logits.argmax(-1) == place).float().mean(),
+            )
+    return scores

@@ -90,7 +90,7 @@ def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, f
     Args:
         head: which of `Answers` counts; words: of every thing, str [N, at least THINGS].
     """
-    asked = words[:, :ASKED]
+    targets = words[:, :ASKED]
     both = play(agent, of, short=True, long=True, words=words, strangers=head == "copied")
     rows, floors = {}, {}
     if full:
@@ -98,11 +98,11 @@ def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, f
         if head == "copied":
             rows |= {"points at nothing for things never named": float((both.copied[:, ASKED:] == "").mean())}
         floors = {
-            "most frequent name": _right(_most_frequent(words), asked),
-            "name of the nearest key": _right(both.nearest[:, :ASKED], asked),
+            "most frequent name": _right(_most_frequent(words), targets),
+            "name of the nearest key": _right(both.nearest[:, :ASKED], targets),
             **_without_learning(agent, of, words),
         }
-    right = (getattr(both, head)[:, :ASKED] == asked).astype(np.float64)
+    right = (getattr(both, head)[:, :ASKED] == targets).astype(np.float64)
     if full and head == "said" and pairs_kept(agent.config.trained_on):
         left = not_joined(of.colour, of.answer)[:, :ASKED]
         rows |= parted(right.reshape(-1), left.reshape(-1), "of names with a colour")
@@ -114,8 +114,8 @@ def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, f
 
 def _rows(agent: Agent, of: Lives, words: np.ndarray, head: str) -> dict[str, float]:
     """The same questions under other conditions, on a quarter of the lives."""
-    some = of.first(max(8, len(of.seed) // 4))
-    words = words[: len(some.seed)]
+    few = of.first(max(8, len(of.seed) // 4))
+    words = words[: len(few.seed)]
     conditions: Mapping[str, tuple[bool, bool, Sequence[str]]] = {
         "memory off": (False, False, BOTH),
         "short-term only": (True, False, BOTH),
@@ -124,7 +124,7 @@ def _rows(agent: Agent, of: Lives, words: np.ndarray, head: str) -> dict[str, fl
         "both, by sound alone": (True, True, ("sound",)),
     }
     return {
-        name: _right(getattr(play(agent, some, short, long, senses, words), head), words[:, :ASKED])
+        name: _right(getattr(play(agent, few, short, long, senses, words), head), words[:, :ASKED])
         for name, (short, long, senses) in conditions.items()
     }
 
@@ -135,25 +135,27 @@ def _without_learning(agent: Agent, of: Lives, words: np.ndarray) -> dict[str, f
     untaught = place(Agent(agent.config), agent.device).eval()
     chosen: dict[str, list[np.ndarray]] = {}
     for start in range(0, len(of.seed), TOGETHER):
-        some = of.part(start, start + TOGETHER)
-        kept, seen = (
-            looks(some, np.tile(np.arange(count), (len(some.seed), 1)), look)
+        part = of.part(start, start + TOGETHER)
+        stored, queries = (
+            looks(part, np.tile(np.arange(count), (len(part.seed), 1)), look)
             for count, look in ((THINGS, "named"), (ASKED, "asked"))
         )
-        found = {
-            "name of the nearest key, untaught": most_alike(untaught, tensors(seen), tensors(kept))[..., 0].numpy(),
-            "name of the nearest raw picture and sound": nearest_raw(seen, kept),
-            "name of the nearest raw sound": nearest_raw({"sound": seen["sound"]}, kept),
+        nearest_of = {
+            "name of the nearest key, untaught": most_alike(untaught, tensors(queries), tensors(stored))[
+                ..., 0
+            ].numpy(),
+            "name of the nearest raw picture and sound": nearest_raw(queries, stored),
+            "name of the nearest raw sound": nearest_raw({"sound": queries["sound"]}, stored),
         }
-        for name, at in found.items():
+        for name, at in nearest_of.items():
             chosen.setdefault(name, []).append(at)
     return {
         name: _right(np.take_along_axis(words, np.concatenate(at), 1), words[:, :ASKED]) for name, at in chosen.items()
     }
 
 
-def _right(said: np.ndarray, wanted: np.ndarray) -> float:
-    return float((said == wanted).mean())
+def _right(names: np.ndarray, targets: np.ndarray) -> float:
+    return float((names == targets).mean())
 
 
 def _most_frequent(words: np.ndarray) -> np.ndarray:
@@ -186,8 +188,8 @@ def play(
     words = np.array(NAMES)[of.answer] if words is None else words
     parts = []
     for start in range(0, len(of.seed), TOGETHER):
-        some = slice(start, start + TOGETHER)
-        group = _Group(agent, of.part(some.start, some.stop), short, long, senses, words[some])
+        rows = slice(start, start + TOGETHER)
+        group = _Group(agent, of.part(rows.start, rows.stop), short, long, senses, words[rows])
         parts.append(group.play(strangers))
     return Answers(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Answers)))
 
@@ -206,19 +208,19 @@ class _Group:
 
     def play(self, strangers: bool = False) -> Answers:
         """Show, let time pass, ask."""
-        shown, between = self._looks(np.arange(THINGS), "named"), self._looks(THINGS + np.arange(STRANGERS), "between")
+        named, between = self._looks(np.arange(THINGS), "named"), self._looks(THINGS + np.arange(STRANGERS), "between")
         for thing in range(THINGS):
-            self._show(shown, thing)
+            self._show(named, thing)
         # Without a state nothing in between can change an answer.
         pause = self.agent.config.window + MORE if self.short else 0
         for tick in range(pause):
             self._step([{name: x[row, tick % STRANGERS] for name, x in between.items()} for row in range(self.n)])
         self.tick += 0 if self.short else self.agent.config.window + MORE
-        which = np.concatenate([np.arange(ASKED), THINGS + np.arange(ASKED if strangers else 0)])
-        again = self._looks(which, "asked")
+        things = np.concatenate([np.arange(ASKED), THINGS + np.arange(ASKED if strangers else 0)])
+        again = self._looks(things, "asked")
         answers = [
             self._ask([{s: again[s][row, at] for s in self.senses} for row in range(self.n)])
-            for at in range(len(which))
+            for at in range(len(things))
         ]
         for memory in self.recall.memories:
             memory.store.close()
@@ -227,10 +229,10 @@ class _Group:
     def _looks(self, things: np.ndarray, look: str) -> dict[str, np.ndarray]:
         return looks(self.of, np.tile(things, (self.n, 1)), look)
 
-    def _show(self, shown: Mapping[str, np.ndarray], thing: int) -> None:
+    def _show(self, senses: Mapping[str, np.ndarray], thing: int) -> None:
         """One tick: each row senses a thing and hears its name; its memory keeps both."""
         rows: list[dict[str, Sense]] = [
-            {**{name: x[row, thing] for name, x in shown.items()}, "words": str(self.words[row, thing])}
+            {**{name: x[row, thing] for name, x in senses.items()}, "words": str(self.words[row, thing])}
             for row in range(self.n)
         ]
         for row, (memory, keys) in enumerate(zip(self.recall.memories, self._step(rows)[1], strict=True)):
@@ -242,14 +244,16 @@ class _Group:
         """One tick of all rows: the heads' outputs, and the keys of the senses."""
         moments = [[Moment(self.tick / TICK_HZ, senses, first=self.tick == 0)] for senses in rows]
         percepts = self.actor.encode(collate(moments))
-        found = self.recall.find(percepts) if ask else []
-        output = self.actor.step(percepts, recalled_tokens(self.agent, found) if self.long else None)
+        entries = self.recall.find(percepts) if ask else []
+        output = self.actor.step(percepts, recalled_tokens(self.agent, entries) if self.long else None)
         self.tick += 1
         return output.outputs, keys_of(self.agent, percepts, BOTH, self.recall.hashes)
 
     def _ask(self, rows: Sequence[Mapping[str, Sense]]) -> tuple[list[str], list[str], list[str]]:
         """One tick with a question: the names by heart, the copied ones, and those of the nearest keys."""
         outputs, _ = self._step(rows, ask=True)
-        heard = [[str(entry.senses["words"]) for entry in found] for found in self.recall.entries]
-        copied = ["" if at is None else words[at] for at, words in zip(pointed_at(outputs[COPIED]), heard, strict=True)]
-        return [NAMES[at] for at in outputs[HEAD].mode().tolist()], copied, [words[0] for words in heard]
+        candidates = [[str(entry.senses["words"]) for entry in entries] for entries in self.recall.entries]
+        copied = [
+            "" if at is None else words[at] for at, words in zip(pointed_at(outputs[COPIED]), candidates, strict=True)
+        ]
+        return [NAMES[at] for at in outputs[HEAD].mode().tolist()], copied, [words[0] for words in candidates]

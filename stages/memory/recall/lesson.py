@@ -56,28 +56,28 @@ def lesson_batch(agent: Agent, context: Context, update: int, size: int, steps: 
     together = max(length, min(size, SHARED))
     rng = numpy_rng(context.seed, "recall", update)
     of = renamed(lives(lesson_seeds(max(1, size // together), context.seed, "recall", update), THINGS, TAUGHT))
-    which = rng.integers(0, THINGS, (len(of.seed), together))
-    kept, seen = (tensors(looks(of, what, look, senses)) for what, look in ((every(of), 0), (which, 1)))
-    asked = (rng.random(which.shape) < 0.5) | (np.arange(together) % length == length - 1)
-    ages = np.exp(rng.uniform(np.log(YOUNGEST_S), np.log(OLDEST_S), (*which.shape, RECALLED_BUDGET)))
-    called = torch.from_numpy(np.take_along_axis(of.answer, which, 1))
-    told = torch.from_numpy(begins & (rng.random(which.shape) < TOLD))
-    strange = torch.from_numpy((not begins) & (rng.random(which.shape) < STRANGE))
+    things = rng.integers(0, THINGS, (len(of.seed), together))
+    stored, queries = (tensors(looks(of, what, look, senses)) for what, look in ((every(of), 0), (things, 1)))
+    asked = (rng.random(things.shape) < 0.5) | (np.arange(together) % length == length - 1)
+    ages = np.exp(rng.uniform(np.log(YOUNGEST_S), np.log(OLDEST_S), (*things.shape, RECALLED_BUDGET)))
+    called = torch.from_numpy(np.take_along_axis(of.answer, things, 1))
+    named_now = torch.from_numpy(begins & (rng.random(things.shape) < TOLD))
+    strange = torch.from_numpy((not begins) & (rng.random(things.shape) < STRANGE))
     words_are_new = not begins and update % INVENTED_EVERY == 0
     spelt = spelt_anew(of) if words_are_new else SPELT[torch.from_numpy(of.answer)]
-    back = most_alike(agent, seen, kept, torch.from_numpy(np.where(strange, which, -1)))
-    own = back == torch.from_numpy(which)[..., None]
-    copied = torch.where(own.any(-1), own.int().argmax(-1), RECALLED_BUDGET)
+    recalled = most_alike(agent, queries, stored, torch.from_numpy(np.where(strange, things, -1)))
+    correct = recalled == torch.from_numpy(things)[..., None]
+    copied = torch.where(correct.any(-1), correct.int().argmax(-1), RECALLED_BUDGET)
     batch = {
-        "senses": seen,
-        "recalled": entries(kept, spelt, back, torch.from_numpy(ages).float()),
-        "called": called.masked_fill(strange | bool(words_are_new) | (~own.any(-1) & ~told), -1),
-        "copied": copied.masked_fill(told | ~torch.from_numpy(asked), -1),
+        "senses": queries,
+        "recalled": entries(stored, spelt, recalled, torch.from_numpy(ages).float()),
+        "called": called.masked_fill(strange | bool(words_are_new) | (~correct.any(-1) & ~named_now), -1),
+        "copied": copied.masked_fill(named_now | ~torch.from_numpy(asked), -1),
         "asked": torch.from_numpy(asked),
-        "told": told,
+        "told": named_now,
     }
     if begins:
-        seen["words"] = SPELT[called] * told[..., None]
+        queries["words"] = SPELT[called] * named_now[..., None]
     return _in_rows(batch, length)
 
 
@@ -104,10 +104,10 @@ def _in_rows(batch: dict[str, Any], length: int) -> dict[str, Any]:
     here = torch.ones_like(batch["asked"])
     first = torch.zeros_like(here)
     first[:, 0] = True
-    told = batch.pop("told")
-    back = (batch["asked"] & ~told)[..., None].expand(*here.shape, RECALLED_BUDGET)
-    batch["recalled"] |= {"present": dict.fromkeys(batch["recalled"]["senses"], back), "valid": back}
-    present = {name: told if name == "words" else here for name in batch["senses"]}
+    named_now = batch.pop("told")
+    recalled = (batch["asked"] & ~named_now)[..., None].expand(*here.shape, RECALLED_BUDGET)
+    batch["recalled"] |= {"present": dict.fromkeys(batch["recalled"]["senses"], recalled), "valid": recalled}
+    present = {name: named_now if name == "words" else here for name in batch["senses"]}
     return batch | {"present": present, "first": first, "valid": here}
 
 
@@ -129,7 +129,7 @@ def spelt_anew(of: Lives) -> Tensor:
 
 @torch.no_grad()
 def most_alike(
-    agent: Agent, seen: Mapping[str, Tensor], kept: Mapping[str, Tensor], without: Tensor | None = None
+    agent: Agent, queries: Mapping[str, Tensor], stored: Mapping[str, Tensor], without: Tensor | None = None
 ) -> Tensor:
     """The four of what was kept [N, P, ...] that are most like each thing seen [N, Q, ...]: indices int64 [N, Q, 4].
 
@@ -139,8 +139,8 @@ def most_alike(
         without: int64 [N, Q], a thing to leave out; -1: none.
     """
     alike = torch.zeros(())
-    for sense, value in seen.items():
-        asking, key = (agent.key(agent.encode_senses({sense: x})[sense]) for x in (value, kept[sense]))
+    for sense, value in queries.items():
+        asking, key = (agent.key(agent.encode_senses({sense: x})[sense]) for x in (value, stored[sense]))
         alike = alike + asking @ key.transpose(1, 2)
     if without is not None:
         gone = without.to(alike.device)[..., None] == torch.arange(alike.shape[-1], device=alike.device)
@@ -148,11 +148,11 @@ def most_alike(
     return torch.sort(alike, dim=-1, descending=True, stable=True).indices[..., :RECALLED_BUDGET].cpu()
 
 
-def entries(kept: Mapping[str, Tensor], spelt: Tensor, which: Tensor, age_s: Tensor) -> dict[str, Any]:
-    """The memories `which` [N, Q, R] of each life, with the names heard then, `spelt` uint8 [N, P, 64]: senses
+def entries(stored: Mapping[str, Tensor], spelt: Tensor, things: Tensor, age_s: Tensor) -> dict[str, Any]:
+    """The memories `things` [N, Q, R] of each life, with the names heard then, `spelt` uint8 [N, P, 64]: senses
     [N, Q, R, ...] and age_s."""
-    rows = torch.arange(len(which))[:, None, None]
-    senses = {name: value[rows, which] for name, value in kept.items()} | {"words": spelt[rows, which]}
+    rows = torch.arange(len(things))[:, None, None]
+    senses = {name: value[rows, things] for name, value in stored.items()} | {"words": spelt[rows, things]}
     return {"senses": senses, "age_s": age_s}
 
 
@@ -164,8 +164,8 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     value, scalars = torch.zeros((), device=agent.device), dict[str, Tensor]()
     for head, asked in ((HEAD, batch["asked"] & (batch["called"] >= 0)), (COPIED, batch["copied"] >= 0)):
         if asked.any():
-            logits, wanted = outputs[head].logits[asked], batch[head][asked]
-            nats = F.cross_entropy(logits, wanted)
+            logits, targets = outputs[head].logits[asked], batch[head][asked]
+            nats = F.cross_entropy(logits, targets)
             value = value + nats
-            scalars |= {head: nats.detach(), f"{head} right": (logits.argmax(-1) == wanted).float().mean()}
+            scalars |= {head: nats.detach(), f"{head} right": (logits.argmax(-1) == targets).float().mean()}
     return value, scalars

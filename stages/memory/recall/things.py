@@ -135,8 +135,10 @@ def renamed(of: Lives) -> Lives:
     """The same lives, with another name for each thing whose name lessons do not join with its colour; the other names
     are equally likely."""
     steps = [step for step in range(1, len(NAMES)) if step % ONE_IN]
-    which = np.stack([numpy_rng("name instead", seed).integers(0, len(steps), of.things) for seed in of.seed.tolist()])
-    other = (of.answer + np.array(steps)[which]) % len(NAMES)
+    step_index = np.stack(
+        [numpy_rng("name instead", seed).integers(0, len(steps), of.things) for seed in of.seed.tolist()]
+    )
+    other = (of.answer + np.array(steps)[step_index]) % len(NAMES)
     return replace(of, answer=np.where(not_joined(of.colour, of.answer), other, of.answer))
 
 
@@ -150,32 +152,32 @@ def invented(seeds: np.ndarray, things: int, exam: bool) -> np.ndarray:
 
 
 def _words(rng: np.random.Generator, count: int, exam: bool) -> list[str]:
-    found: dict[str, None] = {}
-    while len(found) < count:
+    words: dict[str, None] = {}
+    while len(words) < count:
         word = "".join(rng.choice(SYLLABLES, int(rng.integers(2, LONGEST_WORD + 1))))
         if (crc32(word.encode()) % KEPT_WORDS == 0) == exam and word not in NAMES:
-            found[word] = None
-    return list(found)
+            words[word] = None
+    return list(words)
 
 
-def looks(of: Lives, which: np.ndarray, look: int | str, senses: Sequence[str] = BOTH) -> dict[str, np.ndarray]:
-    """One look at the thing `which` int64 [N, Q] of each life: sight uint8 [N, Q, 64, 64, 3], sound [N, Q, 2, 1600].
+def looks(of: Lives, things: np.ndarray, look: int | str, senses: Sequence[str] = BOTH) -> dict[str, np.ndarray]:
+    """One look at the thing `things` int64 [N, Q] of each life: sight uint8 [N, Q, 64, 64, 3], sound [N, Q, 2, 1600].
 
     Args:
         look: seeds where things lie in these looks; another name is another look.
         senses: the senses to render.
     """
-    n, q = which.shape
+    n, q = things.shape
     seeds = np.concatenate([numpy_rng("look", seed, look).integers(0, 2**31, q) for seed in of.seed.tolist()])
     state = empty_room(seeds)
     state.planes = np.repeat(empty_room(of.seed).planes, q, 0)  # the walls are the life's; hiss and place the look's
-    _place(state, of, which)
+    _place(state, of, things)
     state = settle(state)
-    made = {}
+    observed = {}
     for sense in senses:
         value = sound(state) if sense == "sound" else _picture(state)
-        made[sense] = value.reshape(n, q, *value.shape[1:])
-    return made
+        observed[sense] = value.reshape(n, q, *value.shape[1:])
+    return observed
 
 
 def raw_features(sense: str, values: np.ndarray) -> np.ndarray:
@@ -183,19 +185,19 @@ def raw_features(sense: str, values: np.ndarray) -> np.ndarray:
     n = len(values)
     if sense == "sight":
         return np.asarray(values.reshape(n, 8, 8, 8, 8, 3).mean((2, 4)).reshape(n, -1) / 255)
-    heard = torch.from_numpy(np.ascontiguousarray(values, np.float32)).mean(1)
-    return np.asarray(log_mel(heard, 512, 400, 40).mean(-2).numpy())
+    waves = torch.from_numpy(np.ascontiguousarray(values, np.float32)).mean(1)
+    return np.asarray(log_mel(waves, 512, 400, 40).mean(-2).numpy())
 
 
-def nearest_raw(seen: Mapping[str, np.ndarray], kept: Mapping[str, np.ndarray]) -> np.ndarray:
+def nearest_raw(queries: Mapping[str, np.ndarray], stored: Mapping[str, np.ndarray]) -> np.ndarray:
     """Index of the kept look [N, P, ...] nearest in raw input to each thing seen [N, Q, ...], int64 [N, Q].
 
     Distances of several senses are added, each as a share of its own mean.
     """
     total: np.ndarray | float = 0.0
-    for sense, value in seen.items():
+    for sense, value in queries.items():
         asking, key = (
-            raw_features(sense, x.reshape(-1, *x.shape[2:])).reshape(*x.shape[:2], -1) for x in (value, kept[sense])
+            raw_features(sense, x.reshape(-1, *x.shape[2:])).reshape(*x.shape[:2], -1) for x in (value, stored[sense])
         )
         apart = np.linalg.norm(asking[:, :, None] - key[:, None], axis=-1)
         total = total + apart / apart.mean()
@@ -207,10 +209,10 @@ def _picture(state: NurseryState) -> np.ndarray:
     return draw(state, scene(state, state.position), state.pan, state.tilt, SIGHT_FOV_DEG, SIGHT_SIZE)[0]
 
 
-def _place(state: NurseryState, of: Lives, which: np.ndarray) -> None:
+def _place(state: NurseryState, of: Lives, things: np.ndarray) -> None:
     """The thing alone, still and sounding, within SPREAD_DEG of straight ahead."""
     for field, values in (("shape", of.shape), ("colour", of.colour), ("texture", of.texture), ("size", of.size_m)):
-        getattr(state, field)[:, 0] = np.take_along_axis(values, which, 1).reshape(-1)
+        getattr(state, field)[:, 0] = np.take_along_axis(values, things, 1).reshape(-1)
     left, up = (uniform(state.seed, f"thing {way}", -SPREAD_DEG, SPREAD_DEG) for way in ("left", "up"))
     distance = DISTANCE_M * uniform(state.seed, "thing distance", NEARER, FARTHER)
     put(state, 0, in_view(state, left, up, distance))

@@ -27,16 +27,16 @@ GATE = Gate([Threshold(NAME, 0.9)])
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """POPGym's return, -1..1, over a deck of 52 cards."""
     n = context.episodes(BESIDE if level == "glimpse" else EPISODES, level)
-    some = min(n, context.episodes(BESIDE))
+    few = min(n, context.episodes(BESIDE))
     rows: dict[str, float] = {}
     floors: dict[str, float] = {}
     if level == "full":
-        rows = {SHORT_OFF: float(dealt(context, some, short_term.agent_policy(agent, short_term=False)).mean())}
+        rows = {SHORT_OFF: float(dealt(context, few, short_term.agent_policy(agent, short_term=False)).mean())}
         players = {
             "random": short_term.at_random(SUITS, context.seed, NAME),
             "the next suit": short_term.choosing(_another),
         }
-        floors = {name: float(dealt(context, some, policy).mean()) for name, policy in players.items()}
+        floors = {name: float(dealt(context, few, policy).mean()) for name, policy in players.items()}
     return [
         Measure(
             NAME,

@@ -154,13 +154,13 @@ def shares(awake: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarr
     return np.asarray(share + (moved - share * gained) / gain)
 
 
-def _change(name: str, unit: str, values: Sequence[np.ndarray], asked: Sequence[np.ndarray], note: str) -> Measure:
-    """The change that nights made, 0 for none; `asked` identifies the episodes of each night's values."""
-    every = np.concatenate(values)
+def _change(name: str, unit: str, values: Sequence[np.ndarray], moments: Sequence[np.ndarray], note: str) -> Measure:
+    """The change that nights made, 0 for none; `moments` identifies the episodes of each night's values."""
+    changes = np.concatenate(values)
     night = np.repeat(np.arange(len(values)), [len(part) for part in values])
     return Measure(
-        f"sleep/{name}", unit, every, chance=-1.0, ceiling=0.0, floors={"no sleep": 0.0}, note=note, groups=night,
-        episodes=identities({"night": night, "asked": np.concatenate(asked)}),
+        f"sleep/{name}", unit, changes, chance=-1.0, ceiling=0.0, floors={"no sleep": 0.0}, note=note, groups=night,
+        episodes=identities({"night": night, "asked": np.concatenate(moments)}),
     )  # fmt: skip
 
 
@@ -192,13 +192,13 @@ def night_of(sleeper: Sleeper, context: Context, seed: int) -> Night:
     agent = sleeper.awake
     of = lives(np.array([seed]), THINGS, HELD_OUT)
     others = lives(exam_seeds(context.episodes(OTHERS), context.seed, "sleep", "others", seed), THINGS, HELD_OUT)
-    asked, asked_others = shown(of, VIEWS), shown(others, 1)
+    queries, queries_of_others = shown(of, VIEWS), shown(others, 1)
     (memory,), of_others = remember(agent, of), remember(agent, others)
-    awake, before = questions(agent, of, asked, [memory]), questions(agent, of, asked)
-    before_others = questions(agent, others, asked_others, of_others)
+    awake, before = questions(agent, of, queries, [memory]), questions(agent, of, queries)
+    before_others = questions(agent, others, queries_of_others, of_others)
     asleep, slept = sleeper.sleep(memory, context)
-    after = questions(asleep, of, asked)
-    after_others = questions(asleep, others, asked_others, [reopened(each) for each in of_others])
+    after = questions(asleep, of, queries)
+    after_others = questions(asleep, others, queries_of_others, [reopened(each) for each in of_others])
     lost = earlier_skills(asleep, context, seed) - earlier_skills(agent, context, seed)
     return Night(awake, before, after, slept, after_others - before_others, lost, of.things_met(), others.things_met())
 
@@ -210,9 +210,9 @@ def shown(of: Lives, views: int) -> list[list[Moment]]:
 
 def _looks(of: Lives, look: str, time_s: float) -> list[Moment]:
     """The look of that name at each thing of N lives, [N * P]."""
-    which = np.repeat(np.arange(of.things)[None], len(of.seed), 0)
-    seen = looks(of, which, look, MET_BY)
-    senses: list[dict[str, Sense]] = [{name: x[at] for name, x in seen.items()} for at in np.ndindex(which.shape)]
+    things = np.repeat(np.arange(of.things)[None], len(of.seed), 0)
+    observed = looks(of, things, look, MET_BY)
+    senses: list[dict[str, Sense]] = [{name: x[at] for name, x in observed.items()} for at in np.ndindex(things.shape)]
     return [Moment(time_s, each, first=True) for each in senses]
 
 
@@ -220,15 +220,15 @@ def remember(agent: Agent, of: Lives) -> list[Memory]:
     """A memory in RAM for each of N lives that holds its things with their names, to be asked a while later."""
     rows = _looks(of, "named", 0.0)
     keys = keys_of(agent, Actor(agent, len(rows)).encode(rows), MET_BY)
-    found = []
+    memories = []
     for life in range(len(of.seed)):
         begun = Memory(open_store(None), clock=lambda: 0.0)
         for thing in range(of.things):
             at = life * of.things + thing
-            said = {**rows[at].senses, "words": NAMES[of.answer[life, thing]]}
-            begun.write(Moment(0.0, said), keys[at], importance=1.0)
-        found.append(reopened(begun))
-    return found
+            senses = {**rows[at].senses, "words": NAMES[of.answer[life, thing]]}
+            begun.write(Moment(0.0, senses), keys[at], importance=1.0)
+        memories.append(reopened(begun))
+    return memories
 
 
 def reopened(memory: Memory) -> Memory:
@@ -237,16 +237,16 @@ def reopened(memory: Memory) -> Memory:
 
 
 def questions(
-    agent: Agent, of: Lives, asked: Sequence[Sequence[Moment]], memories: Sequence[Memory] | None = None
+    agent: Agent, of: Lives, queries: Sequence[Sequence[Moment]], memories: Sequence[Memory] | None = None
 ) -> np.ndarray:
-    """Whether each look at each thing of N lives, `asked` from `shown`, is called correctly, float64 [views * N * P].
+    """Whether each look at each thing of N lives, `queries` from `shown`, is called correctly, float64 [views * N * P].
 
     On an empty state; with `memories`, one a life, the agent gets their recalled entries.
     """
     each = None if memories is None else [memory for memory in memories for _ in range(of.things)]
     recall = None if each is None else OwnMemories(agent, each, MET_BY)
     actor, right = Actor(agent, of.answer.size, effectors=(), heads=(HEAD,), recall=recall), []
-    for moments in asked:
+    for moments in queries:
         actor.reset()
         output = actor.act(moments)
         right.append(output.outputs[HEAD].mode().cpu().numpy() == of.answer.reshape(-1))

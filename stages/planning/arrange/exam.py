@@ -88,7 +88,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     with changed(agent, way=TRAJECTORY):
         control = three.sorted_by(_actor(agent, three))
         alone = two.few().sorted_by(_actor(agent, two.few())) if full else np.zeros(1)
-    found = []
+    measures = []
     for name, tables in ((TWO, two), (THREE, three), (REPLANNED, moved)):
         floors, rows = dict[str, float](), dict[str, float]()
         if full:
@@ -98,7 +98,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             rows |= _imagined(agent, tables)
         if full and tables is three:
             rows |= _rows(agent, three, ours["three"])
-        found.append(
+        measures.append(
             Measure(
                 name,
                 "sorted",
@@ -118,7 +118,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             )
         )
     gap = ours["three"] - control
-    found.append(
+    measures.append(
         Measure(
             ABOVE,
             "sorted, minus sorted by trajectories alone",
@@ -132,7 +132,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             "size in the same head, taught as long on the same batches, and replans for the same reasons; goal 0.25",
         )
     )
-    return found
+    return measures
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -164,16 +164,16 @@ def changed(agent: Agent, **how: Any) -> Iterator[None]:
 
 def _floors(agent: Agent, tables: Tables) -> dict[str, float]:
     few = tables.few()
-    found = {BY_HAND: tables.sorted_by(nearest_first), UNTAUGHT: few.sorted_by(_actor(parts.untaught(agent), few))}
+    floors = {BY_HAND: tables.sorted_by(nearest_first), UNTAUGHT: few.sorted_by(_actor(parts.untaught(agent), few))}
     with changed(agent, silenced=frozenset({REPLANNING})):
-        found[FIRST_ALONE] = few.sorted_by(_actor(agent, few))
-    return {name: float(values.mean()) for name, values in found.items()}
+        floors[FIRST_ALONE] = few.sorted_by(_actor(agent, few))
+    return {name: float(values.mean()) for name, values in floors.items()}
 
 
 def _rows(agent: Agent, three: Tables, values: np.ndarray) -> dict[str, float]:
     """Results on tables of three things under changes."""
     few = three.few()
-    found = {}
+    rows = {}
     changes: dict[str, dict[str, Any]] = {
         "one candidate": {"candidates": 1},
         "a new plan for each thing": {"follow": 2},
@@ -183,21 +183,21 @@ def _rows(agent: Agent, three: Tables, values: np.ndarray) -> dict[str, float]:
     }
     for name, how in changes.items():
         with changed(agent, **how):
-            found[name] = float(few.sorted_by(_actor(agent, few)).mean())
+            rows[name] = float(few.sorted_by(_actor(agent, few)).mean())
     for sense in ("things", "places"):
-        found[f"{sense} off"] = float(few.sorted_by(_actor(agent, few, [sense])).mean())
+        rows[f"{sense} off"] = float(few.sorted_by(_actor(agent, few, [sense])).mean())
     apart = held_out(three.world().state())
     if apart.any() and not apart.all():
-        found["held-out combination: a thing of the second kind in the upper right quarter"] = float(
+        rows["held-out combination: a thing of the second kind in the upper right quarter"] = float(
             values[apart].mean()
         )
-        found["without the held-out combination"] = float(values[~apart].mean())
-    return found
+        rows["without the held-out combination"] = float(values[~apart].mean())
+    return rows
 
 
 def _imagined(agent: Agent, tables: Tables) -> dict[str, float]:
     """Mode changes and confused plans among the first plans of hybrid and control."""
-    found: dict[str, float] = {}
+    rows: dict[str, float] = {}
     n = len(tables.seeds)
     actor = _actor(agent, tables)
     actor(tables.world().observe(), np.ones(n, bool))
@@ -209,8 +209,8 @@ def _imagined(agent: Agent, tables: Tables) -> dict[str, float]:
             changes, twice = confusion(
                 head.imaginer, read.condition, read.present, chance, 2 * LEVEL_THINGS[tables.level]
             )
-        found |= {f"mode changes of a plan, {named}": changes, f"confused plans, {named}": twice}
-    return found
+        rows |= {f"mode changes of a plan, {named}": changes, f"confused plans, {named}": twice}
+    return rows
 
 
 def nearest_first(senses: Senses, first: np.ndarray) -> Actions:
@@ -221,15 +221,15 @@ def nearest_first(senses: Senses, first: np.ndarray) -> Actions:
     )  # x, y, kind, there
     rows, holds, at = np.arange(n), hand[:, 3] > HALF, hand[:, :2]
     there = things[..., 3] > HALF
-    far = np.where(there, np.linalg.norm(things[..., :2] - at[:, None], axis=-1), np.inf)
-    held = far.argmin(1)
+    distance = np.where(there, np.linalg.norm(things[..., :2] - at[:, None], axis=-1), np.inf)
+    held = distance.argmin(1)
     others = there & ~(holds[:, None] & (np.arange(THINGS) == held[:, None]))
     inside = (np.linalg.norm(things[:, :, None, :2] - places[:, None, :, :2], axis=-1) <= PLACE_RADIUS) & others[
         ..., None
     ]
     alike = things[:, :, None, 2] == places[:, None, :, 2]
     done = (inside & alike & (inside.sum(1, keepdims=True) == 1)).any(2)
-    thing = np.where(others & ~done, far, np.inf).argmin(1)
+    thing = np.where(others & ~done, distance, np.inf).argmin(1)
     free = ~inside.any(1) & alike[rows, held] & (places[..., 3] > HALF)
     place = np.where(free, np.linalg.norm(places[..., :2] - at[:, None], axis=-1), np.inf).argmin(1)
     aim = np.where(holds[:, None], places[rows, place, :2], things[rows, thing, :2])

@@ -71,30 +71,30 @@ def arranged(agent: Agent, level: str, seed: int) -> Arranged:
         WorldError: there is no such level.
     """
     world = make_world("tabletop", level, [seed])
-    actor, found = Actor(agent, 1, effectors=[ARM]), Arranged()
+    actor, film = Actor(agent, 1, effectors=[ARM]), Arranged()
 
     def going(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
         refuse_gaps(senses)
         output = actor.act(collate_tick(senses, first))
         read: Any = output.outputs[ARRANGE]
         if first.all():
-            found.things, found.places = lying(senses["things"][0]), lying(senses["places"][0])
-            found.drawn = read.candidates(torch.tensor([0]), torch.tensor([0]), None, watch)
-            found.chosen = int(found.drawn.log_prob.argmax())
-            found.belief = read.belief(), ""
-        found.belief = found.belief[0], read.belief()
-        found.plans = int(read.after["made"][0])
-        found.walked.append(senses["hand"][0, :2])
+            film.things, film.places = lying(senses["things"][0]), lying(senses["places"][0])
+            film.drawn = read.candidates(torch.tensor([0]), torch.tensor([0]), None, watch)
+            film.chosen = int(film.drawn.log_prob.argmax())
+            film.belief = read.belief(), ""
+        film.belief = film.belief[0], read.belief()
+        film.plans = int(read.after["made"][0])
+        film.walked.append(senses["hand"][0, :2])
         return {ARM: output.action[ARM].cpu().numpy()}
 
     def watch(number: int, x: torch.Tensor, clean: torch.Tensor, symbols: torch.Tensor) -> None:
-        found.frames.append((x[..., :2].cpu().numpy(), symbols.cpu().numpy()))
+        film.frames.append((x[..., :2].cpu().numpy(), symbols.cpu().numpy()))
 
     with torch.inference_mode():
         for tick in rollout(going, world):
-            found.sorted = bool(tick.reward[0] > 0)
-    found.walked.append(world.observe()["hand"][0, :2])
-    return found
+            film.sorted = bool(tick.reward[0] > 0)
+    film.walked.append(world.observe()["hand"][0, :2])
+    return film
 
 
 def lying(row: np.ndarray) -> dict[int, np.ndarray]:
@@ -102,13 +102,13 @@ def lying(row: np.ndarray) -> dict[int, np.ndarray]:
     return {number: one[:3] for number, one in enumerate(row.reshape(-1, 4)) if one[3] > HALF}
 
 
-def page(found: Arranged) -> str:
+def page(film: Arranged) -> str:
     """The whole page: that of a maze, with a table in it."""
-    assert found.drawn is not None
+    assert film.drawn is not None
 
     def seen(points: np.ndarray) -> list[Any]:
-        shown: list[Any] = (points * (1, -1)).round(3).tolist()
-        return shown
+        coordinates: list[Any] = (points * (1, -1)).round(3).tolist()
+        return coordinates
 
     def discs(of: Mapping[int, np.ndarray], radius: float, ring: bool, offset: int) -> list[dict[str, Any]]:
         return [
@@ -117,26 +117,26 @@ def page(found: Arranged) -> str:
             for number, one in of.items()
         ]  # fmt: skip
 
-    ticks = f"{len(found.walked) - 1} ticks"
-    said = f"All is sorted after {ticks}" if found.sorted else f"Not all is sorted after {ticks}"
+    ticks = f"{len(film.walked) - 1} ticks"
+    outcome = f"All is sorted after {ticks}" if film.sorted else f"Not all is sorted after {ticks}"
     return filled(
         {
             "box": [-EDGE, -EDGE, 2 * EDGE, 2 * EDGE],
             "unit": 0.05,
             "walls": [],
             "discs": [
-                *discs(found.places, PLACE_RADIUS, True, THINGS), *discs(found.things, RADIUS, False, 0),
+                *discs(film.places, PLACE_RADIUS, True, THINGS), *discs(film.things, RADIUS, False, 0),
             ],
             "words": list(WORDS),
             "silent": THERE,
-            "frames": [{"places": seen(x), "symbols": words.tolist()} for x, words in found.frames],
-            "plans": seen(found.drawn.trajectory[..., :2].cpu().numpy()),
-            "symbols": found.drawn.symbols.tolist(),
-            "marks": found.sure.round(4).tolist(),
+            "frames": [{"places": seen(x), "symbols": words.tolist()} for x, words in film.frames],
+            "plans": seen(film.drawn.trajectory[..., :2].cpu().numpy()),
+            "symbols": film.drawn.symbols.tolist(),
+            "marks": film.sure.round(4).tolist(),
             "marked": "sureness of symbols",
-            "chosen": found.chosen,
-            "walked": seen(np.stack(found.walked)),
-            "came": f"{said}, with {found.plans} plan{'' if found.plans == 1 else 's'}. {found.belief[1]}",
+            "chosen": film.chosen,
+            "walked": seen(np.stack(film.walked)),
+            "came": f"{outcome}, with {film.plans} plan{'' if film.plans == 1 else 's'}. {film.belief[1]}",
             "given": [],
             "kept": [],
         }

@@ -144,6 +144,6 @@ class Arranging(KeyPoints):
         grip = torch.where(there, torch.where(aim[:, 2] > 0, 1.0, -1.0), after["grip"])
         grip = torch.where(here & ~going, -1.0, grip)
         move = torch.where((going & ~there)[:, None], apart / PACE, 0.0)
-        self.told = torch.cat((move.clamp(-1, 1), grip[:, None]), -1)
+        self.command = torch.cat((move.clamp(-1, 1), grip[:, None]), -1)
         waited = torch.where(there, 0, after["waited"] + going.long())
         self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}

@@ -121,9 +121,9 @@ class ArrangeHead(Head):
     ) -> dict[str, Tensor]:
         """Losses by way and name, for plans [n, H, 3] and symbols int64 [n, L]."""
         present = thinned(present, self.thoughts, generator)
-        found: dict[str, Tensor] = {}
+        losses: dict[str, Tensor] = {}
         for way, imaginer in self.ways.items():
             assert isinstance(imaginer, Imaginer)
-            told = imaginer.losses(condition, points, words, generator, present)
-            found |= {name if way == HYBRID else f"{way}/{name}": value for name, value in told.items()}
-        return found
+            losses_of_way = imaginer.losses(condition, points, words, generator, present)
+            losses |= {name if way == HYBRID else f"{way}/{name}": value for name, value in losses_of_way.items()}
+        return losses

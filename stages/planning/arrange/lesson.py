@@ -70,20 +70,20 @@ def lesson(context: Context) -> Lesson:
 def stretches(seed: int, tables: int) -> Table:
     """Two stretches of `TICKS` Moments of each table that is not held out, stretch by stretch. Each begins where a plan
     may be made (the hand is empty, and something is to be sorted); a share of them begins at the first Moment."""
-    found = []
+    parts_of_table = []
     for level, share in LEVELS.items():
         rules, rng = TabletopRules(level), numpy_rng(seed, NAME, level)
         begun = rules.initial(lesson_seeds(round(share * tables), seed, NAME, level))
         begun = begun.take(~held_out(begun))
         states = [begun, *carried_out(rules, begun, plans(begun, rng)[0])]
         plans_there = np.stack([plannable(state) for state in states])
-        every = Table.concat(states)
+        all_states = Table.concat(states)
         for _ in range(2):
             later = np.where(plans_there, rng.random(plans_there.shape), -1.0).argmax(0)
             first = np.where(rng.random(len(begun)) < AT_FIRST, 0, later)
             ticks = np.minimum(first[:, None] + np.arange(TICKS), len(states) - 1)
-            found.append(every.take((ticks * len(begun) + np.arange(len(begun))[:, None]).ravel()))
-    return Table.concat(found)
+            parts_of_table.append(all_states.take((ticks * len(begun) + np.arange(len(begun))[:, None]).ravel()))
+    return Table.concat(parts_of_table)
 
 
 def plannable(table: Table) -> np.ndarray:
@@ -95,22 +95,22 @@ def batch(seed: int, tables: int, update: int, rows: int) -> dict[str, Any]:
     """`rows` stretches, with `points` [B, T, 1, H, 3] and `words` [B, T, 1, L] of a plan at each Moment; `learned`
     bool [B, T] marks Moments in which a plan may be made."""
     rng, data = numpy_rng(seed, NAME, update), stretches(seed, tables)
-    which = rng.integers(0, len(data) // TICKS, rows)
-    table = data.take((which[:, None] * TICKS + np.arange(TICKS)).ravel())
+    stretch = rng.integers(0, len(data) // TICKS, rows)
+    table = data.take((stretch[:, None] * TICKS + np.arange(TICKS)).ravel())
     table = shuffled(table, rng, TICKS)
     points, words = plans(table, rng)
-    told = {"points": points[:, None], "words": words[:, None], "learned": plannable(table)}
+    targets = {"points": points[:, None], "words": words[:, None], "learned": plannable(table)}
 
     def apart(value: np.ndarray) -> Tensor:
         return torch.from_numpy(value).unflatten(0, (rows, TICKS))
 
-    found = clip({name: apart(value) for name, value in observed(table).items()})
-    return found | {name: apart(value) for name, value in told.items()}
+    senses = clip({name: apart(value) for name, value in observed(table).items()})
+    return senses | {name: apart(value) for name, value in targets.items()}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Losses of noised points and masked symbols, for each way of imagining."""
     output: Any = agent.forward(dict(batch), [parts.ARRANGE])[parts.ARRANGE]
     target = {name: batch[name].to(agent.device) for name in ("points", "words")}
-    told = output.losses(target, batch["learned"].to(agent.device))
-    return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
+    losses = output.losses(target, batch["learned"].to(agent.device))
+    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}

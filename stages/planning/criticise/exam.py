@@ -42,27 +42,27 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Told apart: for each flawed plan, the share of sound ones that the judge thinks better (the mean is the area
     under the ROC curve). Reason: whether a flawed plan is refused for its own reason.
     """
-    told, full = examined(context, context.episodes(PLANS if level != "glimpse" else PLANS // 5)), level == "full"
-    judged = judge(agent, told.draft)
+    plans, full = examined(context, context.episodes(PLANS if level != "glimpse" else PLANS // 5)), level == "full"
+    judged = judge(agent, plans.draft)
     flaw, reason = judged.flawed().numpy(), judged.mode().numpy()
-    floors, rows = (_floors(told), _rows(told, judged)) if full else ({TOLD: {}, REASON: {}}, {TOLD: {}, REASON: {}})
+    floors, rows = (_floors(plans), _rows(plans, judged)) if full else ({TOLD: {}, REASON: {}}, {TOLD: {}, REASON: {}})
     if full:
         rows[TOLD] |= _of_the_planner(agent, context)
-    met = identities({parts.DRAFT: told.draft[told.flawed]})
-    right = (reason == told.reason)[told.flawed].astype(float)
+    met = identities({parts.DRAFT: plans.draft[plans.flawed]})
+    right = (reason == plans.reason)[plans.flawed].astype(float)
     return [
-        Measure(TOLD, "ranked worse than a sound plan", above(flaw, told), 0.5, 1.0, floors[TOLD], note=NOTE,
+        Measure(TOLD, "ranked worse than a sound plan", above(flaw, plans), 0.5, 1.0, floors[TOLD], note=NOTE,
                 episodes=met, rows=rows[TOLD]),
         Measure(REASON, "refused for the right reason", right, 1 / (1 + len(REASONS)), 1.0, floors[REASON], rate=True,
-                note=NOTE, episodes=met, rows=rows[REASON], exhibits=_mistakes(told, reason) if full else ()),
+                note=NOTE, episodes=met, rows=rows[REASON], exhibits=_mistakes(plans, reason) if full else ()),
     ]  # fmt: skip
 
 
 def taught(context: Context, n: int) -> np.ndarray:
     """Plans that lessons show, int64 [about n]."""
     rng, points = numpy_rng(context.seed, "criticise", "episodes"), parts.horizon(context.config.size)
-    told = drafts(shown(context), n, rng, points)
-    return identities({parts.DRAFT: told.draft[told.flawed]})
+    plans = drafts(shown(context), n, rng, points)
+    return identities({parts.DRAFT: plans.draft[plans.flawed]})
 
 
 def examined(context: Context, n: int) -> Drafts:
@@ -78,9 +78,9 @@ def judge(agent: Agent, draft: np.ndarray) -> Judgement:
     return Judgement(*(value.cpu() for value in (found.strides, found.moves, found.whole)))
 
 
-def above(flaw: np.ndarray, told: Drafts) -> np.ndarray:
+def above(flaw: np.ndarray, plans: Drafts) -> np.ndarray:
     """For each flawed plan, the share of sound ones with a lower mark `flaw`, ties counting half; float64."""
-    return _above(flaw, told.flawed)
+    return _above(flaw, plans.flawed)
 
 
 def _above(mark: np.ndarray, of: np.ndarray) -> np.ndarray:
@@ -89,42 +89,42 @@ def _above(mark: np.ndarray, of: np.ndarray) -> np.ndarray:
     return np.asarray((mine > others).mean(1) + 0.5 * (mine == others).mean(1))
 
 
-def _floors(told: Drafts) -> dict[str, dict[str, float]]:
+def _floors(plans: Drafts) -> dict[str, dict[str, float]]:
     """Two rules: one checks for collisions by the maze itself, the other does arithmetic without a maze."""
-    collides = (told.hit > 0).any(1)
-    late, far = arithmetic(told)
+    collides = (plans.hit > 0).any(1)
+    late, far = arithmetic(plans)
     counted = np.where(far, 1 + UNREACHABLE, np.where(late, 1 + LATE, 0))
     rules = {
         "a perfect collision check alone": np.where(collides, 1 + COLLISION, 0),
         "arithmetic without a maze": counted,
     }
     return {
-        TOLD: {name: float(above((said > 0).astype(float), told).mean()) for name, said in rules.items()},
-        REASON: {name: float((said == told.reason)[told.flawed].mean()) for name, said in rules.items()},
+        TOLD: {name: float(above((said > 0).astype(float), plans).mean()) for name, said in rules.items()},
+        REASON: {name: float((said == plans.reason)[plans.flawed].mean()) for name, said in rules.items()},
     }
 
 
-def arithmetic(told: Drafts) -> tuple[np.ndarray, np.ndarray]:
+def arithmetic(plans: Drafts) -> tuple[np.ndarray, np.ndarray]:
     """By their numbers, which plans take more ticks than there are, and which end elsewhere or leap; bool [N] each."""
-    n = told.stuck.shape[1]
-    points, goal = told.draft[:, : 2 * n].reshape(-1, n, 2), told.draft[:, 3 * n :][:, :2]
+    n = plans.stuck.shape[1]
+    points, goal = plans.draft[:, : 2 * n].reshape(-1, n, 2), plans.draft[:, 3 * n :][:, :2]
     strides = np.linalg.norm(np.diff(points, axis=1), axis=2)
     takes = STRIDE * np.maximum(1, (strides > ENDED).sum(1))
     ends = np.linalg.norm(points[:, -1] - goal, axis=1)
-    return takes > 1000 * told.draft[:, -1], (ends > 0.1) | (strides.max(1) > FARTHEST)
+    return takes > 1000 * plans.draft[:, -1], (ends > 0.1) | (strides.max(1) > FARTHEST)
 
 
-def _rows(told: Drafts, judged: Judgement) -> dict[str, dict[str, float]]:
+def _rows(plans: Drafts, judged: Judgement) -> dict[str, dict[str, float]]:
     """Rows: results by reason, sound plans that pass, whether the place is named, and calibration of the doubt."""
     flaw, reason, where = judged.flawed().numpy(), judged.mode().numpy(), judged.where().numpy()
     rows: dict[str, dict[str, float]] = {TOLD: {}, REASON: {}}
-    rows[TOLD]["sound plans that are accepted"] = float((reason[~told.flawed] == 0).mean())
-    rows[TOLD]["calibration error"] = calibration_error(flaw, told.flawed)
+    rows[TOLD]["sound plans that are accepted"] = float((reason[~plans.flawed] == 0).mean())
+    rows[TOLD]["calibration error"] = calibration_error(flaw, plans.flawed)
     for number, name in enumerate(REASONS, 1):
-        of = told.reason == number
+        of = plans.reason == number
         rows[REASON][name] = float((reason[of] == number).mean())
-    for number, marks in ((1 + COLLISION, told.hit), (1 + BLOCKED, told.stuck)):
-        named = (told.reason == number) & (reason == number)
+    for number, marks in ((1 + COLLISION, plans.hit), (1 + BLOCKED, plans.stuck)):
+        named = (plans.reason == number) & (reason == number)
         if named.any():
             rows[REASON][f"{REASONS[number - 1]}: right place"] = float((marks[named, where[named]] > 0).mean())
     return rows
@@ -154,9 +154,9 @@ def _candidates(agent: Agent, senses: Mapping[str, Any]) -> tuple[np.ndarray, np
     """All candidates of B rows, row by row: points [B * N, H, 2], drafts, and the critic's marks."""
     head = agent.head(parts.ROUTE)
     assert isinstance(head, PlannerHead)
-    told = [torch.from_numpy(np.asarray(senses[sense])).float().to(agent.device) for sense in parts.SENSES]
+    senses_of_agent = [torch.from_numpy(np.asarray(senses[sense])).float().to(agent.device) for sense in parts.SENSES]
     with torch.inference_mode():
-        read = head.thinking(*told)
+        read = head.thinking(*senses_of_agent)
         found = head.search(read)
         made = (found.plans, found.symbols, head.marks(found.plans, read.maze))
     plans, symbols, marks = (value.flatten(0, 1).cpu().numpy() for value in made)
@@ -165,7 +165,7 @@ def _candidates(agent: Agent, senses: Mapping[str, Any]) -> tuple[np.ndarray, np
     return plans, np.stack(shown), marks
 
 
-def _mistakes(told: Drafts, reason: np.ndarray) -> tuple[Exhibit, ...]:
+def _mistakes(plans: Drafts, reason: np.ndarray) -> tuple[Exhibit, ...]:
     names = ("sound", *REASONS)
-    wrong = np.flatnonzero(reason != told.reason)[:6]
-    return tuple(Exhibit("failure", f"plan {i}: {names[told.reason[i]]}, called {names[reason[i]]}") for i in wrong)
+    wrong = np.flatnonzero(reason != plans.reason)[:6]
+    return tuple(Exhibit("failure", f"plan {i}: {names[plans.reason[i]]}, called {names[reason[i]]}") for i in wrong)

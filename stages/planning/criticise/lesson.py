@@ -47,10 +47,10 @@ def lesson(context: Context) -> Lesson:
     )
 
 
-def batch(told: Drafts) -> dict[str, Any]:
+def batch(plans: Drafts) -> dict[str, Any]:
     """Drafts as a Batch of one Moment a row, with their targets."""
-    target = {name: torch.from_numpy(getattr(told, name))[:, None] for name in ("hit", "stuck", "reason")}
-    return collate_tick({parts.DRAFT: told.draft}, np.ones(len(told.draft), bool)) | target
+    target = {name: torch.from_numpy(getattr(plans, name))[:, None] for name in ("hit", "stuck", "reason")}
+    return collate_tick({parts.DRAFT: plans.draft}, np.ones(len(plans.draft), bool)) | target
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -143,18 +143,18 @@ class Went:
         return bool(self.asked) == bool(case.question) and case.has_to(self.asked[:1])
 
 
-def gone(given: Sequence[Case], by: By, answers: bool = True) -> list[Went]:
+def gone(some_cases: Sequence[Case], by: By, answers: bool = True) -> list[Went]:
     """Let a player carry out the instructions of cases, until each is done or a needless question was asked.
 
     Args:
         answers: whether questions are answered.
     """
-    rooms = AnsweringRooms(list(given))
-    questioning = _Questioning(by(len(given)), rooms, answers)
-    done, settled = np.zeros((2, len(given)), bool)
+    rooms = AnsweringRooms(list(some_cases))
+    questioning = _Questioning(by(len(some_cases)), rooms, answers)
+    done, settled = np.zeros((2, len(some_cases)), bool)
     with stepping_threads():
         for tick in rollout(questioning, rooms, TICKS, sparing=True, done=settled):
-            wrong = [not case.has_to(asked) for asked, case in zip(questioning.asked, given, strict=True)]
+            wrong = [not case.has_to(asked) for asked, case in zip(questioning.asked, some_cases, strict=True)]
             done |= (tick.reward > 0) & ~np.array(wrong)
             settled |= done | tick.ended | wrong
             if settled.all():
@@ -171,43 +171,43 @@ def drawn(context: Context, n: int) -> list[Case]:
 
 def examine(agent: Agent, context: Context, level: str) -> list[Measure]:
     """Whether the agent asks when, and only when, it has to; and whether it does the instruction once answered."""
-    given = drawn(context, context.episodes(EPISODES, level))
-    went = gone(given, by_agent(agent))
-    is_open = np.array([one.case in OPEN for one in given])
-    right = np.array([one.is_right(case) for one, case in zip(went, given, strict=True)], np.float64)
-    done = np.array([one.done and one.is_right(case) for one, case in zip(went, given, strict=True)], np.float64)
+    drawn_cases = drawn(context, context.episodes(EPISODES, level))
+    went = gone(drawn_cases, by_agent(agent))
+    is_open = np.array([one.case in OPEN for one in drawn_cases])
+    right = np.array([one.is_right(case) for one, case in zip(went, drawn_cases, strict=True)], np.float64)
+    done = np.array([one.done and one.is_right(case) for one, case in zip(went, drawn_cases, strict=True)], np.float64)
     floors: dict[str, dict[str, float]] = {ASKS: {}, ANSWERED: {}}
     rows: dict[str, dict[str, float]] = {ASKS: {}, ANSWERED: {}}
     if level == "full":
-        floors = _floors(agent, context, given)
-        rows = _rows(given, went, right, done)
-    met = np.array([one.episode for one in given])
+        floors = _floors(agent, context, drawn_cases)
+        rows = _rows(drawn_cases, went, right, done)
+    episodes = np.array([one.episode for one in drawn_cases])
     return [
         Measure(
             ASKS, "asked the right question, or none if none was needed", right, chance=float(np.mean(~is_open)),
-            ceiling=1.0, rate=True, episodes=met, floors=floors[ASKS], rows=rows[ASKS],
+            ceiling=1.0, rate=True, episodes=episodes, floors=floors[ASKS], rows=rows[ASKS],
             note="half of the instructions leave something open: an unknown word, or the place of a thing far away; "
             "the first question must be about exactly that. An agent that never asks is right in the other half",
         ),
         Measure(
             ANSWERED, "asked the right question, and done", done[is_open], chance=0.0, ceiling=1.0, rate=True,
-            episodes=met[is_open], floors=floors[ANSWERED], rows=rows[ANSWERED],
+            episodes=episodes[is_open], floors=floors[ANSWERED], rows=rows[ANSWERED],
             note=f"instructions that leave something open, within {TICKS} ticks; the answer is the meaning of the "
             "word, or the first door on the way",
         ),
     ]  # fmt: skip
 
 
-def _floors(agent: Agent, context: Context, given: Sequence[Case]) -> dict[str, dict[str, float]]:
-    few = given[: context.episodes(FEW)]
+def _floors(agent: Agent, context: Context, drawn_cases: Sequence[Case]) -> dict[str, dict[str, float]]:
+    few = drawn_cases[: context.episodes(FEW)]
     is_open = np.array([one.case in OPEN for one in few])
-    found: dict[str, dict[str, float]] = {
+    floors: dict[str, dict[str, float]] = {
         ASKS: {
-            "never asks": float(np.mean([not one.question for one in given])),
+            "never asks": float(np.mean([not one.question for one in drawn_cases])),
             "always asks what a random word of the page means": float(
-                np.mean([1 / len(one.said.split(" ")) if one.case == WORD else 0.0 for one in given])
+                np.mean([1 / len(one.said.split(" ")) if one.case == WORD else 0.0 for one in drawn_cases])
             ),
-            "always asks where the thing is": float(np.mean([one.case == FAR for one in given])),
+            "always asks where the thing is": float(np.mean([one.case == FAR for one in drawn_cases])),
         },
         ANSWERED: {},
     }
@@ -219,21 +219,21 @@ def _floors(agent: Agent, context: Context, given: Sequence[Case]) -> dict[str, 
         went = gone(few, by, answers)
         right = np.array([one.is_right(case) for one, case in zip(went, few, strict=True)])
         if answers:
-            found[ASKS][name] = float(right.mean())
-        found[ANSWERED][name] = float((right & [one.done for one in went])[is_open].mean())
-    return found
+            floors[ASKS][name] = float(right.mean())
+        floors[ANSWERED][name] = float((right & [one.done for one in went])[is_open].mean())
+    return floors
 
 
 def _rows(
-    given: Sequence[Case], went: Sequence[Went], right: np.ndarray, done: np.ndarray
+    drawn_cases: Sequence[Case], went: Sequence[Went], right: np.ndarray, done: np.ndarray
 ) -> dict[str, dict[str, float]]:
     """Rows: results by case, and the number of questions where something has to be asked."""
-    of = {case: np.array([one.case == case for one in given]) for case in CASES}
+    of = {case: np.array([one.case == case for one in drawn_cases]) for case in CASES}
     rows = {ASKS: {case: float(right[which].mean()) for case, which in of.items()}}
     rows[ANSWERED] = {case: float(done[of[case]].mean()) for case in OPEN}
     asked = np.array([len(one.asked) for one in went])
     rows[ANSWERED] |= {f"questions, {case}": float(asked[of[case]].mean()) for case in OPEN}
     rows[ASKS]["done, of instructions that leave nothing open"] = float(
-        np.mean([one.done for one, case in zip(went, given, strict=True) if case.case not in OPEN])
+        np.mean([one.done for one, case in zip(went, drawn_cases, strict=True) if case.case not in OPEN])
     )
     return rows

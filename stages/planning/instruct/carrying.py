@@ -50,16 +50,16 @@ def carried_out(agent: Agent, room: str, seed: int, said: str | None = None) -> 
     policy, steps, rewarded, answer, first, declined = Instructed(agent), 0, False, "", "", False
     for tick in rollout(policy, rooms):
         if not tick.tick:
-            answer, declined = policy.told.answer_to(rooms.said[0]), bool(policy.told.declined[0])
-            first = policy.told.belief()
+            answer, declined = policy.instruction.answer_to(rooms.said[0]), bool(policy.instruction.declined[0])
+            first = policy.instruction.belief()
         over = policy.over
         if over is not None and over.all() and not tick.ended.all():
             break
         steps, rewarded = steps + 1, rewarded or bool(tick.reward[0] > 0)
         if tick.ended.all():
             break
-    stuck = bool(policy.told.stuck[0]) or (not rewarded and not bool(policy.told.over[0]))
+    stuck = bool(policy.instruction.stuck[0]) or (not rewarded and not bool(policy.instruction.over[0]))
     rooms.close()
     return Carried(
-        rooms.said[0], answer, first, policy.told.belief(), steps, rewarded, declined, stuck and not rewarded
+        rooms.said[0], answer, first, policy.instruction.belief(), steps, rewarded, declined, stuck and not rewarded
     )

@@ -63,7 +63,7 @@ class Instructed:
         self.actor.keep(index)
 
     @property
-    def told(self) -> Any:
+    def instruction(self) -> Any:
         """The head's last output."""
         assert self.actor.output is not None
         return self.actor.output.outputs[self.head]
@@ -73,7 +73,7 @@ class Instructed:
         """Which errands are over, bool [N]; None for a head without errands. Without the sense `board` all are over."""
         if self.head != parts.INSTRUCT or self.actor.output is None:
             return None
-        over: np.ndarray = self.told.over.cpu().numpy()
+        over: np.ndarray = self.instruction.over.cpu().numpy()
         return np.ones_like(over) if parts.BOARD in self.actor.without else over
 
 
@@ -84,8 +84,8 @@ class Planned:
         self.controller, self.errands = Controller(), [Errand(plan=plan) for plan in plans]
 
     def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
-        seen = zip(self.errands, truth(senses[parts.BOARD]), strict=True)
-        return {parts.CHOOSE: np.array([self.controller.act(errand, reading) for errand, reading in seen])}
+        pairs = zip(self.errands, truth(senses[parts.BOARD]), strict=True)
+        return {parts.CHOOSE: np.array([self.controller.act(errand, reading) for errand, reading in pairs])}
 
     def keep(self, index: np.ndarray) -> None:
         """Go on with these rooms alone."""
@@ -103,16 +103,18 @@ def by_agent(agent: Agent, without: Sequence[str] = ()) -> By:
 
 
 def done(
-    name: str, seeds: np.ndarray, by: By, said: Sequence[str] | None = None, every: int | None = None
+    name: str, seeds: np.ndarray, by: By, sentences: Sequence[str] | None = None, every: int | None = None
 ) -> np.ndarray:
     """Whether each room's mission was done, float64 [N] of 0 and 1.
 
     Args:
-        said: instructions said in place of the missions, by which success is still judged; every: see `Rooms`.
+        sentences: instructions said in place of the missions, by which success is still judged; every: see `Rooms`.
     """
-    found = []
+    successes = []
     for at in range(0, len(seeds), TOGETHER):
-        rooms = Rooms(name, seeds[at : at + TOGETHER], None if said is None else said[at : at + TOGETHER], every)
+        rooms = Rooms(
+            name, seeds[at : at + TOGETHER], None if sentences is None else sentences[at : at + TOGETHER], every
+        )
         policy, earned, settled = by(rooms), np.zeros(rooms.num_envs), np.zeros(rooms.num_envs, bool)
         with stepping_threads():
             for tick in rollout(policy, rooms, sparing=True, done=settled):
@@ -123,8 +125,8 @@ def done(
                 if (settled | tick.ended).all():
                     break  # nothing more will be done
         rooms.close()
-        found.append(earned > 0)
-    return np.concatenate(found).astype(np.float64)
+        successes.append(earned > 0)
+    return np.concatenate(successes).astype(np.float64)
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -141,17 +143,17 @@ def taught(context: Context, n: int) -> np.ndarray:
     return np.concatenate([begun(name, seeds) for name in names])
 
 
-def heard(agent: Agent, senses: Senses, said: Sequence[str]) -> Instruction:
+def heard(agent: Agent, senses: Senses, sentences: Sequence[str]) -> Instruction:
     """The agent's reading of instructions, each said in the first Moment of a room."""
     policy = Instructed(agent)
-    policy({**senses, TEXT: list(said)}, np.ones(len(said), bool))
-    told: Instruction = policy.told
-    return told
+    policy({**senses, TEXT: list(sentences)}, np.ones(len(sentences), bool))
+    output: Instruction = policy.instruction
+    return output
 
 
-def declined(agent: Agent, senses: Senses, said: Sequence[str]) -> np.ndarray:
+def declined(agent: Agent, senses: Senses, sentences: Sequence[str]) -> np.ndarray:
     """Whether each of these instructions is declined when it is said in a room, bool [N]."""
-    return np.asarray(heard(agent, senses, said).declined.cpu().numpy())
+    return np.asarray(heard(agent, senses, sentences).declined.cpu().numpy())
 
 
 def _of_level(agent: Agent, context: Context, level: str, name: str) -> Measure:
@@ -176,26 +178,30 @@ def _floors(
 ) -> dict[str, float]:
     where, rng = LEVELS[name], numpy_rng(context.seed, name, "plans")
     newborn = parts.untaught(agent)
-    found = {
+    floors = {
         "random plan": done(where, seeds, lambda rooms: Planned([_by_chance(name, rng) for _ in rooms.missions])),
         "a pattern by hand": _by_hand(where, seeds, by_plan),
         "an untaught agent": done(where, few, by_agent(newborn)),
     }
     if head := next((one for one in FOLLOWS if one in agent.heads), None):
         follow: By = lambda rooms: Instructed(agent, head=head)  # noqa: E731
-        found[f"language's follow ({FOLLOWED} rooms)"] = done(where, few[:FOLLOWED], follow, every=1)  # as taught
-    return {rule: float(values.mean()) for rule, values in found.items()}
+        floors[f"language's follow ({FOLLOWED} rooms)"] = done(where, few[:FOLLOWED], follow, every=1)  # as taught
+    return {rule: float(values.mean()) for rule, values in floors.items()}
 
 
 def _by_hand(where: str, seeds: np.ndarray, by_plan: np.ndarray) -> np.ndarray:
     """Whether the pattern's plan is done: the result `by_plan` of the true plan where both are equal."""
     rooms = Rooms(where, seeds)
-    wrong = np.array([by_pattern(said) != plan for said, plan in zip(rooms.missions, rooms.plans(), strict=True)])
+    wrong = np.array(
+        [by_pattern(sentence) != plan for sentence, plan in zip(rooms.missions, rooms.plans(), strict=True)]
+    )
     rooms.close()
-    found = by_plan.copy()
+    successes = by_plan.copy()
     if wrong.any():
-        found[wrong] = done(where, seeds[wrong], lambda rooms: Planned([by_pattern(said) for said in rooms.missions]))
-    return found
+        successes[wrong] = done(
+            where, seeds[wrong], lambda rooms: Planned([by_pattern(sentence) for sentence in rooms.missions])
+        )
+    return successes
 
 
 def _by_chance(name: str, rng: np.random.Generator) -> Plan:
@@ -220,25 +226,27 @@ def _rows(
 ) -> dict[str, float]:
     where, rng = LEVELS[name], numpy_rng(context.seed, name, "words")
     rooms = Rooms(where, seeds)
-    told, plans, senses = rooms.missions, rooms.plans(), rooms.observe()
+    sentences, plans, senses = rooms.missions, rooms.plans(), rooms.observe()
     rooms.close()
-    mine = [from_numbers(plan) for plan in heard(agent, senses, told).symbols().cpu().numpy()]
-    invented = [missions.with_word(said, missions.made_up(rng, exam=True), rng)[0] for said in told]
-    english = [missions.with_word(said, str(rng.choice(missions.OTHER_WORDS)), rng)[0] for said in told]
-    found = {
+    own = [from_numbers(plan) for plan in heard(agent, senses, sentences).symbols().cpu().numpy()]
+    invented = [missions.with_word(sentence, missions.made_up(rng, exam=True), rng)[0] for sentence in sentences]
+    english = [missions.with_word(sentence, str(rng.choice(missions.OTHER_WORDS)), rng)[0] for sentence in sentences]
+    rows = {
         "the true plan": float(by_plan.mean()),
-        "plans right": float(np.mean([one == other for one, other in zip(mine, plans, strict=True)])),
+        "plans right": float(np.mean([one == other for one, other in zip(own, plans, strict=True)])),
         "text off": float(done(where, few, by_agent(agent, [parts.TEXT])).mean()),
         "board off": float(done(where, few, by_agent(agent, [parts.BOARD])).mean()),
-        "another room's mission": float(done(where, few, by_agent(agent), [*told[1 : len(few)], told[0]]).mean()),
+        "another room's mission": float(
+            done(where, few, by_agent(agent), [*sentences[1 : len(few)], sentences[0]]).mean()
+        ),
         "declined, of missions with a made-up word": float(declined(agent, senses, invented).mean()),
         "declined, of missions with an English word": float(declined(agent, senses, english).mean()),
-        "declined wrongly": float(declined(agent, senses, told).mean()),
+        "declined wrongly": float(declined(agent, senses, sentences).mean()),
     }
     apart = np.array([missions.pair_held_out(plan) for plan in plans])
     if apart.any():
-        found["pairs that no lesson combines"] = float(values[apart].mean())
+        rows["pairs that no lesson combines"] = float(values[apart].mean())
     if name == IN_TURN:  # once is enough
         further = exam_seeds(len(few), context.seed, name, "further")
-        found[FURTHER] = float(done(FURTHER, further, by_agent(agent)).mean())
-    return found
+        rows[FURTHER] = float(done(FURTHER, further, by_agent(agent)).mean())
+    return rows

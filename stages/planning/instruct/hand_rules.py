@@ -17,15 +17,15 @@ def by_pattern(said: str) -> Plan:
     """The plan of a mission of BabyAI's grammar without places; empty if the pattern does not fit."""
     before, after, then = said.partition(" after you ")
     said = f"{then}, then {before}" if after else said
-    found: list[Subgoal] = []
+    plan: list[Subgoal] = []
     for action in re.split(r", then | and ", said):
         if put := _PUT.fullmatch(action):
-            found += [_about(PICK_UP, put[1], put[2]), _about(DROP_NEXT_TO, put[3], put[4])]
+            plan += [_about(PICK_UP, put[1], put[2]), _about(DROP_NEXT_TO, put[3], put[4])]
         elif one := _ONE.fullmatch(action):
-            found.append(_about(_VERBS[one[1]], one[2], one[3]))
+            plan.append(_about(_VERBS[one[1]], one[2], one[3]))
         else:
             return ()
-    return tuple(found)
+    return tuple(plan)
 
 
 def _about(verb: int, colour: str | None, noun: str) -> Subgoal:

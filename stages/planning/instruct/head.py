@@ -76,9 +76,9 @@ class Instruction(Output):
 
     def symbols(self) -> Tensor:
         """The likeliest plan, int64 [..., LENGTH, 3]; filled up with END."""
-        found = torch.stack([logits.argmax(-1) for logits in self.plan.split(SYMBOLS, -1)], -1)
-        open_ = (found[..., 0] != END).long().cumprod(-1)
-        return found * open_[..., None]
+        predicted = torch.stack([logits.argmax(-1) for logits in self.plan.split(SYMBOLS, -1)], -1)
+        open_ = (predicted[..., 0] != END).long().cumprod(-1)
+        return predicted * open_[..., None]
 
     def reading(self) -> Tensor:
         """What stands in the cells of the view, int64 [..., 7, 7]."""
@@ -104,14 +104,14 @@ class Instruction(Output):
             )
             for at, logits in enumerate(self.plan.flatten(0, -3).split(SYMBOLS, -1))
         ]
-        said = sound[..., None].expand_as(verbs)
-        found = {"plan": masked_mean(verbs, said)}
-        found["plan"] = found["plan"] + masked_mean(sum(others), said & (plan[..., 0] != END))
+        heard = sound[..., None].expand_as(verbs)
+        losses = {"plan": masked_mean(verbs, heard)}
+        losses["plan"] = losses["plan"] + masked_mean(sum(others), heard & (plan[..., 0] != END))
         odds = F.binary_cross_entropy_with_logits(self.unknown, made_up.to(self.unknown.dtype), reduction="none")
-        found["unknown"] = masked_mean(odds, everywhere[..., None] & self.text)
+        losses["unknown"] = masked_mean(odds, everywhere[..., None] & self.text)
         nats = F.cross_entropy(self.cells.flatten(0, -2), target["cells"].flatten(), reduction="none")
-        found["cells"] = masked_mean(nats.reshape(target["cells"].shape), everywhere & self.seen)
-        return found
+        losses["cells"] = masked_mean(nats.reshape(target["cells"].shape), everywhere & self.seen)
+        return losses
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
         """Read new pages, add views to the maps, and choose actions, row by row."""
@@ -142,9 +142,9 @@ class Instruction(Output):
         trunk makes of it later depends on all that was seen meanwhile, which no lesson shows."""
         if self.page is None:
             return self.heard
-        told = before["numbers"][:, INSTRUCTED].to(self.page.device) > 0
+        instructed = before["numbers"][:, INSTRUCTED].to(self.page.device) > 0
         apart = (self.page - before["page"].to(self.page)).abs().amax(-1)
-        return self.heard & ~(told & (apart < SAME))
+        return self.heard & ~(instructed & (apart < SAME))
 
     def _places(self) -> Tensor:
         """The number of the token that most likely belongs to an unknown word, int64 [...]."""
@@ -193,7 +193,7 @@ class Instruction(Output):
         """The answer to an instruction, in a sentence: the plan, or the unknown word."""
         if not bool(self.declined.flatten()[row]):
             plan = symbols.from_numbers(self.symbols().flatten(0, -3)[row].cpu().numpy())
-            return f"I shall {symbols.told(plan)}."
+            return f"I shall {symbols.in_words(plan)}."
         word = self.unknown_word(text, row)
         return f"unknown word '{word}' in '{text}': say it with words that were taught, such as 'go to the red ball'."
 

@@ -55,16 +55,16 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
     """`rows` missions of lessons' rooms with their plans, and as many views."""
     rng = numpy_rng("lesson", NAME, context.seed, update)
     seeds = lesson_seeds(-(-rows // missions.OF_ONE), context.seed, NAME, update)
-    found = list(missions.drawn(seeds, rows, rng))
-    told = [_shown(said, rng) for said, _ in found]
+    instructions = list(missions.drawn(seeds, rows, rng))
+    texts = [_shown(said, rng) for said, _ in instructions]
     board = glances(VIEWS, lesson_seeds(-(-rows // OF_ONE), context.seed, NAME, "views", update), OF_ONE, rng)[:rows]
-    batch = collate_tick({parts.TEXT: [said for said, _ in told], parts.BOARD: board}, np.ones(rows, bool))
-    longest = max(len(said.encode()) for said, _ in told)
+    batch = collate_tick({parts.TEXT: [said for said, _ in texts], parts.BOARD: board}, np.ones(rows, bool))
+    longest = max(len(said.encode()) for said, _ in texts)
     made_up = np.zeros((rows, 1, 1 + longest), bool)  # "a page begins" stands before the bytes
-    for row, (_, place) in enumerate(told):
+    for row, (_, place) in enumerate(texts):
         made_up[row, 0, 1 + place.start : 1 + place.stop] = True
     batch["made_up"] = torch.from_numpy(made_up)
-    batch["plan"] = torch.from_numpy(np.stack([as_numbers(plan) for _, plan in found]))[:, None]
+    batch["plan"] = torch.from_numpy(np.stack([as_numbers(plan) for _, plan in instructions]))[:, None]
     batch["cells"] = torch.from_numpy(truth(board)).flatten(1)[:, None]
     return batch
 
@@ -82,10 +82,10 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """Nats of plans, of unknown words and of cells; the share of plans that are right in all symbols."""
     output: Any = agent.forward(dict(batch), [parts.INSTRUCT])[parts.INSTRUCT]
     target = {name: batch[name].to(agent.device) for name in ("plan", "made_up", "cells")}
-    told = output.losses(target)
+    losses = output.losses(target)
     known = ~target["made_up"].any(-1)
     right = (output.symbols() == target["plan"]).flatten(-2).all(-1)
-    scalars = {name: value.detach() for name, value in told.items()}
+    scalars = {name: value.detach() for name, value in losses.items()}
     scalars["plans right"] = right[known].float().mean()
     scalars["declined rightly"] = (output.declined == ~known).float().mean()
-    return torch.stack(list(told.values())).sum(), scalars
+    return torch.stack(list(losses.values())).sum(), scalars

@@ -71,7 +71,7 @@ class Case:
 
 def cases(seeds: np.ndarray, rng: np.random.Generator) -> list[Case]:
     """One case from each OF_CASE seeds, in the order of IN_TURN."""
-    found = []
+    drawn_cases = []
     for number, some in enumerate(np.asarray(seeds).reshape(-1, OF_CASE).tolist()):
         case = IN_TURN[number % len(IN_TURN)]
         for seed in some:
@@ -79,9 +79,9 @@ def cases(seeds: np.ndarray, rng: np.random.Generator) -> list[Case]:
             world.reset(seed=seed)
             goals = _goals(env_of(world), case)
             if goals:
-                found.append(_said(env_of(world), seed, case, goals[rng.integers(len(goals))], rng))
+                drawn_cases.append(_said(env_of(world), seed, case, goals[rng.integers(len(goals))], rng))
                 break
-    return found
+    return drawn_cases
 
 
 def _goals(env: Any, case: str) -> list[tuple[str, str]]:
@@ -145,13 +145,13 @@ class AnsweringRooms(Rooms):
     def answer(self, row: int, lack: Lack) -> None:
         """Answer a row's question, if it is the one that has to be asked."""
         case, env = self.cases[row], env_of(self.worlds[row])
-        told = ""
+        answer = ""
         if case.word and lack.question == f"What is '{case.word}'?":
-            told = case.meant
+            answer = case.meant
         elif lack.question.startswith("Where is a {1} {0}?".format(*case.goal)):
-            told = next((f"{'go to' if cell.is_open else 'open'} the {cell.color} door" for cell in _doors(env)), "")
-        if told:
-            self.pages[row] = self._next[row] = lack.restated(told)
+            answer = next((f"{'go to' if cell.is_open else 'open'} the {cell.color} door" for cell in _doors(env)), "")
+        if answer:
+            self.pages[row] = self._next[row] = lack.restated(answer)
 
 
 def _doors(env: Any) -> Iterator[Any]:

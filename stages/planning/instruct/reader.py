@@ -61,15 +61,15 @@ class Reader(nn.Module):
         return self._answers(memory, read), unknown
 
     def _answers(self, memory: Tensor, read: Tensor) -> Tensor:
-        state, found = self.begin.expand(len(memory), -1), []
+        state, answers = self.begin.expand(len(memory), -1), []
         hidden = ~read & read.any(1, keepdim=True)
         for _ in range(self.slots):
             likeness = (memory @ self.ask(state)[..., None]).squeeze(-1) / memory.shape[-1] ** 0.5
             shares = likeness.masked_fill(hidden, torch.finfo(likeness.dtype).min).softmax(-1)
             seen = (shares[..., None] * memory).sum(1)
             state = self.cell(seen, state)
-            found.append(self.tell(torch.cat((seen, state), -1)))
-        return torch.stack(found, 1)
+            answers.append(self.tell(torch.cat((seen, state), -1)))
+        return torch.stack(answers, 1)
 
 
 def _turned(lengths: Tensor, n: int) -> Tensor:

@@ -53,11 +53,11 @@ class Rooms(SideBySide):
 
 def begun(name: str, seeds: np.ndarray) -> np.ndarray:
     """Identities of the episodes that the seeds begin, int64 [N]: from all cells, the agent's pose and the mission."""
-    rooms, told = [], []
+    rooms, instructions = [], []
     for seed in seeds.tolist():
         world = lent(name)
         world.reset(seed=seed)
         env = env_of(world)
         rooms.append(np.r_[env.grid.encode().ravel(), *env.agent_pos, env.agent_dir].astype(np.int64))
-        told.append(str(env.mission))
-    return identities({"room": np.stack(rooms), "told": told})
+        instructions.append(str(env.mission))
+    return identities({"room": np.stack(rooms), "told": instructions})

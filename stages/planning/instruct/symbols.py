@@ -61,9 +61,9 @@ def as_numbers(plan: Sequence[Subgoal]) -> np.ndarray:
     """
     if len(plan) > LENGTH:
         raise WorldError(f"A plan has up to {LENGTH} subgoals; got {len(plan)}. Say it in several instructions.")
-    found = np.zeros((LENGTH, len(SYMBOLS)), np.int64)
-    found[: len(plan)] = np.array(plan, np.int64).reshape(-1, len(SYMBOLS))
-    return found
+    numbers = np.zeros((LENGTH, len(SYMBOLS)), np.int64)
+    numbers[: len(plan)] = np.array(plan, np.int64).reshape(-1, len(SYMBOLS))
+    return numbers
 
 
 def from_numbers(numbers: np.ndarray) -> Plan:
@@ -72,7 +72,7 @@ def from_numbers(numbers: np.ndarray) -> Plan:
     return tuple(Subgoal(*row) for row in numbers[: ends[0] if len(ends) else None].tolist())
 
 
-def told(plan: Sequence[Subgoal]) -> str:
+def in_words(plan: Sequence[Subgoal]) -> str:
     """The plan in words: "pick up the red ball, drop next to the blue box"."""
     return ", ".join(map(str, plan)) or "nothing to do"
 
@@ -80,14 +80,14 @@ def told(plan: Sequence[Subgoal]) -> str:
 def as_instruction(plan: Sequence[Subgoal]) -> str:
     """The plan in BabyAI's words: "put the red ball next to the blue box and go to the key". A subgoal that drops a
     thing follows the one that picks it up."""
-    said: list[str] = []
+    clauses: list[str] = []
     for one in plan:
         thing = str(one).removeprefix(f"{VERBS[one.verb]} ")
-        if one.verb == DROP_NEXT_TO and said:
-            said[-1] = f"put {said[-1].removeprefix(f'{VERBS[PICK_UP]} ')} next to {thing}"
+        if one.verb == DROP_NEXT_TO and clauses:
+            clauses[-1] = f"put {clauses[-1].removeprefix(f'{VERBS[PICK_UP]} ')} next to {thing}"
         else:
-            said.append(f"{VERBS[one.verb]} {thing}")
-    return " and ".join(said)
+            clauses.append(f"{VERBS[one.verb]} {thing}")
+    return " and ".join(clauses)
 
 
 def of_instruction(instruction: Any) -> Plan:

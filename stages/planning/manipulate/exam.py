@@ -47,7 +47,7 @@ NOTES = {
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """For each task, the share of rooms in which it is done within 4 s."""
-    found = []
+    measures = []
     for task in TASKS:
         seeds = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, task)
         actor = handler(agent, len(seeds))
@@ -55,7 +55,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         floors, rows, ceiling = dict[str, float](), dict[str, float](), 1.0
         if level == "full":
             floors, rows, ceiling = _beside(agent, context, task, seeds, values)
-        found.append(
+        measures.append(
             Measure(
                 f"{NAME}/{task}",
                 "episodes with success",
@@ -70,7 +70,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
                 note=NOTES[task] + "; the ceiling is the script of the lessons with the true places",
             )
         )
-    return found
+    return measures
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -79,11 +79,11 @@ def taught(context: Context, n: int) -> np.ndarray:
     return of_lessons(context.make_world, n, context.seed, "nursery", levels)
 
 
-def handled(policy: Policy, context: Context, task: str, seeds: np.ndarray, told: bool = False) -> np.ndarray:
+def handled(policy: Policy, context: Context, task: str, seeds: np.ndarray, with_truth: bool = False) -> np.ndarray:
     """Whether a policy does the task in each room, float64 [N] of 0 and 1.
 
     Args:
-        told: the policy gets the truth in place of the senses.
+        with_truth: the policy gets the truth in place of the senses.
     """
     world = context.make_world("nursery", f"handle/{task}", seeds)
     done = np.zeros(len(seeds), bool)
@@ -91,7 +91,7 @@ def handled(policy: Policy, context: Context, task: str, seeds: np.ndarray, told
     def knowing(senses: Senses, first: np.ndarray) -> Actions:
         return policy(world.truth(), first)
 
-    for tick in rollout(knowing if told else policy, world):
+    for tick in rollout(knowing if with_truth else policy, world):
         done |= tick.terminated
     return done.astype(np.float64)
 
@@ -106,15 +106,15 @@ def _beside(
 ) -> tuple[dict[str, float], dict[str, float], float]:
     """Floors, rows and the ceiling, on the first rooms."""
     few = seeds[: context.episodes(FEW)]
-    n, found = len(few), {}
+    n, floors = len(few), {}
 
-    def share(policy: Policy, told: bool = False) -> float:
-        return float(handled(policy, context, task, few, told).mean())
+    def share(policy: Policy, with_truth: bool = False) -> float:
+        return float(handled(policy, context, task, few, with_truth).mean())
 
-    found["random"] = share(at_random(numpy_rng(context.seed, NAME, "random")))
-    found[UNTAUGHT] = share(handler(parts.untaught(agent), n))
+    floors["random"] = share(at_random(numpy_rng(context.seed, NAME, "random")))
+    floors[UNTAUGHT] = share(handler(parts.untaught(agent), n))
     if any(not taps_trunk(agent.tap_of(name)) for name in agent.heads_of(parts.REACH)):
-        found[REACH_ALONE] = share(Actor(agent, n, effectors=[parts.REACH], trunk=False))
+        floors[REACH_ALONE] = share(Actor(agent, n, effectors=[parts.REACH], trunk=False))
     rows = {"words off": share(handler(agent, n, ["words"])), "sight off": share(handler(agent, n, ["sight"]))}
     sight, script = Sight(agent, n), Script(task)
     rows[BY_SCRIPT] = share(lambda senses, first: script(sight(senses, first), first))
@@ -124,7 +124,7 @@ def _beside(
     if apart.any() and not apart.all():
         rows["held-out combination: a blue or green thing on the left"] = float(values[apart].mean())
         rows["without the held-out combination"] = float(values[~apart].mean())
-    return found, rows, share(Script(task), told=True)
+    return floors, rows, share(Script(task), with_truth=True)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class Manipulating(KeyPoints):
 
     def imagining(self, places: Tensor) -> Manipulating:
         """The same output for things at other `places` than those read."""
-        scene = self.head.told(self.head.scene(places, self.body))
+        scene = self.head.scene_tokens(self.head.scene(places, self.body))
         condition = torch.cat((self.condition[..., : -scene.shape[-2], :], scene), -2)
         return replace(self, condition=condition, places=places)
 
@@ -74,12 +74,14 @@ class Manipulating(KeyPoints):
         """
         rows = self.here if mask is None else mask & self.here
         points, words = (target[name][rows] for name in ("points", "words"))
-        found = self.head.losses(points, words, self.condition[rows], self.present[rows], generator)
+        losses = self.head.losses(points, words, self.condition[rows], self.present[rows], generator)
         hand, following, command = self._hand()[rows], target["hand"][rows], target["command"][rows]
-        told = self.head.inverse(hand, following, command[..., 3:])
+        predicted = self.head.inverse(hand, following, command[..., 3:])
         # The mean of nothing would be NaN.
-        found["inverse"] = (told - command).square().sum() / command.numel() if command.numel() else told.sum()
-        return found
+        losses["inverse"] = (
+            (predicted - command).square().sum() / command.numel() if command.numel() else predicted.sum()
+        )
+        return losses
 
     def prepare(self, generator: torch.Generator | None = None) -> None:
         """Go on with each row's plan, and make a new one where it is due."""
@@ -119,7 +121,7 @@ class Manipulating(KeyPoints):
         pace = torch.where(aim[:, 4] > 0, 1.0, SLOW)
         step = apart * (pace / most.clamp_min(1e-6)).clamp_max(1.0)[:, None]
         step = torch.where((going & ~there)[:, None], step, 0.0) * (MAX_REACH_M / UNIT_M)
-        self.told = self.head.inverse(hand, hand + step, grip[:, None]).clamp(-1, 1)
+        self.command = self.head.inverse(hand, hand + step, grip[:, None]).clamp(-1, 1)
         waited = torch.where(there, 0, after["waited"] + going.long())
         self.after |= {"at": at + there.long(), "waited": waited, "grip": grip}
 

@@ -109,7 +109,7 @@ class ManipulateHead(Head):
         present = torch.cat((tapped.present[..., :THOUGHTS], there), -1)
         if TRUNK in self.silenced:
             present[..., :THOUGHTS] = False
-        condition = torch.cat((F.pad(thought, (FEATURES, 0)), self.told(scene)), -2)
+        condition = torch.cat((F.pad(thought, (FEATURES, 0)), self.scene_tokens(scene)), -2)
         return Manipulating(self, condition, present, seen[1] & seen[2] & seen[3], places, body, before=kept)
 
     def scene(self, places: Tensor, body: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ class ManipulateHead(Head):
         which = torch.eye(TOLD_BY, dtype=body.dtype, device=body.device).expand(*spots.shape[:-1], TOLD_BY)
         return torch.cat((spread_out(spots), sure, which), -1)
 
-    def told(self, scene: Tensor) -> Tensor:
+    def scene_tokens(self, scene: Tensor) -> Tensor:
         """A scene as tokens of the condition. The trunk's features have channels of their own, so a plan cannot point
         at them.
         """

@@ -78,7 +78,7 @@ def lesson(context: Context) -> Lesson:
 @lru_cache(maxsize=2)
 def rooms(seed: int, n: int, make_world: Callable[..., Any]) -> dict[str, np.ndarray]:
     """Senses and targets of `n` rooms of each task, without those held out; arrays [up to 3 n, ...]."""
-    found: list[dict[str, np.ndarray]] = []
+    parts_of_rooms: list[dict[str, np.ndarray]] = []
     for task in TASKS:
         rng = numpy_rng(seed, NAME, task)
         world = make_world("nursery", f"handle/{task}", lesson_seeds(n, seed, NAME, task))
@@ -86,13 +86,13 @@ def rooms(seed: int, n: int, make_world: Callable[..., Any]) -> dict[str, np.nda
         anywhere = rng.uniform(HAND_LOW, HAND_HIGH, (n, 3))
         state.hand = np.where(rng.random((n, 1)) < AT_REST, state.hand, anywhere)
         senses = world.restore(state)
-        found.append(_taught(world, senses, task, rng))
-    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+        parts_of_rooms.append(_taught(world, senses, task, rng))
+    return {name: np.concatenate([each[name] for each in parts_of_rooms]) for name in parts_of_rooms[0]}
 
 
 def _taught(world: Any, senses: Mapping[str, Any], task: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
     truth = world.truth()
-    n, shown = len(truth["target"]), ~held_out(truth)
+    n, in_lessons = len(truth["target"]), ~held_out(truth)
     symbols = plans(truth, task)[1]
     places = places_by_colour(truth)
     colour = truth["colour"][:, ASKED]
@@ -101,12 +101,12 @@ def _taught(world: Any, senses: Mapping[str, Any], task: str, rng: np.random.Gen
     command = rng.uniform(-1, 1, (n, 4)).astype(np.float32)
     for _ in rollout(lambda senses, first: {"reach": command}, world, 1):
         pass
-    found = {
+    arrays = {
         "sight": senses["sight"], "body": senses["body"], "named": names[colour], "words": symbols,
         "task": np.full(n, TASKS.index(task)), "size": truth["size"],
         "places": places, "command": command, "hand": units(world.truth()["hand"]).astype(np.float32),
     }  # fmt: skip
-    return {name: np.asarray(value)[shown] for name, value in found.items()}
+    return {name: np.asarray(value)[in_lessons] for name, value in arrays.items()}
 
 
 def batch(seed: int, n: int, update: int, rows: int, make_world: Callable[..., Any]) -> dict[str, Any]:
@@ -114,10 +114,10 @@ def batch(seed: int, n: int, update: int, rows: int, make_world: Callable[..., A
     `Manipulating.losses`.
     """
     data = rooms(seed, n, make_world)
-    which = numpy_rng(seed, NAME, update).integers(0, len(data["sight"]), rows)
-    told = {name: torch.from_numpy(value[which])[:, None] for name, value in data.items()}
-    senses = {"sight": told.pop("sight"), "body": told.pop("body"), "words": told.pop("named")}
-    return clip(senses) | told
+    rows_of_data = numpy_rng(seed, NAME, update).integers(0, len(data["sight"]), rows)
+    tensors = {name: torch.from_numpy(value[rows_of_data])[:, None] for name, value in data.items()}
+    senses = {"sight": tensors.pop("sight"), "body": tensors.pop("body"), "words": tensors.pop("named")}
+    return clip(senses) | tensors
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -134,8 +134,8 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     far = torch.tensor([0.0, MOVED_DEG / SCALE_DEG, MOVED_DEG / SCALE_DEG, MOVED_LOG], device=agent.device)
     places = places + far * torch.randn_like(places)
     points = believed(places, every.body, often(batch["task"]), often(batch["size"]))
-    told = every.imagining(places).losses(target | {"points": points}) | read
-    return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
+    losses = every.imagining(places).losses(target | {"points": points}) | read
+    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
 
 
 def believed(places: Tensor, body: Tensor, task: Tensor, size: Tensor) -> Tensor:
@@ -145,10 +145,10 @@ def believed(places: Tensor, body: Tensor, task: Tensor, size: Tensor) -> Tensor
         task: int64 [B, 1]; size: of the goal and of the thing asked for, m, by slot [B, 1, slots].
     """
     read = in_room(places, body)[:, 0].double().cpu().numpy()
-    found = np.zeros((len(read), HORIZON, CHANNELS), np.float32)
+    points = np.zeros((len(read), HORIZON, CHANNELS), np.float32)
     for number, name in enumerate(TASKS):
         rows = (task[:, 0] == number).cpu().numpy()
         position = np.zeros((int(rows.sum()), 2, 3))
         position[:, ASKED], position[:, GOAL] = read[rows, -1], read[rows, GOAL_COLOUR[name]]
-        found[rows] = plans({"position": position, "size": size[:, 0].cpu().numpy()[rows]}, name)[0]
-    return torch.from_numpy(found)[:, None].to(places.device)
+        points[rows] = plans({"position": position, "size": size[:, 0].cpu().numpy()[rows]}, name)[0]
+    return torch.from_numpy(points)[:, None].to(places.device)

@@ -134,14 +134,14 @@ class PolicyGradient:
         drawing = Drawing([], [], x)
         tokens.set_timesteps(self.word_steps, (0, 0))
         for step in range(self.word_steps):
-            _, logits = self._told(x, 1.0, symbols, place, goal, maze)
+            _, logits = self._denoised(x, 1.0, symbols, place, goal, maze)
             luck = gumbel(torch.rand(logits.shape, generator=generator)).to(place.device)
             after = tokens.step(logits + luck, self.word_steps - 1 - step, symbols).prev_sample
             drawing.words.append((symbols, after))
             symbols = after
         for step in range(self.levels):
             level, below = (1 - k / self.levels for k in (step, step + 1))
-            clean, _ = self._told(x, level, symbols, place, goal, maze)
+            clean, _ = self._denoised(x, level, symbols, place, goal, maze)
             mean, spread = self._mean(clean, below)
             after = mean + spread * torch.randn(x.shape, generator=generator).to(place.device)
             drawing.points.append((x, level, after, below))
@@ -154,24 +154,24 @@ class PolicyGradient:
         tokens, total = self.head.pipeline.token_scheduler, torch.zeros(len(place), device=place.device)
         x = drawing.points[0][0]
         for before, after in drawing.words:
-            _, logits = self._told(x, 1.0, before, place, goal, maze)
+            _, logits = self._denoised(x, 1.0, before, place, goal, maze)
             total = total + tokens.log_prob(logits, before, after) / before.shape[1]
         symbols = drawing.words[-1][1]
         for x, level, after, below in drawing.points:
-            clean, _ = self._told(x, level, symbols, place, goal, maze)
+            clean, _ = self._denoised(x, level, symbols, place, goal, maze)
             mean, spread = self._mean(clean, below)
             total = total - ((after - mean) / spread).square()[:, 1:-1].mean((1, 2)) / (2 * len(drawing.points))
         return total
 
-    def _told(
+    def _denoised(
         self, x: Tensor, level: float, symbols: Tensor, place: Tensor, goal: Tensor, maze: Tensor
     ) -> tuple[Tensor, Tensor]:
         route = self.head.thinking(place, goal, maze)
         x = self._held(x, place, goal)
-        given = F.pad(torch.zeros(len(x), x.shape[1] - 2, dtype=torch.bool, device=x.device), (1, 1), value=True)
+        fixed = F.pad(torch.zeros(len(x), x.shape[1] - 2, dtype=torch.bool, device=x.device), (1, 1), value=True)
         masked = (symbols == self.head.denoiser.config.words).float().mean(-1)
         clean, logits = self.head.denoiser(
-            x, given, torch.full((len(x),), level, device=x.device), symbols, masked, route.thought, route.present
+            x, fixed, torch.full((len(x),), level, device=x.device), symbols, masked, route.thought, route.present
         )
         return self._held(clean, place, goal), logits
 

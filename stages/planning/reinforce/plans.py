@@ -118,8 +118,10 @@ def learner(agent: Agent, seed: int, steps: int, learning_rate: float) -> Gradie
 
     def loss(agent: Agent, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
         head: Any = agent.head(ROUTE)
-        told = losses(head, batch)
-        return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
+        losses_of_batch = losses(head, batch)
+        return torch.stack(list(losses_of_batch.values())).sum(), {
+            name: value.detach() for name, value in losses_of_batch.items()
+        }
 
     trains = tuple(f"heads.{ROUTE}.{part}." for part in PARTS)
     return GradientLearner(agent, loss, seed=seed, learning_rate=learning_rate, steps=steps, trains=trains)

@@ -85,13 +85,13 @@ class StrideValues(nn.Module):
 
     def value(self, here: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
         """V [...]: about minus the strides from `here` to `goal` [..., 2], at most 0."""
-        told: Tensor = self.v(self._pair(here, goal, maze)).squeeze(-1)
-        return told
+        value: Tensor = self.v(self._pair(here, goal, maze)).squeeze(-1)
+        return value
 
     def worth(self, here: Tensor, there: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
         """Q [...], the smaller of the twins: the same if the next stride leads `there`."""
-        told: Tensor = self.q(self._stride(here, there, goal, maze)).amin(-1)
-        return told
+        worth: Tensor = self.q(self._stride(here, there, goal, maze)).amin(-1)
+        return worth
 
     def marks(self, plans: Tensor, maze: Tensor) -> Tensor:
         """Minus what the strides of plans [B, N, H, 2] cost on foot, [B, N]; `maze` [B, mazes]."""
@@ -131,7 +131,7 @@ def teach_values(
 ) -> list[dict[str, float]]:
     """Learn from trips for `steps` steps; gives the losses of each."""
     optimizer = torch.optim.AdamW([p for p in values.parameters() if p.requires_grad], lr=rate, weight_decay=1e-4)
-    told = []
+    scalars = []
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, 2 * (1 - step / steps))
@@ -140,5 +140,5 @@ def teach_values(
         torch.stack(list(losses.values())).sum().backward()
         optimizer.step()
         values.followed()
-        told.append({name: float(value.detach()) for name, value in losses.items()})
-    return told
+        scalars.append({name: float(value.detach()) for name, value in losses.items()})
+    return scalars

@@ -45,16 +45,16 @@ OPEN_LOOP, CLOCK, UNTAUGHT = "open loop: the first plan alone", "plans at fixed 
 
 
 @dataclass(frozen=True)
-class Came:
+class Outcome:
     """Results of episodes, bool [N]: whether each arrived, and whether the agent said that there is no plan."""
 
     arrived: np.ndarray
     none: np.ndarray
 
     @staticmethod
-    def joined(parts: Sequence[Came]) -> Came:
+    def joined(parts: Sequence[Outcome]) -> Outcome:
         """The results of all parts, one after another."""
-        return Came(np.concatenate([one.arrived for one in parts]), np.concatenate([one.none for one in parts]))
+        return Outcome(np.concatenate([one.arrived for one in parts]), np.concatenate([one.none for one in parts]))
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -64,7 +64,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     counts: dict[str, dict[str, int]] = {}
     n = GLIMPSE if level == "glimpse" else EPISODES
     ours = _gone(agent, context, n, HAPPENS, counts)
-    others: dict[str, dict[str, Came]] = {}
+    others: dict[str, dict[str, Outcome]] = {}
     if level == "full":
         new = place(Agent(agent.config), context.device).eval()
         others = {
@@ -72,14 +72,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEW, HAPPENS, believes=False)),
             UNTAUGHT: _gone(new, context, FEW, HAPPENS),
         }
-    found = [
+    measures = [
         Measure(
             name,
             "arrived",
             ours[what].arrived.astype(float),
             0.0,
             1.0,
-            {who: float(came[what].arrived.mean()) for who, came in others.items()},
+            {policy: float(outcomes[what].arrived.mean()) for policy, outcomes in others.items()},
             rate=True,
             note=note,
             rows={'said "there is no plan"': float(ours[what].none.mean())},
@@ -95,22 +95,22 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             (MOVED, MOVING, "at some tick the goal moves by four cells or more"),
         )
     ]
-    return [*found, _no_way(context, n, ours, others)]
+    return [*measures, _no_way(context, n, ours, others)]
 
 
-def _no_way(context: Context, n: int, ours: dict[str, Came], others: dict[str, dict[str, Came]]) -> Measure:
+def _no_way(context: Context, n: int, ours: dict[str, Outcome], others: dict[str, dict[str, Outcome]]) -> Measure:
     """Right answers, in as many rooms without a way as rooms in which a passage closed and another way is left."""
-    floors = {who: float(_right(came).mean()) for who, came in others.items()}
+    floors = {policy: float(_right(outcomes).mean()) for policy, outcomes in others.items()}
     if others:
         # Each as if it gave up where it has not arrived, which is all it can say without a belief of what is closed.
         floors |= {
-            f"{who}; 'no plan' if it did not arrive": float(
-                np.concatenate((came[CLOSING].arrived, ~came[BLOCKED].arrived)).mean()
+            f"{policy}; 'no plan' if it did not arrive": float(
+                np.concatenate((outcomes[CLOSING].arrived, ~outcomes[BLOCKED].arrived)).mean()
             )
-            for who, came in others.items()
+            for policy, outcomes in others.items()
         }
         floors["always"] = floors["never"] = 0.5
-    met = [_episodes(context, n, what) for what in (CLOSING, BLOCKED)]
+    episodes = [_episodes(context, n, what) for what in (CLOSING, BLOCKED)]
     return Measure(
         NO_WAY,
         "answers that are right",
@@ -124,13 +124,13 @@ def _no_way(context: Context, n: int, ours: dict[str, Came], others: dict[str, d
             "said in rooms without a path": float(ours[BLOCKED].none.mean()),
             "said falsely in rooms with a path": float(ours[CLOSING].none.mean()),
         },
-        episodes=np.concatenate(met),
+        episodes=np.concatenate(episodes),
     )
 
 
-def _right(came: dict[str, Came]) -> np.ndarray:
+def _right(outcomes: dict[str, Outcome]) -> np.ndarray:
     """Whether the answer was right, first in rooms with a way, then in rooms without."""
-    return np.concatenate((~came[CLOSING].none, came[BLOCKED].none))
+    return np.concatenate((~outcomes[CLOSING].none, outcomes[BLOCKED].none))
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -159,14 +159,14 @@ def _gone(
     counts: dict[str, dict[str, int]] | None = None,
     fixed: bool = False,
     believes: bool = True,
-) -> dict[str, Came]:
+) -> dict[str, Outcome]:
     """The agent's results in all mazes, by what happens there."""
     rooms = {name: seeds for what in happens for name, seeds in _seeds(context, n, what).items()}
     actor = Actor(agent, sum(map(len, rooms.values())), effectors=[WALK])
-    came = walk(actor, context, rooms, lambda: said(actor), TICKS.get(context.config.size), fixed, believes)
+    outcomes = walk(actor, context, rooms, lambda: said(actor), TICKS.get(context.config.size), fixed, believes)
     if counts is not None:
         counts |= actor.counts
-    return {what: Came.joined([one for name, one in came.items() if name.endswith(what)]) for what in happens}
+    return {what: Outcome.joined([one for name, one in outcomes.items() if name.endswith(what)]) for what in happens}
 
 
 def said(actor: Actor) -> np.ndarray:
@@ -182,7 +182,7 @@ def walk(
     ticks: int | None = None,
     fixed: bool = False,
     believes: bool = True,
-) -> dict[str, Came]:
+) -> dict[str, Outcome]:
     """Let a policy walk until every row has arrived or says that there is no plan, or `ticks` (1,000) are over.
 
     Args:
@@ -214,7 +214,7 @@ def walk(
                     settled[part] |= _oracle_stays(world, name)[1]
         if settled.all():
             break
-    return {name: Came(arrived[part], none[part]) for name, part in parts.items()}
+    return {name: Outcome(arrived[part], none[part]) for name, part in parts.items()}
 
 
 def _still(moving: Iterable[bool]) -> Callable[[Transition], np.ndarray]:
@@ -223,16 +223,16 @@ def _still(moving: Iterable[bool]) -> Callable[[Transition], np.ndarray]:
     waits, marks = np.array(list(moving)), dict[str, np.ndarray]()
     found = np.zeros(len(waits), bool)
 
-    def told(tick: Transition) -> np.ndarray:
+    def unmoved(tick: Transition) -> np.ndarray:
         goal, at = tick.following["goal"], tick.following["body"]
         begun = marks.setdefault("goal", tick.senses["goal"])
         if tick.tick % STILL_TICKS == 0:
-            far = np.linalg.norm(at - marks.get("at", np.inf), axis=1) * UNIT
-            found[:] = (far < STILL) & (~waits | (goal != begun).any(1))
+            distance = np.linalg.norm(at - marks.get("at", np.inf), axis=1) * UNIT
+            found[:] = (distance < STILL) & (~waits | (goal != begun).any(1))
             marks["at"] = at
         return found
 
-    return told
+    return unmoved
 
 
 def _oracle_stays(world: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -244,7 +244,7 @@ def _oracle_stays(world: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     return walk, (walk == 0).all(1)
 
 
-def knowing(context: Context, name: str, seeds: np.ndarray) -> Came:
+def knowing(context: Context, name: str, seeds: np.ndarray) -> Outcome:
     """The ceiling: the oracle, which sees the shut doors and says where no way is left."""
     world, state = context.make_world("pointmaze", name, seeds), np.zeros(len(seeds), bool)
 
@@ -257,4 +257,4 @@ def knowing(context: Context, name: str, seeds: np.ndarray) -> Came:
         arrived |= tick.reward > 0
         if (arrived | state).all():
             break
-    return Came(arrived, state & ~arrived)
+    return Outcome(arrived, state & ~arrived)

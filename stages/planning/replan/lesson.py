@@ -66,7 +66,7 @@ def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.G
     at = _anywhere(rules.maze, rows, rng)
     state = rules.between(at, at)
     state.goal[:] = 1000.0  # nowhere, so that none arrives
-    command, aim, goes = _commands(rows, rng), at, rng.random(rows) < GOING
+    command, aim, going = _commands(rows, rng), at, rng.random(rows) < GOING
     slips = rng.choice(SLIPS, (rows, 1))
     pushed, moved = np.zeros((2, rows, 2))
     felt: list[tuple[np.ndarray, ...]] = []
@@ -76,21 +76,21 @@ def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.G
         aim = np.where(anew, state.at + rng.uniform(-NEARBY * CELL, NEARBY * CELL, (rows, 2)), aim)
         towards = (aim - state.at) / (STRIDE * PACE)
         towards = towards / np.maximum(1.0, np.linalg.norm(towards, axis=1, keepdims=True))
-        told = np.clip(np.where(goes[:, None], towards, command) + rng.normal(0, 1, (rows, 2)) * slips, -1, 1)
+        commanded = np.clip(np.where(going[:, None], towards, command) + rng.normal(0, 1, (rows, 2)) * slips, -1, 1)
         before = state.at
-        state = rules.step(state, {"walk": told})
-        pushed = FADES * pushed + (1 - FADES) * told
+        state = rules.step(state, {"walk": commanded})
+        pushed = FADES * pushed + (1 - FADES) * commanded
         moved = FADES * moved + (1 - FADES) * (state.at - before) / PACE
         beside = state.at[:, None] + CELL * np.array(SIDES)
         felt.append((pushed, moved, state.at / UNIT, ~rules.maze.inside(beside)))
-    told_of = {
+    targets = {
         name: torch.from_numpy(np.stack([one[k] for one in felt], 1).astype(np.float32))
         for k, name in enumerate(("pushed", "moved", "at", "wall"))
     }
-    which = rng.integers(len(trips), size=4 * rows)
-    been = np.stack([trips[k].at[rng.integers(len(trips[k].at))] for k in which])
-    mazes = np.stack([one_hot(trips[k].maze) for k in which])
-    return told_of | {"been": torch.from_numpy(been.astype(np.float32)), "maze": torch.from_numpy(mazes)}
+    trip_index = rng.integers(len(trips), size=4 * rows)
+    been = np.stack([trips[k].at[rng.integers(len(trips[k].at))] for k in trip_index])
+    mazes = np.stack([one_hot(trips[k].maze) for k in trip_index])
+    return targets | {"been": torch.from_numpy(been.astype(np.float32)), "maze": torch.from_numpy(mazes)}
 
 
 def _anywhere(where: Maze, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -112,5 +112,5 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """Nats of which cells are walls, and of where the agent can be."""
     head = agent.head(parts.ROUTE)
     assert isinstance(head, BeliefHead)
-    told = head.belief_losses({name: value.to(agent.device) for name, value in batch.items()})
-    return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
+    losses = head.belief_losses({name: value.to(agent.device) for name, value in batch.items()})
+    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}

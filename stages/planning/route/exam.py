@@ -101,10 +101,10 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
         ways = lesson.taught(context)[lesson.levels(context.config.size).index(name)]
         rows["a rule: the ten nearest in the joined paths"] = walk(cloned(ways), context, name, seeds, rule=True)
         rows |= {condition: silenced(agent, what, again) for condition, what in SILENCED.items()}
-    found = []
+    measures = []
     for part, rate in (("arrived", True), ("spl", False)):
         below = {way: float(getattr(walked, part).mean()) for way, walked in floors.items()}
-        found.append(
+        measures.append(
             Measure(
                 f"route/{name}" + ("" if rate else " SPL"),
                 "arrived" if rate else "SPL",
@@ -121,7 +121,7 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
                 episodes=episodes,
             )
         )
-    return found
+    return measures
 
 
 def walk(
@@ -135,41 +135,43 @@ def walk(
     """
     world = context.make_world("pointmaze", name + TASKS, seeds)
     goal, at = world.truth()["goal"], world.truth()["at"]
-    least, far, mark = shortest(name, at, goal), np.zeros(len(seeds)), at
+    least, length, mark = shortest(name, at, goal), np.zeros(len(seeds)), at
     arrived = np.zeros(len(seeds), bool)
     for tick in rollout(policy, world, ticks, sparing=True):
         now = world.truth()["at"]
-        far, at = far + np.linalg.norm(now - at, axis=1), now
+        length, at = length + np.linalg.norm(now - at, axis=1), now
         arrived |= tick.reward > 0
         if rule and tick.tick % STUCK_TICKS == STUCK_TICKS - 1:
             if np.linalg.norm(now - mark, axis=1).max() < STUCK:
                 break
             mark = now
     # Being near counts as arrival, so a path may be shorter than the shortest one to the goal itself.
-    return Walked(arrived.astype(float), np.where(arrived, least / np.maximum(least, far), 0.0))
+    return Walked(arrived.astype(float), np.where(arrived, least / np.maximum(least, length), 0.0))
 
 
 def sound_plans(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> np.ndarray:
     """Whether the first plan of each episode, planned without the trunk, leads through no wall; float64 [N]."""
     senses, head = context.make_world("pointmaze", name + TASKS, seeds).observe(), agent.head(ROUTE)
     assert isinstance(head, PlannerHead)
-    told = [torch.from_numpy(np.asarray(senses[sense])).float().to(agent.device) for sense in SENSES]
+    tensors = [torch.from_numpy(np.asarray(senses[sense])).float().to(agent.device) for sense in SENSES]
     with torch.inference_mode():
-        found = head.search(head.thinking(*told))
-    chosen = found.plans.gather(1, found.chosen[:, None, None, None].expand(-1, 1, *found.plans.shape[2:]))
+        candidates = head.search(head.thinking(*tensors))
+    chosen = candidates.plans.gather(
+        1, candidates.chosen[:, None, None, None].expand(-1, 1, *candidates.plans.shape[2:])
+    )
     return holding(name, chosen[:, 0].cpu().numpy()).astype(float)
 
 
 def _sound_rows(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> dict[str, float]:
     """Shares of first plans that hold: chosen by critic and judge, and by the critic of strides alone."""
     head: Any = agent.head(ROUTE)
-    found, doubt = {SOUND: float(sound_plans(agent, context, name, seeds).mean())}, head.doubt
+    rows, doubt = {SOUND: float(sound_plans(agent, context, name, seeds).mean())}, head.doubt
     head.doubt = 0.0
     try:
-        found[SOUND_BY_CRITIC] = float(sound_plans(agent, context, name, seeds).mean())
+        rows[SOUND_BY_CRITIC] = float(sound_plans(agent, context, name, seeds).mean())
     finally:
         head.doubt = doubt
-    return found
+    return rows
 
 
 def silenced(agent: Agent, what: str, way: Callable[[], Found]) -> Found:

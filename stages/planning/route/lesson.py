@@ -80,12 +80,12 @@ def lesson(context: Context) -> Lesson:
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Losses of noised trajectories, masked symbols, commands, and strides that can be walked."""
     output: Any = agent.forward({name: value for name, value in batch.items() if name != "asked"}, [parts.ROUTE])
-    seen, learned = output[parts.ROUTE], batch["learned"].to(agent.device)
+    output_route, learned = output[parts.ROUTE], batch["learned"].to(agent.device)
     asked = {name: value.to(agent.device) for name, value in batch["asked"].items()}
     of = {
         name: torch.cat((batch[name].to(agent.device)[learned], asked[name]))
         for name in ("plan", "symbols", "ahead", "walk")
     }
-    thought = seen.head.thinking(asked["body"], asked["goal"], asked["maze"])
-    told = seen.rows(learned).and_of(thought).losses(of)
-    return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
+    thought = output_route.head.thinking(asked["body"], asked["goal"], asked["maze"])
+    losses = output_route.rows(learned).and_of(thought).losses(of)
+    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}

@@ -22,10 +22,10 @@ def shortest(name: str, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """
     where = maze(name)
     corners, apart = _corners(name)
-    found = np.zeros(len(start))
+    lengths = np.zeros(len(start))
     for row, (begin, end) in enumerate(zip(start, goal, strict=True)):
         if _seen(where, begin[None], end[None])[0]:
-            found[row] = np.linalg.norm(end - begin)
+            lengths[row] = np.linalg.norm(end - begin)
             continue
         n = len(corners)
         graph = np.zeros((n + 2, n + 2))
@@ -33,14 +33,14 @@ def shortest(name: str, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
         for place, point in ((n, begin), (n + 1, end)):
             sees = _seen(where, np.broadcast_to(point, corners.shape), corners)
             graph[place, :n] = graph[:n, place] = np.where(sees, np.linalg.norm(corners - point, axis=1), 0.0)
-        found[row] = dijkstra(graph, indices=n)[n + 1]
-    return found
+        lengths[row] = dijkstra(graph, indices=n)[n + 1]
+    return lengths
 
 
 @lru_cache(maxsize=4)
 def _corners(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Places [n, 2] at which a way may turn, and the distances [n, n] between those that see each other, else 0."""
-    where, found = maze(name), []
+    where, convex = maze(name), []
     for row, column in np.argwhere(where.walls):
         middle = where.centres(np.array([row, column]))
         for x in (-1, 1):
@@ -49,12 +49,12 @@ def _corners(name: str) -> tuple[np.ndarray, np.ndarray]:
                 # A corner that sticks out: both cells beside it and the diagonal one are free.
                 beside = middle + CELL * np.array([(x, 0), (0, y), (x, y)])
                 if where.inside(beside).all():
-                    found.append(corner)
-    corners = np.array(found)
+                    convex.append(corner)
+    corners = np.array(convex)
     one, other = (grid.ravel() for grid in np.meshgrid(np.arange(len(corners)), np.arange(len(corners))))
     sees = _seen(where, corners[one], corners[other]).reshape(len(corners), -1)
-    far = np.linalg.norm(corners[:, None] - corners[None], axis=-1)
-    return corners, np.where(sees, far, 0.0)
+    distance = np.linalg.norm(corners[:, None] - corners[None], axis=-1)
+    return corners, np.where(sees, distance, 0.0)
 
 
 def _seen(where: Maze, begin: np.ndarray, end: np.ndarray) -> np.ndarray:

@@ -121,8 +121,8 @@ def joined(trips: Trips, n: int, rng: np.random.Generator) -> Trips:
     walks: list[np.ndarray] = []
     while len(places) < n:
         source = int(rng.choice(first))
-        far, before = dijkstra(graph, indices=source, return_predecessors=True)
-        for goal in rng.choice(last[np.isfinite(far[last])], GOALS):
+        distance, before = dijkstra(graph, indices=source, return_predecessors=True)
+        for goal in rng.choice(last[np.isfinite(distance[last])], GOALS):
             way = [int(goal)]
             while way[-1] != source:
                 way.append(int(before[way[-1]]))
@@ -245,7 +245,7 @@ def _piece(trips: Trips, ticks: int, rng: np.random.Generator, points: int) -> d
     row: dict[str, list[Any]] = {
         name: [] for name in ("body", "goal", "maze", "first", "learned", "plan", "symbols", "ahead", "walk")
     }
-    which = one_hot(trips.maze)
+    maze_code = one_hot(trips.maze)
     while len(row["body"]) < ticks:
         pairs = [stretch(trips, rng) for _ in range(rng.choice(PAIRS))]
         _, end, at, there = max(pairs, key=lambda pair: detour_ticks(trips, *pair[2:]))
@@ -259,7 +259,7 @@ def _piece(trips: Trips, ticks: int, rng: np.random.Generator, points: int) -> d
             values = (
                 trips.at[tick],
                 goal,
-                which,
+                maze_code,
                 tick == at,
                 learned,
                 plan,

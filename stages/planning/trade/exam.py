@@ -191,7 +191,7 @@ def _planned(
 def _market(agent: Agent, context: Context, level: str, kind: str) -> list[Measure]:
     seeds, market = exam_seeds(context.episodes(EPISODES, level), context.seed, NAME, kind), MARKETS[kind]
     by_rule = partial(_by_rule, context.make_world, kind, seeds=tuple(seeds.tolist()))
-    mine = traded(_policy(agent, len(seeds), kind), context, kind, seeds)
+    own = traded(_policy(agent, len(seeds), kind), context, kind, seeds)
     best, informed = by_rule(market.rules[market.against]), by_rule(market.informed)
 
     def value(one: Traded) -> np.ndarray:
@@ -205,16 +205,16 @@ def _market(agent: Agent, context: Context, level: str, kind: str) -> list[Measu
     if level == "full":
         tried = {name: by_rule(rule) for name, rule in market.rules.items()}
         floors = {name: float(value(one).mean()) for name, one in tried.items()}
-        shown = {AGENT: mine, HOLD: tried[HOLD], market.against: best, "the informed rule": informed}
-        for name, one in shown.items():
+        policies = {AGENT: own, HOLD: tried[HOLD], market.against: best, "the informed rule": informed}
+        for name, one in policies.items():
             rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
             rows[f"drawdown, {name}"] = float(one.drawdown.mean())
         if parts.TRADE_PLAN in agent.heads:
-            planned.append(_planned(agent, context, kind, seeds, {AGENT: mine, **tried}, informed))
+            planned.append(_planned(agent, context, kind, seeds, {AGENT: own, **tried}, informed))
     measure = Measure(
         f"{NAME}/{kind}",
         "share of the optimum's growth" if kind == "coin" else f"growth of log net worth above {market.against}",
-        value(mine),
+        value(own),
         chance=float(value(cash).mean()),
         ceiling=float(value(informed).mean()),
         floors=floors,

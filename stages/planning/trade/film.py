@@ -62,12 +62,12 @@ class Planned:
     @property
     def trades(self) -> list[tuple[int, int]]:
         """Ticks and symbols of the chosen plan that change what one has, who begins with cash."""
-        found, has = list[tuple[int, int]](), False
+        trades, has = list[tuple[int, int]](), False
         for tick, symbol in enumerate(self.weighed.symbols[0, self.chosen].tolist()):
             if symbol != HOLD and has != (symbol == BUY):
-                found.append((tick, symbol))
+                trades.append((tick, symbol))
                 has = symbol == BUY
-        return found
+        return trades
 
     @property
     def said(self) -> str:
@@ -109,10 +109,10 @@ def planned(agent: Agent, level: str, seed: int) -> Planned:
     """
     world = make_world("market", level, [seed])
     head: Any = agent.head(TRADE_PLAN)
-    actor, found = planner(agent, 1), Planned(costs=head.costs)
+    actor, film = planner(agent, 1), Planned(costs=head.costs)
 
     def watch(number: int, x: torch.Tensor, clean: torch.Tensor, symbols: torch.Tensor) -> None:
-        found.frames.append((_logs(spread * x[..., 0].cpu().numpy()), symbols.cpu().numpy()))
+        film.frames.append((_logs(spread * x[..., 0].cpu().numpy()), symbols.cpu().numpy()))
 
     spread = 1.0
 
@@ -123,21 +123,21 @@ def planned(agent: Agent, level: str, seed: int) -> Planned:
         read: Any = output.outputs[TRADE_PLAN]
         if first.all():
             spread = float(volatility(read.returns)[0])
-            found.found = read.weighed(torch.tensor([0]), torch.tensor([0]), None, watch)
-        found.plans, found.ticks = int(read.after["made"][0]), found.ticks + 1
+            film.found = read.weighed(torch.tensor([0]), torch.tensor([0]), None, watch)
+        film.plans, film.ticks = int(read.after["made"][0]), film.ticks + 1
         return {TRADE: output.action[TRADE].cpu().numpy()}
 
     with torch.inference_mode():
         for _ in rollout(going, world):
             pass
     truth = world.truth()
-    found.worth = float(truth["worth"][0])
-    found.came = np.log(truth["price"][0, SEEN : SEEN + HORIZON + 1] / truth["price"][0, SEEN])
+    film.worth = float(truth["worth"][0])
+    film.came = np.log(truth["price"][0, SEEN : SEEN + HORIZON + 1] / truth["price"][0, SEEN])
     again = make_world("market", level, [seed])
     for _ in rollout(rules.by(rules.hold()), again):
         pass
-    found.held = float(again.truth()["worth"][0])
-    return found
+    film.held = float(again.truth()["worth"][0])
+    return film
 
 
 def _logs(steps: np.ndarray) -> np.ndarray:
@@ -145,12 +145,12 @@ def _logs(steps: np.ndarray) -> np.ndarray:
     return np.pad(np.cumsum(steps, -1), [(0, 0)] * (steps.ndim - 1) + [(1, 0)])
 
 
-def page(found: Planned) -> str:
+def page(film: Planned) -> str:
     """The page, whole: that of a maze, with ticks to the right and prices upwards."""
-    weighed = found.weighed
+    weighed = film.weighed
     steps = weighed.steps[0].cpu().numpy()
     logs = _logs(np.concatenate((steps, steps.mean(0, keepdims=True))))
-    high = max(np.abs(logs).max(), np.abs(found.came).max(), 1e-6)
+    high = max(np.abs(logs).max(), np.abs(film.came).max(), 1e-6)
 
     def seen(of: np.ndarray) -> list[Any]:
         """Logarithms of prices [..., H + 1] as places."""
@@ -166,8 +166,8 @@ def page(found: Planned) -> str:
         shown: list[Any] = np.pad(symbols, ((0, 1), (0, 0)), constant_values=HOLD).tolist()
         return shown
 
-    way, n = seen(logs[found.chosen]), len(steps)
-    number = "no candidate" if found.chosen == n else f"number {found.chosen + 1}"
+    way, n = seen(logs[film.chosen]), len(steps)
+    number = "no candidate" if film.chosen == n else f"number {film.chosen + 1}"
     return filled(
         {
             "box": [-1.1 * WIDE, -1.25 * HIGH, 2.2 * WIDE, 2.5 * HIGH],
@@ -176,23 +176,23 @@ def page(found: Planned) -> str:
             "discs": [
                 {"at": way[tick], "r": 0.02, "ring": False, "name": f"{SYMBOLS[symbol]}, tick {tick + 1}",
                  "rgb": list(RGB[symbol])}
-                for tick, symbol in found.trades
+                for tick, symbol in film.trades
             ],
             "words": list(SYMBOLS),
             "silent": HOLD,
             "frames": [
-                {"places": seen(with_mean(noised)), "symbols": with_none(symbols)} for noised, symbols in found.frames
+                {"places": seen(with_mean(noised)), "symbols": with_none(symbols)} for noised, symbols in film.frames
             ],
             "plans": seen(logs),
             "symbols": weighed.symbols[0].tolist(),
             "marks": (100 * weighed.marks[0]).round(3).tolist(),
             "marked": "mean growth above never trading, %, on the prices of all candidates",
             "names": [*range(1, n + 1), "never trade"],
-            "chosen": found.chosen,
-            "walked": seen(found.came),
+            "chosen": film.chosen,
+            "walked": seen(film.came),
             "gone": "the prices that came",
-            "came": f"Chosen: {number} ({found.said}); {found.judged}. Net worth {found.worth:.3f} after "
-            f"{found.ticks} ticks and {found.plans} plans, from 1; buying and holding: {found.held:.3f}. On paper.",
+            "came": f"Chosen: {number} ({film.said}); {film.judged}. Net worth {film.worth:.3f} after "
+            f"{film.ticks} ticks and {film.plans} plans, from 1; buying and holding: {film.held:.3f}. On paper.",
             "given": [],
             "kept": [],
         }

@@ -116,9 +116,9 @@ class TradeHead(Head):
         lag = ticks[:, None] - ticks
         fade = -torch.exp(-self.lasting)[:, None, None]
         # Sums of what is unrelated have the spread of one of its terms.
-        told = self.remembered(seen) * (1 - torch.exp(2 * fade[:, 0, 0])).sqrt()
+        scaled = self.remembered(seen) * (1 - torch.exp(2 * fade[:, 0, 0])).sqrt()
         weight = torch.where(lag < 0, 0.0, torch.exp(fade * lag.clamp_min(0)))
-        memory = torch.einsum("mts,bsm->btm", weight, told)
+        memory = torch.einsum("mts,bsm->btm", weight, scaled)
         if before is not None:
             memory = memory + torch.exp(fade[:, 0, 0] * (ticks[:, None] + 1)) * before[:, None]
         low, more = self.read(torch.cat((seen, memory, left[..., None]), -1)).sigmoid().unbind(-1)

@@ -65,10 +65,10 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     costs = Costs(*(batch[name].to(agent.device) for name in ("fee", "slippage", "tax")))
     low, high = bands(agent, price)
     grown = growth(low, high, price, costs)
-    told = {level: one.mean().detach() for level, one in zip(LEVELS, grown.chunk(len(LEVELS)), strict=True)}
-    wanted = (grown / price.log().diff(dim=1).std(1)).mean() / TICKS**0.5
+    growth_of_level = {level: one.mean().detach() for level, one in zip(LEVELS, grown.chunk(len(LEVELS)), strict=True)}
+    sharpe = (grown / price.log().diff(dim=1).std(1)).mean() / TICKS**0.5
     open_to_change = torch.cat((low, 1 - low, high, 1 - high)).clamp_min(1e-6).log().mean()
-    return -wanted - OPEN * open_to_change, told
+    return -sharpe - OPEN * open_to_change, growth_of_level
 
 
 def bands(agent: Agent, price: Tensor) -> tuple[Tensor, Tensor]:

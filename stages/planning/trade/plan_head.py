@@ -129,18 +129,18 @@ class TradePlan(KeyPoints):
         at = self.after["at"]
         symbol = self.after["symbols"].gather(1, at.clamp_max(HORIZON - 1)[:, None])
         share = torch.as_tensor(SHARE, dtype=torch.float32, device=here.device)[symbol]
-        self.told = torch.where(here[:, None], share, 0.0)
+        self.command = torch.where(here[:, None], share, 0.0)
         self.after["at"] = at + (self.after["made"] > 0).long()
 
-    def _keep(self, rows: Tensor, found: Weighed) -> None:
+    def _keep(self, rows: Tensor, weighed: Weighed) -> None:
         """Let these rows follow the plans that were chosen."""
         each = torch.arange(len(rows), device=rows.device)
-        mark = torch.from_numpy(found.marks).to(found.sure)
+        mark = torch.from_numpy(weighed.marks).to(weighed.sure)
         chosen = {
-            "plan": found.path[..., None],
-            "symbols": found.symbols[each, found.chosen],
-            "sure": found.sure[each, found.chosen],
-            "mark": mark[each, found.chosen],
+            "plan": weighed.path[..., None],
+            "symbols": weighed.symbols[each, weighed.chosen],
+            "sure": weighed.sure[each, weighed.chosen],
+            "mark": mark[each, weighed.chosen],
         }
         for name, value in chosen.items():
             self.after[name] = self.after[name].index_put((rows,), value)

@@ -66,15 +66,15 @@ def histories(seeds: Mapping[str, np.ndarray], shown: int = SHOWN) -> dict[str, 
         a batch of the senses `returns` [B, 1, SEEN] and `account` [B, 1, 3]; `steps` float32 [B, 1, S, H], log returns
         of `shown` continuations; `words` int64 [B, 1, H], the best plan for all CONTINUED of them.
     """
-    every = [(level, int(seed)) for level, of in seeds.items() for seed in of]
-    ways = [continued(level, seed, CONTINUED) for level, seed in every]
+    level_seeds = [(level, int(seed)) for level, of in seeds.items() for seed in of]
+    ways = [continued(level, seed, CONTINUED) for level, seed in level_seeds]
     seen, steps = (np.stack(part) for part in zip(*ways, strict=True))
-    account = np.stack([accounts(numpy_rng(NAME, "account", level, seed)) for level, seed in every])
-    words = best(steps, account, [LEVELS[level][1] for level, _ in every])
-    found = {parts.RETURNS: SCALE * seen, parts.ACCOUNT: account, "steps": steps[:, :shown]}
-    told = {name: torch.from_numpy(value).float()[:, None] for name, value in found.items()}
-    senses = {name: told.pop(name) for name in (parts.RETURNS, parts.ACCOUNT)}
-    return clip(senses) | told | {"words": torch.from_numpy(words)[:, None]}
+    account = np.stack([accounts(numpy_rng(NAME, "account", level, seed)) for level, seed in level_seeds])
+    words = best(steps, account, [LEVELS[level][1] for level, _ in level_seeds])
+    arrays = {parts.RETURNS: SCALE * seen, parts.ACCOUNT: account, "steps": steps[:, :shown]}
+    tensors = {name: torch.from_numpy(value).float()[:, None] for name, value in arrays.items()}
+    senses = {name: tensors.pop(name) for name in (parts.RETURNS, parts.ACCOUNT)}
+    return clip(senses) | tensors | {"words": torch.from_numpy(words)[:, None]}
 
 
 def accounts(rng: np.random.Generator) -> np.ndarray:
@@ -122,6 +122,6 @@ def continued(level: str, seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """What is told of noised prices and of masked symbols."""
-    seen: Any = agent.forward(dict(batch), [parts.TRADE_PLAN])[parts.TRADE_PLAN]
-    told = seen.losses({name: batch[name].to(agent.device) for name in ("steps", "words")})
-    return torch.stack(list(told.values())).sum(), {name: value.detach() for name, value in told.items()}
+    output: Any = agent.forward(dict(batch), [parts.TRADE_PLAN])[parts.TRADE_PLAN]
+    losses = output.losses({name: batch[name].to(agent.device) for name in ("steps", "words")})
+    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}

@@ -57,12 +57,12 @@ def scene(returns: Tensor, account: Tensor) -> Tensor:
     the account.
     """
     spread = volatility(returns)[..., None]
-    seen = (returns / (SCALE * spread)).clamp(-MOST, MOST)
-    back, path = seen.flip(-1).cumsum(-1), F.pad(seen.cumsum(-1), (1, 0))
+    scaled_returns = (returns / (SCALE * spread)).clamp(-MOST, MOST)
+    back, path = scaled_returns.flip(-1).cumsum(-1), F.pad(scaled_returns.cumsum(-1), (1, 0))
     away = [back[..., :window].mean(-1) / window**0.5 for window in WINDOWS]
     ratios = [(path[..., lag:] - path[..., :-lag]).square().mean(-1) / lag - 1 for lag in LAGS]
-    told = torch.stack((*away, *ratios), -1)
-    return torch.cat((seen, told, spread.log() - CALM, account), -1)[..., None, :]
+    summary = torch.stack((*away, *ratios), -1)
+    return torch.cat((scaled_returns, summary, spread.log() - CALM, account), -1)[..., None, :]
 
 
 def holding(account: np.ndarray, each: int) -> Account:
@@ -137,9 +137,9 @@ def best(steps: np.ndarray, account: np.ndarray, fees: Sequence[Costs]) -> np.nd
         one = traded(one, at.ravel(), share.repeat(n, 1).ravel(), costs)
     end = np.broadcast_to(price[:, None, :, h], (b, p, n)).ravel()
     worth = np.asarray(sold(replace(one, price=end[:, None]), 1.0, costs).cash).reshape(b, p, n)
-    found = pairs[np.log(worth).mean(-1).argmax(1)]
+    best_pairs = pairs[np.log(worth).mean(-1).argmax(1)]
     symbols = np.full((b, h + 1), HOLD)
     rows = np.arange(b)
-    symbols[rows, found[:, 0]] = np.where(buys, BUY, SELL)
-    symbols[rows, found[:, 1]] = np.where(buys, SELL, BUY)
+    symbols[rows, best_pairs[:, 0]] = np.where(buys, BUY, SELL)
+    symbols[rows, best_pairs[:, 1]] = np.where(buys, SELL, BUY)
     return symbols[:, :h]

@@ -82,9 +82,9 @@ def kelly(window: int = 32, prior: float = 0.0, width: float = 0.0) -> Rule:
     keeps it where that is no further away than `width`."""
 
     def rule(returns: np.ndarray, held: np.ndarray, first: np.ndarray) -> np.ndarray:
-        seen = returns[:, -window:]
-        variance = np.maximum(seen.var(1), 1e-9)
-        share = np.clip(seen.sum(1) / (window + prior) / variance + 0.5, 0.0, 1.0)
+        recent = returns[:, -window:]
+        variance = np.maximum(recent.var(1), 1e-9)
+        share = np.clip(recent.sum(1) / (window + prior) / variance + 0.5, 0.0, 1.0)
         return np.where(np.abs(share - held) > width, share, held)
 
     return rule

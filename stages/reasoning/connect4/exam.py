@@ -46,9 +46,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Mistakes on the deciding set; at level full on all sets, also for search alone, the network alone and rules."""
     sets = judged(context.data, context.episodes(POSITIONS), context.seed)
     if level != "full":
-        some = sets[0] if level == "retention" else sets[0].first(context.episodes(POSITIONS) // 5)
-        return [_measure("connect4", some, {TAUGHT: mistakes(some, agent, SIMULATIONS)}, {})]
-    newborn, found, board_rules = parts.untrained(agent), list[Measure](), CONNECT4.rules
+        positions = sets[0] if level == "retention" else sets[0].first(context.episodes(POSITIONS) // 5)
+        return [_measure("connect4", positions, {TAUGHT: mistakes(positions, agent, SIMULATIONS)}, {})]
+    newborn, measures, board_rules = parts.untrained(agent), list[Measure](), CONNECT4.rules
     assert isinstance(board_rules, MnkRules)
     for number, one in enumerate(sets):
         thought = think(Judge(agent, CONNECT4), one.board, SIMULATIONS, SURE)
@@ -61,18 +61,18 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         looked = minimax(board_rules, one.board, DEPTH).argmax(-1)
         rules = {MINIMAX: one.mistakes(looked), CENTRE: one.mistakes(centre_most(one))}
         name = "connect4" if not number else f"connect4/{one.name}"
-        found.append(_measure(name, one, players, rules, f", where unsure {thought.simulations.mean():.1f}"))
+        measures.append(_measure(name, one, players, rules, f", where unsure {thought.simulations.mean():.1f}"))
         if not number:
-            found.append(_alone(one, players[ALONE], rules[CENTRE]))
+            measures.append(_alone(one, players[ALONE], rules[CENTRE]))
             if one.name == SETS[0]:
-                found.append(_learned(one, players[TAUGHT], players[UNTRAINED]))
-    return found
+                measures.append(_learned(one, players[TAUGHT], players[UNTRAINED]))
+    return measures
 
 
 def centre_most(one: Judged) -> np.ndarray:
     """The column nearest to the middle that is not full, the left one of two, int64 [N]."""
-    far = abs(np.arange(CONNECT4.rules.choices) - CONNECT4.rules.columns // 2)
-    return np.where(CONNECT4.rules.legal(one.board)["place"], far, np.inf).argmin(-1)
+    distance = abs(np.arange(CONNECT4.rules.choices) - CONNECT4.rules.columns // 2)
+    return np.where(CONNECT4.rules.legal(one.board)["place"], distance, np.inf).argmin(-1)
 
 
 def _measure(
@@ -94,7 +94,7 @@ def _measure(
         higher_is_better=False,
         reference=REFERENCE if one.name in SETS else "a solver makes none",
         note=f"{pons}; {SIMULATIONS} simulations{spent}",
-        rows={who: float(lost.mean()) for who, lost in players.items()} if rules else {},
+        rows={player: float(lost.mean()) for player, lost in players.items()} if rules else {},
         episodes=one.episodes,
     )
 

@@ -25,8 +25,8 @@ MADE = 30
 def judged(data: Path | None, n: int, seed: int) -> list[Judged]:
     """The first `n` positions of each of Pons' sets in `data`; if there are none, ends of games."""
     files = {name: data / FOLDER / f"{name}.tsv" for name in SETS} if data else {}
-    found = [read(file, n) for file in files.values() if file.is_file()]
-    return found if found and found[0].name == SETS[0] else [endings(CONNECT4, n, MADE, seed)]
+    sets = [read(file, n) for file in files.values() if file.is_file()]
+    return sets if sets and sets[0].name == SETS[0] else [endings(CONNECT4, n, MADE, seed)]
 
 
 def read(file: Path, n: int) -> Judged:
@@ -42,16 +42,16 @@ def read(file: Path, n: int) -> Judged:
     marks, best = np.zeros((len(lines), rules.cells), np.int8), np.zeros((len(lines), rules.choices), bool)
     for row, line in enumerate(lines):
         try:
-            played, _, each = line.split("\t")
+            played, _, columns = line.split("\t")
             marks[row] = after(played).marks[0]
-            scores = np.array([np.nan if score == "x" else np.sign(int(score)) for score in each.split(",")])
+            scores = np.array([np.nan if score == "x" else np.sign(int(score)) for score in columns.split(",")])
         except (ValueError, WorldError) as error:
             raise ConfigError(
                 f"Line {row + 1} of '{file}' should be moves, score and seven scores, as '4455\\t2\\t-2,1,x,...'"
                 f" with tabs; got '{line[:60]}'."
             ) from error
         if len(scores) != rules.choices or np.isnan(scores).all():
-            raise ConfigError(f"Line {row + 1} of '{file}' should have seven scores, one a column; got '{each}'.")
+            raise ConfigError(f"Line {row + 1} of '{file}' should have seven scores, one a column; got '{columns}'.")
         best[row] = scores == np.nanmax(scores)
     return Judged(CONNECT4, file.stem, rules.of(marks), best)
 

@@ -28,31 +28,31 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share of sentences that are true of the agent's own search, and of those about another position and its
     search.
     """
-    mine = own_moves(agent, context.seed)
-    mine = mine.take(np.arange(min(context.episodes(MOVES, level), len(mine.after))))
-    said, full = said_of(agent, mine.after, mine.lookahead), level == "full"
-    others, searches = (np.roll(each, 1, axis=0) for each in (mine.after, mine.lookahead))
-    right, elsewhere = right_of(mine, said), right_of(mine, said_of(agent, others, searches))
-    told = [sentence(line, value) for line, value in zip(mine.line.tolist(), mine.value.tolist(), strict=True)]
-    canned = float(right_of(mine, [Counter(told).most_common(1)[0][0]] * len(said)).mean())
+    own = own_moves(agent, context.seed)
+    own = own.take(np.arange(min(context.episodes(MOVES, level), len(own.after))))
+    texts, full = said_of(agent, own.after, own.lookahead), level == "full"
+    others, searches = (np.roll(each, 1, axis=0) for each in (own.after, own.lookahead))
+    right, elsewhere = right_of(own, texts), right_of(own, said_of(agent, others, searches))
+    templates = [sentence(line, value) for line, value in zip(own.line.tolist(), own.value.tolist(), strict=True)]
+    canned = float(right_of(own, [Counter(templates).most_common(1)[0][0]] * len(texts)).mean())
     # From the same tree that the agent sees: the skill is to read the tree and to spell.
-    floors = {"canned sentence": canned, "a template filled in from the search": float(right_of(mine, told).mean())}
-    groups, episodes = GAME.canonical(mine.after)[0], GAME.keys(mine.after)
+    floors = {"canned sentence": canned, "a template filled in from the search": float(right_of(own, templates).mean())}
+    groups, episodes = GAME.canonical(own.after)[0], GAME.keys(own.after)
     rows = {
-        "a sentence": np.mean([understood(text) is not None for text in said]),
+        "a sentence": np.mean([understood(text) is not None for text in texts]),
         "the best reply": np.mean(
-            [_moves(text)[:1] == [best] for text, best in zip(said, mine.line[:, 0], strict=True)]
+            [_moves(text)[:1] == [best] for text, best in zip(texts, own.line[:, 0], strict=True)]
         ),
-        "the right verb": np.mean([_verb(text) == due(one) for text, one in zip(said, mine.value, strict=True)]),
+        "the right verb": np.mean([_verb(text) == due(one) for text, one in zip(texts, own.value, strict=True)]),
     }
     if full:
-        rows["its own search with another position"] = right_of(mine, said_of(agent, others, mine.lookahead)).mean()
-        rows["another search with its own position"] = right_of(mine, said_of(agent, mine.after, searches)).mean()
+        rows["its own search with another position"] = right_of(own, said_of(agent, others, own.lookahead)).mean()
+        rows["another search with its own position"] = right_of(own, said_of(agent, own.after, searches)).mean()
     return [
         Measure(
             NAME, "sentences true of the search", right, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
             groups=groups, floors=floors if full else {},
-            note=f"own moves in tic-tac-toe, to positions without an image in lessons; for example: {said[0].strip()}",
+            note=f"own moves in tic-tac-toe, to positions without an image in lessons; for example: {texts[0].strip()}",
             rows={name: float(value) for name, value in rows.items()} if full else {},
         ),
         Measure(
@@ -67,9 +67,9 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 def own_moves(agent: Agent, seed: int) -> Moved:
     """The agent's moves to held-out positions, from three images of every position, in random order."""
     rng, marks = numpy_rng("exam", NAME, seed), np.repeat(positions(), IMAGES, axis=0)
-    which = rng.integers(0, len(GAME.symmetries[0]), len(marks))
-    every = moved(agent, np.take_along_axis(marks, GAME.symmetries[0][which], 1))
-    return every.take(rng.permutation(np.flatnonzero(held_out(every.after))))
+    symmetry = rng.integers(0, len(GAME.symmetries[0]), len(marks))
+    all_moves = moved(agent, np.take_along_axis(marks, GAME.symmetries[0][symmetry], 1))
+    return all_moves.take(rng.permutation(np.flatnonzero(held_out(all_moves.after))))
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -77,11 +77,11 @@ def taught(context: Context, n: int) -> np.ndarray:
     return GAME.keys(positions()[~held_out(positions())][:n])
 
 
-def right_of(mine: Moved, said: Sequence[str]) -> np.ndarray:
+def right_of(own: Moved, sentences: Sequence[str]) -> np.ndarray:
     """Whether each sentence is true of the search behind the move, float64 [N] of 0 and 1."""
-    known = (mine.line >= 0).sum(-1)
-    named = [_moves(text) for text in said]
-    right = [len(line) >= known[at] and mine.has_looked_at(at, line) for at, line in enumerate(named)]
+    known = (own.line >= 0).sum(-1)
+    named = [_moves(text) for text in sentences]
+    right = [len(line) >= known[at] and own.has_looked_at(at, line) for at, line in enumerate(named)]
     return np.array(right, np.float64)
 
 

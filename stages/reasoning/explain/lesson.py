@@ -25,7 +25,7 @@ from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
-from stages.reasoning.explain.lines import GAME, QUESTION, asked, line_of, positions, sentence, weighed
+from stages.reasoning.explain.lines import GAME, QUESTION, line_of, positions, question_batch, sentence, weighed
 
 NAME = "explain"
 STEPS = {"tiny": 10, "nursery": 700, "child": 2000, "adult": 2000}
@@ -51,9 +51,9 @@ def lesson(context: Context) -> Lesson:
 
     def control(agent: Agent, context: Context) -> Explaining:
         trains = trained_without_trunk(agent)
-        made = Explaining(agent, seed=context.seed, learning_rate=rate, trains=trains)
-        made.of_stage = lambda name: 1.0  # what writes has to learn here what the trunk's layers do there
-        return made
+        learner = Explaining(agent, seed=context.seed, learning_rate=rate, trains=trains)
+        learner.of_stage = lambda name: 1.0  # what writes has to learn here what the trunk's layers do there
+        return learner
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: {"update": update, "rows": context.rows(count)}, steps)
@@ -86,7 +86,7 @@ class Explaining(MuonLearner):
         trains = parts.trained(agent) if trains is None else trains
         # The weight decay is high because some hundred positions are soon known by heart.
         super().__init__(agent, self.loss_of, seed=seed, learning_rate=learning_rate, trains=trains, weight_decay=0.1)
-        self.shown: dict[str, np.ndarray] = {}
+        self.examples: dict[str, np.ndarray] = {}
 
     def kind(self, name: str, parameter: nn.Parameter) -> str:
         """The sense `lookahead` is a kind of its own."""
@@ -100,16 +100,16 @@ class Explaining(MuonLearner):
 
     def begin(self, step: int) -> None:
         """Search the positions once, before the first step."""
-        if not self.shown:
+        if not self.examples:
             self.remember()
         super().begin(step)
 
     def remember(self) -> None:
         """Store what the agent's searches find now."""
         with examination(self.agent):
-            told = weighed(self.agent, positions())
-        told = told.take(np.flatnonzero(~held_out(told.after)))
-        self.shown = {name: getattr(told, name) for name in SHOWN}
+            examples = weighed(self.agent, positions())
+        examples = examples.take(np.flatnonzero(~held_out(examples.after)))
+        self.examples = {name: getattr(examples, name) for name in SHOWN}
 
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """Nats a byte of the pages."""
@@ -117,27 +117,27 @@ class Explaining(MuonLearner):
 
     def drawn(self, update: int, rows: int) -> Batch:
         """Random images of stored positions, with a sentence about each."""
-        if not self.shown:
+        if not self.examples:
             self.remember()
-        after, value, lookahead = (self.shown[name] for name in SHOWN)
+        after, value, lookahead = (self.examples[name] for name in SHOWN)
         rng = numpy_rng("lesson", NAME, self.seed, update)
         at, image = rng.integers(0, len(after), rows), rng.integers(0, len(GAME.symmetries[0]), rows)
         cells, moves = (each[image] for each in GAME.symmetries)
         marks = np.take_along_axis(after[at], cells, 1)
-        seen = np.take_along_axis(lookahead[at], moves[:, None, :, None], 2)
-        seen = np.take_along_axis(seen, moves[:, None, None, :], 3)
+        turned = np.take_along_axis(lookahead[at], moves[:, None, :, None], 2)
+        turned = np.take_along_axis(turned, moves[:, None, None, :], 3)
         # So that the agent reads the search: it could know the lesson's few positions by heart.
         strangers = rows // STRANGERS
         marks[:strangers] = np.roll(marks[:strangers], 1, axis=0)
-        lines = line_of(seen).tolist()
+        lines = line_of(turned).tolist()
         pages = [QUESTION + sentence(*each) for each in zip(lines, value[at].tolist(), strict=True)]
-        return asked(marks, seen, pages)
+        return question_batch(marks, turned, pages)
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer and the stored searches."""
-        return super().state_dict() | {"shown": {name: torch.from_numpy(each) for name, each in self.shown.items()}}
+        return super().state_dict() | {"shown": {name: torch.from_numpy(each) for name, each in self.examples.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore them."""
         super().load_state_dict(state)
-        self.shown = {name: each.numpy() for name, each in state["shown"].items()}
+        self.examples = {name: each.numpy() for name, each in state["shown"].items()}

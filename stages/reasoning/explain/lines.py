@@ -73,16 +73,16 @@ def positions() -> np.ndarray:
     """Marks int8 [N, 9] of all unfinished positions, one image of each."""
     game = solve(GAME.rules)
     marks = game.board.marks[~game.ended]
-    keys, which = GAME.canonical(marks)
+    keys, symmetry = GAME.canonical(marks)
     _, first = np.unique(keys, return_index=True)
-    return np.take_along_axis(marks, GAME.symmetries[0][which], 1)[first]
+    return np.take_along_axis(marks, GAME.symmetries[0][symmetry], 1)[first]
 
 
 def moved(agent: Agent, marks: np.ndarray) -> Moved:
     """The agent's moves by search in positions int8 [N, 9]; moves without a searched answer are left out."""
-    found = search(Judge(agent, GAME), GAME.rules.of(marks), SIMULATIONS)
+    searched = search(Judge(agent, GAME), GAME.rules.of(marks), SIMULATIONS)
     rows = np.arange(len(marks))
-    return behind(found.tree, rows, found.tree.child[rows, 0, found.action], found.value)
+    return behind(searched.tree, rows, searched.tree.child[rows, 0, searched.action], searched.value)
 
 
 def weighed(agent: Agent, marks: np.ndarray) -> Moved:
@@ -92,22 +92,22 @@ def weighed(agent: Agent, marks: np.ndarray) -> Moved:
     """
     tree = search(Judge(agent, GAME), GAME.rules.of(marks), SIMULATIONS).tree
     row, move = np.nonzero(tree.child[:, 0] >= 0)
-    every = np.arange(len(marks))
+    roots = np.arange(len(marks))
     return behind(
         tree,
-        np.concatenate((every, row)),
-        np.concatenate((np.zeros_like(every), tree.child[row, 0, move])),
+        np.concatenate((roots, row)),
+        np.concatenate((np.zeros_like(roots), tree.child[row, 0, move])),
         np.concatenate((-tree.value[:, 0], tree.child_q[row, 0, move])),
     )
 
 
 def behind(tree: Tree[Board], row: np.ndarray, node: np.ndarray, value: np.ndarray) -> Moved:
     """The nodes int64 [N] of trees `row` int64 [N] that have a searched answer, as moves of worth `value`."""
-    seen = looked_at(tree, row, node)
-    some = np.flatnonzero(seen[:, 0].any((-1, -2)))
-    row, node, seen = row[some], node[some], seen[some]
+    looked = looked_at(tree, row, node)
+    rows = np.flatnonzero(looked[:, 0].any((-1, -2)))
+    row, node, looked = row[rows], node[rows], looked[rows]
     after = tree.states.take(row * tree.child.shape[1] + node).marks
-    return Moved(after, line_of(seen), value[some], seen, tree, row, node)
+    return Moved(after, line_of(looked), value[rows], looked, tree, row, node)
 
 
 def line_of(lookahead: np.ndarray) -> np.ndarray:
@@ -123,8 +123,8 @@ def line_of(lookahead: np.ndarray) -> np.ndarray:
     order[:, diagonal, diagonal] = -np.inf
     first = answers.argmax(-1)
     behind = order[rows, first]
-    found = [(first, answers.max(-1)), (behind.argmax(-1), behind.max(-1))]
-    return np.stack([np.where(np.isfinite(most), move, -1) for move, most in found], -1)
+    moves = [(first, answers.max(-1)), (behind.argmax(-1), behind.max(-1))]
+    return np.stack([np.where(np.isfinite(most), move, -1) for move, most in moves], -1)
 
 
 def due(value: float) -> str:
@@ -139,16 +139,16 @@ def sentence(line: Sequence[int], value: float) -> str:
 
 def understood(text: str) -> tuple[str, list[int]] | None:
     """The verb of a sentence and the moves of its line; None if the text is no such sentence."""
-    said = _SENTENCE.fullmatch(text)
-    return (said[1], [NUMBERS.index(word) for word in said[2].split()]) if said else None
+    matched = _SENTENCE.fullmatch(text)
+    return (matched[1], [NUMBERS.index(word) for word in matched[2].split()]) if matched else None
 
 
-def asked(marks: np.ndarray, lookahead: np.ndarray, pages: list[str]) -> Batch:
+def question_batch(marks: np.ndarray, lookahead: np.ndarray, pages: list[str]) -> Batch:
     """Positions int8 [N, 9], search trees [N, 3, 9, 9] and a page with each, as one Moment a row."""
-    seen = GAME.rules.observe(GAME.rules.of(marks))
-    return collate_tick({**seen, parts.LOOKAHEAD: lookahead, parts.TEXT: pages}, np.ones(len(marks), bool))
+    senses = GAME.rules.observe(GAME.rules.of(marks))
+    return collate_tick({**senses, parts.LOOKAHEAD: lookahead, parts.TEXT: pages}, np.ones(len(marks), bool))
 
 
 def said_of(agent: Agent, marks: np.ndarray, lookahead: np.ndarray) -> list[str]:
     """The agent's sentences about positions int8 [N, 9] and search trees [N, 3, 9, 9]."""
-    return answered(agent, asked(marks, lookahead, [QUESTION] * len(marks)), BYTES, parts.TEXT)[0]
+    return answered(agent, question_batch(marks, lookahead, [QUESTION] * len(marks)), BYTES, parts.TEXT)[0]

@@ -30,17 +30,17 @@ def looked_at(tree: Tree[Board], row: np.ndarray, node: np.ndarray) -> np.ndarra
     answers = np.where(node[:, None] >= 0, tree.child[row, node], -1)
     diagonal = np.arange(answers.shape[-1])
     below = row[:, None], answers.clip(0)
-    met, visits, q = (each[below] for each in (tree.child >= 0, tree.child_visits, tree.child_q))
-    met &= (answers >= 0)[..., None]
+    visited, visits, q = (each[below] for each in (tree.child >= 0, tree.child_visits, tree.child_q))
+    visited &= (answers >= 0)[..., None]
     own = row, node
-    for all_of, here in ((met, answers >= 0), (visits, tree.child_visits[own]), (q, tree.child_q[own])):
+    for all_of, here in ((visited, answers >= 0), (visits, tree.child_visits[own]), (q, tree.child_q[own])):
         all_of[:, diagonal, diagonal] = here
-    visits = np.where(met, visits, 0)
+    visits = np.where(visited, visits, 0)
     first = visits[:, diagonal, diagonal]
     second = visits.sum(-1) - first
     share = visits / np.maximum(second, 1)[..., None]
     share[:, diagonal, diagonal] = first / np.maximum(first.sum(-1), 1)[:, None]
-    return np.stack([met, share, np.where(met, q, 0)], 1).astype(np.float32)
+    return np.stack([visited, share, np.where(visited, q, 0)], 1).astype(np.float32)
 
 
 class LookaheadEncoder(Encoder):

@@ -44,32 +44,32 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 
 def _games(agent: Agent, context: Context, level: str) -> list[Measure]:
-    game, full, every = solve(TICTACTOE.rules), level == "full", level != "glimpse"
-    asked = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | every))
+    game, full, whole = solve(TICTACTOE.rules), level == "full", level != "glimpse"
+    rows = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | whole))
     simulations = DOMAINS["tictactoe"].simulations
-    players = {TAUGHT: _played(agent, game, asked, simulations)}
+    players = {TAUGHT: _played(agent, game, rows, simulations)}
     floors: dict[str, np.ndarray] = {}
     if full:
         floors = {
-            ALONE: _played(agent, game, asked, 0),
-            UNTAUGHT: _played(parts.untrained(agent), game, asked, simulations),
+            ALONE: _played(agent, game, rows, 0),
+            UNTAUGHT: _played(parts.untrained(agent), game, rows, simulations),
             "random": random(game, context.seed),
             "win, block, centre, corner": by_rule(game),
         }
-    kept = {name: game.best[asked, choice[asked]] for name, choice in (players | floors).items()}
-    chance = game.best[asked].sum(-1) / (game.child[asked] >= 0).sum(-1)
-    found = [
+    optimal = {name: game.best[rows, choice[rows]] for name, choice in (players | floors).items()}
+    chance = game.best[rows].sum(-1) / (game.child[rows] >= 0).sum(-1)
+    measures = [
         Measure(
-            BOARD, "value-optimal", kept.pop(TAUGHT), chance=float(chance.mean()), ceiling=1.0,
-            floors={name: float(values.mean()) for name, values in kept.items()}, exhaustive=True,
+            BOARD, "value-optimal", optimal.pop(TAUGHT), chance=float(chance.mean()), ceiling=1.0,
+            floors={name: float(values.mean()) for name, values in optimal.items()}, exhaustive=True,
             reference="a perfect player; search by the rules themselves: the skill tictactoe",
-            note=f"{len(asked):,} positions; {simulations} simulations in a learned model",
+            note=f"{len(rows):,} positions; {simulations} simulations in a learned model",
         )
     ]  # fmt: skip
-    if every:
+    if whole:
         results = {name: result(game, choice) for name, choice in (players | floors).items()}
         by_chance = np.concatenate([(game.endings(side=side) + 1) / 2 for side in (0, 1)])
-        found.append(
+        measures.append(
             Measure(
                 GAMES, "won 1, drawn 0.5", results.pop(TAUGHT), chance=float(by_chance.mean()), ceiling=1.0,
                 floors={name: float(values.mean()) for name, values in results.items()}, exhaustive=True,
@@ -77,14 +77,14 @@ def _games(agent: Agent, context: Context, level: str) -> list[Measure]:
                 note="every game as either side against all replies, each counted once",
             )
         )  # fmt: skip
-    return found
+    return measures
 
 
-def _played(agent: Agent, game: SolvedGame, asked: np.ndarray, simulations: int) -> np.ndarray:
+def _played(agent: Agent, game: SolvedGame, rows: np.ndarray, simulations: int) -> np.ndarray:
     """The moves int64 [n] of an agent; 0 where it is not asked."""
-    domain, board = DOMAINS["tictactoe"], game.board.take(asked)
+    domain, board = DOMAINS["tictactoe"], game.board.take(rows)
     observed = np.asarray(game.rules.observe(board)[domain.sense])
-    return placed(game, asked, chosen(agent, domain, observed, domain.legal(game.rules, board), simulations))
+    return placed(game, rows, chosen(agent, domain, observed, domain.legal(game.rules, board), simulations))
 
 
 def result(game: SolvedGame, choice: np.ndarray) -> np.ndarray:

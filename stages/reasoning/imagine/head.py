@@ -69,9 +69,9 @@ class ImagineHead(ReaderHead):
             nn.Linear(latent + classes, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU()
         )  # fmt: skip
         self.moved, self.earned = nn.Linear(hidden, latent), nn.Linear(hidden, 1)
-        said = nn.Linear(hidden, classes + 1)
-        self.judge = nn.Sequential(nn.Linear(latent, hidden), nn.GELU(), said)
-        for last in (self.earned, said):
+        last_layer = nn.Linear(hidden, classes + 1)
+        self.judge = nn.Sequential(nn.Linear(latent, hidden), nn.GELU(), last_layer)
+        for last in (self.earned, last_layer):
             # Small initial rewards, values and preferences, but not zero: the loss has to reach the latent.
             nn.init.orthogonal_(last.weight, 0.1)
             nn.init.zeros_(last.bias)
@@ -81,8 +81,8 @@ class ImagineHead(ReaderHead):
 
     def predict(self, latent: Tensor) -> Imagined:
         """Policy and value of a latent [..., L]."""
-        said = self.judge(latent)
-        return Imagined(latent, said[..., :-1], said[..., -1])
+        outputs = self.judge(latent)
+        return Imagined(latent, outputs[..., :-1], outputs[..., -1])
 
     def imagine(self, latent: Tensor, action: Tensor) -> tuple[Imagined, Tensor]:
         """The latent state after an action int64 [...] in a latent [..., L], and the reward [...] on the way."""

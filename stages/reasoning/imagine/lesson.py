@@ -22,7 +22,7 @@ from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed, Scalar
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.reasoning.imagine.head import Imagined, ImagineHead
-from stages.reasoning.imagine.search import DOMAINS, Domain, dream, seen
+from stages.reasoning.imagine.search import DOMAINS, Domain, dream, imagined
 from stages.reasoning.imagine.trajectories import CUT, GOING, OVER, Trajectories
 
 NAME = "imagine"
@@ -37,22 +37,22 @@ class Drill:
 
     Attributes:
         rows, ticks: rows that act side by side, and ticks that they act.
-        kept: ticks that are stored.
+        capacity: ticks that are stored.
         steps, batch: gradient steps, and pieces in each.
     """
 
     rows: int
     ticks: int
-    kept: int
+    capacity: int
     steps: int
     batch: int
 
 
 DRILLS: Mapping[str, Drill] = {
-    "tictactoe": Drill(rows=64, ticks=1, kept=160, steps=8, batch=96),
-    "cartpole": Drill(rows=16, ticks=12, kept=1000, steps=6, batch=96),
+    "tictactoe": Drill(rows=64, ticks=1, capacity=160, steps=8, batch=96),
+    "cartpole": Drill(rows=16, ticks=12, capacity=1000, steps=6, batch=96),
 }
-TINY = Drill(rows=4, ticks=4, kept=64, steps=1, batch=8)
+TINY = Drill(rows=4, ticks=4, capacity=64, steps=1, batch=8)
 STEPS = {"tiny": 8, "nursery": 200, "child": 2000, "adult": 4000}
 """Updates, of both worlds in turn."""
 REMEMBERED = 24
@@ -94,15 +94,15 @@ class DreamLearner(GradientLearner):
             return super().update(batch, step)
         name, life = batch["world"], self.lives[batch["world"]]
         # The first time, until all targets of a piece are known.
-        wanted = UNROLL + life.domain.n_step + 1 - life.met.count
-        told: dict[str, Any] = life.act(self.agent, max(life.drill.ticks, wanted))
+        missing = UNROLL + life.domain.n_step + 1 - life.replay.count
+        scalars_of_life: dict[str, Any] = life.act(self.agent, max(life.drill.ticks, missing))
         self.set_rates(step)
         for number in range(life.drill.steps):
-            pieces = life.met.draw(batch["rows"], UNROLL, numpy_rng("imagine", self.seed, name, step, number))
+            pieces = life.replay.draw(batch["rows"], UNROLL, numpy_rng("imagine", self.seed, name, step, number))
             loss, scalars = self.loss_of(self.agent, {"world": name, "pieces": pieces})
             self.descend(loss)
-            told |= {"loss": loss.detach(), **scalars}
-        return {f"{name}/{key}": value for key, value in told.items()}
+            scalars_of_life |= {"loss": loss.detach(), **scalars}
+        return {f"{name}/{key}": value for key, value in scalars_of_life.items()}
 
     def loss_of(self, agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
         """The losses of one world's model along pieces."""
@@ -117,19 +117,19 @@ class DreamLearner(GradientLearner):
         output = agent(moments(domain.sense, pieces["observed"]), [domain.head], short_term=False)[domain.head]
         assert isinstance(output, Imagined)
         now = replace(output, latent=output.latent[:, 0], logits=output.logits[:, 0], value=output.value[:, 0])
-        later = seen(agent, domain, pieces["later"]).latent.detach()
+        later = imagined(agent, domain, pieces["later"]).latent.detach()
         off = {name: torch.zeros((), device=agent.device) for name in ("policy", "value", "reward", "apart")}
         for step in range(UNROLL + 1):
-            alive, sure = known["alive"][:, step], known["known"][:, step]
+            alive, known_value = known["alive"][:, step], known["known"][:, step]
             off["policy"] = off["policy"] + now.policy.loss(known["weights"][:, step], alive)
-            off["value"] = off["value"] + _mean((now.value - known["value"][:, step]).square(), sure)
+            off["value"] = off["value"] + _mean((now.value - known["value"][:, step]).square(), known_value)
             there = known["followed"] & (known["ahead"] == step)
             off["apart"] = off["apart"] + ((now.latent - later).square().mean(-1) * there).sum() / len(there)
             if step < UNROLL:
                 # Half of the gradient goes on to the step before, so that later steps do not outweigh early ones.
                 now, earned = head.imagine((now.latent + now.latent.detach()) / 2, known["action"][:, step])
                 wrong = earned - known["reward"][:, step] / domain.scale
-                off["reward"] = off["reward"] + _mean(wrong.square(), sure)
+                off["reward"] = off["reward"] + _mean(wrong.square(), known_value)
         mean = {name: one / (1 if name == "apart" else UNROLL + 1) for name, one in off.items()}
         loss = mean["policy"] + VALUE * mean["value"] + REWARD * mean["reward"] + CONSISTENT * mean["apart"]
         return loss, {name: one.detach() for name, one in mean.items()}
@@ -137,9 +137,9 @@ class DreamLearner(GradientLearner):
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """The lesson's loss on stored boards."""
         life = self.lives["tictactoe"]
-        if not life.met.pieces(UNROLL):
+        if not life.replay.pieces(UNROLL):
             self.remember()
-        pieces = life.met.draw(batch["rows"], UNROLL, numpy_rng("imagine", self.seed, "rehearse", batch["update"]))
+        pieces = life.replay.draw(batch["rows"], UNROLL, numpy_rng("imagine", self.seed, "rehearse", batch["update"]))
         return self.loss_of(self.agent, {"world": "tictactoe", "pieces": pieces})
 
     def remember(self) -> None:
@@ -163,7 +163,7 @@ class Life:
     def __init__(self, domain: Domain, drill: Drill, name: str, seed: int) -> None:
         self.domain, self.drill, self.name, self.seed = domain, drill, name, seed
         self.rules = domain.rules()
-        self.met = Trajectories(drill.kept, domain.discount, domain.n_step)
+        self.replay = Trajectories(drill.capacity, domain.discount, domain.n_step)
         self.state = self.begun(drill.rows, 0)
         self.episodes = 0
 
@@ -189,32 +189,32 @@ class Life:
         return {"episodes": float(self.episodes), "hoped": float(np.mean(values))}
 
     def _tick(self, agent: Agent) -> float:
-        domain, number = self.domain, self.met.count
+        domain, number = self.domain, self.replay.count
         observed = np.asarray(self.rules.observe(self.state)[domain.sense])
         legal = domain.legal(self.rules, self.state)
         noise = numpy_rng("imagine", self.seed, self.name, "noise", number).gumbel(size=legal.shape)
-        found = dream(agent, domain, observed, legal, domain.simulations, noise)
-        self.state = self.rules.step(self.state, {domain.effector: found.action})
+        searched = dream(agent, domain, observed, legal, domain.simulations, noise)
+        self.state = self.rules.step(self.state, {domain.effector: searched.action})
         outcome = self.rules.outcome(self.state)
         ended = np.where(outcome.terminal, OVER, np.where(outcome.truncated, CUT, GOING))
-        self.met.add(
-            observed=observed, action=found.action, reward=domain.scale * np.asarray(outcome.reward, float),
-            ended=ended, weights=found.weights, value=found.value,
+        self.replay.add(
+            observed=observed, action=searched.action, reward=domain.scale * np.asarray(outcome.reward, float),
+            ended=ended, weights=searched.weights, value=searched.value,
         )  # fmt: skip
         anew = np.flatnonzero(ended != GOING)
         if len(anew):
             self.state.put(anew, self.begun(len(anew), number + 1))
             self.episodes += len(anew)
-        return float(found.value.mean())
+        return float(searched.value.mean())
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the world and the trajectories."""
         world = {name: torch.from_numpy(np.array(value)) for name, value in vars(self.state).items()}
-        return {"world": world, "met": self.met.state_dict(), "episodes": self.episodes}
+        return {"world": world, "met": self.replay.state_dict(), "episodes": self.episodes}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore them."""
-        self.met.load_state_dict(state["met"])
+        self.replay.load_state_dict(state["met"])
         self.episodes = int(state["episodes"])
         self.state = type(self.state)(**{name: x.cpu().numpy().copy() for name, x in state["world"].items()})
 

@@ -50,8 +50,8 @@ class Domain:
 
     def legal(self, rules: Any, state: Any) -> np.ndarray:
         """Which actions are legal, bool [N, choices]."""
-        found = rules.legal(state).get(self.effector)
-        return np.ones((len(state), self.choices), bool) if found is None else np.asarray(found)
+        legal = rules.legal(state).get(self.effector)
+        return np.ones((len(state), self.choices), bool) if legal is None else np.asarray(legal)
 
 
 DOMAINS: Mapping[str, Domain] = {
@@ -82,7 +82,7 @@ class Latents:
         self.rows[index] = other.rows
 
 
-def seen(agent: Agent, domain: Domain, observed: np.ndarray) -> Imagined:
+def imagined(agent: Agent, domain: Domain, observed: np.ndarray) -> Imagined:
     """The agent's latent states of N single observations, without gradients."""
     output = agent.evaluate({domain.sense: torch.from_numpy(observed)}, [domain.head])[domain.head]
     assert isinstance(output, Imagined)
@@ -118,17 +118,17 @@ def dream(
         discount, over = np.full(n, domain.discount), np.zeros(n, bool)
         return Expanded(*roots(output), np.ones((n, domain.choices), bool), earned, discount, over)
 
-    return gumbel_search(Roots(*roots(seen(agent, domain, observed)), legal), expand, simulations, gumbel=gumbel)
+    return gumbel_search(Roots(*roots(imagined(agent, domain, observed)), legal), expand, simulations, gumbel=gumbel)
 
 
 def chosen(agent: Agent, domain: Domain, observed: np.ndarray, legal: np.ndarray, simulations: int) -> np.ndarray:
     """The actions int64 [N] that the searches choose; with 0 simulations those of the network alone."""
-    found = []
+    actions = []
     for start in range(0, len(observed), TOGETHER):
-        some = slice(start, start + TOGETHER)
+        rows = slice(start, start + TOGETHER)
         if simulations:
-            found.append(dream(agent, domain, observed[some], legal[some], simulations).action)
+            actions.append(dream(agent, domain, observed[rows], legal[rows], simulations).action)
         else:
-            logits = seen(agent, domain, observed[some]).logits.cpu().numpy()
-            found.append(np.where(legal[some], logits, -np.inf).argmax(-1))
-    return np.concatenate(found)
+            logits = imagined(agent, domain, observed[rows]).logits.cpu().numpy()
+            actions.append(np.where(legal[rows], logits, -np.inf).argmax(-1))
+    return np.concatenate(actions)

@@ -33,9 +33,9 @@ def by_head(agent: Agent, head: str) -> Reading:
     """The reading by the agent's head."""
 
     def read(senses: Senses) -> np.ndarray:
-        seen = {"board": torch.from_numpy(np.asarray(senses["board"]))}
-        said = agent.evaluate(seen, [head])[head].mode()
-        return np.asarray(said.cpu().numpy()).reshape(-1, SIDE, SIDE)
+        sense = {"board": torch.from_numpy(np.asarray(senses["board"]))}
+        output = agent.evaluate(sense, [head])[head].mode()
+        return np.asarray(output.cpu().numpy()).reshape(-1, SIDE, SIDE)
 
     return read
 

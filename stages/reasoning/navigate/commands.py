@@ -51,7 +51,7 @@ def walk(
     show.line(LEGEND)
     if one.map.carried != FLOOR:
         show.line(f"carried: {described(one.map.carried)}")
-    said = f"arrived after {show.counted(steps, 'step')}" if earned > 0 else one.state
-    show.line(f"{said}; {show.counted(one.map.slips, 'step')} did not lead where expected")
+    outcome = f"arrived after {show.counted(steps, 'step')}" if earned > 0 else one.state
+    show.line(f"{outcome}; {show.counted(one.map.slips, 'step')} did not lead where expected")
     if earned <= 0:
         raise typer.Exit(1)

@@ -107,22 +107,22 @@ def blind(senses: Senses) -> np.ndarray:
 def _of_kind(agent: Agent, context: Context, level: str, name: str) -> list[Measure]:
     kind, full, n = KINDS[name], level == "full", context.episodes(EPISODES, level)
     seeds = exam_seeds(n, context.seed, name)
-    mine, rule = walked(kind, seeds, navigator(agent)), _frontier(kind, tuple(seeds.tolist()))
+    own, rule = walked(kind, seeds, navigator(agent)), _frontier(kind, tuple(seeds.tolist()))
     episodes, mean = begun((kind,), seeds), float(rule.steps.mean())
-    ratio = float(mine.steps.mean()) / mean
+    ratio = float(own.steps.mean()) / mean
     floors = _floors(agent, context, kind, seeds) if full else {}
     return [
         Measure(
-            name, "reached the goal", mine.reached, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
+            name, "reached the goal", own.reached, chance=0.0, ceiling=1.0, rate=True, episodes=episodes,
             floors={name: float(one.reached.mean()) for name, one in floors.items()},
-            reference=f"PPO of the RL Baselines3 Zoo returns {ZOO[kind]}; this navigator {mine.earned.mean():.3f}",
+            reference=f"PPO of the RL Baselines3 Zoo returns {ZOO[kind]}; this navigator {own.earned.mean():.3f}",
             note=f"{kind}; the agent reads only the content of cells, from the board's own features, without the trunk",
             rows=_rows(agent, context, kind, seeds) if full else {},
         ),
         Measure(
             # The mean is the ratio of the means, and the spread is that ratio's (linearised, as both have errors).
             STEPS.format(name), "steps, divided by those of a frontier rule with perfect perception",
-            ratio + (mine.steps - ratio * rule.steps) / mean,
+            ratio + (own.steps - ratio * rule.steps) / mean,
             chance=float(Rooms((kind,), seeds).most_steps.mean()) / mean, ceiling=0.0, higher_is_better=False,
             floors={name: float(one.steps.mean()) / mean for name, one in floors.items()},
             episodes=episodes,
@@ -137,7 +137,7 @@ def _frontier(kind: str, seeds: tuple[int, ...]) -> Walked:
 
 
 def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, Walked]:
-    rng, some = numpy_rng(context.seed, NAME, "rules"), seeds[: context.episodes(FEW)]
+    rng, few = numpy_rng(context.seed, NAME, "rules"), seeds[: context.episodes(FEW)]
 
     def at_random(senses: Senses, first: np.ndarray) -> Actions:
         return {"choose": rng.integers(0, parts.ACTIONS, len(first))}
@@ -152,17 +152,17 @@ def _floors(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dic
         "the navigator of an untaught agent": navigator(parts.untrained(agent)),
         TABLE: Navigator(by_planes),
     }
-    return {name: walked(kind, some, policy) for name, policy in policies.items()}
+    return {name: walked(kind, few, policy) for name, policy in policies.items()}
 
 
 def _rows(agent: Agent, context: Context, kind: str, seeds: np.ndarray) -> dict[str, float]:
-    some = seeds[: context.episodes(FEW)]
+    few = seeds[: context.episodes(FEW)]
 
     def reached(kind: str, read: Reading, most: int | None = None) -> float:
-        return float(walked(kind, some, Navigator(read), most).reached.mean())
+        return float(walked(kind, few, Navigator(read), most).reached.mean())
 
-    mine = by_head(agent, parts.CELLS)
-    found = {"board off": reached(kind, blind)}
+    own = by_head(agent, parts.CELLS)
+    rows = {"board off": reached(kind, blind)}
     if kind == FOUR_ROOMS:  # once is enough
-        found |= {further: reached(further, mine, FURTHER_STEPS) for further in FURTHER}
-    return found
+        rows |= {further: reached(further, own, FURTHER_STEPS) for further in FURTHER}
+    return rows

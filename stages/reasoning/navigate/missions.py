@@ -18,7 +18,7 @@ _PICK = re.compile(rf"(?:.* and )?pick up (?:the|a|an)(?: ({'|'.join(COLOURS)}))
 class Mission:
     """Classes of cells of which one is the target (`cells`), and whether it is to be picked up or stood on."""
 
-    wanted: frozenset[int]
+    targets: frozenset[int]
     picked_up: bool
 
 
@@ -28,12 +28,12 @@ def understood(words: str) -> Mission:
     Raises:
         WorldError: the words say something else.
     """
-    said = " ".join(words.lower().replace(",", " ").split()).removesuffix(".")
-    if _GOAL.fullmatch(said):
+    sentence = " ".join(words.lower().replace(",", " ").split()).removesuffix(".")
+    if _GOAL.fullmatch(sentence):
         return Mission(frozenset({GOAL}), picked_up=False)
-    if found := _PICK.fullmatch(said):
-        colours = [COLOURS.index(found[1])] if found[1] else range(len(COLOURS))
-        return Mission(frozenset(thing(found[2], colour) for colour in colours), picked_up=True)
+    if matched := _PICK.fullmatch(sentence):
+        colours = [COLOURS.index(matched[1])] if matched[1] else range(len(COLOURS))
+        return Mission(frozenset(thing(matched[2], colour) for colour in colours), picked_up=True)
     raise WorldError(
         f"Expected a mission such as 'reach the goal', 'get to the green goal square' or 'pick up the red ball'; got "
         f"'{words}'."

@@ -64,15 +64,15 @@ class Navigator(Walker):
 
     def choose(self, one: Traveller) -> int:
         """The next action, MiniGrid's number."""
-        here, wanted = one.map, one.mission
-        if wanted is None:
+        here, mission = one.map, one.mission
+        if mission is None:
             return DONE
-        if here.carried in wanted.wanted if wanted.picked_up else int(here.cells[here.pose[:2]]) in wanted.wanted:
+        if here.carried in mission.targets if mission.picked_up else int(here.cells[here.pose[:2]]) in mission.targets:
             one.state = REACHED
             return DONE
-        costs = here.costs(onto_goal=not wanted.picked_up)
-        targets = here.where(wanted.wanted)
-        if wanted.picked_up:
+        costs = here.costs(onto_goal=not mission.picked_up)
+        targets = here.where(mission.targets)
+        if mission.picked_up:
             action = self.fetch(here, costs, targets)
         else:
             action = self.by(here, shortest(costs, here.pose, [pose for cell in targets for pose in on(cell)]))

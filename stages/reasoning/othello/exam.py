@@ -37,7 +37,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         Measure(
             "othello", "moves that lose value", lost[TAUGHT], chance=one.by_chance, ceiling=0.0, floors=floors,
             rate=True, higher_is_better=False, reference="a solver makes none", episodes=one.episodes,
-            rows={who: float(each.mean()) for who, each in lost.items()} if floors else {},
+            rows={player: float(values.mean()) for player, values in lost.items()} if floors else {},
             note=f"ends of games after {MADE} moves by chance; {SIMULATIONS} simulations",
         )
     ]  # fmt: skip

@@ -98,9 +98,9 @@ class Beliefs:
                 yield bindings
             return
         for fact in tuple(self._candidates(pattern)):
-            found = bindings.copy()
-            if match(pattern, fact, found):
-                yield found
+            extended = bindings.copy()
+            if match(pattern, fact, extended):
+                yield extended
 
     def _candidates(self, pattern: Term) -> dict[Fact, None]:
         """The smallest indexed set that contains all matches of a resolved pattern."""
@@ -110,22 +110,22 @@ class Beliefs:
             for place in range(1, size):
                 part = pattern[place]
                 if type(part) is not Var and type(part) is not Open:
-                    found = self._of.get((pattern[0], size, place, part), _NONE)
-                    if len(found) < len(best):
-                        best = found
+                    facts = self._of.get((pattern[0], size, place, part), _NONE)
+                    if len(facts) < len(best):
+                        best = facts
         return best
 
     def _reckoned(self, pattern: Term, bindings: Bindings) -> Iterator[Bindings]:
         arguments = resolve(pattern, bindings)[1:]
-        told = self.sensed[pattern[0]](*arguments)
-        if isinstance(told, bool) or told is None:
-            if told:
+        answer = self.sensed[pattern[0]](*arguments)
+        if isinstance(answer, bool) or answer is None:
+            if answer:
                 yield bindings
             return
-        for values in told:
-            found = bindings.copy()
-            if unify(tuple(values) if len(arguments) else (), Open(arguments), found):
-                yield found
+        for values in answer:
+            extended = bindings.copy()
+            if unify(tuple(values) if len(arguments) else (), Open(arguments), extended):
+                yield extended
 
 
 def _keys(fact: Fact) -> Iterator[tuple[Any, ...]]:
@@ -180,9 +180,9 @@ class Same(Condition):
     right: Term
 
     def ways(self, beliefs: Believing, bindings: Bindings) -> Iterator[Bindings]:
-        found = bindings.copy()
-        if unify(resolve(self.left, bindings), resolve(self.right, bindings), found):
-            yield found
+        extended = bindings.copy()
+        if unify(resolve(self.left, bindings), resolve(self.right, bindings), extended):
+            yield extended
 
     def asks(self) -> set[str]:
         return set()
@@ -209,8 +209,8 @@ class Ordered(Condition):
         try:
             return bindings if ORDERS[self.op](left, right) else None
         except TypeError:
-            said = f"{show(left)} {self.op} {show(right)}"
-            raise PlanError(f"'{self.op}' expects two numbers or two words; got {said}.") from None
+            comparison = f"{show(left)} {self.op} {show(right)}"
+            raise PlanError(f"'{self.op}' expects two numbers or two words; got {comparison}.") from None
 
     def asks(self) -> set[str]:
         return set()
@@ -237,8 +237,8 @@ class All(Condition):
         if at == len(self.parts):
             yield bindings
             return
-        for found in self.parts[at].ways(beliefs, bindings):
-            yield from self._from(at + 1, beliefs, found)
+        for extended in self.parts[at].ways(beliefs, bindings):
+            yield from self._from(at + 1, beliefs, extended)
 
     def asks(self) -> set[str]:
         return set().union(*(part.asks() for part in self.parts))

@@ -21,7 +21,7 @@ class Blocks:
 
     Args:
         below: int64 [n], what each block stands on: a block's number, or -1 for the table.
-        wanted: int64 [n], what each block should stand on.
+        goal: int64 [n], what each block should stand on.
 
     Attributes:
         moves: moves made so far.
@@ -30,17 +30,17 @@ class Blocks:
         WorldError: blocks stand on themselves, also in a circle, or two stand on one.
     """
 
-    def __init__(self, below: np.ndarray, wanted: np.ndarray) -> None:
-        for given in (below, wanted):
-            if not _stands(given):
+    def __init__(self, below: np.ndarray, goal: np.ndarray) -> None:
+        for stacks in (below, goal):
+            if not _stands(stacks):
                 raise WorldError(
-                    f"Each of n blocks stands on the table (-1) or on a block that nothing else is on; got {given}."
+                    f"Each of n blocks stands on the table (-1) or on a block that nothing else is on; got {stacks}."
                 )
-        self.below, self.wanted, self.moves = np.array(below), np.array(wanted), 0
+        self.below, self.goal, self.moves = np.array(below), np.array(goal), 0
         self.beliefs = Beliefs()
         for x, y in enumerate(self.below.tolist()):
             self.beliefs.add(("on", name(x), name(y)))
-        for x, y in enumerate(self.wanted.tolist()):
+        for x, y in enumerate(self.goal.tolist()):
             self.beliefs.add(("wanted", name(x), name(y)))
 
     @classmethod
@@ -51,7 +51,7 @@ class Blocks:
     @property
     def solved(self) -> bool:
         """Whether all blocks stand where they should."""
-        return bool((self.below == self.wanted).all())
+        return bool((self.below == self.goal).all())
 
     @property
     def actions(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Blocks:
         return (LIST, *(("to", name(x), name(y - 1)) for x, y in pairs))
 
     def _there(self, states: np.ndarray) -> np.ndarray:
-        return np.asarray((states == self.wanted).all(-1))
+        return np.asarray((states == self.goal).all(-1))
 
     def _guide(self, states: np.ndarray) -> np.ndarray:
         """The cost of each move and all that follows, never overestimated: each misplaced block moves at least once."""
@@ -89,7 +89,7 @@ class Blocks:
         pairs = np.tile(np.arange(n * (n + 1)), len(states))
         before = np.repeat(states, n * (n + 1), 0)
         after = moved(before, pairs, n)
-        cost = 1.0 + (after != self.wanted).sum(-1)
+        cost = 1.0 + (after != self.goal).sum(-1)
         cost[(after == before).all(-1)] = np.inf
         return np.asarray(cost.reshape(len(states), -1))
 

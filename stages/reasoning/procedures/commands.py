@@ -32,13 +32,13 @@ def check(file: File, world: World = None) -> None:
     from stages.reasoning.procedures.reading import check as checked
 
     library = library_of(file)
-    told: list[str] = []
+    problems: list[str] = []
     if world:
         beliefs, actions, _ = _world(world, 0, 1)
-        told = checked(library, list(actions), list(beliefs.sensed))
-    for line in told:
+        problems = checked(library, list(actions), list(beliefs.sensed))
+    for line in problems:
         show.line(line)
-    if told:
+    if problems:
         raise typer.Exit(1)
     if not library.plans:
         show.line(f"Expected at least one plan in '{file}'; got none.")

@@ -63,7 +63,7 @@ class Learned(Forced):
     def __init__(self, live: Life, worth: Any) -> None:
         super().__init__()
         self.live, self.worth = live, worth
-        self.told: dict[bytes, Any] = {}
+        self.cached: dict[bytes, Any] = {}
 
     def values(self, goal: Term, options: Sequence[Option]) -> Sequence[float]:
         """The head's values. If an option is not one of COMMITMENTS, all are worth 0."""
@@ -71,9 +71,9 @@ class Learned(Forced):
             return [0.0] * len(options)
         # One choice asks about the same situation several times.
         key = self.live.situation.tobytes()
-        if key not in self.told:
-            self.told = {key: self.worth(self.live.situation)}
-        worth = self.told[key]
+        if key not in self.cached:
+            self.cached = {key: self.worth(self.live.situation)}
+        worth = self.cached[key]
         return [float(worth[COMMITMENTS.index(option.plan.name)]) for option in options]
 
     def ended(self, situation: Hashable, option: Option, reward: float, ok: bool) -> None:
@@ -164,5 +164,5 @@ def reactive(seed: int, rate: float) -> float:
 
 def worths(agent: Agent, situation: np.ndarray) -> np.ndarray:
     """The worth of each of COMMITMENTS, float [2], that the agent's head gives in a situation [K]."""
-    found = agent.evaluate({parts.SITUATION: torch.from_numpy(situation[None])}, [parts.WORTH])[parts.WORTH]
-    return np.asarray(found.mode()[0].double().cpu().numpy())
+    output = agent.evaluate({parts.SITUATION: torch.from_numpy(situation[None])}, [parts.WORTH])[parts.WORTH]
+    return np.asarray(output.mode()[0].double().cpu().numpy())

@@ -63,21 +63,21 @@ class Coursing:
         """
         if self.order:
             return AGAIN
-        said = self._read(str(head))
-        if said is None:
+        planner = self._read(str(head))
+        if planner is None:
             raise LookupError(f"the agent has no head '{head}', or senses nothing that this head reads")
         if not (isinstance(steps, tuple) and steps[:1] == (LIST,)):
             raise LookupError(f"expected the steps as a list, such as [south, any, east]; got {show(steps)}")
         if self.course is None or self._asked != (head, effector, steps):
-            given = {number: show(step) for number, step in enumerate(steps[1:]) if step != ANY}
-            course = said.course(given)
+            fixed_words = {number: show(step) for number, step in enumerate(steps[1:]) if step != ANY}
+            course = planner.course(fixed_words)
             if course is None:
                 raise LookupError(f"the head '{head}' draws no plan for this Moment")
             if course.missed:
                 return False
             self.course, self._asked = course, (head, effector, steps)
             self._at, self._marked, self._waited = 0.0, 0.0, 0
-        self._at, command = said.along(self.course, self._at)
+        self._at, command = planner.along(self.course, self._at)
         self._waited += 1
         if self._at - self._marked > FURTHER:
             self._marked, self._waited = self._at, 0

@@ -60,16 +60,16 @@ class ErrandRooms:
 
     def step(self, actions: Mapping[str, Any]) -> tuple[Any, ...]:
         """Turn the heads, and answer questions."""
-        said = actions.get(SAY, [""] * self.num_envs)
-        if any(said):
+        questions = actions.get(SAY, [""] * self.num_envs)
+        if any(questions):
             # The place at the time of the question; nothing moves after it.
-            told = self.world.truth()
-            colours = np.array(COLOUR_NAMES)[told["colour"]]
-            answers = colours[np.arange(self.num_envs), hiding.THINGS + told["place"]]
-        self._reply = [str(answers[row]) if word else "" for row, word in enumerate(said)]
+            truth = self.world.truth()
+            colours = np.array(COLOUR_NAMES)[truth["colour"]]
+            answers = colours[np.arange(self.num_envs), hiding.THINGS + truth["place"]]
+        self._reply = [str(answers[row]) if word else "" for row, word in enumerate(questions)]
         senses, *rest = self.world.step({name: value for name, value in actions.items() if name != SAY})
         self.tick += 1
-        self.asked |= np.array([bool(word) for word in said])
+        self.asked |= np.array([bool(word) for word in questions])
         self.senses = self._heard(senses)
         return (self.senses, *rest)
 

@@ -64,9 +64,9 @@ def _tileworld(agent: Agent, context: Context, level: str) -> Measure:
     seeds = exam_seeds(n, context.seed, NAME)
     # Drawn by name for each world, so that a glimpse asks about worlds of the full exam.
     speed = np.concatenate([rates(1, numpy_rng("exam", NAME, int(seed))) for seed in seeds])
-    each = list(zip(seeds.tolist(), speed.tolist(), strict=True))
-    bold, cautious = (np.array([_committed(*one, plan) for one in each]) for plan in COMMITMENTS)
-    mine = np.array([effectiveness(agent, *one) for one in each])
+    worlds = list(zip(seeds.tolist(), speed.tolist(), strict=True))
+    bold, cautious = (np.array([_committed(*one, plan) for one in worlds]) for plan in COMMITMENTS)
+    own = np.array([effectiveness(agent, *one) for one in worlds])
     mean = (bold + cautious) / 2
     floors, rows = dict[str, float](), dict[str, float]()
     if full:
@@ -74,27 +74,27 @@ def _tileworld(agent: Agent, context: Context, level: str) -> Measure:
         floors = {
             BOLD: float((bold - mean).mean()),
             CAUTIOUS: float((cautious - mean).mean()),
-            REACTIVE: float(np.mean([reactive(*one) for one in each] - mean)),
-            RULE: float(np.mean([live(*one, worth=rule)[0] for one in each] - mean)),
+            REACTIVE: float(np.mean([reactive(*one) for one in worlds] - mean)),
+            RULE: float(np.mean([live(*one, worth=rule)[0] for one in worlds] - mean)),
         }
         order = np.argsort(speed)
         slow, fast = order[: n // 3], order[-(n // 3) :]
         rows = {
             "bold, the slowest third": float((bold - mean)[slow].mean()),
             "bold, the fastest third": float((bold - mean)[fast].mean()),
-            "agent, the slowest third": float((mine - mean)[slow].mean()),
-            "agent, the fastest third": float((mine - mean)[fast].mean()),
+            "agent, the slowest third": float((own - mean)[slow].mean()),
+            "agent, the fastest third": float((own - mean)[fast].mean()),
         }
     return Measure(
         NAME,
         "effectiveness above the mean of bold and cautious",
-        mine - mean,
+        own - mean,
         chance=0.0,
         ceiling=float((np.maximum(bold, cautious) - mean).mean()),
         floors=floors,
         episodes=begun(seeds, speed),
         reference="Kinny and Georgeff (1991): bold is better if changes are rare, cautious if they are frequent",
-        note=f"Tileworld by plans; effectiveness is {mine.mean():.3f}; the ceiling is the better of both in each world",
+        note=f"Tileworld by plans; effectiveness is {own.mean():.3f}; the ceiling is the better of both in each world",
         rows=rows,
     )
 
@@ -109,24 +109,24 @@ def tuned(n: int, seed: int) -> float:
     """The threshold with the highest effectiveness in lesson worlds."""
     seeds = lesson_seeds(n, seed, NAME, "tuning").tolist()
     speed = rates(n, numpy_rng("lesson", NAME, seed, "tuning")).tolist()
-    tried = np.linspace(-3.5, -0.5, 7)
-    scores = [np.mean([live(*one, worth=threshold(at))[0] for one in zip(seeds, speed, strict=True)]) for at in tried]
-    return float(tried[int(np.argmax(scores))])
+    levels = np.linspace(-3.5, -0.5, 7)
+    scores = [np.mean([live(*one, worth=threshold(at))[0] for one in zip(seeds, speed, strict=True)]) for at in levels]
+    return float(levels[int(np.argmax(scores))])
 
 
 def rooms(context: Context, level: str) -> dict[str, np.ndarray]:
     """Seeds of the exam's rooms by kind; in half of them the thing stays where it was seen."""
-    n, found = context.episodes(ROOMS, level), {}
+    n, seeds_of = context.episodes(ROOMS, level), {}
     for kind, share in zip(errand.KINDS, (n // 2, n // 4, n - n // 2 - n // 4), strict=True):
         seeds = exam_seeds(20 * ROOMS, context.seed, NAME, kind)
-        found[kind] = seeds[hiding.plan(seeds, kind).delay == DELAY][:share]
-    return found
+        seeds_of[kind] = seeds[hiding.plan(seeds, kind).delay == DELAY][:share]
+    return seeds_of
 
 
 def _errand(agent: Agent, context: Context, level: str) -> Measure:
     seeds = rooms(context, level)
-    done = {kind: errand.of_agent(agent, context, kind, of) for kind, of in seeds.items()}
-    right, needed = (np.concatenate([getattr(one, name) for one in done.values()]) for name in ("right", "needed"))
+    by_kind = {kind: errand.of_agent(agent, context, kind, of) for kind, of in seeds.items()}
+    right, needed = (np.concatenate([getattr(one, name) for one in by_kind.values()]) for name in ("right", "needed"))
     full, moved = level == "full", float(needed.mean())
     floors = {
         "asks at once (reactive agent, no beliefs)": moved,
@@ -143,7 +143,7 @@ def _errand(agent: Agent, context: Context, level: str) -> Measure:
         rate=True,
         episodes=np.concatenate(episodes),
         note="the baselines have perfect perception; an agent without the memory stage's tracker has no beliefs",
-        rows={f"{name}, {kind}": float(getattr(one, name).mean()) for kind, one in done.items() for name in SHOWN}
+        rows={f"{name}, {kind}": float(getattr(one, name).mean()) for kind, one in by_kind.items() for name in SHOWN}
         if full
         else {},
     )

@@ -25,13 +25,13 @@ class Wait(Node):
         self.strand, self.condition, self.until = parent, condition, until
 
     def look(self, it: Interpreter) -> None:
-        found = self.condition.first(it.beliefs, self.strand.bindings)
-        if found is None and (self.until is None or it.now < self.until):
+        bindings = self.condition.first(it.beliefs, self.strand.bindings)
+        if bindings is None and (self.until is None or it.now < self.until):
             return
         it.unwatch(self)
-        if found is not None:
-            self.strand.bindings.update(found)
-        it.finish(self, found is not None)
+        if bindings is not None:
+            self.strand.bindings.update(bindings)
+        it.finish(self, bindings is not None)
 
 
 class Guard(Node):

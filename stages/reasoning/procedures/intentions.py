@@ -168,14 +168,14 @@ class Goal(Node):
             if not tried:
                 option = candidates.first(self.term, it.beliefs)
             else:
-                every = candidates.applicable(self.term, it.beliefs)
-                option = next((one for one in every if one.key not in tried), None)
+                applicable = candidates.applicable(self.term, it.beliefs)
+                option = next((one for one in applicable if one.key not in tried), None)
             if option is None:
                 return False
             self._set_out(it, option)
             return True
-        every = candidates.applicable(self.term, it.beliefs)
-        options = [one for one in every if not tried or one.key not in tried]
+        applicable = candidates.applicable(self.term, it.beliefs)
+        options = [one for one in applicable if not tried or one.key not in tried]
         if len(options) > 1 and self.kind != CHOOSE:
             offered = _Choosing(it, it.offered(self, options))
             meta = next(it.library.applicable(CHOOSE, self.term, offered, id(self)), None)
@@ -229,7 +229,7 @@ class Goal(Node):
         self.tried.add(option.key)
         return None if self.begin(it) else False
 
-    def _hand_back(self, found: Term) -> bool:
+    def _hand_back(self, result: Term) -> bool:
         """Bind the caller's variables to the result."""
         if self.parent is None:
             return True
@@ -237,7 +237,7 @@ class Goal(Node):
         while not isinstance(caller, Strand):
             assert caller.parent is not None
             caller = caller.parent
-        return unify(self.asked, found, caller.bindings)
+        return unify(self.asked, result, caller.bindings)
 
     def children(self) -> Iterator[Node]:
         if self.child is not None:
@@ -253,9 +253,9 @@ class _Choosing:
     def find(self, pattern: Term, bindings: Bindings) -> Iterator[Bindings]:
         """As `Beliefs.find`."""
         for fact in self.offered:
-            found = bindings.copy()
-            if unify(pattern, fact, found):
-                yield found
+            extended = bindings.copy()
+            if unify(pattern, fact, extended):
+                yield extended
         yield from self.beliefs.find(pattern, bindings)
 
 
@@ -287,9 +287,9 @@ class Branch(Node):
 
     __slots__ = ("at", "bindings", "child", "ways")
 
-    def __init__(self, parent: Strand, ways: Sequence[Sequence[Statement]]) -> None:
+    def __init__(self, parent: Strand, branches: Sequence[Sequence[Statement]]) -> None:
         super().__init__(parent, parent.intention)
-        self.ways, self.at, self.bindings = ways, -1, parent.bindings
+        self.ways, self.at, self.bindings = branches, -1, parent.bindings
         self.child: Strand | None = None
 
     def begin(self, it: Interpreter) -> None:
@@ -325,10 +325,10 @@ class Loop(Node):
 
     def begin(self, it: Interpreter) -> bool:
         """Begin the next round; False if there is none."""
-        found = next(self.each, None)
-        if found is None:
+        bindings = next(self.each, None)
+        if bindings is None:
             return False
-        self.child = Strand(self, self.intention, self.statements, {**self.bindings, **found})
+        self.child = Strand(self, self.intention, self.statements, {**self.bindings, **bindings})
         it.ready(self.child)
         return True
 

@@ -159,19 +159,19 @@ class Interpreter:
 
     def abort(self, *nodes: Node) -> None:
         """End nodes and everything below them without telling the nodes above."""
-        every = list(nodes)
-        for node in every:
-            every += node.children()
+        nodes_below = list(nodes)
+        for node in nodes_below:
+            nodes_below += node.children()
             self.unwatch(node)
             if isinstance(node, Guard) and node in node.intention.guards:
                 node.intention.guards.remove(node)
             if isinstance(node, Goal) and node.choosing is not None:
                 self.withdraw(node)
-        gone = {id(node) for node in every}
+        gone = {id(node) for node in nodes_below}
         for intention in {id(node.intention): node.intention for node in nodes}.values():
-            kept = [node for node in intention.ready if id(node) not in gone]
+            remaining = [node for node in intention.ready if id(node) not in gone]
             intention.ready.clear()
-            intention.ready.extend(kept)
+            intention.ready.extend(remaining)
             for guard in intention.guards:
                 guard.held = [node for node in guard.held if id(node) not in gone]
 
@@ -198,9 +198,9 @@ class Interpreter:
         """Hold back the ready nodes below a guard's body, and return them."""
         intention = guard.intention
         held = [node for node in intention.ready if inside(node, guard.strand)]
-        kept = [node for node in intention.ready if node not in held]
+        remaining = [node for node in intention.ready if node not in held]
         intention.ready.clear()
-        intention.ready.extend(kept)
+        intention.ready.extend(remaining)
         intention.guards.append(guard)
         return held
 
@@ -226,7 +226,7 @@ class Interpreter:
             learned = self.utilities.values(goal, options)
             if learned is not None:
                 return learned
-        found = []
+        utilities = []
         for option in options:
             value = resolve(option.plan.utility, option.bindings)
             if isinstance(value, bool) or not isinstance(value, int | float):
@@ -234,8 +234,8 @@ class Interpreter:
                 raise PlanError(
                     f"{option.plan.place}: expected a number as the utility of '{name}'; got {show(value)}."
                 )
-            found.append(float(value))
-        return found
+            utilities.append(float(value))
+        return utilities
 
     def offered(self, goal: Goal, options: Sequence[Option]) -> list[Fact]:
         """The facts that a meta-level plan believes about a choice."""

@@ -53,8 +53,8 @@ class Jets:
     @property
     def actions(self) -> dict[str, Any]:
         """The primitive actions of this world."""
-        said = {name: self._noting(name) for name in ("read_pressure", "close", "rely_on", "alarm", "isolate")}
-        return said | {"write_log": self.write_log}
+        noted_actions = {name: self._noting(name) for name in ("read_pressure", "close", "rely_on", "alarm", "isolate")}
+        return noted_actions | {"write_log": self.write_log}
 
     def write_log(self) -> None:
         """Write one more line."""
@@ -82,7 +82,7 @@ class Jets:
         Returns:
             Every intention that there was.
         """
-        self.interpreter, coming, every = it, list(self.failures), list(it.intentions)
+        self.interpreter, coming, all_intentions = it, list(self.failures), list(it.intentions)
         for now in range(1, cycles + 1):
             while coming and coming[0][0] <= now:
                 self.beliefs.add(coming.pop(0)[1])
@@ -90,17 +90,17 @@ class Jets:
                 del self.closing[manifold]
                 self.beliefs.add(("closed", manifold))
             it.cycle()
-            every += [one for one in it.intentions if one not in every]
+            all_intentions += [one for one in it.intentions if one not in all_intentions]
             if not (coming or self.closing or it.intentions):
                 break
-        return every
+        return all_intentions
 
     def latencies(self) -> list[int]:
         """The cycles from each failure to the first answer about it; -1 if there was none."""
         feeds = {jet: manifold for manifold, jets in MANIFOLDS.items() for jet in jets}
         answers = {"failed_on": "close", "leaking": "isolate"}
-        found = []
+        cycles = []
         for at, (kind, what) in self.failures:
-            wanted = answers[kind], feeds.get(what, what)
-            found.append(next((cycle - at for cycle, *did in self.done if tuple(did) == wanted and cycle >= at), -1))
-        return found
+            due = answers[kind], feeds.get(what, what)
+            cycles.append(next((cycle - at for cycle, *did in self.done if tuple(did) == due and cycle >= at), -1))
+        return cycles

@@ -59,10 +59,10 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
     for seed, rate in zip(seeds.tolist(), rates(rows, numpy_rng("lesson", NAME, context.seed, update)), strict=True):
         lives = [live(seed, rate, Forced(plan)) for plan in COMMITMENTS]
         mean = sum(value for value, _ in lives) / len(lives)
-        for plan, (value, met) in enumerate(lives):
-            situations += met
-            plans += [plan] * len(met)
-            worth += [(value - mean) / UNIT] * len(met)
+        for plan, (value, situations_met) in enumerate(lives):
+            situations += situations_met
+            plans += [plan] * len(situations_met)
+            worth += [(value - mean) / UNIT] * len(situations_met)
     batch = collate_tick({parts.SITUATION: np.stack(situations)}, np.ones(len(plans), bool))
     batch["plan"] = torch.tensor(plans)[:, None]
     batch["worth"] = torch.tensor(worth, dtype=torch.float32)[:, None]
@@ -71,9 +71,9 @@ def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0)
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Squared error for the life's plan."""
-    told = agent(batch, [parts.WORTH])[parts.WORTH].mode()
-    said = told.gather(-1, batch["plan"].to(agent.device)[..., None])[..., 0]
-    wrong = (said - batch["worth"].to(agent.device)).square().mean()
+    worths = agent(batch, [parts.WORTH])[parts.WORTH].mode()
+    predicted = worths.gather(-1, batch["plan"].to(agent.device)[..., None])[..., 0]
+    wrong = (predicted - batch["worth"].to(agent.device)).square().mean()
     return wrong, {"worth": wrong.detach()}
 
 

@@ -119,8 +119,8 @@ class Candidates:
         for plan in self.relevant(term):
             bindings = plan.bound(term, choice)
             if bindings is not None:
-                for found in plan.when.ways(beliefs, bindings):
-                    yield Option(plan, found)
+                for extended in plan.when.ways(beliefs, bindings):
+                    yield Option(plan, extended)
 
     def first(self, term: Term, beliefs: Believing) -> Option | None:
         """The first of `applicable`."""
@@ -151,8 +151,8 @@ class Library:
     def __post_init__(self) -> None:
         self._candidates: dict[tuple[str, str, int], Candidates] = {}
         self._names: dict[str, Plan] = {}
-        given, self.plans = self.plans, []
-        for plan in given:
+        plans, self.plans = self.plans, []
+        for plan in plans:
             self.add(plan)
 
     def __getitem__(self, name: str) -> Plan:

@@ -83,10 +83,10 @@ class Row:
             left, up, *_ = self.things[name]
             yield name, left, up
 
-    def take_in(self, fact: str, said: str) -> None:
+    def take_in(self, fact: str, text: str) -> None:
         """Believe that this is said, as long as it is said: `heard("red")`."""
-        if said:
-            self.beliefs.put((fact, said))
+        if text:
+            self.beliefs.put((fact, text))
             return
         for gone in [one for one in self.beliefs if one[0] == fact]:
             self.beliefs.remove(gone)
@@ -146,7 +146,7 @@ class Procedural:
             row.tick += 1
             row.walking.begin_tick()
             row.coursing.begin_tick()
-            row.things = {**self.remembered(), **({} if things is None else told(things, number, labels))}
+            row.things = {**self.remembered(), **({} if things is None else things_of_row(things, number, labels))}
             for fact, sense in SAID.items():
                 row.take_in(fact, senses[sense][number] if sense in senses else "")
             for _ in range(STEPS):
@@ -159,16 +159,16 @@ class Procedural:
         }
 
 
-def told(things: Things, row: int, labels: list[str]) -> dict[str, Thing]:
+def things_of_row(things: Things, row: int, labels: list[str]) -> dict[str, Thing]:
     """One row's belief about each class; of several things of a class, the one seen last."""
     from devmind.agent.tracking import direction
 
     azimuth, elevation, _ = direction(things.mean[row])
-    found = {}
+    by_label = {}
     for slot in np.argsort(-things.age_s[row], kind="stable"):
         if things.used[row, slot] and things.hits[row, slot] >= THERE_HITS:
-            found[labels[int(things.kind[row, slot])]] = (
+            by_label[labels[int(things.kind[row, slot])]] = (
                 float(azimuth[slot]), float(elevation[slot]), bool(things.in_sight[row, slot]),
                 bool(things.elsewhere[row, slot] > GONE),
             )  # fmt: skip
-    return found
+    return by_label

@@ -82,30 +82,30 @@ def check(library: Library, actions: Sequence[str], sensed: Sequence[str] = ()) 
         actions: the primitive actions of the world.
         sensed: the predicates that the world answers.
     """
-    found = []
+    problems = []
     for plan in library.plans:
         for statement in _every(plan.body), _every(plan.failing):
             for one in statement:
                 if isinstance(one, Act) and one.name not in actions:
-                    found.append(
+                    problems.append(
                         f"{one.place}: expected an action of this world; got '{one.name}'{nearest(one.name, actions)}"
                     )
                 elif isinstance(one, Achieve | Post) and not library.relevant(ACHIEVE, one.goal):
                     shape = f"{one.goal[0]}/{len(one.goal) - 1}"
                     if one.goal[0] not in sensed:
-                        found.append(
+                        problems.append(
                             f"{one.place}: expected a plan for 'achieve {shape}'; got none, so the goal fails unless "
                             "it is believed already; add a plan for it."
                         )
-    return found
+    return problems
 
 
 def _every(body: Body) -> list[Statement]:
-    found = list(body)
-    for one in found:
+    statements = list(body)
+    for one in statements:
         for inner in one.bodies():
-            found += inner
-    return found
+            statements += inner
+    return statements
 
 
 class _Reader:
@@ -135,10 +135,10 @@ class _Reader:
             return True
         return False
 
-    def error(self, wanted: str, token: Token | None = None, hint: str = "") -> PlanError:
+    def error(self, expected: str, token: Token | None = None, hint: str = "") -> PlanError:
         token = token or self.next
         got = token.text if token.kind == "end" else f"'{token.text}'"
-        return PlanError(f"{token.place}: expected {wanted}; got {got}{hint or '.'}")
+        return PlanError(f"{token.place}: expected {expected}; got {got}{hint or '.'}")
 
     def expect(self, text: str, where: str = "") -> Token:
         if not self.has(text):
@@ -181,24 +181,24 @@ class _Reader:
         name = self.word("the plan's name")
         where = f" of plan '{name}'"
         self.expect("{", where)
-        given: dict[str, Any] = {}
+        clauses: dict[str, Any] = {}
         while not self.has("}"):
             token = self.take()
             if token.text not in CLAUSES or token.kind != "word":
                 hint = nearest(token.text, CLAUSES)
                 raise self.error(f"{', '.join(CLAUSES[:-1])}, failing or '}}' in plan '{name}'", token, hint)
-            if token.text in given:
+            if token.text in clauses:
                 raise PlanError(
                     f"{token.place}: expected one '{token.text}' in plan '{name}'; got a second; merge them."
                 )
-            given[token.text] = self.clause(token.text)
+            clauses[token.text] = self.clause(token.text)
         end = self.expect("}")
-        for wanted, clause in (("for", "for achieve GOAL"), ("do", "do { ... }")):
-            if wanted not in given:
+        for word, clause in (("for", "for achieve GOAL"), ("do", "do { ... }")):
+            if word not in clauses:
                 raise PlanError(f"{end.place}: expected '{clause}' in plan '{name}'; got '}}'; add this clause.")
-        kind, trigger, choice = cast("tuple[str, Term, Var | None]", given.pop("for"))
-        body = cast("tuple[Statement, ...]", given.pop("do"))
-        return Plan(name, kind, trigger, body, place, choice=choice, **given)
+        kind, trigger, choice = cast("tuple[str, Term, Var | None]", clauses.pop("for"))
+        body = cast("tuple[Statement, ...]", clauses.pop("do"))
+        return Plan(name, kind, trigger, body, place, choice=choice, **clauses)
 
     def clause(self, name: str) -> object:
         if name == "for":
@@ -230,13 +230,13 @@ class _Reader:
 
     def body(self) -> Body:
         self.expect("{")
-        found = []
+        statements = []
         while not self.has("}"):
             if self.next.kind == "end":
                 raise self.error("'}' or a statement")
-            found.append(self.statement())
+            statements.append(self.statement())
         self.take()
-        return tuple(found)
+        return tuple(statements)
 
     def statement(self) -> Statement:
         token = self.take()
@@ -356,13 +356,13 @@ class _Reader:
 
     def arguments(self, end: str) -> tuple[Term, ...]:
         self.take()
-        found: list[Term] = []
+        terms: list[Term] = []
         while not self.has(end):
-            if found:
+            if terms:
                 self.expect(",", f" or '{end}'")
-            found.append(self.sum())
+            terms.append(self.sum())
         self.take()
-        return tuple(found)
+        return tuple(terms)
 
     def sum(self) -> Term:
         return self._left(("+", "-"), self.product)
@@ -371,10 +371,10 @@ class _Reader:
         return self._left(("*", "/", "mod"), self.single)
 
     def _left(self, signs: tuple[str, ...], part: Callable[[], Term]) -> Term:
-        found = part()
+        term = part()
         while self.has(*signs):
-            found = Sum(self.take().text, found, part())
-        return found
+            term = Sum(self.take().text, term, part())
+        return term
 
     def single(self) -> Term:
         token = self.next

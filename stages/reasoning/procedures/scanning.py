@@ -34,7 +34,7 @@ def tokens_of(text: str, file: str) -> list[Token]:
     Raises:
         PlanError: a sign is unknown; the sentence gives `file`, line and column.
     """
-    found, at, line, begins = [], 0, 1, 0
+    tokens, at, line, begins = [], 0, 1, 0
     while at < len(text):
         place = Place(file, line, at - begins + 1)
         match = _TOKEN.match(text, at)
@@ -42,10 +42,10 @@ def tokens_of(text: str, file: str) -> list[Token]:
             what = "a closing '\"' on the same line" if text[at] == '"' else "a word, a number, a text or an operator"
             raise PlanError(f"{place}: expected {what}; got {text[at : at + 20].splitlines()[0]!r}.")
         if match.lastgroup != "blank":
-            found.append(Token(str(match.lastgroup), match[0], place))
+            tokens.append(Token(str(match.lastgroup), match[0], place))
         newlines = match[0].count("\n")
         if newlines:
             line += newlines
             begins = at + match[0].rindex("\n") + 1
         at = match.end()
-    return [*found, Token("end", "the end of the file", Place(file, line, at - begins + 1))]
+    return [*tokens, Token("end", "the end of the file", Place(file, line, at - begins + 1))]

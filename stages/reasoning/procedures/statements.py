@@ -48,9 +48,9 @@ class Achieve(Statement):
         beliefs = it.beliefs
         if type(term) is tuple and term[0] not in beliefs.sensed:
             return True if term in beliefs else _pursued(it, strand, ACHIEVE, term)
-        found = next(beliefs.find(term, strand.bindings), None)
-        if found is not None:
-            strand.bindings.update(found)
+        extended = next(beliefs.find(term, strand.bindings), None)
+        if extended is not None:
+            strand.bindings.update(extended)
             return True
         return _pursued(it, strand, ACHIEVE, term)
 
@@ -63,9 +63,9 @@ class Test(Statement):
     condition: Condition
 
     def run(self, it: Interpreter, strand: Strand) -> object:
-        found = self.condition.first(it.beliefs, strand.bindings)
-        if found is not None:
-            strand.bindings.update(found)
+        extended = self.condition.first(it.beliefs, strand.bindings)
+        if extended is not None:
+            strand.bindings.update(extended)
             return True
         if isinstance(self.condition, Believed):
             return _pursued(it, strand, TEST, resolve(self.condition.pattern, strand.bindings))
@@ -96,10 +96,10 @@ def _number(of: Statement, word: str, term: Term, strand: Strand) -> float:
     Raises:
         PlanError: it is not a number.
     """
-    found = resolve(term, strand.bindings)
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise PlanError(f"{of.place}: expected a number after '{word}'; got {show(found)}.")
-    return found
+    value = resolve(term, strand.bindings)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PlanError(f"{of.place}: expected a number after '{word}'; got {show(value)}.")
+    return value
 
 
 def _shown(arguments: Sequence[Term]) -> str:
@@ -127,15 +127,15 @@ class Act(Statement):
                     "unbound variable; bind it first."
                 )
         try:
-            said = action(*arguments)
+            outcome = action(*arguments)
         except (TypeError, ValueError, LookupError) as error:  # the file's arguments, which only the action knows
             raise PlanError(
                 f"{self.place}: expected '{self.name}({_shown(arguments)})' to run; got the error: {error}."
             ) from error
-        if said is False or said is AGAIN:
-            return said
+        if outcome is False or outcome is AGAIN:
+            return outcome
         if self.result is not None:
-            return said is not None and unify(self.result, said, strand.bindings)
+            return outcome is not None and unify(self.result, outcome, strand.bindings)
         return True
 
 
@@ -147,9 +147,9 @@ class WaitFor(Statement):
     within: Term | None = None
 
     def run(self, it: Interpreter, strand: Strand) -> object:
-        found = self.condition.first(it.beliefs, strand.bindings)
-        if found is not None:
-            strand.bindings.update(found)
+        extended = self.condition.first(it.beliefs, strand.bindings)
+        if extended is not None:
+            strand.bindings.update(extended)
             return True
         until = None if self.within is None else it.now + int(_number(self, "within", self.within, strand))
         wait = Wait(strand, self.condition, until)
@@ -184,10 +184,10 @@ class If(Statement):
     otherwise: Body = ()
 
     def run(self, it: Interpreter, strand: Strand) -> object:
-        found = self.condition.first(it.beliefs, strand.bindings)
-        if found is not None:
-            strand.bindings.update(found)
-        body = self.otherwise if found is None else self.then
+        extended = self.condition.first(it.beliefs, strand.bindings)
+        if extended is not None:
+            strand.bindings.update(extended)
+        body = self.otherwise if extended is None else self.then
         if not body:
             return True
         child = Strand(strand, strand.intention, body, strand.bindings)
@@ -208,8 +208,8 @@ class While(Statement):
 
     def run(self, it: Interpreter, strand: Strand) -> object:
         def rounds() -> Iterator[Bindings]:
-            while (found := self.condition.first(it.beliefs, strand.bindings)) is not None:
-                yield found
+            while (extended := self.condition.first(it.beliefs, strand.bindings)) is not None:
+                yield extended
 
         return _looped(it, strand, self.body, rounds())
 
@@ -231,12 +231,12 @@ class Each(Statement):
         items = resolve(self.source, strand.bindings)
         if not isinstance(items, tuple) or items[0] != LIST:
             raise PlanError(f"{self.place}: expected a list after 'in'; got {show(items)}.")
-        every: list[Bindings] = []
+        all_bindings: list[Bindings] = []
         for item in items[1:]:
-            found = strand.bindings.copy()
-            if unify(self.item, item, found):
-                every.append(found)
-        return _looped(it, strand, self.body, iter(every))
+            extended = strand.bindings.copy()
+            if unify(self.item, item, extended):
+                all_bindings.append(extended)
+        return _looped(it, strand, self.body, iter(all_bindings))
 
     def bodies(self) -> Iterator[Body]:
         yield self.body

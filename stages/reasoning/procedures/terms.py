@@ -76,8 +76,8 @@ class Sum:
             return self.reckon(left, right)
         except (TypeError, ZeroDivisionError) as error:
             zero = isinstance(error, ZeroDivisionError)
-            wanted = "a divisor other than zero" if zero else "numbers on both sides"
-            raise PlanError(f"'{self.op}' expects {wanted}; got {show(left)} {self.op} {show(right)}.") from None
+            expected = "a divisor other than zero" if zero else "numbers on both sides"
+            raise PlanError(f"'{self.op}' expects {expected}; got {show(left)} {self.op} {show(right)}.") from None
 
 
 NOT_GROUND = frozenset({Var, Open, Sum})
@@ -86,8 +86,8 @@ NOT_GROUND = frozenset({Var, Open, Sum})
 
 def compound(functor: str, arguments: Iterable[Term]) -> tuple[Any, ...]:
     """A compound; an Open one if an argument is not ground."""
-    made = (functor, *arguments)
-    return made if all(map(is_ground, made)) else Open(made)
+    term = (functor, *arguments)
+    return term if all(map(is_ground, term)) else Open(term)
 
 
 def is_ground(term: Term) -> bool:
@@ -99,20 +99,20 @@ def resolve(term: Term, bindings: Bindings) -> Term:
     """The term with bound variables replaced and sums evaluated; unbound variables stay."""
     kind = type(term)
     if kind is Open:
-        ground, made = True, []
+        ground, parts = True, []
         for part in term:
             if type(part) in NOT_GROUND:
                 part = part.value(bindings) if type(part) is Sum else resolve(part, bindings)
                 if type(part) in NOT_GROUND:
                     ground = False
-            made.append(part)
-        return tuple(made) if ground else Open(made)
+            parts.append(part)
+        return tuple(parts) if ground else Open(parts)
     if kind is Var:
         while kind is Var:
-            found = bindings.get(term)
-            if found is None:
+            value = bindings.get(term)
+            if value is None:
                 return term
-            term, kind = found, type(found)
+            term, kind = value, type(value)
         return resolve(term, bindings) if kind is Open else term
     return term.value(bindings) if kind is Sum else term
 
@@ -163,10 +163,10 @@ def match(pattern: Term, fact: Term, bindings: Bindings) -> bool:
 
 def _walked(term: Term, bindings: Bindings) -> Term:
     while type(term) is Var:
-        found = bindings.get(term)
-        if found is None:
+        value = bindings.get(term)
+        if value is None:
             return term
-        term = found
+        term = value
     return term.value(bindings) if type(term) is Sum else term
 
 

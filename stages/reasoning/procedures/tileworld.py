@@ -68,13 +68,13 @@ class Tileworld:
         self._fill()
 
     def _schedule(self, rng: np.random.Generator, until: float) -> list[Hole]:
-        found, clock, n = list[Hole](), 0.0, 0
+        holes, clock, n = list[Hole](), 0.0, 0
         while clock <= until:
             clock += 0.0 if n < BEGINS_WITH else rng.uniform(*GESTATION)
             life = rng.uniform(*LIFE)
-            found.append(Hole(int(rng.choice(self.free)), clock, clock + life, round(rng.uniform(*SCORE))))
+            holes.append(Hole(int(rng.choice(self.free)), clock, clock + life, round(rng.uniform(*SCORE))))
             n += 1
-        return found
+        return holes
 
     @property
     def over(self) -> bool:
@@ -125,21 +125,21 @@ class Tileworld:
 
     def route(self) -> list[Cell]:
         """The cells to the hole of highest score a step, by breadth-first search; [] without a hole."""
-        back, queue = {self.at: self.at}, deque([(self.at, 0)])
+        previous, queue = {self.at: self.at}, deque([(self.at, 0)])
         best, goal = 0.0, -1
         while queue:
-            cell, far = queue.popleft()
+            cell, distance = queue.popleft()
             hole = self.holes.get(cell)
-            if hole is not None and hole.score / far > best:
-                best, goal = hole.score / far, cell
+            if hole is not None and hole.score / distance > best:
+                best, goal = hole.score / distance, cell
             for other in self.steps[cell]:
-                if other not in back:
-                    back[other] = cell
-                    queue.append((other, far + 1))
+                if other not in previous:
+                    previous[other] = cell
+                    queue.append((other, distance + 1))
         way = list[Cell]()
         while goal >= 0 and goal != self.at:
             way.append(goal)
-            goal = back[goal]
+            goal = previous[goal]
         return way[::-1]
 
     def towards(self) -> Cell | None:

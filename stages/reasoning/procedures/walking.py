@@ -57,11 +57,11 @@ class Walking:
         if self._navigator is None:
             self._navigator = Navigator(lambda senses: senses["board"])
         try:
-            done = self._navigator({"board": cells[None], "words": [str(mission)]}, np.array([self._new]))
+            actions = self._navigator({"board": cells[None], "words": [str(mission)]}, np.array([self._new]))
         except WorldError:
             return False
         state = self._navigator.rows[0].state
         if state in (REACHED, UNREACHABLE):
             return state == REACHED
-        self.order = int(done["choose"][0])
+        self.order = int(actions["choose"][0])
         return AGAIN

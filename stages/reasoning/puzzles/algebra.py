@@ -58,10 +58,10 @@ class Algebra:
 
     def shortest(self, lit: np.ndarray) -> np.ndarray:
         """One of the smallest sets of presses, int8 [N, n]; meaningless for lights that are not `solvable`."""
-        found = (lit.astype(np.int64) @ self.inverse) % 2
-        ways = np.array(list(product((0, 1), repeat=len(self.null))), np.int64) @ self.null.astype(np.int64) % 2
-        best = found
-        for way in ways.reshape(-1, lit.shape[1]):
-            other = (found + way) % 2
+        presses = (lit.astype(np.int64) @ self.inverse) % 2
+        kernel = np.array(list(product((0, 1), repeat=len(self.null))), np.int64) @ self.null.astype(np.int64) % 2
+        best = presses
+        for way in kernel.reshape(-1, lit.shape[1]):
+            other = (presses + way) % 2
             best = np.where((other.sum(-1) < best.sum(-1))[:, None], other, best)
         return best.astype(np.int8)

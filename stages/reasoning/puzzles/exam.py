@@ -28,8 +28,8 @@ GATE = Gate([Threshold("puzzles", 0.95)])
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share solved within the budget, the share solved by a shortest solution, and the states evaluated."""
-    n, full, every = context.episodes(PUZZLES), level == "full", level != "glimpse"
-    lit = puzzles(n if every else max(8, n // 5), context.seed)
+    n, full, whole = context.episodes(PUZZLES), level == "full", level != "glimpse"
+    lit = puzzles(n if whole else max(8, n // 5), context.seed)
     fewest = Algebra.of(parts.SIDE).shortest(lit).sum(-1)
     ways = search(lit, lambda states: costs(agent, states))
     solved = np.array([way.actions is not None for way in ways], float)
@@ -38,7 +38,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     )
     floors, rows = (_floors(lit, context.seed), _rows(agent, lit)) if full else ({}, {})
     note = f"scrambles of 1 to {MOST} presses that no lesson showed; Q is evaluated on at most {NODES} states a puzzle"
-    found = [
+    measures = [
         Measure(
             "puzzles",
             "solved",
@@ -53,22 +53,23 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             episodes=identities({"lit": lit}),
         )
     ]
-    if every:
+    if whole:
         nodes = np.array([way.nodes for way in ways], float)
         by_hand = search(lit, lights_left) if full else []
         hand = "A* on lights left"
-        found += [
+        measures += [
             Measure(
                 "puzzles/shortest", "solved in the fewest moves", shortest.astype(float), chance=0.0, ceiling=1.0,
-                floors={hand: _share_shortest(by_hand, fewest)} if full else {}, rate=True, episodes=found[0].episodes,
+                floors={hand: _share_shortest(by_hand, fewest)} if full else {}, rate=True,
+                episodes=measures[0].episodes,
             ),
             Measure(
                 "puzzles/nodes", "states visited", nodes, chance=float(NODES), ceiling=1.0,
                 floors={hand: float(np.mean([way.nodes for way in by_hand]))} if full else {}, higher_is_better=False,
-                episodes=found[0].episodes, note=f"an unsolved puzzle counts its budget of {NODES}",
+                episodes=measures[0].episodes, note=f"an unsolved puzzle counts its budget of {NODES}",
             ),
         ]  # fmt: skip
-    return found
+    return measures
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -127,8 +128,8 @@ def _floors(lit: np.ndarray, seed: int) -> dict[str, float]:
 def _rows(agent: Agent, lit: np.ndarray) -> dict[str, float]:
     """The rows of every searched skill: without search, and with an untrained network."""
     newborn = parts.untrained(agent)
-    some = lit[: max(8, len(lit) // 4)]
+    few = lit[: max(8, len(lit) // 4)]
     return {
         "network alone": followed(lit, lambda states: costs(agent, states)),
-        "untrained, with search": _solved(search(some, lambda states: costs(newborn, states))),
+        "untrained, with search": _solved(search(few, lambda states: costs(newborn, states))),
     }

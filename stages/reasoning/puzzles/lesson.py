@@ -24,7 +24,7 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.lights_out import LightsOutRules
 from stages.reasoning import parts
 from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs
-from stages.reasoning.hindsight import attempt, lights_renamed, pieces, put_among, told_again
+from stages.reasoning.hindsight import attempt, hindsight_option, lights_renamed, pieces, put_among
 
 MOST = 8
 """Presses of a scramble, at most."""
@@ -42,7 +42,7 @@ MINUTES = 0.8
 
 def lesson(context: Context) -> Lesson:
     """Scrambles of 1 to 8 presses; the option `hindsight` takes a share from failed attempts."""
-    again = told_again(context, "puzzles")
+    again = hindsight_option(context, "puzzles")
     return gradient_lesson(
         context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
         minutes=MINUTES, trains=parts.trained, control_trains=parts.trained_without_trunk,
@@ -78,21 +78,21 @@ def further(
         if agent is not None:
             again = in_hindsight(agent, round(hindsight * rows), rng)
             lit, presses = (put_among(*columns) for columns in zip((lit, presses), again, strict=True))
-        yield told(lit, bounds(presses))
+        yield cost_batch(lit, bounds(presses))
 
 
 def in_hindsight(agent: Agent, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Up to `n` patterns int8 [m, 25] from failed attempts, and presses int8 [m, 25] that put them out."""
     starts, _ = scrambles(max(8, n // 4), rng, held_out=False)
-    tried = attempt(starts, turned, out, lambda lit: costs(agent, lit, COSTS.glance), MOST, rng)
-    lit, which, first, last = pieces(tried, lights_renamed)
+    attempts = attempt(starts, turned, out, lambda lit: costs(agent, lit, COSTS.glance), MOST, rng)
+    lit, start, first, last = pieces(attempts, lights_renamed)
     pressed = np.concatenate(
-        [np.zeros((1, *starts.shape), np.int64), np.eye(RULES.cells, dtype=np.int64)[tried.actions]]
+        [np.zeros((1, *starts.shape), np.int64), np.eye(RULES.cells, dtype=np.int64)[attempts.actions]]
     )
     pressed = pressed.cumsum(0)
-    presses = ((pressed[last, which] - pressed[first, which]) % 2).astype(np.int8)
-    kept = rng.permutation(np.flatnonzero(lit.any(-1) & ~for_exams(lit)))[:n]
-    return lit[kept], presses[kept]
+    presses = ((pressed[last, start] - pressed[first, start]) % 2).astype(np.int8)
+    rows = rng.permutation(np.flatnonzero(lit.any(-1) & ~for_exams(lit)))[:n]
+    return lit[rows], presses[rows]
 
 
 def turned(lit: np.ndarray, presses: np.ndarray) -> np.ndarray:
@@ -116,15 +116,15 @@ def scrambles(n: int, rng: np.random.Generator, held_out: bool) -> tuple[np.ndar
     Args:
         held_out: patterns kept for exams; else those for lessons.
     """
-    kept: list[tuple[np.ndarray, np.ndarray]] = []
-    while sum(len(lit) for lit, _ in kept) < n:
+    chunks: list[tuple[np.ndarray, np.ndarray]] = []
+    while sum(len(lit) for lit, _ in chunks) < n:
         many = rng.integers(1, MOST + 1, (2 * n if not held_out else 2 * HELD_OUT * n, 1))
         order = rng.random((len(many), RULES.cells)).argsort(1).argsort(1)
         presses = (order < many).astype(np.int8)
         lit = RULES.pressed(np.zeros_like(presses), presses)
         here = for_exams(lit) == held_out
-        kept.append((lit[here], presses[here]))
-    lit, presses = (np.concatenate(column)[:n] for column in zip(*kept, strict=True))
+        chunks.append((lit[here], presses[here]))
+    lit, presses = (np.concatenate(column)[:n] for column in zip(*chunks, strict=True))
     return lit, presses
 
 
@@ -138,10 +138,10 @@ def for_exams(lit: np.ndarray) -> np.ndarray:
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
     """Scrambles with their targets `cost` [rows, 1, 25]."""
     lit, presses = scrambles(rows, numpy_rng("lesson", "puzzles", context.seed, update), held_out=False)
-    return told(lit, bounds(presses))
+    return cost_batch(lit, bounds(presses))
 
 
-def told(lit: np.ndarray, cost: np.ndarray) -> Batch:
+def cost_batch(lit: np.ndarray, cost: np.ndarray) -> Batch:
     """A batch of lights int8 [N, 25] with `cost` [N, 1, 25]."""
     return COSTS.batch(RULES.observe(RULES.of(lit))["puzzle"], cost)
 

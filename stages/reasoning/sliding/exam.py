@@ -61,11 +61,11 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     tiles, fewest = puzzles(n if level != "glimpse" else max(8, n // 5), context.seed)
     guide = lambda states: costs(agent, 3, states)  # noqa: E731
     ways, episodes = search(3, tiles, guide, budget, CAREFUL), identities({"tiles": tiles})
-    some = slice(max(8, n // 5))
-    by_hand = search(3, tiles[some], lambda states: manhattan(3, states), SEARCHED) if full else []
-    within = search(3, tiles[some], lambda states: manhattan(3, states), budget) if full else []
+    few = slice(max(8, n // 5))
+    by_hand = search(3, tiles[few], lambda states: manhattan(3, states), SEARCHED) if full else []
+    within = search(3, tiles[few], lambda states: manhattan(3, states), budget) if full else []
     floors = {f"{HAND}, {budget} nodes": float(solved(within).mean())} if full else {}
-    found = [
+    measures = [
         Measure(
             "sliding", "solved", solved(ways), chance=0.0, ceiling=1.0, floors=floors, rate=True, episodes=episodes,
             rows=_rows(agent, tiles, budget) if full else {},
@@ -74,12 +74,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         )
     ]  # fmt: skip
     if not full:
-        return found
+        return measures
     shortest = np.array(
         [way.actions is not None and len(way.actions) == k for way, k in zip(ways, fewest, strict=True)]
     )
-    nodes, hands = (np.array([way.nodes for way in each], float) for each in (ways[some], by_hand))
-    found += [
+    nodes, hands = (np.array([way.nodes for way in each], float) for each in (ways[few], by_hand))
+    measures += [
         Measure(
             "sliding/shortest", "solved in the fewest moves", shortest.astype(float), chance=0.0, ceiling=1.0,
             floors=floors, rate=True, episodes=episodes, reference=f"{HAND} always, without a limit",
@@ -87,11 +87,11 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         Measure(
             "sliding/nodes", f"nodes, divided by those of {HAND}", ratio(nodes, hands, FEWER),
             chance=budget / hands.mean(), ceiling=float(fewest.mean() / hands.mean()), floors={HAND: 1.0},
-            higher_is_better=False, episodes=episodes[some],
+            higher_is_better=False, episodes=episodes[few],
             note=f"{nodes.mean():.0f} by {hands.mean():.0f}; an unsolved puzzle counts its budget of {budget}",
         ),
     ]  # fmt: skip
-    return [*found, *fifteens(agent, context)]
+    return [*measures, *fifteens(agent, context)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
@@ -102,15 +102,15 @@ def taught(context: Context, n: int) -> np.ndarray:
 
 def distances() -> tuple[np.ndarray, np.ndarray]:
     """Every solvable 8-puzzle, tiles int8 [181440, 9], and its fewest moves int64 [181440], by breadth-first search."""
-    every = perimeter(3)
-    return every.tiles, every.fewest
+    all_boards = perimeter(3)
+    return all_boards.tiles, all_boards.fewest
 
 
 def puzzles(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """`n` different held-out boards, drawn uniformly: tiles int8 [n, 9], fewest moves int64 [n]."""
     tiles, fewest = distances()
-    kept = np.flatnonzero(for_exams(tiles) & (fewest > 0))
-    at = numpy_rng("exam", EXAM_SEEDS_FROM, "sliding", seed).permutation(kept)[:n]
+    rows = np.flatnonzero(for_exams(tiles) & (fewest > 0))
+    at = numpy_rng("exam", EXAM_SEEDS_FROM, "sliding", seed).permutation(rows)[:n]
     return tiles[at], fewest[at]
 
 
@@ -147,9 +147,9 @@ def solved(ways: Sequence[Way]) -> np.ndarray:
 
 def _rows(agent: Agent, tiles: np.ndarray, nodes: int) -> dict[str, float]:
     """The rows of every searched skill: without search, and with an untrained network."""
-    newborn, some = parts.untrained(agent), tiles[: max(8, len(tiles) // 20)]
+    newborn, few = parts.untrained(agent), tiles[: max(8, len(tiles) // 20)]
     alone = follow(tiles, rules(3).slid, rules(3).solved, lambda states: costs(agent, 3, states), most=FARTHEST)
-    untrained = search(3, some, lambda states: costs(newborn, 3, states), nodes, CAREFUL)
+    untrained = search(3, few, lambda states: costs(newborn, 3, states), nodes, CAREFUL)
     return {"network alone": float(alone.mean()), "untrained, with search": float(solved(untrained).mean())}
 
 
@@ -165,9 +165,9 @@ def fifteens(agent: Agent, context: Context) -> list[Measure]:
         TABLED: tabled,
         "agent": lambda states: costs(agent, 4, states),
     }
-    ways = {who: search(4, tiles, guide, nodes, WEIGHT, BATCH) for who, guide in guides.items()}
+    ways = {player: search(4, tiles, guide, nodes, WEIGHT, BATCH) for player, guide in guides.items()}
     note = f"{nodes} nodes each, weight {WEIGHT}; {file.name}"
-    found = [
+    measures = [
         Measure(
             "sliding/15", "solved", solved(ways["agent"]), chance=0.0, ceiling=1.0, rate=True, note=note,
             floors={hand: float(solved(ways[hand]).mean()) for hand in (HAND, TABLED)},
@@ -175,21 +175,21 @@ def fifteens(agent: Agent, context: Context) -> list[Measure]:
         )
     ]  # fmt: skip
     longer, *by_hand = (
-        [len(way.actions) / k for way, k in zip(ways[who], fewest, strict=True) if way.actions is not None]
-        for who in ("agent", HAND, TABLED)
+        [len(way.actions) / k for way, k in zip(ways[player], fewest, strict=True) if way.actions is not None]
+        for player in ("agent", HAND, TABLED)
     )
     if longer:
-        found.append(
+        measures.append(
             Measure(
                 "sliding/15 length", "moves, divided by the fewest", np.array(longer), chance=3.0, ceiling=1.0,
                 floors={
-                    hand: float(np.mean(each or [3.0])) for hand, each in zip((HAND, TABLED), by_hand, strict=True)
+                    hand: float(np.mean(ratios or [3.0])) for hand, ratios in zip((HAND, TABLED), by_hand, strict=True)
                 },
                 higher_is_better=False,
                 note="of solved puzzles, each by its own fewest",
             )
         )  # fmt: skip
-    return found
+    return measures
 
 
 def read(file: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -198,7 +198,7 @@ def read(file: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
     Raises:
         ConfigError: a line is not a 15-puzzle followed by a number.
     """
-    found = []
+    boards = []
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()[:n], 1):
         tiles, _, fewest = line.partition("\t")
         numbers = [int(tile) for tile in tiles.split() if tile.isdecimal()]
@@ -206,5 +206,5 @@ def read(file: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
             raise ConfigError(
                 f"Line {number} of '{file}' should be the numbers 0 to 15, a tab, the fewest moves; got '{line[:60]}'."
             )
-        found.append((numbers, int(fewest)))
-    return np.array([one for one, _ in found], np.int8), np.array([k for _, k in found])
+        boards.append((numbers, int(fewest)))
+    return np.array([one for one, _ in boards], np.int8), np.array([k for _, k in boards])

@@ -32,7 +32,7 @@ from devmind.seeding import numpy_rng
 from devmind.worlds.sliding import MOVES, SlidingRules
 from stages.reasoning import parts
 from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs, hand_over
-from stages.reasoning.hindsight import attempt, pieces, put_among, tiles_renamed, told_again
+from stages.reasoning.hindsight import attempt, hindsight_option, pieces, put_among, tiles_renamed
 from stages.reasoning.puzzles import lesson as puzzles
 from stages.reasoning.puzzles.lesson import for_exams
 from stages.reasoning.sliding import patterns
@@ -65,7 +65,7 @@ ROWS, TINY_ROWS = 128, 32
 
 def lesson(context: Context) -> Lesson:
     """Boards of 3 x 3 and 4 x 4 in turn; the option `hindsight` takes a share from failed attempts."""
-    again = told_again(context, "sliding")
+    again = hindsight_option(context, "sliding")
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
         minutes=3.6, trains=parts.trained, control_trains=parts.trained_without_trunk,
@@ -113,14 +113,14 @@ class SlidingLearner(CostLearner):
             again = in_hindsight(self.agent, side, round(self.hindsight * len(tiles)), most, rng)
             tiles, bound = (put_among(*columns) for columns in zip((tiles, bound), again, strict=True))
         for turn in range(GLANCES):
-            some = slice(turn * rows, (turn + 1) * rows)
-            yield told(side, tiles[some], targets(self.agent, side, tiles[some], bound[some]))
+            part = slice(turn * rows, (turn + 1) * rows)
+            yield cost_batch(side, tiles[part], targets(self.agent, side, tiles[part], bound[part]))
 
     def handed(self, batch: Any, step: int) -> Iterator[Batch]:
         """Boards of both sides."""
         for side, most in MOST.items():
             tiles, bound = boards(side, 512, most, numpy_rng("lesson", "sliding", "handed", self.seed, step, side))
-            yield told(side, tiles, bound)
+            yield cost_batch(side, tiles, bound)
 
 
 def side_of(update: int) -> int:
@@ -144,27 +144,27 @@ def boards(side: int, n: int, most: int, rng: np.random.Generator) -> tuple[np.n
 
     They are mixed by up to `most` moves; on 4 x 4 the share FAR lies on solutions from anywhere.
     """
-    far = round(FAR * n) if side == patterns.SIDE else 0
-    tiles, bound = mixed(side, n - far, most, rng, held_out=False)
-    if not far:
+    n_on_ways = round(FAR * n) if side == patterns.SIDE else 0
+    tiles, bound = mixed(side, n - n_on_ways, most, rng, held_out=False)
+    if not n_on_ways:
         return tiles, bound
-    on_ways = along(far, rng)
+    on_ways = along(n_on_ways, rng)
     order = rng.permutation(n)
     return np.concatenate([tiles, on_ways[0]])[order], np.concatenate([bound, on_ways[1]])[order]
 
 
 def along(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Boards int8 [n, 16] on solutions, and upper bounds on the cost of each of their moves, float [n, 4]."""
-    kept, have = list[tuple[np.ndarray, np.ndarray]](), 0
+    chunks, have = list[tuple[np.ndarray, np.ndarray]](), 0
     while have < n:
-        found = patterns.ways(max(1, -(-n // ALONG)), rng)
+        on_ways = patterns.ways(max(1, -(-n // ALONG)), rng)
         # Drawn with weight by their distance: mixed boards are near enough.
-        drawn = np.argsort(-(rng.random(len(found.tiles)) ** (1 / found.moves)))
-        some = drawn[~for_exams(found.tiles[drawn])][: n - have]
-        tiles, first = found.tiles[some], found.first[some]
-        kept.append((tiles, bounds(patterns.SIDE, tiles, found.moves[some], first)))
-        have += len(some)
-    tiles, bound = (np.concatenate(column) for column in zip(*kept, strict=True))
+        drawn = np.argsort(-(rng.random(len(on_ways.tiles)) ** (1 / on_ways.moves)))
+        rows = drawn[~for_exams(on_ways.tiles[drawn])][: n - have]
+        tiles, first = on_ways.tiles[rows], on_ways.first[rows]
+        chunks.append((tiles, bounds(patterns.SIDE, tiles, on_ways.moves[rows], first)))
+        have += len(rows)
+    tiles, bound = (np.concatenate(column) for column in zip(*chunks, strict=True))
     return tiles, bound
 
 
@@ -175,14 +175,14 @@ def mixed(side: int, n: int, most: int, rng: np.random.Generator, held_out: bool
     Args:
         held_out: boards kept for exams; else those for lessons.
     """
-    kept: list[tuple[np.ndarray, np.ndarray]] = []
-    while sum(len(tiles) for tiles, _ in kept) < n:
+    chunks: list[tuple[np.ndarray, np.ndarray]] = []
+    while sum(len(tiles) for tiles, _ in chunks) < n:
         moves = rng.integers(1, most + 1, n + n // 4 + 8)
-        tiles, back = rules(side).mixed(moves, rng)
-        bound = bounds(side, tiles, moves, back)
+        tiles, undoing = rules(side).mixed(moves, rng)
+        bound = bounds(side, tiles, moves, undoing)
         here = (for_exams(tiles) == held_out) & ~rules(side).solved(tiles)
-        kept.append((tiles[here], bound[here]))
-    tiles, bound = (np.concatenate(column)[:n] for column in zip(*kept, strict=True))
+        chunks.append((tiles[here], bound[here]))
+    tiles, bound = (np.concatenate(column)[:n] for column in zip(*chunks, strict=True))
     return tiles, bound
 
 
@@ -202,18 +202,18 @@ def in_hindsight(agent: Agent, side: int, n: int, most: int, rng: np.random.Gene
     """
     starts, _ = mixed(side, max(8, n // 8), most, rng, held_out=False)
     step, solved = rules(side).slid, rules(side).solved
-    tried = attempt(starts, step, solved, lambda tiles: costs(agent, side, tiles, COSTS.glance), TRIED, rng)
-    tiles, which, first, last = pieces(tried, tiles_renamed)
-    kept = rng.permutation(np.flatnonzero(~for_exams(tiles) & ~solved(tiles)))[:n]
-    tiles, which, first, last = tiles[kept], which[kept], first[kept], last[kept]
-    return tiles, bounds(side, tiles, last - first, tried.actions[first, which])
+    attempts = attempt(starts, step, solved, lambda tiles: costs(agent, side, tiles, COSTS.glance), TRIED, rng)
+    tiles, start, first, last = pieces(attempts, tiles_renamed)
+    rows = rng.permutation(np.flatnonzero(~for_exams(tiles) & ~solved(tiles)))[:n]
+    tiles, start, first, last = tiles[rows], start[rows], first[rows], last[rows]
+    return tiles, bounds(side, tiles, last - first, attempts.actions[first, start])
 
 
 def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
     """Boards of lessons with their targets `cost` [rows, 1, 4]."""
     side, rng = side_of(update), numpy_rng("lesson", "sliding", context.seed, update)
     tiles, bound = boards(side, rows, deepest(side, update, steps), rng)
-    return told(side, tiles, targets(agent, side, tiles, bound))
+    return cost_batch(side, tiles, targets(agent, side, tiles, bound))
 
 
 def targets(agent: Agent, side: int, tiles: np.ndarray, bound: np.ndarray) -> np.ndarray:
@@ -224,17 +224,17 @@ def targets(agent: Agent, side: int, tiles: np.ndarray, bound: np.ndarray) -> np
     """
     following = rules(side).slid(np.repeat(tiles, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(tiles)))
     proven = perimeter(side).distance(following)
-    after, far = proven.astype(float), np.flatnonzero(proven < 0)
-    if len(far):
-        board = rules(side).observe(rules(side).of(following[far]))["puzzle"]
+    after, beyond = proven.astype(float), np.flatnonzero(proven < 0)
+    if len(beyond):
+        board = rules(side).observe(rules(side).of(following[beyond]))["puzzle"]
         # A board outside the perimeter is farther than all boards inside, and at least as far as its tiles say.
-        least = np.full(len(far), perimeter(side).depth + 1.0)
+        least = np.full(len(beyond), perimeter(side).depth + 1.0)
         if side == patterns.SIDE:
-            least = np.maximum(least, patterns.left(following[far]))
-        after[far] = np.maximum(least, COSTS.of(agent, board, COSTS.glance).min(-1))
+            least = np.maximum(least, patterns.left(following[beyond]))
+        after[beyond] = np.maximum(least, COSTS.of(agent, board, COSTS.glance).min(-1))
     return np.minimum(bound, 1 + after.reshape(len(tiles), -1))
 
 
-def told(side: int, tiles: np.ndarray, cost: np.ndarray) -> Batch:
+def cost_batch(side: int, tiles: np.ndarray, cost: np.ndarray) -> Batch:
     """A batch of tiles int8 [N, cells] with `cost` [N, 1, 4]."""
     return COSTS.batch(rules(side).observe(rules(side).of(tiles))["puzzle"], cost)

@@ -71,14 +71,14 @@ def ways(n: int, rng: np.random.Generator) -> Ways:
     rows, pair = np.flatnonzero(wrong), np.argsort(starts[wrong] == 0, axis=1, kind="stable")[:, :2]
     first, second = starts[rows, pair[:, 0]], starts[rows, pair[:, 1]]
     starts[rows, pair[:, 0]], starts[rows, pair[:, 1]] = second, first
-    found: list[Ways] = []
+    parts: list[Ways] = []
     for number, start in enumerate(starts):
         moves = _solve(start.astype(np.int64), tables(), _of_tile(), _power(), rules.leads, WEIGHT, NODES)
         if len(moves):
-            found.append(_along(rules, start, moves, number))
-    if not found:
+            parts.append(_along(rules, start, moves, number))
+    if not parts:
         return Ways(starts[:0], *(np.zeros(0, np.int64) for _ in range(3)))
-    return Ways(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    return Ways(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _along(rules: SlidingRules, start: np.ndarray, moves: np.ndarray, number: int) -> Ways:
@@ -97,31 +97,31 @@ def _homes(pattern: tuple[int, ...], rules: SlidingRules) -> np.ndarray:
 
 def _of_tile() -> np.ndarray:
     """The pattern of each tile, int64 [16]; -1 for the free place."""
-    found = np.full(SIDE**2, -1)
+    pattern_of = np.full(SIDE**2, -1)
     for number, pattern in enumerate(PATTERNS):
-        found[list(pattern)] = number
-    return found
+        pattern_of[list(pattern)] = number
+    return pattern_of
 
 
 def _power() -> np.ndarray:
     """The factor of each tile's place in its pattern's index, int64 [16]."""
-    found = np.zeros(SIDE**2, np.int64)
+    powers = np.zeros(SIDE**2, np.int64)
     for pattern in PATTERNS:
-        found[list(pattern)] = 16 ** np.arange(len(pattern))
-    return found
+        powers[list(pattern)] = 16 ** np.arange(len(pattern))
+    return powers
 
 
 @njit(cache=True, error_model="numpy")
 def _backwards(homes: np.ndarray, leads: np.ndarray) -> np.ndarray:
     """Breadth-first search from the goal; a move of a pattern's tile counts 1, any other move 0."""
     size = 16**5
-    best, seen = np.full(size, 127, np.int8), np.zeros(size * 16, np.bool_)
+    best, visited = np.full(size, 127, np.int8), np.zeros(size * 16, np.bool_)
     power = np.array([1, 16, 256, 4096, 65536])
     start = homes[5] * size
     for tile in range(5):
         start += homes[tile] * power[tile]
     level, depth = [start], 0
-    seen[start] = True
+    visited[start] = True
     while level:
         following, at = [0 for _ in range(0)], 0
         while at < len(level):
@@ -139,16 +139,16 @@ def _backwards(homes: np.ndarray, leads: np.ndarray) -> np.ndarray:
                         own = tile
                 if own < 0:
                     reached = index + to * size
-                    if not seen[reached]:
-                        seen[reached] = True
+                    if not visited[reached]:
+                        visited[reached] = True
                         level.append(reached)  # as near as this one
                 else:
                     following.append(index + (free - to) * power[own] + to * size)
         depth += 1
         level = [0 for _ in range(0)]
         for state in following:
-            if not seen[state]:
-                seen[state] = True
+            if not visited[state]:
+                visited[state] = True
                 level.append(state)
     return best
 
@@ -173,14 +173,14 @@ def _solve(
     least = 0
     for pattern in range(len(tables)):
         least += tables[pattern, index[pattern]]
-    moves, tried = np.full(LONGEST, -1), np.full(LONGEST + 1, -1)
+    moves, last_tried = np.full(LONGEST, -1), np.full(LONGEST + 1, -1)
     bound, looked = weight * least, 0
     while least:
         further, depth = 1e9, 0
-        tried[0] = -1
+        last_tried[0] = -1
         while depth >= 0:
-            tried[depth] += 1
-            move = tried[depth]
+            last_tried[depth] += 1
+            move = last_tried[depth]
             if move > 3:  # back to the board before
                 depth -= 1
                 if depth >= 0:
@@ -202,7 +202,7 @@ def _solve(
             if looked > nodes:
                 return moves[:0].copy()
             depth += 1
-            tried[depth] = -1
+            last_tried[depth] = -1
         bound = further
     return moves[:0].copy()
 

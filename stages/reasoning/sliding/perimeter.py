@@ -38,8 +38,8 @@ class Perimeter:
             levels.append(level)
             before, here = here, np.sort(keys(level, side))
             reached = rules.slid(np.repeat(level, len(MOVES), 0), np.tile(np.arange(len(MOVES)), len(level)))
-            found, first = np.unique(keys(reached, side), return_index=True)
-            new = ~np.isin(found, before, assume_unique=True) & ~np.isin(found, here, assume_unique=True)
+            new_keys, first = np.unique(keys(reached, side), return_index=True)
+            new = ~np.isin(new_keys, before, assume_unique=True) & ~np.isin(new_keys, here, assume_unique=True)
             level = reached[first[new]]
         fewest = np.repeat(np.arange(len(levels)), [len(one) for one in levels])
         return cls(side, np.concatenate(levels), fewest, len(levels) - 1)
@@ -47,15 +47,15 @@ class Perimeter:
     def distance(self, tiles: np.ndarray) -> np.ndarray:
         """The fewest moves int64 [N] of tiles int8 [N, cells]; -1 if they are farther than `depth`."""
         ordered, fewest = self._by_key
-        wanted = keys(tiles, self.side)
-        at = np.searchsorted(ordered, wanted).clip(max=len(ordered) - 1)
-        return np.where(ordered[at] == wanted, fewest[at], -1)
+        queries = keys(tiles, self.side)
+        at = np.searchsorted(ordered, queries).clip(max=len(ordered) - 1)
+        return np.where(ordered[at] == queries, fewest[at], -1)
 
     @cached_property
     def _by_key(self) -> tuple[np.ndarray, np.ndarray]:
-        found = keys(self.tiles, self.side)
-        order = np.argsort(found)
-        return found[order], self.fewest[order]
+        all_keys = keys(self.tiles, self.side)
+        order = np.argsort(all_keys)
+        return all_keys[order], self.fewest[order]
 
 
 def keys(tiles: np.ndarray, side: int) -> np.ndarray:

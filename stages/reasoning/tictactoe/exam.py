@@ -30,18 +30,18 @@ HASTY = f"trained, with {FEW} simulations"
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share of positions played without losing value; except in a glimpse, also of games that are not lost."""
-    game, full, every = solve(TICTACTOE.rules), level == "full", level != "glimpse"
-    asked = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | every))
-    taught = Judge(agent, TICTACTOE)
-    players = {TAUGHT: played(game, taught, SIMULATIONS, asked)}
-    note = f"{len(asked):,} positions: all{'' if every else ' of few moves'}; {SIMULATIONS} simulations"
+    game, full, whole = solve(TICTACTOE.rules), level == "full", level != "glimpse"
+    rows = np.flatnonzero(~game.ended & ((game.ply <= GLIMPSE_PLIES) | whole))
+    judge = Judge(agent, TICTACTOE)
+    players = {TAUGHT: played(game, judge, SIMULATIONS, rows)}
+    note = f"{len(rows):,} positions: all{'' if whole else ' of few moves'}; {SIMULATIONS} simulations"
     if full:
-        thought = think(taught, game.board.take(asked), SIMULATIONS, SURE)
+        thought = think(judge, game.board.take(rows), SIMULATIONS, SURE)
         note += f", where unsure {thought.simulations.mean():.1f}"
         players |= {
-            ALONE: played(game, taught, 0, asked),
-            HASTY: played(game, taught, FEW, asked),
-            THINKING: placed(game, asked, thought.action),
+            ALONE: played(game, judge, 0, rows),
+            HASTY: played(game, judge, FEW, rows),
+            THINKING: placed(game, rows, thought.action),
         }
     floors: dict[str, np.ndarray] = {}
     if full:
@@ -49,11 +49,11 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         floors = {
             "random": random(game, context.seed),
             "win, block, centre, corner": by_rule(game),
-            UNTRAINED: played(game, newborn, SIMULATIONS, asked),
+            UNTRAINED: played(game, newborn, SIMULATIONS, rows),
         }
-    optimal = {name: game.best[asked, choice[asked]] for name, choice in (players | floors).items()}
-    chance = game.best[asked].sum(-1) / (game.child[asked] >= 0).sum(-1)
-    found = [
+    optimal = {name: game.best[rows, choice[rows]] for name, choice in (players | floors).items()}
+    chance = game.best[rows].sum(-1) / (game.child[rows] >= 0).sum(-1)
+    measures = [
         Measure(
             "tictactoe",
             "value-optimal",
@@ -67,38 +67,38 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             rows=_means(optimal, players),
         )
     ]
-    if every:
-        kept = {name: unlost(game, choice) for name, choice in (players | floors).items()}
-        found.append(
+    if whole:
+        unlost_share = {name: unlost(game, choice) for name, choice in (players | floors).items()}
+        measures.append(
             Measure(
                 "tictactoe/games",
                 "not lost",
-                kept[TAUGHT],
+                unlost_share[TAUGHT],
                 chance=float(np.mean([(game.endings(side=side) >= 0).mean() for side in (0, 1)])),
                 ceiling=1.0,
-                floors=_means(kept, floors),
+                floors=_means(unlost_share, floors),
                 exhaustive=True,
                 reference="perfect play never loses",
                 note="every game as either side against all replies; chance counts all 255,168 games",
-                rows=_means(kept, players),
+                rows=_means(unlost_share, players),
             )
         )
-    return found
+    return measures
 
 
 def _means(values: dict[str, np.ndarray], names: Sequence[str] | dict[str, np.ndarray]) -> dict[str, float]:
     return {name: float(values[name].mean()) for name in names}
 
 
-def played(game: SolvedGame, judge: Judge, simulations: int, asked: np.ndarray) -> np.ndarray:
+def played(game: SolvedGame, judge: Judge, simulations: int, rows: np.ndarray) -> np.ndarray:
     """The moves int64 [n] of a player; 0 where it is not asked."""
-    return placed(game, asked, moves(judge, game.board.take(asked), simulations))
+    return placed(game, rows, moves(judge, game.board.take(rows), simulations))
 
 
-def placed(game: SolvedGame, asked: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Moves `found` in the positions `asked`, int64 [n] of all positions; 0 elsewhere."""
+def placed(game: SolvedGame, rows: np.ndarray, chosen_moves: np.ndarray) -> np.ndarray:
+    """Moves `chosen_moves` in the positions `rows`, int64 [n] of all positions; 0 elsewhere."""
     choice = np.zeros(len(game), np.int64)
-    choice[asked] = found
+    choice[rows] = chosen_moves
     return choice
 
 
@@ -120,8 +120,8 @@ def by_rule(game: SolvedGame) -> np.ndarray:
     lines = rules.lines
     score = np.zeros(game.child.shape)
     score[:, ORDER] = np.linspace(0.9, 0.1, len(ORDER))
-    for who, worth in ((1, 10.0), (-1, 5.0)):
-        two = (marks[:, lines] == who).sum(-1) == rules.k - 1
+    for player, worth in ((1, 10.0), (-1, 5.0)):
+        two = (marks[:, lines] == player).sum(-1) == rules.k - 1
         for line, cells in enumerate(lines):
             score[:, cells] += worth * two[:, line, None]
     return np.where(legal, score, -1.0).argmax(-1)

@@ -42,8 +42,8 @@ def worth_most(agent: Agent, head: str, sense: str, effector: str) -> Policy:
     """A policy that takes the action of highest value by a head of the agent, from each Moment alone."""
 
     def policy(senses: Senses, first: np.ndarray) -> Actions:
-        seen = {sense: torch.from_numpy(np.asarray(senses[sense]))}
-        return {effector: agent.evaluate(seen, [head])[head].mode().cpu().numpy()}
+        sense_input = {sense: torch.from_numpy(np.asarray(senses[sense]))}
+        return {effector: agent.evaluate(sense_input, [head])[head].mode().cpu().numpy()}
 
     return policy
 

@@ -42,10 +42,10 @@ class Drill:
     Attributes:
         effector, sense: how it acts, and what it reads.
         head: the head that acts and learns.
-        told: the head on the trunk that learns its values, or "".
+        student_head: the head on the trunk that learns its values, or "".
         learning: settings of Q-learning; learning_rate: at its highest.
         rows, ticks: of a rollout.
-        steps, told_steps: gradient steps of either head.
+        steps, student_steps: gradient steps of either head.
         lasting: episodes go on from one training step to the next; else each step begins new ones.
         turns: training steps in a row before another drill's turn.
     """
@@ -58,15 +58,15 @@ class Drill:
     rows: int
     ticks: int
     steps: int
-    told: str = ""
-    told_steps: int = 0
+    student_head: str = ""
+    student_steps: int = 0
     lasting: bool = False
     turns: int = 1
 
     @property
     def examined(self) -> str:
         """The head that the exam asks."""
-        return self.told or self.head
+        return self.student_head or self.head
 
 
 DRILLS: Mapping[str, Drill] = {
@@ -85,7 +85,7 @@ DRILLS: Mapping[str, Drill] = {
         QLearning(
             discount=0.9, n_step=3, double=False, batch=32, capacity=20_000, target_every=50, epsilon=(1.0, 0.1, 0.3)
         ),
-        learning_rate=2e-3, rows=16, ticks=24, steps=6, told=parts.CHOICES, told_steps=4, turns=3,
+        learning_rate=2e-3, rows=16, ticks=24, steps=6, student_head=parts.CHOICES, student_steps=4, turns=3,
     ),
 }  # fmt: skip
 ROUNDS = {"tiny": 2, "nursery": 195, "child": 195, "adult": 195}
@@ -116,7 +116,7 @@ def lesson(context: Context) -> Lesson:
 
 def _tiny(drill: Drill) -> Drill:
     return replace(
-        drill, learning=replace(drill.learning, batch=16), steps=4, told_steps=min(1, drill.told_steps), turns=1
+        drill, learning=replace(drill.learning, batch=16), steps=4, student_steps=min(1, drill.student_steps), turns=1
     )
 
 
@@ -164,10 +164,10 @@ class ValueLearner(GradientLearner):
         with torch.autocast(self.agent.device.type, enabled=False):
             with stepping_threads():
                 reward = practice.act(self._world(name, step), drill.ticks, drill.learning.explores(progress), step)
-                told = practice.learn(drill.steps, step, self._down(practice.network))
-            if drill.told:
-                told["told"] = self._tell(name, drill, step)
-        return {f"{name}/{key}": value for key, value in {"reward": reward, **told}.items()}
+                scalars = practice.learn(drill.steps, step, self._down(practice.network))
+            if drill.student_head:
+                scalars["told"] = self._tell(name, drill, step)
+        return {f"{name}/{key}": value for key, value in {"reward": reward, **scalars}.items()}
 
     def _down(self, network: nn.Module) -> Callable[[Tensor], None]:
         """A gradient step on this network alone; the norm of its gradient is clipped at 10, as is usual here."""
@@ -184,15 +184,15 @@ class ValueLearner(GradientLearner):
     def _tell(self, name: str, drill: Drill, step: int) -> float:
         """Teach the trunk's head the other head's values of all actions, in stored states; returns the last loss."""
         practice, rng = self.practice(name), numpy_rng("values", self.seed, name, "told", step)
-        for _ in range(drill.told_steps):
+        for _ in range(drill.student_steps):
             rows, _, _ = practice.draw(rng)
             batch = to_device(moments(drill.sense, rows["observation"]), self.agent.device)
             # The encoder does not learn here: the trunk's gradient unlearned what the other head reads.
             with torch.no_grad():
-                seen = self.agent.encode_batch(batch, {drill.sense})
-                wanted = practice.fixed(rows["observation"])
-            thought = self.agent.think(seen, batch["first"], short_term=False)
-            loss = self.agent.run_heads([drill.told], thought)[drill.told].loss(wanted[:, None])
+                perceived = self.agent.encode_batch(batch, {drill.sense})
+                targets = practice.fixed(rows["observation"])
+            thought = self.agent.think(perceived, batch["first"], short_term=False)
+            loss = self.agent.run_heads([drill.student_head], thought)[drill.student_head].loss(targets[:, None])
             self.descend(loss)
         return float(loss.detach())
 
@@ -201,13 +201,13 @@ class ValueLearner(GradientLearner):
         drill = self.drills[name]
         if name == ROOMS:
             return rooms(lesson_seeds(drill.rows, self.seed, "values", name, step))
-        made = self.lasting.get(name)
-        if made is None or not drill.lasting:
+        world = self.lasting.get(name)
+        if world is None or not drill.lasting:
             seeds = lesson_seeds(drill.rows, self.seed, "values", name, *([] if drill.lasting else [step]))
-            made = self.context.make_world(name, "", seeds)
+            world = self.context.make_world(name, "", seeds)
         if drill.lasting:
-            self.lasting[name] = made = Restarting(made, numpy_rng(self.seed, "values", name, "starts", step))
-        return made
+            self.lasting[name] = world = Restarting(world, numpy_rng(self.seed, "values", name, "starts", step))
+        return world
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer, transitions, target networks and lasting worlds."""

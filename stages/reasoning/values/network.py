@@ -37,10 +37,10 @@ class HeadValues(nn.Module):
         """Quantiles [B, A, K]."""
         observation = observation.to(next(self.head.parameters()).device)
         if self.encoder is None:
-            seen = Perceived({}, {self.sense: (observation, None)})
+            perceived = Perceived({}, {self.sense: (observation, None)})
         else:
-            seen = Perceived({self.sense: self.encoder(observation)})
-        tapped = read_tap(self.tap, seen, {})
+            perceived = Perceived({self.sense: self.encoder(observation)})
+        tapped = read_tap(self.tap, perceived, {})
         assert tapped is not None
         quantiles: Tensor = self.head(tapped).quantiles
         return quantiles

@@ -40,13 +40,13 @@ def _made(name: str, n: int) -> list[GymWorld]:
 @lru_cache(maxsize=4)
 def all_starts(seed: int) -> np.ndarray:
     """An exam seed for each start, int64 [STARTS]."""
-    (world,), found = _made(ROOM, 1), dict[Place, int]()
+    (world,), seed_of_start = _made(ROOM, 1), dict[Place, int]()
     for one in exam_seeds(100 * STARTS, seed, "values", "rooms").tolist():
-        if len(found) == STARTS:
+        if len(seed_of_start) == STARTS:
             break
         world.reset(seed=one)
-        found.setdefault(standing(world), one)
-    return np.array(list(found.values()))
+        seed_of_start.setdefault(standing(world), one)
+    return np.array(list(seed_of_start.values()))
 
 
 def shortest(seeds: np.ndarray) -> np.ndarray:
@@ -100,7 +100,7 @@ def steps_to_goal(grid: Any, start: Place) -> int:
 def goal_in_view(senses: Senses, first: np.ndarray) -> dict[str, np.ndarray]:
     """A rule on the view: turn right until the goal is in view, go on until it is level, turn to it, go."""
     goal = senses["board"][:, GOAL].astype(bool)  # [N, 7, 7], the agent below in the middle, looking up
-    seen = goal.any((1, 2))
+    in_view = goal.any((1, 2))
     row, column = goal.any(2).argmax(1), goal.any(1).argmax(1)
     turn = np.where(column < 3, LEFT, RIGHT)
-    return {"choose": np.where(seen & (row < 6), FORWARD, np.where(seen, turn, RIGHT))}
+    return {"choose": np.where(in_view & (row < 6), FORWARD, np.where(in_view, turn, RIGHT))}

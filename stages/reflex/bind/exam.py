@@ -39,10 +39,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     senses, truth = scenes(context, seeds, TICKS)
     boxes, target = truth["boxes"][:, :4], truth["target"]
     sounding = boxes[np.arange(n), target]
-    shown = senses["sight"][:, -1].numpy()
-    found = detected(agent, shown)
-    right = same_thing(_chosen(agent, "bind", senses, found), sounding)
-    full, things = level == "full", np.mean([len(each) for each in found])
+    pictures = senses["sight"][:, -1].numpy()
+    detections = detected(agent, pictures)
+    right = same_thing(_chosen(agent, "bind", senses, detections), sounding)
+    full, things = level == "full", np.mean([len(each) for each in detections])
     wrong = np.flatnonzero(~right)[:6]
     captions = [f"object {target[i] + 1} of 4 sounded; the answer is not its box" for i in wrong]
     left = looks_left_out(context, "bind", seeds)
@@ -50,12 +50,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     if full:
         deaf, four = {"sight": senses["sight"]}, list(boxes)
         rows = {
-            "sound off": float(same_thing(_chosen(agent, "bind", deaf, found), sounding).mean()),
+            "sound off": float(same_thing(_chosen(agent, "bind", deaf, detections), sounding).mean()),
             "among the four true boxes": float((_chosen(agent, "bind", senses, four) == sounding).all(1).mean()),
-            "the sounding thing is detected": float(_detected_at_all(found, sounding).mean()),
+            "the sounding thing is detected": float(_detected_at_all(detections, sounding).mean()),
             **rows_by_looks(agent, left, right),
         }
-        ruled = sounding_box(shown, senses["sound"].numpy())
+        ruled = sounding_box(pictures, senses["sound"].numpy())
         floors = {"odd colours, by the interaural delay": float(same_thing(ruled, sounding).mean())}
     measures = [
         Measure(
@@ -68,11 +68,11 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             floors=floors,
             rows=rows,
             note=f"among the boxes that its own scene head detects, {things:.1f} a picture",
-            exhibits=picture_exhibits("failure", shown[wrong], captions) if full else (),
+            exhibits=picture_exhibits("failure", pictures[wrong], captions) if full else (),
             episodes=of_worlds(context.make_world, "nursery", "bind", seeds),
         )
     ]
-    by_itself = same_thing(_chosen(agent, "bind_trunk", senses, found), sounding)
+    by_itself = same_thing(_chosen(agent, "bind_trunk", senses, detections), sounding)
     rows = rows_by_looks(agent, left, by_itself) if full else {}
     measures.append(measures[0].of("bind/bind_trunk", by_itself, rows=rows))
     return measures
@@ -80,12 +80,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def detected(agent: Agent, sight: np.ndarray) -> list[np.ndarray]:
     """Boxes [K, 4] that the agent's scene head finds in each picture of [N, 64, 64, 3]."""
-    found = []
+    boxes = []
     for part in torch.from_numpy(sight).split(64):
         scene = agent(one_tick({"sight": part}), ["scene"])["scene"]
         assert isinstance(scene, Scene)
-        found += [instances.boxes for instances in scene.instances()]
-    return found
+        boxes += [instances.boxes for instances in scene.instances()]
+    return boxes
 
 
 def same_thing(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -94,21 +94,21 @@ def same_thing(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     return np.array([box_iou(box[None], other[None])[0, 0] >= OVERLAP for box, other in pairs])
 
 
-def _detected_at_all(found: Sequence[np.ndarray], sounding: np.ndarray) -> np.ndarray:
-    pairs = zip(found, sounding, strict=True)
-    return np.array([len(each) > 0 and box_iou(each, one[None]).max() >= OVERLAP for each, one in pairs])
+def _detected_at_all(detections: Sequence[np.ndarray], sounding: np.ndarray) -> np.ndarray:
+    pairs = zip(detections, sounding, strict=True)
+    return np.array([len(each) > 0 and box_iou(each, target[None]).max() >= OVERLAP for each, target in pairs])
 
 
-def _chosen(agent: Agent, head: str, senses: Mapping[str, Tensor], found: Sequence[np.ndarray]) -> np.ndarray:
+def _chosen(agent: Agent, head: str, senses: Mapping[str, Tensor], detections: Sequence[np.ndarray]) -> np.ndarray:
     """The box found nearest to the likeliest cell over the ticks, for each scene, [N, 4]; zeros for none."""
     cells = []
-    for start in range(0, len(found), 100):
+    for start in range(0, len(detections), 100):
         part = clip({name: value[start : start + 100] for name, value in senses.items()})
         cells.append(agent(part, [head])[head].logits.log_softmax(-1).sum(1).argmax(-1))
     cell = torch.cat(cells).cpu().numpy()
     point = (np.stack([cell % CELLS, cell // CELLS], 1) + 0.5) * CELL_PX
-    chosen = np.zeros((len(found), 4), np.float32)
-    for row, boxes in enumerate(found):
+    chosen = np.zeros((len(detections), 4), np.float32)
+    for row, boxes in enumerate(detections):
         if len(boxes):
             chosen[row] = boxes[np.linalg.norm(centres(boxes) - point[row], axis=-1).argmin()]
     return chosen

@@ -33,8 +33,8 @@ def centres(boxes: np.ndarray) -> np.ndarray:
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """`size` pictures with a sound, and the cell of the object that made it."""
     senses, truth = scenes(context, lesson_seeds(size, context.seed, "bind", update), 1)
-    at = centres(truth["boxes"])[np.arange(size), truth["target"]]
-    cell = np.clip((at // CELL_PX).astype(np.int64), 0, CELLS - 1)
+    centre = centres(truth["boxes"])[np.arange(size), truth["target"]]
+    cell = np.clip((centre // CELL_PX).astype(np.int64), 0, CELLS - 1)
     return clip(senses) | {"cell": torch.from_numpy(cell[:, 1] * CELLS + cell[:, 0])[:, None]}
 
 
@@ -48,8 +48,8 @@ def direction_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     *_, senses = observations(world, 2, scripted(look))
     truth = world.truth()
     azimuth = np.deg2rad(truth["target_azimuth_deg"] - truth["pan_deg"])
-    wanted = torch.from_numpy(np.stack([np.sin(azimuth), np.cos(azimuth)], 1).astype(np.float32))
-    return one_tick({"sound": torch.from_numpy(senses["sound"])}) | {"direction": wanted[:, None]}
+    direction = torch.from_numpy(np.stack([np.sin(azimuth), np.cos(azimuth)], 1).astype(np.float32))
+    return one_tick({"sound": torch.from_numpy(senses["sound"])}) | {"direction": direction[:, None]}
 
 
 direction_loss = head_loss("sound_direction", "direction", "direction")

@@ -31,16 +31,19 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Squared error of each row's predicted changes, relative to the mean change of all rows; and by level."""
     n = context.episodes(EPISODES, level)
     names = [name for name in FORESEEN if name in agent.heads]
-    found: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}
-    met, each = [], -(-n // len(LEVELS))
+    residuals_by_name: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}
+    episodes, each = [], -(-n // len(LEVELS))
     for kind in LEVELS:
         seeds = exam_seeds(each, context.seed, "foresee", kind)
-        met.append(of_worlds(context.make_world, "nursery", kind, seeds))
+        episodes.append(of_worlds(context.make_world, "nursery", kind, seeds))
         batch = rows(context, kind, seeds, "foresee exam")
         seen = agent.perceive(batch, [agent.tap_of(name) for name in names])
         for name, pair in squares(agent, agent.run_heads(names, seen), seen, batch).items():
-            found[name].append(pair)
-    return [replace(_measure(agent, name, pairs), episodes=np.concatenate(met)) for name, pairs in found.items()]
+            residuals_by_name[name].append(pair)
+    return [
+        replace(_measure(agent, name, pairs), episodes=np.concatenate(episodes))
+        for name, pairs in residuals_by_name.items()
+    ]
 
 
 def _measure(agent: Agent, name: str, pairs: Sequence[tuple[Tensor, Tensor]]) -> Measure:

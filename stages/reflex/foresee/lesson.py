@@ -70,7 +70,7 @@ def squares(
     agent: Agent, outputs: Mapping[str, Output], seen: Perceived, batch: Mapping[str, Any]
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Sums of squares of each row [B], by head: of the error, and of the true change."""
-    found = {}
+    sums = {}
     for name, sense in FORESEEN.items():
         if name not in outputs or sense not in seen.encoded:
             continue
@@ -79,8 +79,8 @@ def squares(
         change = head.changes(tokens[:, :-1], tokens[:, 1:])
         here = followed(batch, sense).to(change.device)[..., None, None]
         off = outputs[name].mode()[:, :-1] - change
-        found[name] = ((off.square() * here).sum((1, 2, 3)), (change.square() * here).sum((1, 2, 3)))
-    return found
+        sums[name] = ((off.square() * here).sum((1, 2, 3)), (change.square() * here).sum((1, 2, 3)))
+    return sums
 
 
 def residuals(

@@ -78,8 +78,8 @@ def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measu
 
 def _named(agent: Agent, head: str, heard: Tensor) -> np.ndarray:
     """The class likeliest over each clip's ticks, as `head` hears [N, 5, 2, 1600]; int64 [N]."""
-    told = [agent(clip({"sound": part}), [head])[head].logits.log_softmax(-1).sum(1) for part in heard.split(100)]
-    return torch.cat(told).argmax(-1).cpu().numpy()
+    log_probs = [agent(clip({"sound": part}), [head])[head].logits.log_softmax(-1).sum(1) for part in heard.split(100)]
+    return torch.cat(log_probs).argmax(-1).cpu().numpy()
 
 
 def _sound_exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tuple[Exhibit, ...]:
@@ -98,12 +98,12 @@ def _sound_exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tupl
 def _sound_floors(context: Context, heard: Tensor, kind: np.ndarray) -> dict[str, float]:
     """Share of the clips classified correctly by a ridge on log-mel levels, and by the nearest taught clips."""
     seeds = lesson_seeds(context.episodes(FLOOR_CLIPS), context.seed, "hear", "floor")
-    taught, labels = [], []
+    known_levels, labels = [], []
     for part in np.split(seeds, range(CLIPS_AT_ONCE, len(seeds), CLIPS_AT_ONCE)):
         clips_of_part, kinds = sounds(context, part)
-        taught.append(_levels(clips_of_part))
+        known_levels.append(_levels(clips_of_part))
         labels.append(kinds)
-    x, y, known = np.concatenate(taught), _levels(heard), np.concatenate(labels)
+    x, y, known = np.concatenate(known_levels), _levels(heard), np.concatenate(labels)
     return {
         "log-mel + ridge": float((fit_ridge_classifier(x, known).predict(y) == kind).mean()),
         "log-mel + nearest neighbours": float((nearest_labels(x, known, y) == kind).mean()),
@@ -197,10 +197,10 @@ def normal_features(every: Clips) -> dict[str, np.ndarray]:
 def _read_out(agent: Agent, every: Clips, floors: dict[str, np.ndarray]) -> Measure:
     frozen = frozen_features(agent, every)
     right = _in_turn(frozen, every, READ_OUT_PENALTY)
-    met = sorted({name for name in every.speakers if speaker_group(name) in agent.config.trained_on})
+    known_speakers = sorted({name for name in every.speakers if speaker_group(name) in agent.config.trained_on})
     note = "each speaker in turn held out of a ridge read-out fitted on frozen features"
-    if met:
-        note += f"; the features were taught with {', '.join(met)}"
+    if known_speakers:
+        note += f"; the features were taught with {', '.join(known_speakers)}"
     return Measure(
         "hear/speech read-out",
         "spoken digits named correctly",
@@ -234,5 +234,5 @@ def _in_turn(features: np.ndarray, every: Clips, penalty: float) -> np.ndarray:
     return right
 
 
-def _accuracy(x: np.ndarray, labels: np.ndarray, y: np.ndarray, wanted: np.ndarray) -> float:
-    return float((fit_ridge_classifier(x, labels, penalty=FLOOR_PENALTY).predict(y) == wanted).mean())
+def _accuracy(x: np.ndarray, labels: np.ndarray, y: np.ndarray, targets: np.ndarray) -> float:
+    return float((fit_ridge_classifier(x, labels, penalty=FLOOR_PENALTY).predict(y) == targets).mean())

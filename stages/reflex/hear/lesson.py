@@ -89,8 +89,8 @@ def speech_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[st
     """Cross-entropy of the digit over the last ticks: early answers are guesses, so they count little."""
     output = agent(batch, ["spoken"])["spoken"]
     logits = output.logits[:, CLIP_TICKS // 2 :]
-    wanted = batch["digit"][:, None].expand(logits.shape[:2])
-    each = F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="none", label_smoothing=0.05)
+    targets = batch["digit"][:, None].expand(logits.shape[:2])
+    each = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none", label_smoothing=0.05)
     weight = torch.linspace(0.2, 1.0, logits.shape[1], device=logits.device)
     value = (each.unflatten(0, logits.shape[:2]) * weight).sum(1).mean() / weight.sum()
     return value, {"speech": value.detach()}

@@ -42,27 +42,27 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     seeds = exam_seeds(n + n // 2, context.seed, "locate")
     senses, truth = rooms(context, "room", seeds, "exam")
     # A room in which nothing is in view has no masks to find.
-    shown = np.flatnonzero((truth["visible"] >= VISIBLE_PX).any(1))[:n]
-    sight, mask, depth = senses["sight"][shown], truth["mask"][shown], truth["depth"][shown]
-    found, far = [], []
+    with_things = np.flatnonzero((truth["visible"] >= VISIBLE_PX).any(1))[:n]
+    sight, mask, depth = senses["sight"][with_things], truth["mask"][with_things], truth["depth"][with_things]
+    instances, distances = [], []
     for part in torch.from_numpy(sight).split(64):
         scene = agent(one_tick({"sight": part}), ["scene"])["scene"]
         assert isinstance(scene, Scene)
-        found += scene.instances()
-        far.append(scene.mode()[:, 0].cpu().numpy())
-    distance = np.concatenate(far)
-    masks, boxes = _score(found, mask)
+        instances += scene.instances()
+        distances.append(scene.mode()[:, 0].cpu().numpy())
+    distance = np.concatenate(distances)
+    masks, boxes = _score(instances, mask)
     error = _abs_rel(distance, depth)
     floors = _floors(context, sight, mask, depth) if level == "full" else {"masks": {}, "depth": {}, "boxes": {}}
-    exhibits = _exhibits(sight, mask, found, distance, depth, masks) if level == "full" else ()
+    exhibits = _exhibits(sight, mask, instances, distance, depth, masks) if level == "full" else ()
     note = f"things with at least {VISIBLE_PX} visible pixels; the hand and the caregiver are no things"
     measures = [
         Measure("locate/masks", "mean IoU", masks, 0.0, 1.0, floors["masks"], note=note, exhibits=exhibits),
         Measure("locate/depth", "AbsRel", error, UNKNOWN_DEPTH, 0.0, floors["depth"], higher_is_better=False),
         Measure("locate/boxes", "AP50", boxes, 0.0, 1.0, floors["boxes"], note=f"average precision a room; {note}"),
     ]
-    met = of_worlds(context.make_world, "nursery", "room", seeds[shown])
-    return [replace(measure, episodes=met) for measure in measures]
+    episodes = of_worlds(context.make_world, "nursery", "room", seeds[with_things])
+    return [replace(measure, episodes=episodes) for measure in measures]
 
 
 def _abs_rel(distance: np.ndarray, depth: np.ndarray) -> np.ndarray:
@@ -70,23 +70,23 @@ def _abs_rel(distance: np.ndarray, depth: np.ndarray) -> np.ndarray:
     return (np.abs(distance - depth) / np.maximum(depth, 0.05)).mean((1, 2))
 
 
-def _score(found: Sequence[Instances], mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _score(instances: Sequence[Instances], mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(mean IoU of the things [N], average precision of boxes at IoU 0.5 [N])."""
-    pairs = [_score_room(one, wanted) for one, wanted in zip(found, mask, strict=True)]
+    pairs = [_score_room(predicted, target) for predicted, target in zip(instances, mask, strict=True)]
     return np.array([m for m, _ in pairs]), np.array([b for _, b in pairs])
 
 
-def _score_room(found: Instances, mask: np.ndarray) -> tuple[float, float]:
+def _score_room(instances: Instances, mask: np.ndarray) -> tuple[float, float]:
     present = [k for k in range(1, THINGS + 1) if (mask == k).any()]
-    wanted = np.stack([mask == k for k in present])
-    large = wanted.sum((1, 2)) >= VISIBLE_PX
-    if not len(found.masks):
+    true_masks = np.stack([mask == k for k in present])
+    large = true_masks.sum((1, 2)) >= VISIBLE_PX
+    if not len(instances.masks):
         return 0.0, 0.0
-    overlap = mask_iou(wanted, found.masks)
+    overlap = mask_iou(true_masks, instances.masks)
     rows, columns = linear_sum_assignment(-overlap[large])
     matched = np.zeros(int(large.sum()))
     matched[rows] = overlap[large][rows, columns]
-    return float(matched.mean()), average_precision(boxes_of(wanted), large, found.boxes, found.scores)
+    return float(matched.mean()), average_precision(boxes_of(true_masks), large, instances.boxes, instances.scores)
 
 
 def boxes_of(masks: np.ndarray) -> np.ndarray:
@@ -98,11 +98,11 @@ def boxes_of(masks: np.ndarray) -> np.ndarray:
     return boxes
 
 
-def average_precision(wanted: np.ndarray, counts: np.ndarray, found: np.ndarray, scores: np.ndarray) -> float:
+def average_precision(true_boxes: np.ndarray, counts: np.ndarray, boxes: np.ndarray, scores: np.ndarray) -> float:
     """AP at IoU 0.5 of one picture, all-point interpolation; boxes whose `counts` is False may be found or not."""
     order = np.argsort(-scores, kind="stable")
-    overlap = box_iou(wanted, found[order])
-    taken = np.zeros(len(wanted), bool)
+    overlap = box_iou(true_boxes, boxes[order])
+    taken = np.zeros(len(true_boxes), bool)
     hits = []
     for column in range(overlap.shape[1]):
         free = np.where(taken, 0.0, overlap[:, column])
@@ -160,7 +160,7 @@ STRIP = ("boxes found", "masks found", "masks true", "depth found", "depth true"
 def _exhibits(
     sight: np.ndarray,
     mask: np.ndarray,
-    found: Sequence[Instances],
+    instances: Sequence[Instances],
     distance: np.ndarray,
     depth: np.ndarray,
     value: np.ndarray,
@@ -168,33 +168,33 @@ def _exhibits(
     """The middle and the worst rooms: picture with boxes, masks found and true, depth found and true."""
     order = np.argsort(value, kind="stable")
     middle, worst = order[len(order) // 2 - 2 : len(order) // 2 + 2], order[:4]
-    shown = []
+    exhibits = []
     for kind, rows in (("example", middle), ("failure", worst)):
         for i in rows:
-            masks, true_masks = _coloured(found[i].masks), _coloured(_things(mask[i]))
-            strip = side_by_side(_boxed(sight[i], found[i]), masks, true_masks, _grey(distance[i]), _grey(depth[i]))
+            masks, true_masks = _coloured(instances[i].masks), _coloured(_things(mask[i]))
+            strip = side_by_side(_boxed(sight[i], instances[i]), masks, true_masks, _grey(distance[i]), _grey(depth[i]))
             text = f"mean IoU {value[i]:.2f}"
-            shown.append(Exhibit(kind, text, png=png(strip), labels=STRIP))  # type: ignore[arg-type]
-    return tuple(shown)
+            exhibits.append(Exhibit(kind, text, png=png(strip), labels=STRIP))  # type: ignore[arg-type]
+    return tuple(exhibits)
 
 
 def _things(mask: np.ndarray) -> np.ndarray:
     return np.stack([mask == k for k in range(1, THINGS + 1)])
 
 
-def _boxed(picture: np.ndarray, found: Instances) -> np.ndarray:
+def _boxed(picture: np.ndarray, instances: Instances) -> np.ndarray:
     drawn = np.ascontiguousarray(picture)
-    for x0, y0, x1, y1 in found.boxes.astype(int):
+    for x0, y0, x1, y1 in instances.boxes.astype(int):
         cv2.rectangle(drawn, (x0, y0), (x1 - 1, y1 - 1), (255, 255, 255), 1)
     return drawn
 
 
 def _coloured(masks: np.ndarray) -> np.ndarray:
-    shown = np.full((64, 64, 3), 30, np.uint8)
+    picture = np.full((64, 64, 3), 30, np.uint8)
     for k, mask in enumerate(masks):
         hue = np.array([[[k * 67 % 180, 200, 230]]], np.uint8)
-        shown[mask] = cv2.cvtColor(hue, cv2.COLOR_HSV2RGB)[0, 0]
-    return shown
+        picture[mask] = cv2.cvtColor(hue, cv2.COLOR_HSV2RGB)[0, 0]
+    return picture
 
 
 def _grey(depth: np.ndarray) -> np.ndarray:

@@ -77,11 +77,11 @@ class Scene(Output):
         """Boxes and masks of the things found, and the depth of every pixel."""
         maps = (self.thing, self.centre, self.log_depth, self.offset.flatten(-3, -2))
         thing, centre, log_depth, offset = (value.detach().reshape(-1, *value.shape[-2:])[row] for value in maps)
-        found = Scene(thing, centre, log_depth, offset.unflatten(0, (2, SIZE))).instances()[0]
+        instances = Scene(thing, centre, log_depth, offset.unflatten(0, (2, SIZE))).instances()[0]
         masks = np.zeros((SIZE, SIZE), np.uint8)
-        for number, mask in enumerate(found.masks, start=1):
+        for number, mask in enumerate(instances.masks, start=1):
             masks[mask] = number
-        boxes = np.concatenate([found.boxes / SIZE, found.scores[:, None]], 1).astype(np.float32)
+        boxes = np.concatenate([instances.boxes / SIZE, instances.scores[:, None]], 1).astype(np.float32)
         return {"boxes": boxes, "masks": masks, "depth": log_depth.exp().float().cpu().numpy()}
 
 
@@ -103,13 +103,13 @@ def _group(thing: np.ndarray, centre: np.ndarray, peaks: np.ndarray, offset: np.
     owner = ((pointed[:, None] - at[None]) ** 2).sum(-1).argmin(1)
     masks, boxes, scores = [], [], []
     for k in range(len(at)):
-        mine = owner == k
-        if mine.sum() < MIN_PIXELS:
+        of_peak = owner == k
+        if of_peak.sum() < MIN_PIXELS:
             continue
         mask = np.zeros((SIZE, SIZE), bool)
-        mask[rows[mine], columns[mine]] = True
+        mask[rows[of_peak], columns[of_peak]] = True
         masks.append(mask)
-        boxes.append((columns[mine].min(), rows[mine].min(), columns[mine].max() + 1, rows[mine].max() + 1))
+        boxes.append((columns[of_peak].min(), rows[of_peak].min(), columns[of_peak].max() + 1, rows[of_peak].max() + 1))
         scores.append(centre[tuple(at[k])] * thing[mask].mean())
     if not masks:
         return Instances(np.zeros((0, SIZE, SIZE), bool), np.zeros((0, 4), np.float32), np.zeros(0, np.float32))

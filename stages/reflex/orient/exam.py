@@ -111,25 +111,25 @@ def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Meas
     actor = by_trunk(agent, "look")
     right = (trial.play(lambda: actor).watched[-1] <= ORIENTED_DEG).astype(np.float64)
     rows = _left_out(agent, trial, right) if full else {}
-    own = arc.of(f"{arc.name}/look_trunk", right, answered=actor.counts, note=ARC_SILENCED, rows=rows)
+    measure = arc.of(f"{arc.name}/look_trunk", right, answered=actor.counts, note=ARC_SILENCED, rows=rows)
     if not (full and arc.name == "orient/motion"):
-        return [own]
+        return [measure]
     alone = trial.play(lambda: by_trunk(agent, "look", short_term=False)).watched[-1] <= ORIENTED_DEG
     gained = Measure(
         MEMORY, "episodes won by memory, minus episodes lost by it", right - alone, chance=0.0, ceiling=1.0,
         floors={"no memory": 0.0}, episodes=arc.episodes,
         note="the trunk with its window minus the trunk with a window of one Moment, episode by episode",
     )  # fmt: skip
-    return [replace(own, rows={"memory off": float(alone.mean()), **rows}), gained]
+    return [replace(measure, rows={"memory off": float(alone.mean()), **rows}), gained]
 
 
 def _left_out(agent: Agent, trial: Trial, right: np.ndarray) -> dict[str, float]:
     """Rows by tones for the cue sound, by looks for the others."""
-    by = trial.rows_by_tones if trial.level == "orient/sound" else trial.rows_by_looks
-    return by(agent, right)
+    rows_by = trial.rows_by_tones if trial.level == "orient/sound" else trial.rows_by_looks
+    return rows_by(agent, right)
 
 
-def _rest(agent: Agent, context: Context, level: str, found: Mapping[str, np.ndarray]) -> list[Measure]:
+def _rest(agent: Agent, context: Context, level: str, scores: Mapping[str, np.ndarray]) -> list[Measure]:
     """The episodes of sight once more, and the same rooms without their target; `found` are the values of orient."""
     seen, n, full = "orient/sight", context.episodes(EPISODES, level), level == "full"
     seeds = exam_seeds(n, context.seed, seen)
@@ -143,7 +143,7 @@ def _rest(agent: Agent, context: Context, level: str, found: Mapping[str, np.nda
 
     def measured(policy: Policy, name: str) -> tuple[np.ndarray, str]:
         still = rests(lambda: policy)
-        return found[name] * still, f"at rest in {still.mean():.3f} of the rooms without a target"
+        return scores[name] * still, f"at rest in {still.mean():.3f} of the rooms without a target"
 
     actor = arcs(agent, "look")
     values, note = measured(actor, seen)
@@ -159,6 +159,6 @@ def _rest(agent: Agent, context: Context, level: str, found: Mapping[str, np.nda
         note=note,
         episodes=sight.episodes,
     )
-    own = by_trunk(agent, "look")
-    values, note = measured(own, f"{seen}/look_trunk")
-    return [arc, arc.of(f"{REST}/look_trunk", values, answered=own.counts, note=f"{ARC_SILENCED}; {note}")]
+    trunk_actor = by_trunk(agent, "look")
+    values, note = measured(trunk_actor, f"{seen}/look_trunk")
+    return [arc, arc.of(f"{REST}/look_trunk", values, answered=trunk_actor.counts, note=f"{ARC_SILENCED}; {note}")]

@@ -49,7 +49,7 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     rng = numpy_rng(context.seed, "gaze", update)
     look = rng.uniform(-1, 1, (size, 2)) * (rng.random((size, 1)) < TURNED)
     moved = observations(world, 2, scripted(look.astype(np.float32)))
-    ticks = stacked(({**senses, "turn": wanted(world.truth())} for senses in moved), (*LOOK_SENSES, "turn"))
+    ticks = stacked(({**senses, "turn": target_turn(world.truth())} for senses in moved), (*LOOK_SENSES, "turn"))
     turn = ticks.pop("turn")
     batch = clip(ticks)
     if level != "orient/sound":
@@ -59,7 +59,7 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     return batch | {"turn": turn, "axes": axes}
 
 
-def wanted(truth: Mapping[str, np.ndarray]) -> np.ndarray:
+def target_turn(truth: Mapping[str, np.ndarray]) -> np.ndarray:
     """The command that turns to the target, or as far towards it as one tick allows; zero without a target.
 
     float32 [N, 2], -1..1 of 25 degrees left and up.
@@ -92,9 +92,11 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
 def motion_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """Four ticks of `size` rows: the wide view's change, and azimuth and elevation of what moves (/30 deg)."""
     world = context.make_world("nursery", "orient/motion", lesson_seeds(size, context.seed, "motion", update))
-    told = ("target_azimuth_deg", "target_elevation_deg")
-    ticks = stacked(({**senses, **world.truth()} for senses in observations(world, MOTION_TICKS)), ("periphery", *told))
-    target = torch.stack([ticks.pop(name) / SCALE_DEG for name in told], -1).float()
+    target_names = ("target_azimuth_deg", "target_elevation_deg")
+    ticks = stacked(
+        ({**senses, **world.truth()} for senses in observations(world, MOTION_TICKS)), ("periphery", *target_names)
+    )
+    target = torch.stack([ticks.pop(name) / SCALE_DEG for name in target_names], -1).float()
     return clip(ticks) | {"moving": target}
 
 

@@ -32,7 +32,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             "random": float(right(trial.play(lambda: hand_rules.Random("reach", 4, rng))).mean()),
             "along the ray to the named colour": float(right(trial.play(hand_rules.ReachByColour)).mean()),
         }
-        ceiling = float(right(trial.play(hand_rules.ReachByTruth, told=True)).mean())
+        ceiling = float(right(trial.play(hand_rules.ReachByTruth, with_truth=True)).mean())
     wrong = np.flatnonzero(~values)[:SHOWN]
     touched = (played.watched != 0).any(0)
     measures = [
@@ -61,10 +61,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             else (),
         )
     ]
-    own = by_trunk(agent, "reach")
-    values = right(trial.play(lambda: own))
+    trunk_actor = by_trunk(agent, "reach")
+    values = right(trial.play(lambda: trunk_actor))
     rows = trial.rows_by_looks(agent, values) if full else {}
-    measures.append(measures[0].of("reach/reach_trunk", values, answered=own.counts, note=ARC_SILENCED, rows=rows))
+    measures.append(
+        measures[0].of("reach/reach_trunk", values, answered=trunk_actor.counts, note=ARC_SILENCED, rows=rows)
+    )
     return measures
 
 

@@ -36,10 +36,10 @@ def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     look = rng.uniform(-0.6, 0.6, (n, 2)).astype(np.float32)
     moved = observations(world, 2, scripted(look))
     ticks = stacked({"sight": senses["sight"], "places": places_by_colour(world.truth())} for senses in moved)
-    wanted, named = with_one_named(ticks["places"].numpy(), rng)
-    words = np.where(wanted[..., 0].any(-1, keepdims=True), NAMES[named], 0)
+    places, named = with_one_named(ticks["places"].numpy(), rng)
+    words = np.where(places[..., 0].any(-1, keepdims=True), NAMES[named], 0)
     batch = clip({"sight": ticks["sight"], "words": torch.from_numpy(words)})
-    return batch | {"whereabouts": torch.from_numpy(wanted)}
+    return batch | {"whereabouts": torch.from_numpy(places)}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -94,5 +94,5 @@ def _linear_row(agent: Agent, taught: Pictures, unseen: Pictures) -> float:
     return _accuracy(x, taught.labels[: len(x)], y, unseen.labels)
 
 
-def _accuracy(x: np.ndarray, labels: np.ndarray, y: np.ndarray, wanted: np.ndarray) -> float:
-    return float((fit_ridge_classifier(x, labels, penalty=100.0).predict(y) == wanted).mean())
+def _accuracy(x: np.ndarray, labels: np.ndarray, y: np.ndarray, targets: np.ndarray) -> float:
+    return float((fit_ridge_classifier(x, labels, penalty=100.0).predict(y) == targets).mean())

@@ -34,16 +34,16 @@ def as_sight(images: np.ndarray, generator: torch.Generator | None = None) -> Te
         theta[:, 1, 0], theta[:, 1, 1] = (sin + shear) * scale[1], cos * scale[1]
         theta[:, :, 2] = 0.16 * (torch.rand(n, 2, generator=generator) - 0.5) * 2
     grid = F.affine_grid(theta, [n, 1, SIGHT_SIZE, SIGHT_SIZE], align_corners=False)
-    shown = F.grid_sample(planes, grid, mode="bilinear", align_corners=False)
-    return shown.round().clamp(0, 255).to(torch.uint8)[:, 0, :, :, None].expand(-1, -1, -1, 3)
+    placed = F.grid_sample(planes, grid, mode="bilinear", align_corners=False)
+    return placed.round().clamp(0, 255).to(torch.uint8)[:, 0, :, :, None].expand(-1, -1, -1, 3)
 
 
 def lesson_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     """`size` digits of the lesson's part, distorted at random, with labels int64 [N, 1]."""
-    taught, _ = split_pictures(pictures(context.data), context.seed)
-    index = numpy_rng(context.seed, "see", update).integers(0, len(taught.labels), size)
-    sight = as_sight(taught.images[index], torch_generator(context.seed, "see", update))
-    return one_tick({"sight": sight}) | {"digit": torch.from_numpy(taught.labels[index])[:, None]}
+    training, _ = split_pictures(pictures(context.data), context.seed)
+    index = numpy_rng(context.seed, "see", update).integers(0, len(training.labels), size)
+    sight = as_sight(training.images[index], torch_generator(context.seed, "see", update))
+    return one_tick({"sight": sight}) | {"digit": torch.from_numpy(training.labels[index])[:, None]}
 
 
 loss = head_loss("see", "digit")

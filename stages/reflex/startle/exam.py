@@ -70,23 +70,23 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         if len(of_this_kind):
             rows[0][f"{name}s only"] = float(of_this_kind.mean())
     rows[1]["episodes with any false alarm"] = float((played.watched == ALARM).any(0).mean())
-    wrong, met = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN], trial.episodes
+    wrong, episodes = np.flatnonzero(event != NO_EVENT)[~answered][:SHOWN], trial.episodes
     measures = [
         Measure(
             "startle", "events with withdrawal within one tick", answered.astype(np.float64), chance=0.0, ceiling=1.0,
-            rate=True, floors=floors[0], rows=rows[0], answered=actor.counts, episodes=met[event != NO_EVENT],
+            rate=True, floors=floors[0], rows=rows[0], answered=actor.counts, episodes=episodes[event != NO_EVENT],
             exhibits=strips("failure", played, wrong, [f"missed a {EVENTS[event[i]]}" for i in wrong]) if full else (),
         ),
         Measure(
             "startle/false alarms", "share of the ticks before an event", alarms, chance=1.0, ceiling=0.0,
-            floors=floors[1], rows=rows[1], higher_is_better=False, episodes=met,
+            floors=floors[1], rows=rows[1], higher_is_better=False, episodes=episodes,
             note="every episode counts up to its event, if one comes",
         ),
     ]  # fmt: skip
-    own = by_trunk(agent, "move")
-    both = startled(trial.play(lambda: own).watched, event)
+    trunk_actor = by_trunk(agent, "move")
+    both = startled(trial.play(lambda: trunk_actor).watched, event)
     return measures + [
-        measure.of(f"{measure.name}/move_trunk", values, answered=own.counts, note=ARC_SILENCED)
+        measure.of(f"{measure.name}/move_trunk", values, answered=trunk_actor.counts, note=ARC_SILENCED)
         for measure, values in zip(measures, both, strict=True)
     ]
 

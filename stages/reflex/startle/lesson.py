@@ -32,12 +32,12 @@ def event_batch(context: Context, update: int, size: int) -> dict[str, Any]:
     has = start.event != NO_EVENT
     second = np.where(has & (rng.random(size) < 0.8), start.event_tick + rng.integers(0, 2, size), 0)
     second = np.where(second > 0, second, rng.integers(1, LAST_TICK + 1, size))
-    shown = world.observe()
-    pairs = {name: np.zeros((size, 2, *shown[name].shape[1:]), shown[name].dtype) for name in SENSES}
+    first_senses = world.observe()
+    pairs = {name: np.zeros((size, 2, *first_senses[name].shape[1:]), first_senses[name].dtype) for name in SENSES}
     for passed in rollout(still, world, LAST_TICK):
-        mine = second == passed.tick + 1
+        rows = second == passed.tick + 1
         for name, pair in pairs.items():
-            pair[mine, 0], pair[mine, 1] = passed.senses[name][mine], passed.following[name][mine]
+            pair[rows, 0], pair[rows, 1] = passed.senses[name][rows], passed.following[name][rows]
     begins = has & (second >= start.event_tick) & (second <= start.event_tick + 1)
     label = torch.from_numpy(np.where(begins, start.event, NO_EVENT))
     batch = clip({name: torch.from_numpy(pair) for name, pair in pairs.items()})

@@ -27,15 +27,15 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     actor = arcs(agent, "look")
     played = trial.play(lambda: actor)
 
-    def kept(played: Played) -> np.ndarray:
+    def on_target(played: Played) -> np.ndarray:
         return (played.watched <= TRACKED_DEG).mean(0)
 
-    values, floors = kept(played), {}
+    values, floors = on_target(played), {}
     if full:
         floors = {
-            "hold still": float(kept(trial.play(hand_rules.HoldStill)).mean()),
-            "last velocity": float(kept(trial.play(hand_rules.KeepVelocity)).mean()),
-            "turn to the oddest blob": float(kept(trial.play(hand_rules.LookAtBlob)).mean()),
+            "hold still": float(on_target(trial.play(hand_rules.HoldStill)).mean()),
+            "last velocity": float(on_target(trial.play(hand_rules.KeepVelocity)).mean()),
+            "turn to the oddest blob": float(on_target(trial.play(hand_rules.LookAtBlob)).mean()),
         }
     worst = np.argsort(values)[:SHOWN]
     measures = [
@@ -46,7 +46,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             chance=floors.get("hold still", 0.0),
             ceiling=1.0,
             floors=floors,
-            rows={"sight off": float(kept(trial.play(lambda: arcs(agent, "look", ["sight"]), n // 2)).mean())}
+            rows={"sight off": float(on_target(trial.play(lambda: arcs(agent, "look", ["sight"]), n // 2)).mean())}
             | trial.rows_by_looks(agent, values)
             if full
             else {},
@@ -58,10 +58,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             else (),
         )
     ]
-    own = by_trunk(agent, "look")
-    values, rows = kept(trial.play(lambda: own)), {}
+    trunk_actor = by_trunk(agent, "look")
+    values, rows = on_target(trial.play(lambda: trunk_actor)), {}
     if full:
         alone = trial.play(lambda: by_trunk(agent, "look", short_term=False), n // 2)
-        rows = {"memory off": float(kept(alone).mean())} | trial.rows_by_looks(agent, values)
-    measures.append(measures[0].of("track/look_trunk", values, rows=rows, answered=own.counts, note=ARC_SILENCED))
+        rows = {"memory off": float(on_target(alone).mean())} | trial.rows_by_looks(agent, values)
+    measures.append(
+        measures[0].of("track/look_trunk", values, rows=rows, answered=trunk_actor.counts, note=ARC_SILENCED)
+    )
     return measures

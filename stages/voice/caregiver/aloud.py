@@ -26,8 +26,8 @@ def spoken(text: str) -> np.ndarray:
         DevmindError: espeak-ng could not be run, or is not installed and the small synthesiser lacks a word.
     """
     if espeak.installed():
-        rate_hz, (said,) = espeak.speak([(text, VOICE, WORDS_A_MINUTE, PITCH)])
-        return resampled(said, rate_hz)[None]
+        rate_hz, (wave,) = espeak.speak([(text, VOICE, WORDS_A_MINUTE, PITCH)])
+        return resampled(wave, rate_hz)[None]
     words = re.findall(r"[a-z']+", text.lower())
     lacking = [word for word in words if word not in formants.SAID]
     if lacking or not words:
@@ -45,12 +45,12 @@ def spoken_so(utterances: Sequence[tuple[str, float, float]]) -> list[np.ndarray
         utterances: (words, pace, pitch), the last two -1 to 1.
     """
     if espeak.installed():
-        told = [
+        requests = [
             (text, VOICE, round(WORDS_A_MINUTE + FASTER * fast), round(PITCH + HIGHER * high))
             for text, fast, high in utterances
         ]
-        rate_hz, said = espeak.speak(told)
-        return [resampled(wave, rate_hz) for wave in said]
+        rate_hz, waves = espeak.speak(requests)
+        return [resampled(wave, rate_hz) for wave in waves]
     voices = [replace(SMALL_VOICE, pitch_hz=SMALL_VOICE.pitch_hz * (1 + 0.15 * high)) for _, _, high in utterances]
     return [
         levelled(formants.speak(text, voice, 1 + fast * FASTER / WORDS_A_MINUTE))

@@ -45,20 +45,20 @@ def speak(utterances: Sequence[Utterance]) -> tuple[int, list[np.ndarray]]:
         DevmindError: the library could not be run.
     """
     command = [sys.executable, "-m", "stages.voice.caregiver.espeak"]
-    told = json.dumps(list(utterances)).encode()
-    done = subprocess.run(command, input=told, capture_output=True, timeout=LIMIT_S, check=False)
+    request = json.dumps(list(utterances)).encode()
+    done = subprocess.run(command, input=request, capture_output=True, timeout=LIMIT_S, check=False)
     if done.returncode or len(done.stdout) < 8:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise DevmindError(
-            f"espeak-ng ended with {done.returncode} ({said[-1] if said else 'no word'}); install the extra 'voice' "
+            f"espeak-ng ended with {done.returncode} ({lines[-1] if lines else 'no word'}); install the extra 'voice' "
             "anew, or remove espeakng-loader: devmind's own small synthesiser speaks then."
         )
-    rate_hz, at, found = struct.unpack_from("<q", done.stdout)[0], 8, []
+    rate_hz, at, waves = struct.unpack_from("<q", done.stdout)[0], 8, []
     for _ in utterances:
         (n,) = struct.unpack_from("<q", done.stdout, at)
-        found.append(np.frombuffer(done.stdout, "<i2", n, at + 8))
+        waves.append(np.frombuffer(done.stdout, "<i2", n, at + 8))
         at += 8 + 2 * n
-    return rate_hz, found
+    return rate_hz, waves
 
 
 class _Library:
@@ -104,8 +104,8 @@ def main() -> None:
     library, out = _Library(), sys.stdout.buffer
     out.write(struct.pack("<q", library.rate_hz))
     for utterance in json.load(sys.stdin):
-        said = library.say(*utterance)
-        out.write(struct.pack("<q", len(said) // 2) + said)
+        samples = library.say(*utterance)
+        out.write(struct.pack("<q", len(samples) // 2) + samples)
 
 
 if __name__ == "__main__":

@@ -113,20 +113,23 @@ def bank(name: str, seed: int, n: int, texts: tuple[str, ...], unseen: bool, by:
         by: who speaks (`speaker()` by default).
     """
     rng, by = numpy_rng("voice", name, seed), by or speaker()
-    said = tuple(texts[int(i)] for i in rng.integers(len(texts), size=n))
+    drawn_texts = tuple(texts[int(i)] for i in rng.integers(len(texts), size=n))
     speeds = rng.integers(140, 230, n)  # words a minute
     pitches = rng.integers(20, 81, n)
     if by != "espeak-ng":
         drawn = [formants.Voice.drawn(unseen, rng) for _ in range(n)]
         waves = [
-            formants.speak(text, voice, speed / 170) for text, voice, speed in zip(said, drawn, speeds, strict=True)
+            formants.speak(text, voice, speed / 170)
+            for text, voice, speed in zip(drawn_texts, drawn, speeds, strict=True)
         ]
-        return Bank(said, tuple(voice.name for voice in drawn), tuple(levelled(wave) for wave in waves), by)
+        return Bank(drawn_texts, tuple(voice.name for voice in drawn), tuple(levelled(wave) for wave in waves), by)
     variants = UNSEEN_VOICES if unseen else TAUGHT_VOICES
     voices = [f"{ACCENTS[int(rng.integers(4))]}+{variants[int(rng.integers(len(variants)))]}" for _ in range(n)]
-    told = [(said[i], voices[i], int(speeds[i]), int(pitches[i])) for i in range(n)]
-    rate_hz, spoken = espeak.speak(told)
-    return Bank(said, tuple(v.partition("+")[2] for v in voices), tuple(resampled(w, rate_hz) for w in spoken), by)
+    utterances = [(drawn_texts[i], voices[i], int(speeds[i]), int(pitches[i])) for i in range(n)]
+    rate_hz, spoken = espeak.speak(utterances)
+    return Bank(
+        drawn_texts, tuple(v.partition("+")[2] for v in voices), tuple(resampled(w, rate_hz) for w in spoken), by
+    )
 
 
 def resampled(samples: np.ndarray, rate_hz: int) -> np.ndarray:

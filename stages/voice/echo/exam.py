@@ -26,7 +26,7 @@ from stages.voice.ear import BEFORE, FRAMES, MELS, frames
 from stages.voice.echo.clean.exam import CLEAN, cleaned
 from stages.voice.echo.go_on.exam import CONTINUED, continued
 from stages.voice.echo.lesson import decode
-from stages.voice.echo.tokens.exam import TOLD, told_in_turn
+from stages.voice.echo.tokens.exam import TOLD, token_measures
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
@@ -80,9 +80,9 @@ class Repeated:
 
     def error_db(self, name: str) -> np.ndarray:
         """Mean distance in log-mel of each repetition by `name`, in dB, float64 [N]."""
-        far = (self.by[name] - self.mel).abs().mean(-1)
-        counts = torch.arange(far.shape[1]) < self.frames[:, None]
-        return (DB * (far * counts).sum(1) / self.frames).double().numpy()
+        error = (self.by[name] - self.mel).abs().mean(-1)
+        counts = torch.arange(error.shape[1]) < self.frames[:, None]
+        return (DB * (error * counts).sum(1) / self.frames).double().numpy()
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -95,7 +95,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
                   LINEAR: lambda sound: linear(heard_by(agent, sound))}  # fmt: skip
     repeats = [*_digits(agent, context, level, others), *_words(agent, context, level, others)]
     return [*repeats, *cleaned(agent, context, level), *continued(agent, context, level),
-            *told_in_turn(agent, context, level)]  # fmt: skip
+            *token_measures(agent, context, level)]  # fmt: skip
 
 
 def heard_by(agent: Agent, sound: Tensor) -> Tensor:
@@ -148,14 +148,14 @@ def _lesson_mel(context: Context) -> Tensor:
 
 def _all_of(agent: Agent, waves: Sequence[np.ndarray], others: Others) -> Repeated:
     sound, counts = in_a_row(waves)
-    kept: dict[str, list[Tensor]] = {"agent": [], PHASES: [], **{name: [] for name in others}}
+    mels: dict[str, list[Tensor]] = {"agent": [], PHASES: [], **{name: [] for name in others}}
     for some in sound.split(50):
         mel, again = repeated(agent, some)
-        kept["agent"].append(again.cpu())
-        kept[PHASES].append(mel.cpu())
+        mels["agent"].append(again.cpu())
+        mels[PHASES].append(mel.cpu())
         for name, repeat in others.items():
-            kept[name].append(repeat(some).cpu())
-    by = {name: torch.cat(parts) for name, parts in kept.items()}
+            mels[name].append(repeat(some).cpu())
+    by = {name: torch.cat(parts) for name, parts in mels.items()}
     return Repeated(by[PHASES], FRAMES * counts, by)
 
 
@@ -165,16 +165,17 @@ def _words(agent: Agent, context: Context, level: str, others: Others) -> list[M
     asked = whole.take(np.arange(context.episodes(WORDS_ASKED, level)))
     known = bank("echo judge", context.seed, max(32, context.episodes(JUDGED_BY)), NEW_WORDS, True)
     judge = Recogniser.of(known.waves, np.array(known.texts))
-    told = _all_of(agent, asked.waves, others)
-    judged = _judged(told, asked.waves, np.array(asked.texts), asked.voices, judge.named, others)
+    repeats = _all_of(agent, asked.waves, others)
+    judged = _judged(repeats, asked.waves, np.array(asked.texts), asked.voices, judge.named, others)
     of_whom = f"words and voices of no lesson, spoken by {asked.speaker}; {stored(context, 'words', judge)}"
     recognised = Measure(WORD, UNIT, chance=1 / len(NEW_WORDS), ceiling=1.0, rate=True, note=of_whom, **judged)
-    floors = {name: float(told.error_db(name).mean()) for name in others}
+    floors = {name: float(repeats.error_db(name).mean()) for name in others}
     if others:
-        before = torch.cat((told.mel[:, :1], told.mel[:, :-1]), 1)
-        floors[COPIED] = float(replace(told, by={COPIED: before}).error_db(COPIED).mean())
+        before = torch.cat((repeats.mel[:, :1], repeats.mel[:, :-1]), 1)
+        floors[COPIED] = float(replace(repeats, by={COPIED: before}).error_db(COPIED).mean())
     error = Measure(
-        ERROR, "dB of log-mel", told.error_db("agent"), max(_flat_db(told), 1e-3), 0.0, floors, higher_is_better=False,
+        ERROR, "dB of log-mel", repeats.error_db("agent"), max(_flat_db(repeats), 1e-3), 0.0, floors,
+        higher_is_better=False,
         episodes=judged["episodes"], groups=judged["groups"],
         note="mean distance from what was heard; chance is each sound's mean frame",
     )  # fmt: skip
@@ -183,31 +184,31 @@ def _words(agent: Agent, context: Context, level: str, others: Others) -> list[M
 
 def _digits(agent: Agent, context: Context, level: str, others: Others) -> list[Measure]:
     """Digits of speakers never met. Each half is judged by a recogniser of the other half and all other speakers."""
-    every = clips(context.data)
-    if every is None:
+    all_clips = clips(context.data)
+    if all_clips is None:
         return []
-    unseen = every.unmet(agent.config.trained_on)
+    unseen = all_clips.unmet(agent.config.trained_on)
     rows = np.linspace(0, len(unseen.labels) - 1, min(context.episodes(DIGITS_ASKED), len(unseen.labels))).astype(int)
     asked = unseen.take(rows[::5] if level == "glimpse" else rows)
-    waves, known = ([spoken(of, row) for row in range(len(of.labels))] for of in (asked, every))
+    waves, known = ([spoken(of, row) for row in range(len(of.labels))] for of in (asked, all_clips))
     # Halves by content, so that a glimpse has the same halves as the full exam.
     half, half_of_known = heard(waves) % 2, heard(known) % 2
-    strange, words = np.isin(every.speakers, list(set(unseen.speakers))), np.array(DIGITS)
+    strange, words = np.isin(all_clips.speakers, list(set(unseen.speakers))), np.array(DIGITS)
     use = [~strange | (half_of_known != side) for side in (0, 1)]
-    judges = [Recogniser.of([known[i] for i in np.flatnonzero(one)], words[every.labels[one]]) for one in use]
+    judges = [Recogniser.of([known[i] for i in np.flatnonzero(one)], words[all_clips.labels[one]]) for one in use]
 
     def named(sounds: Sequence[np.ndarray]) -> np.ndarray:
         return np.where(half == 0, *(judge.named(sounds) for judge in judges))
 
-    told = _all_of(agent, waves, others)
-    kept = "; ".join(stored(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
-    note = f"new speakers: {', '.join(sorted(set(asked.speakers)))}, whose other takes the recogniser knows; {kept}"
-    judged = _judged(told, waves, words[asked.labels], asked.speakers, named, others)
+    repeats = _all_of(agent, waves, others)
+    storage = "; ".join(stored(context, f"digits-{side}", judge) for side, judge in enumerate(judges))
+    note = f"new speakers: {', '.join(sorted(set(asked.speakers)))}, whose other takes the recogniser knows; {storage}"
+    judged = _judged(repeats, waves, words[asked.labels], asked.speakers, named, others)
     return [Measure(DIGIT, UNIT, chance=0.1, ceiling=1.0, rate=True, note=note, **judged)]
 
 
 def _judged(
-    told: Repeated,
+    repeats: Repeated,
     waves: Sequence[np.ndarray],
     words: np.ndarray,
     voices: Sequence[str] | np.ndarray,
@@ -215,23 +216,23 @@ def _judged(
     others: Others,
 ) -> dict[str, Any]:
     """Arguments of a Measure: values (is each repetition understood?), episodes, groups, floors, rows, exhibits."""
-    said = told.sounds("agent")
-    right = named(said) == words
+    echoed = repeats.sounds("agent")
+    right = named(echoed) == words
     share = lambda sounds: float((named(sounds) == words).mean())  # noqa: E731
-    found: dict[str, Any] = {"values": right.astype(float), "episodes": heard(list(waves))}
-    found["groups"] = np.unique(voices, return_inverse=True)[1]
+    options: dict[str, Any] = {"values": right.astype(float), "episodes": heard(list(waves))}
+    options["groups"] = np.unique(voices, return_inverse=True)[1]
     if others:
-        found["floors"] = {name: share(told.sounds(name)) for name in others}
-        found["rows"] = {ORIGINAL: share(waves), PHASES: share(told.sounds(PHASES))}
+        options["floors"] = {name: share(repeats.sounds(name)) for name in others}
+        options["rows"] = {ORIGINAL: share(waves), PHASES: share(repeats.sounds(PHASES))}
         captions = [f"{voice} says '{word}', then the echo" for voice, word in zip(voices, words, strict=True)]
-        found["exhibits"] = _exhibits(waves, said, captions, right)
-    return found
+        options["exhibits"] = _exhibits(waves, echoed, captions, right)
+    return options
 
 
-def _flat_db(told: Repeated) -> float:
-    counts = (torch.arange(told.mel.shape[1]) < told.frames[:, None])[..., None]
-    flat = (told.mel * counts).sum(1, keepdim=True) / told.frames[:, None, None]
-    return float(replace(told, by={"flat": flat.expand_as(told.mel)}).error_db("flat").mean())
+def _flat_db(repeats: Repeated) -> float:
+    counts = (torch.arange(repeats.mel.shape[1]) < repeats.frames[:, None])[..., None]
+    flat = (repeats.mel * counts).sum(1, keepdim=True) / repeats.frames[:, None, None]
+    return float(replace(repeats, by={"flat": flat.expand_as(repeats.mel)}).error_db("flat").mean())
 
 
 def stored(context: Context, name: str, judge: Recogniser) -> str:
@@ -241,15 +242,15 @@ def stored(context: Context, name: str, judge: Recogniser) -> str:
 
 
 def _exhibits(
-    waves: Sequence[np.ndarray], said: Sequence[np.ndarray], captions: Sequence[str], right: np.ndarray
+    waves: Sequence[np.ndarray], sounds: Sequence[np.ndarray], captions: Sequence[str], right: np.ndarray
 ) -> tuple[Exhibit, ...]:
     """Two repetitions that were understood and three that were not, behind their originals and with both spectra."""
-    pause, shown = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
+    pause, exhibits = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:3]):
-        together = wav(np.concatenate((waves[i], pause, said[i])))
+        together = wav(np.concatenate((waves[i], pause, sounds[i])))
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"
-        shown.append(Exhibit(kind, captions[i], spectra(waves[i], said[i]), together, ("original", "echo")))
-    return tuple(shown)
+        exhibits.append(Exhibit(kind, captions[i], spectra(waves[i], sounds[i]), together, ("original", "echo")))
+    return tuple(exhibits)
 
 
 def taught(context: Context, n: int) -> np.ndarray:

@@ -99,8 +99,8 @@ def untaught(agent: Agent) -> Agent:
     return Agent(born).eval().to(agent.device)
 
 
-def _digits(agent: Agent, fresh: Agent | None, every: Clips, level: str) -> Measure:
-    unseen = every.unmet(agent.config.trained_on)
+def _digits(agent: Agent, fresh: Agent | None, all_clips: Clips, level: str) -> Measure:
+    unseen = all_clips.unmet(agent.config.trained_on)
     if level == "glimpse":
         unseen = unseen.take(np.arange(0, len(unseen.labels), 5))
     waves = [spoken(unseen, row) for row in range(len(unseen.labels))]
@@ -112,14 +112,14 @@ def _digits(agent: Agent, fresh: Agent | None, every: Clips, level: str) -> Meas
     floors: dict[str, float] = {}
     rows: dict[str, float] = {}
     if fresh is not None:
-        floors = _digit_floors(every, unseen, waves)
+        floors = _digit_floors(all_clips, unseen, waves)
         floors[UNTAUGHT] = _share(likeliest(frames_of(fresh, waves, [WORDS])[0][WORDS], counts, DIGITS), unseen.labels)
         texts = read_off(found[WORDS], counts)
-        wanted = [DIGITS[label] for label in unseen.labels]
+        targets = [DIGITS[label] for label in unseen.labels]
         rows = {
             OFF: _share(likeliest(found[WORDS_ARC], counts, DIGITS), unseen.labels),
-            "without a list of ten words": float(np.mean([a == b for a, b in zip(texts, wanted, strict=True)])),
-            "character errors without that list": _character_errors(texts, wanted),
+            "without a list of ten words": float(np.mean([a == b for a, b in zip(texts, targets, strict=True)])),
+            "character errors without that list": _character_errors(texts, targets),
         }
         if by_writing:
             rows[FRAMES] = _share(by_frames, unseen.labels)
@@ -134,132 +134,132 @@ def _digits(agent: Agent, fresh: Agent | None, every: Clips, level: str) -> Meas
     )  # fmt: skip
 
 
-def _share(said: np.ndarray, wanted: np.ndarray) -> float:
-    return float((said == wanted).mean())
+def _share(names: np.ndarray, targets: np.ndarray) -> float:
+    return float((names == targets).mean())
 
 
-def _digit_floors(every: Clips, unseen: Clips, waves: Sequence[np.ndarray]) -> dict[str, float]:
+def _digit_floors(all_clips: Clips, unseen: Clips, waves: Sequence[np.ndarray]) -> dict[str, float]:
     """Baselines that are fitted on the other speakers."""
-    known = every.take(~np.isin(every.speakers, list(set(unseen.speakers))))
+    known = all_clips.take(~np.isin(all_clips.speakers, list(set(unseen.speakers))))
     if not len(known.labels):
         return {}
-    taught, asked = [spoken(known, row) for row in range(len(known.labels))], time_normalised(waves)
-    rule = Recogniser.of(taught, known.labels).ridge
+    known_waves, queries = [spoken(known, row) for row in range(len(known.labels))], time_normalised(waves)
+    rule = Recogniser.of(known_waves, known.labels).ridge
     return {
-        "time-normalised log-mel + ridge": _share(rule.predict(asked), unseen.labels),
-        "a small network on that": _share(named_by_small_net(taught, known.labels, waves), unseen.labels),
-        "nearest neighbour": _share(known.labels[nearest(time_normalised(taught), asked)], unseen.labels),
+        "time-normalised log-mel + ridge": _share(rule.predict(queries), unseen.labels),
+        "a small network on that": _share(named_by_small_net(known_waves, known.labels, waves), unseen.labels),
+        "nearest neighbour": _share(known.labels[nearest(time_normalised(known_waves), queries)], unseen.labels),
     }
 
 
 def _heard_digits(unseen: Clips, waves: Sequence[np.ndarray], chosen: np.ndarray) -> tuple[Exhibit, ...]:
     """Two digits that were heard rightly and six that were not, with spectra and sound."""
-    right, shown = chosen == unseen.labels, list[Exhibit]()
+    right, exhibits = chosen == unseen.labels, list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:6]):
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"
-        told = f"{unseen.speakers[i]} says {unseen.labels[i]}, heard as {chosen[i]}"
-        shown.append(Exhibit(kind, told, spectra(waves[i]), wav(waves[i])))
-    return tuple(shown)
+        caption = f"{unseen.speakers[i]} says {unseen.labels[i]}, heard as {chosen[i]}"
+        exhibits.append(Exhibit(kind, caption, spectra(waves[i]), wav(waves[i])))
+    return tuple(exhibits)
 
 
 def _caregiver(agent: Agent, fresh: Agent | None, context: Context, level: str) -> Measure:
     whole = bank("hear_words exam", context.seed, context.episodes(UTTERANCES), UNSEEN_PHRASES, True)
-    asked = whole.take(np.arange(context.episodes(UTTERANCES, level)))
-    found, counts = frames_of(agent, asked.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
-    said = by_frames = read_off(found[WORDS], counts)
-    by_writing = writing_of(agent, asked.waves, [WRITTEN, WRITTEN_ARC] if fresh else [WRITTEN])
+    speech = whole.take(np.arange(context.episodes(UTTERANCES, level)))
+    found, counts = frames_of(agent, speech.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
+    heard_texts = by_frames = read_off(found[WORDS], counts)
+    by_writing = writing_of(agent, speech.waves, [WRITTEN, WRITTEN_ARC] if fresh else [WRITTEN])
     if by_writing:
-        said = by_writing[WRITTEN].texts
-    rates = _rates(said, asked.texts)
+        heard_texts = by_writing[WRITTEN].texts
+    rates = _rates(heard_texts, speech.texts)
     floors: dict[str, float] = {}
     rows: dict[str, float] = {}
     if fresh is not None:
-        floors = _caregiver_floors(utterances(context), asked)
+        floors = _caregiver_floors(utterances(context), speech)
         floors[UNTAUGHT] = float(
-            _rates(read_off(frames_of(fresh, asked.waves, [WORDS])[0][WORDS], counts), asked.texts).mean()
+            _rates(read_off(frames_of(fresh, speech.waves, [WORDS])[0][WORDS], counts), speech.texts).mean()
         )
         rows = {
-            OFF: float(_rates(read_off(found[WORDS_ARC], counts), asked.texts).mean()),
-            "characters wrong": _character_errors(said, asked.texts),
+            OFF: float(_rates(read_off(found[WORDS_ARC], counts), speech.texts).mean()),
+            "characters wrong": _character_errors(heard_texts, speech.texts),
             "phrases without an error": float((rates == 0).mean()),
         }
         if by_writing:
-            rows[FRAMES] = float(_rates(by_frames, asked.texts).mean())
-            rows[OFF] = float(_rates(by_writing[WRITTEN_ARC].texts, asked.texts).mean())
+            rows[FRAMES] = float(_rates(by_frames, speech.texts).mean())
+            rows[OFF] = float(_rates(by_writing[WRITTEN_ARC].texts, speech.texts).mean())
     return Measure(
-        CAREGIVER, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(asked.waves)),
-        groups=np.unique(asked.voices, return_inverse=True)[1], rows=rows,
-        note=f"spoken by {asked.speaker}, in voices and phrases that no lesson had",
-        exhibits=_exhibits(asked, said, rates) if fresh else (),
+        CAREGIVER, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(speech.waves)),
+        groups=np.unique(speech.voices, return_inverse=True)[1], rows=rows,
+        note=f"spoken by {speech.speaker}, in voices and phrases that no lesson had",
+        exhibits=_exhibits(speech, heard_texts, rates) if fresh else (),
     )  # fmt: skip
 
 
 def _naming(agent: Agent, fresh: Agent | None, context: Context, level: str) -> Measure:
     """Sentences such as "this is a cup", of which lessons had others alone, in voices of no lesson."""
     whole = bank("naming exam", context.seed, context.episodes(SENTENCES), UNSEEN_NAMING, True)
-    asked = whole.take(np.arange(context.episodes(SENTENCES, level)))
-    found, counts = frames_of(agent, asked.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
-    said = read_off(found[WORDS], counts)
-    rates = _rates(said, asked.texts)
+    speech = whole.take(np.arange(context.episodes(SENTENCES, level)))
+    found, counts = frames_of(agent, speech.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
+    heard_texts = read_off(found[WORDS], counts)
+    rates = _rates(heard_texts, speech.texts)
     floors: dict[str, float] = {}
     rows: dict[str, float] = {}
     if fresh is not None:
         known = bank("naming floor", context.seed, context.episodes(KNOWN_BY), TAUGHT_NAMING, False)
-        near = nearest(time_normalised(known.waves), time_normalised(asked.waves))
+        near = nearest(time_normalised(known.waves), time_normalised(speech.waves))
         floors = {
-            "nearest sentence": float(_rates([known.texts[int(row)] for row in near], asked.texts).mean()),
+            "nearest sentence": float(_rates([known.texts[int(row)] for row in near], speech.texts).mean()),
             UNTAUGHT: float(
-                _rates(read_off(frames_of(fresh, asked.waves, [WORDS])[0][WORDS], counts), asked.texts).mean()
+                _rates(read_off(frames_of(fresh, speech.waves, [WORDS])[0][WORDS], counts), speech.texts).mean()
             ),
         }
-        named = [one.split()[-1:] == text.split()[-1:] for one, text in zip(said, asked.texts, strict=True)]
+        named = [one.split()[-1:] == text.split()[-1:] for one, text in zip(heard_texts, speech.texts, strict=True)]
         rows = {
-            OFF: float(_rates(read_off(found[WORDS_ARC], counts), asked.texts).mean()),
+            OFF: float(_rates(read_off(found[WORDS_ARC], counts), speech.texts).mean()),
             "sentences without an error": float((rates == 0).mean()),
             "names heard correctly": float(np.mean(named)),
         }
     return Measure(
-        NAMING, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(asked.waves)),
-        groups=np.unique(asked.voices, return_inverse=True)[1], rows=rows,
-        note=f"'{UNSEEN_NAMING[0]}' and others, spoken by {asked.speaker}, in voices and sentences that no lesson had",
-        exhibits=_exhibits(asked, said, rates) if fresh else (),
+        NAMING, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(speech.waves)),
+        groups=np.unique(speech.voices, return_inverse=True)[1], rows=rows,
+        note=f"'{UNSEEN_NAMING[0]}' and others, spoken by {speech.speaker}, in voices and sentences that no lesson had",
+        exhibits=_exhibits(speech, heard_texts, rates) if fresh else (),
     )  # fmt: skip
 
 
-def _rates(said: Sequence[str], meant: Sequence[str]) -> np.ndarray:
-    return np.array([min(1.0, word_error_rate(a, b)) for a, b in zip(said, meant, strict=True)])
+def _rates(texts: Sequence[str], targets: Sequence[str]) -> np.ndarray:
+    return np.array([min(1.0, word_error_rate(a, b)) for a, b in zip(texts, targets, strict=True)])
 
 
-def _character_errors(said: Sequence[str], meant: Sequence[str]) -> float:
+def _character_errors(texts: Sequence[str], targets: Sequence[str]) -> float:
     """Edit distances in characters divided by the characters that were meant, over all texts."""
-    return sum(errors(a, b) for a, b in zip(said, meant, strict=True)) / max(1, sum(map(len, meant)))
+    return sum(errors(a, b) for a, b in zip(texts, targets, strict=True)) / max(1, sum(map(len, targets)))
 
 
-def _caregiver_floors(taught: Bank, asked: Bank) -> dict[str, float]:
+def _caregiver_floors(known_bank: Bank, speech: Bank) -> dict[str, float]:
     """Baselines on whole phrases, which know how a phrase is built: one word of each of three kinds."""
-    rows = [row for row, text in enumerate(taught.texts) if " " in text]
-    known, shown, met = taught.take(rows), taught.take(rows).waves, time_normalised(asked.waves)
-    features = time_normalised(shown)
-    near = [known.texts[int(row)] for row in nearest(features, met)]
+    rows = [row for row, text in enumerate(known_bank.texts) if " " in text]
+    known, known_waves, queries = known_bank.take(rows), known_bank.take(rows).waves, time_normalised(speech.waves)
+    features = time_normalised(known_waves)
+    near = [known.texts[int(row)] for row in nearest(features, queries)]
     words = np.array([text.split() for text in known.texts])
     # Singular and plural are two words, as they are for the agent.
-    told = np.stack([_told(features, words[:, place], met) for place in range(3)], 1)
-    rated = {"nearest phrase": near, "a ridge for each of three words": [" ".join(row) for row in told]}
-    return {name: float(_rates(texts, asked.texts).mean()) for name, texts in rated.items()}
+    by_place = np.stack([_predicted_words(features, words[:, place], queries) for place in range(3)], 1)
+    rated = {"nearest phrase": near, "a ridge for each of three words": [" ".join(row) for row in by_place]}
+    return {name: float(_rates(texts, speech.texts).mean()) for name, texts in rated.items()}
 
 
-def _told(features: np.ndarray, words: np.ndarray, asked: np.ndarray) -> np.ndarray:
+def _predicted_words(features: np.ndarray, words: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """The word at one place of each phrase, by ridge."""
     if len(set(words)) < 2:
-        return np.repeat(words[:1], len(asked))
-    return fit_ridge_classifier(features, words, penalty=300.0).predict(asked)
+        return np.repeat(words[:1], len(queries))
+    return fit_ridge_classifier(features, words, penalty=300.0).predict(queries)
 
 
-def _exhibits(asked: Bank, said: Sequence[str], rates: np.ndarray) -> tuple[Exhibit, ...]:
+def _exhibits(speech: Bank, texts: Sequence[str], rates: np.ndarray) -> tuple[Exhibit, ...]:
     worst = np.argsort(-rates, kind="stable")[: int((rates > 0).sum())][:4]
-    shown = list[Exhibit]()
+    exhibits = list[Exhibit]()
     for i in (*np.flatnonzero(rates == 0)[:2], *worst):
         kind: Literal["example", "failure"] = "failure" if rates[i] else "example"
-        told = f"{asked.voices[i]} says '{asked.texts[i]}', heard as '{said[i]}'"
-        shown.append(Exhibit(kind, told, spectra(asked.waves[i]), wav(asked.waves[i])))
-    return tuple(shown)
+        caption = f"{speech.voices[i]} says '{speech.texts[i]}', heard as '{texts[i]}'"
+        exhibits.append(Exhibit(kind, caption, spectra(speech.waves[i]), wav(speech.waves[i])))
+    return tuple(exhibits)

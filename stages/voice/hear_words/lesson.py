@@ -38,13 +38,13 @@ def lesson(context: Context) -> Lesson:
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """About `rows` utterances of one source and of similar length, as sound, varied by voice and room."""
-    rng, every = numpy_rng(context.seed, "words", update), sources(*where(context))
-    waves, texts = every[int(rng.choice(len(every), p=shares(len(every))))]
+    rng, all_sources = numpy_rng(context.seed, "words", update), sources(*where(context))
+    waves, texts = all_sources[int(rng.choice(len(all_sources), p=shares(len(all_sources))))]
     index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
     # A fifth longer, as it may be played that much slower.
     sound, counts = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index])
-    made = as_batch(varied(sound, torch_generator(context.seed, "words", update)))
-    return made | {"texts": [texts[i] for i in index], "counts": counts}
+    batch = as_batch(varied(sound, torch_generator(context.seed, "words", update)))
+    return batch | {"texts": [texts[i] for i in index], "counts": counts}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -60,8 +60,8 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     teacher = arc.detach().softmax(-1)
     apart = -(teacher * logits.log_softmax(-1)).sum((-1, -2)) / words.to(agent.device)
     value = BY_ITSELF * missed + apart.clamp_max(100.0).mean()
-    told = {"words": missed.detach(), "apart from the arc": apart.mean().detach()}
+    scalars = {"words": missed.detach(), "apart from the arc": apart.mean().detach()}
     if writes:
         by_writing = missed_writing(outputs[WRITTEN], batch["texts"], each * batch["counts"])
-        value, told["written"] = value + by_writing, by_writing.detach()
-    return value, told
+        value, scalars["written"] = value + by_writing, by_writing.detach()
+    return value, scalars

@@ -86,8 +86,8 @@ def batch(context: Context, update: int, rows: int, steps: int) -> dict[str, Any
 
 def drawn(context: Context, lesson: str, update: int, rows: int) -> tuple[list[Tensor], list[str]]:
     """Log-mel and texts of about `rows` utterances of one source and of similar length; half as many of phrases."""
-    rng, every = numpy_rng(context.seed, lesson, update), heard_once(*where(context))
-    source = every[int(rng.choice(len(every), p=shares(len(every))))]
+    rng, all_sources = numpy_rng(context.seed, lesson, update), heard_once(*where(context))
+    source = all_sources[int(rng.choice(len(all_sources), p=shares(len(all_sources))))]
     index = alike(rng, len(source.texts), rows if " " not in source.texts[0] else max(2, rows // 2))
     return [source.mels[i] for i in index], [source.texts[i] for i in index]
 
@@ -134,10 +134,10 @@ def disguised(mels: Sequence[Tensor], generator: torch.Generator, gently: bool =
 @lru_cache(maxsize=2)
 def heard_once(data: Path | None, seed: int, size: str, holdout: str | None) -> tuple[Source, ...]:
     """The log-mel of every source, computed once."""
-    found = []
+    all_sources = []
     for waves, texts in sources(data, seed, size, holdout):
-        found.append(Source(tuple(mels_of(waves)), texts))
-    return tuple(found)
+        all_sources.append(Source(tuple(mels_of(waves)), texts))
+    return tuple(all_sources)
 
 
 def mels_of(waves: Sequence[np.ndarray]) -> list[Tensor]:
@@ -166,13 +166,13 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     counts = torch.full((len(logits),), logits.shape[1])
     words = torch.tensor([len(text.split()) for text in batch["texts"]])
     nats = (ctc(logits, counts, batch["texts"]) / words).clamp_max(50.0).mean().to(agent.device)
-    told, value = {"words by the arc": nats.detach()}, guided(logits, nats, batch)
+    scalars, value = {"words by the arc": nats.detach()}, guided(logits, nats, batch)
     if WRITTEN_ARC in agent.heads:
         written: Any = agent.head(WRITTEN_ARC)(Tapped(tokens, here))
         by_writing = missed(written, batch["texts"], counts)
         value = value + guided(written.frames, by_writing, batch)
-        told["written by the arc"] = by_writing.detach()
-    return value, told
+        scalars["written by the arc"] = by_writing.detach()
+    return value, scalars
 
 
 def guided(logits: Tensor, nats: Tensor, batch: Mapping[str, Any]) -> Tensor:
@@ -180,8 +180,8 @@ def guided(logits: Tensor, nats: Tensor, batch: Mapping[str, Any]) -> Tensor:
     share = batch["guided"]
     if not share:
         return nats
-    wanted = flat_start(batch["texts"], batch["spans"], logits.shape[1]).to(logits.device)
-    return (1.0 - 0.8 * share) * nats + 2.0 * share * F.cross_entropy(logits.transpose(1, 2), wanted)
+    targets = flat_start(batch["texts"], batch["spans"], logits.shape[1]).to(logits.device)
+    return (1.0 - 0.8 * share) * nats + 2.0 * share * F.cross_entropy(logits.transpose(1, 2), targets)
 
 
 def flat_start(texts: Sequence[str], spans: Tensor, n: int, behind: float = 2.0) -> Tensor:
@@ -189,12 +189,12 @@ def flat_start(texts: Sequence[str], spans: Tensor, n: int, behind: float = 2.0)
 
     A word can be known when most of it was heard: its target begins at 0.6 of it and ends `behind` tokens after it.
     """
-    at, wanted = torch.arange(n) + 0.5, torch.zeros(len(texts), n, dtype=torch.int64)
+    at, targets = torch.arange(n) + 0.5, torch.zeros(len(texts), n, dtype=torch.int64)
     for row, text in enumerate(texts):
         begin, end = spans[row].tolist()
         letter = (end - begin) / (len(text) + 1)
         for number, word in zip(numbered(text), text.split(), strict=True):
             whole = (len(word) + 1) * letter
-            wanted[row][(at >= begin + 0.6 * whole) & (at < begin + whole + behind)] = number
+            targets[row][(at >= begin + 0.6 * whole) & (at < begin + whole + behind)] = number
             begin += whole
-    return wanted
+    return targets

@@ -67,11 +67,11 @@ class Written(Output):
         """Minus the log probability of each row's text and its end, [B]."""
         return self.missed(targets(texts).to(self.heard.device), ends)
 
-    def missed(self, wanted: Tensor, ends: Tensor | None = None) -> Tensor:
+    def missed(self, letters: Tensor, ends: Tensor | None = None) -> Tensor:
         """The same of `targets` int64 [B, N]."""
-        logits = self.by.foretold(*self.window(ends), wanted[:, :-1])
-        each = F.cross_entropy(logits.transpose(1, 2), wanted[:, 1:], reduction="none")
-        return (each * counted(wanted)).sum(1)
+        logits = self.by.foretold(*self.window(ends), letters[:, :-1])
+        each = F.cross_entropy(logits.transpose(1, 2), letters[:, 1:], reduction="none")
+        return (each * counted(letters)).sum(1)
 
     def mode(self) -> Tensor:
         """What is written at the end of each Moment, int64 [..., LONGEST]."""
@@ -81,11 +81,11 @@ class Written(Output):
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Mean nats of words `target` [..., LONGEST] at each Moment's end, and the CTC loss of the last ones."""
-        wanted, last = F.pad(target, (1, 1), value=BLANK), target if self.moments is None else target[:, -1]
+        letters, last = F.pad(target, (1, 1), value=BLANK), target if self.moments is None else target[:, -1]
         if self.moments is None:
-            by_writing = masked_mean(self.missed(wanted), mask)
+            by_writing = masked_mean(self.missed(letters), mask)
         else:
-            each = [self.missed(wanted[:, t], ends) for t, ends in enumerate(self._ends())]
+            each = [self.missed(letters[:, t], ends) for t, ends in enumerate(self._ends())]
             by_writing = masked_mean(torch.stack(each, 1), mask)
         counts = torch.full((len(last),), self.frames.shape[1])
         by_frames = ctc(self.frames, counts, texts_of(last)).clamp_max(50.0).mean().to(by_writing.device)
@@ -158,15 +158,15 @@ class WrittenHead(Head):
     def write(self, heard: Tensor, here: Tensor) -> Tensor:
         """Greedy decoding for `Written.words`; keys and values of what was heard and of words are computed once."""
         shown, cache = self.shown(heard), heard.new_zeros(len(heard), 0, 2 * heard.shape[-1])
-        word, found = torch.full((len(heard),), BLANK, device=heard.device), list[Tensor]()
+        word, letters = torch.full((len(heard),), BLANK, device=heard.device), list[Tensor]()
         for place in range(LONGEST):
             asked = (self.known(word) + self.places[place])[:, None]
             cache = torch.cat((cache, self.before(self.norms[0](asked))), 1)
             word = self._layer(asked, cache, None, shown, here)[:, 0].argmax(-1)
-            if found:
-                word = torch.where(found[-1] == BLANK, BLANK, word)
-            found.append(word)
-        return torch.stack(found, 1)
+            if letters:
+                word = torch.where(letters[-1] == BLANK, BLANK, word)
+            letters.append(word)
+        return torch.stack(letters, 1)
 
     def _layer(self, asked: Tensor, words: Tensor, before: Tensor | None, shown: Tensor, here: Tensor) -> Tensor:
         asked = asked + attended(self.asks[0](self.norms[0](asked)), words, before)
@@ -185,11 +185,11 @@ def targets(texts: Sequence[str]) -> Tensor:
     return torch.tensor([[BLANK, *row, *[BLANK] * (most + 1 - len(row))] for row in rows], dtype=torch.int64)
 
 
-def counted(wanted: Tensor) -> Tensor:
+def counted(letters: Tensor) -> Tensor:
     """Which words after the first of `targets` count, bool [N, L - 1]: the text's own, and one end if there is room."""
-    wanted = wanted[:, 1:]
-    ended = (wanted == BLANK).cumsum(1) > 1
-    return ~ended & (torch.arange(wanted.shape[1], device=wanted.device) < LONGEST)
+    letters = letters[:, 1:]
+    ended = (letters == BLANK).cumsum(1) > 1
+    return ~ended & (torch.arange(letters.shape[1], device=letters.device) < LONGEST)
 
 
 def missed(written: Written, texts: Sequence[str], counts: Tensor) -> Tensor:

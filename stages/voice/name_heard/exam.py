@@ -44,14 +44,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         return []
     full, n = level == "full", context.episodes(ASKED)
     whole = bank("name_heard exam", context.seed, n, DIGITS, True)
-    said = whole.take(np.arange(context.episodes(ASKED, level)))
-    asked = [(CAREGIVER, said.waves, np.array([DIGITS.index(text) for text in said.texts]), np.array(said.voices))]
-    every = clips(context.data)
-    if every is not None:
-        some = _some(every.unmet(agent.config.trained_on), n, level)
+    speech = whole.take(np.arange(context.episodes(ASKED, level)))
+    sets = [(CAREGIVER, speech.waves, np.array([DIGITS.index(text) for text in speech.texts]), np.array(speech.voices))]
+    all_clips = clips(context.data)
+    if all_clips is not None:
+        some = _some(all_clips.unmet(agent.config.trained_on), n, level)
         waves = [spoken(some, row) for row in range(len(some.labels))]
-        asked.append((DIGIT, tuple(waves), some.labels, some.speakers))
-    return [_measure(agent, context, full, *one, said.speaker) for one in asked]
+        sets.append((DIGIT, tuple(waves), some.labels, some.speakers))
+    return [_measure(agent, context, full, *one, speech.speaker) for one in sets]
 
 
 def _some(unseen: Clips, n: int, level: str) -> Clips:
@@ -81,16 +81,16 @@ def _measure(
         floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
         floors[CLASSIFIERS] = share(_classified(context, name, known, waves, unseen.images[of.rows]))
         # Every fourth question, because the clips of a speaker are sorted by digit.
-        some = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
-        other = found(agent, [waves[i] for i in says_another(digits)[some].tolist()], sight[some])
-        blind = found(agent, [waves[i] for i in some.tolist()], torch.zeros_like(sight[some]))
-        rows = {"another name heard": float((other == of.which[some]).mean()),
-                "nothing seen": float((blind == of.which[some]).mean())}  # fmt: skip
-    who = f"spoken by {speaker} in voices" if name == CAREGIVER else f"speakers ({', '.join(sorted(set(voices)))})"
+        few = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
+        other = found(agent, [waves[i] for i in says_another(digits)[few].tolist()], sight[few])
+        blind = found(agent, [waves[i] for i in few.tolist()], torch.zeros_like(sight[few]))
+        rows = {"another name heard": float((other == of.which[few]).mean()),
+                "nothing seen": float((blind == of.which[few]).mean())}  # fmt: skip
+    whose = f"spoken by {speaker} in voices" if name == CAREGIVER else f"speakers ({', '.join(sorted(set(voices)))})"
     return Measure(
         name, "pictures found", right.astype(float), 1 / PICTURES, 1.0, floors, rate=True, episodes=heard(list(waves)),
         groups=np.unique(voices, return_inverse=True)[1], rows=rows,
-        note=f"{who} that no lesson had; pictures held out of {unseen.source}",
+        note=f"{whose} that no lesson had; pictures held out of {unseen.source}",
         exhibits=_exhibits(waves, sight, of, chosen) if full else (),
     )  # fmt: skip
 
@@ -114,29 +114,31 @@ def found(agent: Agent, waves: Sequence[np.ndarray], sight: Tensor) -> np.ndarra
 
 
 def _classified(
-    context: Context, name: str, known: Pictures, waves: Sequence[np.ndarray], shown: np.ndarray
+    context: Context, name: str, known: Pictures, waves: Sequence[np.ndarray], pictures_shown: np.ndarray
 ) -> np.ndarray:
     """The likeliest picture by ridge on log-mel and ridge on pixels. Both are fitted on what lessons show, and the
     second is told where each picture begins.
     """
-    every = sources(*where(context))
-    taught = every[-1] if name == DIGIT and len(every) > 1 else every[0]
-    rule = Recogniser.of(taught[0], np.array([DIGITS.index(text) for text in taught[1]]))
+    all_sources = sources(*where(context))
+    known_speech = all_sources[-1] if name == DIGIT and len(all_sources) > 1 else all_sources[0]
+    rule = Recogniser.of(known_speech[0], np.array([DIGITS.index(text) for text in known_speech[1]]))
     rows = np.linspace(0, len(known.labels) - 1, min(SEEN_BY, len(known.labels))).astype(int)
     flat = lambda images: images.reshape(len(images), -1) / 255.0  # noqa: E731
-    seen = fit_ridge_classifier(flat(known.images[rows]), known.labels[rows], penalty=100.0)
-    assert seen.classes is not None
-    scores = seen.scores(flat(shown.reshape(-1, *shown.shape[2:]))).reshape(*shown.shape[:2], -1)
-    column = {int(kind): at for at, kind in enumerate(seen.classes)}
+    classifier = fit_ridge_classifier(flat(known.images[rows]), known.labels[rows], penalty=100.0)
+    assert classifier.classes is not None
+    scores = classifier.scores(flat(pictures_shown.reshape(-1, *pictures_shown.shape[2:]))).reshape(
+        *pictures_shown.shape[:2], -1
+    )
+    column = {int(kind): at for at, kind in enumerate(classifier.classes)}
     return np.array([row[:, column[int(kind)]].argmax() for row, kind in zip(scores, rule.named(waves), strict=True)])
 
 
 def _exhibits(waves: Sequence[np.ndarray], sight: Tensor, of: Shown, chosen: np.ndarray) -> tuple[Exhibit, ...]:
     """Two pictures that were found and four that were not, with the sound."""
-    right, shown = chosen == of.which, list[Exhibit]()
+    right, exhibits = chosen == of.which, list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:4]):
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"
-        told = f"'{DIGITS[of.kinds[i, of.which[i]]]}' was heard, and picture {chosen[i] + 1} was found"
+        caption = f"'{DIGITS[of.kinds[i, of.which[i]]]}' was heard, and picture {chosen[i] + 1} was found"
         large = cv2.resize(sight[i].numpy(), None, fx=4, fy=4, interpolation=cv2.INTER_NEAREST)
-        shown.append(Exhibit(kind, told, cv2.imencode(".png", large[..., ::-1])[1].tobytes(), wav(waves[i])))
-    return tuple(shown)
+        exhibits.append(Exhibit(kind, caption, cv2.imencode(".png", large[..., ::-1])[1].tobytes(), wav(waves[i])))
+    return tuple(exhibits)

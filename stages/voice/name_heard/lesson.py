@@ -46,9 +46,9 @@ def groups(context: Context) -> tuple[str, ...]:
 @lru_cache(maxsize=2)
 def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tuple[Waves, ...]:
     """Spoken digits of lessons, sorted by length: the caregiver's, and recorded ones, if there are any."""
-    said = bank("names", seed, SPOKEN.get(size, SPOKEN_ELSE), DIGITS, False)
-    order = np.argsort([len(wave) for wave in said.waves], kind="stable")
-    ours = tuple(said.waves[i] for i in order), tuple(said.texts[i] for i in order)
+    speech = bank("names", seed, SPOKEN.get(size, SPOKEN_ELSE), DIGITS, False)
+    order = np.argsort([len(wave) for wave in speech.waves], kind="stable")
+    ours = tuple(speech.waves[i] for i in order), tuple(speech.texts[i] for i in order)
     return (ours, *utterances.sources(data, seed, size, holdout)[utterances.CAREGIVERS :])
 
 
@@ -60,14 +60,14 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
         has them.
     """
     rng, generator = numpy_rng(context.seed, "names", update), torch_generator(context.seed, "names", update)
-    every = sources(*where(context))
-    waves, texts = every[int(rng.integers(len(every)))]
+    all_sources = sources(*where(context))
+    waves, texts = all_sources[int(rng.integers(len(all_sources)))]
     index = alike(rng, len(texts), rows)
     sound, counts = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index])
     taught, _ = split_pictures(pictures(context.data), context.seed)
     of = drawn(rng, taught, [DIGITS.index(texts[i]) for i in index])
-    made = as_batch(varied(sound, generator), views(taught.images[of.rows], generator))
-    return made | {"counts": counts, "kinds": torch.from_numpy(of.kinds), "which": torch.from_numpy(of.which)}
+    batch = as_batch(varied(sound, generator), views(taught.images[of.rows], generator))
+    return batch | {"counts": counts, "kinds": torch.from_numpy(of.kinds), "which": torch.from_numpy(of.which)}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

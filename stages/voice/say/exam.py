@@ -78,15 +78,15 @@ def the_judge(context: Context) -> Recogniser:
     voice that the agent learned from; never on a codec's output.
     """
     n = max(200, context.episodes(JUDGED_BY)) // 2
-    every = [_of_others(bank("say judge", context.seed, n, SPOKEN, unseen)) for unseen in (False, True)]
+    banks = [_of_others(bank("say judge", context.seed, n, SPOKEN, unseen)) for unseen in (False, True)]
     takes = own_voice(False)
-    waves = [*(wave for one in every for wave in one.waves), *takes.waves]
-    return Recogniser.of(waves, np.array([*(text for one in every for text in one.texts), *takes.texts]))
+    waves = [*(wave for one in banks for wave in one.waves), *takes.waves]
+    return Recogniser.of(waves, np.array([*(text for one in banks for text in one.texts), *takes.texts]))
 
 
-def _of_others(said: Bank) -> Bank:
-    mine = VOICE.partition("+")[2]
-    return said.take([row for row, voice in enumerate(said.voices) if voice != mine])
+def _of_others(speech: Bank) -> Bank:
+    own = VOICE.partition("+")[2]
+    return speech.take([row for row, voice in enumerate(speech.voices) if voice != own])
 
 
 def _originals(context: Context, judge: Recogniser) -> Mapping[str, float]:
@@ -114,10 +114,10 @@ def coded(agent: Agent, waves: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def _exhibits(own: Own, sounds: Sequence[np.ndarray], right: np.ndarray) -> tuple[Exhibit, ...]:
     """Two words that were understood and four that were not, behind the voice that the agent learned from."""
-    pause, shown = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
+    pause, exhibits = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:4]):
         together = wav(np.concatenate((own.waves[i], pause, sounds[i])))
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"
-        told = f"'{own.texts[i]}' by the voice of the lessons, then by the agent"
-        shown.append(Exhibit(kind, told, spectra(own.waves[i], sounds[i]), together, ("learned from", "said")))
-    return tuple(shown)
+        caption = f"'{own.texts[i]}' by the voice of the lessons, then by the agent"
+        exhibits.append(Exhibit(kind, caption, spectra(own.waves[i], sounds[i]), together, ("learned from", "said")))
+    return tuple(exhibits)

@@ -36,7 +36,7 @@ class Said(Output):
 
     def levels(self, manner: Tensor) -> Tensor:
         """Whole levels [..., 10, 4, 10] of the words said in a manner [..., 2]."""
-        return self.by.told(self.tokens, self.here, manner)
+        return self.by.levels_of(self.tokens, self.here, manner)
 
     def mode(self) -> Tensor:
         """Codes in the middle manner."""
@@ -81,7 +81,7 @@ class SayHead(Head):
     def forward(self, tapped: Tapped) -> Said:
         return Said(self, tapped.tokens, tapped.present)
 
-    def told(self, tokens: Tensor, here: Tensor, manner: Tensor) -> Tensor:
+    def levels_of(self, tokens: Tensor, here: Tensor, manner: Tensor) -> Tensor:
         """Whole levels [..., 10, 4, 10] of pages' tokens [..., K, D], the readout last, said in a manner [..., 2]."""
         lead = tokens.shape[:-2]
         tokens, here = tokens.flatten(0, -3) if lead else tokens[None], here.flatten(0, -2) if lead else here[None]

@@ -73,16 +73,16 @@ def manners(left_out: bool) -> list[tuple[str, float, float]]:
 @lru_cache(maxsize=2)
 def own_voice(left_out: bool) -> Own:
     """The words of lessons, or those of exams, in the agent's own voice."""
-    told = manners(left_out)
-    waves = spoken_so(told)
+    utterances = manners(left_out)
+    waves = spoken_so(utterances)
     sound = torch.zeros(len(waves), (1 + MOMENTS) * TICK_SAMPLES)
     for row, wave in enumerate(waves):
-        kept = wave[: MOMENTS * TICK_SAMPLES - LEAD]
-        sound[row, TICK_SAMPLES + LEAD : TICK_SAMPLES + LEAD + len(kept)] = torch.from_numpy(kept)
+        part = wave[: MOMENTS * TICK_SAMPLES - LEAD]
+        sound[row, TICK_SAMPLES + LEAD : TICK_SAMPLES + LEAD + len(part)] = torch.from_numpy(part)
     mel = torch.cat([frames(some) for some in sound.split(100)])[:, BEFORE:]
     assert mel.shape[1:] == (MOMENTS * FRAMES, MELS)
-    manner = np.array([how for _, *how in told], np.float32)
-    return Own(tuple(word for word, *_ in told), manner, tuple(waves), mel)
+    manner = np.array([how for _, *how in utterances], np.float32)
+    return Own(tuple(word for word, *_ in utterances), manner, tuple(waves), mel)
 
 
 def pages(words: Sequence[str]) -> dict[str, Any]:
@@ -110,11 +110,11 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     return off, {"say": value.detach(), "say db": 20.0 * value.detach()}
 
 
-def how_far_off(mel: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+def how_far_off(mel: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """The loss, the mean distance of log-mel [N, F, 64] from another one and its square; and the distance alone. The
     square counts because a missing consonant is far off in few places, and tells one word from another.
     """
-    off = mel - wanted
+    off = mel - target
     value = off.abs().mean()
     return value + SQUARED * off.square().mean(), value
 

@@ -47,7 +47,7 @@ _AT_ONCE = 10
 
 
 @dataclass(frozen=True)
-class Asked:
+class Questions:
     """Sounds of known and unknown kinds: waves, kinds int64 [N] (UNKNOWN for a stranger), groups [N]."""
 
     waves: tuple[np.ndarray, ...]
@@ -58,58 +58,58 @@ class Asked:
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Whether strange sounds are told from known ones; kinds of recordings too, if there are any."""
     fresh = untaught(agent) if level == "full" else None
-    every = recorded(context.data)
-    unseen = None if every is None else unmet(agent, every)
-    found = [_unknown(agent, fresh, unseen, context, level)]
-    if every is None or unseen is None:
-        return found
-    return [_kinds(agent, fresh, every, unseen), measured(agent, fresh, every, UNTAUGHT), *found]
+    recordings = recorded(context.data)
+    unseen = None if recordings is None else unmet(agent, recordings)
+    measures = [_unknown(agent, fresh, unseen, context, level)]
+    if recordings is None or unseen is None:
+        return measures
+    return [_kinds(agent, fresh, recordings, unseen), measured(agent, fresh, recordings, UNTAUGHT), *measures]
 
 
 def logits_of(agent: Agent, waves: Sequence[np.ndarray], heads: Sequence[str]) -> dict[str, Tensor]:
     """By head, logits [N, KINDS] for whole sounds float32 [S] of whole Moments."""
-    found = {name: torch.zeros(len(waves), len(KINDS)) for name in heads}
+    logits = {name: torch.zeros(len(waves), len(KINDS)) for name in heads}
     lengths = np.array([len(wave) for wave in waves])
     for length in np.unique(lengths):
         rows = np.flatnonzero(lengths == length)
         for some in np.array_split(rows, -(-len(rows) // _AT_ONCE)):
             outputs = agent(as_batch(torch.from_numpy(np.stack([waves[row] for row in some]))), heads)
             for name in heads:
-                said = outputs[name].numbers()
-                found[name][torch.from_numpy(some)] = (
-                    (said[:, -1] if name == KINDS_ARC else together(said)).float().cpu()
+                numbers = outputs[name].numbers()
+                logits[name][torch.from_numpy(some)] = (
+                    (numbers[:, -1] if name == KINDS_ARC else together(numbers)).float().cpu()
                 )
-    return found
+    return logits
 
 
-def unmet(agent: Agent, every: Recorded) -> Recorded:
+def unmet(agent: Agent, recordings: Recorded) -> Recorded:
     """The recordings of sources that the agent never learned from.
 
     Raises:
         ExamError: it learned from all of them.
     """
-    met = np.array([source_group(str(name)) in agent.config.trained_on for name in every.sources])
-    known = every.kinds != UNKNOWN
-    if met[known].all():
+    is_known = np.array([source_group(str(name)) in agent.config.trained_on for name in recordings.sources])
+    known = recordings.kinds != UNKNOWN
+    if is_known[known].all():
         raise ExamError(
             "The agent learned from every source of the recorded sounds, so none is left to examine it on; give other"
             " --data."
         )
-    return every.take(~met)
+    return recordings.take(~is_known)
 
 
-def _kinds(agent: Agent, fresh: Agent | None, every: Recorded, unseen: Recorded) -> Measure:
+def _kinds(agent: Agent, fresh: Agent | None, recordings: Recorded, unseen: Recorded) -> Measure:
     asked = unseen.take(unseen.kinds != UNKNOWN)
-    offered = np.unique(every.kinds[every.kinds != UNKNOWN])
+    offered = np.unique(recordings.kinds[recordings.kinds != UNKNOWN])
     found = logits_of(agent, asked.waves, [KINDS_ARC, KINDS_HEAD] if fresh else [KINDS_ARC])
     chosen = likeliest(found[KINDS_ARC], offered)
     right = chosen == asked.kinds
     floors: dict[str, float] = {}
     rows: dict[str, float] = {}
     if fresh is not None:
-        floors = _kind_floors(every, asked)
-        said = likeliest(logits_of(fresh, asked.waves, [KINDS_ARC])[KINDS_ARC], offered)
-        floors[UNTAUGHT] = float((said == asked.kinds).mean())
+        floors = _kind_floors(recordings, asked)
+        chosen_untaught = likeliest(logits_of(fresh, asked.waves, [KINDS_ARC])[KINDS_ARC], offered)
+        floors[UNTAUGHT] = float((chosen_untaught == asked.kinds).mean())
         free = found[KINDS_ARC].argmax(-1).numpy()
         rows = {
             BY_TRUNK: float((likeliest(found[KINDS_HEAD], offered) == asked.kinds).mean()),
@@ -131,9 +131,9 @@ def likeliest(logits: Tensor, offered: np.ndarray) -> np.ndarray:
     return np.asarray(offered[logits[:, torch.from_numpy(offered)].argmax(-1).numpy()])
 
 
-def _kind_floors(every: Recorded, asked: Recorded) -> dict[str, float]:
+def _kind_floors(recordings: Recorded, asked: Recorded) -> dict[str, float]:
     """Baselines that are fitted on the other sources of the same recordings."""
-    known = every.take(~np.isin(every.sources, list(set(asked.sources))) & (every.kinds != UNKNOWN))
+    known = recordings.take(~np.isin(recordings.sources, list(set(asked.sources))) & (recordings.kinds != UNKNOWN))
     if len(set(known.kinds)) < 2:
         return {}
     ridge = fit_ridge_classifier(statistics(known.waves), known.kinds)
@@ -143,7 +143,7 @@ def _kind_floors(every: Recorded, asked: Recorded) -> dict[str, float]:
     }
 
 
-def questions(context: Context, unseen: Recorded | None, level: str) -> Asked:
+def questions(context: Context, unseen: Recorded | None, level: str) -> Questions:
     """Sirens, bells and organs, which no lesson has, the caregiver in voices of exams, and held-out recordings.
 
     A recording of a kind that is not in KINDS is a stranger.
@@ -161,7 +161,7 @@ def questions(context: Context, unseen: Recorded | None, level: str) -> Asked:
         waves += unseen.waves
         kinds = np.concatenate((kinds, unseen.kinds))
         groups += [str(name) for name in unseen.sources]
-    return Asked(tuple(waves), kinds, np.unique(groups, return_inverse=True)[1])
+    return Questions(tuple(waves), kinds, np.unique(groups, return_inverse=True)[1])
 
 
 def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context: Context, level: str) -> Measure:
@@ -196,7 +196,7 @@ def _unknown(agent: Agent, fresh: Agent | None, unseen: Recorded | None, context
     )  # fmt: skip
 
 
-def _stranger_floors(taught: Taught, asked: Asked) -> dict[str, float]:
+def _stranger_floors(taught: Taught, asked: Questions) -> dict[str, float]:
     """Ridge, fitted on the same sounds and kinds, unknown among them."""
     if len(set(taught.kinds)) < 2:
         return {}
@@ -206,9 +206,9 @@ def _stranger_floors(taught: Taught, asked: Asked) -> dict[str, float]:
 
 def _exhibits(asked: Recorded, chosen: np.ndarray) -> tuple[Exhibit, ...]:
     """Two sounds that were named correctly and six that were not, with spectra."""
-    right, shown = chosen == asked.kinds, list[Exhibit]()
+    right, exhibits = chosen == asked.kinds, list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(~right)[:6]):
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"
-        told = f"{KINDS[asked.kinds[i]]} ({asked.sources[i]}), heard as {KINDS[chosen[i]]}"
-        shown.append(Exhibit(kind, told, spectra(asked.waves[i]), wav(asked.waves[i])))
-    return tuple(shown)
+        caption = f"{KINDS[asked.kinds[i]]} ({asked.sources[i]}), heard as {KINDS[chosen[i]]}"
+        exhibits.append(Exhibit(kind, caption, spectra(asked.waves[i]), wav(asked.waves[i])))
+    return tuple(exhibits)

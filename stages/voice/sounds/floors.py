@@ -35,19 +35,19 @@ def statistics(waves: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def named_by_network(
-    taught: Sequence[np.ndarray], labels: np.ndarray, asked: Sequence[np.ndarray], seed: int = 0
+    known_waves: Sequence[np.ndarray], labels: np.ndarray, queries: Sequence[np.ndarray], seed: int = 0
 ) -> np.ndarray:
-    """The label of each sound of `asked`, by a network that learned from pieces of `taught`, [N].
+    """The label of each sound of `queries`, by a network that learned from pieces of `known_waves`, [N].
 
     Args:
-        taught, asked: sounds float32 [S] each at 16 kHz; labels: int64 [M], any numbers.
+        known_waves, queries: sounds float32 [S] each at 16 kHz; labels: int64 [M], any numbers.
     """
     generator = torch.Generator().manual_seed(seed)
     known, index = np.unique(labels, return_inverse=True)
     # An exam runs in inference mode; this baseline learns now.
     with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        mels, wanted = mels_of(taught), torch.from_numpy(index)
+        mels, targets = mels_of(known_waves), torch.from_numpy(index)
         net = Net(len(known))
         optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=0.05)
         steps = min(STEPS, max(30, STEPS_EACH * len(mels)))
@@ -56,13 +56,13 @@ def named_by_network(
                 group["lr"] = RATE * schedule(step, steps)
             rows = torch.randint(len(mels), (ROWS,), generator=generator)
             pieces = torch.stack([_piece(mels[int(row)], generator) for row in rows])
-            loss = F.cross_entropy(net(pieces), wanted[rows], label_smoothing=0.1)
+            loss = F.cross_entropy(net(pieces), targets[rows], label_smoothing=0.1)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         net.eval()
         with torch.no_grad():
-            return known[torch.stack([net(mel[None])[0] for mel in mels_of(asked)]).argmax(-1).numpy()]
+            return known[torch.stack([net(mel[None])[0] for mel in mels_of(queries)]).argmax(-1).numpy()]
 
 
 class Net(nn.Module):

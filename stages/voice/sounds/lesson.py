@@ -67,8 +67,8 @@ class Taught:
 
     def without(self, sources: Collection[str]) -> Taught:
         """The sounds of none of these sources."""
-        kept = np.flatnonzero(~np.isin(self.sources, list(sources)))
-        return Taught(tuple(self.waves[at] for at in kept), self.kinds[kept], self.sources[kept])
+        rows = np.flatnonzero(~np.isin(self.sources, list(sources)))
+        return Taught(tuple(self.waves[at] for at in rows), self.kinds[rows], self.sources[rows])
 
 
 def arc_lesson(context: Context) -> Lesson:
@@ -131,11 +131,11 @@ def long_enough(wave: np.ndarray, seconds: float = SECONDS) -> np.ndarray:
     return np.resize(np.concatenate((wave, pause)), n)
 
 
-def drawn(rng: np.random.Generator, every: Taught, rows: int, share: float = UNKNOWN_SHARE) -> np.ndarray:
-    """Drawn rows of `every`: a `share` of no kind, and all other kinds equally often, int64 [rows]."""
-    kinds = [kind for kind in np.unique(every.kinds) if kind != UNKNOWN]
+def drawn(rng: np.random.Generator, clips: Taught, rows: int, share: float = UNKNOWN_SHARE) -> np.ndarray:
+    """Drawn rows of `clips`: a `share` of no kind, and all other kinds equally often, int64 [rows]."""
+    kinds = [kind for kind in np.unique(clips.kinds) if kind != UNKNOWN]
     chosen = [UNKNOWN if rng.random() < share else int(rng.choice(kinds)) for _ in range(rows)]
-    return np.array([rng.choice(every.of(kind)) for kind in chosen], dtype=np.int64)
+    return np.array([rng.choice(clips.of(kind)) for kind in chosen], dtype=np.int64)
 
 
 def piece(rng: np.random.Generator, energy: np.ndarray, n: int) -> int:
@@ -147,20 +147,20 @@ def piece(rng: np.random.Generator, energy: np.ndarray, n: int) -> int:
 def arc_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` varied pieces: log-mel [N, 6 + 8 T, 64], and the share of each kind in each, [N, KINDS]."""
     where = (context.data, context.seed, context.config.size)
-    rng, every, mels = numpy_rng(context.seed, "sounds", update), _listened_to(*where), _heard_once(*where)
+    rng, clips, mels = numpy_rng(context.seed, "sounds", update), _listened_to(*where), _heard_once(*where)
     n = LEAD + FRAMES * int(rng.integers(ARC_MOMENTS[0], ARC_MOMENTS[1]))
-    index = drawn(rng, every, rows, UNKNOWN_SHARE / 2)  # `turned_round` makes as many again
-    made = []
+    index = drawn(rng, clips, rows, UNKNOWN_SHARE / 2)  # `turned_round` makes as many again
+    mels_cut = []
     for row in index:
         whole = mels[row]
         # Up to a fifth faster or slower, and up to three bins up or down the frequency axis.
         length = min(len(whole), round(n * float(np.exp(rng.uniform(-0.2, 0.2)))))
         start = piece(rng, 10 ** (2 * whole.numpy()).mean(1), length)
         cut = F.interpolate(whole[start : start + length].T[None], n, mode="linear")[0].T
-        made.append(cut.roll(int(rng.integers(-3, 4)), 1))
-    wanted = F.one_hot(torch.from_numpy(every.kinds[index]), len(KINDS)).float()
-    mel = disguised(torch.stack(made), torch_generator(context.seed, "sounds", update))
-    return turned_round(mel, wanted, rng)
+        mels_cut.append(cut.roll(int(rng.integers(-3, 4)), 1))
+    targets = F.one_hot(torch.from_numpy(clips.kinds[index]), len(KINDS)).float()
+    mel = disguised(torch.stack(mels_cut), torch_generator(context.seed, "sounds", update))
+    return turned_round(mel, targets, rng)
 
 
 def disguised(mel: Tensor, generator: torch.Generator) -> Tensor:
@@ -177,13 +177,13 @@ def disguised(mel: Tensor, generator: torch.Generator) -> Tensor:
     return added(mel, noise)
 
 
-def turned_round(mel: Tensor, wanted: Tensor, rng: np.random.Generator) -> dict[str, Any]:
+def turned_round(mel: Tensor, targets: Tensor, rng: np.random.Generator) -> dict[str, Any]:
     """Reverses the frequency axis of some rows, which are of no kind then, and mixes half of the rows with others."""
     rows = len(mel)
     strange_ones = torch.from_numpy(rng.random(rows) < UNKNOWN_SHARE / 2)
     mel = torch.where(strange_ones[:, None, None], mel.flip(-1), mel)
     nothing = F.one_hot(torch.full((rows,), UNKNOWN), len(KINDS)).float()
-    wanted = torch.where(strange_ones[:, None], nothing, wanted)
+    targets = torch.where(strange_ones[:, None], nothing, targets)
     share = torch.from_numpy(rng.beta(0.4, 0.4, rows) * (rng.random(rows) < 0.5)).float()
     share = torch.minimum(share, 1.0 - share)
     order = torch.from_numpy(rng.permutation(rows))
@@ -191,7 +191,7 @@ def turned_round(mel: Tensor, wanted: Tensor, rng: np.random.Generator) -> dict[
     level = (share / (1.0 - share)).clamp_min(1e-3).log10()[:, None, None]
     mixed = added(mel, mel[order] + level)
     weight = share[:, None]
-    return {"mel": mixed, "wanted": (1.0 - weight) * wanted + weight * wanted[order]}
+    return {"mel": mixed, "wanted": (1.0 - weight) * targets + weight * targets[order]}
 
 
 def arc_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -201,29 +201,29 @@ def arc_loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, 
     nothing = mel.new_zeros(*moments.shape[:2], TOKENS, agent.config.width)
     here = torch.ones_like(nothing[..., 0], dtype=torch.bool)
     output: Any = agent.head(ARC)(Tapped(nothing, here, {MEL: moments}))
-    wanted = batch["wanted"].to(agent.device)[:, None].expand_as(output.logits)
-    value = missed(output.logits[:, 5:], wanted[:, 5:])
+    targets = batch["wanted"].to(agent.device)[:, None].expand_as(output.logits)
+    value = missed(output.logits[:, 5:], targets[:, 5:])
     return value, {"kinds by the arc": value.detach()}
 
 
-def missed(logits: Tensor, wanted: Tensor) -> Tensor:
+def missed(logits: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy of logits [..., K] with smoothed shares [..., K]."""
-    smooth = (1.0 - SMOOTHED) * wanted + SMOOTHED / wanted.shape[-1]
+    smooth = (1.0 - SMOOTHED) * targets + SMOOTHED / targets.shape[-1]
     return -(smooth * logits.log_softmax(-1)).sum(-1).mean()
 
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """`rows` pieces of 2 s as sound, varied, each of one kind."""
-    rng, every = numpy_rng(context.seed, "kinds", update), listened_to(context)
-    n, index = TRUNK_MOMENTS * TICK_SAMPLES, drawn(rng, every, rows)
-    made = []
+    rng, clips = numpy_rng(context.seed, "kinds", update), listened_to(context)
+    n, index = TRUNK_MOMENTS * TICK_SAMPLES, drawn(rng, clips, rows)
+    waves = []
     for row in index:
-        whole = every.waves[row]
+        whole = clips.waves[row]
         energy = np.square(whole).reshape(-1, TICK_SAMPLES).sum(1)
         start = piece(rng, energy, TRUNK_MOMENTS) * TICK_SAMPLES
-        made.append(np.ascontiguousarray(whole[start : start + n]))
-    sound = varied(torch.from_numpy(np.stack(made)), torch_generator(context.seed, "kinds", update))
-    return as_batch(sound) | {"kinds": torch.from_numpy(every.kinds[index])}
+        waves.append(np.ascontiguousarray(whole[start : start + n]))
+    sound = varied(torch.from_numpy(np.stack(waves)), torch_generator(context.seed, "kinds", update))
+    return as_batch(sound) | {"kinds": torch.from_numpy(clips.kinds[index])}
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -231,8 +231,8 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     agent.head(ARC).eval()  # it teaches and does not learn, so without dropout
     outputs = agent(dict(batch), [HEAD, ARC])
     logits = together(outputs[HEAD].numbers())
-    wanted = F.one_hot(batch["kinds"].to(agent.device), len(KINDS)).float()
-    own = missed(logits, wanted)
+    targets = F.one_hot(batch["kinds"].to(agent.device), len(KINDS)).float()
+    own = missed(logits, targets)
     teacher = outputs[ARC].numbers()[:, -1].detach().softmax(-1)
     apart = -(teacher * logits.log_softmax(-1)).sum(-1).mean()
     return own + apart, {"kinds": own.detach(), "apart from the arc": apart.detach()}

@@ -63,46 +63,44 @@ def out_of_fold(
     Args:
         named: `(taught, asked)`, rows to fit on and rows to ask about, to the kinds of the latter.
     """
-    said = np.full(len(kinds), UNKNOWN)
+    predicted = np.full(len(kinds), UNKNOWN)
     for one in range(FOLDS):
-        taught, asked = np.flatnonzero(fold != one), np.flatnonzero(fold == one)
-        if len(asked) and len(set(kinds[taught])) > 1:
-            said[asked] = named(taught, asked)
-    return said
+        train, test = np.flatnonzero(fold != one), np.flatnonzero(fold == one)
+        if len(test) and len(set(kinds[train])) > 1:
+            predicted[test] = named(train, test)
+    return predicted
 
 
 def by_ridge(of: np.ndarray, kinds: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """`out_of_fold` by ridge on features [N, F]; the penalty is chosen within the folds that it is fitted on."""
-    return out_of_fold(
-        kinds, fold, lambda taught, asked: fit_ridge_classifier(of[taught], kinds[taught]).predict(of[asked])
-    )
+    return out_of_fold(kinds, fold, lambda train, test: fit_ridge_classifier(of[train], kinds[train]).predict(of[test]))
 
 
-def measured(agent: Agent, fresh: Agent | None, every: Recorded, untaught: str) -> Measure:
+def measured(agent: Agent, fresh: Agent | None, recordings: Recorded, untaught: str) -> Measure:
     """The measure `sounds/folds`: which of all recordings of known kinds are named correctly.
 
     Args:
         fresh: an untaught agent with the same parts, as the baseline `untaught`; None for a glimpse.
     """
-    known = np.flatnonzero(every.kinds != UNKNOWN)
-    asked, fold, kinds = every.take(known), folds(every)[known], every.kinds[known]
-    mine = features(agent, asked.waves)
-    right = by_ridge(mine[EARS], kinds, fold) == kinds
+    known = np.flatnonzero(recordings.kinds != UNKNOWN)
+    asked, fold, kinds = recordings.take(known), folds(recordings)[known], recordings.kinds[known]
+    own = features(agent, asked.waves)
+    right = by_ridge(own[EARS], kinds, fold) == kinds
     floors: dict[str, float] = {}
     rows: dict[str, float] = {}
     if fresh is not None:
         waves = asked.waves
 
-        def network(taught: np.ndarray, unmet: np.ndarray) -> np.ndarray:
-            return named_by_network([waves[row] for row in taught], kinds[taught], [waves[row] for row in unmet])
+        def network(train: np.ndarray, unmet: np.ndarray) -> np.ndarray:
+            return named_by_network([waves[row] for row in train], kinds[train], [waves[row] for row in unmet])
 
-        share = lambda said: float((said == kinds).mean())  # noqa: E731
+        share = lambda predicted: float((predicted == kinds).mean())  # noqa: E731
         floors = {
             RIDGE: share(by_ridge(statistics(waves), kinds, fold)),
             NETWORK: share(out_of_fold(kinds, fold, network)),
             untaught: share(by_ridge(features(fresh, waves)[EARS], kinds, fold)),
         }
-        rows = {TRUNK: share(by_ridge(mine[TRUNK], kinds, fold))}
+        rows = {TRUNK: share(by_ridge(own[TRUNK], kinds, fold))}
         rows |= {f"fold {one}": float(right[fold == one].mean()) for one in range(FOLDS) if (fold == one).any()}
     return Measure(
         ALL_FOLDS, "sounds named correctly", right.astype(float), 1 / len(np.unique(kinds)), 1.0, floors, rate=True,

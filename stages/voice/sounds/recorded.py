@@ -74,7 +74,7 @@ def _read(path: Path) -> np.ndarray:
     return np.ascontiguousarray(wave[: len(wave) // TICK_SAMPLES * TICK_SAMPLES])
 
 
-def folds(every: Recorded) -> np.ndarray:
+def folds(recordings: Recorded) -> np.ndarray:
     """The fold of each recording, int64 [N]: the same for every seed, with kinds as even as their sources allow.
 
     All takes of a source are in one fold. Of each kind the source with the most takes goes first, into the fold with
@@ -82,15 +82,15 @@ def folds(every: Recorded) -> np.ndarray:
     """
     where: dict[str, int] = {}
     total = np.zeros(FOLDS, np.int64)
-    for kind in np.unique(every.kinds):
-        here = every.sources[every.kinds == kind]
+    for kind in np.unique(recordings.kinds):
+        here = recordings.sources[recordings.kinds == kind]
         of_kind = np.zeros(FOLDS, np.int64)
         takes = {str(source): int((here == source).sum()) for source in np.unique(here)}
         for source in sorted(takes, key=lambda name: (-takes[name], derive_seed("folds", name))):
             fold = where.setdefault(source, int(np.lexsort((total, of_kind))[0]))
             of_kind[fold] += takes[source]
             total[fold] += takes[source]
-    return np.array([where[str(source)] for source in every.sources], dtype=np.int64)
+    return np.array([where[str(source)] for source in recordings.sources], dtype=np.int64)
 
 
 def source_group(source: str) -> str:
@@ -106,10 +106,10 @@ def lesson_recordings(context: Context) -> Recorded | None:
 @lru_cache(maxsize=2)
 def taught_recordings(data: Path | None, seed: int) -> Recorded | None:
     """The same of a folder and a seed."""
-    every = recorded(data)
-    if every is None:
+    recordings = recorded(data)
+    if recordings is None:
         return None
-    found = every.take((folds(every) != seed % FOLDS) & (every.kinds != UNKNOWN))
+    found = recordings.take((folds(recordings) != seed % FOLDS) & (recordings.kinds != UNKNOWN))
     return found if len(found.waves) else None
 
 

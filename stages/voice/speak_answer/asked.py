@@ -82,13 +82,13 @@ def questions(of: Sequence[Pair]) -> tuple[Question, ...]:
 
 def remarks(of: Sequence[Pair], verbs: Sequence[str]) -> tuple[str, ...]:
     """Sentences about these pairs that ask nothing, with words of questions and others."""
-    said = list[str]()
+    sentences = list[str]()
     for colour, noun in of:
         named, many = f"{COLOURS[colour]} {NOUNS[noun]}", f"{COLOURS[colour]} {MANY[NOUNS[noun]]}"
-        said += [f"{verb} the {named}" for verb in verbs]
-        said += [f"here is a {named}", f"there is a {named}", f"the {NOUNS[noun]} is {COLOURS[colour]}"]
-        said += [f"there are {count} {many}" for count in COUNTS[2:]]
-    return tuple(dict.fromkeys(said))
+        sentences += [f"{verb} the {named}" for verb in verbs]
+        sentences += [f"here is a {named}", f"there is a {named}", f"the {NOUNS[noun]} is {COLOURS[colour]}"]
+        sentences += [f"there are {count} {many}" for count in COUNTS[2:]]
+    return tuple(dict.fromkeys(sentences))
 
 
 NO_QUESTIONS: tuple[str, ...] = (*SPOKEN, *TAUGHT_PHRASES, *remarks(TAUGHT, VERBS))
@@ -101,15 +101,15 @@ def truth(question: Question, pairs: Sequence[Pair], cells: Sequence[int]) -> st
     """The true answer if things of `pairs` stand in `cells`; None if the question has none: the colour or the place of
     a thing of which there are none or several, or a number above three.
     """
-    meant = [at for at, pair in enumerate(pairs) if question.means(pair)]
+    meant_things = [at for at, pair in enumerate(pairs) if question.means(pair)]
     kind = KINDS[question.kind]
     if kind == "presence":
-        return "yes" if meant else "no"
+        return "yes" if meant_things else "no"
     if kind == "number":
-        return COUNTS[len(meant)] if len(meant) < len(COUNTS) else None
-    if len(meant) != 1:
+        return COUNTS[len(meant_things)] if len(meant_things) < len(COUNTS) else None
+    if len(meant_things) != 1:
         return None
-    return COLOURS[pairs[meant[0]][0]] if kind == "colour" else PLACES[cells[meant[0]] // HEIGHTS]
+    return COLOURS[pairs[meant_things[0]][0]] if kind == "colour" else PLACES[cells[meant_things[0]] // HEIGHTS]
 
 
 def answers_to(question: Question) -> tuple[str, ...]:

@@ -48,23 +48,23 @@ def written_answers(agent: Agent, texts: Sequence[str], sight: np.ndarray) -> li
     """The written answer to each question about its picture uint8 [N, 64, 64, 3], reduced to its last word that `say`
     was taught; '' if there is none.
     """
-    said = list[str]()
+    replies = list[str]()
     for rows in np.array_split(np.arange(len(texts)), -(-len(texts) // TOGETHER)):
         senses = {SIGHT: sight[rows], TEXT: [f"{texts[row]}?" for row in rows]}
-        said += answered(agent, collate_tick(senses, np.ones(len(rows), bool)), LONGEST)[0]
-    told = ([word for word in text.strip(" .?").split() if word in SPOKEN] for text in said)
-    return [words[-1] if words else "" for words in told]
+        replies += answered(agent, collate_tick(senses, np.ones(len(rows), bool)), LONGEST)[0]
+    known_words = ([word for word in text.strip(" .?").split() if word in SPOKEN] for text in replies)
+    return [words[-1] if words else "" for words in known_words]
 
 
 def said_aloud(agent: Agent, words: Sequence[str]) -> list[np.ndarray]:
     """Each word said by the head `say`, in the middle manner, as sound float32 [16000]; silence for ''."""
-    every = sorted({word for word in words if word})
-    if not every:
+    different = sorted({word for word in words if word})
+    if not different:
         return [NOTHING_SAID] * len(words)
-    output: Any = agent(pages(every), [SAY])[SAY]
-    middle = torch.zeros(len(every), 1, MANNER, device=agent.device)
+    output: Any = agent(pages(different), [SAY])[SAY]
+    middle = torch.zeros(len(different), 1, MANNER, device=agent.device)
     sounds = sound_of(said_mel(agent, output.levels(middle)[:, 0]).cpu()).numpy()
-    by_word = dict(zip(every, sounds, strict=True))
+    by_word = dict(zip(different, sounds, strict=True))
     return [by_word.get(word, NOTHING_SAID) for word in words]
 
 

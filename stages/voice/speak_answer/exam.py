@@ -117,19 +117,21 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ]  # fmt: skip
 
 
-def asked(context: Context, name: str, every: Sequence[Question], of: Sequence[Pair], n: int = QUESTIONS) -> Asked:
-    """Questions of `every`, drawn by name, each about a scene with things of the pairs `of`."""
-    n, by_text = context.episodes(n), {question.text: question for question in every}
-    said = bank(name, context.seed, n, tuple(by_text), True)
-    shown = scenes(context, exam_seeds(n, context.seed, name), [by_text[text] for text in said.texts], of)
-    return Asked(said.waves, np.array(said.voices), shown, said.speaker)
+def asked(
+    context: Context, name: str, questions_asked: Sequence[Question], of: Sequence[Pair], n: int = QUESTIONS
+) -> Asked:
+    """Questions of `questions_asked`, drawn by name, each about a scene with things of the pairs `of`."""
+    n, by_text = context.episodes(n), {question.text: question for question in questions_asked}
+    speech = bank(name, context.seed, n, tuple(by_text), True)
+    shown = scenes(context, exam_seeds(n, context.seed, name), [by_text[text] for text in speech.texts], of)
+    return Asked(speech.waves, np.array(speech.voices), shown, speech.speaker)
 
 
 def remarked(context: Context, some: Asked) -> Asked:
     """Utterances that ask nothing, in voices of exams, in place of the first quarter of these questions."""
     few = some.rows(max(8, len(some.waves) // 4))
-    said = bank("speak_answer remarks", context.seed, len(few.waves), STRANGE_REMARKS, True)
-    return replace(few, waves=said.waves, voices=np.array(said.voices))
+    speech = bank("speak_answer remarks", context.seed, len(few.waves), STRANGE_REMARKS, True)
+    return replace(few, waves=speech.waves, voices=np.array(speech.voices))
 
 
 def replied(agent: Agent, some: Asked, silenced: bool = False, hidden: bool = False, meanwhile: bool = False) -> Reply:
@@ -147,8 +149,8 @@ def replied(agent: Agent, some: Asked, silenced: bool = False, hidden: bool = Fa
         done = ask(agent, as_batch(ended_together(heard, counts[rows]), sight[rows], meanwhile), [REPLIES])
         output: Any = done.outputs[REPLIES]
         words, acted = output.logits.argmax(-1), done.acted[REPLY].cpu().numpy()
-        said = sound_of(said_mel(agent, output.by.levels(words)).cpu()).numpy()
-        sounds += [sound if answers else NOTHING_SAID for sound, answers in zip(said, acted, strict=True)]
+        waves = sound_of(said_mel(agent, output.by.levels(words)).cpu()).numpy()
+        sounds += [sound if answers else NOTHING_SAID for sound, answers in zip(waves, acted, strict=True)]
         meant.append(np.where(acted, np.array(ANSWERS)[words.cpu().numpy()], NO_ANSWER))
     return Reply(sounds, np.concatenate(meant))
 
@@ -172,10 +174,10 @@ def as_batch(sound: Tensor, sight: Tensor, meanwhile: bool = False) -> dict[str,
     pages = torch.full((n, ticks, len(page)), -1)
     pages[:, -1] = page
     views = sight[:, None].expand(-1, ticks, -1, -1, -1)
-    made = clip({SOUND: sound.unflatten(1, (-1, 1, TICK_SAMPLES)), TEXT: pages, SIGHT: views})
+    batch = clip({SOUND: sound.unflatten(1, (-1, 1, TICK_SAMPLES)), TEXT: pages, SIGHT: views})
     last = torch.arange(ticks).expand(n, -1) == ticks - 1
-    made["present"] |= {TEXT: last, SIGHT: last | meanwhile}
-    return made
+    batch["present"] |= {TEXT: last, SIGHT: last | meanwhile}
+    return batch
 
 
 def understood(judge: Recogniser, sounds: Sequence[np.ndarray], some: Asked) -> np.ndarray:
@@ -235,11 +237,11 @@ def _rows(
 
 def _exhibits(some: Asked, reply: Reply, right: np.ndarray) -> tuple[Exhibit, ...]:
     """Two answers that were understood and four that were not: question, answer and view."""
-    pause, shown = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
+    pause, exhibits = np.zeros(PAUSE_SAMPLES, np.float32), list[Exhibit]()
     for i in (*np.flatnonzero(right)[:2], *np.flatnonzero(right == 0)[:4]):
         kind: Literal["example", "failure"] = "example" if right[i] else "failure"
-        told = f"'{some.shown.texts[i]}?' is answered '{reply.meant[i]}', and '{some.shown.words[i]}' is true"
+        caption = f"'{some.shown.texts[i]}?' is answered '{reply.meant[i]}', and '{some.shown.words[i]}' is true"
         large = cv2.resize(some.shown.sight[i], None, fx=4, fy=4, interpolation=cv2.INTER_NEAREST)
         together = wav(np.concatenate((some.waves[i], pause, reply.sounds[i])))
-        shown.append(Exhibit(kind, told, cv2.imencode(".png", large[..., ::-1])[1].tobytes(), together))
-    return tuple(shown)
+        exhibits.append(Exhibit(kind, caption, cv2.imencode(".png", large[..., ::-1])[1].tobytes(), together))
+    return tuple(exhibits)

@@ -72,8 +72,8 @@ def lesson(context: Context) -> Lesson:
 @lru_cache(maxsize=2)
 def spoken(seed: int, size: str) -> Bank:
     """Questions of lessons in voices of lessons, sorted by length."""
-    said = bank("answers", seed, SPOKEN.get(size, SPOKEN_ELSE), tuple(BY_TEXT), False)
-    return said.take(np.argsort([len(wave) for wave in said.waves], kind="stable"))
+    speech = bank("answers", seed, SPOKEN.get(size, SPOKEN_ELSE), tuple(BY_TEXT), False)
+    return speech.take(np.argsort([len(wave) for wave in speech.waves], kind="stable"))
 
 
 @lru_cache(maxsize=2)
@@ -113,7 +113,7 @@ def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     return heard | targets_of(shown.first(count), rng)
 
 
-def targets_of(shown: Scenes, rng: np.random.Generator) -> dict[str, Tensor]:
+def targets_of(scenes_asked: Scenes, rng: np.random.Generator) -> dict[str, Tensor]:
     """Targets of questions about scenes; the manner of each answer is drawn at random.
 
     Returns:
@@ -121,11 +121,11 @@ def targets_of(shown: Scenes, rng: np.random.Generator) -> dict[str, Tensor]:
         `manner` [N, 2] and `mel` [N, 80, 64], the sound of the answer.
     """
     own = own_voice(False)
-    takes = [int(rng.choice(_takes()[word])) for word in shown.words]
+    takes = [int(rng.choice(_takes()[word])) for word in scenes_asked.words]
     return {
-        "answers": torch.from_numpy(shown.answers),
-        "asked": torch.tensor([(one.kind, one.colour + 1, one.noun) for one in shown.questions]),
-        "meant": torch.from_numpy(shown.meant), "things": torch.from_numpy(shown.things),
+        "answers": torch.from_numpy(scenes_asked.answers),
+        "asked": torch.tensor([(one.kind, one.colour + 1, one.noun) for one in scenes_asked.questions]),
+        "meant": torch.from_numpy(scenes_asked.meant), "things": torch.from_numpy(scenes_asked.things),
         "manner": torch.from_numpy(own.manner[takes]).reshape(-1, MANNER), "mel": own.mel[takes],
     }  # fmt: skip
 
@@ -159,11 +159,11 @@ def perceived(agent: Agent, batch: Mapping[str, Any]) -> Tapped:
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """`told` of a whole batch."""
-    return told(agent, agent.head(REPLIES).at_the_end(perceived(agent, batch)), batch)  # type: ignore[operator]
+    """`reply_loss` of a whole batch."""
+    return reply_loss(agent, agent.head(REPLIES).at_the_end(perceived(agent, batch)), batch)  # type: ignore[operator]
 
 
-def told(agent: Agent, output: Any, targets: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+def reply_loss(agent: Agent, output: Any, targets: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Nats of the answer, of looking at each thing, of what was asked and of whether anything was asked; and the error
     in log-mel of the true answer as the head says it.
 
@@ -196,9 +196,9 @@ def identity(waves: Sequence[np.ndarray], sight: np.ndarray) -> np.ndarray:
 
 def taught(context: Context, n: int) -> np.ndarray:
     """Questions, before they are varied, with scenes of lessons: int64 [n]."""
-    every, found = spoken(context.seed, context.config.size), list[np.ndarray]()
+    every, identities_of_parts = spoken(context.seed, context.config.size), list[np.ndarray]()
     for part in np.array_split(lesson_seeds(n, context.seed, "answers", "episodes"), -(-n // 500)):
-        said = every.take(numpy_rng(context.seed, "answers", "episodes").integers(len(every.texts), size=len(part)))
-        shown = scenes(context, part, [BY_TEXT[text] for text in said.texts], TAUGHT)
-        found.append(identity(said.waves, shown.sight))
-    return np.concatenate(found)
+        speech = every.take(numpy_rng(context.seed, "answers", "episodes").integers(len(every.texts), size=len(part)))
+        shown = scenes(context, part, [BY_TEXT[text] for text in speech.texts], TAUGHT)
+        identities_of_parts.append(identity(speech.waves, shown.sight))
+    return np.concatenate(identities_of_parts)

@@ -37,7 +37,7 @@ def agent() -> Agent:
 
 
 def test_questions_are_about_visible_things_and_answers_are_true(context: Context) -> None:
-    questions = lesson.asked(context, np.arange(120), TAUGHT)
+    questions = lesson.draw_questions(context, np.arange(120), TAUGHT)
     shown = questions.shown
     for row, scene in enumerate(shown.scenes):
         here = shown.boxes[row, :, 2] > shown.boxes[row, :, 0]
@@ -58,7 +58,7 @@ def test_questions_are_about_visible_things_and_answers_are_true(context: Contex
 
 def test_exams_show_held_out_pairs_and_lessons_do_not(context: Context) -> None:
     for of in (TAUGHT, HELD_OUT):
-        questions = lesson.asked(context, np.arange(40), of)
+        questions = lesson.draw_questions(context, np.arange(40), of)
         assert {tuple(pair) for pair in questions.shown.pairs.reshape(-1, 2).tolist()} <= set(of)
 
 
@@ -90,7 +90,7 @@ def test_a_lesson_points_at_the_things_asked_about(context: Context) -> None:
 
 
 def test_a_batch_holds_the_question_with_its_answer(context: Context, agent: Agent) -> None:
-    questions = lesson.asked(context, np.arange(8), TAUGHT)
+    questions = lesson.draw_questions(context, np.arange(8), TAUGHT)
     pages = [Page(*each) for each in zip(questions.questions, questions.answers, strict=True)]
     batch = seeing.batch_of(questions.shown, pages, np.random.default_rng(0))
     for row in range(8):
@@ -120,7 +120,7 @@ def test_no_answer_in_plain_light_names_colour_and_noun(context: Context) -> Non
 def test_known_answers_score_one_and_shuffled_answers_fall_below_the_floors(
     context: Context, agent, monkeypatch
 ) -> None:
-    asked = lesson.asked
+    asked = lesson.draw_questions
     last: list = []
 
     def remembered(*given):
@@ -129,7 +129,7 @@ def test_known_answers_score_one_and_shuffled_answers_fall_below_the_floors(
 
     def judged(order) -> dict[str, float]:
         known = lambda agent, senses, most: [last[-1].answers[i] for i in order(len(senses[TEXT]))]  # noqa: E731
-        monkeypatch.setattr(exam, "asked", remembered)
+        monkeypatch.setattr(exam, "draw_questions", remembered)
         monkeypatch.setattr(exam, "sure_answers", lambda *given: (known(*given), np.ones(len(given[1][TEXT]))))
         return {measure.name: measure.score for measure in exam.examine(agent, context, "retention")}
 
@@ -159,7 +159,7 @@ def test_an_untaught_agent_is_wrong_and_floors_are_between(context: Context, age
 
 def test_the_rule_answers_rightly_when_things_are_named_rightly(context: Context, monkeypatch) -> None:
     """The floor's reasoning is sound: with each thing named rightly it answers as the scene's truth."""
-    rules, questions = exam.Rules(context), lesson.asked(context, np.arange(60), TAUGHT)
+    rules, questions = exam.Rules(context), lesson.draw_questions(context, np.arange(60), TAUGHT)
     pairs = questions.shown.pairs.reshape(-1, 2)
     monkeypatch.setattr(type(rules.cut_outs), "called", lambda self, crops: pairs)
     assert rules.seen(questions) == questions.answers

@@ -16,7 +16,7 @@ from stages.language import parts
 from stages.language.caregiver.scene import HELD_OUT
 from stages.language.converse import asking, exam
 from stages.language.name.scenes import THINGS
-from stages.language.new_words.exam import Asked
+from stages.language.new_words.exam import TaughtLives
 from stages.language.parts import RECOGNISED
 
 
@@ -36,9 +36,9 @@ def agent() -> Agent:
 
 def test_in_every_second_life_the_asked_thing_was_not_taught(context: Context, agent: Agent) -> None:
     of, strange = asking.drawn(context, exam_seeds(6, 0, "test"), exam=True)
-    assert {tuple(pair) for pair in of.met.meant.tolist()} <= set(HELD_OUT)
+    assert {tuple(pair) for pair in of.scenes.meant.tolist()} <= set(HELD_OUT)
     assert strange.tolist() == [False, True] * 3
-    recall = Asked(agent, of, untaught=strange)._taught(np.arange(6))
+    recall = TaughtLives(agent, of, untaught=strange)._taught(np.arange(6))
     for row, memory in enumerate(recall.memories):
         known = memory.index.update().known
         assert len(known) == THINGS - strange[row]
@@ -49,14 +49,14 @@ def test_in_every_second_life_the_asked_thing_was_not_taught(context: Context, a
 def test_asking_exactly_about_untaught_things_is_right_and_the_reverse_is_wrong(
     context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch, knows: int, score: float
 ) -> None:
-    real = Asked.answered
+    real = TaughtLives.answered
 
     def answered(self, questions):
         answer = real(self, questions)
         doubt = np.where(self.untaught == (knows > 0), 0.9, 0.2)
         return answer._replace(doubt=doubt, nearest=self.of.asked.tolist())
 
-    monkeypatch.setattr(Asked, "answered", answered)
+    monkeypatch.setattr(TaughtLives, "answered", answered)
     with examination(agent):
         (measure,) = asking.measures(agent, context, "full")
     assert (measure.score, measure.chance, measure.n) == (score, 0.5, 40)

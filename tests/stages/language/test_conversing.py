@@ -156,7 +156,7 @@ def test_in_the_exam_she_is_silent_and_then_follows_the_gaze(agent: Agent, conte
     shown = games(context, 2_000_000 + np.arange(40), HELD_OUT, PAIRS)
     said: dict[int, list[str]] = {row: [] for row in range(40)}
     now: list[np.ndarray] = []
-    hear, listen = exam.heard, Conversation.listen
+    hear, listen = exam.turn_batch, Conversation.listen
 
     def heard(of, rows, words, first=False):
         now[:] = [rows]
@@ -170,7 +170,7 @@ def test_in_the_exam_she_is_silent_and_then_follows_the_gaze(agent: Agent, conte
             said[row].append("")
         listen(self, sensed)
 
-    monkeypatch.setattr(exam, "heard", heard)
+    monkeypatch.setattr(exam, "turn_batch", heard)
     monkeypatch.setattr(Conversation, "listen", listened)
     monkeypatch.setattr(exam, "_thing", lambda cell, of, rows: np.zeros(len(rows), np.int64))
     played = exam.play(agent, context, shown)
@@ -211,7 +211,7 @@ def test_turns_of_a_conversation_equal_the_lessons_forward_pass(agent: Agent, co
 def test_a_turn_ends_with_its_sentence(agent: Agent, context: Context, monkeypatch) -> None:
     shown = games(context, np.arange(3), TAUGHT, TAUGHT)
     talk = Conversation(agent, 3)
-    turn = talk.turn(exam.heard(shown, np.arange(3), shown.openings, first=True), 40)
+    turn = talk.turn(exam.turn_batch(shown, np.arange(3), shown.openings, first=True), 40)
     for text, sure in zip(turn.texts, turn.sure, strict=True):
         assert not set(text[:-1]) & set(STOPS)
         assert len(text.encode()) <= 40

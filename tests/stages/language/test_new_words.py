@@ -82,13 +82,13 @@ def test_a_thing_returns_in_another_look_among_all_taught_things(context: Contex
     n = len(of.words)
     assert of.taught.shape == (n, THINGS, 64, 64, 3)
     assert all(len(set(row)) == THINGS for row in of.words.tolist())
-    np.testing.assert_array_equal(of.looks.pairs.reshape(n, THINGS, 2), of.met.pairs)
-    assert {tuple(pair) for pair in of.met.meant.tolist()} <= set(HELD_OUT)
+    np.testing.assert_array_equal(of.looks.pairs.reshape(n, THINGS, 2), of.scenes.pairs)
+    assert {tuple(pair) for pair in of.scenes.meant.tolist()} <= set(HELD_OUT)
     seen = of.looks.boxes[:, 0]
     assert np.abs((seen[:, :2] + seen[:, 2:]) / 2 - 32).max() < 6, "each is looked at when it is taught"
-    others = np.arange(THINGS) != of.met.target[:, None]
+    others = np.arange(THINGS) != of.scenes.target[:, None]
     for word in range(2):  # neither the colour nor the form alone tells which word is meant
-        alike = (of.met.pairs[..., word] == of.met.meant[:, None, word]) & others
+        alike = (of.scenes.pairs[..., word] == of.scenes.meant[:, None, word]) & others
         assert alike.any(1).all()
     again = of_exam(context)
     np.testing.assert_array_equal(again.taught, of.taught)
@@ -198,7 +198,7 @@ def test_an_update_steps_on_the_new_batch_and_some_earlier_ones(
         assert stepped[0][0] == update
         assert {at for at, _ in stepped} <= set(range(max(0, update - 2), update + 1)), "of the newest three"
         assert {like for _, like in stepped} == {max(0.0, 1 - update / 4)}
-    assert len(learner.kept) == 3
+    assert len(learner.recent) == 3
 
 
 def test_the_cached_input_of_the_heads_equals_the_whole_batchs(context: Context, agent: Agent) -> None:
@@ -328,12 +328,12 @@ def answering(monkeypatch: pytest.MonkeyPatch, turn, current: list) -> None:
             output = self.real.act(batch)
             seen = batch["senses"][SIGHT][:, 0].numpy()
             of = current[0]
-            at = {sight.tobytes(): row for row, sight in enumerate(of.met.sight)}
+            at = {sight.tobytes(): row for row, sight in enumerate(of.scenes.sight)}
             rows = [at[one.tobytes()] for one in seen]
             points, cells = torch.zeros(self.n, RECALLED_BUDGET + 1), torch.zeros(self.n, 64)
             points[:, -1] = 1.0
             order = turn(self.n)
-            middle = seeing.cells(of.met.boxes)[np.arange(len(of.words)), of.met.target]
+            middle = seeing.cells(of.scenes.boxes)[np.arange(len(of.words)), of.scenes.target]
             for row in range(self.n):
                 if self.recall is not None:
                     names = [entry.name for entry in self.recall.entries[row]]
@@ -344,13 +344,13 @@ def answering(monkeypatch: pytest.MonkeyPatch, turn, current: list) -> None:
             output.outputs[RECOGNISED], output.outputs[SOUGHT] = Categorical(points), Categorical(cells)
             return output
 
-    ask = exam.Asked.__init__
+    ask = exam.TaughtLives.__init__
 
     def remembered(self, agent, of, *given, **more):
         current[:] = [of]
         ask(self, agent, of, *given, **more)
 
-    monkeypatch.setattr(exam.Asked, "__init__", remembered)
+    monkeypatch.setattr(exam.TaughtLives, "__init__", remembered)
     monkeypatch.setattr(taught_words, "Actor", Knowing)
 
 
@@ -362,7 +362,7 @@ def test_known_answers_are_right_and_shuffled_answers_are_not(context: Context, 
             answering(patch, turn, current)
             found = exam.examine(agent, context, "full")
         of = current[0]
-        assert {tuple(pair) for pair in of.met.meant.tolist()} <= set(HELD_OUT)
+        assert {tuple(pair) for pair in of.scenes.meant.tolist()} <= set(HELD_OUT)
         assert all(crc32(word.encode()) % KEPT_WORDS == 0 for word in of.words.flat), "words that no lesson says"
         for measure in found:
             assert measure.rows["memory off"] <= 0.5, "who lives by memory knows nothing without it"
@@ -395,7 +395,7 @@ def test_a_life_answers_as_the_exam_does_with_the_same_tokens(
         agent.heads[RECOGNISED].gain.fill_(40.0)
     for questions in ([WHAT] * 5, [where(word) for word in of.asked]):
         tokens.clear()
-        examined = exam.Asked(agent, of).answered(questions)
+        examined = exam.TaughtLives(agent, of).answered(questions)
         [by_exam] = tokens
         for row in range(5):
             now_s = [0.0]
@@ -404,10 +404,10 @@ def test_a_life_answers_as_the_exam_does_with_the_same_tokens(
             for sight, name in zip(of.taught[row], of.words[row].tolist(), strict=True):
                 crop = np.roll(sight, 9, 0)  # names are looked up by it, and it is not recalled
                 child.teach(name, Moment(0.0, {SIGHT: crop, LOOKED: sight, VIEWS: crop[None], TEXT: teaching(name)}))
-            memory.write(Moment(0.0, {SIGHT: of.met.sight[row]}), child.describe({SIGHT: of.met.sight[row]}))
+            memory.write(Moment(0.0, {SIGHT: of.scenes.sight[row]}), child.describe({SIGHT: of.scenes.sight[row]}))
             now_s[0] = exam.LATER_S
             typed = questions[row].capitalize()
-            answered = answer_by_look(agent, memory, child.hashes, typed, of.met.sight[row])
+            answered = answer_by_look(agent, memory, child.hashes, typed, of.scenes.sight[row])
             assert answered is not None
             torch.testing.assert_close(tokens[-1], by_exam[row : row + 1], atol=1e-5, rtol=1e-5)
             if typed == "What is that?":
@@ -452,5 +452,5 @@ def test_an_agent_without_the_two_heads_is_not_examined_and_fails_the_gate(conte
 
 def test_lessons_have_only_taught_pairs(context: Context) -> None:
     of = lives(context, np.arange(30), TAUGHT, TAUGHT, np.zeros(30, bool), exam=False)
-    assert {tuple(pair) for pair in of.met.pairs.reshape(-1, 2).tolist()} <= set(TAUGHT)
+    assert {tuple(pair) for pair in of.scenes.pairs.reshape(-1, 2).tolist()} <= set(TAUGHT)
     assert len(np.unique(lesson.taught(context, 40))) == 40

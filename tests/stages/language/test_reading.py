@@ -162,7 +162,7 @@ def test_predictions_when_writing_equal_those_when_reading() -> None:
 def test_every_byte_is_predicted_once_from_at_least_half_a_page(length: int) -> None:
     agent, data = reader(random=True), np.frombuffer(bytes(range(32, 127)) * 11, np.uint8)[:500]
     with torch.no_grad():
-        nats = exam.told(data, length, lambda pages: telling(agent, page_batch(pages)))
+        nats = exam.page_nats(data, length, lambda pages: telling(agent, page_batch(pages)))
         first = telling(agent, page_batch(data[None, :length]))[0]
     assert len(nats) == len(data)
     np.testing.assert_allclose(nats[: length // 2], first[: length // 2].numpy(), atol=1e-5)

@@ -57,7 +57,7 @@ def pool(agent: Agent, context: Context) -> list[episodes.Lives]:
 def test_the_target_goes_sideways_first_and_then_forwards() -> None:
     place = np.array([[0.5, 0.2, -0.2]] * 3)
     hand = np.array([[0.3, -0.1, -0.3], [0.3, 0.185, -0.2], [0.55, -0.1, -0.2]])
-    aside, ahead, back = episodes.wanted(place, hand)
+    aside, ahead, back = episodes.command_towards(place, hand)
     assert aside.tolist() == pytest.approx([0.0, 1.0, 1 / 3, -1.0])
     assert ahead.tolist() == pytest.approx([1.0, 0.15 / 1.8, 0.0, -1.0], abs=1e-6)
     assert back[0] < -0.5, "beside something, the hand first comes back"

@@ -187,7 +187,7 @@ def test_turned_heads_come_back_before_the_question() -> None:
 def test_the_exam_asks_every_room_and_names_its_rows(agent: Agent, context: Context) -> None:
     found = exam.answers(agent, context, "moved", 6, full=True)
     assert len(found.true) == 6
-    assert (found.said[exam.LAST_SEEN, hiding.BEFORE_LOOKING] == found.last_seen).all()
+    assert (found.chosen[exam.LAST_SEEN, hiding.BEFORE_LOOKING] == found.last_seen).all()
     assert (found.true != found.last_seen).all()
     measure, added = exam._moved("moved", found, True)
     assert measure.n == added.n == 6
@@ -227,10 +227,10 @@ def test_beliefs_are_switched_off_in_all_rooms_where_a_thing_moved_unseen(
     monkeypatch.setattr(exam, "_group", group)
     for kind in exam.UNSEEN:
         found = exam.answers(agent, context, kind, 400, full=True)
-        own, off = (found.said[who, hiding.AFTER_LOOKING] for who in (exam.BOTH, exam.SHORT))
+        own, off = (found.chosen[who, hiding.AFTER_LOOKING] for who in (exam.BOTH, exam.SHORT))
         np.testing.assert_array_equal(own, off)
         assert (own == found.episodes).all(), "in the same order"
-        assert len(found.said[exam.OFF, hiding.AFTER_LOOKING]) < len(own)
+        assert len(found.chosen[exam.OFF, hiding.AFTER_LOOKING]) < len(own)
 
 
 def test_boards_do_not_train_a_sense_that_an_earlier_stage_added(context: Context) -> None:

@@ -78,7 +78,7 @@ def test_actions_are_numbered_as_in_minigrid() -> None:
 def test_plans_convert_to_numbers_and_words_and_back() -> None:
     plan = (Subgoal(PICK_UP, BALL, 0), Subgoal(DROP_NEXT_TO, BOX, 2), Subgoal(OPEN, symbols.DOORS, ANY))
     assert from_numbers(as_numbers(plan)) == plan
-    assert symbols.told(plan) == "pick up the red ball, drop next to the blue box, open a door"
+    assert symbols.in_words(plan) == "pick up the red ball, drop next to the blue box, open a door"
     full = (plan[0],) * symbols.LENGTH
     assert from_numbers(as_numbers(full)) == full
     with pytest.raises(WorldError, match="up to 8 subgoals; got 9"):

@@ -99,13 +99,13 @@ def knowing(monkeypatch: pytest.MonkeyPatch) -> Knowing:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_script_succeeds_and_fails_with_another_rooms_truth(task: str, tmp_path: Path) -> None:
     context, script = tiny_context(tmp_path), exam.Script(task)
-    assert exam.handled(script, context, task, SEEDS, told=True).all()
+    assert exam.handled(script, context, task, SEEDS, with_truth=True).all()
 
     def elsewhere(truth: Any, first: np.ndarray) -> Any:
         moved = truth | {name: np.roll(truth[name], 1, 0) for name in ("position", "size")}
         return script(moved, first)
 
-    assert exam.handled(elsewhere, context, task, SEEDS, told=True).mean() < 0.3
+    assert exam.handled(elsewhere, context, task, SEEDS, with_truth=True).mean() < 0.3
 
 
 def test_symbols_name_the_thing_at_each_point() -> None:

@@ -99,7 +99,9 @@ def test_a_path_that_differs_from_the_given_moves_is_reported(
     symbols = torch.tensor([[[south, 0, south, 0, south]]])
     found = Candidates(points[None, None], symbols, torch.zeros(1, 1), torch.tensor([0]))
     ends = np.array([0.0, 0.0]), np.array([4.0, 3.0])
-    told = film.Told(maze("medium"), *ends, found=found, walked=np.stack(ends), words={4: south, 0: south, 2: south})
+    told = film.ImaginedTrip(
+        maze("medium"), *ends, found=found, walked=np.stack(ends), words={4: south, 0: south, 2: south}
+    )
     assert told.given == [(0, south, east), (2, south, south), (4, south, 0)]
     commands._tell(told)
     said = " ".join(capsys.readouterr().out.split())

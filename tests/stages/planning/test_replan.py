@@ -102,7 +102,7 @@ def planner(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     return agent
 
 
-def gone(agent: Agent, tmp_path, level: str, seeds: np.ndarray = SEEDS) -> exam.Came:
+def gone(agent: Agent, tmp_path, level: str, seeds: np.ndarray = SEEDS) -> exam.Outcome:
     actor = Actor(agent, len(seeds), effectors=[WALK])
     return exam.walk(actor, tiny_context(tmp_path), {level: seeds}, lambda: exam.said(actor))[level]
 
@@ -144,7 +144,7 @@ def test_the_ceiling_knows_what_changed(tmp_path) -> None:
 
 
 def test_an_agent_led_to_shuffled_goals_does_not_arrive(tmp_path) -> None:
-    def led(turn: int) -> exam.Came:
+    def led(turn: int) -> exam.Outcome:
         def way(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
             goal = np.roll(senses["goal"], turn, axis=0)
             return {WALK: oracle_way("medium", senses["body"] * UNIT, goal * UNIT)}
@@ -161,7 +161,7 @@ def test_an_agent_that_stands_still_is_cut_but_not_before_its_goal_moved(planner
     rooms = {"medium" + what: SEEDS[:3] for what in (CLOSING, MOVING)}
     asked: list[list[np.ndarray]] = []
 
-    def gone(fixed: bool) -> dict[str, exam.Came]:
+    def gone(fixed: bool) -> dict[str, exam.Outcome]:
         actor, ticks = Actor(planner, 6, effectors=[WALK]), []
         asked.append(ticks)
 
@@ -192,7 +192,7 @@ def test_an_agent_that_reports_no_blocked_maze_is_cut_once_it_is_shut_off(planne
     head_of(planner).silenced, context = frozenset({BELIEF}), tiny_context(tmp_path)
     rooms = {"medium" + what: SEEDS[:3] for what in (BLOCKED, MOVING)}
 
-    def gone(believes: bool) -> tuple[dict[str, exam.Came], int]:
+    def gone(believes: bool) -> tuple[dict[str, exam.Outcome], int]:
         actor, asked = Actor(planner, 6, effectors=[WALK]), list[int]()
 
         def said() -> np.ndarray:
@@ -231,11 +231,11 @@ def test_the_exam_counts_reports_and_measures_the_floors(
 
 def test_answers_are_right_only_for_their_own_maze() -> None:
     yes, no = np.ones(3, bool), np.zeros(3, bool)
-    way, none = exam.Came(yes, no), exam.Came(no, yes)
+    way, none = exam.Outcome(yes, no), exam.Outcome(no, yes)
     assert exam._right({CLOSING: way, BLOCKED: none}).all()
     assert exam._right({CLOSING: none, BLOCKED: none}).mean() == 0.5
     assert not exam._right({CLOSING: none, BLOCKED: way}).any()
-    stands = exam.Came(no, no)
+    stands = exam.Outcome(no, no)
     assert exam._right({CLOSING: stands, BLOCKED: stands}).mean() == 0.5, "to stand still is no answer"
 
 

@@ -9,7 +9,7 @@ from devmind.testing import tiny_agent, tiny_context
 from stages.reasoning import parts
 from stages.reasoning.glancing import hand_over
 from stages.reasoning.puzzles import lesson
-from stages.reasoning.puzzles.lesson import COSTS, RULES, bounds, scrambles, told
+from stages.reasoning.puzzles.lesson import COSTS, RULES, bounds, cost_batch, scrambles
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_after_handing_over_the_trunks_head_agrees_with_the_glance_on_new_boards
         agent,
         parts.PUZZLE,
         COSTS.heads,
-        [told(lit[:100], bounds(presses[:100])), told(lit[100:], bounds(presses[100:]))],
+        [cost_batch(lit[:100], bounds(presses[:100])), cost_batch(lit[100:], bounds(presses[100:]))],
     )
     assert unlike(agent, 200) < 0.2
 

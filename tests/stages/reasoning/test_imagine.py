@@ -154,7 +154,7 @@ def test_the_lesson_trains_all_of_both_heads_and_the_trunk_only_by_boards(tmp_pa
     for name, reaches in (("tictactoe", True), ("cartpole", False)):
         agent.zero_grad()
         learner.lives[name].act(agent, 24)
-        pieces = learner.lives[name].met.draw(8, lesson.UNROLL, np.random.default_rng(0))
+        pieces = learner.lives[name].replay.draw(8, lesson.UNROLL, np.random.default_rng(0))
         loss, _ = learner.loss_of(agent, {"world": name, "pieces": pieces})
         loss.backward()
         of_trunk = [p.grad for n, p in agent.named_parameters() if n.startswith("trunk.") and p.grad is not None]

@@ -119,7 +119,7 @@ def test_every_class_occurs_and_has_words() -> None:
 )
 def test_missions_are_understood(words: str, wanted: set[int], picked_up: bool) -> None:
     found = understood(words)
-    assert (set(found.wanted), found.picked_up) == (wanted, picked_up)
+    assert (set(found.targets), found.picked_up) == (wanted, picked_up)
 
 
 @pytest.mark.parametrize("words", ["", "put the red ball next to the blue box", "reach the pub"])

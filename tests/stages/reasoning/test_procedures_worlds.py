@@ -38,7 +38,7 @@ def test_search_as_a_primitive_needs_no_more_moves_than_procedures() -> None:
     fewer = 0
     for seed in range(15):
         world = Blocks.drawn(6, np.random.default_rng(seed))
-        twin = Blocks(world.below, world.wanted)
+        twin = Blocks(world.below, world.goal)
         Interpreter(shipped("blocks_by_search"), world.beliefs, world.actions).run()
         Interpreter(shipped("blocks"), twin.beliefs, twin.actions).run()
         assert world.solved

@@ -121,7 +121,7 @@ def test_targets_of_3_by_3_are_the_true_costs_whatever_the_network_says(tmp_path
         return {}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lesson, "told", told)
+        patch.setattr(lesson, "cost_batch", told)
         for update in (0, 21, 38):
             make(tiny_agent(), context, update, 32, 40)
     for side, tiles, cost in seen:

@@ -168,7 +168,7 @@ def test_only_its_heads_are_trained_and_nothing_rehearses_them(agent: Agent, tmp
 def test_the_trunk_learns_the_room_too(agent: Agent, tmp_path: Path) -> None:
     """By heads alone on an untaught sense, so far from perfect; the trunk's head gets as far as the glance."""
     drill = DRILLS["rooms"]
-    drill = replace(drill, learning=replace(drill.learning, batch=32), steps=30, told_steps=12)
+    drill = replace(drill, learning=replace(drill.learning, batch=32), steps=30, student_steps=12)
     context = tiny_context(tmp_path)
     learner = ValueLearner(agent, context, {"rooms": drill}, learning_rate=drill.learning_rate)
     learner.steps = 200

@@ -34,7 +34,7 @@ def test_the_wanted_turn_leads_to_the_target(tmp_path: Path) -> None:
     context = make_context(tmp_path)
     world = context.make_world("nursery", "orient/sight", np.arange(32))
     for _ in range(3):
-        world.step({"look": gaze.wanted(world.truth())})
+        world.step({"look": gaze.target_turn(world.truth())})
     assert world.truth()["error_deg"].max() < 1.0
 
 

@@ -128,7 +128,7 @@ def test_rules_on_the_senses_beat_holding_still(
 
 def test_the_rule_that_knows_the_truth_reaches_nearly_every_target(context: Context) -> None:
     trial = trials.Trial(context, "reach", 20, exam_seeds(24, "test", "reach"), reach.first_touch)
-    assert (trial.play(hand_rules.ReachByTruth, told=True).watched > 0).any(0).mean() > 0.95
+    assert (trial.play(hand_rules.ReachByTruth, with_truth=True).watched > 0).any(0).mean() > 0.95
 
 
 def test_a_withdrawal_is_judged_by_the_truth_before_it() -> None:

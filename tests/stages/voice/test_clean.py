@@ -103,7 +103,7 @@ def test_the_target_is_the_next_two_moments() -> None:
 
 def test_the_target_is_compared_on_the_agents_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """The meta device stands for a GPU: like a GPU, it refuses tensors that lie elsewhere."""
-    monkeypatch.setattr(go_on, "told", lambda agent, batch: torch.zeros(2, 5, 16, 64, device="meta"))
+    monkeypatch.setattr(go_on, "continued_mel", lambda agent, batch: torch.zeros(2, 5, 16, 64, device="meta"))
     agent: Any = SimpleNamespace(device=torch.device("meta"))
     moved = {"mel": torch.zeros(2, 5, 8, 64, device="meta"), "counts": torch.tensor([5, 4], device="meta")}
     value, _ = go_on.loss(agent, moved)

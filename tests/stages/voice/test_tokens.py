@@ -150,7 +150,7 @@ def test_the_lesson_lowers_its_loss_and_changes_only_its_own_parts(tmp_path: Pat
 def test_the_exam_gives_nats_beside_its_floors_and_a_continuation(agent: Agent, tmp_path: Path) -> None:
     context = tiny_context(tmp_path)
     with torch.inference_mode():
-        (told,) = exam.told_in_turn(agent, context, "full")
+        (told,) = exam.token_measures(agent, context, "full")
         assert set(told.floors) == {exam.EACH, exam.BEFORE_IT, "untaught agent"}
         assert 0 < told.floors[exam.EACH] < sum(map(math.log, LEVELS * 2)) + 1.0
         sound = 0.1 * torch.randn(2, 6 * 1600, generator=torch.Generator().manual_seed(0))
@@ -162,7 +162,7 @@ def test_the_exam_gives_nats_beside_its_floors_and_a_continuation(agent: Agent, 
         assert one.isfinite().all()
         assert torch.equal(one, two), "what comes is not heard"
     without = tiny_agent()
-    assert exam.told_in_turn(without, context, "full") == []
+    assert exam.token_measures(without, context, "full") == []
     assert exam.beside(without, sound, at, None) == {}
 
 

@@ -39,13 +39,13 @@ def cleaned(agent: Agent, context: Context, level: str) -> list[Measure]:
     if CLEANED not in agent.heads:
         return []
     whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
-    said = whole.take(np.arange(context.episodes(ASKED, level)))
-    clean, _ = in_a_row(said.waves, before=LEAD)
+    words = whole.take(np.arange(context.episodes(ASKED, level)))
+    clean, _ = in_a_row(words.waves, before=LEAD)
     generator = torch.Generator().manual_seed(derive_seed("echo cleaned", context.seed) % 2**62)
     noisy = clean + noise(clean, torch.full((len(clean), 1), LOUD_DB), generator)
     before = si_sdr_db(noisy, clean)
     gain = lambda sound: (si_sdr_db(sound, clean) - before).double().numpy()  # noqa: E731
-    made = by_agent(agent, noisy)
+    result = by_agent(agent, noisy)
     floors: dict[str, float] = {}
     rows: dict[str, float] = {}
     if level == "full":
@@ -54,11 +54,11 @@ def cleaned(agent: Agent, context: Context, level: str) -> list[Measure]:
         rows = {BEST: float(gain(best_gains(noisy, clean)).mean()), "SI-SDR before": float(before.mean())}
     return [
         Measure(
-            CLEAN, "dB of SI-SDR gained", gain(made), 0.0, 20.0, floors, episodes=heard(list(said.waves)), rows=rows,
-            groups=np.unique(said.voices, return_inverse=True)[1],
-            note=f"words and voices of no lesson, by {said.speaker}, in noise of any colour {LOUD_DB:g} dB below; the "
+            CLEAN, "dB of SI-SDR gained", gain(result), 0.0, 20.0, floors, episodes=heard(list(words.waves)), rows=rows,
+            groups=np.unique(words.voices, return_inverse=True)[1],
+            note=f"words and voices of no lesson, by {words.speaker}, in noise of any colour {LOUD_DB:g} dB below; the "
             "spectral gate is told which frames precede speech; its best of six settings on these sounds counts",
-            exhibits=_exhibits(said.texts, noisy, made, gain(made)) if level == "full" else (),
+            exhibits=_exhibits(words.texts, noisy, result, gain(result)) if level == "full" else (),
         )
     ]  # fmt: skip
 
@@ -84,18 +84,18 @@ def gated(noisy: Tensor, over: float, least: float) -> Tensor:
 
 def best_gains(noisy: Tensor, clean: Tensor) -> Tensor:
     """The ideal ratio mask on the ear's bands: each band times the share of its power that is speech."""
-    said, other = (spectrum(one).abs().square() for one in (clean, noisy - clean))
+    speech, other = (spectrum(one).abs().square() for one in (clean, noisy - clean))
     weights = in_bins(torch.eye(64)[None])[0].mT  # [64, 257]
-    share = (weights @ said) / (weights @ (said + other)).clamp_min(1e-12)
+    share = (weights @ speech) / (weights @ (speech + other)).clamp_min(1e-12)
     return filtered(noisy, share.mT)
 
 
-def _exhibits(texts: Sequence[str], noisy: Tensor, made: Tensor, gain: np.ndarray) -> tuple[Exhibit, ...]:
+def _exhibits(texts: Sequence[str], noisy: Tensor, outputs: Tensor, gain: np.ndarray) -> tuple[Exhibit, ...]:
     """The two utterances that gained most and the two that gained least, in noise and cleaned."""
-    order, shown = np.argsort(gain, kind="stable"), []
+    order, exhibits = np.argsort(gain, kind="stable"), []
     for i in (*order[::-1][:2], *order[:2]):
-        one, two = noisy[i].numpy(), made[i].numpy()
-        told = f"'{texts[i]}' in noise, then cleaned: {gain[i]:.1f} dB gained"
+        one, two = noisy[i].numpy(), outputs[i].numpy()
+        caption = f"'{texts[i]}' in noise, then cleaned: {gain[i]:.1f} dB gained"
         together = wav(np.concatenate((one, np.zeros(2 * TICK_SAMPLES, np.float32), two)))
-        shown.append(Exhibit("example", told, spectra(one, two), together, ("in noise", "cleaned")))
-    return tuple(shown)
+        exhibits.append(Exhibit("example", caption, spectra(one, two), together, ("in noise", "cleaned")))
+    return tuple(exhibits)

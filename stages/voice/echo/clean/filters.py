@@ -61,9 +61,9 @@ def _spread(device: torch.device) -> Tensor:
         return (bank / bank.sum(0)).to(device)
 
 
-def si_sdr_db(sound: Tensor, wanted: Tensor) -> Tensor:
-    """The SI-SDR of `sound` [N, S] for a `wanted` one (Le Roux et al. 2019, ICASSP), in dB, [N]."""
-    sound, wanted = sound - sound.mean(-1, keepdim=True), wanted - wanted.mean(-1, keepdim=True)
-    scale = (sound * wanted).sum(-1, keepdim=True) / wanted.square().sum(-1, keepdim=True).clamp_min(1e-9)
-    aim = scale * wanted
+def si_sdr_db(sound: Tensor, target: Tensor) -> Tensor:
+    """The SI-SDR of `sound` [N, S] for a `target` one (Le Roux et al. 2019, ICASSP), in dB, [N]."""
+    sound, target = sound - sound.mean(-1, keepdim=True), target - target.mean(-1, keepdim=True)
+    scale = (sound * target).sum(-1, keepdim=True) / target.square().sum(-1, keepdim=True).clamp_min(1e-9)
+    aim = scale * target
     return 10 * (aim.square().sum(-1).clamp_min(1e-9) / (sound - aim).square().sum(-1).clamp_min(1e-9)).log10()

@@ -54,9 +54,9 @@ class CleanedHead(Head):
         looked = torch.relu(looked).mT.unflatten(0, lead)
         # Each token twice, side by side: the trunk's feature of it, and what the ear made of it.
         thought = (tapped.tokens * tapped.present[..., None]).unflatten(-2, (2, TOKENS)).transpose(-3, -2).flatten(-2)
-        told = torch.relu(self.think(thought)).repeat_interleave(FRAMES // TOKENS, -2)
-        seen = torch.cat((looked, told), -1)
-        row = seen.flatten(1, -2) if len(lead) > 1 else seen
+        thoughts = torch.relu(self.think(thought)).repeat_interleave(FRAMES // TOKENS, -2)
+        inputs = torch.cat((looked, thoughts), -1)
+        row = inputs.flatten(1, -2) if len(lead) > 1 else inputs
         features, last = self.memory(row, None if kept is None else kept["hidden"][None].contiguous())
         both = torch.cat((features, row[..., : looked.shape[-1]]), -1)
         gains = self.answer(both).sigmoid()

@@ -38,8 +38,8 @@ def lesson(context: Context) -> Lesson:
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """About `rows` utterances of one source and of similar length, in noise, with `clean` [N, T x 1600] beside."""
     rng, generator = numpy_rng(context.seed, "clean", update), torch_generator(context.seed, "clean", update)
-    every = sources(*where(context))
-    waves, texts = every[int(rng.choice(len(every), p=shares(len(every))))]
+    all_sources = sources(*where(context))
+    waves, texts = all_sources[int(rng.choice(len(all_sources), p=shares(len(all_sources))))]
     index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
     sound, _ = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index], before=LEAD)
     clean = varied(sound, generator, quiet=True)
@@ -53,20 +53,20 @@ def noise(clean: Tensor, db: Tensor, generator: torch.Generator) -> Tensor:
     white = torch.fft.rfft(torch.randn(n, s, generator=generator))
     knots = 8.0 * torch.randn(n, 1, 7, generator=generator)
     colour_db = F.interpolate(knots, white.shape[-1], mode="linear", align_corners=True)[:, 0]
-    made = torch.fft.irfft(white * 10 ** (colour_db / 20), s)
+    sound = torch.fft.irfft(white * 10 ** (colour_db / 20), s)
     swell = F.interpolate(torch.randn(n, 1, max(2, s // 8000), generator=generator), s, mode="linear")[:, 0]
-    made = made * 10 ** (1.5 * swell / 20)
+    sound = sound * 10 ** (1.5 * swell / 20)
     power = lambda x: x.square().mean(-1, keepdim=True).clamp_min(1e-12)  # noqa: E731
-    return made * (power(clean) / power(made) * 10 ** (-db / 10)).sqrt()
+    return sound * (power(clean) / power(sound) * 10 ** (-db / 10)).sqrt()
 
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """The power of the remaining error relative to the clean speech, in the spectrum, in dB."""
     output: Any = agent(dict(batch), [CLEANED])[CLEANED]
     heard = spectrum(batch["senses"]["sound"].flatten(1).to(agent.device))
-    wanted = spectrum(batch["clean"].to(agent.device))
+    target = spectrum(batch["clean"].to(agent.device))
     left = heard * in_bins(output.value.flatten(1, 2))
     power = lambda x: x.abs().square().sum((-1, -2)).clamp_min(1e-9)  # noqa: E731
-    value = 10 * (power(left - wanted) / power(wanted)).log10()
-    before = 10 * (power(heard - wanted) / power(wanted)).log10()
+    value = 10 * (power(left - target) / power(target)).log10()
+    before = 10 * (power(heard - target) / power(target)).log10()
     return value.mean(), {"left db": value.mean().detach(), "gain db": (before - value).mean().detach()}

@@ -15,7 +15,7 @@ from devmind.curriculum.stage import Context
 from stages.voice.caregiver.speech import NEW_WORDS, bank
 from stages.voice.ear import FRAMES
 from stages.voice.echo.go_on.head import AHEAD
-from stages.voice.echo.go_on.lesson import mel_of, to_come, told
+from stages.voice.echo.go_on.lesson import continued_mel, mel_of, to_come
 from stages.voice.echo.tokens.exam import beside
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
@@ -39,35 +39,35 @@ def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
     if GOES_ON not in agent.heads:
         return []
     whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
-    said = whole.take(np.arange(context.episodes(ASKED, level)))
-    sound, counts = in_a_row(said.waves)
+    words = whole.take(np.arange(context.episodes(ASKED, level)))
+    sound, counts = in_a_row(words.waves)
     mel = mel_of(sound)
     at = broken_off(counts)
     rows = torch.arange(len(mel))
-    came = to_come(mel)[rows, at]
-    off = lambda made: DB * (made - came).abs().mean((-1, -2))  # noqa: E731
+    target = to_come(mel)[rows, at]
+    off = lambda made: DB * (made - target).abs().mean((-1, -2))  # noqa: E731
     went_on = gone_on(agent, sound, at)
     last = mel[rows, at][:, -1:]
     floors: dict[str, float] = {}
     rows_of: dict[str, float] = {}
     if level == "full":
-        floors = {COPIED: float(off(last.expand_as(came)).mean())}
+        floors = {COPIED: float(off(last.expand_as(target)).mean())}
         known, followed = _lessons(context)
         floors[RIDGE] = float(off(_ridge(known, followed, mel[rows, at])).mean())
-        floors[ALWAYS] = float(off(followed.median(0).values.expand_as(came)).mean())
+        floors[ALWAYS] = float(off(followed.median(0).values.expand_as(target)).mean())
         floors[UNTAUGHT] = float(off(gone_on(untaught(agent), sound, at)).mean())
-        rows_of = {"its first 100 ms": float(DB * (went_on - came)[:, :FRAMES].abs().mean()),
-                   "its second 100 ms": float(DB * (went_on - came)[:, FRAMES:].abs().mean()),
+        rows_of = {"its first 100 ms": float(DB * (went_on - target)[:, :FRAMES].abs().mean()),
+                   "its second 100 ms": float(DB * (went_on - target)[:, FRAMES:].abs().mean()),
                    **beside(agent, sound, at, off)}  # fmt: skip
-    flat = off(mel.flatten(1, 2).mean(1, keepdim=True).expand_as(came)).mean()
+    flat = off(mel.flatten(1, 2).mean(1, keepdim=True).expand_as(target)).mean()
     return [
         Measure(
             CONTINUED, "dB of log-mel", off(went_on).double().numpy(), float(flat), 0.0, floors,
-            higher_is_better=False, episodes=heard(list(said.waves)), rows=rows_of,
-            groups=np.unique(said.voices, return_inverse=True)[1],
-            note=f"{AHEAD * 100} ms from the middle of a word that no lesson spoke, by {said.speaker} in voices of no "
+            higher_is_better=False, episodes=heard(list(words.waves)), rows=rows_of,
+            groups=np.unique(words.voices, return_inverse=True)[1],
+            note=f"{AHEAD * 100} ms from the middle of a word that no lesson spoke, by {words.speaker} in voices of no "
             "lesson; chance is each sound's mean frame",
-            exhibits=_exhibits(said.waves, said.texts, mel, at, went_on) if level == "full" else (),
+            exhibits=_exhibits(words.waves, words.texts, mel, at, went_on) if level == "full" else (),
         )
     ]  # fmt: skip
 
@@ -84,7 +84,7 @@ def gone_on(agent: Agent, sound: Tensor, at: Tensor) -> Tensor:
     heard_so_far[torch.arange(longest)[None] > at[:, None]] = 0.0
     parts = []
     for some, ends in zip(heard_so_far.flatten(1).split(TOGETHER), at.split(TOGETHER), strict=True):
-        parts.append(told(agent, as_batch(some))[torch.arange(len(some)), ends].cpu())
+        parts.append(continued_mel(agent, as_batch(some))[torch.arange(len(some)), ends].cpu())
     return torch.cat(parts)
 
 
@@ -107,11 +107,11 @@ def _exhibits(
     waves: Sequence[np.ndarray], texts: Sequence[str], mel: Tensor, at: Tensor, went_on: Tensor
 ) -> tuple[Exhibit, ...]:
     """Four words as they were said, and as they broke off and were continued."""
-    shown = []
+    exhibits = []
     for i in range(min(4, len(waves))):
         begun = mel[i, : int(at[i]) + 1].flatten(0, 1)
         sound = sound_of(torch.cat((begun, went_on[i]))[None])[0].numpy()
-        told_of = f"'{texts[i]}' as said, then broken off and continued for {AHEAD * 100} ms"
+        caption = f"'{texts[i]}' as said, then broken off and continued for {AHEAD * 100} ms"
         together = wav(np.concatenate((waves[i], np.zeros(3200, np.float32), sound)))
-        shown.append(Exhibit("example", told_of, spectra(waves[i], sound), together, ("said", "continued")))
-    return tuple(shown)
+        exhibits.append(Exhibit("example", caption, spectra(waves[i], sound), together, ("said", "continued")))
+    return tuple(exhibits)

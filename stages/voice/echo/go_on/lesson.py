@@ -34,12 +34,12 @@ def lesson(context: Context) -> Lesson:
 
 def lesson_batch(context: Context, update: int, rows: int) -> dict[str, Any]:
     """About `rows` utterances of one source and of similar length, varied, and their `mel`."""
-    rng, every = numpy_rng(context.seed, "go on", update), sources(*where(context))
-    waves, texts = every[int(rng.choice(len(every), p=shares(len(every))))]
+    rng, all_sources = numpy_rng(context.seed, "go on", update), sources(*where(context))
+    waves, texts = all_sources[int(rng.choice(len(all_sources), p=shares(len(all_sources))))]
     index = alike(rng, len(texts), rows if " " not in texts[0] else max(2, rows // 2))
     sound, counts = in_a_row([np.pad(waves[i], (0, len(waves[i]) // 5)) for i in index])
-    made = varied(sound, torch_generator(context.seed, "go on", update))
-    return as_batch(made) | {"mel": mel_of(made), "counts": counts}
+    sounds = varied(sound, torch_generator(context.seed, "go on", update))
+    return as_batch(sounds) | {"mel": mel_of(sounds), "counts": counts}
 
 
 def mel_of(sound: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ def to_come(mel: Tensor) -> Tensor:
     return torch.cat(parts, 2)
 
 
-def told(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
+def continued_mel(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
     """The agent's prediction behind each Moment: log-mel [N, T, 16, 64]."""
     output: Any = agent(dict(batch), [GOES_ON])[GOES_ON]
     rounded = output.rounded.flatten(0, 1)
@@ -63,9 +63,9 @@ def told(agent: Agent, batch: Mapping[str, Any]) -> Tensor:
 
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Mean distance in log-mel of the prediction from what came."""
-    wanted = to_come(batch["mel"].to(agent.device))
-    far = (told(agent, batch)[:, :-AHEAD] - wanted).abs().mean((-1, -2))
+    target = to_come(batch["mel"].to(agent.device))
+    error = (continued_mel(agent, batch)[:, :-AHEAD] - target).abs().mean((-1, -2))
     # Only what came in the row itself counts, not its padding.
-    here = torch.arange(far.shape[1], device=far.device)[None] < batch["counts"].to(far.device)[:, None] - AHEAD
-    value = (far * here).sum() / here.sum().clamp_min(1)
+    here = torch.arange(error.shape[1], device=error.device)[None] < batch["counts"].to(error.device)[:, None] - AHEAD
+    value = (error * here).sum() / here.sum().clamp_min(1)
     return value, {"go on": value.detach(), "go on db": 20.0 * value.detach()}

@@ -32,13 +32,13 @@ KNOWN_BY = 300
 """Utterances of lessons on which the baselines are counted."""
 
 
-def told_in_turn(agent: Agent, context: Context, level: str) -> list[Measure]:
+def token_measures(agent: Agent, context: Context, level: str) -> list[Measure]:
     """One value an utterance: nats a token of its codes, predicted by the trunk one after another."""
     if NEXT_CODE not in agent.heads:
         return []
     whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
-    said = whole.take(np.arange(context.episodes(ASKED, level)))
-    sound, counts = in_a_row(said.waves)
+    speech = whole.take(np.arange(context.episodes(ASKED, level)))
+    sound, counts = in_a_row(speech.waves)
     page, ends = pages(agent, sound), TOKENS * counts
     values = _mean(_by(agent, page), ends)
     floors: dict[str, float] = {}
@@ -53,9 +53,9 @@ def told_in_turn(agent: Agent, context: Context, level: str) -> list[Measure]:
     return [
         Measure(
             TOLD, "nats a token", values.double().numpy(), float(floors.get(EACH, 20.0)), 0.0, floors,
-            higher_is_better=False, episodes=heard(list(said.waves)),
-            groups=np.unique(said.voices, return_inverse=True)[1],
-            note=f"tokens of 25 ms of words that no lesson spoke, by {said.speaker} in voices of no lesson",
+            higher_is_better=False, episodes=heard(list(speech.waves)),
+            groups=np.unique(speech.voices, return_inverse=True)[1],
+            note=f"tokens of 25 ms of words that no lesson spoke, by {speech.speaker} in voices of no lesson",
         )
     ]  # fmt: skip
 
@@ -70,14 +70,14 @@ def gone_on_by_tokens(agent: Agent, sound: Tensor, at: Tensor) -> Tensor:
     """Log-mel [N, 16, 64] behind Moment `at` [N] of sounds [N, T x 1600], predicted code after code; later sound is
     not heard.
     """
-    page, made = pages(agent, sound), torch.zeros(len(sound), FRAMES * AHEAD, 64)
+    page, mel = pages(agent, sound), torch.zeros(len(sound), FRAMES * AHEAD, 64)
     for last in at.unique():
         rows = (at == last).nonzero()[:, 0]
         begun = page[rows, : TOKENS * (int(last) + 1)]
         whole = torch.cat((begun, written_on(agent, begun, TOKENS * AHEAD)), 1)
         levels = levels_of(whole.to(agent.device)).unflatten(1, (-1, TOKENS))
-        made[rows] = decode(agent, levels).flatten(1, 2)[:, -FRAMES * AHEAD :].cpu()
-    return made
+        mel[rows] = decode(agent, levels).flatten(1, 2)[:, -FRAMES * AHEAD :].cpu()
+    return mel
 
 
 class Counted:

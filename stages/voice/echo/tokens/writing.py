@@ -17,9 +17,9 @@ def written_on(agent: Agent, page: Tensor, tokens: int) -> Tensor:
     state = agent.new_state(len(page))
     percepts = agent.encode(state, one_tick({CODES: page}))
     state, output = agent.begin(state, percepts, heads=[NEXT_CODE])
-    found = list[Tensor]()
+    new_tokens = list[Tensor]()
     for _ in range(tokens):
-        found.append(output.outputs[NEXT_CODE].mode()[:, -1:])
-        if len(found) < tokens:
-            state, output = agent.extend(state, CODES, found[-1], heads=[NEXT_CODE], began=percepts)
-    return torch.cat(found, 1).cpu()
+        new_tokens.append(output.outputs[NEXT_CODE].mode()[:, -1:])
+        if len(new_tokens) < tokens:
+            state, output = agent.extend(state, CODES, new_tokens[-1], heads=[NEXT_CODE], began=percepts)
+    return torch.cat(new_tokens, 1).cpu()
