@@ -4,6 +4,7 @@ Every life is played tick by tick: each thing is shown once with its name and wr
 things follow for longer than the window; then things are met again with another look. The entries recalled by the
 look's keys go to the trunk, and two heads answer: `called`, by one of eight names that it knows, and `copied`, by
 pointing at the memory with the name, so that in other lives every thing has an invented word that no lesson said.
+In lives of doubles (`doubles.py`) neither sight nor sound alone tells which thing it is.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from devmind.curriculum.stage import Context
 from devmind.memory import Key, Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds, numpy_rng
+from stages.memory.recall.doubles import BY_ONE_SENSE, GROUP, Doubles, doubles
 from stages.memory.recall.lesson import COPIED, HEAD, THINGS, most_alike, tensors
 from stages.memory.recall.things import (
     BOTH,
@@ -51,6 +53,8 @@ STRANGERS = 4
 MORE = 4
 """Ticks beyond the window between the last name and the first question."""
 NEW = "recall/new words"
+DOUBLES, DOUBLED = "recall/both senses", 200
+"""Measured without a gate, in full exams alone: lives of doubles, and their number."""
 GATE = Gate([Threshold("recall", 0.9, beats_twin=True), Threshold(NEW, 0.9, beats_twin=True)])
 
 
@@ -77,11 +81,12 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     known = lives(exam_seeds(n, context.seed, "recall"), THINGS + STRANGERS, HELD_OUT)
     new = lives(exam_seeds(n, context.seed, NEW), THINGS + STRANGERS, HELD_OUT)
     full = level == "full"
-    return [
+    measures = [
         _measure("recall", agent, known, "said", np.array(NAMES)[known.answer], full, note),
         _measure(NEW, agent, new, "copied", invented(new.seed, THINGS, exam=True), full,
                  f"{note}; each thing has its own word, which no lesson has"),
     ]  # fmt: skip
+    return [*measures, _of_doubles(agent, context, note)] if full else measures
 
 
 def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, full: bool, note: str) -> Measure:
@@ -112,6 +117,52 @@ def _measure(name: str, agent: Agent, of: Lives, head: str, words: np.ndarray, f
     )
 
 
+def _of_doubles(agent: Agent, context: Context, note: str) -> Measure:
+    """The share called correctly where each thing looks like one other and sounds like a third; without a gate."""
+    seeds = exam_seeds(context.episodes(DOUBLED), context.seed, DOUBLES)
+    of = doubles(seeds, THINGS // GROUP, STRANGERS)
+    words = np.array(NAMES)[of.answer]
+    asked = words[:, :ASKED]
+    both = play(agent, of, short=True, long=True, words=words)
+    half = max(8, len(of.seed) // 2)
+    alone = {
+        f"both, by {sense} alone": _right(
+            play(agent, of.first(half), True, True, (sense,), words[:half]).said, asked[:half]
+        )
+        for sense in BOTH
+    }
+    pointed = {"the name of the memory that is pointed at": _right(both.copied, asked)}
+    floors = {
+        "name of the nearest key": _right(both.nearest, asked),
+        **{f"name of the nearest key by {sense} alone": _by_one(agent, of, words, sense) for sense in BOTH},
+        **_without_learning(agent, of, words),
+    }
+    note += f"; doubles: each looks like one other and sounds like a third, so one sense alone tells {BY_ONE_SENSE:.0%}"
+    right = (both.said == asked).astype(np.float64).mean(1)
+    return Measure(
+        DOUBLES,
+        "called correctly",
+        right,
+        1 / len(NAMES),
+        1.0,
+        floors,
+        rows=alone | pointed,
+        note=note,
+        episodes=of.episodes(THINGS),
+    )
+
+
+@torch.no_grad()
+def _by_one(agent: Agent, of: Doubles, words: np.ndarray, sense: str) -> float:
+    """The share of correct names of the nearest key of one sense."""
+    at = []
+    for start in range(0, len(of.seed), TOGETHER):
+        some = of.part(start, start + TOGETHER)
+        kept, seen = _met(some, (sense,))
+        at.append(most_alike(agent, tensors(seen), tensors(kept))[..., 0].numpy())
+    return _right(np.take_along_axis(words, np.concatenate(at), 1), words[:, :ASKED])
+
+
 def _rows(agent: Agent, of: Lives, words: np.ndarray, head: str) -> dict[str, float]:
     """The same questions under other conditions, on a quarter of the lives."""
     few = of.first(max(8, len(of.seed) // 4))
@@ -136,10 +187,7 @@ def _without_learning(agent: Agent, of: Lives, words: np.ndarray) -> dict[str, f
     chosen: dict[str, list[np.ndarray]] = {}
     for start in range(0, len(of.seed), TOGETHER):
         part = of.part(start, start + TOGETHER)
-        stored, queries = (
-            looks(part, np.tile(np.arange(count), (len(part.seed), 1)), look)
-            for count, look in ((THINGS, "named"), (ASKED, "asked"))
-        )
+        stored, queries = _met(part)
         nearest_of = {
             "name of the nearest key, untaught": most_alike(untaught, tensors(queries), tensors(stored))[
                 ..., 0
@@ -152,6 +200,15 @@ def _without_learning(agent: Agent, of: Lives, words: np.ndarray) -> dict[str, f
     return {
         name: _right(np.take_along_axis(words, np.concatenate(at), 1), words[:, :ASKED]) for name, at in chosen.items()
     }
+
+
+def _met(of: Lives, senses: Sequence[str] = BOTH) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The looks at the things when they are named, [N, THINGS, ...], and asked for, [N, ASKED, ...]."""
+    named, asked = (
+        looks(of, np.tile(np.arange(count), (len(of.seed), 1)), look, senses)
+        for count, look in ((THINGS, "named"), (ASKED, "asked"))
+    )
+    return named, asked
 
 
 def _right(names: np.ndarray, targets: np.ndarray) -> float:

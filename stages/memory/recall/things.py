@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Self
 from zlib import crc32
 
 import numpy as np
@@ -65,22 +66,30 @@ class Lives:
         """P."""
         return int(self.shape.shape[1])
 
-    def part(self, start: int, stop: int) -> Lives:
-        """The lives [start, stop)."""
-        return Lives(*(getattr(self, field.name)[start:stop] for field in fields(self)))
+    @property
+    def tone_m(self) -> np.ndarray:
+        """The size that each thing sounds like, in metres [N, P]: its own."""
+        return self.size_m
 
-    def first(self, n: int) -> Lives:
+    def part(self, start: int, stop: int) -> Self:
+        """The lives [start, stop)."""
+        return replace(self, **{field.name: getattr(self, field.name)[start:stop] for field in fields(self)})
+
+    def first(self, n: int) -> Self:
         """The first `n` lives."""
         return self.part(0, n)
 
     def episodes(self, things: int | None = None) -> np.ndarray:
-        """Identities of the lives, int64 [N], by their things and names: all, or the first ones."""
-        of = {field.name: getattr(self, field.name)[:, :things] for field in fields(self) if field.name != "seed"}
+        """Identities of the lives, int64 [N], by their things and names: all, or the first ones.
+
+        What a subclass adds does not count, so that its lives are compared with those of lessons.
+        """
+        of = {field.name: getattr(self, field.name)[:, :things] for field in fields(Lives) if field.name != "seed"}
         return identities(of)
 
     def things_met(self) -> np.ndarray:
         """Identities of the things, int64 [N * P], life by life."""
-        kinds = {field.name: getattr(self, field.name).reshape(-1) for field in fields(self) if field.name != "seed"}
+        kinds = {field.name: getattr(self, field.name).reshape(-1) for field in fields(Lives) if field.name != "seed"}
         return identities(kinds)
 
 
@@ -175,7 +184,9 @@ def looks(of: Lives, things: np.ndarray, look: int | str, senses: Sequence[str] 
     state = settle(state)
     observed = {}
     for sense in senses:
-        value = sound(state) if sense == "sound" else _picture(state)
+        heard = sense == "sound"
+        state.size[:, 0] = np.take_along_axis(of.tone_m if heard else of.size_m, things, 1).reshape(-1)
+        value = sound(state) if heard else _picture(state)
         observed[sense] = value.reshape(n, q, *value.shape[1:])
     return observed
 

@@ -15,20 +15,24 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip, one_tick
 from devmind.algorithms.overlap import box_iou
+from devmind.algorithms.ridge import fit_ridge
 from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.seeding import exam_seeds
+from devmind.seeding import exam_seeds, lesson_seeds
 from stages.reflex.bind.lesson import CELL_PX, CELLS, centres, scenes
 from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import sounding_box
 from stages.reflex.left_out import looks_left_out, rows_by_looks
 from stages.reflex.locate.scene import Scene
+from stages.reflex.untaught import FLOOR, Untaught
 
 TICKS = 3
 OVERLAP = 0.5
 """Least intersection over union of two boxes of one thing, as in `locate/boxes`."""
+FLOOR_SCENES = 2000
+"""Scenes of lesson seeds, of one Moment each, on which the ridge is fitted."""
 GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, beats_twin=True)])
 
 
@@ -56,7 +60,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             **rows_by_looks(agent, left, right),
         }
         ruled = sounding_box(pictures, senses["sound"].numpy())
-        floors = {"odd colours, by the interaural delay": float(same_thing(ruled, sounding).mean())}
+        floors = {
+            "odd colours, by the interaural delay": float(same_thing(ruled, sounding).mean()),
+            FLOOR: float(same_thing(_by_untaught(agent, context, senses, detections), sounding).mean()),
+        }
     measures = [
         Measure(
             "bind",
@@ -106,9 +113,29 @@ def _chosen(agent: Agent, head: str, senses: Mapping[str, Tensor], detections: S
         part = clip({name: value[start : start + 100] for name, value in senses.items()})
         cells.append(agent(part, [head])[head].logits.log_softmax(-1).sum(1).argmax(-1))
     cell = torch.cat(cells).cpu().numpy()
-    point = (np.stack([cell % CELLS, cell // CELLS], 1) + 0.5) * CELL_PX
+    return _nearest((np.stack([cell % CELLS, cell // CELLS], 1) + 0.5) * CELL_PX, detections)
+
+
+def _nearest(point: np.ndarray, detections: Sequence[np.ndarray]) -> np.ndarray:
+    """The box found nearest to each scene's point [N, 2] in pixels, [N, 4]; zeros for none."""
     chosen = np.zeros((len(detections), 4), np.float32)
     for row, boxes in enumerate(detections):
         if len(boxes):
             chosen[row] = boxes[np.linalg.norm(centres(boxes) - point[row], axis=-1).argmin()]
     return chosen
+
+
+def _by_untaught(
+    agent: Agent, context: Context, senses: Mapping[str, Tensor], found: Sequence[np.ndarray]
+) -> np.ndarray:
+    """The box found nearest to where a ridge on untaught tokens of both senses takes the sound to come from, [N, 4]."""
+    untaught, seeds = Untaught(agent), lesson_seeds(context.episodes(FLOOR_SCENES), context.seed, "bind", "floor")
+
+    def tokens(of: Mapping[str, Tensor], tick: int) -> np.ndarray:
+        each = [untaught.tokens(sense, of[sense][:, tick]) for sense in ("sight", "sound")]
+        return np.concatenate([x.reshape(len(x), -1) for x in each], 1)
+
+    shown, truth = scenes(context, seeds, 1)
+    at = centres(truth["boxes"])[np.arange(len(seeds)), truth["target"]]
+    fitted = fit_ridge(tokens(shown, 0), at)
+    return _nearest(np.mean([fitted.predict(tokens(senses, tick)) for tick in range(TICKS)], 0), found)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.agent.batch import map_tensors
 from devmind.curriculum.episodes import of_worlds
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -24,7 +26,7 @@ GATE = Gate(
         for sense in FORESEEN.values()
     ]
 )
-EPISODES = 200
+EPISODES, AT_ONCE = 1000, 50
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
@@ -37,13 +39,23 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         seeds = exam_seeds(each, context.seed, "foresee", kind)
         episodes.append(of_worlds(context.make_world, "nursery", kind, seeds))
         batch = rows(context, kind, seeds, "foresee exam")
-        seen = agent.perceive(batch, [agent.tap_of(name) for name in names])
-        for name, pair in squares(agent, agent.run_heads(names, seen), seen, batch).items():
+        for name, pair in _squares(agent, names, batch).items():
             residuals_by_name[name].append(pair)
     return [
         replace(_measure(agent, name, pairs), episodes=np.concatenate(episodes))
         for name, pairs in residuals_by_name.items()
     ]
+
+
+def _squares(agent: Agent, names: Sequence[str], batch: Mapping[str, Any]) -> dict[str, tuple[Tensor, Tensor]]:
+    """Of all rows of a batch as in `squares`, some rows at once, so that memory does not grow with them."""
+    parts: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}
+    for start in range(0, len(batch["first"]), AT_ONCE):
+        some = map_tensors(batch, lambda x, start=start: x[start : start + AT_ONCE])
+        seen = agent.perceive(some, [agent.tap_of(name) for name in names])
+        for name, pair in squares(agent, agent.run_heads(names, seen), seen, some).items():
+            parts[name].append(pair)
+    return {name: (torch.cat([off for off, _ in p]), torch.cat([of for _, of in p])) for name, p in parts.items() if p}
 
 
 def _measure(agent: Agent, name: str, pairs: Sequence[tuple[Tensor, Tensor]]) -> Measure:

@@ -26,6 +26,7 @@ from devmind.sessions.spoken import CLIP_SAMPLES, Clips, clips, speaker_group
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.hear.lesson import CLASSES, as_sound, sounds
 from stages.reflex.left_out import rows_by_tones, tones_left_out
+from stages.reflex.untaught import FLOOR, Untaught
 
 NORMAL_FRAMES = 32
 FLOOR_PENALTY, READ_OUT_PENALTY = 3000.0, 1000.0
@@ -63,7 +64,7 @@ def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measu
             chance=1 / len(CLASSES),
             ceiling=1.0,
             rate=True,
-            floors=_sound_floors(context, heard, kind) if full else {},
+            floors=_sound_floors(agent, context, heard, kind) if full else {},
             rows=rows_by_tones(agent, left, right) if full else {},
             note=f"the floors were fitted on {context.episodes(FLOOR_CLIPS):,} clips" if full else "",
             exhibits=_sound_exhibits(heard, kind, chosen) if full else (),
@@ -95,19 +96,28 @@ def _sound_exhibits(heard: Tensor, kind: np.ndarray, chosen: np.ndarray) -> tupl
     )
 
 
-def _sound_floors(context: Context, heard: Tensor, kind: np.ndarray) -> dict[str, float]:
-    """Share of the clips classified correctly by a ridge on log-mel levels, and by the nearest taught clips."""
+def _sound_floors(agent: Agent, context: Context, heard: Tensor, kind: np.ndarray) -> dict[str, float]:
+    """Share of the clips classified correctly by a ridge on log-mel levels or on untaught tokens, and by the nearest
+    taught clips."""
     seeds = lesson_seeds(context.episodes(FLOOR_CLIPS), context.seed, "hear", "floor")
-    known_levels, labels = [], []
+    known_levels, tokens, labels, untaught = [], [], [], Untaught(agent)
     for part in np.split(seeds, range(CLIPS_AT_ONCE, len(seeds), CLIPS_AT_ONCE)):
         clips_of_part, kinds = sounds(context, part)
         known_levels.append(_levels(clips_of_part))
+        tokens.append(_by_tick(untaught, clips_of_part))
         labels.append(kinds)
     x, y, known = np.concatenate(known_levels), _levels(heard), np.concatenate(labels)
+    fitted = fit_ridge_classifier(np.concatenate(tokens), known)
     return {
+        FLOOR: float((fitted.predict(_by_tick(untaught, heard)) == kind).mean()),
         "log-mel + ridge": float((fit_ridge_classifier(x, known).predict(y) == kind).mean()),
         "log-mel + nearest neighbours": float((nearest_labels(x, known, y) == kind).mean()),
     }
+
+
+def _by_tick(untaught: Untaught, heard: Tensor) -> np.ndarray:
+    """Untaught tokens of sound [N, T, C, 1600], averaged by tick, [N, T * D]."""
+    return untaught.tokens("sound", heard).mean(-2).reshape(len(heard), -1)
 
 
 def _levels(heard: Tensor) -> np.ndarray:
@@ -126,6 +136,8 @@ def examine_speech(agent: Agent, context: Context, level: str) -> Sequence[Measu
     if level == "glimpse":
         return [_direct(agent, every, unseen.take(np.arange(0, len(unseen.labels), 5)), {})] if direct else []
     scores = normal_features(every) if level == "full" else {}
+    if scores:
+        scores |= {FLOOR: _by_tick(Untaught(agent), as_sound(torch.from_numpy(every.waves)))}
     measures = [_direct(agent, every, unseen, _floors_on(every, unseen, scores))] if direct else []
     if len(speakers) > 1:  # each in turn is held out of a read-out of the others
         measures.append(_read_out(agent, every, scores))

@@ -1,4 +1,4 @@
-"""The exam of see: unseen handwritten digits, beside ridge on pixels and on random features."""
+"""The exam of see: unseen handwritten digits, beside ridge on pixels, random features and untaught tokens."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from devmind.sessions.written import Pictures, pictures, unmet_pictures
 from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.see.lesson import as_sight
+from stages.reflex.untaught import FLOOR, Untaught
 
 
 def gate(context: Context) -> Gate:
@@ -34,7 +35,8 @@ def exam_pictures(agent: Agent, context: Context) -> tuple[Pictures, Pictures]:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of unseen digits named correctly; floors: ridge on pixels and random features, nearest neighbours."""
+    """Share of unseen digits named correctly; floors: ridge on pixels, random features and untaught tokens, nearest
+    neighbours."""
     taught, unseen = exam_pictures(agent, context)
     n = min(context.episodes(len(unseen.labels)), len(unseen.labels))
     # Spread over the set, whose rows may be ordered by writer.
@@ -54,7 +56,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             chance=0.1,
             ceiling=1.0,
             rate=True,
-            floors=_floors(taught, unseen) if full else {},
+            floors=_floors(agent, taught, unseen) if full else {},
             rows={"ridge on this agent's sight tokens": _linear_row(agent, taught, unseen)} if full else {},
             reference="a small convolutional net: 0.99 on MNIST digits (measured, 8,000 examples)",
             note=f"{unseen.source}; {len(unseen.labels)} held out of the lessons",
@@ -72,12 +74,15 @@ def _named(agent: Agent, head: str, sight: Tensor) -> np.ndarray:
     return torch.cat(chosen).cpu().numpy()
 
 
-def _floors(taught: Pictures, unseen: Pictures) -> dict[str, float]:
+def _floors(agent: Agent, taught: Pictures, unseen: Pictures) -> dict[str, float]:
     x, y = (part.images.reshape(len(part.images), -1) / 255.0 for part in (taught, unseen))
     rng = numpy_rng("see", "random features")
     weights = rng.standard_normal((x.shape[1], 1000)) / np.sqrt(x.shape[1]) * 3
     lifted = [np.tanh((part - x.mean(0)) @ weights) for part in (x, y)]
+    untaught = Untaught(agent)
+    blank = [untaught.tokens("sight", as_sight(part.images)).reshape(len(part.labels), -1) for part in (taught, unseen)]
     return {
+        FLOOR: _accuracy(blank[0], taught.labels, blank[1], unseen.labels),
         "ridge on pixels": _accuracy(x, taught.labels, y, unseen.labels),
         "ridge on random features": _accuracy(lifted[0], taught.labels, lifted[1], unseen.labels),
         "nearest neighbours on pixels": float((nearest_labels(x, taught.labels, y) == unseen.labels).mean()),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from devmind import worlds
 from devmind.agent.agent import Agent
@@ -100,7 +101,10 @@ def test_a_batch_holds_the_question_with_its_answer(context: Context, agent: Age
         assert bytes(n for n in written.tolist() if n >= 0).decode() == questions.answers[row]
     loss, scalars = seeing.loss(agent, batch)
     assert loss.isfinite()
-    assert 0 <= scalars["said right"] <= 1
+    assert scalars["said right"] == 0.0, "nobody taught it"
+    right = torch.nn.functional.one_hot(batch["written"].clamp_min(0), 256).float()
+    assert seeing.nats_of(right, batch["written"])[1] == 1.0
+    assert seeing.nats_of(right.roll(1, -1), batch["written"])[1] == 0.0
 
 
 def test_no_answer_in_plain_light_names_colour_and_noun(context: Context) -> None:

@@ -190,9 +190,12 @@ def test_a_batch_equals_what_the_actor_senses(context: Context) -> None:
     assert (batch["present"]["board"] == batch["valid"]).all()
     agent = tiny_agent()
     parts.admit(agent)
-    value, scalars = lesson.loss(agent, batch)
+    value, _ = lesson.loss(agent, batch)
     assert value.item() == pytest.approx(np.log(parts.CHOICES), abs=0.3)
-    assert 0 <= scalars["as the bot"] <= 1
+    with torch.no_grad():
+        each = [lesson.loss(agent, batch | {"choice": torch.full_like(batch["choice"], one)})[1]["as the bot"]
+                for one in range(parts.CHOICES)]  # fmt: skip
+    assert float(sum(each)) == pytest.approx(1.0), "one action is the likeliest in each Moment"
 
 
 def test_an_untaught_agent_stays_at_the_floors(tmp_path: Path) -> None:

@@ -16,10 +16,12 @@ from devmind.agent.agent import Agent
 from devmind.agent.text import TextEncoder
 from devmind.config import load
 from devmind.curriculum.examining import examination
+from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Context
+from devmind.curriculum.teaching import teach
 from devmind.errors import ConfigError, DevmindError, ExamError
 from devmind.testing import tiny_agent
-from stages.language import parts
+from stages.language import lessons, parts
 from stages.language.read import corpus, exam, lesson, saying
 from stages.language.read.ngrams import WittenBell
 from stages.language.read.pages import page_batch, telling
@@ -114,6 +116,27 @@ def test_one_line_of_10_mb_is_read(tmp_path: Path, context: Context) -> None:
     batch = lesson.lesson_batch(given, 0, 4)
     assert batch["pieces"].shape == (4, 1, 64)
     assert len(corpus.corpus(given).held_out) == 1_000_000
+
+
+@pytest.mark.slow
+def test_one_line_of_10_mb_goes_through_its_lesson_and_the_exam_with_floors(tmp_path: Path) -> None:
+    """Of words that are drawn at random, so counting is a floor that an agent after three steps does not reach."""
+    rng, letters = np.random.default_rng(0), np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = np.array(["".join(rng.choice(letters, length)) for length in rng.integers(2, 9, 2000)])
+    line = " ".join(rng.choice(words, 1_800_000))[: 10 * 2**20]
+    assert len(line) == 10 * 2**20
+    (tmp_path / "line.txt").write_text(line)
+    config = load("tiny", sets=["device=cpu", f"text.files=[{tmp_path / 'line.txt'}]"])
+    given, agent = Context(config, 0, "cpu", tmp_path, worlds.make), reader()
+    before = exam.nats_of(agent, line[:2000], 64).mean()
+    teach(lessons.reading(given, 3), 3, agent, given, Journal(tmp_path / "journal.jsonl"))
+    assert exam.nats_of(agent, line[:2000], 64).mean() < before, "it learned of the line"
+    with examination(agent):
+        (measure,) = exam.examine(agent, given, "full")
+    assert f"{int(len(line) * 0.9):,} characters taught" in measure.note
+    assert measure.n == round((len(line) - int(len(line) * 0.9)) / exam.BLOCK)
+    assert len(measure.floors) == 3
+    assert measure.floor < measure.score < log(256) + 0.1
 
 
 def test_the_exam_has_new_sentences_of_the_caregiver(context: Context) -> None:

@@ -141,12 +141,17 @@ def test_a_batch_says_which_choice_is_the_sample(tmp_path, monkeypatch):
 
 
 def test_a_batch_teaches_the_trunk_and_its_head(agent, tmp_path: Path):
-    loss, scalars = lesson.loss(agent, lesson_batch(agent, tiny_context(tmp_path), 1, 4, 2))
+    loss, _ = lesson.loss(agent, lesson_batch(agent, tiny_context(tmp_path), 1, 4, 2))
     loss.backward()
     moved = {name.split(".")[0] for name, p in agent.named_parameters() if p.grad is not None and p.grad.abs().sum()}
     agent.zero_grad()
     assert {"trunk", "heads"} <= moved
-    assert 0 <= float(scalars["right"]) <= 1
+    batch = lesson_batch(agent, tiny_context(tmp_path), 1, 4, 2)
+    with torch.no_grad():
+        chosen = lesson.log_odds(agent(batch, [lesson.HEAD])[lesson.HEAD])[:, -lesson.CHOICES :].argmax(1)
+        for sample, right in ((chosen, 1.0), (1 - chosen, 0.0)):
+            same = torch.nn.functional.one_hot(sample, lesson.CHOICES)
+            assert lesson.loss(agent, batch | {"same": same})[1]["right"] == right
 
 
 def test_lessons_never_sound_held_out_tones_and_the_exam_has_a_row_for_them(monkeypatch, tmp_path):

@@ -111,12 +111,15 @@ def test_belief_batches_train_only_the_belief_encoder(agent: Agent, context: Con
     assert torch.equal(batch["place"], again["place"])
     batch["asked"] = batch["present"]["belief"] = torch.ones_like(batch["asked"])  # an untrained eye believes nothing
     agent = copy.deepcopy(agent)
-    loss, scalars = lesson.beliefs_loss(agent, batch)
+    loss, _ = lesson.beliefs_loss(agent, batch)
     loss.backward()
     moved = {name for name, p in agent.named_parameters() if p.grad is not None and p.grad.any()}
     assert moved
     assert all(name.startswith(lesson.BELIEFS_TRAIN) for name in moved)
-    assert 0 <= scalars["right"] <= 1
+    with torch.no_grad():
+        said = agent(batch, [lesson.BELIEVED])[lesson.BELIEVED].mode()
+        for place, right in ((said, 1.0), ((said + 1) % 3, 0.0)):
+            assert lesson.beliefs_loss(agent, batch | {"place": place})[1]["right"] == right
 
 
 def test_losses_train_the_trunk(agent: Agent, batch: dict) -> None:

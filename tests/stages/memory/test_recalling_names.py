@@ -141,7 +141,16 @@ def test_a_batch_recalls_the_right_names(agent: Agent, context: Context, update:
     assert torch.equal(same["recalled"]["senses"]["words"], recalled["senses"]["words"])
     loss, scalars = lesson.loss(agent, batch)
     assert loss.isfinite()
-    assert all(0 <= value <= 1 for name, value in scalars.items() if name.endswith("right"))
+    with torch.no_grad():
+        outputs = agent(batch, [lesson.HEAD, lesson.COPIED])
+        for wrong in (0, 1):
+            own = {head: outputs[head].logits.argmax(-1) for head in (lesson.HEAD, lesson.COPIED)}
+            answers = {head: ((said + wrong) % outputs[head].logits.shape[-1]).masked_fill(batch[head] < 0, -1)
+                       for head, said in own.items()}  # fmt: skip
+            _, told = lesson.loss(agent, batch | answers)
+            assert {name: value for name, value in told.items() if name.endswith("right")} == {
+                name: 1.0 - wrong for name in scalars if name.endswith("right")
+            }
 
 
 def test_the_most_similar_thing_is_the_thing_itself(agent: Agent) -> None:
@@ -178,14 +187,15 @@ def test_each_sense_of_a_memory_has_equal_weight(agent: Agent) -> None:
 
 
 def test_an_exam_of_recall_asks_what_it_declares(agent: Agent, context: Context) -> None:
-    both = exam.examine(agent, context, "full")
+    *both, doubled = exam.examine(agent, context, "full")
+    assert doubled.name == exam.DOUBLES
     for measure in both:
         assert measure.n == 8
         assert set(measure.rows) >= {
             "memory off", "short-term only", "long-term only", "both, by sight alone", "both, by sound alone"
         }  # fmt: skip
         assert measure.floors["name of the nearest key"] > 0.5 > measure.chance
-    new = both[1]
+    _, new = both
     assert new.rows["memory off"] == new.rows["short-term only"] == 0.0, "a word was said that nothing brought back"
     for measure, again in zip(both, exam.examine(agent, context, "retention"), strict=True):  # the same without rows
         np.testing.assert_array_equal(again.values, measure.values)
