@@ -27,14 +27,15 @@ from stages.planning.route.lesson import levels
 CLOSED, MOVED, NO_WAY = "replan/closed", "replan/moved", "replan/no way"
 # A goal that moves is seen: planning by the clock reaches it too, later, so that floor may be at the ceiling.
 GATE = Gate([Threshold(name, 0.90, beats_floor=name != MOVED) for name in (CLOSED, MOVED, NO_WAY)])
-EPISODES, GLIMPSE, FEW = 240, 40, 80
-"""Episodes of each kind in all mazes together: of an exam, of a glimpse, and of a floor, as planning by the clock for
-1,000 ticks costs most of an exam.
+EPISODES, GLIMPSE, FEW, FEWER = 200, 40, 80, 40
+"""Episodes of each kind in all mazes together: of an exam, of a glimpse, of the first plan alone, and of the two floors
+that plan anew for 1,000 ticks, which cost most of an exam.
 """
 HAPPENS = (CLOSING, MOVING, BLOCKED)
 STILL_TICKS, STILL = 100, 0.1
 """An agent that follows one plan to its end and moves less than this (OGBench's units) in so many ticks stands at a
-wall or at the end of its plan: its state will not change any more.
+wall or at the end of its plan: its state will not change any more. An untaught agent that stands so has planned anew
+twice meanwhile in vain.
 """
 SHUT_OFF_TICKS = 20
 """Ticks between two checks whether a way is left, for agents that never say that there is none: without a way their
@@ -69,8 +70,8 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         new = place(Agent(agent.config), context.device).eval()
         others = {
             OPEN_LOOP: silenced(agent, REPLANNING, lambda: _gone(agent, context, FEW, HAPPENS, fixed=True)),
-            CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEW, HAPPENS, believes=False)),
-            UNTAUGHT: _gone(new, context, FEW, HAPPENS),
+            CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEWER, HAPPENS, believes=False)),
+            UNTAUGHT: _gone(new, context, FEWER, HAPPENS, fixed=True),
         }
     found = [
         Measure(
@@ -188,7 +189,8 @@ def walk(
     Args:
         rooms: seeds by level. All walk side by side, as a tick of the last few rows costs as much as one of many.
         said: whether the rows that were asked last say that there is no plan, bool [K].
-        fixed: the policy follows one plan to its end, so a row that stands still will not move again and is cut.
+        fixed: a row that stands still is cut, as it will not move again: the policy follows one plan to its end, or
+            was never taught to walk.
         believes: False: the policy finds nothing closed and never says that there is no plan, so a row without a way
             is cut.
     """

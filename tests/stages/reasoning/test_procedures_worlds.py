@@ -97,6 +97,7 @@ def test_plan_files_ask_for_nothing_that_is_not_there(name: str) -> None:
         "errand": dict.fromkeys(("look_at", "say")),
         "way": dict.fromkeys(("find_way", "say")),
         "maze": dict.fromkeys(("follow_plan", "say")),
+        "table": dict.fromkeys(("follow_plan", "say")),
     }
     assert check(shipped(name), list(actions[name])) == []
 
