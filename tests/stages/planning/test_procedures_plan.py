@@ -27,8 +27,8 @@ from devmind.raised import raised
 from devmind.testing import check_director
 from devmind.worlds import rules_of
 from devmind.worlds.adapter import row
-from devmind.worlds.world_room import WorldRoom
 from devmind.worlds.tabletop import PLACES, THINGS
+from devmind.worlds.world_room import WorldRoom
 from stages.planning.arrange.demonstrations import HORIZON as KEY_POINTS
 from stages.planning.parts import ARM, ARRANGE, HORIZON, ROUTE, WALK
 
@@ -160,7 +160,7 @@ def test_things_and_places_are_held_and_the_rest_of_the_plan_is_drawn(agent: Age
             np.testing.assert_allclose(course.points[1:, :2], spots[at], atol=0.1)
             assert (course.points[1:, 2] > 0).tolist() == [True, False] * 3
     assert output.course({0: "thing 4"}).missed == (0,), "there is no fourth thing"
-    for given, wrong in (({0: "thing 5"}, "has no symbol 'thing 5'; did you mean"), ({6: "thing 1"}, "number 7 cannot")):
+    for given, wrong in (({0: "thing 5"}, "no symbol 'thing 5'; did you mean"), ({6: "thing 1"}, "number 7 cannot")):
         with pytest.raises(ConfigError, match=wrong):
             output.course(given)
     nothing = said_by(agent, Moment(0.0, {"things": output.things[0].numpy()}, first=True), ARRANGE)
