@@ -34,8 +34,7 @@ that plan anew for 1,000 ticks, which cost most of an exam.
 HAPPENS = (CLOSING, MOVING, BLOCKED)
 STILL_TICKS, STILL = 100, 0.1
 """An agent that follows one plan to its end and moves less than this (OGBench's units) in so many ticks stands at a
-wall or at the end of its plan: its state will not change any more. An untaught agent that stands so has planned anew
-twice meanwhile in vain.
+wall or at the end of its plan: its state will not change any more.
 """
 SHUT_OFF_TICKS = 20
 """Ticks between two checks whether a way is left, for agents that never say that there is none: without a way their
@@ -71,7 +70,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         others = {
             OPEN_LOOP: silenced(agent, REPLANNING, lambda: _gone(agent, context, FEW, HAPPENS, fixed=True)),
             CLOCK: silenced(agent, BELIEF, lambda: _gone(agent, context, FEWER, HAPPENS, believes=False)),
-            UNTAUGHT: _gone(new, context, FEWER, HAPPENS, fixed=True),
+            UNTAUGHT: _gone(new, context, FEWER, HAPPENS),
         }
     found = [
         Measure(
@@ -189,8 +188,7 @@ def walk(
     Args:
         rooms: seeds by level. All walk side by side, as a tick of the last few rows costs as much as one of many.
         said: whether the rows that were asked last say that there is no plan, bool [K].
-        fixed: a row that stands still is cut, as it will not move again: the policy follows one plan to its end, or
-            was never taught to walk.
+        fixed: the policy follows one plan to its end, so a row that stands still will not move again and is cut.
         believes: False: the policy finds nothing closed and never says that there is no plan, so a row without a way
             is cut.
     """

@@ -232,7 +232,7 @@ def test_floors_that_plan_anew_have_fewer_episodes_and_what_the_gate_decides_by_
         (True, exam.EPISODES, False, True),
         (True, exam.FEW, True, True),
         (True, exam.FEWER, False, False),
-        (False, exam.FEWER, True, True),  # an untaught agent that stands is cut
+        (False, exam.FEWER, False, True),
     ]
     assert exam.FEWER < exam.FEW < exam.EPISODES
 
