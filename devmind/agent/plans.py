@@ -54,11 +54,14 @@ class Course:
     """A path that a head has sampled for some given symbols of its plan; the caller follows it.
 
     Attributes:
-        points: float32 [H, C], in the units of the senses that the head reads.
+        points: float32 [H, C], in the units of the senses that the head reads; [1 + H, C] if it begins with the place
+            from which the first symbol leads.
         words: H symbols, the given ones and those that the head chose for the rest.
         missed: numbers of the given symbols that the points do not realise.
+        near: distance to the last point, in points, at which who gets no further has arrived all the same.
     """
 
     points: np.ndarray
     words: tuple[str, ...]
     missed: tuple[int, ...] = ()
+    near: float = 1.0

@@ -105,9 +105,15 @@ class KeyPoints(Output):
         return drawn.trajectory[chosen], drawn.symbols[chosen], drawn.log_prob[chosen]
 
     def candidates(
-        self, rows: Tensor, number: Tensor, generator: torch.Generator | None, watch: Watch | None = None
+        self,
+        rows: Tensor,
+        number: Tensor,
+        generator: torch.Generator | None,
+        watch: Watch | None = None,
+        words: Mapping[int, int] | None = None,
     ) -> Drawn:
-        """All plans [n * N, ...], of which `imagined` takes one for each of `rows`; `watch` is called at each step."""
+        """All plans [n * N, ...], of which `imagined` takes one for each of `rows`; `watch` is called at each step, and
+        `words` {number: symbol} are held."""
         imaginer, n, device = self.head.imaginer, self.head.candidates, rows.device
         chance: Chance
         if generator is not None:
@@ -119,7 +125,8 @@ class KeyPoints(Output):
             ]
             chance = torch.cat([noise for noise, _ in each]), torch.cat([luck for _, luck in each])
         condition, present = (value[rows].repeat_interleave(n, 0) for value in (self.condition, self.present))
-        drawn: Drawn = imaginer.drawn(condition, chance, watch=watch, present=present)
+        held = {at: rows.new_full((len(condition),), word) for at, word in (words or {}).items()}
+        drawn: Drawn = imaginer.drawn(condition, chance, words=held, watch=watch, present=present)
         return drawn
 
     def kept(self) -> dict[str, Tensor]:

@@ -41,8 +41,10 @@ GATE = Gate(
         Threshold(THREE, 0.83, goal=True),
     ]
 )
-EPISODES, FEW = 300, 60
-"""Episodes of each kind; episodes of floors and rows, which would otherwise take longer than the exam itself."""
+EPISODES, FEW, FEWER = 300, 60, 20
+"""Episodes of each kind; episodes of floors and rows, which would otherwise take longer than the exam itself; and of
+those that plan anew again and again, such as an untaught agent.
+"""
 BY_HAND, UNTAUGHT, FIRST_ALONE = "nearest first, by hand", "untaught agent", "the first plan alone"
 REFERENCE = "Hoeg et al. 2025 (arXiv 2509.21983), sorting with a robot's arm: hybrid 0.83, trajectory only 0.46"
 Way = Callable[[], Policy]
@@ -56,9 +58,9 @@ class Tables:
     level: str
     seeds: np.ndarray
 
-    def few(self) -> Tables:
+    def few(self, n: int = FEW) -> Tables:
         """The first few of them."""
-        return Tables(self.context, self.level, self.seeds[: self.context.episodes(FEW)])
+        return Tables(self.context, self.level, self.seeds[: self.context.episodes(n)])
 
     def world(self) -> Any:
         """A world in which they begin."""
@@ -87,7 +89,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     ours = {tables.level: tables.sorted_by(actors[tables.level]) for tables in (two, three, moved)}
     with changed(agent, way=TRAJECTORY):
         control = three.sorted_by(_actor(agent, three))
-        alone = two.few().sorted_by(_actor(agent, two.few())) if full else np.zeros(1)
+        alone = two.few(FEWER).sorted_by(_actor(agent, two.few(FEWER))) if full else np.zeros(1)
     measures = []
     for name, tables in ((TWO, two), (THREE, three), (REPLANNED, moved)):
         floors, rows = dict[str, float](), dict[str, float]()
@@ -163,8 +165,11 @@ def changed(agent: Agent, **how: Any) -> Iterator[None]:
 
 
 def _floors(agent: Agent, tables: Tables) -> dict[str, float]:
-    few = tables.few()
-    floors = {BY_HAND: tables.sorted_by(nearest_first), UNTAUGHT: few.sorted_by(_actor(parts.untaught(agent), few))}
+    few, fewer = tables.few(), tables.few(FEWER)
+    floors = {
+        BY_HAND: tables.sorted_by(nearest_first),
+        UNTAUGHT: fewer.sorted_by(_actor(parts.untaught(agent), fewer)),
+    }
     with changed(agent, silenced=frozenset({REPLANNING})):
         floors[FIRST_ALONE] = few.sorted_by(_actor(agent, few))
     return {name: float(values.mean()) for name, values in floors.items()}
@@ -172,7 +177,7 @@ def _floors(agent: Agent, tables: Tables) -> dict[str, float]:
 
 def _rows(agent: Agent, three: Tables, values: np.ndarray) -> dict[str, float]:
     """Results on tables of three things under changes."""
-    few = three.few()
+    few, fewer = three.few(), three.few(FEWER)
     rows = {}
     changes: dict[str, dict[str, Any]] = {
         "one candidate": {"candidates": 1},
@@ -182,8 +187,9 @@ def _rows(agent: Agent, three: Tables, values: np.ndarray) -> dict[str, float]:
         "the trunk's features silenced": {"silenced": frozenset({TRUNK})},
     }
     for name, how in changes.items():
+        some = fewer if "follow" in how else few
         with changed(agent, **how):
-            rows[name] = float(few.sorted_by(_actor(agent, few)).mean())
+            rows[name] = float(some.sorted_by(_actor(agent, some)).mean())
     for sense in ("things", "places"):
         rows[f"{sense} off"] = float(few.sorted_by(_actor(agent, few, [sense])).mean())
     apart = held_out(three.world().state())

@@ -15,7 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.worlds.tabletop import PACE, PLACES, THINGS
+from devmind.agent.plans import Course
+from devmind.errors import ConfigError, nearest
+from devmind.worlds.tabletop import GRASP, PACE, PLACE_RADIUS, PLACES, THINGS
 from stages.planning.arrange.demonstrations import LENGTH, NEAR, PATIENCE, THERE
 from stages.planning.imagining import HALF
 from stages.planning.keypoints import KeyPoints
@@ -132,6 +134,61 @@ class Arranging(KeyPoints):
             if gone:
                 return f"I would have to know first where {self.word(gone[0])} is: I do not see it."
         return "I know where all is."
+
+    def course(self, given: Mapping[int, str], row: int = 0) -> Course | None:
+        """A plan for the row's table, drawn with these symbols given ("thing 2", "place 1"); None where the head senses
+        no table. Of the candidates one of those whose points make most of them.
+
+        Its first point is the open hand as it is; what it holds it puts down first.
+
+        Raises:
+            ConfigError: there is no such symbol, or the plan has fewer.
+        """
+        names = [self.word(symbol) for symbol in range(THERE)]
+        length = self.head.imaginer.denoiser.config["length"]
+        for at, word in given.items():
+            if word not in names:
+                raise ConfigError(f"A plan of arranging has no symbol '{word}'{nearest(word, names)}")
+            if not 0 <= at < length:
+                raise ConfigError(f"A plan of arranging has {length} symbols, so number {at + 1} cannot be given.")
+        if not bool(self.here[row]):
+            return None
+        words = {at: names.index(word) for at, word in given.items()}
+        index = torch.tensor([row], device=self.hand.device)
+        drawn = self.candidates(index, torch.zeros_like(index), None, words=words)
+        missed = [self._missed(points, words, row) for points in drawn.trajectory.float().cpu().numpy()]
+        chosen = min(range(len(missed)), key=lambda one: (len(missed[one]), -float(drawn.log_prob[one])))
+        start = np.array([*self.now(row), -1.0], np.float32)
+        points = np.concatenate((start[None], drawn.trajectory[chosen].float().cpu().numpy()))
+        made = tuple(self.word(symbol) for symbol in drawn.symbols[chosen].tolist())
+        return Course(points, made, missed[chosen], near=0.0)
+
+    def _missed(self, points: np.ndarray, words: Mapping[int, int], row: int) -> tuple[int, ...]:
+        """Numbers of symbols {number: symbol} whose point [H, 3] is not at the thing or place, if that is there."""
+        seen = torch.cat((self.things[row], self.places[row])).unflatten(-1, (THINGS + PLACES, 4)).float().cpu().numpy()
+        far = {at: np.linalg.norm(points[at, :2] - seen[symbol, :2]) for at, symbol in words.items()}
+        return tuple(
+            at
+            for at, symbol in words.items()
+            if seen[symbol, 3] <= HALF or far[at] > (GRASP if symbol < THINGS else PLACE_RADIUS)
+        )
+
+    def along(self, course: Course, at: float, row: int = 0) -> tuple[float, np.ndarray]:
+        """How many key points are reached, and a share of the way to the next; and the command: straight to the next
+        key point, then its grip. A hand that closed on nothing gets no further."""
+        hand, done = self.hand[row].float().cpu().numpy(), int(at)
+        grip = 1.0 if course.points[done, self.head.grip] > 0 else -1.0
+        rest = np.array([0.0, 0.0, grip], np.float32)
+        if done == len(course.points) - 1 or (grip > 0 and hand[HOLDS] <= HALF):
+            return at, rest
+        aim = course.points[done + 1]
+        apart = aim[:2] - hand[:2]
+        if np.abs(apart).max() <= NEAR:
+            rest[2] = 1.0 if aim[self.head.grip] > 0 else -1.0
+            return done + 1.0, rest
+        ticks = float(np.abs(apart).max() / PACE)
+        move = np.clip(apart / PACE, -1, 1)
+        return max(at, done + 1 / (1 + ticks)), np.array([*move, grip], np.float32)
 
     def _follow(self) -> None:
         """Straight to the next key point, then its grip; after the last one the hand opens."""

@@ -33,7 +33,7 @@ from stages.planning.manipulate.reading import in_room
 
 NAME = lesson.NAME
 GATE = Gate([Threshold(f"{NAME}/{task}", 0.75, beats_floor=True) for task in TASKS])
-EPISODES, FEW = 200, 40
+EPISODES, FEW = 200, 20
 """Rooms of each task; rooms of floors and rows, as seeing rooms tick by tick takes long."""
 REACH_ALONE, UNTAUGHT = "the reach skill alone", "untaught agent"
 BY_SCRIPT = "the script, with the places that the head reads"

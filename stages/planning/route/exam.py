@@ -26,7 +26,7 @@ from stages.planning.route import lesson, trips
 from stages.planning.route.shortest import shortest
 
 EPISODES, GLIMPSE = 200, 40
-FEW = 40
+FEW = 20
 """Episodes with something silenced: few of them arrive, so most last all of their 1,000 ticks."""
 GATE = Gate(
     [

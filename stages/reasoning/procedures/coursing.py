@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 ANY = "any"
 """A step that the head may choose."""
 FURTHER, PATIENCE = 0.05, 24
-"""The path has ended, at its end or not, if the child gains no more than FURTHER of a point in PATIENCE ticks."""
-LAST = 1.0
-"""Distance to the last point, in points, that counts as arrived."""
+"""The path has ended, at its end or not, if the child gains no more than FURTHER of a point in PATIENCE ticks; and in
+the tick after its last point was reached."""
 
 
 class Coursing:
@@ -77,12 +76,16 @@ class Coursing:
                 return False
             self.course, self._asked = course, (head, effector, steps)
             self._at, self._marked, self._waited = 0.0, 0.0, 0
+        last = len(self.course.points) - 1
+        if self._at >= last:  # the command of the last point was given in the tick before
+            self.course = None
+            return True
         self._at, command = planner.along(self.course, self._at)
         self._waited += 1
         if self._at - self._marked > FURTHER:
             self._marked, self._waited = self._at, 0
         if self._waited >= PATIENCE:
             ended, self.course = self.course, None
-            return bool(self._at >= len(ended.points) - 1 - LAST)
+            return bool(self._at >= last - ended.near)
         self.order = {str(effector): command}
         return AGAIN

@@ -345,7 +345,9 @@ def test_untaught_rules_name_the_asked_thing_by_its_looks(agent: Agent, monkeypa
     found = exam._without_learning(agent, of, words)
     assert len(found) == 3
     assert found["name of the nearest raw sound"] > 0.8
-    monkeypatch.setattr(exam, "looks", lambda of, which, look, senses: looks(of, which + (look == "asked"), look, senses))
+    monkeypatch.setattr(
+        exam, "looks", lambda of, which, look, senses: looks(of, which + (look == "asked"), look, senses)
+    )
     assert max(exam._without_learning(agent, of, words).values()) < 0.2
 
 

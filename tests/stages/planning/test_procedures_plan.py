@@ -27,13 +27,15 @@ from devmind.raised import raised
 from devmind.testing import check_director
 from devmind.worlds import rules_of
 from devmind.worlds.adapter import row
+from devmind.worlds.tabletop import PLACES, THINGS
 from devmind.worlds.world_room import WorldRoom
-from stages.planning.parts import HORIZON, ROUTE, WALK
+from stages.planning.arrange.demonstrations import HORIZON as KEY_POINTS
+from stages.planning.parts import ARM, ARRANGE, HORIZON, ROUTE, WALK
 
-pytest.importorskip("ogbench")
 FOLDER = raised()["after-planning"]
 SEED = 26
 """From where there are two ways to the goal, to the north and to the south, much the same long."""
+TABLE = 2_000_003
 
 
 def read_plans(file: Path | str) -> Any:
@@ -47,6 +49,7 @@ def agent() -> Agent:
 
 
 def test_given_steps_are_kept_and_the_rest_of_the_plan_is_drawn(agent: Agent) -> None:
+    pytest.importorskip("ogbench")
     rules = rules_of("pointmaze", "medium")
     state = rules.initial(np.array([SEED]))
     output = said_by(agent, Moment(0.0, row(rules.observe(state), 0), first=True), ROUTE)
@@ -79,20 +82,30 @@ def test_given_steps_are_kept_and_the_rest_of_the_plan_is_drawn(agent: Agent) ->
     assert nowhere is None or nowhere.course({}) is None
 
 
-def lived(agent: Agent, word: str) -> tuple[WorldRoom, list[np.ndarray], list[str], list[Mapping[str, Any]]]:
-    """A life in the maze that hears one word first: its room, its places, what it said, and who acted."""
+def lived(
+    agent: Agent, word: str, table: bool = False
+) -> tuple[WorldRoom, list[np.ndarray], list[str], list[Mapping[str, Any]]]:
+    """A life in the maze, or at a table, to which a word is said at first: where the body or the hand was, what it
+    said, and who moved it."""
+    if not table:
+        pytest.importorskip("ogbench")
+    world, seed, file, effector, head, sense = (
+        (("tabletop", "three"), TABLE, "table", ARM, ARRANGE, "hand")
+        if table
+        else (("pointmaze", "medium"), SEED, "maze", WALK, ROUTE, "body")
+    )
     clock = VirtualClock()
-    room = WorldRoom(rules_of("pointmaze", "medium"), SEED, now=clock.now, sleep=clock.sleep)
-    nothing, plans = MemoryConfig(recalled=0, longest_s=None, novelty=2), read_plans("maze")
-    how: Any = {"remembering": nothing, "director": plans, "answers": {WALK: (ROUTE,)}}
+    room = WorldRoom(rules_of(*world), seed, now=clock.now, sleep=clock.sleep)
+    nothing, plans = MemoryConfig(recalled=0, longest_s=None, novelty=2), read_plans(file)
+    how: Any = {"remembering": nothing, "director": plans, "answers": {effector: (head,)}}
     life = Life(agent, room, Memory(open_store(None)), FOLDER, **how)
     places, aloud, by = list[np.ndarray](), list[str](), list[Mapping[str, Any]]()
     with life, stepping_threads():
         room.say(word)
         for step in life.loop.ticks(60.0):
             assert step is not None
-            places.append(np.asarray(step.moment.senses["body"]) * 10)
-            by.append(step.output.answered[WALK])
+            places.append(np.asarray(step.moment.senses[sense]) * (1 if table else 10))
+            by.append(step.output.answered[effector])
             aloud += [said(step.action.effectors["say"])] if "say" in step.action.effectors else []
             assert not plans.fault
             if room.ended:
@@ -117,6 +130,84 @@ def test_without_a_matching_path_the_life_says_so_and_the_planner_decides(agent:
     assert aloud == ["i find no such way"]
     assert {"directed": 1} not in by
     assert (room.ended, room.rewarded) == (1, 1)
+
+
+def at_table(level: str = "three") -> tuple[Any, Any]:
+    """A table, and where things and places are on it, [THINGS + PLACES, 2]."""
+    state = rules_of("tabletop", level).initial(np.array([TABLE]))
+    return state, np.concatenate((state.things[0], state.places[0]))
+
+
+def seen_at(agent: Agent, state: Any) -> Any:
+    """What the head that arranges reads of a table."""
+    return said_by(agent, Moment(0.0, row(rules_of("tabletop", "three").observe(state), 0), first=True), ARRANGE)
+
+
+def test_things_and_places_are_held_and_the_rest_of_the_plan_is_drawn(agent: Agent) -> None:
+    state, spots = at_table()
+    names = [*(f"thing {n + 1}" for n in range(THINGS)), *(f"place {n + 1}" for n in range(PLACES))]
+    output = seen_at(agent, state)
+    own = output.course({})
+    assert own.missed == ()
+    assert len(own.words) == len(own.points) - 1 == KEY_POINTS
+    np.testing.assert_allclose(own.points[0], [*state.hand[0], -1.0], atol=1e-6)
+    for thing in range(3):
+        free = [place for place in range(PLACES) if state.place_kinds[0, place] == state.kinds[0, thing]]
+        for place in free:
+            course = output.course({0: f"thing {thing + 1}", 1: f"place {place + 1}"})
+            assert (course.words[:2], course.missed) == ((f"thing {thing + 1}", f"place {place + 1}"), ())
+            at = [names.index(word) for word in course.words]
+            assert sorted(at[::2]) == [0, 1, 2], "what was not given is told, and each thing is sorted once"
+            # The path goes there, not only its words.
+            np.testing.assert_allclose(course.points[1:, :2], spots[at], atol=0.1)
+            assert (course.points[1:, 2] > 0).tolist() == [True, False] * 3
+    assert output.course({0: "thing 4"}).missed == (0,), "there is no fourth thing"
+    for given, wrong in (({0: "thing 5"}, "no symbol 'thing 5'; did you mean"), ({6: "thing 1"}, "number 7 cannot")):
+        with pytest.raises(ConfigError, match=wrong):
+            output.course(given)
+    nothing = said_by(agent, Moment(0.0, {"things": output.things[0].numpy()}, first=True), ARRANGE)
+    assert nothing is not None
+    assert nothing.course({}) is None
+
+
+def test_a_course_at_a_table_is_followed_to_its_end_or_until_the_hand_closes_on_nothing(agent: Agent) -> None:
+    rules, (state, spots) = rules_of("tabletop", "three"), at_table()
+    asked = {0: "thing 2"}
+    for gone in (False, True):
+        course, at, reached = seen_at(agent, state).course(asked), 0.0, []
+        now = state.copy()
+        if gone:
+            now.things[0, 1] = [0.9, 0.9] if np.abs(spots[1] - 0.9).max() > 0.5 else [-0.9, -0.9]
+        for _ in range(180):
+            before, (at, command) = at, seen_at(agent, now).along(course, at)
+            assert at >= before
+            now = rules.step(now, {ARM: command[None].astype(np.float64)})
+            reached += [int(now.held[0])] if now.held[0] >= 0 and int(now.held[0]) not in reached else []
+            if at >= len(course.points) - 1:
+                break
+        assert bool(now.sorted[0, :3].all()) != gone
+        if gone:
+            assert (at, reached) == (1.0, []), "it closed on nothing"
+            assert at < len(course.points) - 1 - course.near
+        else:
+            assert (len(reached), reached[0]) == (3, 1)
+
+
+def test_a_plan_files_step_decides_in_a_life_which_thing_is_sorted_first(agent: Agent) -> None:
+    state, spots = at_table()
+    own = seen_at(agent, state).course({}).words[0]
+    for thing in range(3):
+        room, hand, aloud, by = lived(agent, f"thing {thing + 1}", table=True)
+        assert (room.ended, room.rewarded, aloud) == (1, 1, [])
+        held = np.stack(hand)[:, 3] > 0.5
+        np.testing.assert_allclose(hand[int(held.argmax())][:2], spots[thing], atol=0.1)
+        assert {"directed": 1} in by
+    room, hand, aloud, by = lived(agent, "thing 4", table=True)
+    assert aloud == ["i find no such plan"]
+    assert {"directed": 1} not in by
+    assert (room.ended, room.rewarded) == (1, 1)
+    held = np.stack(hand)[:, 3] > 0.5
+    np.testing.assert_allclose(hand[int(held.argmax())][:2], spots[int(own.split()[1]) - 1], atol=0.1)
 
 
 def test_a_course_fails_when_it_gets_no_further_unless_it_has_arrived(tmp_path: Path) -> None:

@@ -11,9 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from devmind import make_world
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
+from devmind.config import RunConfig
 from devmind.curriculum.examining import examination
+from devmind.curriculum.stage import Context
 from devmind.learners.gradient import GradientLearner
 from devmind.testing import tiny_agent, tiny_context
 from devmind.worlds import pointmaze
@@ -209,6 +212,29 @@ def test_an_agent_that_reports_no_blocked_maze_is_cut_once_it_is_shut_off(planne
     assert fewer < 0.7 * all_
     world = context.make_world("pointmaze", "medium" + BLOCKED, SEEDS[:3])
     assert not exam._oracle_stays(world, "medium" + BLOCKED)[1].any(), "the door is open yet"
+
+
+def test_floors_that_plan_anew_have_fewer_episodes_and_what_the_gate_decides_by_has_not(
+    planner: Agent, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[bool, int, bool, bool]] = []
+
+    def gone(agent: Agent, context: Any, n: int, *given: Any, fixed: bool = False, believes: bool = True) -> Any:
+        asked.append((agent is planner, n, fixed, believes))
+        sizes = {what: sum(map(len, exam._seeds(context, n, what).values())) for what in exam.HAPPENS}
+        return {what: exam.Came(np.ones(size, bool), np.zeros(size, bool)) for what, size in sizes.items()}
+
+    monkeypatch.setattr(exam, "_gone", gone)
+    context = Context(RunConfig(size="nursery"), 0, "cpu", tmp_path, make_world)
+    measures = exam.examine(planner, context, "full")
+    assert [len(one.values) for one in measures] == [200, 200, 400]
+    assert asked == [
+        (True, exam.EPISODES, False, True),
+        (True, exam.FEW, True, True),
+        (True, exam.FEWER, False, False),
+        (False, exam.FEWER, False, True),
+    ]
+    assert exam.FEWER < exam.FEW < exam.EPISODES
 
 
 @pytest.mark.slow
