@@ -343,7 +343,7 @@ def test_rules_that_nobody_taught_name_what_is_asked_by_its_looks(agent: Agent, 
     found = exam._without_learning(agent, of, words)
     assert len(found) == 3
     assert found["name of the nearest raw sound"] > 0.8
-    monkeypatch.setattr(exam, "looks", lambda of, which, look: looks(of, which + (look == "asked"), look))
+    monkeypatch.setattr(exam, "looks", lambda of, which, look, _: looks(of, which + (look == "asked"), look))
     assert max(exam._without_learning(agent, of, words).values()) < 0.2
 
 
