@@ -27,6 +27,7 @@ from stages.memory.maze import rooms as hallways
 from stages.memory.permanence import episodes as hidden
 from stages.memory.permanence import exam as permanence
 from stages.memory.recall import exam as recall
+from stages.memory.recall.doubles import Doubles
 from stages.memory.recall.things import NAMES
 from stages.reflex import hand_rules
 from stages.reflex.balance import exam as balance
@@ -256,7 +257,7 @@ def three_before(seen: np.ndarray) -> np.ndarray:
 def recall_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
     """Says the name that is heard or stands in the first recalled entry, else always the same.
 
-    Points at that entry or, with answers shuffled among rows, at one with another row's word.
+    Points at that entry or, with answers shuffled among rows, at one with another row's word. Doubles: `tell_doubles`.
     """
 
     number = {name: at for at, name in enumerate(NAMES)}
@@ -288,6 +289,40 @@ def recall_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
     patch.setattr(recall, "REAL", recall.Actor, raising=False)
     patch.setattr(recall, "Actor", Saying)
     patch.setattr(recall, "recalled_tokens", lambda agent, found: found)
+    tell_doubles(patch, turn)
+
+
+def seen_as(of: Doubles) -> np.ndarray:
+    """Which of the twelve things of a life look alike: equal numbers, [N, 12]."""
+    rows = np.stack([of.shape, of.colour, of.texture, of.size_m], -1)[:, : recall.THINGS]
+    return np.unique(rows.reshape(-1, 4), axis=0, return_inverse=True)[1].reshape(rows.shape[:2])
+
+
+def heard_as(of: Doubles) -> np.ndarray:
+    """Which of the twelve things of a life sound alike: equal numbers, [N, 12]."""
+    rows = np.stack([of.shape, of.texture, of.tone_m], -1)[:, : recall.THINGS]
+    return np.unique(rows.reshape(-1, 3), axis=0, return_inverse=True)[1].reshape(rows.shape[:2])
+
+
+def tell_doubles(patch: pytest.MonkeyPatch, turn: Turn) -> None:
+    """In lives of doubles goes by what each sense tells exactly, and of two things that are alike takes one at random;
+    other lives are played as they are.
+    """
+    real, rng = recall.play, np.random.default_rng(0)
+
+    def play(agent: Any, of: Any, short: bool, long: bool, senses: Any = recall.BOTH, words: Any = None,
+             strangers: bool = False) -> recall.Answers:  # fmt: skip
+        if not isinstance(of, Doubles):
+            return real(agent, of, short, long, senses, words, strangers)
+        fits = np.ones((len(of.seed), recall.ASKED, recall.THINGS), bool)
+        for sense in senses:
+            alike = seen_as(of) if sense == "sight" else heard_as(of)
+            fits &= alike[:, : recall.ASKED, None] == alike[:, None]
+        chosen = np.where(fits, rng.random(fits.shape), -1.0).argmax(-1)
+        said = np.take_along_axis(words, chosen, 1)[turn(len(words))]
+        return recall.Answers(said, said, np.full_like(said, ""))
+
+    patch.setattr(recall, "play", play)
 
 
 def match_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
