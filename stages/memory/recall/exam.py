@@ -55,7 +55,7 @@ MORE = 4
 NEW = "recall/new words"
 DOUBLES, DOUBLED = "recall/both senses", 200
 """Measured without a gate, in full exams alone: lives of doubles, and their number."""
-GATE = Gate([Threshold("recall", 0.9, beats_twin=True), Threshold(NEW, 0.9, beats_twin=True)])
+GATE = Gate([Threshold("recall", 0.9, beats_twin=True), Threshold(NEW, 0.9)])
 
 
 @dataclass
