@@ -138,10 +138,10 @@ def test_changed_recordings_are_refused(tmp_path, monkeypatch):
 
 
 def test_setting_newer_than_the_run_counts_as_its_default(tmp_path):
-    mine, theirs = (identity("lamps", load("tiny"), None, None, [], False) for _ in range(2))
+    mine, theirs = (identity("lamps", load("tiny"), None, None, []) for _ in range(2))
     del theirs["config"]["hearing"]
     check_same_run(tmp_path, mine, theirs)
-    other = identity("lamps", load("tiny", sets=["hearing.encoder=conv"]), None, None, [], False)
+    other = identity("lamps", load("tiny", sets=["hearing.encoder=conv"]), None, None, [])
     with pytest.raises(ConfigError, match=r"hearing was .*, now .*'conv'"):
         check_same_run(tmp_path, other, theirs)
 

@@ -157,10 +157,10 @@ def acting(rule: Callable[[], Callable[[Any, np.ndarray], Mapping[str, np.ndarra
     def put(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
         play = Trial.play
 
-        def told(self: Trial, make: Any, n: int | None = None, told: bool = False) -> Any:
-            return play(self, make, n, told or isinstance(make(), Knowing))
+        def with_truth(self: Trial, make: Any, n: int | None = None, with_truth: bool = False) -> Any:
+            return play(self, make, n, with_truth or isinstance(make(), Knowing))
 
-        patch.setattr(Trial, "play", told)
+        patch.setattr(Trial, "play", with_truth)
         for module in modules:
             for name in ("arcs", "by_trunk"):
                 patch.setattr(module, name, lambda *args, **more: Knowing(rule(), turn))

@@ -222,7 +222,7 @@ def test_floors_that_plan_anew_have_fewer_episodes_and_what_the_gate_decides_by_
     def gone(agent: Agent, context: Any, n: int, *given: Any, fixed: bool = False, believes: bool = True) -> Any:
         asked.append((agent is planner, n, fixed, believes))
         sizes = {what: sum(map(len, exam._seeds(context, n, what).values())) for what in exam.HAPPENS}
-        return {what: exam.Came(np.ones(size, bool), np.zeros(size, bool)) for what, size in sizes.items()}
+        return {what: exam.Outcome(np.ones(size, bool), np.zeros(size, bool)) for what, size in sizes.items()}
 
     monkeypatch.setattr(exam, "_gone", gone)
     context = Context(RunConfig(size="nursery"), 0, "cpu", tmp_path, make_world)

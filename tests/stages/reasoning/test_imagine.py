@@ -132,7 +132,7 @@ def test_the_learned_model_keeps_the_pole_up_longer(tmp_path: Path) -> None:
     parts.admit(agent)
     agent.config.stages = ["reasoning"]
     (floor,) = [one for one in exam.examine(agent, context, "retention") if one.name == exam.CARTPOLE]
-    drills = {"cartpole": Drill(rows=8, ticks=12, kept=300, steps=6, batch=64)}
+    drills = {"cartpole": Drill(rows=8, ticks=12, capacity=300, steps=6, batch=64)}
     learner = DreamLearner(agent, context, drills, learning_rate=2e-3)
     learner.steps, losses = 60, []
     for step in range(60):

@@ -183,4 +183,4 @@ def test_check_reports_an_empty_or_missing_file(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["procedures", "check", "nope"])
     assert done.exit_code == 2
     assert done.stderr.startswith("There is no plan file 'nope'. Give a path, or the name of a packaged plan file: ")
-    assert "blocks, blocks_by_search, errand, jets, maze, tileworld, way." in done.stderr
+    assert "blocks, blocks_by_search, errand, jets, maze, table, tileworld, way." in done.stderr
