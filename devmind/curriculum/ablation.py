@@ -99,11 +99,19 @@ def taught_by_controls(agent: Agent, stage: Stage, context: Context) -> list[str
     ]
 
 
-def compared(results: Path) -> dict[str, Any]:
-    """What the report shows of a twin, from its `results.json`."""
+CONTROLLED = {
+    "title": "What the trunk bought",
+    "note": "heads begun anew and taught as long on a trunk that lets all tokens through and does not learn; a skill "
+    "without a significant difference is not shown to be carried by the shared trunk",
+}
+STAGED = {"note": "the same lessons and steps on a fresh trunk of another seed"}
+
+
+def compared(results: Path, controlled: bool) -> dict[str, Any]:
+    """What the report shows of a twin, from its `results.json`: one on an identity trunk, or on a fresh one."""
     twin_results = json.loads(results.read_text(encoding="utf-8"))
     scores = {measure["name"]: measure["score"] for skill in twin_results["skills"] for measure in skill["measures"]}
-    return {"skills": scores, "note": "the same lessons and steps on a fresh trunk of another seed"}
+    return {"skills": scores, **(CONTROLLED if controlled else STAGED)}
 
 
 def differences(

@@ -357,18 +357,12 @@ class StageRun:
             result = self._twin(Control(self.stage), begun)
         else:
             result = self._twin(self.stage, fresh_trunk(self.out / "start", begun))
-        told = compared(result.results)
-        if controlled:
-            told["title"] = "What the trunk bought"
-            told["note"] = (
-                "heads begun anew and taught as long on a trunk that lets all tokens through and does not learn; "
-                "a skill without a significant difference is not shown to be carried by the shared trunk"
-            )
         twin = Agent.from_pretrained(result.agent).sha256()
         folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())
         theirs = {name: measure for folder in folders for name, measure in (load(folder, twin) or {}).items()}
         mine = {name: m for item in examined if item.stage == self.stage.name for name, m in item.measures.items()}
-        return told | {"differences": differences(mine, theirs, self.config.exam.bootstrap)}
+        by = differences(mine, theirs, self.config.exam.bootstrap)
+        return compared(result.results, controlled) | {"differences": by}
 
     def _beside_twin(self, examined: Sequence[Examined], twin: dict[str, Any]) -> list[Examined]:
         """The exams, decided again by gates that read the twin; whether to repeat the stage was decided without it."""

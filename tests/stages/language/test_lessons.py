@@ -146,7 +146,7 @@ def test_identity_layers_are_skipped_without_changing_any_output(
     found = []
     for one in (whole, twin):
         batch = lessons.batch_in_turn(context, lessons.TALK, 0, 4)
-        value, _ = JointLoss(lessons.LOSSES, dict.fromkeys(lessons.LOSSES, 1.0))(one, batch)
+        value, _ = JointLoss(lessons.LOSSES, lessons.WEIGHTS)(one, batch)
         value.backward()
         gradient = [p.grad for name, p in one.named_parameters() if p.grad is not None and name.startswith("heads.")]
         said, sure = answers_of(one.eval(), context)

@@ -172,7 +172,7 @@ def test_a_pretrained_trunk_is_taught_the_same_lessons(tmp_path: Path, tokenizer
     before = score(agent.eval(), given)
     teach(lessons.reading(given, 30), 30, agent, given, Journal(tmp_path / "journal.jsonl"))
     assert score(agent.eval(), given) < before - 0.1
-    loss = JointLoss(lessons.LOSSES, dict.fromkeys(lessons.LOSSES, 1.0))
+    loss = JointLoss(lessons.LOSSES, lessons.WEIGHTS)
     value, _ = loss(agent, lessons.batch_in_turn(given, "talk", 0, 4))
     assert torch.isfinite(value)
     assert "".join(saying.go_on(agent, "look, a", 20, torch.Generator().manual_seed(1)))
