@@ -28,7 +28,7 @@ from stages.language.teaching import taught
 
 READ, TALK, GRAMMAR = "read", "talk", "grammar"
 STEPS = {
-    READ: {"tiny": 32, "nursery": 1080, "child": 5000, "adult": 16000},
+    READ: {"tiny": 32, "nursery": 1290, "child": 5000, "adult": 16000},
     TALK: {"tiny": 32, "nursery": 2080, "child": 6000, "adult": 16000},
 }
 MINUTES = {READ: 8.0, TALK: 13.0}
@@ -37,13 +37,14 @@ ROWS, PAGES, LEARNING_RATE = 32, 16, 3e-3
 PAIRED = 16
 """One of so many pages makes room for a minimal pair of grammar, whose four pages are short."""
 TURNS = {
-    READ: ("read", "read", "follow"),
+    READ: (*("read",) * 5, "follow"),
     TALK: (
         "answer", "read", "name", "converse", "answer", "read", "name",
         "follow", "answer", "read", "converse", "name", "senses",
     ),
 }  # fmt: skip
-"""By lesson, the skill of each step, in a cycle; without MiniGrid `follow` is left out."""
+"""By lesson, the skill of each step, in a cycle; without MiniGrid `follow` is left out. A step of it costs as much as
+three of reading, and following owes most to its head, which has a lesson of its own."""
 OF = {
     "name": name,
     "answer": answer,

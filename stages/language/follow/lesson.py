@@ -40,7 +40,7 @@ LONGEST = 32
 """Ticks of an episode that are learned from, at most; the bot takes six on average, and at most 20."""
 OWN, IMITATES = 0.2, 0.4
 """The share of rows in which the agent itself acts, and the share of the lesson before that begins."""
-STEPS = {"tiny": 24, "nursery": 300, "child": 1200, "adult": 3000}
+STEPS = {"tiny": 24, "nursery": 330, "child": 1200, "adult": 3000}
 ROWS, LEARNING_RATE, MINUTES = 36, 2e-3, 6.0
 
 
