@@ -28,7 +28,7 @@ from stages.reflex.left_out import looks_left_out, rows_by_looks
 from stages.reflex.locate.scene import Scene
 from stages.reflex.untaught import FLOOR, Untaught
 
-TICKS = 3
+EPISODES, TICKS = 1000, 3
 OVERLAP = 0.5
 """Least intersection over union of two boxes of one thing, as in `locate/boxes`."""
 FLOOR_SCENES = 2000
@@ -38,7 +38,7 @@ GATE = Gate([Threshold("bind", 0.90), Threshold("bind/bind_trunk", 0.90, beats_t
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of scenes in which the agent's detection at the answered place is the sounding object."""
-    n = context.episodes(500) // (5 if level == "glimpse" else 1)
+    n = context.episodes(EPISODES, level)
     seeds = exam_seeds(n, context.seed, "bind")
     senses, truth = scenes(context, seeds, TICKS)
     boxes, target = truth["boxes"][:, :4], truth["target"]

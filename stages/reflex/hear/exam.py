@@ -28,7 +28,7 @@ from stages.reflex.hear.lesson import CLASSES, as_sound, sounds
 from stages.reflex.left_out import rows_by_tones, tones_left_out
 from stages.reflex.untaught import FLOOR, Untaught
 
-NORMAL_FRAMES = 32
+EPISODES, NORMAL_FRAMES = 1000, 32
 FLOOR_PENALTY, READ_OUT_PENALTY = 3000.0, 1000.0
 """Ridge penalties; the floor has its best of 300, 3,000 and 10,000 on the available recordings, to be fair to it."""
 FLOOR_CLIPS, CLIPS_AT_ONCE = 12_000, 600
@@ -50,7 +50,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def examine_sounds(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of unseen sounds whose class is named; the answer for a clip is the class likeliest over its ticks."""
-    n = context.episodes(600) // (5 if level == "glimpse" else 1)
+    n = context.episodes(EPISODES, level)
     seeds = exam_seeds(n, context.seed, "hear")
     heard, kind = sounds(context, seeds)
     chosen = _named(agent, "hear", heard)

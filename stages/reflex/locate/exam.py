@@ -23,7 +23,7 @@ from stages.reflex.exhibits import side_by_side
 from stages.reflex.locate.lesson import THINGS, rooms
 from stages.reflex.locate.scene import Instances, Scene
 
-VISIBLE_PX = 20
+EPISODES, VISIBLE_PX = 1000, 20
 UNKNOWN_DEPTH = 0.5
 """AbsRel of half or one and a half times the true depth: knowing only the order of magnitude."""
 GATE = Gate(
@@ -37,7 +37,7 @@ GATE = Gate(
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Mean IoU, AP50 and AbsRel a room, beside colour clustering and the median depth of the lessons' rooms."""
-    n = context.episodes(400)
+    n = context.episodes(EPISODES)
     n = max(4, n // 5) if level == "glimpse" else n  # in one room alone there may be nothing to see
     seeds = exam_seeds(n + n // 2, context.seed, "locate")
     senses, truth = rooms(context, "room", seeds, "exam")

@@ -16,9 +16,11 @@ from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.nursery.goals import ORIENTED_DEG, TRACKED_DEG
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
-from stages.reflex.trials import ARC_SILENCED, EPISODES, LOOK_ON_TRUNK, SHOWN, Trial, arcs, by_trunk, gaze_error, turned
+from stages.reflex.orient.lesson import target_turn
+from stages.reflex.trials import ARC_SILENCED, LOOK_ON_TRUNK, SHOWN, Trial, arcs, by_trunk, gaze_error, turned
+from stages.reflex.untaught import FLOOR, imitating
 
-TICKS = 10
+TICKS, EPISODES = 10, 1000
 
 
 CUES: dict[str, tuple[float, Callable[[], Policy], str]] = {
@@ -82,6 +84,7 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measur
             "hold still": share(hand_rules.HoldStill),
             "random": share(lambda: hand_rules.Random("look", 2, rng)),
             rule_name: share(rule),
+            FLOOR: share(imitating(agent, trial, (_OFF[cue], "body"), "look", target_turn)),
         }
     arc = Measure(
         name,

@@ -14,8 +14,9 @@ from devmind.seeding import exam_seeds, numpy_rng
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
 from stages.reflex.trials import ARC_SILENCED, EPISODES, SHOWN, Played, Trial, arcs, by_trunk
+from stages.reflex.untaught import FLOOR, imitating
 
-TICKS = 30
+TICKS, SENSES = 30, ("sight", "words", "body")
 GATE = Gate([Threshold("reach", 0.90), Threshold("reach/reach_trunk", 0.85)])
 
 
@@ -31,6 +32,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         floors = {
             "random": float(right(trial.play(lambda: hand_rules.Random("reach", 4, rng))).mean()),
             "along the ray to the named colour": float(right(trial.play(hand_rules.ReachByColour)).mean()),
+            FLOOR: float(right(trial.play(imitating(agent, trial, SENSES, "reach", _by_truth))).mean()),
         }
         ceiling = float(right(trial.play(hand_rules.ReachByTruth, with_truth=True)).mean())
     wrong = np.flatnonzero(~values)[:SHOWN]
@@ -68,6 +70,10 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         measures[0].of("reach/reach_trunk", values, answered=trunk_actor.counts, note=ARC_SILENCED, rows=rows)
     )
     return measures
+
+
+def _by_truth(truth: Mapping[str, np.ndarray]) -> np.ndarray:
+    return hand_rules.ReachByTruth()(truth, np.zeros(0))["reach"]
 
 
 def right(played: Played) -> np.ndarray:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
+from devmind.acting import Policy
 from devmind.agent.agent import Agent
+from devmind.algorithms.ridge import fit_ridge
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -16,16 +18,19 @@ from devmind.worlds.nursery.state import NO_EVENT, WITHDRAWN
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
 from stages.reflex.trials import ARC_SILENCED, SHOWN, Trial, arcs, by_trunk
+from stages.reflex.untaught import FLOOR, Untaught, UntaughtPolicy, lesson_moments
 
 TICKS = 20
 STARTLE_EVENTS = 800
+FALSE_ALARMS = 0.02
+"""The share of quiet ticks with a withdrawal that is allowed."""
 
 GATE = Gate(
     [
         Threshold("startle", 0.95),
-        Threshold("startle/false alarms", 0.02, lower_is_better=True),
+        Threshold("startle/false alarms", FALSE_ALARMS, lower_is_better=True),
         Threshold("startle/move_trunk", 0.90),
-        Threshold("startle/false alarms/move_trunk", 0.02, lower_is_better=True),
+        Threshold("startle/false alarms/move_trunk", FALSE_ALARMS, lower_is_better=True),
     ]
 )
 QUIET, ALARM, MISSED, ANSWERED, AFTER = range(5)
@@ -53,13 +58,14 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     floors: list[dict[str, float]] = [{}, {}]
     rows: list[dict[str, float]] = [{}, {}]
     if full:
-        for name, louder, larger in (
-            ("loudness threshold", hand_rules.LOUDER, np.inf),
-            ("size threshold", np.inf, hand_rules.LARGER),
-            ("either threshold", hand_rules.LOUDER, hand_rules.LARGER),
-        ):
-            ruled = trial.play(partial(hand_rules.LoudOrGrowing, louder, larger))
-            for k, values in enumerate(startled(ruled.watched, event)):
+        rules: dict[str, Callable[[], Policy]] = {
+            "loudness threshold": partial(hand_rules.LoudOrGrowing, larger=np.inf),
+            "size threshold": partial(hand_rules.LoudOrGrowing, louder=np.inf),
+            "either threshold": hand_rules.LoudOrGrowing,
+            FLOOR: _by_untaught(agent, trial),
+        }
+        for name, rule in rules.items():
+            for k, values in enumerate(startled(trial.play(rule).watched, event)):
                 floors[k][name] = float(values.mean())
         for off in ("sound", "sight"):
             changed = trial.play(partial(arcs, agent, "move", [off]), n // 2)
@@ -89,6 +95,26 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
         measure.of(f"{measure.name}/move_trunk", values, answered=trunk_actor.counts, note=ARC_SILENCED)
         for measure, values in zip(measures, both, strict=True)
     ]
+
+
+def _by_untaught(agent: Agent, trial: Trial) -> Callable[[], Policy]:
+    """Withdraws where a ridge on untaught tokens expects an event, with FALSE_ALARMS in rooms of lesson seeds."""
+    untaught = Untaught(agent)
+    features, asked = lesson_moments(untaught, trial, ("sight", "sound"), "move", _event)
+    ridge = fit_ridge(features[::2], asked[::2])
+    quiet = asked[1::2, 0] == 0
+    threshold = np.quantile(ridge.predict(features[1::2][quiet]), 1 - FALSE_ALARMS)
+
+    def withdraw(answers: np.ndarray) -> np.ndarray:
+        return np.where(answers > threshold, -1.0, 0.0).astype(np.float32)
+
+    return partial(UntaughtPolicy, untaught, ("sight", "sound"), "move", ridge, withdraw)
+
+
+def _event(truth: Mapping[str, np.ndarray]) -> np.ndarray:
+    """1 in an event's first two ticks, 0 before, not a number behind it; float64 [N, 1]."""
+    since = np.where(truth["event"] == NO_EVENT, -1, truth["tick"] - truth["event_tick"])
+    return np.where(since > 1, np.nan, np.where(since >= 0, 1.0, 0.0))[:, None]
 
 
 def startle_seeds(context: Context, n: int) -> np.ndarray:

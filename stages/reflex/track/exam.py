@@ -14,7 +14,9 @@ from devmind.seeding import exam_seeds
 from devmind.worlds.nursery.goals import TRACKED_DEG
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
+from stages.reflex.orient.lesson import target_turn
 from stages.reflex.trials import ARC_SILENCED, EPISODES, LOOK_ON_TRUNK, SHOWN, Played, Trial, arcs, by_trunk, gaze_error
+from stages.reflex.untaught import FLOOR, imitating
 
 TICKS = 30
 GATE = Gate([Threshold("track", 0.90), Threshold("track/look_trunk", LOOK_ON_TRUNK)])
@@ -36,6 +38,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             "hold still": float(on_target(trial.play(hand_rules.HoldStill)).mean()),
             "last velocity": float(on_target(trial.play(hand_rules.KeepVelocity)).mean()),
             "turn to the oddest blob": float(on_target(trial.play(hand_rules.LookAtBlob)).mean()),
+            FLOOR: float(on_target(trial.play(imitating(agent, trial, ("sight", "body"), "look", target_turn))).mean()),
         }
     worst = np.argsort(values)[:SHOWN]
     measures = [

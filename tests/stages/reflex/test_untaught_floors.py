@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,16 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context
-from devmind.seeding import exam_seeds
+from devmind.seeding import EXAM_SEEDS_FROM, exam_seeds
 from devmind.testing import tiny_agent, tiny_context
-from stages.reflex import parts
+from stages.reflex import parts, trials
 from stages.reflex.bind import exam as bind
 from stages.reflex.hear import exam as hear
+from stages.reflex.orient import exam as orient
+from stages.reflex.orient.lesson import target_turn
 from stages.reflex.see import exam as see
-from stages.reflex.untaught import FLOOR
+from stages.reflex.startle import exam as startle
+from stages.reflex.untaught import FLOOR, Untaught, imitating, lesson_moments
 
 
 def reflex_agent() -> Agent:
@@ -73,3 +77,50 @@ def test_binding_by_untaught_tokens_is_above_chance_and_no_lesson_changes_it(tmp
     with torch.inference_mode():
         found = bind.examine(reflex_agent(), context, "full")
     assert all(FLOOR in measure.floors for measure in found)
+
+
+def trial_of(context: Context, level: str, ticks: int = 4) -> trials.Trial:
+    return trials.Trial(context, level, ticks, exam_seeds(8, 0, level), trials.gaze_error)
+
+
+def test_a_policy_on_untaught_tokens_is_the_same_whatever_lessons_taught(tmp_path: Path) -> None:
+    trial = trial_of(context_of(tmp_path, 0.05), "orient/sight")
+    played = [
+        trial.play(imitating(agent, trial, ("sight", "body"), "look", target_turn)).watched
+        for agent in (reflex_agent(), numb(reflex_agent()))
+    ]
+    np.testing.assert_array_equal(*played)
+    assert not np.array_equal(played[0], trial.play(orient.hand_rules.HoldStill).watched)
+
+
+def test_a_policy_on_untaught_tokens_imitates_its_teacher_in_rooms_of_the_exam(tmp_path: Path) -> None:
+    """Each turn is at most 25 degrees, and half of this turn is told by the teacher."""
+    trial = trial_of(context_of(tmp_path, 0.05), "orient/sight")
+
+    def teacher(truth: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.tile([0.5, 0.0], (len(truth["tick"]), 1))
+
+    policy = imitating(reflex_agent(), trial, ("sight", "body"), "look", teacher)()
+    world = trial.context.make_world("nursery", trial.level, trial.seeds)
+    np.testing.assert_allclose(policy(world.observe(), np.ones(8, bool))["look"], [[0.5, 0.0]] * 8, atol=1e-5)
+
+
+def test_moments_of_rooms_that_ask_for_nothing_are_left_out(tmp_path: Path) -> None:
+    trial, seeds = trial_of(context_of(tmp_path, 0.05), "startle", 20), []
+    made = trial.context.make_world
+
+    def noted(world: str, level: str, given: np.ndarray) -> object:
+        seeds.append(given)
+        return made(world, level, given)
+
+    object.__setattr__(trial.context, "make_world", noted)
+    features, asked = lesson_moments(Untaught(reflex_agent()), trial, ("sight", "sound"), "move", startle._event)
+    rooms = len(seeds[0])
+    assert len(features) == len(asked) < 20 * rooms, "ticks behind an event ask for nothing"
+    assert 0 < asked.sum() <= 2 * rooms
+    assert (seeds[0] < EXAM_SEEDS_FROM).all()
+
+
+def test_an_event_asks_for_a_withdrawal_in_its_first_two_ticks(tmp_path: Path) -> None:
+    truth = {"event": np.array([0, 1, 1, 1, 2]), "tick": np.array([5, 5, 6, 7, 8]), "event_tick": np.full(5, 5)}
+    np.testing.assert_array_equal(startle._event(truth)[:, 0], [0, 1, 1, np.nan, np.nan])
