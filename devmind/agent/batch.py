@@ -35,12 +35,12 @@ Recall = tuple[Mapping[str, Sense], float]
 
 
 def encode_words(text: str) -> np.ndarray:
-    """UTF-8 bytes of `text`, zero-padded, uint8 [64].
+    """UTF-8 bytes of `text`, zero-padded, uint8 [64]; "?" for half a character (a lone surrogate).
 
     Raises:
         MomentError: they are more than 64.
     """
-    data = text.encode()
+    data = text.encode(errors="replace")
     if len(data) > WORDS_BYTES:
         raise MomentError(
             f"Sense 'words' may have up to {WORDS_BYTES} bytes in a tick; got {len(data)} ('{text[:20]}...'). Give it "
@@ -50,12 +50,16 @@ def encode_words(text: str) -> np.ndarray:
 
 
 def encode_text(text: str) -> np.ndarray:
-    """UTF-8 bytes of `text`, uint8 [L]; MomentError when one of them is zero, which marks a page's end in a batch."""
+    """UTF-8 bytes of `text`, uint8 [L], "?" for half a character (a lone surrogate).
+
+    Raises:
+        MomentError: one of them is zero, which marks a page's end in a batch.
+    """
     if "\0" in text:
         raise MomentError(
             "Sense 'text' may not hold the character with number zero, which marks a page's end; take it out."
         )
-    return np.frombuffer(text.encode(), dtype=np.uint8)
+    return np.frombuffer(text.encode(errors="replace"), dtype=np.uint8)
 
 
 def pad_body(body: np.ndarray) -> np.ndarray:

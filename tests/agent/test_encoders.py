@@ -111,6 +111,12 @@ def test_infinite_number_is_absent_and_leaves_later_moments_as_they_are(small_ag
     assert torch.equal(logits[0], logits[2])
 
 
+def test_half_a_character_is_read_as_a_question_mark() -> None:
+    for sense in ("words", "text"):
+        batch, other = (collate([[Moment(0.0, {sense: text})]]) for text in ("a\ud800b", "a?b"))
+        assert torch.equal(batch["senses"][sense], other["senses"][sense])
+
+
 def test_words_are_never_cut_and_empty_chunks_are_absent(small_agent: Callable[..., Agent]) -> None:
     assert bytes(encode_words("é" * 32)).decode() == "é" * 32
     with pytest.raises(MomentError, match="'words' may have up to 64 bytes in a tick; got 65"):
