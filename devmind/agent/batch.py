@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from devmind.errors import MomentError
-from devmind.moment import TICK_SAMPLES, Action, Moment, Sense
+from devmind.moment import SIGHT_SIZE, TICK_SAMPLES, Action, Moment, Sense
 
 WORDS_BYTES = 64
 BODY_SIZE = 16
@@ -119,12 +120,17 @@ def collate_senses(rows: Sequence[Sequence[Mapping[str, Sense]]]) -> Batch:
 
 
 def last_tick(senses: Mapping[str, Sense]) -> dict[str, Sense]:
-    """A payload as it is encoded: sound is cut or padded to its last tick, so that all in a batch have one length."""
-    sound = senses.get("sound")
+    """A payload as it is encoded, so that all in a batch have one size: sound is cut or padded to its last tick, and a
+    picture is area-resized to 64 x 64.
+    """
+    brought, sound, sight = dict(senses), senses.get("sound"), senses.get("sight")
     if isinstance(sound, np.ndarray) and sound.shape[1] != TICK_SAMPLES:
         last = sound[:, -TICK_SAMPLES:]
-        return {**senses, "sound": np.pad(last, ((0, 0), (TICK_SAMPLES - last.shape[1], 0)))}
-    return dict(senses)
+        brought["sound"] = np.pad(last, ((0, 0), (TICK_SAMPLES - last.shape[1], 0)))
+    if isinstance(sight, np.ndarray) and sight.shape[:2] != (SIGHT_SIZE, SIGHT_SIZE):
+        planes = F.adaptive_avg_pool2d(torch.from_numpy(np.asarray(sight, np.float32)).movedim(-1, 0), SIGHT_SIZE)
+        brought["sight"] = planes.round().byte().movedim(0, -1).contiguous().numpy()
+    return brought
 
 
 def collate_recalled(rows: Sequence[Sequence[Recall]]) -> Batch:
