@@ -27,7 +27,7 @@ SAID, PAGE = "words", "text"
 
 
 def payload(entry: Entry) -> dict[str, Sense]:
-    """An entry's senses as they are recalled: the last tick of a sound, and the name as words if none were heard.
+    """An entry's senses as they are recalled: as `last_tick` has them, and the name as words if none were heard.
 
     If the entry holds the look at a thing that was named by a press, that picture is the sight. The crop, the further
     views and the scene before the press serve only naming.
@@ -35,7 +35,7 @@ def payload(entry: Entry) -> dict[str, Sense]:
     name_words = {} if entry.name is None or entry.senses.get(SAID) else {SAID: entry.name}
     senses = {sense: value for sense, value in entry.senses.items() if sense not in (VIEWS, BEFORE, LOOKED)}
     seen = {"sight": entry.senses[LOOKED]} if LOOKED in entry.senses else {}
-    return {**last_tick(senses), **seen, **name_words}
+    return {**last_tick({**senses, **seen}), **name_words}
 
 
 def said_in(entry: Entry) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from devmind.agent import saving
+from devmind.agent import rows, saving
 from devmind.agent.action_selection import StepOutput, decide
 from devmind.agent.batch import Batch, collate, to_device
 from devmind.agent.beliefs import Beliefs
@@ -345,9 +345,13 @@ class Agent(Thinker):
             return None
         head, kept = self.head(name), f"kept.{name}"
         if name not in result.outputs and head.carries:
-            result.outputs[name] = output = head(tapped, state.carry.get(kept))
+            before, reads = state.carry.get(kept), tapped.present.any(-1)
+            result.outputs[name] = output = head(tapped, before)
             output.prepare(generator)
             state.carry[kept] = output.kept()
+            if not bool(reads.all()):  # a row with nothing to read keeps its state, as it does without other rows
+                at = reads.nonzero().squeeze(-1)
+                state.carry[kept] = rows.put(before, at, rows.take(output.kept(), at), len(state))
         elif name not in result.outputs:
             result.outputs[name] = head.respond(tapped)
         return tapped, result.outputs[name]

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from devmind.errors import MomentError
-from devmind.moment import TICK_SAMPLES, Action, Moment, Sense
+from devmind.moment import SIGHT_SIZE, TICK_SAMPLES, Action, Moment, Sense
 
 WORDS_BYTES = 64
 BODY_SIZE = 16
@@ -35,12 +36,12 @@ Recall = tuple[Mapping[str, Sense], float]
 
 
 def encode_words(text: str) -> np.ndarray:
-    """UTF-8 bytes of `text`, zero-padded, uint8 [64].
+    """UTF-8 bytes of `text`, zero-padded, uint8 [64]; "?" for half a character (a lone surrogate).
 
     Raises:
         MomentError: they are more than 64.
     """
-    data = text.encode()
+    data = text.encode(errors="replace")
     if len(data) > WORDS_BYTES:
         raise MomentError(
             f"Sense 'words' may have up to {WORDS_BYTES} bytes in a tick; got {len(data)} ('{text[:20]}...'). Give it "
@@ -50,12 +51,16 @@ def encode_words(text: str) -> np.ndarray:
 
 
 def encode_text(text: str) -> np.ndarray:
-    """UTF-8 bytes of `text`, uint8 [L]; MomentError when one of them is zero, which marks a page's end in a batch."""
+    """UTF-8 bytes of `text`, uint8 [L], "?" for half a character (a lone surrogate).
+
+    Raises:
+        MomentError: one of them is zero, which marks a page's end in a batch.
+    """
     if "\0" in text:
         raise MomentError(
             "Sense 'text' may not hold the character with number zero, which marks a page's end; take it out."
         )
-    return np.frombuffer(text.encode(), dtype=np.uint8)
+    return np.frombuffer(text.encode(errors="replace"), dtype=np.uint8)
 
 
 def pad_body(body: np.ndarray) -> np.ndarray:
@@ -115,12 +120,17 @@ def collate_senses(rows: Sequence[Sequence[Mapping[str, Sense]]]) -> Batch:
 
 
 def last_tick(senses: Mapping[str, Sense]) -> dict[str, Sense]:
-    """A payload as it is encoded: sound is cut or padded to its last tick, so that all in a batch have one length."""
-    sound = senses.get("sound")
+    """A payload as it is encoded, so that all in a batch have one size: sound is cut or padded to its last tick, and a
+    picture is area-resized to 64 x 64.
+    """
+    brought, sound, sight = dict(senses), senses.get("sound"), senses.get("sight")
     if isinstance(sound, np.ndarray) and sound.shape[1] != TICK_SAMPLES:
         last = sound[:, -TICK_SAMPLES:]
-        return {**senses, "sound": np.pad(last, ((0, 0), (TICK_SAMPLES - last.shape[1], 0)))}
-    return dict(senses)
+        brought["sound"] = np.pad(last, ((0, 0), (TICK_SAMPLES - last.shape[1], 0)))
+    if isinstance(sight, np.ndarray) and sight.shape[:2] != (SIGHT_SIZE, SIGHT_SIZE):
+        planes = F.adaptive_avg_pool2d(torch.from_numpy(np.asarray(sight, np.float32)).movedim(-1, 0), SIGHT_SIZE)
+        brought["sight"] = planes.round().byte().movedim(0, -1).contiguous().numpy()
+    return brought
 
 
 def collate_recalled(rows: Sequence[Sequence[Recall]]) -> Batch:

@@ -110,7 +110,7 @@ class AgentConfig(PreTrainedConfig):
         if self.slots is None:
             self.slots = size.slots if self.window > 1 else 0
         self.slots_every = self.slots_every or self.window // 2
-        if self.slots < 0 or (self.slots and self.window < 2):
+        if self.slots < 0 or (self.slots and self.slots_every < 1):
             raise ConfigError(
                 f"Slots are written every half window: 0 or more of them, and a window of 2 Moments at least; "
                 f"got {self.slots} slots and a window of {self.window}."

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.agent import saving
-from devmind.agent.batch import collate_senses
+from devmind.agent.batch import collate_senses, last_tick
 from devmind.agent.encoder_holder import EncoderHolder, attempt
 from devmind.agent.encoders import Encoded
 from devmind.agent.timbre import timbre
@@ -90,7 +90,7 @@ def describe(agent: EncoderHolder, senses: Mapping[str, Sense]) -> dict[str, Des
 def describe_many(agent: EncoderHolder, name: str, values: Sequence[Sense]) -> list[Description]:
     """Descriptions of one sense for many payloads at once; pictures must have one shape, sounds any length."""
     rows = [_ticks(name, value) for value in values]
-    stacked = collate_senses([[{name: part} for part in row] for row in rows])
+    stacked = collate_senses([[last_tick({name: part}) for part in row] for row in rows])
     encoded = agent.encode_senses(stacked["senses"], stacked["present"])[name]
     descriptions = []
     for number, row in enumerate(rows):

@@ -136,7 +136,9 @@ def mlp(n_in: int, n_hidden: int, n_out: int) -> nn.Sequential:
 
 
 class VectorEncoder(Encoder):
-    """Up to `size` numbers to one token. NaN or missing last numbers count as absent; the network is given a mask."""
+    """Up to `size` numbers to one token. NaN, infinite or missing last numbers count as absent; the network is given a
+    mask.
+    """
 
     def __init__(self, width: int, size: int = BODY_SIZE) -> None:
         super().__init__(width, n_tokens=1)
@@ -147,8 +149,8 @@ class VectorEncoder(Encoder):
         if x.shape[-1] > self.size:
             raise MomentError(f"This vector sense may have up to {self.size} numbers; got {x.shape[-1]}.")
         x = F.pad(x.float(), (0, self.size - x.shape[-1]), value=torch.nan)
-        known = ~x.isnan()
-        tokens = self.net(torch.cat((x.nan_to_num(0.0), known.to(x.dtype)), -1))[:, None]
+        known = x.isfinite()
+        tokens = self.net(torch.cat((torch.where(known, x, 0.0), known.to(x.dtype)), -1))[:, None]
         return Encoded(tokens, self.all_present(tokens))
 
 

@@ -39,7 +39,7 @@ def as_index(index: Index, n: int, device: torch.device) -> Tensor:
 def take(rows: Any, index: Tensor) -> Any:
     """The rows `index` int64 [k] of `rows`, as copies."""
     if isinstance(rows, Tensor):
-        return rows[index]
+        return rows[index.to(rows.device)]
     if isinstance(rows, list):
         return [copy.deepcopy(rows[i]) for i in index.tolist()]
     return {name: take(value, index) for name, value in rows.items()}
@@ -63,6 +63,7 @@ def put(rows: Any, index: Tensor, other: Any, n: int) -> Any:
             result[i] = None if other is None else copy.deepcopy(other[row])
         return result
     result = like.new_zeros(n, *like.shape[1:]) if rows is None else rows.clone()
+    index = index.to(result.device)
     if other is None:
         result[index] = 0
     elif other.shape[1:] != result.shape[1:]:
@@ -78,7 +79,7 @@ def put(rows: Any, index: Tensor, other: Any, n: int) -> Any:
 def empty(rows: Any, where: Tensor) -> Any:
     """`rows` with zeros, or None, in the rows `where`, bool [B]."""
     if isinstance(rows, Tensor):
-        return rows.masked_fill(where.reshape(-1, *[1] * (rows.ndim - 1)), 0)
+        return rows.masked_fill(where.to(rows.device).reshape(-1, *[1] * (rows.ndim - 1)), 0)
     if isinstance(rows, list):
         return [None if gone else value for value, gone in zip(rows, where.tolist(), strict=True)]
     return {name: empty(value, where) for name, value in rows.items()}

@@ -77,7 +77,7 @@ class Tracker:
         known = looked.look(agent, self.depth, percepts, here, before, seen)
         there = seen.seen_from(pan, tilt, here)
         after = update(before, there, Gaze(pan, tilt, eye, looked.depth_m, known), 1 / TICK_HZ)
-        state.carry[CARRY] = _tensors(after, looked, agent.device)
+        state.carry[CARRY] = _tensors(after, looked)
         return after
 
     def _gaze(self, percepts: Percepts) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
@@ -130,7 +130,7 @@ class _Looked:
 
     @classmethod
     def of(cls, carried: Mapping[str, Tensor]) -> _Looked:
-        return cls(*(carried[name].cpu().numpy().copy() for name in ("depth_m", "picture", "some")))
+        return cls(*(carried[name].numpy().copy() for name in ("depth_m", "picture", "some")))
 
     def look(
         self, agent: Agent, head: str | None, percepts: Percepts, here: np.ndarray, held: Beliefs, seen: Detections
@@ -155,13 +155,14 @@ class _Looked:
 
 
 def _beliefs(carried: Mapping[str, Tensor]) -> Beliefs:
-    return Beliefs(**{f.name: carried[f.name].cpu().numpy() for f in fields(Beliefs)})
+    return Beliefs(**{f.name: carried[f.name].numpy() for f in fields(Beliefs)})
 
 
-def _tensors(beliefs: Beliefs, looked: _Looked, device: torch.device) -> dict[str, Tensor]:
+def _tensors(beliefs: Beliefs, looked: _Looked) -> dict[str, Tensor]:
+    """On the CPU, where they are computed; some accelerators (MPS) have no float64."""
     arrays = {f.name: getattr(beliefs, f.name) for f in fields(beliefs)}
     arrays |= {f.name: getattr(looked, f.name) for f in fields(looked)}
-    return {name: torch.from_numpy(np.ascontiguousarray(value)).to(device) for name, value in arrays.items()}
+    return {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
 
 
 Entries = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -185,7 +185,8 @@ class Index:
             self._sum -= int(sense_keys.sums.rows[affected].sum())
             sense_keys.living -= count
             if not sense_keys.living:
-                del self._senses[sense]  # the next keys may be of another encoder
+                del self._senses[sense]  # the next keys may be of another encoder, and are numbered anew
+                self._epoch += 1
 
     def _append(self, changes: Changes) -> None:
         facts, first = changes.facts, len(self._ids)

@@ -8,6 +8,7 @@ letters needed ten times the steps to begin to be learned (docs/log.md, 2026-11-
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -40,13 +41,17 @@ def joined(frames: np.ndarray, before: int = BLANK) -> list[int]:
 
 
 def ctc(logits: Tensor, counts: Tensor, texts: Sequence[str]) -> Tensor:
-    """The CTC loss of each row [N] of logits [N, L, W] for `texts`, in nats; 'inf' if a text needs more frames."""
+    """The CTC loss of each row [N] of logits [N, L, W] for `texts`, in nats; inf, with gradients of 0, if a text needs
+    more frames.
+    """
     words = [numbered(text) for text in texts]
     lengths = torch.tensor([len(one) for one in words])
-    target = torch.tensor([word for one in words for word in one])
-    return F.ctc_loss(
-        logits.float().log_softmax(-1).transpose(0, 1).cpu(), target, counts.cpu(), lengths, BLANK, reduction="none"
+    needed = torch.tensor([len(one) + sum(a == b for a, b in pairwise(one)) for one in words])
+    target, shares = torch.tensor([word for one in words for word in one]), logits.float().log_softmax(-1)
+    losses = F.ctc_loss(
+        shares.transpose(0, 1).cpu(), target, counts.cpu(), lengths, BLANK, reduction="none", zero_infinity=True
     )
+    return torch.where(needed <= counts.cpu(), losses, torch.inf)
 
 
 def likeliest(logits: Tensor, counts: Tensor, words: Sequence[str]) -> np.ndarray:

@@ -20,6 +20,7 @@ from devmind.live.checking import _Replay
 from devmind.live.remembering.recalling import Recalling
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.memory import Entry, Memory, open_store
+from devmind.memory.entry import LOOKED
 from devmind.moment import TICK_SAMPLES, Moment
 from devmind.testing import tiny_agent
 from stages.memory import parts
@@ -135,6 +136,16 @@ def test_recalled_sound_is_cut_to_its_last_tick(agent: Agent) -> None:
     long = np.arange(3 * TICK_SAMPLES, dtype=np.float32)[None].repeat(2, 0) / 1e5
     back = payload(Entry(0.0, 1.0, None, {}, {"sound": long}))
     assert np.array_equal(back["sound"], long[:, -TICK_SAMPLES:])
+
+
+def test_recalled_pictures_of_other_sizes_are_area_resized(agent: Agent) -> None:
+    small = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    large = small.repeat(2, 0).repeat(2, 1)
+    entries = [Entry(0.0, 1.0, None, {}, {"sight": picture}) for picture in (small, large)]
+    entries.append(Entry(0.0, 1.0, None, {}, {"sight": small[::2], LOOKED: large}))
+    for entry in entries:
+        assert np.array_equal(payload(entry)["sight"], small)
+    assert recalled_tokens(agent, [[as_recall(entry, AGE_S) for entry in entries]]) is not None
 
 
 def test_recalled_tokens_is_none_without_entries_and_skips_unknown_senses(agent: Agent) -> None:

@@ -92,6 +92,7 @@ def test_describe_many_equals_single_descriptions(small_agent: MakeAgent) -> Non
     agent = small_agent()
     for sense in ("sight", "sound"):
         values = [shown(seed, ticks=2 + seed)[sense] for seed in range(3)]  # sounds of several lengths
+        values += [shown(3)["sound"][:, :samples] for samples in (1, 700, 2000)] if sense == "sound" else []  # type: ignore[index]
         for value, many in zip(values, describe_many(agent, sense, values), strict=True):
             alone = describe(agent, {sense: value})[sense]
             np.testing.assert_allclose(many.vector, alone.vector, atol=1e-5)

@@ -101,6 +101,22 @@ def test_missing_body_dimension_differs_from_zero(small_agent: Callable[..., Age
         collate([[Moment(0.0, {"body": np.zeros(17, np.float32)})]])
 
 
+def test_infinite_number_is_absent_and_leaves_later_moments_as_they_are(small_agent: Callable[..., Agent]) -> None:
+    agent = small_agent(senses=("body",))
+    rows = [[np.array([1, broken], np.float32), np.ones(2, np.float32)] for broken in (np.nan, np.inf, -np.inf)]
+    batch = collate([[Moment(t / 10, {"body": body}, first=not t) for t, body in enumerate(row)] for row in rows])
+    logits = agent(batch)["guess"].logits
+    assert torch.isfinite(logits).all()
+    assert torch.equal(logits[0], logits[1])
+    assert torch.equal(logits[0], logits[2])
+
+
+def test_half_a_character_is_read_as_a_question_mark() -> None:
+    for sense in ("words", "text"):
+        batch, other = (collate([[Moment(0.0, {sense: text})]]) for text in ("a\ud800b", "a?b"))
+        assert torch.equal(batch["senses"][sense], other["senses"][sense])
+
+
 def test_words_are_never_cut_and_empty_chunks_are_absent(small_agent: Callable[..., Agent]) -> None:
     assert bytes(encode_words("é" * 32)).decode() == "é" * 32
     with pytest.raises(MomentError, match="'words' may have up to 64 bytes in a tick; got 65"):

@@ -197,6 +197,24 @@ def test_slots_give_several_choices_at_once(small_agent: Callable[..., Agent]) -
     assert out.loss(torch.zeros(2, 3, 8, dtype=torch.long), torch.ones(2, 3, dtype=torch.bool)).ndim == 0
 
 
+def test_row_without_the_sense_keeps_what_a_head_carries_whoever_is_beside_it(
+    small_agent: Callable[..., Agent],
+) -> None:
+    agent = small_agent(senses=("sound", "body"))
+    agent.add_head("noted", "head.voice-words", tap="sound", options={"words": 5})
+    heard = [make_rows(1, 4, seed=row, senses=("sound", "body"), absent=0.0)[0] for row in range(2)]
+    deaf = [Moment(m.time_s, {"body": m.senses["body"]} if t == 1 else m.senses) for t, m in enumerate(heard[0])]
+
+    def last(rows: list[list[Moment]]) -> torch.Tensor:
+        state = agent.new_state(len(rows))
+        for moments in zip(*rows, strict=True):
+            heads = ["noted"] if any("sound" in moment.senses for moment in moments) else []
+            state, output = agent.step(state, agent.encode(state, moments), effectors=(), heads=heads, trunk=False)
+        return output.outputs["noted"].logits[0]
+
+    torch.testing.assert_close(last([deaf, heard[1]]), last([deaf]), atol=1e-6, rtol=0)
+
+
 def test_start_from_copies_the_reading_layers_of_the_same_tap() -> None:
     one, other = CategoricalHead(Inlet(16, 4), classes=3), CategoricalHead(Inlet(16, 4), classes=2)
     answers = other.read.net[-1].weight.clone()

@@ -48,6 +48,18 @@ def test_saving_again_replaces_and_the_hash_follows_the_weights(
     assert Agent.from_pretrained(tmp_path).sha256() == agent.sha256()
 
 
+def test_agent_whose_window_was_shortened_to_one_moment_is_loaded(
+    small_agent: Callable[..., Agent], tmp_path: Path
+) -> None:
+    agent = small_agent(senses=("body",))
+    agent.set_window(1)
+    agent.save_pretrained(tmp_path)
+    again = Agent.from_pretrained(tmp_path)
+    assert agent.config.to_dict() == again.config.to_dict()
+    batch = collate(make_rows(2, 9, seed=0, senses=("body",)))
+    assert torch.equal(agent(batch)["guess"].logits, again(batch)["guess"].logits)
+
+
 def test_automodel_loads_agents(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
     agent = small_agent(senses=("body",))
     agent.save_pretrained(tmp_path)

@@ -14,7 +14,7 @@ from devmind.acting import Actor
 from devmind.agent.agent import Agent
 from devmind.agent.beliefs import Beliefs
 from devmind.agent.config import AgentConfig
-from devmind.agent.tracker import SENSE, numbers_of
+from devmind.agent.tracker import CARRY, SENSE, numbers_of
 from devmind.errors import PluginError
 from devmind.moment import Moment
 from stages.memory import parts as memory
@@ -117,6 +117,15 @@ def test_beliefs_are_taken_put_repeated_and_cloned_with_the_state(agent: Agent) 
     assert same(going_on(copied, 2), plain)
     assert same(going_on(doubled, 4).take(np.array([0, 2])), plain)
     assert same(going_on(exchanged, 2).take(np.array([1, 0])), plain)
+
+
+def test_beliefs_stay_on_the_cpu_where_they_are_computed(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = agent.new_state()
+    percepts = agent.encode(state, moment(EAST, 0, first=True))
+    monkeypatch.setattr(type(agent), "device", torch.device("meta"))  # MPS would refuse their float64
+    assert agent.tracker is not None
+    assert agent.tracker.track(agent, state, percepts).used.any()
+    assert {value.device.type for value in state.carry[CARRY].values()} == {"cpu"}
 
 
 def test_episode_begins_without_beliefs(agent: Agent) -> None:

@@ -188,6 +188,38 @@ def test_a_changed_key_is_refused(tmp_path: Path) -> None:
         assert Index(store).update().ids.tolist() == [1]
 
 
+def test_a_graph_serves_an_older_table_of_another_thread() -> None:
+    from devmind.memory.approximate import Graphs
+
+    vectors, graphs = keys(1300, 13), Graphs(from_rows=1000)
+    with open_store(None) as store:
+        index = Index(store)
+
+        def grown(part: np.ndarray) -> Table:
+            store.add([Entry(0.0, 0.0, None, {"s": Key(vector, "a")}) for vector in part])
+            return index.update()
+
+        older, newer = grown(vectors[:1200]), grown(vectors[1200:])
+        assert graphs.propose(older, {"s": Key(vectors[0], "a")}, 8) is None
+        graphs.wait()
+        for table in (newer, older, newer):
+            for at in (0, 1250):
+                proposed = graphs.propose(table, {"s": Key(vectors[at], "a")}, 8)
+                assert proposed is not None
+                assert (at in proposed) == (at < len(table.ids))
+
+
+def test_keys_of_a_sense_that_was_gone_are_a_new_epoch() -> None:
+    with open_store(None) as store:
+        index = Index(store)
+        store.add([entry(number, senses=("sound",)) for number in range(20)])
+        (number,) = store.add([entry(20, senses=("sight",))])
+        before = index.update()
+        store.delete([number], erase=False)
+        store.add([entry(21, "b", senses=("sight",))])
+        assert index.update().epoch > before.epoch
+
+
 def test_an_approximate_index_finds_nearly_what_exact_search_finds(tmp_path: Path) -> None:
     from devmind.memory.approximate import Graphs
 

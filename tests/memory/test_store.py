@@ -121,6 +121,14 @@ def test_the_check_names_the_law_that_a_store_breaks(tmp_path: Path, broken: typ
         check_store(lambda: broken(tmp_path / "memory"))
 
 
+def test_a_name_that_is_no_text_is_a_store_error_and_changes_nothing(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        with pytest.raises(StoreError, match="A name or path that is no text cannot be kept"):
+            store.add([Entry(0.0, 0.0, "cup", {}), Entry(0.0, 0.0, "cup\ud800", {})])
+        assert store.sizes().entries == 0
+        store.add([Entry(0.0, 0.0, "cup", {})])
+
+
 def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     old = os.umask(0)
     try:

@@ -41,11 +41,12 @@ class Graph:
         return len(self._places)
 
     def add(self, held: SenseKeys) -> None:
-        """Add the keys that are not in it yet."""
+        """Add the keys that are not in it yet; an older table, which another thread may still search, has none."""
+        if len(held.places) <= self.done:
+            return
         rows = held.vectors[self.done :]
         vectors = rows.astype(np.float32) * held.scales[self.done :, None]
-        if len(vectors):
-            self._index.add(vectors)
+        self._index.add(vectors)
         self._places = held.places
 
     def propose(self, vector: np.ndarray, count: int) -> np.ndarray:
@@ -76,6 +77,7 @@ class Graphs:
                 return None
             found = [self._graphs[sense].propose(keys[sense].vector, PROPOSED * k) for sense in held]
         places = np.unique(np.concatenate(found))
+        places = places[places < len(table.alive)]  # the graph may be of a newer table
         return places[table.alive[places]]
 
     def wait(self) -> None:

@@ -277,3 +277,5 @@ class SqliteFile:
             raise StoreError(
                 f"'{self.place}' cannot be used: {error.strerror or error}; choose another folder."
             ) from error
+        except UnicodeEncodeError as error:
+            raise StoreError(f"A name or path that is no text cannot be kept ({error.reason}).") from error

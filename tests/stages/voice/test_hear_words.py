@@ -57,6 +57,16 @@ def logits_of(texts: Sequence[str], frames: int) -> torch.Tensor:
     return found
 
 
+def test_a_text_that_needs_more_frames_is_impossible_and_teaches_nothing() -> None:
+    logits = torch.randn(4, 3, len(KNOWN), generator=torch.Generator().manual_seed(0)).requires_grad_()
+    losses = ctc(logits, torch.tensor([2, 3, 3, 3]), ["red red", "red red", "two red balls", ""])
+    assert losses.isinf().tolist() == [True, False, False, False]  # between equal words there is nothing
+    losses.clamp_max(50.0).mean().backward()
+    assert logits.grad is not None
+    assert (logits.grad != 0).any((1, 2)).tolist() == [False, True, True, True]
+    assert torch.isfinite(logits.grad).all()
+
+
 def test_frames_are_decoded_as_ctc_defines() -> None:
     texts = ["three three balls", "seven", ""]
     frames, counts = logits_of(texts, 48), torch.tensor([48, 48, 48])
