@@ -86,7 +86,9 @@ Guidance = Annotated[
         help="Weight of start, goal and maze in denoising (classifier-free guidance); 1 as taught.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of a room, a table or a market.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=2**63 - 1, metavar="N", help="Seed of a room, a table or a market.")
+]
 
 
 @plan.command("plan")

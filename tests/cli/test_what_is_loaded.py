@@ -108,6 +108,8 @@ def test_invalid_arguments_are_reported_before_heavy_imports(files: Path, taken_
         (["solve", "lights-out", "--state", f"1{24 * '0'}"], "cannot be put out by any presses"),
         (["navigate", "MiniGrid-FourRoms-v0"], "did you mean 'MiniGrid-FourRooms-v0'?"),
         (["navigate", "BabyAI-GoToRedBallGrey-v0"], "Expected a mission such as 'reach the goal'"),
+        (["plan", "market:trend", "--seed", str(2**63)], "should be less than or equal to"),
+        (["navigate", "--seed", str(2**63)], "should be less than or equal to"),
         (["plan", "pointmaze-medum"], "did you mean 'pointmaze-medium'?"),
         (["plan", "market:trent"], "did you mean 'trend'?"),
         (["plan", "market:replay:none.csv"], "'none.csv' cannot be read as a table of prices"),

@@ -24,7 +24,7 @@ def walk(
         str, typer.Argument(metavar="ROOM", help="A room of MiniGrid with a goal or a thing to pick up.")
     ] = "MiniGrid-FourRooms-v0",
     agent: Folder = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the room.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, metavar="N", help="Seed of the room.")] = 0,
 ) -> None:
     """Let an agent walk through a room of which it sees 7 x 7 cells at a time, and print its map."""
     import numpy as np
