@@ -229,6 +229,29 @@ def test_a_maintained_body_stays_paused_when_its_wait_ends() -> None:
     assert done == ["mended", "woken"]
 
 
+def test_a_maintained_body_that_fails_during_its_repair_ends_the_repair_too() -> None:
+    """The repair went on and, at its end, failed the plan that had taken over."""
+    it, done = doing("""
+        believe safe
+        believe calm
+        plan go { for achieve go do { maintain safe { preserve calm { wait bell } } } }
+        plan other { for achieve go do { note(other) wait later note(end) } }
+        plan mend { for achieve safe do { note(begun) wait fixed note(mended) } }""")
+    intention = it.post(("go",))
+    it.run(10)
+    it.beliefs.remove(("safe",))
+    it.run(10)
+    it.beliefs.remove(("calm",))
+    it.run(10)
+    for fact in ("fixed", "later"):
+        it.beliefs.add((fact,))
+        it.run(10)
+    assert done == ["begun", "other", "end"]
+    assert intention.state == "done"
+    assert not it.intentions
+    assert not it._watching
+
+
 def test_an_event_interrupts_at_once_and_work_is_resumed() -> None:
     it, done = doing("""
         plan work { for achieve work(N) when N > 0 do { note(N) achieve work(N - 1) } }
