@@ -43,12 +43,12 @@ from devmind.worlds.sokoban import SokobanRules, Warehouse
 from stages.reasoning.a_star import a_star
 from stages.reasoning.beam import beam
 from stages.reasoning.best_first import Guide, Solved, Step, Way
-from stages.reasoning.parts import SIDE
 from stages.reasoning.puzzles.algebra import Algebra
 from stages.reasoning.puzzles.exam import lights_left as fewest_lights
 from stages.reasoning.puzzles.exam import puzzles as scrambles
 from stages.reasoning.puzzles.lesson import costs as press_costs
 from stages.reasoning.puzzles.lesson import out, turned
+from stages.reasoning.puzzles.reading import SIDE
 from stages.reasoning.q_star import q_star
 from stages.reasoning.sliding.exam import FIFTEEN_FILE, manhattan, puzzles, read
 from stages.reasoning.sliding.lesson import costs

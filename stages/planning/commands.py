@@ -86,7 +86,9 @@ Guidance = Annotated[
         help="Weight of start, goal and maze in denoising (classifier-free guidance); 1 as taught.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of a room, a table or a market.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=2**63 - 1, metavar="N", help="Seed of a room, a table or a market.")
+]
 
 
 @plan.command("plan")
@@ -173,13 +175,14 @@ def _film(
 
 def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None, simulations: int | None) -> Agent:
     """An agent that was taught this maze, set to plan as the options say."""
-    from stages.planning.parts import ROUTE
-    from stages.planning.tree import search_in_a_tree
-
     if guidance is not None and (simulations or not isfinite(guidance)):
         raise ConfigError(
             "--guidance takes a number such as 1.5. A tree tries several by itself: leave out --simulations."
         )
+    with show.working("loading"):
+        from stages.planning.parts import ROUTE
+        from stages.planning.tree import search_in_a_tree
+
     agent = taught_agent(folder, "planning", ROUTE, "to plan")
     _refuse_untaught(agent, rules)
     if guidance is not None:
@@ -223,12 +226,14 @@ def _tell(result: ImaginedTrip) -> None:
 
 def _carry_out(room: str, agent: Path | None, sentence: str | None, seed: int) -> None:
     from devmind.worlds.minigrid import room as made
-    from stages.planning.instruct.carrying import carried_out
-    from stages.planning.parts import INSTRUCT
 
     made(room).close()  # it says what is wrong with the name, before an agent is loaded
     if sentence is not None and not sentence.strip():
         raise ConfigError("--goal needs an instruction, such as 'go to the red ball'; without it the room gives one.")
+    with show.working("loading"):
+        from stages.planning.instruct.carrying import carried_out
+        from stages.planning.parts import INSTRUCT
+
     result = carried_out(taught_agent(agent, "planning", INSTRUCT, "to be instructed"), room, seed, sentence)
     show.line(f"told: {result.said}")
     show.line(result.answer)
@@ -244,13 +249,15 @@ def _carry_out(room: str, agent: Path | None, sentence: str | None, seed: int) -
 
 
 def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> None:
-    from devmind.agent.threads import intra_op_threads
     from devmind.worlds.tabletop import TabletopRules
-    from stages.planning.arrange import film
-    from stages.planning.parts import ARRANGE
 
     TabletopRules(level)  # it says what is wrong with the level, before an agent is loaded
     _refuse_no_file(page)
+    with show.working("loading"):
+        from devmind.agent.threads import intra_op_threads
+        from stages.planning.arrange import film
+        from stages.planning.parts import ARRANGE
+
     with intra_op_threads(1):
         table = film.arranged(taught_agent(agent, "planning", ARRANGE, "to arrange"), level, seed)
     show.line(
@@ -268,14 +275,16 @@ def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> No
 
 
 def _trade(level: str, agent: Path | None, seed: int, horizon: int | None, page: Path | None) -> None:
-    from devmind.agent.threads import intra_op_threads
     from devmind.worlds.market import MarketRules
-    from stages.planning.parts import TRADE_PLAN
-    from stages.planning.trade import film
 
     MarketRules(level)  # it says what is wrong with the level or its file, before an agent is loaded
-    film.refuse_horizon(horizon)
     _refuse_no_file(page)
+    with show.working("loading"):
+        from devmind.agent.threads import intra_op_threads
+        from stages.planning.parts import TRADE_PLAN
+        from stages.planning.trade import film
+
+    film.refuse_horizon(horizon)
     with intra_op_threads(1):
         found = film.planned(taught_agent(agent, "planning", TRADE_PLAN, "to plan trades"), level, seed)
     number = found.weighed.steps.shape[1]

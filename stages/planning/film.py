@@ -91,7 +91,8 @@ def imagined(
     """Plan from `start` to `goal` [2], in OGBench's units, and follow the plan.
 
     Raises:
-        ConfigError: a horizon or a waypoint beyond what was learned, or more steps than noise levels.
+        ConfigError: a horizon or a waypoint beyond what was learned, a waypoint at an end of the plan, or more steps
+            than noise levels.
         WorldError: start or goal is no place.
     """
     head: Any = agent.head(ROUTE)
@@ -100,6 +101,12 @@ def imagined(
         raise ConfigError(
             f"This agent learned plans of {head.horizon} points, {head.stride} ticks apart, no longer and no shorter "
             f"ones; got a horizon of {horizon}. The agent follows longer paths by planning again."
+        )
+    last = head.horizon - 1
+    if {0, last} & set(waypoints or ()):
+        raise ConfigError(
+            f"Points 0 and {last} of a plan are its start and its goal, which --start and --goal give; waypoints are "
+            f"points 1 to {last - 1}."
         )
     result = ImaginedTrip(rules.maze, start, goal, words=dict(words or {}))
     world = make_world("pointmaze", rules.level, [0])

@@ -60,9 +60,10 @@ def against(
     """Play against an agent: type the number of a free place, or q to leave; or click on the board of a page."""
     if game not in GAMES:
         raise ConfigError(f"There is no game '{game}'{nearest(game, GAMES)}")
-    from devmind.agent.threads import intra_op_threads
-    from stages.reasoning import games
-    from stages.reasoning.table import Table
+    with show.working("loading"):
+        from devmind.agent.threads import intra_op_threads
+        from stages.reasoning import games
+        from stages.reasoning.table import Table
 
     played = games.GAMES[game]
     player = taught_agent(agent, "reasoning", played.policy, game)
@@ -114,15 +115,17 @@ def puzzle(
 
 
 def _lights_out(state: str, agent: Path | None, nodes: int, beam: int | None) -> None:
-    from stages.reasoning.parts import PRESSES, SIDE
-    from stages.reasoning.puzzles import exam
     from stages.reasoning.puzzles.algebra import Algebra
-    from stages.reasoning.puzzles.lesson import MOST, costs
-    from stages.reasoning.puzzles.reading import lights
+    from stages.reasoning.puzzles.reading import SIDE, lights
 
     lit, algebra = lights(state, SIDE), Algebra.of(SIDE)
     if not algebra.solvable(lit)[0]:
         raise ConfigError("These lights cannot be put out by any presses: they are not orthogonal to the null space.")
+    with show.working("loading"):
+        from stages.reasoning.parts import PRESSES
+        from stages.reasoning.puzzles import exam
+        from stages.reasoning.puzzles.lesson import MOST, costs
+
     player = taught_agent(agent, "reasoning", PRESSES, "lights-out")
     fewest = int(algebra.shortest(lit).sum())
     hint = f"; its fewest presses are {fewest}, and scrambles of up to {MOST} are taught"
@@ -141,17 +144,20 @@ def _lights_out(state: str, agent: Path | None, nodes: int, beam: int | None) ->
 def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | None, proof: int) -> None:
     import numpy as np
 
-    from stages.reasoning.parts import SLIDES
+    from devmind.worlds.sliding import SlidingRules
     from stages.reasoning.puzzles.reading import tiles
-    from stages.reasoning.sliding import exam
-    from stages.reasoning.sliding.lesson import costs, rules
 
     side = SLIDING[name]
-    start = tiles(state, side)
-    if not rules(side).solvable(start)[0]:
+    start, rules = tiles(state, side), SlidingRules(str(side))
+    if not rules.solvable(start)[0]:
         raise ConfigError(
             "These tiles cannot be put in order by any moves: their parity is odd. Were two tiles swapped in typing?"
         )
+    with show.working("loading"):
+        from stages.reasoning.parts import SLIDES
+        from stages.reasoning.sliding import exam
+        from stages.reasoning.sliding.lesson import costs
+
     player = taught_agent(agent, "reasoning", SLIDES, name)
     guide = lambda states: costs(player, side, states)  # noqa: E731
     how = (exam.CAREFUL, 1) if side == 3 else (exam.WEIGHT, exam.BATCH)
@@ -162,7 +168,7 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | 
     moves, effort = _found(search, guide, nodes, beam)
     board, slid = start, []
     for move in moves:
-        further = rules(side).slid(board, np.array([move]))
+        further = rules.slid(board, np.array([move]))
         slid.append(str(int(board[further != board].max())))
         board = further
     show.line(f"slide: {' '.join(slid) or 'nothing, all tiles are in order'}")

@@ -17,6 +17,7 @@ from devmind.worlds.minigrid import ACTIONS
 from devmind.worlds.sliding import MOVES
 from stages.reasoning.games import GAMES, TICTACTOE
 from stages.reasoning.imagine.search import BOARD_HEAD, DOMAINS, PUSH_HEAD
+from stages.reasoning.puzzles.reading import SIDE
 
 NAME = "reasoning"
 POSITION, PUZZLE, BOARD, LAYOUT, TEXT = "position", "puzzle", "board", "layout", "text"
@@ -44,8 +45,6 @@ PUZZLE_HIDDEN = 256
 """Width of the heads of puzzles: one head has to tell apart the costs of hundreds of thousands of boards."""
 GAME_HIDDEN: Mapping[str, int] = {"connect4": 256}
 """Width of the heads of games that have millions of positions."""
-SIDE = 5
-"""Side of the Lights Out board that is taught."""
 LOOKAHEAD = "lookahead"
 """Sense: the agent's own search tree behind a move in tic-tac-toe, beside pages about it (`explain`)."""
 SITUATION, WORTH = "situation", "worth"

@@ -125,6 +125,17 @@ def test_symbols_can_be_left_out_and_both_halves_are_cut_into_equal_pieces() -> 
     assert (told.shape, logits.shape) == ((2, 8, 2), (2, 4, 5))
 
 
+@pytest.mark.parametrize("start", [False, True])
+def test_no_noise_is_left_if_the_steps_do_not_divide_the_levels(start: bool) -> None:
+    pipe = HybridPipeline(denoiser().eval(), make_scheduler("ddim", 50), MaskedTokens(2))
+    held, begun = {0: torch.full((64, 1), 0.5)}, {"start": ways(torch.ones(64))[0], "begin": 0.5} if start else {}
+    predicted: list[Tensor] = []
+    for steps in range(2, 12):
+        plans = drawn(pipe, given=held, steps=steps, watch=lambda *step: predicted.append(step[2]), **begun)
+        assert torch.equal(plans.trajectory, predicted[-1]), f"{steps} steps"
+        assert (plans.trajectory[:, 0] == 0.5).all()
+
+
 def test_plan_to_start_from_is_kept(pipeline: HybridPipeline) -> None:
     side = torch.arange(64) % 2
     plans = drawn(pipeline, start=ways(side.float())[0], begin=0.3, steps=10)

@@ -187,7 +187,8 @@ class HybridPipeline(DiffusionPipeline):
                 watch(number + first, x, clean, symbols)
             if number >= 0:
                 x = stepped(self.scheduler, clean, timestep, x)
-        return Drawn(held.over(x), symbols, log_prob)
+        # Not `x`: if the steps do not divide the levels, DDIM's last step goes to the lowest level, not to no noise.
+        return Drawn(clean, symbols, log_prob)
 
     def _conditioned(self, condition: Tensor, present: Tensor, guidance: float) -> Callable[..., tuple[Tensor, Tensor]]:
         """The network as a function of (x, fixed, level, symbols, masked), with classifier-free guidance.

@@ -123,9 +123,10 @@ class Controller(Walker):
             near = [cell for cell in targets if not (goal.verb == symbols.OPEN and is_door(here.cells[cell], LOCKED))]
             moves = shortest(costs, here.pose, [pose for cell in near for pose in before(cell)])
             action = TOGGLE if moves == [] else self.by(here, moves)
-        if action is None:
+        # To fetch a key or clear the way, the agent would first drop what it is to put down elsewhere.
+        carries = goal.verb == DROP_NEXT_TO
+        if action is None and not carries:
             action = self.unlock(here, costs)
         if action is None:
             action = self.explore(here, costs)
-        # While carrying what it is to put down, the agent would have to drop that first, and might go round for ever.
-        return self.clear(here, costs, targets) if action is None and goal.verb != DROP_NEXT_TO else action
+        return self.clear(here, costs, targets) if action is None and not carries else action

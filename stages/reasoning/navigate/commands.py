@@ -24,18 +24,24 @@ def walk(
         str, typer.Argument(metavar="ROOM", help="A room of MiniGrid with a goal or a thing to pick up.")
     ] = "MiniGrid-FourRooms-v0",
     agent: Folder = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the room.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, metavar="N", help="Seed of the room.")] = 0,
 ) -> None:
     """Let an agent walk through a room of which it sees 7 x 7 cells at a time, and print its map."""
     import numpy as np
 
-    from devmind.acting import rollout
     from devmind.algorithms.grid_cells import FLOOR, described
-    from stages.reasoning.navigate.drawing import LEGEND, drawn
-    from stages.reasoning.navigate.exam import navigator
-    from stages.reasoning.navigate.navigator import UNREACHABLE
-    from stages.reasoning.navigate.rooms import Rooms
-    from stages.reasoning.parts import CELLS
+    from devmind.worlds.minigrid import env_of, lent
+    from stages.reasoning.navigate.missions import understood
+
+    lent(room).reset(seed=seed)  # an unknown room or mission is refused before the agent is loaded
+    understood(str(env_of(lent(room)).mission))
+    with show.working("loading"):
+        from devmind.acting import rollout
+        from stages.reasoning.navigate.drawing import LEGEND, drawn
+        from stages.reasoning.navigate.exam import navigator
+        from stages.reasoning.navigate.navigator import UNREACHABLE
+        from stages.reasoning.navigate.rooms import Rooms
+        from stages.reasoning.parts import CELLS
 
     rooms = Rooms((room,), np.array([seed]))
     walker = navigator(taught_agent(agent, "reasoning", CELLS, "to find its way"))

@@ -91,7 +91,10 @@ class Guard(Node):
 
     def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
         if child is not self.repair:
+            it.release(self)
             it.unwatch(self)
+            if self.repair is not None:
+                it.abort(self.repair)
             return ok
         self.repair = None
         if not ok or self.condition.first(it.beliefs, self.strand.bindings) is None:

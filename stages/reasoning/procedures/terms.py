@@ -18,6 +18,8 @@ Term = Any
 Bindings = dict["Var", Term]
 LIST = "[]"
 """Functor of lists."""
+WORDS = str, tuple
+"""Types of ground terms that are no numbers; Python's operators would join or repeat them."""
 
 
 class PlanError(ConfigError):
@@ -72,12 +74,17 @@ class Sum:
             left = resolve(left, bindings)
         if type(right) in NOT_GROUND:
             right = resolve(right, bindings)
+        expected = "numbers on both sides"
         try:
-            return self.reckon(left, right)
-        except (TypeError, ZeroDivisionError) as error:
-            zero = isinstance(error, ZeroDivisionError)
-            expected = "a divisor other than zero" if zero else "numbers on both sides"
-            raise PlanError(f"'{self.op}' expects {expected}; got {show(left)} {self.op} {show(right)}.") from None
+            value: float | int = self.reckon(left, right)
+        except TypeError:
+            pass
+        except ZeroDivisionError:
+            expected = "a divisor other than zero"
+        else:
+            if not isinstance(value, WORDS):
+                return value
+        raise PlanError(f"'{self.op}' expects {expected}; got {show(left)} {self.op} {show(right)}.")
 
 
 NOT_GROUND = frozenset({Var, Open, Sum})

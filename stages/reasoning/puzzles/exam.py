@@ -17,6 +17,7 @@ from stages.reasoning.beam import beam
 from stages.reasoning.best_first import Guide, Way
 from stages.reasoning.puzzles.algebra import Algebra
 from stages.reasoning.puzzles.lesson import MOST, RULES, costs, out, scrambles, turned
+from stages.reasoning.puzzles.reading import SIDE
 from stages.reasoning.q_star import follow, q_star
 
 PUZZLES = 400
@@ -30,7 +31,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share solved within the budget, the share solved by a shortest solution, and the states evaluated."""
     n, full, whole = context.episodes(PUZZLES), level == "full", level != "glimpse"
     lit = puzzles(n if whole else max(8, n // 5), context.seed)
-    fewest = Algebra.of(parts.SIDE).shortest(lit).sum(-1)
+    fewest = Algebra.of(SIDE).shortest(lit).sum(-1)
     ways = search(lit, lambda states: costs(agent, states))
     solved = np.array([way.actions is not None for way in ways], float)
     shortest = np.array(

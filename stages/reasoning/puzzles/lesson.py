@@ -25,10 +25,11 @@ from devmind.worlds.lights_out import LightsOutRules
 from stages.reasoning import parts
 from stages.reasoning.glancing import PUZZLES_STAY, REHEARSAL_COST, CostLearner, Costs
 from stages.reasoning.hindsight import attempt, hindsight_option, lights_renamed, pieces, put_among
+from stages.reasoning.puzzles.reading import SIDE
 
 MOST = 8
 """Presses of a scramble, at most."""
-RULES = LightsOutRules(f"{parts.SIDE}-{MOST}")
+RULES = LightsOutRules(f"{SIDE}-{MOST}")
 COSTS = Costs(parts.PRESSES, parts.PRESS_GLANCES, mean=5.0, spread=2.0)
 HELD_OUT = 8
 """One pattern in HELD_OUT is kept for exams and never a lesson's."""

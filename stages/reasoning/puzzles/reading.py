@@ -6,6 +6,8 @@ import numpy as np
 
 from devmind.errors import ConfigError
 
+SIDE = 5
+"""Side of the Lights Out board that is taught."""
 SEPARATORS = " ,;/|\n\t"
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from devmind.acting import Actor, rollout
 from devmind.agent.agent import Agent
 from devmind.algorithms import grid_walker
-from devmind.algorithms.grid_cells import COLOURS, FLOOR, KINDS, THINGS, UNSEEN, WALL, thing, truth
+from devmind.algorithms.grid_cells import COLOURS, FLOOR, KINDS, LOCKED, THINGS, UNSEEN, WALL, door, thing, truth
 from devmind.algorithms.grid_paths import FORWARD, LEFT, RIGHT, ahead, moved
 from devmind.cli import app
 from devmind.curriculum.exam import Measure
@@ -151,20 +151,19 @@ def test_a_far_thing_is_looked_for_and_then_known() -> None:
     assert looked > 6
 
 
-def test_obstacles_are_put_aside() -> None:
-    """A corridor with a ball in it and the box behind; and rooms strewn with things, with locked doors."""
-    room = np.full((9, 5), WALL)
-    room[1:8, 2] = FLOOR
-    room[6, 3] = FLOOR
-    room[4, 2], room[1, 2] = thing("ball", 1), thing("box", 0)
-    errand, controller, pose, carried = Errand(plan=(Subgoal(GO_TO, BOX, 0),)), Controller(), (6, 2, 3), FLOOR
-    for _ in range(30):
+def gone_through(
+    room: np.ndarray, errand: Errand, pose: tuple[int, int, int], carried: int = FLOOR
+) -> tuple[tuple[int, int, int], int]:
+    """Carry out an errand in a room of classes [H, W], which is changed; the last pose, and what is carried then."""
+    controller = Controller()
+    for _ in range(60):
         view = np.full((7, 7), UNSEEN)
         for row, column in np.ndindex(7, 7):
             forth, aside = 6 - row, column - 3
             down, along = [(aside, forth), (forth, -aside), (-aside, -forth), (-forth, aside)][pose[2]]
-            if 0 <= pose[0] + down < 9 and 0 <= pose[1] + along < 5:
-                view[row, column] = room[pose[0] + down, pose[1] + along]
+            at = pose[0] + down, pose[1] + along
+            if 0 <= at[0] < room.shape[0] and 0 <= at[1] < room.shape[1]:
+                view[row, column] = room[at]
         view[6, 3] = carried
         action = controller.act(errand, view)
         if errand.over:
@@ -176,9 +175,32 @@ def test_obstacles_are_put_aside() -> None:
             carried, room[front] = int(room[front]), FLOOR
         elif action == minigrid.DROP and carried != FLOOR and room[front] == FLOOR:
             carried, room[front] = FLOOR, carried
+    return pose, carried
+
+
+def test_obstacles_are_put_aside() -> None:
+    """A corridor with a ball in it and the box behind; and rooms strewn with things, with locked doors."""
+    room = np.full((9, 5), WALL)
+    room[1:8, 2] = FLOOR
+    room[6, 3] = FLOOR
+    room[4, 2], room[1, 2] = thing("ball", 1), thing("box", 0)
+    errand = Errand(plan=(Subgoal(GO_TO, BOX, 0),))
+    pose, _ = gone_through(room, errand, (6, 2, 3))
     assert not errand.stuck
     assert room[ahead(pose)] == thing("box", 0)
     assert carried_out("BabyAI-SynthS5R2-v0", lesson_seeds(20, 0, "strewn")).mean() >= 0.7
+
+
+def test_what_is_to_be_put_down_is_not_dropped_for_a_key() -> None:
+    """A locked door and its key are in view, and the box beside which the ball belongs stands behind the agent."""
+    room = np.full((5, 12), WALL)
+    room[2, 1:11] = room[3, 5] = FLOOR
+    room[1, 4], room[2, 6], room[2, 1] = door(0, LOCKED), thing("key", 0), thing("box", 2)
+    errand = Errand(plan=(Subgoal(DROP_NEXT_TO, BOX, 2),))
+    _, carried = gone_through(room, errand, (2, 4, 0), thing("ball", 1))
+    assert not errand.stuck
+    assert carried == FLOOR
+    assert room[2, 2] == thing("ball", 1)
 
 
 def test_an_instruction_with_a_place_has_no_symbols() -> None:

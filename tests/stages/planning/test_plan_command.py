@@ -169,6 +169,8 @@ def test_a_tree_of_plans_is_searched_and_shown(folder: Path, tmp_path: Path) -> 
         (["--steps", "5", "--simulations", "5"], "--simulations or --steps, not both"),
         (["--waypoint", "30:0,0"], "the last one is 25"),
         (["--waypoint", "30:0,0", "--simulations", "5"], "the last one is 25"),
+        (["--waypoint", "0:0,4"], "Points 0 and 25 of a plan are its start and its goal"),
+        (["--waypoint", "25:0,4"], "waypoints are points 1 to 24"),
         (["--waypoint", "here"], "takes a point's number"),
         (["--waypoint", "²:12,16"], "takes a point's number"),
         (["--guidance", "inf"], "takes a number such as 1.5"),

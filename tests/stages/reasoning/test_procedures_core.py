@@ -12,7 +12,7 @@ from stages.reasoning.procedures.intentions import AGAIN
 from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.plans import ACHIEVE
 from stages.reasoning.procedures.reading import check, read
-from stages.reasoning.procedures.terms import Open, PlanError, Var, resolve, show, unify
+from stages.reasoning.procedures.terms import Open, PlanError, Sum, Var, resolve, show, unify
 from stages.reasoning.procedures.utilities import QTable
 
 
@@ -35,6 +35,17 @@ def test_unification_binds_both_sides_and_refuses_different_terms() -> None:
     assert unify(x, y, chain)
     assert unify(y, 3, chain)
     assert resolve(x, chain) == 3
+
+
+@pytest.mark.parametrize(
+    ("op", "left", "right"), [("+", "a", "b"), ("*", "a", 3), ("*", ("[]", "a"), 2), ("mod", "a", 3), ("-", 1, "a")]
+)
+def test_words_and_lists_are_not_added_or_multiplied(op: str, left: object, right: object) -> None:
+    with pytest.raises(PlanError, match="expects numbers on both sides"):
+        Sum(op, left, right).value({})
+    with pytest.raises(PlanError, match="a divisor other than zero"):
+        Sum("/", 1, 0).value({})
+    assert Sum("+", 1, Sum("*", 2, 3.5)).value({}) == 8
 
 
 def test_an_indexed_query_equals_a_search_of_all_facts() -> None:
@@ -227,6 +238,29 @@ def test_a_maintained_body_stays_paused_when_its_wait_ends() -> None:
     it.beliefs.add(("fixed",))
     it.run(20)
     assert done == ["mended", "woken"]
+
+
+def test_a_maintained_body_that_fails_during_its_repair_ends_the_repair_too() -> None:
+    """The repair went on and, at its end, failed the plan that had taken over."""
+    it, done = doing("""
+        believe safe
+        believe calm
+        plan go { for achieve go do { maintain safe { preserve calm { wait bell } } } }
+        plan other { for achieve go do { note(other) wait later note(end) } }
+        plan mend { for achieve safe do { note(begun) wait fixed note(mended) } }""")
+    intention = it.post(("go",))
+    it.run(10)
+    it.beliefs.remove(("safe",))
+    it.run(10)
+    it.beliefs.remove(("calm",))
+    it.run(10)
+    for fact in ("fixed", "later"):
+        it.beliefs.add((fact,))
+        it.run(10)
+    assert done == ["begun", "other", "end"]
+    assert intention.state == "done"
+    assert not it.intentions
+    assert not it._watching
 
 
 def test_an_event_interrupts_at_once_and_work_is_resumed() -> None:
