@@ -48,7 +48,8 @@ class StageRun:
         threads: used if neither the configuration nor a run that continues says how many; None: one for each core.
 
     Attributes:
-        retains: whether exams of earlier stages measure retention; False for a twin.
+        is_twin: whether this run is the twin of another one: it takes no exam of an earlier stage, and its agent is no
+            milestone from which other runs would continue.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class StageRun:
     ) -> None:
         self.stage, self.config, self.out, self.threads = stage, config, Path(out), threads
         self.given_agent, self.command, self.ablate, self.cut = agent, command, ablate, cut
-        self.retains = True
+        self.is_twin = False
         self.context: Context = make_context(config, self.out, data, sessions)
         self.journal = Journal(self.out / "journal.jsonl")
         self.reports = self.out / "reports" / stage.name
@@ -172,7 +173,7 @@ class StageRun:
 
     def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage]) -> tuple[Agent, Outcome]:
         """Make all attempts; returns the agent of the best one, and its outcome."""
-        retained = earlier if self.retains else ()
+        retained = () if self.is_twin else earlier
         outcome, saved = Outcome(), self._position()
         if saved is None and self.journal.last("finished"):
             raise CheckpointError(
@@ -342,7 +343,7 @@ class StageRun:
         """
         if before := self.journal.last("finished"):
             return self.out / str(before["agent"])
-        if not passed:
+        if self.is_twin or not passed:
             return self.out / "agent"
         return self.out / "milestones" / f"{len(agent.config.stages):02d}-{self.stage.name}"
 
@@ -385,7 +386,7 @@ class StageRun:
             stage, config, self.out / "twin" / "run", begins, self.context.data,
             self.context.sessions, f"{self.command} (twin)", ablate=False, threads=torch.get_num_threads(),
         )  # fmt: skip
-        run.retains = False
+        run.is_twin = True
         if run.journal.last("plan") is None:
             make_folder(run.out)
             steps: dict[str, int] = {}

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
+from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run
 from devmind.curriculum.attempts import Outcome
@@ -358,6 +359,15 @@ def test_twin_takes_no_exam_of_an_earlier_stage(tmp_path):
     sat = list(Journal(tmp_path / "c" / "later" / "twin" / "run" / "journal.jsonl").events("exam"))
     assert [event["stage"] for event in sat] == ["later"]
     assert {event["stage"] for event in Journal(tmp_path / "c" / "later" / "journal.jsonl").events("exam")} >= {"later"}
+
+
+def test_twin_is_no_milestone(tmp_path):
+    """Regression: where only the twin passed, the next stage began with it."""
+    own = runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True)
+    assert newest_milestone(own.out / "twin", ["lamps"]) is None
+    assert newest_milestone(tmp_path, ["lamps"]) == own.agent
+    twin = Journal(tmp_path / "run" / "twin" / "run" / "journal.jsonl").last("finished")
+    assert twin["passed"], "otherwise it would be none in any case"
 
 
 @pytest.mark.parametrize(("same", "told"), [(True, "not above"), (False, "above")])
