@@ -306,7 +306,7 @@ class StageRun:
         return held_before(run, Agent.from_pretrained(folder), earlier, self.context)
 
     def _finish(self, agent: Agent, outcome: Outcome, moved: float) -> None:
-        twin = self._compared(agent, outcome.examined) if self.ablate else None
+        twin = self._compared(agent, outcome) if self.ablate else None
         examined = self._beside_twin(outcome.examined, twin) if twin else outcome.examined
         start = self.journal.last("start") or {}
         old = (read_results(Path(start["agent"])) if start.get("agent") else None) or {}
@@ -347,7 +347,7 @@ class StageRun:
             return self.out / "agent"
         return self.out / "milestones" / f"{len(agent.config.stages):02d}-{self.stage.name}"
 
-    def _compared(self, agent: Agent, examined: Sequence[Examined]) -> dict[str, Any]:
+    def _compared(self, agent: Agent, outcome: Outcome) -> dict[str, Any]:
         """The twin's scores, and how much the agent is better on the same episodes."""
         controlled = any(lesson.control for lesson in self.stage.lessons(self.context))
         begun = self.out / "twin" / "newborn"
@@ -355,13 +355,14 @@ class StageRun:
             if not (begun / CHECKSUMS).exists():
                 start = place(Agent.from_pretrained(self.out / "start"), self.context.device)
                 identity_trunk(agent, begun, start, self.stage, self.context)
-            result = self._twin(Control(self.stage), begun)
+            result = self._twin(Control(self.stage), begun, outcome.attempt)
         else:
-            result = self._twin(self.stage, fresh_trunk(self.out / "start", begun))
+            result = self._twin(self.stage, fresh_trunk(self.out / "start", begun), outcome.attempt)
         twin = Agent.from_pretrained(result.agent).sha256()
         folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())
         theirs = {name: measure for folder in folders for name, measure in (load(folder, twin) or {}).items()}
-        mine = {name: m for item in examined if item.stage == self.stage.name for name, m in item.measures.items()}
+        own = [item for item in outcome.examined if item.stage == self.stage.name]
+        mine = {name: measure for item in own for name, measure in item.measures.items()}
         by = differences(mine, theirs, self.config.exam.bootstrap)
         return compared(result.results, controlled) | {"differences": by}
 
@@ -375,9 +376,9 @@ class StageRun:
             for item in examined
         ]
 
-    def _twin(self, stage: Stage, begins: Path) -> RunResult:
-        """The twin, raised once in its own folder with the run's steps and rehearsals; of cut lessons with the steps
-        that were made.
+    def _twin(self, stage: Stage, begins: Path, attempt: int) -> RunResult:
+        """The twin, raised once in its own folder with the steps and rehearsals of all attempts up to `attempt`, the one
+        that was kept; of cut lessons with the steps that were made.
         """
         taught = {lesson.name for lesson in stage.lessons(self.context)}
         lessons = {name: said for name, said in self.config.lessons.items() if name in taught}
@@ -391,7 +392,7 @@ class StageRun:
             make_folder(run.out)
             steps: dict[str, int] = {}
             for event in made.lessons_done(self.journal):
-                if event["lesson"] in taught:
+                if event["lesson"] in taught and event["attempt"] <= attempt:
                     steps[event["lesson"]] = max(1, steps.get(event["lesson"], 0) + event["steps"])
             every = (self.journal.last("plan") or {}).get("rehearsal_every", {})
             run.journal.write("plan", steps=steps, rehearsal_every=every)

@@ -321,6 +321,15 @@ def test_twin_has_a_fresh_trunk_and_the_same_lessons(tmp_path):
     assert twin.sha256() != Agent.from_pretrained(tmp_path / "run" / "start").sha256()
 
 
+def test_twin_has_the_steps_of_the_attempt_that_was_kept(tmp_path):
+    """Regression: it also had those of a later attempt that was not kept."""
+    for stage, kept, steps in (("forgetting", 0, 12), ("strict", 1, 18)):
+        run = runner.run_stage(stage, config(attempts=2), out=tmp_path / stage, ablate=True)
+        assert json.loads(run.results.read_text())["run"]["attempt"] == kept
+        twin = Journal(run.out / "twin" / "run" / "journal.jsonl").events("lesson_done")
+        assert {event["lesson"]: event["steps"] for event in twin} == {"one": steps, "two": steps}
+
+
 def test_finished_run_gets_its_twin_and_stays_unchanged(tmp_path):
     both = runner.run_stage("lamps", config(), out=tmp_path / "both", ablate=True)
     before = runner.run_stage("lamps", config(), out=tmp_path / "run")
