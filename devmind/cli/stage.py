@@ -82,7 +82,7 @@ def describe(
 
     loaded = load_stage(stage)
     context = make_context(settings, RUNS, None, ())
-    check_lessons(loaded, context)
+    check_lessons([loaded], context)
     after = f"goes on after {', '.join(loaded.requires)}" if loaded.requires else "a first stage, which requires none"
     show.line(f"{loaded.name}: {after}", "bold")
     _describe_lessons(loaded, context)

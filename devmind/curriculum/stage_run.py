@@ -126,7 +126,7 @@ class StageRun:
         give_hearing(agent, self.config)
         self.stage.admit(agent)
         agent.config.stages = [*(s for s in agent.config.stages if s != self.stage.name), self.stage.name]
-        check_lessons(self.stage, self.context)
+        self._check_lessons()
         make_folder(self.out / "checkpoints")
         agent.save_pretrained(self.out / "start")
         write_atomically(self.out / "config.yaml", yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False))
@@ -143,6 +143,9 @@ class StageRun:
             commit=made.commit(),
         )
         return place(agent, self.context.device)
+
+    def _check_lessons(self) -> None:
+        check_lessons([self.stage], self.context)
 
     def _resume(self) -> Agent:
         context, texts = self.context, self.config.text.files or ()

@@ -199,6 +199,14 @@ def test_report_has_every_value_and_follows_from_the_runs(made):
     assert any("A pilot" in doubt for doubt in report.doubts)
 
 
+def test_study_may_change_a_lesson_of_one_of_its_stages(tmp_path):
+    """Regression: legs of the other stages were refused, as they have no such lesson."""
+    changed = FILE["config"] | {"lessons": {"two": {"batch": 4}}}
+    arms_ = {name: FILE["arms"][name] for name in ("newborn", "staged")}
+    study = study_of(tmp_path, config=changed, arms=arms_, secondary=[])
+    assert set(study.run_seed(0)) == {"lamps", "lamps-later", "later"}
+
+
 def test_finished_study_does_nothing_when_run_again(made):
     study, report = made
     before = sorted((p, p.stat().st_mtime_ns) for p in study.out.rglob("*"))
@@ -279,6 +287,7 @@ PRIMARY = FILE["primary"]
         ({"config": {"seed": 3}}, "no 'seed'; give --seeds"),
         ({"config": {"minutes": 3}}, "no 'minutes'"),
         ({"config": {"lessons": {"one": {"steps": 2}}}}, "write them under `stages`"),
+        ({"config": {"lessons": {"tow": {"batch": 4}}}}, "'lamps' or 'later' has no lesson 'tow'; did you mean 'two'"),
         ({"config": {"sice": "tiny"}}, "no configuration key 'sice'; did you mean 'size'"),
         ({"primary": PRIMARY | {"arms": ["joint", "newborn"], "outcome": "lamps-lit"}}, "equal steps neither"),
     ],
