@@ -54,19 +54,15 @@ def commit() -> str:
 
 def curves(journal: Journal) -> dict[str, dict[str, list[float]]]:
     """Every logged scalar against steps and seconds; steps that were repeated after an interruption count once."""
-    by_name: dict[str, dict[int, tuple[float, float]]] = {}
+    by_name: dict[str, list[tuple[int, float, float]]] = {}
     for event in journal.events("progress"):
         for key, value in event["scalars"].items():
-            points = by_name.setdefault(f"{_label(event)}/{key}", {})
-            for step in [step for step in points if step >= event["step"]]:
-                del points[step]
-            points[event["step"]] = (event["seconds"], value)
+            points = by_name.setdefault(f"{_label(event)}/{key}", [])
+            while points and points[-1][0] >= event["step"]:
+                points.pop()
+            points.append((event["step"], event["seconds"], value))
     return {
-        name: {
-            "step": list(points),
-            "seconds": [seconds for seconds, _ in points.values()],
-            "value": [value for _, value in points.values()],
-        }
+        name: {part: list(column) for part, column in zip(("step", "seconds", "value"), zip(*points), strict=True)}
         for name, points in sorted(by_name.items())
     }
 

@@ -16,7 +16,7 @@ import yaml
 from devmind.agent.agent import Agent
 from devmind.curriculum import runner, stage_run
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.study import arms, course, run
+from devmind.curriculum.study import arms, course, gathering, run
 from devmind.curriculum.study.arms import plan
 from devmind.curriculum.study.file import read
 from devmind.curriculum.study.gathering import close
@@ -212,6 +212,22 @@ def test_finished_study_does_nothing_when_run_again(made):
     before = sorted((p, p.stat().st_mtime_ns) for p in study.out.rglob("*"))
     assert close(study) == report
     assert sorted((p, p.stat().st_mtime_ns) for p in study.out.rglob("*")) == before
+
+
+def test_study_killed_while_its_report_is_written_is_not_finished(made, monkeypatch):
+    """Regression: with study.json, but without its page, it counted as finished."""
+    study, _ = made
+    page, gathered = study.out / gathering.PAGE, study.out / gathering.GATHERED
+    finished = gathered.read_bytes()
+    page.unlink()
+    gathered.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(gathering, "render", lambda report: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            close(study)
+    close(study)
+    assert page.is_file()
+    gathered.write_bytes(finished)
 
 
 TWO = {"arms": {name: FILE["arms"][name] for name in ("staged", "newborn")}, "secondary": []}
