@@ -129,8 +129,9 @@ def lessons_done(journal: Journal) -> list[dict[str, Any]]:
 
 
 def _label(event: dict[str, Any]) -> str:
-    """A lesson's name, with a mark if its stage was repeated."""
-    return event["lesson"] + (" (again)" if event.get("attempt") else "")
+    """A lesson's name, with a mark in every repeat of its stage: 'watch', 'watch (again)', 'watch (attempt 3)'."""
+    attempt = event.get("attempt", 0)
+    return event["lesson"] + ("" if attempt == 0 else " (again)" if attempt == 1 else f" (attempt {attempt + 1})")
 
 
 def _sat_exams(journal: Journal, attempt: int) -> list[str]:
