@@ -303,8 +303,7 @@ class StageRun:
         theirs = Journal(run / "journal.jsonl").last("start") if run else None
         if folder is None or run is None or theirs is None:
             return []
-        same = all(theirs["identity"][key] == start["identity"][key] for key in ("config", "data"))
-        if not same or any(theirs.get(key) != start.get(key) for key in ("versions", "commit", "device", "threads")):
+        if _exams_depend_on(theirs) != _exams_depend_on(start):
             return []
         return held_before(run, Agent.from_pretrained(folder), earlier, self.context)
 
@@ -405,3 +404,9 @@ class StageRun:
         finished = self.journal.last("finished")
         assert finished is not None
         return result(self.stage.name, self.out, finished)
+
+
+def _exams_depend_on(start: dict[str, Any]) -> dict[str, Any]:
+    """What the exams of a run depend on besides its agent, by the first event of its journal; recordings by content."""
+    pinned = {name: value for name, value in start.get("pinned", {}).items() if name != "sessions"}
+    return {"config": start["identity"]["config"], "commit": start.get("commit"), **pinned}

@@ -214,6 +214,19 @@ def test_later_stage_takes_the_newest_milestone_and_is_judged_on_retention(strai
     assert results["trunk_moved"] > 0
 
 
+def test_exams_on_other_recordings_are_held_again_before_they_are_compared(tmp_path):
+    """Regression: the folder had the same path, so episodes of its old content were compared with those of the new."""
+    data = tmp_path / "data"
+    (data / "theo").mkdir(parents=True)
+    (data / "theo" / "one.wav").write_bytes(b"a")
+    first = runner.run_stage("lamps", config(), out=tmp_path / "lamps", data=data)
+    for out, content, held in (("same", b"a", []), ("other", b"b", ["before"])):
+        (data / "theo" / "one.wav").write_bytes(content)
+        run = runner.run_stage("later", config(), out=tmp_path / out, agent=first.agent, data=data)
+        exams = Journal(run.out / "journal.jsonl").events("exam")
+        assert [event["when"] for event in exams] == [*held, "attempt 0", "attempt 0"]
+
+
 def test_stage_without_its_requirements_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="requires lamps first"):
         runner.run_stage("later", config(), out=tmp_path / "nothing" / "later")
