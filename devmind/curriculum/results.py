@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,19 @@ def matrix(stage: str, row: dict[str, float], before: dict[str, Any] | None) -> 
     return {"stages": stages, "skills": skills, "rows": [*rows, [row.get(skill) for skill in skills]]}
 
 
+def carried(old: Mapping[str, Any], examined: Sequence[Examined]) -> list[dict[str, Any]]:
+    """The skills in the `old` results of the agent that a run began with, except those that are in `examined`."""
+    held = {(item.stage, item.skill.name) for item in examined}
+    return [row for row in old.get("skills", ()) if "skill" in row and (row.get("stage"), row["skill"]) not in held]
+
+
+def last_row(matrix: Mapping[str, Any] | None) -> dict[str, float]:
+    """The last row of a stage x skill matrix, by skill; {} if there is none."""
+    if not matrix:
+        return {}
+    return {name: score for name, score in zip(matrix["skills"], matrix["rows"][-1], strict=True) if score is not None}
+
+
 def retained(before: Sequence[Examined], after: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
     """Retention of the earlier stages' skills, on the same exam seeds."""
     old: dict[str, Measure] = {f"{i.stage}/{name}": m for i in before for name, m in i.measures.items()}
@@ -196,10 +209,19 @@ def assemble(
     journal: Journal,
     config: RunConfig,
     attempt: int,
+    old: Mapping[str, Any],
     **extra: Any,
 ) -> dict[str, Any]:
-    """results.json of one stage and its best `attempt`; `extra` contains the entries that only the runner knows."""
+    """results.json of one stage and its best `attempt`; `extra` contains the entries that only the runner knows.
+
+    Args:
+        old: the results of the agent that the run began with, or {}. If the run left earlier stages untouched, their
+            entries still hold and are taken over: a life asks only heads on the trunk that have passed an exam.
+    """
     own = [item for item in examined if item.stage == stage.name]
+    row, earlier = matrix_row(examined), list[dict[str, Any]]()
+    if extra["untouched"]:
+        row, earlier = last_row(old.get("matrix")) | row, carried(old, examined)
     start, machines = next(journal.events("start")), list(journal.events("machine"))
     return {
         "schema": SCHEMA,
@@ -233,7 +255,8 @@ def assemble(
             "attempts": 1 + max((event.get("attempt", 0) for event in lessons_done(journal)), default=0),
         },
         "lessons": lessons(journal),
-        "skills": plain(examined, config.exam.bootstrap),
+        "skills": [*earlier, *plain(examined, config.exam.bootstrap)],
+        "matrix": matrix(stage.name, row, old.get("matrix")),
         "curves": curves(journal),
         "cost": cost(agent, journal),
         "arcs": answered(examined),

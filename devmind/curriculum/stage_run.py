@@ -25,7 +25,7 @@ from devmind.curriculum.attempts import Outcome, kept, put_aside
 from devmind.curriculum.examining import Examined, beside_scores, decide, examine_skill
 from devmind.curriculum.finished import RunResult, finished_run, identity, result
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, versions
+from devmind.curriculum.pinned import check_pins, exam_inputs, own, pins, recorded_threads, refuse_leftovers, versions
 from devmind.curriculum.plan import Plan, gates_of, steps_in
 from devmind.curriculum.progress import say
 from devmind.curriculum.run_exams import FOLDER, held_before, keep_exams, load, run_exams
@@ -95,7 +95,7 @@ class StageRun:
             trunk = {name: value.clone() for name, value in agent.trunk.state_dict().items()}
             agent, outcome = self._teach_and_examine(agent, earlier)
             self._finish(agent, outcome, made.trunk_moved(trunk, agent))
-        return self._result()
+        return result(self.stage.name, self.out, self.journal.last("finished") or {})
 
     @contextmanager
     def _noting_a_stop(self) -> Iterator[None]:
@@ -191,11 +191,10 @@ class StageRun:
             if passed or attempt + 1 == self.config.attempts:
                 break
             put_aside(agent, self.out, attempt)
-
-        def examine(other: Agent, attempt: int) -> Outcome:
-            return self._examine(other, retained, attempt)
-
-        best = kept(agent, outcome, self.stage.name, self.out, self.context.device, examine)
+        best = kept(
+            agent, outcome, self.stage.name, self.out, self.context.device,
+            lambda other, attempt: self._examine(other, retained, attempt),
+        )  # fmt: skip
         if best[1] is not outcome:
             say(f"attempt {best[1].attempt + 1} is better than the last one, so it is kept")
         return best
@@ -226,11 +225,10 @@ class StageRun:
         self, plan: Plan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]
     ) -> None:
         """Settle steps and rehearsals, and print the forecast of their time, before the first step."""
-
-        def gates(shorter: Sequence[Lesson]) -> Sequence[str]:
-            return gates_of(self.stage, shorter, self.context)
-
-        plan.begin(left, saved, lambda: Agent.from_pretrained(self.out / "start"), earlier, gates)
+        plan.begin(
+            left, saved, lambda: Agent.from_pretrained(self.out / "start"), earlier,
+            lambda shorter: gates_of(self.stage, shorter, self.context),
+        )  # fmt: skip
 
     def _done(self, names: Sequence[str], saved: dict[str, Any] | None) -> set[str]:
         """The lessons that the saved position contains: those before its own, and its own if that had ended.
@@ -303,7 +301,7 @@ class StageRun:
         theirs = Journal(run / "journal.jsonl").last("start") if run else None
         if folder is None or run is None or theirs is None:
             return []
-        if _exams_depend_on(theirs) != _exams_depend_on(start):
+        if exam_inputs(theirs) != exam_inputs(start):
             return []
         return held_before(run, Agent.from_pretrained(folder), earlier, self.context)
 
@@ -313,9 +311,8 @@ class StageRun:
         start = self.journal.last("start") or {}
         old = (read_results(Path(start["agent"])) if start.get("agent") else None) or {}
         results = made.assemble(
-            self.stage, examined, agent, self.journal, self.config, outcome.attempt,
+            self.stage, examined, agent, self.journal, self.config, outcome.attempt, old,
             retention=made.retained(outcome.before, examined, self.config.exam.bootstrap),
-            matrix=made.matrix(self.stage.name, made.matrix_row(examined), old.get("matrix")),
             trunk_moved=moved,
             untouched=outcome.untouched.plain() if outcome.untouched else None,
             ablation=twin,
@@ -399,14 +396,3 @@ class StageRun:
             every = (self.journal.last("plan") or {}).get("rehearsal_every", {})
             run.journal.write("plan", steps=steps, rehearsal_every=every)
         return run.run()
-
-    def _result(self) -> RunResult:
-        finished = self.journal.last("finished")
-        assert finished is not None
-        return result(self.stage.name, self.out, finished)
-
-
-def _exams_depend_on(start: dict[str, Any]) -> dict[str, Any]:
-    """What the exams of a run depend on besides its agent, by the first event of its journal; recordings by content."""
-    pinned = {name: value for name, value in start.get("pinned", {}).items() if name != "sessions"}
-    return {"config": start["identity"]["config"], "commit": start.get("commit"), **pinned}

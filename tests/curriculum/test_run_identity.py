@@ -167,7 +167,9 @@ def test_curriculum_continues_although_a_setting_is_newer(tmp_path, monkeypatch)
     monkeypatch.setattr(runner.Curriculum, "_run", lambda walk, cut: walk._planned(walk.stages)["stages"])
     out = tmp_path / "c"
     assert runner.Curriculum(["lamps"], config(), out).run() == ["lamps"]
-    plan = {k: v for k, v in (Journal(out / "curriculum.jsonl").last("plan") or {}).items() if k not in ("time", "event")}
+    plan = {
+        k: v for k, v in (Journal(out / "curriculum.jsonl").last("plan") or {}).items() if k not in ("time", "event")
+    }
     del plan["config"]["hearing"], plan["config"]["exam"]["bootstrap"]
     (out / "curriculum.jsonl").unlink()
     Journal(out / "curriculum.jsonl").write("plan", **plan)
