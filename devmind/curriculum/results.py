@@ -62,7 +62,7 @@ def curves(journal: Journal) -> dict[str, dict[str, list[float]]]:
                 points.pop()
             points.append((event["step"], event["seconds"], value))
     return {
-        name: {part: list(column) for part, column in zip(("step", "seconds", "value"), zip(*points), strict=True)}
+        name: dict(zip(("step", "seconds", "value"), map(list, zip(*points, strict=True)), strict=True))
         for name, points in sorted(by_name.items())
     }
 

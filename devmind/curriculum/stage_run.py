@@ -376,8 +376,8 @@ class StageRun:
         ]
 
     def _twin(self, stage: Stage, begins: Path, attempt: int) -> RunResult:
-        """The twin, raised once in its own folder with the steps and rehearsals of all attempts up to `attempt`, the one
-        that was kept; of cut lessons with the steps that were made.
+        """The twin, raised once in its own folder with the steps and rehearsals of all attempts up to `attempt`, which
+        was kept; of cut lessons with the steps that were made.
         """
         taught = {lesson.name for lesson in stage.lessons(self.context)}
         lessons = {name: said for name, said in self.config.lessons.items() if name in taught}
