@@ -31,7 +31,7 @@ from devmind.curriculum.progress import say
 from devmind.curriculum.run_exams import FOLDER, held_before, keep_exams, load, run_exams
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage, check_lessons
-from devmind.curriculum.start import give_hearing, give_reading, load_stage, make_context, missing_parts, starting_agent
+from devmind.curriculum.start import give_hearing, give_reading, load_stage, make_context, other_version, starting_agent
 from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Interrupted, position
 from devmind.curriculum.untouched import untouched
@@ -151,10 +151,10 @@ class StageRun:
         context, texts = self.context, self.config.text.files or ()
         check_pins(self.journal, self.out, context.device, context.data, context.sessions, texts)
         agent = Agent.from_pretrained(self.out / "start")
-        if missing := missing_parts(self.stage, agent):
+        if why := other_version(self.stage, agent, self.journal.last("plan"), context):
             raise CheckpointError(
-                f"The run in {self.out} was begun by another version of the stage '{self.stage.name}': its agent lacks "
-                f"{missing}, which the stage adds now. Give another --out and begin anew."
+                f"The run in {self.out} was begun by another version of the stage '{self.stage.name}': its {why}. Give "
+                "another --out and begin anew."
             )
         self.journal.write("resumed", commit=made.commit())
         return place(agent, self.context.device)

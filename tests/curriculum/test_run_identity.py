@@ -120,6 +120,17 @@ def test_stage_that_adds_more_parts_is_refused_by_name(killed, monkeypatch):
     assert "resumed" not in [event["event"] for event in Journal(killed / "journal.jsonl").events()]
 
 
+def test_stage_with_other_lessons_is_refused_by_name(killed, monkeypatch):
+    """Regression: a lesson with another name ended in a KeyError, and a new one was taught to a finished agent."""
+    renamed = LampStage(0.0, lesson_names=("one", "third"), steps=4)
+    monkeypatch.setattr(stage_run, "load_stage", {"lamps": renamed}.__getitem__)
+    monkeypatch.setattr(runner, "load_stage", {"lamps": renamed}.__getitem__)
+    with pytest.raises(
+        CheckpointError, match=r"version of the stage 'lamps': its lessons were one, two, now one, third\."
+    ):
+        run(killed)
+
+
 def test_changed_recordings_are_refused(tmp_path, monkeypatch):
     data = tmp_path / "data"
     (data / "theo").mkdir(parents=True)
