@@ -230,6 +230,11 @@ def assemble(
         "verdict": {
             "passed": all(item.verdict.passed for item in own) and all(r["kept"] for r in extra["retention"]),
             "reasons": [reason for item in own for reason in item.verdict.reasons]
+            + [
+                f"{item.skill.name}: nothing that its gate asks was measured"
+                for item in own
+                if not item.verdict.decisions
+            ]
             + [f"{r['skill']} was not kept: {r['change']:+.3f}" for r in extra["retention"] if not r["kept"]],
         },
         "run": {

@@ -227,6 +227,16 @@ def test_exams_on_other_recordings_are_held_again_before_they_are_compared(tmp_p
         assert [event["when"] for event in exams] == [*held, "attempt 0", "attempt 0"]
 
 
+def test_skill_of_which_nothing_was_measured_fails_with_a_reason(tmp_path, monkeypatch):
+    """Regression: the stage failed without one, as where MiniGrid is not installed."""
+    skipped = Gate([Threshold("absent", 0.5, when_absent="skip")])
+    monkeypatch.setattr(Skill, "gate_in", lambda skill, context: skipped)
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    assert json.loads(result.results.read_text())["verdict"] == {
+        "passed": False, "reasons": ["lamps-lit: nothing that its gate asks was measured"]
+    }  # fmt: skip
+
+
 def test_stage_without_its_requirements_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="requires lamps first"):
         runner.run_stage("later", config(), out=tmp_path / "nothing" / "later")
