@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,11 @@ def _label(event: dict[str, Any]) -> str:
     return event["lesson"] + ("" if attempt == 0 else " (again)" if attempt == 1 else f" (attempt {attempt + 1})")
 
 
+def _interruptions(journal: Journal) -> int:
+    """How often the run was resumed before it finished; a twin that is added later interrupts nothing."""
+    return sum(1 for _ in takewhile(lambda event: event["event"] == "resumed", journal.events("resumed", "finished")))
+
+
 def _sat_exams(journal: Journal, attempt: int) -> list[str]:
     """SHA-256 of the agents that were examined in `attempt`."""
     exams = journal.events("exam")
@@ -255,7 +261,7 @@ def assemble(
             "parameters": sum(p.numel() for p in agent.parameters()),
             "started_from": start["agent"],
             "predecessor_failed": start["predecessor_failed"],
-            "interruptions": sum(1 for _ in journal.events("resumed")),
+            "interruptions": _interruptions(journal),
             "attempt": attempt,
             "attempts": 1 + max((event.get("attempt", 0) for event in lessons_done(journal)), default=0),
         },

@@ -365,6 +365,7 @@ def test_finished_run_gets_its_twin_and_stays_unchanged(tmp_path):
     found, wanted = (json.loads(one.results.read_text()) for one in (after, both))
     assert found["ablation"]["differences"] == wanted["ablation"]["differences"]
     assert found["run"]["agent_sha256"] == wanted["run"]["agent_sha256"]
+    assert found["run"]["interruptions"] == 0
     for ablate in (True, False):
         assert runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=ablate).already_finished
 
