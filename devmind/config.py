@@ -255,8 +255,8 @@ def validate_as(model: type[Model], values: Mapping[str, Any]) -> Model:
 
 def differences(config: RunConfig) -> dict[str, tuple[Any, Any]]:
     """`key -> (default, value)` for every key of `config` that is not at its default."""
-    base, flat = _flat(RunConfig().model_dump(mode="json")), _flat(config.model_dump(mode="json"))
-    return {key: (base.get(key), value) for key, value in flat.items() if base.get(key) != value}
+    base, changed = flat(RunConfig().model_dump(mode="json")), flat(config.model_dump(mode="json"))
+    return {key: (base.get(key), value) for key, value in changed.items() if base.get(key) != value}
 
 
 def _read(name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -293,11 +293,12 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
     values[path[-1]] = value
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by their whole names, such as `exam.holdout`."""
+    found: dict[str, Any] = {}
     for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
 
 
 def known_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> dict[str, str]:

@@ -82,7 +82,7 @@ def describe(
 
     loaded = load_stage(stage)
     context = make_context(settings, RUNS, None, ())
-    check_lessons(loaded, context)
+    check_lessons([loaded], context)
     after = f"goes on after {', '.join(loaded.requires)}" if loaded.requires else "a first stage, which requires none"
     show.line(f"{loaded.name}: {after}", "bold")
     _describe_lessons(loaded, context)
@@ -112,6 +112,7 @@ def _threshold(threshold: Threshold) -> str:
     sign = "at most" if threshold.lower_is_better else "at least"
     needs = [] if threshold.bound is None else [f"{sign} {threshold.bound:g}"]
     needs += ["better than its floor"] if threshold.beats_floor else []
+    needs += ["above its twin, if --ablate raises one"] if threshold.beats_twin else []
     told = f"{threshold.measure}: {' and '.join(needs)}" + (" (with data)" if threshold.when_absent == "skip" else "")
     return told + (" (a goal)" if threshold.goal else "")
 

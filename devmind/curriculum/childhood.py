@@ -14,7 +14,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
-from devmind.agent.saving import WEIGHTS, seal
+from devmind.agent.saving import CHECKSUMS, WEIGHTS, all_tensors, hash_tensors, read_tensors, seal
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.files import write_atomically
 from devmind.checkpointing.lock import locked
@@ -62,12 +62,18 @@ def close(out: Path, done: Sequence[RunResult], command: str) -> Path:
 
 
 def save_half(agent: Path, folder: Path) -> Path:
-    """Save the agent of the folder `agent` in float16, once; a tensor that float16 cannot represent stays as it is."""
-    if not (folder / "checksums.json").is_file():
-        half = Agent.from_pretrained(agent)
-        for value in (*half.parameters(), *half.buffers()):
-            if value.is_floating_point() and torch.isfinite(small := value.detach().half()).all():
-                value.data = small
+    """Save the agent of the folder `agent` in float16; a tensor that float16 cannot represent stays as it is.
+
+    If another agent is there, because a stage was raised anew, its verdict is removed with it.
+    """
+    half = Agent.from_pretrained(agent)
+    for value in (*half.parameters(), *half.buffers()):
+        if value.is_floating_point() and torch.isfinite(small := value.detach().half()).all():
+            value.data = small
+    is_saved = (folder / CHECKSUMS).is_file() and hash_tensors(read_tensors(folder)) == hash_tensors(all_tensors(half))
+    if not is_saved:
+        for name in (VERDICT, CHECKSUMS):  # first, so that a kill leaves nothing that seems whole
+            (folder / name).unlink(missing_ok=True)
         half.save_pretrained(folder)
     return folder
 

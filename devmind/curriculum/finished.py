@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from devmind.checkpointing.files import sha256
-from devmind.config import RunConfig
+from devmind.config import RunConfig, flat
 from devmind.curriculum.journal import Journal
 from devmind.errors import CheckpointError, ConfigError, without_secrets
 
@@ -83,19 +83,20 @@ def check_same_run(out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]
 
     A setting that did not exist when that run began counts as its default, and one that exists no more is ignored.
     """
-    usual = RunConfig().model_dump(mode="json", include=set(mine["config"]) - set(theirs["config"]))
-    theirs = {**{key: theirs.get(key) for key in mine}, "config": {**usual, **theirs["config"]}}
-    if mine == theirs:
-        return
+    new, old, usual = _settings(mine), _settings(theirs), flat(RunConfig().model_dump(mode="json"))
+    # Those of lessons have no fixed names: one that is not given any more is a change.
+    names = [*new, *(name for name in old if name.startswith("lessons.") and name not in new)]
     changed = [
-        f"{name} was {old!r}, now {new!r}"
-        for name, (old, new) in {
-            **{key: (theirs.get(key), mine[key]) for key in mine if key != "config"},
-            **{key: (theirs["config"].get(key), new) for key, new in mine["config"].items()},
-        }.items()
-        if old != new
+        f"{name} was {was!r}, now {new.get(name)!r}"
+        for name in names
+        if (was := old.get(name, usual.get(name))) != new.get(name)
     ]
-    raise ConfigError(
-        f"The folder {out} holds a run with other settings: {'; '.join(changed)}; "
-        "give another --out, or the same settings to continue it."
-    )
+    if changed:
+        raise ConfigError(
+            f"The folder {out} holds a run with other settings: {'; '.join(changed)}; "
+            "give another --out, or the same settings to continue it."
+        )
+
+
+def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in said.items() if key != "config"} | flat(said["config"])

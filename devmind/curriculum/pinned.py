@@ -63,6 +63,12 @@ def recorded_threads(journal: Journal) -> int | None:
     return (pinned(journal) or {}).get("threads")
 
 
+def exam_inputs(start: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run's exams depend on besides its agent, by the event `start` of its journal; recordings by content."""
+    kept = {name: value for name, value in start.get("pinned", {}).items() if name != "sessions"}
+    return {"config": start["identity"]["config"], "commit": start.get("commit"), **kept}
+
+
 def check_pins(
     journal: Journal,
     out: Path,

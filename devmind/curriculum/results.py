@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +55,15 @@ def commit() -> str:
 
 def curves(journal: Journal) -> dict[str, dict[str, list[float]]]:
     """Every logged scalar against steps and seconds; steps that were repeated after an interruption count once."""
-    by_name: dict[str, dict[int, tuple[float, float]]] = {}
+    by_name: dict[str, list[tuple[int, float, float]]] = {}
     for event in journal.events("progress"):
         for key, value in event["scalars"].items():
-            points = by_name.setdefault(f"{_label(event)}/{key}", {})
-            for step in [step for step in points if step >= event["step"]]:
-                del points[step]
-            points[event["step"]] = (event["seconds"], value)
+            points = by_name.setdefault(f"{_label(event)}/{key}", [])
+            while points and points[-1][0] >= event["step"]:
+                points.pop()
+            points.append((event["step"], event["seconds"], value))
     return {
-        name: {
-            "step": list(points),
-            "seconds": [seconds for seconds, _ in points.values()],
-            "value": [value for _, value in points.values()],
-        }
+        name: dict(zip(("step", "seconds", "value"), map(list, zip(*points, strict=True)), strict=True))
         for name, points in sorted(by_name.items())
     }
 
@@ -133,8 +130,14 @@ def lessons_done(journal: Journal) -> list[dict[str, Any]]:
 
 
 def _label(event: dict[str, Any]) -> str:
-    """A lesson's name, with a mark if its stage was repeated."""
-    return event["lesson"] + (" (again)" if event.get("attempt") else "")
+    """A lesson's name, with a mark in every repeat of its stage: 'watch', 'watch (again)', 'watch (attempt 3)'."""
+    attempt = event.get("attempt", 0)
+    return event["lesson"] + ("" if attempt == 0 else " (again)" if attempt == 1 else f" (attempt {attempt + 1})")
+
+
+def _interruptions(journal: Journal) -> int:
+    """How often the run was resumed before it finished; a twin that is added later interrupts nothing."""
+    return sum(1 for _ in takewhile(lambda event: event["event"] == "resumed", journal.events("resumed", "finished")))
 
 
 def _sat_exams(journal: Journal, attempt: int) -> list[str]:
@@ -170,6 +173,19 @@ def matrix(stage: str, row: dict[str, float], before: dict[str, Any] | None) -> 
     return {"stages": stages, "skills": skills, "rows": [*rows, [row.get(skill) for skill in skills]]}
 
 
+def carried(old: Mapping[str, Any], examined: Sequence[Examined]) -> list[dict[str, Any]]:
+    """The skills in the `old` results of the agent that a run began with, except those that are in `examined`."""
+    held = {(item.stage, item.skill.name) for item in examined}
+    return [row for row in old.get("skills", ()) if "skill" in row and (row.get("stage"), row["skill"]) not in held]
+
+
+def last_row(matrix: Mapping[str, Any] | None) -> dict[str, float]:
+    """The last row of a stage x skill matrix, by skill; {} if there is none."""
+    if not matrix:
+        return {}
+    return {name: score for name, score in zip(matrix["skills"], matrix["rows"][-1], strict=True) if score is not None}
+
+
 def retained(before: Sequence[Examined], after: Sequence[Examined], resamples: int) -> list[dict[str, Any]]:
     """Retention of the earlier stages' skills, on the same exam seeds."""
     old: dict[str, Measure] = {f"{i.stage}/{name}": m for i in before for name, m in i.measures.items()}
@@ -199,10 +215,19 @@ def assemble(
     journal: Journal,
     config: RunConfig,
     attempt: int,
+    old: Mapping[str, Any],
     **extra: Any,
 ) -> dict[str, Any]:
-    """results.json of one stage and its best `attempt`; `extra` contains the entries that only the runner knows."""
+    """results.json of one stage and its best `attempt`; `extra` contains the entries that only the runner knows.
+
+    Args:
+        old: the results of the agent that the run began with, or {}. If the run left earlier stages untouched, their
+            entries still hold and are taken over: a life asks only heads on the trunk that have passed an exam.
+    """
     own = [item for item in examined if item.stage == stage.name]
+    row, earlier = matrix_row(examined), list[dict[str, Any]]()
+    if extra["untouched"]:
+        row, earlier = last_row(old.get("matrix")) | row, carried(old, examined)
     start, machines = next(journal.events("start")), list(journal.events("machine"))
     return {
         "schema": SCHEMA,
@@ -211,6 +236,11 @@ def assemble(
         "verdict": {
             "passed": all(item.verdict.passed for item in own) and all(r["kept"] for r in extra["retention"]),
             "reasons": [reason for item in own for reason in item.verdict.reasons]
+            + [
+                f"{item.skill.name}: nothing that its gate asks was measured"
+                for item in own
+                if not item.verdict.decisions
+            ]
             + [f"{r['skill']} was not kept: {r['change']:+.3f}" for r in extra["retention"] if not r["kept"]],
         },
         "run": {
@@ -231,12 +261,13 @@ def assemble(
             "parameters": sum(p.numel() for p in agent.parameters()),
             "started_from": start["agent"],
             "predecessor_failed": start["predecessor_failed"],
-            "interruptions": sum(1 for _ in journal.events("resumed")),
+            "interruptions": _interruptions(journal),
             "attempt": attempt,
             "attempts": 1 + max((event.get("attempt", 0) for event in lessons_done(journal)), default=0),
         },
         "lessons": lessons(journal),
-        "skills": plain(examined, config.exam.bootstrap),
+        "skills": [*earlier, *plain(examined, config.exam.bootstrap)],
+        "matrix": matrix(stage.name, row, old.get("matrix")),
         "curves": curves(journal),
         "cost": cost(agent, journal),
         "arcs": answered(examined),

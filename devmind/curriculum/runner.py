@@ -15,7 +15,7 @@ from devmind.checkpointing.lock import locked
 from devmind.config import TRIAL_SIZES, RunConfig, validate
 from devmind.curriculum.childhood import close, examine_last
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
-from devmind.curriculum.finished import run_folder
+from devmind.curriculum.finished import check_same_run, run_folder
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage_run import RunResult, StageRun
 from devmind.curriculum.start import apply_trunk, give_hearing, load_stage, make_context, missing_parts
@@ -143,10 +143,8 @@ class Curriculum:
             "sessions": [str(path) for path in self.sessions],
         }
         known = self.journal.last("plan")
-        if known and any(known[key] != value for key, value in plan.items()):
-            raise ConfigError(
-                f"The folder {self.out} holds another curriculum; give another --out, or 'curriculum resume'."
-            )
+        if known:
+            check_same_run(self.out, plan, known)
         if known is None or (self.ablate and not known["ablate"]):
             threads = known["threads"] if known else self.config.threads or cores()
             known = plan | {"command": self.command, "ablate": self.ablate, "threads": threads}

@@ -319,18 +319,20 @@ class Stage(Protocol):
         ...
 
 
-def check_lessons(stage: Stage, context: Context) -> None:
-    """Refuse a configuration that names a lesson which the stage lacks, or an option which that lesson lacks.
+def check_lessons(stages: Sequence[Stage], context: Context) -> None:
+    """Refuse a configuration that names a lesson which all of `stages` lack, or an option which that lesson lacks.
 
     Raises:
         ConfigError: it names one; the message names the nearest lesson or option.
     """
-    known = {lesson.name: lesson for lesson in stage.lessons(context)}
+    known: dict[str, tuple[str, ...]] = {}
+    for lesson in (lesson for stage in stages for lesson in stage.lessons(context)):
+        known[lesson.name] = (*known.get(lesson.name, ()), *lesson.options)
     for name, said in context.config.lessons.items():
         if name not in known:
-            raise ConfigError(f"Stage '{stage.name}' has no lesson '{name}'{nearest(name, known)}")
-        options = known[name].options
+            of = " or ".join(f"'{stage.name}'" for stage in stages)
+            raise ConfigError(f"Stage {of} has no lesson '{name}'{nearest(name, known)}")
         for option in said.options:
-            if option not in options:
-                hint = nearest(option, options) if options else ": it has none."
+            if option not in known[name]:
+                hint = nearest(option, known[name]) if known[name] else ": it has none."
                 raise ConfigError(f"The lesson '{name}' has no option '{option}'{hint}")

@@ -25,13 +25,13 @@ from devmind.curriculum.attempts import Outcome, kept, put_aside
 from devmind.curriculum.examining import Examined, beside_scores, decide, examine_skill
 from devmind.curriculum.finished import RunResult, finished_run, identity, result
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, versions
+from devmind.curriculum.pinned import check_pins, exam_inputs, own, pins, recorded_threads, refuse_leftovers, versions
 from devmind.curriculum.plan import Plan, gates_of, steps_in
 from devmind.curriculum.progress import say
 from devmind.curriculum.run_exams import FOLDER, held_before, keep_exams, load, run_exams
 from devmind.curriculum.sleep import carry_state
 from devmind.curriculum.stage import Context, Lesson, Stage, check_lessons
-from devmind.curriculum.start import give_hearing, give_reading, load_stage, make_context, missing_parts, starting_agent
+from devmind.curriculum.start import give_hearing, give_reading, load_stage, make_context, other_version, starting_agent
 from devmind.curriculum.taught_lesson import teach_planned
 from devmind.curriculum.teaching import Interrupted, position
 from devmind.curriculum.untouched import untouched
@@ -48,7 +48,8 @@ class StageRun:
         threads: used if neither the configuration nor a run that continues says how many; None: one for each core.
 
     Attributes:
-        retains: whether exams of earlier stages measure retention; False for a twin.
+        is_twin: whether this run is the twin of another one: it takes no exam of an earlier stage, and its agent is no
+            milestone from which other runs would continue.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class StageRun:
     ) -> None:
         self.stage, self.config, self.out, self.threads = stage, config, Path(out), threads
         self.given_agent, self.command, self.ablate, self.cut = agent, command, ablate, cut
-        self.retains = True
+        self.is_twin = False
         self.context: Context = make_context(config, self.out, data, sessions)
         self.journal = Journal(self.out / "journal.jsonl")
         self.reports = self.out / "reports" / stage.name
@@ -94,7 +95,7 @@ class StageRun:
             trunk = {name: value.clone() for name, value in agent.trunk.state_dict().items()}
             agent, outcome = self._teach_and_examine(agent, earlier)
             self._finish(agent, outcome, made.trunk_moved(trunk, agent))
-        return self._result()
+        return result(self.stage.name, self.out, self.journal.last("finished") or {})
 
     @contextmanager
     def _noting_a_stop(self) -> Iterator[None]:
@@ -125,7 +126,7 @@ class StageRun:
         give_hearing(agent, self.config)
         self.stage.admit(agent)
         agent.config.stages = [*(s for s in agent.config.stages if s != self.stage.name), self.stage.name]
-        check_lessons(self.stage, self.context)
+        self._check_lessons()
         make_folder(self.out / "checkpoints")
         agent.save_pretrained(self.out / "start")
         write_atomically(self.out / "config.yaml", yaml.safe_dump(self.config.model_dump(mode="json"), sort_keys=False))
@@ -143,14 +144,17 @@ class StageRun:
         )
         return place(agent, self.context.device)
 
+    def _check_lessons(self) -> None:
+        check_lessons([self.stage], self.context)
+
     def _resume(self) -> Agent:
         context, texts = self.context, self.config.text.files or ()
         check_pins(self.journal, self.out, context.device, context.data, context.sessions, texts)
         agent = Agent.from_pretrained(self.out / "start")
-        if missing := missing_parts(self.stage, agent):
+        if why := other_version(self.stage, agent, self.journal.last("plan"), context):
             raise CheckpointError(
-                f"The run in {self.out} was begun by another version of the stage '{self.stage.name}': its agent lacks "
-                f"{missing}, which the stage adds now. Give another --out and begin anew."
+                f"The run in {self.out} was begun by another version of the stage '{self.stage.name}': its {why}. Give "
+                "another --out and begin anew."
             )
         self.journal.write("resumed", commit=made.commit())
         return place(agent, self.context.device)
@@ -172,7 +176,7 @@ class StageRun:
 
     def _teach_and_examine(self, agent: Agent, earlier: Sequence[Stage]) -> tuple[Agent, Outcome]:
         """Make all attempts; returns the agent of the best one, and its outcome."""
-        retained = earlier if self.retains else ()
+        retained = () if self.is_twin else earlier
         outcome, saved = Outcome(), self._position()
         if saved is None and self.journal.last("finished"):
             raise CheckpointError(
@@ -187,11 +191,10 @@ class StageRun:
             if passed or attempt + 1 == self.config.attempts:
                 break
             put_aside(agent, self.out, attempt)
-
-        def examine(other: Agent, attempt: int) -> Outcome:
-            return self._examine(other, retained, attempt)
-
-        best = kept(agent, outcome, self.stage.name, self.out, self.context.device, examine)
+        best = kept(
+            agent, outcome, self.stage.name, self.out, self.context.device,
+            lambda other, attempt: self._examine(other, retained, attempt),
+        )  # fmt: skip
         if best[1] is not outcome:
             say(f"attempt {best[1].attempt + 1} is better than the last one, so it is kept")
         return best
@@ -222,11 +225,10 @@ class StageRun:
         self, plan: Plan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]
     ) -> None:
         """Settle steps and rehearsals, and print the forecast of their time, before the first step."""
-
-        def gates(shorter: Sequence[Lesson]) -> Sequence[str]:
-            return gates_of(self.stage, shorter, self.context)
-
-        plan.begin(left, saved, lambda: Agent.from_pretrained(self.out / "start"), earlier, gates)
+        plan.begin(
+            left, saved, lambda: Agent.from_pretrained(self.out / "start"), earlier,
+            lambda shorter: gates_of(self.stage, shorter, self.context),
+        )  # fmt: skip
 
     def _done(self, names: Sequence[str], saved: dict[str, Any] | None) -> set[str]:
         """The lessons that the saved position contains: those before its own, and its own if that had ended.
@@ -299,20 +301,18 @@ class StageRun:
         theirs = Journal(run / "journal.jsonl").last("start") if run else None
         if folder is None or run is None or theirs is None:
             return []
-        same = all(theirs["identity"][key] == start["identity"][key] for key in ("config", "data"))
-        if not same or any(theirs.get(key) != start.get(key) for key in ("versions", "commit", "device", "threads")):
+        if exam_inputs(theirs) != exam_inputs(start):
             return []
         return held_before(run, Agent.from_pretrained(folder), earlier, self.context)
 
     def _finish(self, agent: Agent, outcome: Outcome, moved: float) -> None:
-        twin = self._compared(agent, outcome.examined) if self.ablate else None
+        twin = self._compared(agent, outcome) if self.ablate else None
         examined = self._beside_twin(outcome.examined, twin) if twin else outcome.examined
         start = self.journal.last("start") or {}
         old = (read_results(Path(start["agent"])) if start.get("agent") else None) or {}
         results = made.assemble(
-            self.stage, examined, agent, self.journal, self.config, outcome.attempt,
+            self.stage, examined, agent, self.journal, self.config, outcome.attempt, old,
             retention=made.retained(outcome.before, examined, self.config.exam.bootstrap),
-            matrix=made.matrix(self.stage.name, made.matrix_row(examined), old.get("matrix")),
             trunk_moved=moved,
             untouched=outcome.untouched.plain() if outcome.untouched else None,
             ablation=twin,
@@ -342,11 +342,11 @@ class StageRun:
         """
         if before := self.journal.last("finished"):
             return self.out / str(before["agent"])
-        if not passed:
+        if self.is_twin or not passed:
             return self.out / "agent"
         return self.out / "milestones" / f"{len(agent.config.stages):02d}-{self.stage.name}"
 
-    def _compared(self, agent: Agent, examined: Sequence[Examined]) -> dict[str, Any]:
+    def _compared(self, agent: Agent, outcome: Outcome) -> dict[str, Any]:
         """The twin's scores, and how much the agent is better on the same episodes."""
         controlled = any(lesson.control for lesson in self.stage.lessons(self.context))
         begun = self.out / "twin" / "newborn"
@@ -354,13 +354,14 @@ class StageRun:
             if not (begun / CHECKSUMS).exists():
                 start = place(Agent.from_pretrained(self.out / "start"), self.context.device)
                 identity_trunk(agent, begun, start, self.stage, self.context)
-            result = self._twin(Control(self.stage), begun)
+            result = self._twin(Control(self.stage), begun, outcome.attempt)
         else:
-            result = self._twin(self.stage, fresh_trunk(self.out / "start", begun))
+            result = self._twin(self.stage, fresh_trunk(self.out / "start", begun), outcome.attempt)
         twin = Agent.from_pretrained(result.agent).sha256()
         folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())
         theirs = {name: measure for folder in folders for name, measure in (load(folder, twin) or {}).items()}
-        mine = {name: m for item in examined if item.stage == self.stage.name for name, m in item.measures.items()}
+        own = [item for item in outcome.examined if item.stage == self.stage.name]
+        mine = {name: measure for item in own for name, measure in item.measures.items()}
         by = differences(mine, theirs, self.config.exam.bootstrap)
         return compared(result.results, controlled) | {"differences": by}
 
@@ -374,9 +375,9 @@ class StageRun:
             for item in examined
         ]
 
-    def _twin(self, stage: Stage, begins: Path) -> RunResult:
-        """The twin, raised once in its own folder with the run's steps and rehearsals; of cut lessons with the steps
-        that were made.
+    def _twin(self, stage: Stage, begins: Path, attempt: int) -> RunResult:
+        """The twin, raised once in its own folder with the steps and rehearsals of all attempts up to `attempt`, which
+        was kept; of cut lessons with the steps that were made.
         """
         taught = {lesson.name for lesson in stage.lessons(self.context)}
         lessons = {name: said for name, said in self.config.lessons.items() if name in taught}
@@ -385,18 +386,13 @@ class StageRun:
             stage, config, self.out / "twin" / "run", begins, self.context.data,
             self.context.sessions, f"{self.command} (twin)", ablate=False, threads=torch.get_num_threads(),
         )  # fmt: skip
-        run.retains = False
+        run.is_twin = True
         if run.journal.last("plan") is None:
             make_folder(run.out)
             steps: dict[str, int] = {}
             for event in made.lessons_done(self.journal):
-                if event["lesson"] in taught:
+                if event["lesson"] in taught and event["attempt"] <= attempt:
                     steps[event["lesson"]] = max(1, steps.get(event["lesson"], 0) + event["steps"])
             every = (self.journal.last("plan") or {}).get("rehearsal_every", {})
             run.journal.write("plan", steps=steps, rehearsal_every=every)
         return run.run()
-
-    def _result(self) -> RunResult:
-        finished = self.journal.last("finished")
-        assert finished is not None
-        return result(self.stage.name, self.out, finished)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from devmind import plugins, worlds
 from devmind.acting.standing import read_results
@@ -164,6 +166,16 @@ def missing_parts(stage: Stage, agent: Agent, for_exam: bool = False) -> str:
         heads = {name for name in heads if not whole.head(name).critic}
     layers = {f"the trunk's layers of '{name}'" for name in set(whole.config.grown) - set(agent.config.grown)}
     return ", ".join(sorted((encoders - set(agent.encoders)) | (heads - set(agent.heads)) | layers))
+
+
+def other_version(stage: Stage, agent: Agent, plan: Mapping[str, Any] | None, context: Context) -> str:
+    """How `stage` differs from its version that began the run of `agent` and `plan`; "" if it does not."""
+    if missing := missing_parts(stage, agent):
+        return f"agent lacks {missing}, which the stage adds now"
+    planned, lessons = list(plan["steps"]) if plan else [], [lesson.name for lesson in stage.lessons(context)]
+    if planned and set(planned) != set(lessons):
+        return f"lessons were {', '.join(planned)}, now {', '.join(lessons)}"
+    return ""
 
 
 def admitted(stage: Stage, agent: Agent) -> Agent:

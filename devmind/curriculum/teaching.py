@@ -368,6 +368,8 @@ def fit(
         )
         try:
             trainer.fit(module, train_dataloaders=data)
+        except SystemExit as end:  # Lightning turns Ctrl-C into exit code 1, which would mean that a gate failed
+            raise KeyboardInterrupt from end
         finally:
             data.close()
     place(module.agent, device)  # Lightning moves its module back to the CPU

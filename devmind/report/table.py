@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from devmind.report.page import failures
 from devmind.report.results import Difference, MeasureResult, Results, validate
 from devmind.report.words import number, trial
 
@@ -57,7 +58,7 @@ def _row(measure: MeasureResult) -> list[Text]:
 
 
 def _remarks(results: Results) -> list[str]:
-    said = [f"{row.skill} was not kept: {number(row.change, signed=True)}" for row in results.retention if not row.kept]
+    said = [reason for reason, measure in failures(results) if measure is None]  # the others have a row
     if results.untouched:
         said.append(results.untouched.said)
     said += [

@@ -260,12 +260,12 @@ def test_describe_shows_lessons_and_gates(devmind: Any, stand_in: Callable[..., 
     gate = Gate(
         [
             Threshold("hear", 0.9),
-            Threshold("hear/late", 0.1, lower_is_better=True),
+            Threshold("hear/late", 0.1, lower_is_better=True, beats_twin=True),
             Threshold("hear/speech", None, beats_floor=True, when_absent="skip"),
         ]
     )
     skill = SimpleNamespace(name="hear", about="unseen sounds", gate_in=lambda context: gate)
-    lesson = SimpleNamespace(name="listen", minutes=2.5, steps=1200, skills=("hear",))
+    lesson = SimpleNamespace(name="listen", minutes=2.5, steps=1200, skills=("hear",), options=())
     stage = SimpleNamespace(name="ears", requires=("reflex",), skills=[skill], lessons=lambda context: [lesson])
     made = {"load_stage": lambda name: stage, "make_context": lambda config, *rest: SimpleNamespace(config=config)}
     stand_in("devmind.curriculum.start", **made)
@@ -282,7 +282,7 @@ def test_describe_shows_lessons_and_gates(devmind: Any, stand_in: Callable[..., 
         "listen",
         "1,200",
         "hear: at least 0.9",
-        "hear/late: at most 0.1",
+        "hear/late: at most 0.1 and above its twin, if --ablate raises one",
         "hear/speech: better than its floor (with data)",
         "unseen sounds",
     ):

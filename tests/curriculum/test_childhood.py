@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,18 @@ def test_tensor_out_of_range_of_half_precision_is_kept(raised, tmp_path):
     agent.save_pretrained(tmp_path / "large")
     again = Agent.from_pretrained(childhood.save_half(tmp_path / "large", tmp_path / "half"))
     assert next(again.parameters()).equal(large)
+
+
+def test_verdict_of_another_agent_is_not_taken_for_that_of_the_last_milestone(raised, tmp_path):
+    """Regression: after a stage had been raised anew, the childhood's report told the gates of its former agent."""
+    half = shutil.copytree(raised / "half", tmp_path / "half")
+    before = {path.name: path.read_bytes() for path in half.iterdir() if path.is_file()}
+    childhood.save_half(raised / "later" / "milestones" / "03-later", half)
+    assert {path.name: path.read_bytes() for path in half.iterdir() if path.is_file()} == before
+    other = raised / "lamps" / "milestones" / "01-lamps"
+    childhood.save_half(other, half)
+    assert not (half / "verdict.json").exists()
+    assert Agent.from_pretrained(half).config.stages == Agent.from_pretrained(other).config.stages == ["lamps"]
 
 
 def test_exam_without_a_verdict_is_an_error_and_resumes(raised, monkeypatch, tmp_path):

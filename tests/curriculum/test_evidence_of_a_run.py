@@ -14,6 +14,7 @@ from devmind.agent.config import AgentConfig
 from devmind.curriculum import childhood, results, runner, stage_run
 from devmind.curriculum.ablation import fresh_trunk
 from devmind.curriculum.exam import Retention
+from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Batches, Rehearsed
 from devmind.curriculum.teaching import LessonModule
 from devmind.testing import tiny_agent
@@ -107,3 +108,34 @@ def test_random_numbers_of_an_update_depend_only_on_its_place():
     assert drawn(4) == drawn(4)
     rehearsed = Rehearsed(learner, None)
     assert len({drawn(0), drawn(1), drawn(4), drawn(4, seed=5), drawn(4, rehearsed), drawn(5, rehearsed)}) == 6
+
+
+def test_curves_have_a_name_for_each_attempt_and_steps_that_were_repeated_count_once(tmp_path):
+    """Regression: the curves of the third attempt deleted those of the second, which had the same name."""
+    journal = Journal(tmp_path / "journal.jsonl")
+    told = [(0, 1, 9.0), (0, 2, 8.0), (0, 5, 7.0), (0, 2, 6.0), (0, 3, 5.0), (1, 1, 4.0), (1, 2, 3.0), (2, 1, 2.0)]
+    for seconds, (attempt, step, loss) in enumerate(told):
+        journal.write("progress", lesson="x", attempt=attempt, step=step, seconds=seconds, scalars={"loss": loss})
+    assert results.curves(journal) == {
+        "x/loss": {"step": [1, 2, 3], "seconds": [0, 3, 4], "value": [9.0, 6.0, 5.0]},
+        "x (again)/loss": {"step": [1, 2], "seconds": [5, 6], "value": [4.0, 3.0]},
+        "x (attempt 3)/loss": {"step": [1], "seconds": [7], "value": [2.0]},
+    }
+
+
+class Step(int):
+    """A step that counts how often it is compared."""
+
+    compared = 0
+
+    def __ge__(self, other: int) -> bool:
+        Step.compared += 1
+        return int(self) >= other
+
+
+def test_curves_of_a_long_lesson_cost_no_more_for_each_step():
+    """Regression: each step was compared with all before it, which took minutes after some hours of lessons."""
+    told = [{"lesson": "x", "step": Step(at), "seconds": 0.0, "scalars": {"loss": 1.0}} for at in range(500)]
+    found = results.curves(SimpleNamespace(events=lambda *kinds: iter(told)))
+    assert len(found["x/loss"]["step"]) == 500
+    assert Step.compared <= 500

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
+from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run
 from devmind.curriculum.attempts import Outcome
@@ -213,6 +214,29 @@ def test_later_stage_takes_the_newest_milestone_and_is_judged_on_retention(strai
     assert results["trunk_moved"] > 0
 
 
+def test_exams_on_other_recordings_are_held_again_before_they_are_compared(tmp_path):
+    """Regression: the folder had the same path, so episodes of its old content were compared with those of the new."""
+    data = tmp_path / "data"
+    (data / "theo").mkdir(parents=True)
+    (data / "theo" / "one.wav").write_bytes(b"a")
+    first = runner.run_stage("lamps", config(), out=tmp_path / "lamps", data=data)
+    for out, content, held in (("same", b"a", []), ("other", b"b", ["before"])):
+        (data / "theo" / "one.wav").write_bytes(content)
+        run = runner.run_stage("later", config(), out=tmp_path / out, agent=first.agent, data=data)
+        exams = Journal(run.out / "journal.jsonl").events("exam")
+        assert [event["when"] for event in exams] == [*held, "attempt 0", "attempt 0"]
+
+
+def test_skill_of_which_nothing_was_measured_fails_with_a_reason(tmp_path, monkeypatch):
+    """Regression: the stage failed without one, as where MiniGrid is not installed."""
+    skipped = Gate([Threshold("absent", 0.5, when_absent="skip")])
+    monkeypatch.setattr(Skill, "gate_in", lambda skill, context: skipped)
+    result = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    assert json.loads(result.results.read_text())["verdict"] == {
+        "passed": False, "reasons": ["lamps-lit: nothing that its gate asks was measured"]
+    }  # fmt: skip
+
+
 def test_stage_without_its_requirements_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="requires lamps first"):
         runner.run_stage("later", config(), out=tmp_path / "nothing" / "later")
@@ -320,6 +344,15 @@ def test_twin_has_a_fresh_trunk_and_the_same_lessons(tmp_path):
     assert twin.sha256() != Agent.from_pretrained(tmp_path / "run" / "start").sha256()
 
 
+def test_twin_has_the_steps_of_the_attempt_that_was_kept(tmp_path):
+    """Regression: it also had those of a later attempt that was not kept."""
+    for stage, kept, steps in (("forgetting", 0, 12), ("strict", 1, 18)):
+        run = runner.run_stage(stage, config(attempts=2), out=tmp_path / stage, ablate=True)
+        assert json.loads(run.results.read_text())["run"]["attempt"] == kept
+        twin = Journal(run.out / "twin" / "run" / "journal.jsonl").events("lesson_done")
+        assert {event["lesson"]: event["steps"] for event in twin} == {"one": steps, "two": steps}
+
+
 def test_finished_run_gets_its_twin_and_stays_unchanged(tmp_path):
     both = runner.run_stage("lamps", config(), out=tmp_path / "both", ablate=True)
     before = runner.run_stage("lamps", config(), out=tmp_path / "run")
@@ -332,6 +365,7 @@ def test_finished_run_gets_its_twin_and_stays_unchanged(tmp_path):
     found, wanted = (json.loads(one.results.read_text()) for one in (after, both))
     assert found["ablation"]["differences"] == wanted["ablation"]["differences"]
     assert found["run"]["agent_sha256"] == wanted["run"]["agent_sha256"]
+    assert found["run"]["interruptions"] == 0
     for ablate in (True, False):
         assert runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=ablate).already_finished
 
@@ -358,6 +392,15 @@ def test_twin_takes_no_exam_of_an_earlier_stage(tmp_path):
     sat = list(Journal(tmp_path / "c" / "later" / "twin" / "run" / "journal.jsonl").events("exam"))
     assert [event["stage"] for event in sat] == ["later"]
     assert {event["stage"] for event in Journal(tmp_path / "c" / "later" / "journal.jsonl").events("exam")} >= {"later"}
+
+
+def test_twin_is_no_milestone(tmp_path):
+    """Regression: where only the twin passed, the next stage began with it."""
+    own = runner.run_stage("lamps", config(), out=tmp_path / "run", ablate=True)
+    assert newest_milestone(own.out / "twin", ["lamps"]) is None
+    assert newest_milestone(tmp_path, ["lamps"]) == own.agent
+    twin = Journal(tmp_path / "run" / "twin" / "run" / "journal.jsonl").last("finished")
+    assert twin["passed"], "otherwise it would be none in any case"
 
 
 @pytest.mark.parametrize(("same", "told"), [(True, "not above"), (False, "above")])

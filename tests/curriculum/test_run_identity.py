@@ -120,6 +120,17 @@ def test_stage_that_adds_more_parts_is_refused_by_name(killed, monkeypatch):
     assert "resumed" not in [event["event"] for event in Journal(killed / "journal.jsonl").events()]
 
 
+def test_stage_with_other_lessons_is_refused_by_name(killed, monkeypatch):
+    """Regression: a lesson with another name ended in a KeyError, and a new one was taught to a finished agent."""
+    renamed = LampStage(0.0, lesson_names=("one", "third"), steps=4)
+    monkeypatch.setattr(stage_run, "load_stage", {"lamps": renamed}.__getitem__)
+    monkeypatch.setattr(runner, "load_stage", {"lamps": renamed}.__getitem__)
+    with pytest.raises(
+        CheckpointError, match=r"version of the stage 'lamps': its lessons were one, two, now one, third\."
+    ):
+        run(killed)
+
+
 def test_changed_recordings_are_refused(tmp_path, monkeypatch):
     data = tmp_path / "data"
     (data / "theo").mkdir(parents=True)
@@ -139,11 +150,43 @@ def test_changed_recordings_are_refused(tmp_path, monkeypatch):
 
 def test_setting_newer_than_the_run_counts_as_its_default(tmp_path):
     mine, theirs = (identity("lamps", load("tiny"), None, None, []) for _ in range(2))
-    del theirs["config"]["hearing"]
+    del theirs["config"]["hearing"], theirs["config"]["exam"]["bootstrap"]
     check_same_run(tmp_path, mine, theirs)
     other = identity("lamps", load("tiny", sets=["hearing.encoder=conv"]), None, None, [])
-    with pytest.raises(ConfigError, match=r"hearing was .*, now .*'conv'"):
+    with pytest.raises(ConfigError, match=r"settings: hearing.encoder was None, now 'conv';"):
         check_same_run(tmp_path, other, theirs)
+
+
+def test_setting_that_exists_no_more_is_ignored(tmp_path):
+    """Regression: the run was refused without a reason."""
+    mine, theirs = (identity("lamps", load("tiny"), None, None, []) for _ in range(2))
+    theirs["config"] |= {"gone": 1, "exam": {**theirs["config"]["exam"], "gone": 2}}
+    check_same_run(tmp_path, mine, theirs)
+
+
+def test_setting_of_a_lesson_that_is_given_no_more_is_refused(tmp_path):
+    given = identity("lamps", load("tiny", sets=["lessons.one.steps=3"]), None, None, [])
+    mine = identity("lamps", load("tiny"), None, None, [])
+    with pytest.raises(ConfigError, match=r"settings: lessons\.one\.steps was 3, now None;"):
+        check_same_run(tmp_path, mine, given)
+    with pytest.raises(ConfigError, match=r"settings: lessons\.one\.steps was None, now 3;"):
+        check_same_run(tmp_path, given, mine)
+
+
+def test_curriculum_continues_although_a_setting_is_newer(tmp_path, monkeypatch):
+    """Regression: it was refused as another curriculum, even by 'curriculum resume'."""
+    monkeypatch.setattr(runner.Curriculum, "_run", lambda walk, cut: walk._planned(walk.stages)["stages"])
+    out = tmp_path / "c"
+    assert runner.Curriculum(["lamps"], config(), out).run() == ["lamps"]
+    plan = {
+        k: v for k, v in (Journal(out / "curriculum.jsonl").last("plan") or {}).items() if k not in ("time", "event")
+    }
+    del plan["config"]["hearing"], plan["config"]["exam"]["bootstrap"]
+    (out / "curriculum.jsonl").unlink()
+    Journal(out / "curriculum.jsonl").write("plan", **plan)
+    assert runner.Curriculum.resume(out) == runner.Curriculum(["lamps"], config(), out).run() == ["lamps"]
+    with pytest.raises(ConfigError, match="settings: seed was 0, now 1;"):
+        runner.Curriculum(["lamps"], config(seed=1), out).run()
 
 
 def test_checkpoints_without_their_journal_are_refused(killed):

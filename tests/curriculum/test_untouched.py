@@ -16,6 +16,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Context, Lesson
 from devmind.curriculum.untouched import untouched
 from devmind.learners.gradient import GradientLearner, grown_layers, owned_parts
+from devmind.report.results import load
 from devmind.testing import tiny_agent, tiny_context
 from tests.curriculum.lamp_stage import LampStage
 from tests.curriculum.test_run import config
@@ -80,7 +81,13 @@ def test_untouched_stages_without_known_results_take_no_exam_either(tmp_path: Pa
     first = runner.run_stage("lamps", config(), out=tmp_path / "lamps")
     second = runner.run_stage("apart", config(seed=1), out=tmp_path / "apart", agent=first.agent)
     assert exams(second.out) == [("attempt 0", "apart")], "of another seed"
-    assert json.loads(second.results.read_text())["retention"] == []
+    old, results = json.loads(first.results.read_text()), json.loads(second.results.read_text())
+    assert results["retention"] == []
+    # Regression: they were left out, and a life asks only heads on the trunk that have passed an exam.
+    assert [skill["skill"] for skill in results["skills"]] == ["lamps-lit", "apart-lit"]
+    assert results["skills"][0] == old["skills"][0]
+    assert results["matrix"]["rows"][1][0] == results["matrix"]["rows"][0][0] == old["matrix"]["rows"][0][0]
+    assert load(second.results).untouched
 
 
 def changed(agent: Agent) -> None:

@@ -45,6 +45,16 @@ def told(results: dict[str, Any]) -> Childhood:
     return gather([validate(results), validate(second)], pages, saved, "devmind curriculum run --seed 3")
 
 
+def test_page_does_not_call_untouched_stages_a_single_one(results: dict[str, Any]) -> None:
+    """Regression: without a stage whose exams were repeated it said that there was one stage only."""
+    results["retention"] = []
+    both = told(results | {"untouched": {"tensors": 1234, "lessons": 5}})
+    page = render(both)
+    assert "all 1,234 earlier tensors" in page
+    assert "One stage only" not in page
+    assert "One stage only" in render(both.model_copy(update={"stages": both.stages[:1]}))
+
+
 def test_added_gives_new_measures_and_the_change_of_old_ones() -> None:
     first, second = added(Matrix(stages=["a", "b"], skills=["x", "y"], rows=[[0.8, None], [0.6, 0.5]]))
     assert (first.new, first.change, first.mean_change) == ({"x": 0.8}, {}, None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from devmind.curriculum.stage import Context, Skill, Stage
+from devmind.curriculum.stage import Context, Skill, Stage, check_lessons
 from devmind.curriculum.start import load_stage, make_context
 from devmind.curriculum.study.course import Leg
 from devmind.curriculum.study.file import Arm, Comparison, Study
@@ -74,6 +74,7 @@ def plan(study: Study) -> Plan:
     """
     file = study.file
     stages = {name: load_stage(name) for name in file.stages}
+    check_lessons(list(stages.values()), context_of(study))
     skills = {one.outcome: _measures(one.outcome, stages) for one in file.comparisons}
     steps = {name: _steps(name, stage, study) for name, stage in stages.items()}
     examined = tuple(sorted({skill.name for _, skill in skills.values()}))

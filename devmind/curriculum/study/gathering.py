@@ -43,10 +43,11 @@ def close(run: StudyRun) -> StudyReport:
         return StudyReport.model_validate_json((run.out / GATHERED).read_text(encoding="utf-8"))
     made: Made = {seed: _read(run.run_seed(seed)) for seed in run.seeds}
     gathered = gather(run, made, run.freeze())
-    write_atomically(run.out / GATHERED, gathered.model_dump_json(indent=1, by_alias=True) + "\n")
     write_atomically(run.out / TABLE, as_csv(gathered))
     write_atomically(run.out / LATEX, as_latex(gathered))
     write_atomically(run.out / PAGE, render(gathered))
+    # Last, since a study that has it counts as finished.
+    write_atomically(run.out / GATHERED, gathered.model_dump_json(indent=1, by_alias=True) + "\n")
     return gathered
 
 

@@ -47,7 +47,7 @@ class LegRun(StageRun):
         return [Unexamined(stage) for stage in super()._earlier(agent)] if self.leg.rehearse else []
 
     def _check_lessons(self) -> None:
-        """Do nothing, because the study's file was checked against all its stages."""
+        """Do nothing: `plan` has checked the study's file against all its stages, of which this leg teaches some."""
 
     def _settle(
         self, plan: LessonPlan, left: Sequence[Lesson], saved: dict[str, Any] | None, earlier: Sequence[Stage]

@@ -16,7 +16,7 @@ import yaml
 from devmind.agent.agent import Agent
 from devmind.curriculum import runner, stage_run
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.study import arms, course, run
+from devmind.curriculum.study import arms, course, gathering, run
 from devmind.curriculum.study.arms import plan
 from devmind.curriculum.study.file import read
 from devmind.curriculum.study.gathering import close
@@ -199,11 +199,35 @@ def test_report_has_every_value_and_follows_from_the_runs(made):
     assert any("A pilot" in doubt for doubt in report.doubts)
 
 
+def test_study_may_change_a_lesson_of_one_of_its_stages(tmp_path):
+    """Regression: legs of the other stages were refused, as they have no such lesson."""
+    changed = FILE["config"] | {"lessons": {"two": {"batch": 4}}}
+    arms_ = {name: FILE["arms"][name] for name in ("newborn", "staged")}
+    study = study_of(tmp_path, config=changed, arms=arms_, secondary=[])
+    assert set(study.run_seed(0)) == {"lamps", "lamps-later", "later"}
+
+
 def test_finished_study_does_nothing_when_run_again(made):
     study, report = made
     before = sorted((p, p.stat().st_mtime_ns) for p in study.out.rglob("*"))
     assert close(study) == report
     assert sorted((p, p.stat().st_mtime_ns) for p in study.out.rglob("*")) == before
+
+
+def test_study_killed_while_its_report_is_written_is_not_finished(made, monkeypatch):
+    """Regression: with study.json, but without its page, it counted as finished."""
+    study, _ = made
+    page, gathered = study.out / gathering.PAGE, study.out / gathering.GATHERED
+    finished = gathered.read_bytes()
+    page.unlink()
+    gathered.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(gathering, "render", lambda report: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            close(study)
+    close(study)
+    assert page.is_file()
+    gathered.write_bytes(finished)
 
 
 TWO = {"arms": {name: FILE["arms"][name] for name in ("staged", "newborn")}, "secondary": []}
@@ -279,6 +303,7 @@ PRIMARY = FILE["primary"]
         ({"config": {"seed": 3}}, "no 'seed'; give --seeds"),
         ({"config": {"minutes": 3}}, "no 'minutes'"),
         ({"config": {"lessons": {"one": {"steps": 2}}}}, "write them under `stages`"),
+        ({"config": {"lessons": {"tow": {"batch": 4}}}}, "'lamps' or 'later' has no lesson 'tow'; did you mean 'two'"),
         ({"config": {"sice": "tiny"}}, "no configuration key 'sice'; did you mean 'size'"),
         ({"primary": PRIMARY | {"arms": ["joint", "newborn"], "outcome": "lamps-lit"}}, "equal steps neither"),
     ],

@@ -41,7 +41,7 @@ def test_a_configuration_chooses_the_search_of_self_play_and_hindsight(tmp_path)
         tiny_context(tmp_path),
         "tictactoe.options.by=puct", "tictactoe.options.outcome_share=1", "sliding.options.hindsight=0.5",
     )  # fmt: skip
-    check_lessons(stage, context)
+    check_lessons([stage], context)
     learners = {one.name: one.make_learner(agent, context) for one in stage.lessons(context)}
     play = learners["tictactoe"].play
     assert (play.by, play.outcome_share, play.games) == ("puct", 1.0, 8)
@@ -76,7 +76,7 @@ def test_connect_4_is_taught_by_rollouts_on_cpus(size: str, by: str, tmp_path) -
 )
 def test_an_invalid_lesson_option_raises_a_config_error(option: str, sentence: str, tmp_path) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        check_lessons(ReasoningStage(), said(tiny_context(tmp_path), option))
+        check_lessons([ReasoningStage()], said(tiny_context(tmp_path), option))
 
 
 def test_the_review_covers_every_lesson_that_the_stage_can_undo(tmp_path) -> None:
