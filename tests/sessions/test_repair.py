@@ -45,8 +45,19 @@ def test_repair_keeps_the_ticks_before_and_after_the_damage(path: Path, steps: l
     assert bad.read_bytes() == data
     with pytest.raises(SessionError, match="exists already"):
         repair(bad, out)
-    with pytest.raises(SessionError, match="another name"):
+    with pytest.raises(SessionError, match="the recording itself"):
         repair(bad, bad, overwrite=True)
+
+
+def test_repair_replaces_no_part_of_the_recording(tmp_path: Path) -> None:
+    with RotatingRecorder(tmp_path / "a.mcap", source="test", rotate_s=0.3) as recorder:
+        for k in range(6):
+            recorder.write(Moment(k / 10, {"body": np.full(4, k, np.float32)}, first=k == 0))
+    before = {path: path.read_bytes() for path in recorder.paths}
+    assert len(before) == 2
+    with pytest.raises(SessionError, match=r"a-0002\.mcap' is part of the recording itself"):
+        repair(tmp_path / "a.mcap", tmp_path / "a-0002.mcap", overwrite=True)
+    assert {path: path.read_bytes() for path in sorted(tmp_path.iterdir())} == before
 
 
 def test_repair_of_an_intact_recording_loses_nothing(path: Path, steps: list, tmp_path: Path) -> None:
