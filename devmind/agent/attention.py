@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,13 +30,14 @@ class _Heard:
 class ReadoutAttention:
     """Notes the input of the last layer that all tokens go through, and recomputes the readout's weights on request.
 
-    The step itself is not changed. The weights are None before the first step, and for decoders whose attention is not
+    Each thread has the weights of its own last step: while a life goes on, other threads ask its agent too. The step
+    itself is not changed. The weights are None before the first step, and for decoders whose attention is not
     of Llama's or Qwen's kind. After the trunk has grown, make a new object.
     """
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self._heard: _Heard | None = None
+        self._noted = threading.local()
         self._layer = agent.trunk.n_layers - 1 - (agent.trunk.grown if agent.config.deep else 0)
         self._attention: Any = agent.trunk.decoder.layers[self._layer].self_attn
         self._handle = None
@@ -46,7 +48,11 @@ class ReadoutAttention:
         """Stop noting."""
         if self._handle is not None:
             self._handle.remove()
-        self._heard = None
+        self._noted = threading.local()
+
+    @property
+    def _heard(self) -> _Heard | None:
+        return getattr(self._noted, "heard", None)
 
     def _hear(self, module: Any, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         cache, mask = given.get("past_key_values"), given.get("attention_mask")
@@ -56,7 +62,7 @@ class ReadoutAttention:
             return
         cos, sin = (angle[:, -1:] for angle in given["position_embeddings"])
         columns = layer.ring.last_columns()
-        self._heard = _Heard(hidden[:, -1:], cos, sin, mask[:, :, -1:], layer, columns)
+        self._noted.heard = _Heard(hidden[:, -1:], cos, sin, mask[:, :, -1:], layer, columns)
 
     @torch.no_grad()
     def weights(self) -> Tensor | None:

@@ -305,10 +305,10 @@ FEW_NUMBERS = 4
 
 
 class _Teller:
-    """Prints a line a second: gaze, senses, time of a tick, what procedures do; and each fault once."""
+    """Prints a line a second: gaze, senses, time of a tick, what procedures do; and each fault once, and its end."""
 
     def __init__(self, life: Life) -> None:
-        self.life, self.next_s, self.shown_faults = life, 0.0, dict[str, str]()
+        self.life, self.next_s, self.shown_faults = life, 0.0, list[str]()
 
     def __call__(self, tick: Any) -> None:
         """Print when a second has passed since the last line."""
@@ -321,15 +321,13 @@ class _Teller:
         directing = self.life.directing
         doing = directing.director.doing() if directing else []
         show.line("".join((line, _done(tick.action.effectors), *(f" · {what}" for what in doing))))
-        self._tell("memory is well again.", self.life.naming.fault or self.life.recalling.fault)
-        self._tell("its procedures begin anew.", directing.fault if directing else "")
-        self._tell("its words are said aloud again.", getattr(self.life.speaker, "fault", ""))
-
-    def _tell(self, well: str, fault: str) -> None:
-        """Print a fault once, and once that it is over."""
-        if fault != self.shown_faults.get(well, ""):
-            complain(f"Note: {fault or well}")
-        self.shown_faults[well] = fault
+        faults, before = self.life.faults(), self.shown_faults
+        for sentence in (
+            *(fault for fault in faults if fault not in before),
+            *(f"this is over: {fault}" for fault in before if fault not in faults),
+        ):
+            complain(f"Note: {sentence}")
+        self.shown_faults = faults
 
 
 def _done(effectors: Mapping[str, Any]) -> str:

@@ -33,8 +33,8 @@ class Tape:
         if not {"sight", "sound"} & set(self.session.senses):
             raise SessionError(f"'{path}' holds no picture and no sound; give another session to play.")
         self.tick_s = 1 / self.session.tick_hz
-        times_s = [moment.time_s for moment, _ in self.session]
-        self.times_s = [time_s - times_s[0] for time_s in times_s]
+        begun_s = self.session.elapsed_s(0)
+        self.times_s = [self.session.elapsed_s(tick) - begun_s for tick in range(len(self.session))]
         self.length_s = self.times_s[-1] + self.tick_s
 
     def at(self, time_s: float) -> tuple[int, float]:

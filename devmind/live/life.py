@@ -279,6 +279,14 @@ class Life:
         jpeg = self.view.jpeg(frame) if frame is not None and self._origin("sight") == HERE else None
         self.hub.publish(view, jpeg, frame)
 
+    def faults(self) -> list[str]:
+        """What does not work now, a sentence each."""
+        recorder = self.recording.recorder if self.recording else None
+        reminds, speaks = (self.naming, self.recalling, self.wondering), (self.speaker, self.uttering, self.spoken_to)
+        parts = (recorder, *reminds, self.learner, self.directing, *speaks, self.room)
+        found = dict.fromkeys(getattr(part, "fault", "") for part in parts)  # memory's fault reaches several parts
+        return [without_secrets(fault) for fault in found if fault]
+
     def _surprise(self, tick: Tick) -> dict[str, float]:
         """The error of the last tick's prediction of this one; empty in the first tick that somebody watches."""
         agent, predicted = self.loop.agent, self._predicted
@@ -289,14 +297,11 @@ class Life:
     def _extra(self) -> dict[str, Any]:
         assert self.hub is not None
         recorder = self.recording.recorder if self.recording else None
-        reminds, speaks = (self.naming, self.recalling, self.wondering), (self.speaker, self.uttering, self.spoken_to)
-        parts = (recorder, *reminds, self.learner, self.directing, *speaks, self.room)
-        faults = dict.fromkeys(getattr(part, "fault", "") for part in parts)  # memory's fault reaches several parts
         extra: dict[str, Any] = {
             "writing": (recorder is not None and not recorder.failed) or (self.recording is not None and self.keeps()),
             "recording": recorder is not None,
             "private": self.recording is None, "paused": False, "age": self.age, "viewers_dropped": self.hub.drops,
-            "faults": [without_secrets(fault) for fault in faults if fault],
+            "faults": self.faults(),
         }  # fmt: skip
         if self._has_voice:
             extra["aloud"] = not getattr(self.speaker, "fault", "")

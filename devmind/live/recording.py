@@ -93,7 +93,7 @@ class Recording:
         Raises:
             SessionError: the disk takes too long.
         """
-        for recorder in reversed(self._recent):
+        for recorder in reversed(tuple(self._recent)):  # another recording may begin meanwhile
             if (place := recorder.place(since_s, until_s)) is not None:
                 path, identity, number, count = place
                 return Pointer(str(path.resolve()), number, identity, span=count)

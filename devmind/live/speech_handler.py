@@ -79,6 +79,12 @@ class SpeechHandler:
             except DevmindError as error:
                 self.fault = str(error)
                 continue
+            except Exception as error:  # catch everything: a dead thread could not report it
+                self.fault = (
+                    f"“{words or UNSURE}” was not answered ({type(error).__name__}: {error}); it goes on with the next "
+                    "sentence. Please report it."
+                )
+                continue
             if not answer:
                 continue
             own = answer.get("learned", answer.get("own"))

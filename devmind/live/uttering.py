@@ -40,7 +40,7 @@ class Uttering:
     def __init__(self, speaker: Any) -> None:
         self.speaker, self.fault = speaker, ""
         self._codes: list[np.ndarray] = []
-        self._by = ""
+        self._by: tuple[Agent, str] | None = None
 
     def take(self, agent: Agent, value: np.ndarray | None, by: Sequence[str]) -> None:
         """Take the sound of a tick; returns at once.
@@ -50,7 +50,8 @@ class Uttering:
             by: the heads that answered.
         """
         if value is None:
-            self._flush(agent)
+            self._flush()
+            self.fault = self.fault if UTTER in agent.effectors else ""  # another age may utter nothing
         elif self.speaker is None:
             self.fault = NO_SPEAKER
         elif value.dtype == np.float32:
@@ -63,18 +64,18 @@ class Uttering:
             self._gather(agent, value, by[0])
 
     def _gather(self, agent: Agent, codes: np.ndarray, by: str) -> None:
-        if by != self._by:
-            self._flush(agent)
-        self._by = by
+        if (agent, by) != self._by:
+            self._flush()
+        self._by = agent, by
         self._codes.append(codes)
         if len(self._codes) == GATHERED:
-            self._flush(agent)
+            self._flush()
 
-    def _flush(self, agent: Agent) -> None:
-        """Play the gathered codes."""
+    def _flush(self) -> None:
+        """Play the gathered codes, by the agent that uttered them."""
         codes, self._codes = self._codes, []
-        if codes and self._by in agent.heads:
-            self.speaker.play(partial(_sound, agent, self._by, np.stack(codes)))
+        if codes and self._by:
+            self.speaker.play(partial(_sound, *self._by, np.stack(codes)))
 
 
 def _sound(agent: Agent, head: str, codes: np.ndarray) -> np.ndarray:

@@ -60,7 +60,6 @@ class McapFile:
         self._channels: dict[tuple[str, str], int] = {}
         with self._guarded():
             self._file = create(path, overwrite, mode)
-            hold(self._file)
             # The writer's own limit cannot be reached: chunks are ended between ticks.
             self._writer = Writer(self._file, chunk_size=2**62, compression=CompressionType.ZSTD)
             self._writer.start(profile="devmind")
@@ -161,19 +160,27 @@ def why_not_written(path: Path, error: OSError) -> str:
 
 
 def create(path: Path, overwrite: bool, mode: int | None = None) -> IO[bytes]:
-    """The new file, its folder made if missing; nobody outside `mode` can open it at any time."""
+    """The new file, locked, its folder made if missing; nobody outside `mode` can open it at any time.
+
+    Raises:
+        OSError: it exists and may not be overwritten, or the disk refuses.
+        SessionError: another recording is being written to it.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise NotADirectoryError(errno.ENOTDIR, f"'{path.parent}' is a file, not a folder") from None
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if overwrite else os.O_EXCL) | getattr(os, "O_BINARY", 0)
+    flags = os.O_WRONLY | os.O_CREAT | (0 if overwrite else os.O_EXCL) | getattr(os, "O_BINARY", 0)
     file = os.fdopen(os.open(path, flags, 0o666 if mode is None else mode & 0o600), "wb")
-    if mode is not None:
-        with suppress(OSError):  # a file system without rights
-            path.chmod(mode)
     try:
+        if hold(file) is False:
+            raise SessionError(f"'{path}' is still being written; end that recording, or choose another name.")
+        file.truncate()
+        if mode is not None:
+            with suppress(OSError):  # a file system without rights
+                path.chmod(mode)
         sync_folder(path.parent)  # a power cut loses a file on the disk without a name there
-    except OSError:
+    except BaseException:
         file.close()
         raise
     return file

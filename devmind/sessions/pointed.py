@@ -71,7 +71,7 @@ class Pointed:
                 return None
             tick = session.tick_of(place.tick)
             return None if tick is None else dict(session[tick][0].senses)
-        except (SessionError, IndexError):
+        except (SessionError, IndexError, OSError):  # OSError: a folder that may not be looked into, too long a name
             return None
 
     def forget(self, places: Iterable[Place]) -> list[str]:

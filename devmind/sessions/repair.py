@@ -65,12 +65,11 @@ def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Rep
         SessionError: there is nothing of a session in it, or `out` cannot be written.
     """
     path, out = Path(path), Path(out)
-    if out.resolve() == path.resolve():
-        raise SessionError(f"The mended copy of '{path}' needs another name.")
+    originals = parts(path, empty=True)
     done, about = Repaired(), dict[str, str]()
     partials: dict[Path, Path] = {}
     try:
-        for part in parts(path, empty=True):
+        for part in originals:
             number = 1 if part == path else int(part.stem.rpartition("-")[2])
             try:
                 own, channels = salvage.about(part)
@@ -82,6 +81,8 @@ def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Rep
             begun = salvage.begun_ns(part, about)
             if own or any(not isinstance(item, salvage.Gap) for item in salvage.items(part, channels, begun)):
                 target = part_path(out, number)
+                if target.resolve() in [original.resolve() for original in originals]:
+                    raise SessionError(f"'{target}' is part of the recording itself; choose another --out.")
                 if target.exists() and not overwrite:
                     raise SessionError(why_not_written(target, FileExistsError()))
                 partials[target] = target.with_name(f".{target.name}.{os.getpid()}.partial")

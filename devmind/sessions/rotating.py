@@ -19,7 +19,7 @@ from devmind.sessions.recorder import Recorder
 from devmind.sessions.turning import asked
 
 ROTATE_S = 600.0
-CARRIED = ("weights", "age")
+CARRIED = ("weights", "age", "directed")
 """Notes that hold until the next of their kind: each part begins with them, so that it can be read alone."""
 
 

@@ -18,6 +18,7 @@ from typing import IO, Any
 from mcap.opcode import Opcode
 from mcap.records import Message
 
+from devmind.bounds import damage
 from devmind.errors import SessionError
 from devmind.sessions import chunks
 from devmind.sessions.assembly import Assembler, Item, Tick
@@ -63,13 +64,15 @@ def about(path: Path) -> tuple[dict[str, str], dict[int, tuple[str, str]]]:
                 continue
             try:
                 found = chunks.read_metadata(file, start)
+                with damage(SessionError, "The metadata are not those of a session ({})."):
+                    started_ns(found.metadata)
+                    table = json.loads(found.metadata.get(CHANNELS_KEY, "{}"))
+                    named = {int(number): (str(topic), str(schema)) for number, (topic, schema) in table.items()}
             except SessionError:
                 continue
             if found.name == METADATA_NAME and (SUM_KEY in found.metadata or not metadata):
                 metadata = {name: text for name, text in found.metadata.items() if name not in (CHANNELS_KEY, SUM_KEY)}
-                if SUM_KEY in found.metadata:
-                    table = json.loads(found.metadata.get(CHANNELS_KEY, "{}"))
-                    channels |= {int(number): (topic, schema) for number, (topic, schema) in table.items()}
+                channels |= named if SUM_KEY in found.metadata else {}
     return metadata, channels
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -71,6 +72,30 @@ def eager_weights(agent: Agent, state, percepts) -> torch.Tensor:
         config._attn_implementation = "sdpa"
         handle.remove()
     return kept[0][:, :, -1].mean(1)
+
+
+def test_step_of_another_thread_does_not_change_the_weights(small_agent: Callable[..., Agent]) -> None:
+    """Regression: while a life answered a question in another thread, its page showed the attention of that answer."""
+    agent = small_agent(window=3)
+    batch = collate(make_rows(rows=1, length=8, seed=3))
+    listening, state = ReadoutAttention(agent), agent.new_state()
+    for t in range(4):
+        percepts = agent.encode(state, tick_of(batch, t))
+        state, _ = agent.step(state, percepts)
+    weights = listening.weights()
+
+    def answer() -> None:
+        other = agent.new_state(2)
+        two = collate(make_rows(rows=2, length=1, seed=5))
+        agent.step(other, agent.encode(other, tick_of(two, 0)))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    thread.join()
+    assert weights is not None
+    assert torch.equal(weights, listening.weights())
+    listening.close()
+    assert listening.weights() is None
 
 
 def test_unsupported_attention_gives_none(small_agent: Callable[..., Agent]) -> None:

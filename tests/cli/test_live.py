@@ -73,16 +73,21 @@ def test_procedures_run_in_a_simulated_world_and_are_printed(devmind: Any, raise
     assert "· greeted: greeted by greet" in " ".join(lived.output.split())
 
 
-def test_fault_of_memory_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
-    well = SimpleNamespace(fault="")
-    life: Any = SimpleNamespace(naming=well, recalling=SimpleNamespace(fault=""), directing=None, speaker=None)
+def test_fault_is_reported_once_and_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    faults: list[str] = []
+    life: Any = SimpleNamespace(faults=lambda: [fault for fault in faults if fault], directing=None)
     teller = _Teller(life)
     for second, fault in enumerate(("", "the disk is full.", "the disk is full.", "it is damaged.", "", "")):
-        life.recalling.fault = fault
+        faults[:] = [fault]
         action = SimpleNamespace(effectors={})
         teller(SimpleNamespace(moment=Moment(float(second), {}), action=action, work_s=0.0))
     told = capsys.readouterr()
-    assert told.err == "Note: the disk is full.\nNote: it is damaged.\nNote: memory is well again.\n"
+    assert told.err.splitlines() == [
+        "Note: the disk is full.",
+        "Note: it is damaged.",
+        "Note: this is over: the disk is full.",
+        "Note: this is over: it is damaged.",
+    ]
     assert len(told.out.splitlines()) == 6
 
 

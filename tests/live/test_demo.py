@@ -64,3 +64,20 @@ def test_session_without_pictures_and_sound_is_refused(tmp_path: Path) -> None:
         recorder.write(Moment(0.0, {"words": "hello"}))
     with pytest.raises(SessionError, match="no picture and no sound"):
         Tape(tmp_path / "w.mcap")
+
+
+def test_episodes_whose_clocks_begin_anew_are_played_one_after_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "episodes.mcap"
+    with Recorder(path, source="test") as recorder:
+        for number in range(6):
+            sight = np.full((64, 64, 3), 10 * number, np.uint8)
+            recorder.write(Moment(number % 3 / 10, {"sight": sight}, first=number % 3 == 0))
+    now_s = [100.0]
+    tape = Tape(path, now=lambda: now_s[0])
+    assert tape.length_s == pytest.approx(0.6)
+    with TapeCamera(tape) as camera:
+        seen = []
+        for number in range(6):
+            now_s[0] = 100.05 + number / 10
+            seen.append(int(camera.read_latest(0.2)[0][0, 0, 0]))
+    assert seen == [0, 10, 20, 30, 40, 50]

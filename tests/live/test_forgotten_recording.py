@@ -231,6 +231,36 @@ def test_press_that_outlasts_its_recording_points_into_it(tmp_path: Path, again:
     assert recording.pointer(0.5, 1.0) is None
 
 
+def test_recording_that_begins_while_a_place_is_sought_does_not_disturb_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: memory's thread met a RuntimeError, because the list of recordings grew in its loop."""
+    recording = Recording(tmp_path / "0.mcap", {}, LiveConfig(hz=10))
+
+    def begin(number: int) -> None:
+        recording.stop()
+        recording.path, recording.files = tmp_path / f"{number}.mcap", []
+        recording.begin({"agent_sha256": "x"}, [])
+
+    begin(0)
+    assert recording.recorder is not None
+    recording.recorder.write(moment(0))
+    begin(1)
+    place = BackgroundRecorder.place
+
+    def slowly(self: BackgroundRecorder, since_s: float, until_s: float) -> Any:
+        found = place(self, since_s, until_s)
+        if self.path.name == "1.mcap":
+            begin(2)
+        return found
+
+    monkeypatch.setattr(BackgroundRecorder, "place", slowly)
+    pointer = recording.pointer(0.0, 1.0)
+    assert pointer is not None
+    assert pointer.session == str(tmp_path / "0.mcap")
+    recording.end()
+
+
 @pytest.fixture
 def home(run: Path, tmp_path: Path) -> Home:
     keep = MemoryConfig(recalled=0, novelty=1e-6, shortest_s=0.2, longest_s=1, keep="recorded")

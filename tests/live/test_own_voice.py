@@ -159,6 +159,29 @@ def test_codes_are_collected_for_a_second_and_decoded_by_the_codec(echoing: Agen
         assert make().shape == (1, 1600 * len(part))
 
 
+def test_codes_are_decoded_by_the_agent_that_uttered_them(echoing: Agent) -> None:
+    """Regression: when another age took over, its codec decoded what the one before had begun to say."""
+    mouth, (one, two), other = Mouth(), codes(2), tiny_agent(7)
+    parts_of_voice.admit(other)
+    uttering = Uttering(mouth)
+    uttering.take(echoing, one, [CODEC])
+    uttering.take(other.eval(), two, [CODEC])
+    uttering.take(other, None, [])
+    for make, agent, part in zip(mouth.makers, (echoing, other), (one, two), strict=True):
+        with torch.inference_mode():
+            wanted = sound_of(decode(agent, levels_of(torch.from_numpy(part[None]))[None]).flatten(1, 2))
+        np.testing.assert_allclose(make(), wanted.numpy(), atol=1e-6)
+
+
+def test_fault_of_an_age_that_utters_ends_with_it(echoing: Agent) -> None:
+    mute = Uttering(None)
+    mute.take(echoing, codes(1)[0], [CODEC])
+    mute.take(echoing, None, [])
+    assert mute.fault == NO_SPEAKER, "it is only silent"
+    mute.take(tiny_agent(), None, [])
+    assert mute.fault == ""
+
+
 def test_codes_of_silence_are_not_played(echoing: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stages.voice.codec.sound_of", lambda mel: torch.full((1, 200 * mel.shape[1]), 1e-4))
     mouth = Mouth()

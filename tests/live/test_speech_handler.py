@@ -180,6 +180,13 @@ def test_unsure_word_is_left_out_and_a_sentence_is_given_once() -> None:
     assert ears.sentence(5.0) == ""
 
 
+def wait(until: Callable[[], Any]) -> None:
+    give_up_s = time.monotonic() + 60
+    while not until():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.01)
+
+
 def test_sentences_wait_and_a_fault_is_shown_until_one_is_answered() -> None:
     going: list[str] = []
     free = threading.Event()
@@ -188,12 +195,6 @@ def test_sentences_wait_and_a_fault_is_shown_until_one_is_answered() -> None:
         going.append(words)
         free.wait(10)
         return {"answer": "yes."}
-
-    def wait(until: Callable[[], Any]) -> None:
-        give_up_s = time.monotonic() + 60
-        while not until():
-            assert time.monotonic() < give_up_s
-            time.sleep(0.01)
 
     asked: Sequence[str] = [f"number {number}" for number in range(WAITING + 2)]
     with SpeechHandler(say, lambda text: None) as spoken:
@@ -206,3 +207,20 @@ def test_sentences_wait_and_a_fault_is_shown_until_one_is_answered() -> None:
         wait(lambda: spoken.shown().get("number") == WAITING + 1)
         assert spoken.fault == ""
     assert going == list(asked[:-1])
+
+
+def test_unexpected_error_is_shown_and_the_next_sentence_is_answered() -> None:
+    def say(words: str, heard: Any) -> dict[str, str]:
+        if words == "what is that":
+            raise RuntimeError("shapes differ")
+        return {"answer": "yes."}
+
+    with SpeechHandler(say, lambda text: None) as spoken:
+        spoken.take("what is that")
+        wait(lambda: spoken.fault)
+        assert "shapes differ" in spoken.fault
+        assert "what is that" in spoken.fault
+        spoken.take("is that a cup")
+        wait(spoken.shown)
+        assert spoken.shown()["text"] == "is that a cup"
+        assert spoken.fault == ""

@@ -50,6 +50,11 @@ def key(seed: int) -> Key:
     return Key((vector / np.linalg.norm(vector)).astype(np.float32), "a")
 
 
+def test_recording_that_cannot_be_looked_for_is_missing(session: Path) -> None:
+    place = Pointer("x" * 300, 0, identity(Session(session)))
+    assert Pointed(session.parent).fetch(place) is None
+
+
 def holds(path: Path, mark: bytes) -> bool:
     return mark in path.read_bytes()
 

@@ -114,6 +114,20 @@ def test_an_existing_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     assert len(open_session(path)) == 1
 
 
+def test_a_recording_that_is_being_written_is_never_replaced(tmp_path: Path, steps: list) -> None:
+    pytest.importorskip("fcntl", reason="a system without file locks")
+    path = tmp_path / "a.mcap"
+    with Recorder(path, source="test") as writing:
+        for moment, action in steps:
+            writing.write(moment, action)
+        writing.flush()
+        with pytest.raises(SessionError, match="still being written"):
+            Recorder(path, source="another", overwrite=True)
+    assert same(path, steps)
+    with Recorder(path, source="another", overwrite=True):
+        assert open_session(path).metadata["source"] == "another"
+
+
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS, errno.EPERM])
 def test_a_read_only_folder_raises_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     usual = os.open

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mcap.writer import Writer
 
 from devmind.errors import SessionError
 from devmind.moment import Moment
 from devmind.sessions import Recorder, open_session, parts, repair
+from devmind.sessions.mcap_file import metadata_sum
 from devmind.sessions.rotating import RotatingRecorder
 
 
@@ -45,8 +47,38 @@ def test_repair_keeps_the_ticks_before_and_after_the_damage(path: Path, steps: l
     assert bad.read_bytes() == data
     with pytest.raises(SessionError, match="exists already"):
         repair(bad, out)
-    with pytest.raises(SessionError, match="another name"):
+    with pytest.raises(SessionError, match="the recording itself"):
         repair(bad, bad, overwrite=True)
+
+
+def test_repair_replaces_no_part_of_the_recording(tmp_path: Path) -> None:
+    with RotatingRecorder(tmp_path / "a.mcap", source="test", rotate_s=0.3) as recorder:
+        for k in range(6):
+            recorder.write(Moment(k / 10, {"body": np.full(4, k, np.float32)}, first=k == 0))
+    before = {path: path.read_bytes() for path in recorder.paths}
+    assert len(before) == 2
+    with pytest.raises(SessionError, match=r"a-0002\.mcap' is part of the recording itself"):
+        repair(tmp_path / "a.mcap", tmp_path / "a-0002.mcap", overwrite=True)
+    assert {path: path.read_bytes() for path in sorted(tmp_path.iterdir())} == before
+
+
+@pytest.mark.parametrize(("name", "text"), [("channels", '["/tick"]'), ("channels", "[1"), ("started_ns", "soon")])
+def test_metadata_that_no_recorder_wrote_count_as_damaged(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Writer.add_metadata
+
+    def badly(self: Writer, kind: str, about: dict[str, str]) -> None:
+        wrong = about | {name: text}
+        add(self, kind, wrong | {"crc32": metadata_sum(wrong)})
+
+    with monkeypatch.context() as patch, Recorder(tmp_path / "bad.mcap", source="test") as recorder:
+        patch.setattr(Writer, "add_metadata", badly)
+        recorder.write(Moment(0.0, {"body": np.ones(4, np.float32)}, first=True))
+        recorder.flush()
+    done = repair(tmp_path / "bad.mcap", tmp_path / "good.mcap")
+    assert done.ticks == 1
+    assert len(open_session(tmp_path / "good.mcap")) == 1
 
 
 def test_repair_of_an_intact_recording_loses_nothing(path: Path, steps: list, tmp_path: Path) -> None:

@@ -47,6 +47,15 @@ def test_each_part_is_complete_and_begins_with_the_current_notes(long: Path) -> 
     assert noted[2] == [(0, "weights", "two")]
 
 
+def test_part_begins_with_what_is_directed_so_that_it_can_be_checked_alone(tmp_path: Path) -> None:
+    with RotatingRecorder(tmp_path / "a.mcap", source="room", rotate_s=0.2) as recorder:
+        recorder.note("directed", {"effectors": ["look"]})
+        for moment in moments(4):
+            recorder.write(moment)
+    for part in parts(tmp_path / "a.mcap"):
+        assert [note.data for note in open_session(part).notes] == [{"effectors": ["look"]}]
+
+
 def test_time_continues_over_the_parts(long: Path) -> None:
     sessions = [open_session(path) for path in parts(long)]
     times = [session.elapsed_s(k) for session in sessions for k in range(len(session))]

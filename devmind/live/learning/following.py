@@ -11,7 +11,8 @@ from devmind.sessions.reader import Session
 
 
 class Following:
-    """Reads while others write: call `refresh` now and then; `moments` reads anywhere before `len()`.
+    """Reads while others write: call `refresh` now and then; `moments` reads anywhere before `len()`. Notes and health
+    are not kept: those of a day would take more than a GB.
 
     Attributes:
         fault: why a part cannot be read (any further); earlier Moments stay readable.
@@ -40,6 +41,9 @@ class Following:
                 if path.is_file() and (about := path.stat()).st_size:
                     self._sessions.append(Session(path))
                     self._inodes.append(about.st_ino)
+            for session in self._sessions:
+                session.notes.clear()
+                session.health.clear()
         except (SessionError, FileNotFoundError) as error:
             self.fault = str(error)
         return len(self) - before

@@ -6,6 +6,7 @@ const LONGEST_WAIT_MS = 8000;
 const GOES_AWAY = 1001; // by this code the server says that it ends
 const NO_KEY = 4403; // and by this one that this tab has no key, or that of an earlier life
 const SILENT_AFTER = 4; // tries nobody answered, about eight seconds
+const DEAD_MS = 15_000; // a broken tunnel tells nothing, not even that it broke
 const FULL_BYTES = 300_000; // what waits in the socket above this is old already
 
 /** on: {welcome, tick, told, wide, state}, called with the message; states: lost, silent, ended, stranger, keyless. */
@@ -17,6 +18,7 @@ export class Link {
   #failures = 0;
   #hasEnded = false;
   #key = "";
+  #dead = 0;
 
   constructor(on) {
     this.#on = on;
@@ -34,6 +36,12 @@ export class Link {
     const id = this.#next++;
     this.#socket.send(JSON.stringify({ id, do: command, with: words }));
     return new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
+  }
+
+  /** Say whether something is told every second or more often from now on: when that stops, the connection is opened anew. */
+  expect(isTold) {
+    clearTimeout(this.#dead);
+    this.#dead = isTold ? setTimeout(() => this.#giveUp(), DEAD_MS) : 0;
   }
 
   /** Send data of a device, made at `timeS` of the device's clock; false when it was dropped. */
@@ -89,7 +97,15 @@ export class Link {
     this.#on.state("keyless");
   }
 
+  /** Without a word from the other side: closing in form would wait for an answer for a minute. */
+  #giveUp() {
+    this.#socket.onclose = this.#socket.onmessage = null;
+    this.#socket.close();
+    this.#closed(false);
+  }
+
   async #closed(isEnd) {
+    this.expect(false);
     for (const { reject } of this.#waiting.values()) reject(new Error("The connection broke before the answer came."));
     this.#waiting.clear();
     this.#hasEnded ||= isEnd;

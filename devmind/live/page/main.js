@@ -78,6 +78,7 @@ function showDoings(doing) {
 }
 
 function tick(view) {
+  link.expect(!view.paused);
   showFaults(view.faults);
   if (view.paused !== undefined) showState(view.paused ? "paused" : "connected");
   showPicture(view);

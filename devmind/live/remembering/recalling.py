@@ -187,7 +187,7 @@ class Recalling:
             return
         memory = self.child.memory
         table = memory.index.update()
-        due_s = self._clock() - self._kept_at_s
+        due_s = abs(self._clock() - self._kept_at_s)  # also after the clock was set back
         relevance = table.relevance(keys) if self._keeps() and due_s >= self.config.shortest_s else None
         if self.config.recalled:
             scores = memory.nearest(table, keys, self.config.recalled, Filters(), self._weights)
@@ -228,6 +228,6 @@ class Recalling:
         self.written += 1
 
     def _write_down(self) -> None:
-        if self._clock() - self._written_at_s >= WRITE_DOWN_S:
+        if abs(self._clock() - self._written_at_s) >= WRITE_DOWN_S:  # also after the clock was set back
             self._written_at_s = self._clock()
             self.child.memory.flush()

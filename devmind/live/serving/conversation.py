@@ -28,6 +28,8 @@ LOOK_S = 0.02
 LARGEST_BYTES = 4_000_000
 """A larger message ends the connection; the browser's mailboxes have the same limit."""
 LARGEST_TEXT = 10_000
+GONE_S = 10.0
+"""A page that takes nothing for so long has gone without a word, as behind a broken tunnel."""
 GOING_AWAY = 1001
 """The WebSocket's code for the end of a server."""
 AT_ONCE = 8
@@ -85,20 +87,33 @@ class Conversation:
         with contextlib.suppress(WebSocketDisconnect), self._shared.hub.viewer() as viewer:
             # In a thread: it may wait for the loop between two ticks.
             await self._tell(await asyncio.to_thread(self._shared.life.welcome))
-            showing = asyncio.create_task(self._show(viewer))
+            both = [asyncio.create_task(self._show(viewer)), asyncio.create_task(self._listen())]
             try:
-                await self._listen()
+                ended, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
+                    task.result()
             finally:
                 if self._shared.giver is self:
                     self._shared.giver = None
-                for task in (showing, *self._running):
+                for task in (*both, *self._running):
                     task.cancel()
                 if self._presses:  # a page that left releases the button
                     with contextlib.suppress(DevmindError):
                         await asyncio.to_thread(self._shared.life.do, "press", {"on": False})
 
     async def _tell(self, message: Mapping[str, Any]) -> None:
-        await self._socket.send_text(as_json(message))
+        await self._send(as_json(message))
+
+    async def _send(self, message: str | bytes) -> None:
+        """Send one message; WebSocketDisconnect when the page has gone, or `_show` has closed the conversation."""
+        try:
+            async with asyncio.timeout(GONE_S):
+                if isinstance(message, str):
+                    await self._socket.send_text(message)
+                else:
+                    await self._socket.send_bytes(message)
+        except (TimeoutError, RuntimeError):
+            raise WebSocketDisconnect from None
 
     async def _show(self, viewer: Viewer) -> None:
         with contextlib.suppress(WebSocketDisconnect):
@@ -108,29 +123,30 @@ class Conversation:
                     await asyncio.sleep(LOOK_S)
                     continue
                 if published.jpeg is not None:
-                    await self._socket.send_bytes(WIDE_VIEW + published.jpeg)
-                await self._socket.send_text(published.text)
+                    await self._send(WIDE_VIEW + published.jpeg)
+                await self._send(published.text)
             # Closed by us: a server that only stops resets the connection while the page still sends frames, and then
             # the page cannot tell an end from a broken line.
             await self._socket.close(GOING_AWAY)
 
     async def _listen(self) -> None:
-        while True:
-            message = await self._socket.receive()
-            if message["type"] != "websocket.receive":
-                return
-            try:
-                if message.get("text") is not None:
-                    self._ask(message["text"])
-                else:
-                    self._give(message["bytes"])
-            except MalformedError as error:
-                self._shared.malformed += 1
-                await self._tell({"type": "told", "sentence": str(error)})
-            except _SecondGiver:
-                self._shared.refused += 1
-                sentence = "Another page already gives its camera and microphone; close that one to use these."
-                await self._tell({"type": "told", "about": "devices", "sentence": sentence})
+        with contextlib.suppress(WebSocketDisconnect):
+            while (message := await self._socket.receive())["type"] == "websocket.receive":
+                await self._take(message)
+
+    async def _take(self, message: Mapping[str, Any]) -> None:
+        try:
+            if message.get("text") is not None:
+                self._ask(message["text"])
+            else:
+                self._give(message["bytes"])
+        except MalformedError as error:
+            self._shared.malformed += 1
+            await self._tell({"type": "told", "sentence": str(error)})
+        except _SecondGiver:
+            self._shared.refused += 1
+            sentence = "Another page already gives its camera and microphone; close that one to use these."
+            await self._tell({"type": "told", "about": "devices", "sentence": sentence})
 
     def _give(self, message: bytes) -> None:
         kind, device_time_s, data = read_device_message(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,21 @@ def test_all_parts_of_a_recording_are_followed_while_being_written(tmp_path: Pat
     assert recording.moments(0, 99) == lived
     assert recording.moments(18, 4) == lived[18:22]
     assert recording.moments(25, 2) == lived[25:27]
+
+
+def test_following_keeps_no_notes_which_would_fill_the_memory_in_a_day(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "s.mcap", source="room", details={"recording": "one"}) as file:
+        for tick in range(1000):
+            file.note("recalled", {"ids": [1000 + tick] * 8, "ages_s": [tick / 7 + old for old in range(8)]})
+            file.write(Moment(tick / 10, {"body": np.zeros(4, np.float32)}, first=tick == 0))
+    followed(tmp_path / "s.mcap")  # what is loaded once does not count
+    recording = Following(tmp_path / "s.mcap")
+    tracemalloc.start()
+    assert recording.refresh() == 1000
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 200 * 1000
+    assert recording.moments(998, 2)[1].time_s == 99.9
 
 
 def test_hand_over_swaps_the_weights_in_place(agent: Agent, tmp_path: Path) -> None:

@@ -68,3 +68,13 @@ def test_failure_at_the_end_is_reported() -> None:
     with Recalling(child, MemoryConfig(), keeps=lambda: False) as recalling:  # type: ignore[arg-type]
         pass
     assert recalling.fault.startswith("Recalling failed (OSError: gone)")
+
+
+def test_clock_that_is_set_back_does_not_stop_the_writing_down() -> None:
+    child, now_s = Child(KeyError(7)), [1000.0]
+    child.error, written = None, list[float]()
+    child.memory.flush = lambda: written.append(now_s[0])
+    recalling = Recalling(child, MemoryConfig(), keeps=lambda: False, clock=lambda: now_s[0])  # type: ignore[arg-type]
+    for now_s[0] in (1000.0, 1005.0, 1010.0, 400.0, 405.0, 410.0):
+        recalling._write_down()
+    assert written == [1000.0, 1010.0, 400.0, 410.0]

@@ -405,6 +405,16 @@ def test_page_of_a_killed_life_reports_no_answer(page: Page) -> None:
     assert page.evaluate(script)[:2] == ["lost", "silent"]
 
 
+def test_page_that_is_told_nothing_any_more_opens_its_connection_anew(page: Page, life: FakeLife) -> None:
+    """A broken tunnel closes nothing: the last picture would stay, beside the word "awake"."""
+    page.add_init_script("const wait = setTimeout; setTimeout = (done, ms) => wait(done, ms === 15000 ? 300 : ms);")
+    page.reload()
+    wait_for(page, "() => document.getElementById('state').textContent === 'awake'")
+    life._stop.set()
+    wait_for(page, "() => document.getElementById('state').textContent.startsWith('connection lost')")
+    wait_for(page, "() => document.getElementById('state').textContent === 'awake'")
+
+
 def test_heard_words_are_shown_with_their_confidence_and_speaking_is_shown(seeing: Page, life: FakeLife) -> None:
     page = seeing
     assert not page.locator("#words-heard").is_visible()

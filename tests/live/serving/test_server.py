@@ -302,6 +302,29 @@ def test_device_messages_reach_the_mailboxes_from_one_page_at_a_time(life: FakeL
     assert life.camera.drops == 0
 
 
+def test_page_that_reads_no_more_gives_its_camera_free(life: FakeLife, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a tunnel that broke: its socket stays open, and the server's messages pile up."""
+    import cv2
+    import numpy as np
+
+    monkeypatch.setattr("devmind.live.serving.conversation.GONE_S", 0.5)
+    jpeg = cv2.imencode(".jpg", np.zeros((48, 64, 3), np.uint8))[1].tobytes()
+    with PageServer(life, life.hub) as server:
+        cookie = let_in(server)
+        gone = talk(server, cookie)
+        gone.send(device_message(JPEG, 1.0, jpeg))
+        assert soon(lambda: server.shared.giver is not None)
+        life.extra["filler"] = "x" * 2_000_000  # its queue is full after some of these, and nobody takes them
+        assert soon(lambda: server.shared.giver is None)
+        life.extra.clear()
+        second = talk(server, cookie)
+        second.send(device_message(JPEG, 1.0, jpeg))
+        assert soon(lambda: server.shared.giver is not None)
+        assert server.shared.refused == 0
+        second.close()
+        gone.socket.close()
+
+
 def test_picture_of_the_machine_camera_is_sent_before_its_view() -> None:
     life = QuietLife()
     with PageServer(life, life.hub) as server, talk(server, let_in(server)) as socket:
