@@ -34,8 +34,12 @@ def named_agent(given: Path | None) -> Path | None:
         return folder
     if not given.exists() and (tail := nearest(str(given), known)).startswith("; did you mean"):
         raise ConfigError(f"There is no folder '{given}' (--agent){tail}")
-    if not given.exists() and given.parent == Path() and not any(path.is_dir() for path in Path().glob("[!.]*")):
-        raise ConfigError(f"There is no folder '{given}' (--agent); with devmind come: {', '.join(known)}.")
+    if not given.exists() and given.parent == Path():
+        folders = [path.name for path in Path().glob("[!.]*") if path.is_dir()]
+        tail = nearest(str(given), folders)
+        if not tail.startswith("; did you mean"):
+            tail = f"; with devmind come: {', '.join(known)}."
+        raise ConfigError(f"There is no folder '{given}' (--agent){tail}")
     existing(given, "--agent")
     if not (given / "config.json").is_file():
         raise ConfigError(
