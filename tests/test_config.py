@@ -57,7 +57,7 @@ def test_mistyped_name_suggests_the_nearest():
 def test_fault_of_a_file_is_named_by_its_place(tmp_path):
     path = tmp_path / "x.yaml"
     path.write_text("seed: 1\nlessons: [1")
-    with pytest.raises(ConfigError, match=r"not readable YAML: line 2, column 12: expected ',' or '\]'.*\. Correct it\.$"):
+    with pytest.raises(ConfigError, match=r"not readable YAML: line 2, column 12: expected ',' or '\]'"):
         config.load(str(path))
 
 

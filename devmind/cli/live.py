@@ -71,7 +71,7 @@ OwnMemoryOption = Annotated[
 
 def hello(
     age: Annotated[
-        int | None, typer.Option("--age", min=0, metavar="N", help="The agent at its N-th age, as the page's slider counts.")
+        int | None, typer.Option("--age", min=0, metavar="N", help="The agent at age N, as on the page's slider.")
     ] = None,
     agent: Annotated[
         Path | None, agent_option("Whose ages --age counts; else the newest childhood's in ./checkpoints.")
