@@ -50,9 +50,11 @@ ViewerOption = Annotated[
     str | None, typer.Option("--viewer", metavar="rerun", help="Show the life in Rerun as well; extra 'viewer'.")
 ]
 BrowserCameraOption = Annotated[
-    str, typer.Option("--camera", metavar="SOURCE", help="The page's, or as of 'devmind live'.")
+    str, typer.Option("--camera", metavar="SOURCE", help="browser: the page's; or as for 'devmind live'.")
 ]
-BrowserMicOption = Annotated[str, typer.Option("--mic", metavar="SOURCE", help="The page's, or as of 'devmind live'.")]
+BrowserMicOption = Annotated[
+    str, typer.Option("--mic", metavar="SOURCE", help="browser: the page's; or as for 'devmind live'.")
+]
 LiveSetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of configs/live.yaml.")
 ]
@@ -173,7 +175,9 @@ def live(
         typer.Option("--plans", metavar="FILE", help="A plan file of procedures that direct the agent."),
     ] = None,
     memory: MemoryOption = "memory",
-    hz: Annotated[float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; 10.")] = None,
+    hz: Annotated[
+        float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; else 10.")
+    ] = None,
     seconds: SecondsOption = None,
     page: Annotated[bool, typer.Option("--page/--no-page", help="Serve the page; else a line a second.")] = True,
     host: Annotated[
