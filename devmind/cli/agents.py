@@ -49,6 +49,13 @@ def named_agent(given: Path | None) -> Path | None:
     return given
 
 
+def said_as(folder: Path) -> str:
+    """How a user names the agent in `folder`: a packaged one by its name, any other by its folder."""
+    from devmind.raised import HERE
+
+    return folder.name if folder.parent == HERE else str(folder)
+
+
 def agent_option(means: str) -> Any:
     """The option --agent with the help `means`."""
     return typer.Option("--agent", metavar="DIR", callback=named_agent, help=means)
@@ -119,7 +126,7 @@ def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
 
         can = ", ".join(with_head(head))
         tail = f"; of those that come with devmind these have it (--agent NAME): {can}." if can else "."
-        raise ConfigError(f"The agent in '{folder}' was never taught {what}: it has no head '{head}'{tail}")
+        raise ConfigError(f"The agent '{said_as(folder)}' was never taught {what}: it has no head '{head}'{tail}")
     return agent
 
 

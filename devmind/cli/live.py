@@ -11,7 +11,7 @@ import typer
 
 from devmind import plugins
 from devmind.cli import show
-from devmind.cli.agents import RUNS, AgentOption, agent_folder, agent_option
+from devmind.cli.agents import RUNS, AgentOption, agent_folder, agent_option, said_as
 from devmind.cli.devices import (
     NO_DEVICE,
     CameraOption,
@@ -114,8 +114,9 @@ def _of_age(age: int | None, agent: Path | None) -> tuple[Path, bool]:
     from devmind.raised import FOLDER
 
     if age is None and agent is not None:
+        name = said_as(agent)
         raise ConfigError(
-            f"--agent {agent} needs --age N, the age at which you meet it; or use 'devmind live --agent {agent}'."
+            f"--agent {name} needs --age N, the age at which you meet it; or use 'devmind live --agent {name}'."
         )
     if age is None:
         return FOLDER, True

@@ -73,5 +73,7 @@ def test_life_begins_at_the_age_before_the_first_lesson(tmp_path: Path) -> None:
 
 def test_newborn_is_loaded_without_an_age(tmp_path: Path) -> None:
     assert _of_age(None, None) == (FOLDER, True)
-    with pytest.raises(ConfigError, match="needs --age N"):
+    with pytest.raises(ConfigError, match=f"--agent {tmp_path} needs --age N"):
         _of_age(None, tmp_path)
+    with pytest.raises(ConfigError, match="--agent newborn needs --age N"):
+        _of_age(None, FOLDER)
