@@ -268,7 +268,7 @@ def _read(name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
     except PermissionError as error:
         raise ConfigError(f"Configuration '{path}' may not be read; change its permissions.") from error
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError(f"Configuration '{path}' is not readable YAML: {error}. Correct the file.") from error
+        raise ConfigError(f"Configuration '{path}' is not readable YAML: {why_no_yaml(error)}. Correct it.") from error
     if not isinstance(values, dict):
         raise ConfigError(f"Configuration '{path}' must hold keys and values; got {type(values).__name__}.")
     parent = values.get("extends")
@@ -314,10 +314,24 @@ def known_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> dict[str
     return keys
 
 
+EXPECTED = {"int_parsing": "a whole number is expected", "float_parsing": "a number is expected"}
+"""Messages of pydantic in plain words, by its type of error."""
+
+
 def _sentence(item: Mapping[str, Any], known: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
         close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
         hint = f"; did you mean '{close[0]}'?" if close else f"; known are: {', '.join(known)}."
         return f"There is no configuration key '{key}'{hint}"
-    return f"Configuration key '{key}': {item['msg'][0].lower() + item['msg'][1:]}; got {item['input']!r}."
+    if item["type"] == "missing":
+        return f"The configuration key '{key}' is missing; add it."
+    said = EXPECTED.get(item["type"], item["msg"][0].lower() + item["msg"][1:])
+    return f"Configuration key '{key}': {said}; got {item['input']!r}."
+
+
+def why_no_yaml(error: Exception) -> str:
+    """The reason why a file is no YAML, in one line with its place."""
+    if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark):
+        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    return str(error)

@@ -27,7 +27,7 @@ def test_sets_are_typed_and_nested():
         ("lessons.watch.stps=1", "did you mean 'lessons.NAME.steps'"),
         ("lessons.watch.options.by=[1]", "lessons.watch.options.by"),
         ("size=hug", "'tiny', 'nursery', 'child' or 'adult'"),
-        ("seed=a", "integer"),
+        ("seed=a", "a whole number is expected"),
         ("seed=-1", "greater than or equal to 0"),
         ("minutes=0", "greater than 0"),
         ("minutes=.nan", "finite number"),
@@ -52,6 +52,13 @@ def test_mistyped_name_suggests_the_nearest():
         config.load("nursry")
     with pytest.raises(ConfigError, match="no configuration file"):
         config.load("nowhere/x.yaml")
+
+
+def test_fault_of_a_file_is_named_by_its_place(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text("seed: 1\nlessons: [1")
+    with pytest.raises(ConfigError, match=r"not readable YAML: line 2, column 12: expected ',' or '\]'"):
+        config.load(str(path))
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1\n- 2", "\x00"])

@@ -34,8 +34,12 @@ def named_agent(given: Path | None) -> Path | None:
         return folder
     if not given.exists() and (tail := nearest(str(given), known)).startswith("; did you mean"):
         raise ConfigError(f"There is no folder '{given}' (--agent){tail}")
-    if not given.exists() and given.parent == Path() and not any(path.is_dir() for path in Path().glob("[!.]*")):
-        raise ConfigError(f"There is no folder '{given}' (--agent); with devmind come: {', '.join(known)}.")
+    if not given.exists() and given.parent == Path():
+        folders = [path.name for path in Path().glob("[!.]*") if path.is_dir()]
+        tail = nearest(str(given), folders)
+        if not tail.startswith("; did you mean"):
+            tail = f"; with devmind come: {', '.join(known)}."
+        raise ConfigError(f"There is no folder '{given}' (--agent){tail}")
     existing(given, "--agent")
     if not (given / "config.json").is_file():
         raise ConfigError(
@@ -43,6 +47,13 @@ def named_agent(given: Path | None) -> Path | None:
             f"{RUNS}/reflex-nursery-seed0/milestones/01-reflex, or one that comes with devmind: {', '.join(known)}."
         )
     return given
+
+
+def said_as(folder: Path) -> str:
+    """How a user names the agent in `folder`: a packaged one by its name, any other by its folder."""
+    from devmind.raised import HERE
+
+    return folder.name if folder.parent == HERE else str(folder)
 
 
 def agent_option(means: str) -> Any:
@@ -115,7 +126,7 @@ def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
 
         can = ", ".join(with_head(head))
         tail = f"; of those that come with devmind these have it (--agent NAME): {can}." if can else "."
-        raise ConfigError(f"The agent in '{folder}' was never taught {what}: it has no head '{head}'{tail}")
+        raise ConfigError(f"The agent '{said_as(folder)}' was never taught {what}: it has no head '{head}'{tail}")
     return agent
 
 

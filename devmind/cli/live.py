@@ -11,7 +11,7 @@ import typer
 
 from devmind import plugins
 from devmind.cli import show
-from devmind.cli.agents import RUNS, AgentOption, agent_folder, agent_option
+from devmind.cli.agents import RUNS, AgentOption, agent_folder, agent_option, said_as
 from devmind.cli.devices import (
     NO_DEVICE,
     CameraOption,
@@ -50,9 +50,11 @@ ViewerOption = Annotated[
     str | None, typer.Option("--viewer", metavar="rerun", help="Show the life in Rerun as well; extra 'viewer'.")
 ]
 BrowserCameraOption = Annotated[
-    str, typer.Option("--camera", metavar="SOURCE", help="The page's, or as of 'devmind live'.")
+    str, typer.Option("--camera", metavar="SOURCE", help="browser: the page's; or as for 'devmind live'.")
 ]
-BrowserMicOption = Annotated[str, typer.Option("--mic", metavar="SOURCE", help="The page's, or as of 'devmind live'.")]
+BrowserMicOption = Annotated[
+    str, typer.Option("--mic", metavar="SOURCE", help="browser: the page's; or as for 'devmind live'.")
+]
 LiveSetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of configs/live.yaml.")
 ]
@@ -71,7 +73,7 @@ OwnMemoryOption = Annotated[
 
 def hello(
     age: Annotated[
-        int | None, typer.Option("--age", min=0, metavar="N", help="Your agent at its N-th age; 0 is the youngest.")
+        int | None, typer.Option("--age", min=0, metavar="N", help="The agent at age N, as on the page's slider.")
     ] = None,
     agent: Annotated[
         Path | None, agent_option("Whose ages --age counts; else the newest childhood's in ./checkpoints.")
@@ -85,10 +87,10 @@ def hello(
 ) -> None:
     """Meet a newborn on a page; it sees and hears by the page's camera and microphone. It needs no training.
 
-    With --age N you meet an agent that you have raised, or a packaged one, at that age. Age 0 is the youngest one
-    that was kept; each stage of its childhood adds one.
+    With --age N you meet an agent that you have raised, or a packaged one, at that age: 0 is before its first lesson,
+    N is after its N-th stage.
     """
-    folder = _of_age(age, agent)
+    folder, taught = _of_age(age, agent)
     asked = doors(camera_, mic)
     from devmind.live.options import LiveOptions
 
@@ -102,32 +104,33 @@ def hello(
         port=port,
         details=asked.details,
         command=command,
+        taught=taught,
     )
     _live(options, seconds, open_)
 
 
-def _of_age(age: int | None, agent: Path | None) -> Path:
-    """The folder of the agent to meet: the newborn's, or that of the user's agent at an age."""
+def _of_age(age: int | None, agent: Path | None) -> tuple[Path, bool]:
+    """The folder of the agent to meet, and whether it is taught: the newborn, or the user's agent at an age."""
     from devmind.raised import FOLDER
 
     if age is None and agent is not None:
+        name = said_as(agent)
         raise ConfigError(
-            f"--agent {agent} needs --age N, the age at which you meet it; or use 'devmind live --agent {agent}'."
+            f"--agent {name} needs --age N, the age at which you meet it; or use 'devmind live --agent {name}'."
         )
     if age is None:
-        return FOLDER
+        return FOLDER, True
     from devmind.checkpointing.milestones import newest_milestone
     from devmind.live.ages import CHILDHOOD_FILE, ages, of_childhood
 
     newest = max(RUNS.glob(f"*/{CHILDHOOD_FILE}"), key=lambda path: path.stat().st_mtime, default=None)
     other = agent or newest_milestone(RUNS, ()) or FOLDER
-    every = of_childhood(newest.parent) if newest and agent is None else ages(other)
-    found = [one for one in every if one.taught]
+    found = of_childhood(newest.parent) if newest and agent is None else ages(other)
     if age >= len(found):
         known = ", ".join(f"{number} ({one.label})" for number, one in enumerate(found))
         raise ConfigError(f"There is no age {age}; known are {known or 'none yet'}.")
     show.line(f"as it was {found[age].label}: age {age} of {len(found) - 1}")
-    return found[age].folder
+    return found[age].folder, found[age].taught
 
 
 def _own_memory() -> Path:
@@ -173,7 +176,9 @@ def live(
         typer.Option("--plans", metavar="FILE", help="A plan file of procedures that direct the agent."),
     ] = None,
     memory: MemoryOption = "memory",
-    hz: Annotated[float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; 10.")] = None,
+    hz: Annotated[
+        float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; else 10.")
+    ] = None,
     seconds: SecondsOption = None,
     page: Annotated[bool, typer.Option("--page/--no-page", help="Serve the page; else a line a second.")] = True,
     host: Annotated[

@@ -20,4 +20,4 @@ def new(
 
     folder = create(kind, name, out)
     show.path(kind, folder)
-    show.line(f"Next: pip install -e {folder} && python -m pytest {folder}")
+    show.line(f"Next: pip install pytest -e {folder} && python -m pytest {folder}")

@@ -43,7 +43,7 @@ def sleep(
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Root of the night's random numbers.")] = 0,
     cut: Annotated[bool, typer.Option("--cut", help="End the stopped night with what it has learned.")] = False,
 ) -> None:
-    """Replay memories into the weights, so that the agent knows them without the memory. The given agent stays."""
+    """Replay memories into the weights of a copy of the agent, which then knows them without the memory."""
     check_minutes(minutes)
     refuse_missing(memory)
     from devmind.curriculum.night import is_over, night, sleeper

@@ -137,8 +137,8 @@ def _decide(threshold: Threshold, measure: Measure, resamples: int) -> Decision:
         passed = reached > wanted if strict else reached >= wanted
     else:
         passed = reached < wanted if strict else reached <= wanted
-    side, sign = ("lower", "at least") if up else ("upper", "at most")
-    target = f"{sign} {wanted:.3g}" + (" (its floor)" if strict else "")
+    side, sign, beyond = ("lower", "at least", "more than") if up else ("upper", "at most", "less than")
+    target = f"{beyond} {wanted:.3g} (its floor)" if strict else f"{sign} {wanted:.3g}"
     reason = (
         f"{measure.name}: {side} bound {reached:.3f} of {measure.score:.3f} (n={measure.distinct}), wanted {target}"
     )

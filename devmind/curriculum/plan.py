@@ -14,6 +14,9 @@ from devmind.curriculum.rehearsal import rehearsals, settled
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
 from devmind.errors import ConfigError
 
+NAMED = 8
+"""The most gates that a forecast names."""
+
 
 class Plan:
     """The steps of a stage's lessons and how often each rehearses, and the forecast of their time.
@@ -169,8 +172,9 @@ class Plan:
         if not shorter:
             return text + "."
         which = "All lessons are" if len(shorter) == len(self.lessons) else _listed([one.name for one in shorter])
-        bears_on = ", ".join(gates(shorter))
-        fails = f", and these gates may fail for it: {bears_on}" if bears_on else ""
+        at_risk = list(gates(shorter))
+        more = f" and {len(at_risk) - NAMED} more" if len(at_risk) > NAMED else ""
+        fails = f", and these gates may fail for it: {', '.join(at_risk[:NAMED])}{more}" if at_risk else ""
         return f"{text}. {which} shorter than planned{fails}."
 
 

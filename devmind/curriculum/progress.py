@@ -58,7 +58,7 @@ class LessonProgress:
             self.live.start(refresh=True)
         else:
             begun = f", going on at step {self.step + 1:,}" if self.step else ""
-            say(f"{self.lesson}: {self.steps:,} steps{begun}; making the first batch")
+            say(f"{self.lesson}: {self.steps:,} step{'s' * (self.steps != 1)}{begun}; making the first batch")
         return self
 
     def __exit__(

@@ -61,7 +61,8 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
     packaged agent that has been through that, else an untaught agent.
 
     Raises:
-        ConfigError: a required stage is missing, or the configuration wants a trunk that the agent does not have.
+        ConfigError: a required stage is missing, or the configuration wants a trunk or a size that the agent does not
+            have.
     """
     folder = Path(given) if given else newest_milestone(runs, stage.requires) if stage.requires else None
     if folder is None and stage.requires and config.size == SIZE:
@@ -76,6 +77,11 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
         agent, failed = Agent(born), False
     else:
         agent, failed = Agent.from_pretrained(folder), not gate_passed(folder)
+        if agent.config.size != config.size:
+            raise ConfigError(
+                f"The agent in '{folder}' has size {agent.config.size}, and this run has size {config.size}; give "
+                f"--size {agent.config.size}, or --agent with an agent of size {config.size}."
+            )
         apply_trunk(config, agent, folder)
     missing = [name for name in stage.requires if name not in agent.config.stages]
     if missing:

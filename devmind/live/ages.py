@@ -10,7 +10,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.saving import read_config
 from devmind.curriculum.journal import Journal
-from devmind.raised import HERE, raised
+from devmind.raised import HERE, raised, stages_of
 
 RUN_FILE, CHILDHOOD_FILE = "journal.jsonl", "curriculum.jsonl"
 UNTAUGHT = "before its first lesson"
@@ -34,19 +34,24 @@ class Age:
     taught: bool = True
 
     def wake(self) -> Agent:
-        """The agent, in eval mode.
+        """The agent, in eval mode; see `load_at_age`."""
+        return load_at_age(self.folder, self.taught)
 
-        Every part draws its weights from its own named seed, so an untaught agent needs no file: building it from the
-        saved config gives, bit for bit, the weights before the first lesson.
 
-        Raises:
-            CheckpointError: a file is missing or damaged.
-        """
-        if self.taught:
-            return Agent.from_pretrained(self.folder)
-        agent = Agent(AgentConfig.from_dict(read_config(self.folder)))
-        agent.eval()
-        return agent
+def load_at_age(folder: Path, taught: bool = True) -> Agent:
+    """The agent in `folder`, in eval mode; untaught, as it was before its first lesson.
+
+    Every part draws its weights from its own named seed, so an untaught agent needs no file: building it from the
+    saved config gives, bit for bit, the weights before the first lesson.
+
+    Raises:
+        CheckpointError: a file is missing or damaged.
+    """
+    if taught:
+        return Agent.from_pretrained(folder)
+    agent = Agent(AgentConfig.from_dict(read_config(folder)))
+    agent.eval()
+    return agent
 
 
 def ages(agent: Path) -> list[Age]:
@@ -57,7 +62,9 @@ def ages(agent: Path) -> list[Age]:
     """
     agent = agent.resolve()
     if agent.parent == HERE.resolve():
-        raised_ages = [Age(name, name.replace("-", " "), folder.resolve()) for name, folder in raised().items()]
+        raised_ages = [
+            Age(name, f"after {stages_of(folder)[-1]}", folder.resolve()) for name, folder in raised().items()
+        ]
         return [Age("start", UNTAUGHT, raised_ages[0].folder, taught=False), *raised_ages]
     run = next((folder for folder in agent.parents if (folder / RUN_FILE).is_file()), None)
     if run is None:
@@ -65,7 +72,7 @@ def ages(agent: Path) -> list[Age]:
         return [*untaught, Age("now", "today", agent)]
     if (run.parent / CHILDHOOD_FILE).is_file():
         return _with(agent, of_childhood(run.parent))
-    found = [Age("start", UNTAUGHT, run / "start")] if (run / "start" / "config.json").is_file() else []
+    found = _beginning(run)
     saved = [path.parent for path in run.glob("milestones/*/config.json")]
     saved = sorted(saved, key=lambda folder: (folder / "config.json").stat().st_mtime)
     found += [Age(folder.name, f"after {folder.name.lstrip('0123456789-')}", folder) for folder in saved]
@@ -82,11 +89,19 @@ def of_childhood(out: Path) -> list[Age]:
     found: list[Age] = []
     for number, name in enumerate(stages, 1):
         run = out / name
-        if not found and (run / "start" / "config.json").is_file():
-            found.append(Age("start", UNTAUGHT, run / "start"))
+        found = found or _beginning(run)
         if ended := Journal(run / RUN_FILE).last("finished"):
             found.append(Age(f"{number:02d}-{name}", f"after {name}", run / ended["agent"]))
     return found
+
+
+def _beginning(run: Path) -> list[Age]:
+    """The agent with which a run began, if it was saved; a later stage begins with an agent of earlier ones."""
+    config = run / "start" / "config.json"
+    if not config.is_file():
+        return []
+    *earlier, stage = json.loads(config.read_text(encoding="utf-8")).get("stages") or [""]
+    return [Age("start", f"before {stage}" if earlier else UNTAUGHT, run / "start")]
 
 
 def _began_untaught(agent: Path) -> bool:

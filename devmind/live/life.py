@@ -95,6 +95,7 @@ class Life:
         asks: bool = True,
         answers: Standing = MappingProxyType({}),
         director: Director | None = None,
+        taught: bool = True,
     ) -> None:
         self.room, self.memory, self.recording, self.hub = room, memory, recording, hub
         self.speaker, self.learner, self.sure, self.command = speaker, learner, sure, command
@@ -102,7 +103,8 @@ class Life:
         self.uttering, self.replying = Uttering(speaker), Replying(speaker, answers)
         self.echoing = Echoing(speaker, answers)
         self.ages = {age.id: age for age in ages(folder)}
-        self.age = next(age.id for age in self.ages.values() if age.taught and age.folder == folder.resolve())
+        met = (folder.resolve(), taught)
+        self.age = next(age.id for age in self.ages.values() if (age.folder, age.taught) == met)
         self.child, self.recent, self.holding = ShowAndTell(agent, memory), RecentBuffer(1 / room.dt_s), Holding()
         self.naming, self.asking, self.wondering = Naming(self.child), Asking(asks), Wondering(memory)
         self.recalling = Recalling(self.child, remembering, self.keeps, recorded=self.recorded)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from devmind.acting.standing import check_answering, read_results
-from devmind.agent.agent import Agent
+from devmind.live.ages import load_at_age
 from devmind.live.core_dumps import forbid_core_dumps
 from devmind.live.learning.learner import LiveLearner
 from devmind.live.life import Life
@@ -31,7 +31,7 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
     config, private = options.config, options.private
     if private:
         forbid_core_dumps()
-    agent = Agent.from_pretrained(options.agent)
+    agent = load_at_age(options.agent, options.taught)
     check_answering(agent, options.answers)
     with ExitStack() as stack:
         speaker = stack.enter_context(options.speaker) if options.speaker else None
@@ -50,7 +50,7 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
             Life(
                 agent, room, _memory(store, options), options.agent, recording, options.record is not None, hub,
                 speaker, learner, config.sure, config.memory, options.command, read_results(options.agent),
-                config.asks, options.answers, options.director,
+                config.asks, options.answers, options.director, options.taught,
             )
         )  # fmt: skip
         if learner:

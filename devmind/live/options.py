@@ -23,6 +23,7 @@ class LiveOptions:
 
     Attributes:
         agent: folder of the saved agent.
+        taught: False for that agent as it was before its first lesson.
         sensors: by name, opened by the caller, so that a fault of one is known before the agent is loaded.
         speaker: not opened yet.
         memory: long-term memory: a folder, or the URL of a database.
@@ -56,6 +57,7 @@ class LiveOptions:
     room: Room | None = None
     answers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     director: Director | None = None
+    taught: bool = True
 
     def check(self) -> None:
         """Raise ConfigError for options that exclude each other, and for an unusable host or port."""

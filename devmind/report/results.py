@@ -18,6 +18,8 @@ from devmind.errors import DevmindError
 from devmind.report.words import number
 
 SCHEMA = 1
+RUNS = ("devmind stage run ", "devmind curriculum run")
+"""Commands that take --ablate."""
 
 
 class Part(BaseModel):
@@ -271,6 +273,12 @@ class Results(Part):
     cost: Cost
     arcs: dict[str, dict[str, int]] = Field(default_factory=dict, description="effector: how often each head answered")
     trunk_moved: float | None = Field(None, description="distance of the trunk's weights over their norm")
+
+    @property
+    def twin_command(self) -> str:
+        """The command that gives this run its twin: the run's own, with `--ablate`."""
+        own = self.run.command
+        return f"{own if own.startswith(RUNS) else f'devmind stage run {self.stage}'} --ablate"
 
 
 def validate(values: Results | Mapping[str, Any]) -> Results:

@@ -78,7 +78,7 @@ def _remarks(results: Results) -> list[str]:
     if unasked := [one.name for skill in results.skills for one in skill.measures if one.twin == "not asked"]:
         said.append(f"not compared with a twin: {', '.join(unasked)}")
     if results.ablation is None:
-        said.append(f"ablation: not run (devmind stage run {results.stage} --ablate)")
+        said.append(f"ablation: not run ({results.twin_command})")
     return said
 
 

@@ -76,7 +76,7 @@ def _steps(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Ste
         )
     empty = (
         f"'{episode.name}' gives no Moment: it is shorter than one tick ({1 / tick_hz:g} s), is no media file, is "
-        f"damaged, or its codec is unknown here; convert it to mp4 (H.264) or WAV."
+        f"damaged, or its codec is unknown here; convert it to mp4 (H.264), WAV or PNG."
     )
     yield from episode_steps(_events(episode, tick_hz, warnings), tick_hz, episode.name, empty)
 

@@ -46,7 +46,7 @@ def against(
         typer.Option(
             "--sure",
             metavar="P",
-            help="Play without (further) search a move of policy probability P or more; by default always search.",
+            help="Do not search further for a move of policy probability P or more; by default always search.",
         ),
     ] = None,
     second: Annotated[bool, typer.Option("--second", help="Let the agent begin.")] = False,

@@ -61,8 +61,9 @@ def say_again(
         ),
     ] = 0.0,
 ) -> None:
-    """Let an agent repeat a recording by its codec, and write the sound. With --go-on, the trunk continues the
-    recording after its end.
+    """Let an agent repeat a recording by its codec, and write the sound.
+
+    With --go-on, the trunk continues the recording after its end.
     """
     existing(file, "FILE", "file")
     if out.suffix.lower() != ".wav" or out.exists():

@@ -79,6 +79,7 @@ def test_invalid_arguments_are_reported_before_heavy_imports(files: Path, taken_
         (["teach", "cup", "text.txt"], "gives no Moment"),
         (["teach", "cup", "red.png", "--agent", "nowhere"], "There is no folder 'nowhere'"),
         (["teach", "cup", "red.png", "--agent", "newbron"], "did you mean 'newborn'?"),
+        (["teach", "cup", "red.png", "--agent", "nowhere"], "with devmind come: newborn, after-memory"),
         (["teach", "cup", "red.png", "--agent", "empty"], "There is no agent in 'empty'"),
         (["name", "red.png"], "There is no memory in 'memory'"),
         (["live", "--agent", "nowhere"], "There is no folder 'nowhere'"),

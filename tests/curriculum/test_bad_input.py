@@ -149,6 +149,13 @@ def test_given_agent_refuses_settings_of_another_trunk(tmp_path):
     assert not (tmp_path / "again" / "journal.jsonl").exists()
 
 
+def test_agent_of_another_size_is_refused(tmp_path):
+    run = runner.run_stage("lamps", config(), out=tmp_path / "run")
+    with pytest.raises(ConfigError, match="has size tiny, and this run has size nursery; give --size tiny"):
+        runner.run_stage("lamps", config(size="nursery"), out=tmp_path / "again", agent=run.agent)
+    assert not (tmp_path / "again" / "journal.jsonl").exists()
+
+
 def test_given_agent_gets_the_requested_window(tmp_path):
     run = runner.run_stage("lamps", config(), out=tmp_path / "run")
     again = runner.run_stage("lamps", config(trunk={"window": 5}), out=tmp_path / "again", agent=run.agent)

@@ -236,6 +236,15 @@ def test_measured_time_of_a_lesson_changes_the_forecast(tmp_path, speeds, capsys
     assert made.steps == {"one": 12, "two": 12}
 
 
+def test_forecast_names_few_gates(tmp_path, speeds, capsys):
+    """A quarter of `reflex` puts 27 gates at risk: nobody reads so many names."""
+    context = Context(config(minutes=3 / 60), 0, "cpu", tmp_path, None)
+    made = plan.Plan("lamps", list(LampStage().lessons(context)), context, Journal(tmp_path / "journal.jsonl"))
+    names = [f"gate {number}" for number in range(11)]
+    made.begin(made.lessons, None, tiny_agent, (), lambda shorter: names)
+    assert f"may fail for it: {', '.join(names[:8])} and 3 more." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("changes", "saved", "sentences"),
     [

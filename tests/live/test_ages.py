@@ -35,6 +35,14 @@ def test_ages_of_a_run_are_its_beginning_and_milestones_in_order(tmp_path: Path)
     assert [age.label for age in ages(failed)] == ["before its first lesson", "after reflex", "after language", "today"]
 
 
+def test_run_of_a_later_stage_does_not_begin_before_the_first_lesson(tmp_path: Path) -> None:
+    start = saved(tmp_path / "run" / "start", 1)
+    (start / "config.json").write_text('{"stages": ["reflex", "memory"]}')
+    (tmp_path / "run" / "journal.jsonl").touch()
+    milestone = saved(tmp_path / "run" / "milestones" / "02-memory", 2)
+    assert [age.label for age in ages(milestone)] == ["before memory", "after memory"]
+
+
 def test_agent_without_a_run_and_stages_has_one_age(tmp_path: Path) -> None:
     (alone,) = ages(saved(tmp_path / "newborn", 1))
     assert (alone.id, alone.label, alone.folder) == ("now", "today", tmp_path / "newborn")
@@ -61,5 +69,5 @@ def test_untrained_age_has_the_weights_before_the_first_lesson(tmp_path: Path) -
 
 def test_packaged_agent_has_all_its_ages() -> None:
     found = ages(FOLDER)
-    assert [age.label for age in found[:2]] == ["before its first lesson", "newborn"]
+    assert [age.label for age in found[:2]] == ["before its first lesson", "after reflex"]
     assert [age.folder for age in found[1:]] == [folder.resolve() for folder in raised().values()]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field
 
-from devmind.config import RunConfig, Section, validate, validate_as
+from devmind.config import RunConfig, Section, validate, validate_as, why_no_yaml
 from devmind.errors import ConfigError, nearest
 
 FOLDER = "studies"
@@ -97,7 +97,7 @@ def read(path: Path | str) -> Study:
     except PermissionError as error:
         raise ConfigError(f"The study '{path}' may not be read; change its permissions.") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"The study '{path}' is not readable YAML: {error}. Mend the file.") from error
+        raise ConfigError(f"The study '{path}' is not readable YAML: {why_no_yaml(error)}. Correct it.") from error
     if not isinstance(values, dict):
         raise ConfigError(f"The study '{path}' must hold keys and values; got {type(values).__name__}.")
     file = validate_as(StudyFile, values)

@@ -291,7 +291,7 @@ PRIMARY = FILE["primary"]
     [
         ({"primary": PRIMARY | {"arms": ["staged", "newbon"]}}, "the arm 'newbon', but there is none"),
         ({"primary": PRIMARY | {"arms": ["staged", "staged"]}}, "with itself"),
-        ({"primary": {"arms": ["staged", "newborn"]}}, "'primary.outcome': field required"),
+        ({"primary": {"arms": ["staged", "newborn"]}}, "'primary.outcome' is missing"),
         ({"primary": PRIMARY | {"outcome": "latr-lit"}}, "measures the outcome 'latr-lit'"),
         ({"arms": ARMS | {"odd": {"walk": ["lamp"]}}}, "walks 'lamp', which is not under `stages`"),
         ({"arms": ARMS | {"odd": {"walk": ["lamps", "lamps"]}}}, "walks a stage twice"),
