@@ -16,7 +16,7 @@ from devmind.acting.rollout import Policy, acting_through, replaced
 
 EFFECTORS = ("look", "move", "say", "utter")
 """The effectors that an agent may answer for in a room."""
-SINGLE = "its exam puts single Moments to heads, or plays the agent inside a policy of its own"
+SINGLE = "its exam asks heads about single Moments, or runs the agent inside another policy"
 
 
 def unasked(actor: Actor) -> str:
@@ -68,7 +68,7 @@ class InLife:
         """In words, as on the console, in the report and on a stage's page."""
         left, unseen = "; ".join(self.unasked), "; ".join(self.unpictured)
         if not self.mailbox:
-            return f"not asked in life: {left or SINGLE}"
+            return f"not examined in the live loop: {left or SINGLE}"
         said = "asked in life, through the mailbox" + (" and rendered" if self.rendered else "")
         return f"{said}; {'in part ' if self.rendered else ''}not rendered: {unseen}" if unseen else said
 

@@ -39,7 +39,7 @@ def exam_through_life(
             try:
                 results.append(examine_in_life(stage, one, agent, context, config.exam.bootstrap))
             except ExamError as error:
-                show.line(f"{one.name}: not asked in life: {error}", "yellow")
+                show.line(f"{one.name}: not examined in the live loop: {error}", "yellow")
     asked = [one for one in results if one.asked]
     rows = [row for each in asked for row in _rows(each)]
     if rows:

@@ -41,8 +41,8 @@ def test_in_life_note_describes_each_kind_of_actor(agent: Any) -> None:
     free, pressing = Actor(agent, effectors=["look"]), Actor(agent, effectors=["press"])
     forgetful, drawn = Actor(agent, short_term=False), Actor(agent, generator=torch.Generator())
     room = worlds.make("nursery", "track", np.arange(2))
-    assert said(room) == f"not asked in life: {SINGLE}"
-    assert said(room, forgetful, drawn) == f"not asked in life: {OWN}"
+    assert said(room) == f"not examined in the live loop: {SINGLE}"
+    assert said(room, forgetful, drawn) == f"not examined in the live loop: {OWN}"
     assert said(room, free) == "asked in life, through the mailbox and rendered"
     assert said(room, pressing) == f"asked in life, through the mailbox; not rendered: {HAND}"
     assert said(room, free, pressing).endswith(f"through the mailbox and rendered; in part not rendered: {HAND}")
@@ -54,7 +54,7 @@ def test_noting_skips_rules_and_keeps_replaced_policies(agent: Any) -> None:
     with noting() as noted:
         list(rollout(lambda senses, first: {"press": np.ones(2, int)}, lamps(), 2))
     assert not noted.mailbox
-    assert noted.said == f"not asked in life: {SINGLE}"
+    assert noted.said == f"not examined in the live loop: {SINGLE}"
     asked: list[Any] = []
     with acting_through(lambda policy, world: asked.append(policy) or still), noting() as noted:
         list(rollout(actor := Actor(agent, effectors=["press"]), lamps(), 2))

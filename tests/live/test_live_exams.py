@@ -107,7 +107,7 @@ def test_exam_without_compared_ticks_does_not_pass_and_gives_the_reason(agent: A
     assert found.comparison.ticks == 0
     assert not found.asked
     assert not found.passed
-    assert found.in_life == f"not asked in life: {SINGLE}"
+    assert found.in_life == f"not examined in the live loop: {SINGLE}"
 
 
 @pytest.mark.parametrize(("skill", "effector"), [("reach", "reach"), ("balance", "push")])

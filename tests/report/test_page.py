@@ -144,7 +144,7 @@ def test_the_page_describes_the_stage_and_names_the_commit(results: dict[str, An
 
 def test_a_skill_says_whether_a_life_can_use_it(results: dict[str, Any]) -> None:
     assert "in life" not in Page(render(results)).words, "an older devmind noted nothing"
-    results["skills"][0]["in_life"] = said = "not asked in life: <b>why</b>"
+    results["skills"][0]["in_life"] = said = "not examined in the live loop: <b>why</b>"
     words = Page(render(results)).words
     assert words.index(results["skills"][0]["about"]) < words.index(said) < words.index(results["skills"][1]["about"])
 
