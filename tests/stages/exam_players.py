@@ -99,13 +99,13 @@ def see_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
 
 
 def hear_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
-    heard, kind = hear.sounds(context, exam_seeds(context.episodes(600), context.seed, "hear"))
+    heard, kind = hear.sounds(context, exam_seeds(context.episodes(hear.EPISODES), context.seed, "hear"))
     table = known((heard.numpy(), kind))
     patch.setattr(hear, "_named", lambda agent, head, heard: recalled(table, heard.numpy(), turn))
 
 
 def bind_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
-    seeds = exam_seeds(context.episodes(500), context.seed, "bind")
+    seeds = exam_seeds(context.episodes(bind.EPISODES), context.seed, "bind")
     senses, truth = bind.scenes(context, seeds, bind.TICKS)
     boxes = truth["boxes"][np.arange(len(seeds)), truth["target"]]
     table = known((senses["sight"].numpy(), boxes))
@@ -127,7 +127,7 @@ class Told(Scene):
 
 
 def locate_all(patch: pytest.MonkeyPatch, context: Context, turn: Turn) -> None:
-    n = context.episodes(400)
+    n = context.episodes(locate.EPISODES)
     senses, truth = locate.rooms(context, "room", exam_seeds(n + n // 2, context.seed, "locate"), "exam")
     places = np.arange(len(senses["sight"]))
     table = known((senses["sight"], places))

@@ -97,7 +97,7 @@ def test_binding_needs_a_detected_thing_and_gets_no_true_box(
     context: Context, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A head that points at the right cell is wrong where the eye detects nothing or another thing."""
-    seeds = exam_seeds(context.episodes(500), context.seed, "bind")
+    seeds = exam_seeds(context.episodes(bind.EPISODES), context.seed, "bind")
     truth = bind.scenes(context, seeds, bind.TICKS)[1]
     rows = np.arange(len(seeds))
     boxes = truth["boxes"][:, :4]
