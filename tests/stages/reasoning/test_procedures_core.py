@@ -187,6 +187,32 @@ def test_parallel_strands_take_turns_and_fail_together() -> None:
     assert 3 not in done
 
 
+def test_variables_are_counted_up_in_each_loop() -> None:
+    it, done = doing("""
+        believe item(a) believe item(b)
+        plan go { for achieve go do {
+            let N = 0
+            each X in [a, b, c] { let N = N + 1 }
+            each item(X) in [item(a), other(b)] { let N = N + 10 }
+            each X in all item(X) { let N = N + 100 }
+            note(N)
+        } }""")
+    assert it.solve(("go",))
+    assert done == [213]
+
+
+def test_loops_and_branches_keep_what_parallel_strands_change() -> None:
+    it, done = doing("""plan go { for achieve go do {
+        let A = 0 let N = 0
+        parallel { let C = 1 let A = 1 let B = 2 } and { while N < 3 { let N = N + 1 } }
+        note(N) note(A) note(B)
+        parallel { let C = 3 let A = 3 } and { branch { let D = 4 let D = 5 let D = 6 } or { } }
+        note(A) note(C) note(D)
+    } }""")
+    assert it.solve(("go",))
+    assert done == [3, 1, 2, 3, 3, 6]
+
+
 def test_waiting_takes_no_step_until_believed_or_timed_out() -> None:
     it, done = doing(
         "plan go { for achieve go do { wait ready(X) note(X) wait never within 5 note(no) } failing { note(late) } }"
