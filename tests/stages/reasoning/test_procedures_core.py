@@ -38,7 +38,8 @@ def test_unification_binds_both_sides_and_refuses_different_terms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "left", "right"), [("+", "a", "b"), ("*", "a", 3), ("*", ("[]", "a"), 2), ("mod", "a", 3), ("-", 1, "a")]
+    ("op", "left", "right"),
+    [("+", "a", "b"), ("*", "a", 3), ("*", ("[]", "a"), 2), ("mod", "a", 3), ("mod", "%y", 3), ("-", 1, "a")],
 )
 def test_words_and_lists_are_not_added_or_multiplied(op: str, left: object, right: object) -> None:
     with pytest.raises(PlanError, match="expects numbers on both sides"):
@@ -46,6 +47,9 @@ def test_words_and_lists_are_not_added_or_multiplied(op: str, left: object, righ
     with pytest.raises(PlanError, match="a divisor other than zero"):
         Sum("/", 1, 0).value({})
     assert Sum("+", 1, Sum("*", 2, 3.5)).value({}) == 8
+    for op, other in (("/", 3), ("*", 0.5)):
+        with pytest.raises(PlanError, match="expects numbers below 1e308"):
+            Sum(op, 10**400, other).value({})
 
 
 def test_an_indexed_query_equals_a_search_of_all_facts() -> None:
@@ -109,6 +113,7 @@ def test_unknown_actions_and_goals_are_reported_before_running() -> None:
         ("jump(a)", 29, "expected 'jump(a)' to run; got the error: invalid literal"),
         ("wait b within soon", 29, "expected a number after 'within'; got soon."),
         ("post c priority high", 29, "expected a number after 'priority'; got high."),
+        ("let N = " + " * ".join(["9999999.0"] * 50) + " wait b within N", 635, "after 'within'; got inf."),
     ],
 )
 def test_an_error_while_a_plan_runs_gives_line_and_column(body: str, column: int, wanted: str) -> None:
@@ -119,6 +124,14 @@ def test_an_error_while_a_plan_runs_gives_line_and_column(body: str, column: int
     with pytest.raises(PlanError, match=f"x.plan, line 1, column {column}: ") as error:
         Interpreter(library, actions={"jump": jump}).solve(("a",))
     assert wanted in str(error.value)
+
+
+@pytest.mark.parametrize("asked", ["test playing(a)", "test tick", "wait tick(1, 2)"])
+def test_a_question_that_the_world_cannot_answer_is_a_fault_of_the_plan(asked: str) -> None:
+    beliefs = Beliefs(sensed={"playing": lambda: True, "tick": lambda now: [(1,)]})
+    it = Interpreter(read("plan x { for achieve a do { " + asked + " } }"), beliefs)
+    with pytest.raises(PlanError, match=r"^Expected this world to answer '(playing\(a\)|tick|tick\(1, 2\))'; got the"):
+        it.solve(("a",))
 
 
 def test_fifty_thousand_nested_goals_need_no_stack() -> None:
