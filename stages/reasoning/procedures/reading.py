@@ -41,7 +41,7 @@ from stages.reasoning.procedures.statements import (
     WaitFor,
     While,
 )
-from stages.reasoning.procedures.terms import LIST, PlanError, Sum, Term, Var, compound, variables
+from stages.reasoning.procedures.terms import LIST, PlanError, Sum, Term, Var, compound, resolve, variables
 
 VERBS = (
     "achieve", "test", "wait", "preserve", "maintain", "if", "while", "each", "branch", "parallel", "believe", "forget",
@@ -175,7 +175,7 @@ class _Reader:
             raise PlanError(
                 f"{token.place}: expected {what} without variables; got '{min(v.name for v in free)}'; write a value."
             )
-        return fact
+        return resolve(fact, {})
 
     def plan(self, place: Place) -> Plan:
         name = self.word("the plan's name")

@@ -141,6 +141,12 @@ def test_fifty_thousand_nested_goals_need_no_stack() -> None:
     assert it.solve(("n", 50_000), cycles=150_000)
 
 
+def test_sums_in_the_facts_and_goals_of_a_file_are_evaluated() -> None:
+    library = read("believe left(10 - 3, [2 * 2]) achieve n(1 + 1)")
+    assert (library.facts, library.goals) == ([("left", 7, ("[]", 4))], [(("n", 2), 0)])
+    assert ("left", 7, ("[]", 4)) in Interpreter(library).beliefs
+
+
 def test_a_believed_goal_needs_no_plan_and_results_are_returned() -> None:
     it, done = doing("""
         believe done
