@@ -381,6 +381,17 @@ def test_the_highest_utility_is_chosen_unless_a_meta_plan_decides() -> None:
     assert not [fact for fact in it.beliefs if fact[0] in ("option", "worth")], "what was offered is withdrawn"
 
 
+def test_a_plan_may_believe_what_a_choice_believes_too() -> None:
+    it, done = doing("""
+        believe option believe worth(gold)
+        plan one { for achieve go do { note(1) } }
+        plan two { for achieve go do { note(2) } }
+        plan meta { for choose go as Choice do { pick two } }""")
+    assert it.solve(("go",))
+    assert done == [2]
+    assert sorted(it.beliefs) == [("option",), ("worth", "gold")]
+
+
 def test_the_better_choice_is_learned_and_relearned_after_a_change() -> None:
     """Two doors: one pays 1 in nine of ten tries, the other in one; then they swap."""
     rng, pays = np.random.default_rng(1), {"left": 0.9, "right": 0.1}
