@@ -101,6 +101,10 @@ def test_unknown_actions_and_goals_are_reported_before_running() -> None:
     assert [line.split(":")[0] for line in told] == ["x.plan, line 1, column 29", "x.plan, line 1, column 36"]
     assert "did you mean 'jump'" in told[0]
     assert "achieve b/1" in told[1]
+    files = "believe fed believe b(1) achieve fed achieve arangd achieve seen(1) plan x { for achieve arranged do { } }"
+    assert check(read(files), [], ["seen"]) == [
+        "Expected a plan for 'achieve arangd', a goal of the file; got none, so the goal fails; add a plan for it."
+    ]
     with pytest.raises(PlanError, match=r"line 1, column 29: expected an action of this world; got 'jmp'"):
         Interpreter(library, actions={"jump": print}).solve(("a",))
 
