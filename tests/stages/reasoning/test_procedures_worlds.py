@@ -68,6 +68,12 @@ def test_a_failing_jet_is_handled_within_a_cycle_and_the_routine_continues() -> 
         assert not it.intentions, "and finished"
 
 
+def test_an_answer_of_one_step_is_among_the_intentions_that_there_were() -> None:
+    jets = Jets([(5, ("leaking", "tank")), (9, ("failed_on", "jet_1"))], lines=5)
+    met = jets.watched_by(Interpreter(shipped("jets"), jets.beliefs, jets.actions), 200)
+    assert [repr(one) for one in met] == ["watched (done)", "isolate (done)", "shut_off (done)"]
+
+
 def test_a_leak_interrupts_a_shutdown_and_both_are_handled() -> None:
     interrupted = 0
     for seed in range(200):
