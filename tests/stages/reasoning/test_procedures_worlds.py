@@ -58,6 +58,14 @@ def test_impossible_stacks_are_refused() -> None:
     assert world.move("b1", "table")
 
 
+@pytest.mark.parametrize("names", [("x1", "b0"), ("b01", "b0"), ("b1", "b2"), ("b-1", "b0"), (1, "table")])
+def test_a_block_that_does_not_exist_is_not_moved(names: tuple[str, str]) -> None:
+    world = Blocks(np.array([-1, -1]), np.array([-1, -1]))
+    with pytest.raises(LookupError, match="expected two of table, b0, b1"):
+        world.move(*names)
+    assert world.below.tolist() == [-1, -1]
+
+
 def test_a_failing_jet_is_handled_within_a_cycle_and_the_routine_continues() -> None:
     for seed in range(200):
         rng = np.random.default_rng(seed)
