@@ -83,7 +83,7 @@ def check(library: Library, actions: Sequence[str], sensed: Sequence[str] = ()) 
         sensed: the predicates that the world answers.
     """
     problems = [
-        f"Expected a plan for 'achieve {show(goal)}', a goal of the file; got none, so the goal fails; add a plan for it."
+        f"Expected a plan for 'achieve {show(goal)}', a goal of the file; got none, so it fails; add a plan for it."
         for goal, _ in library.goals
         if goal not in library.facts and goal[0] not in sensed and not library.relevant(ACHIEVE, goal)
     ]

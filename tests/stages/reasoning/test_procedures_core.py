@@ -47,9 +47,9 @@ def test_words_and_lists_are_not_added_or_multiplied(op: str, left: object, righ
     with pytest.raises(PlanError, match="a divisor other than zero"):
         Sum("/", 1, 0).value({})
     assert Sum("+", 1, Sum("*", 2, 3.5)).value({}) == 8
-    for op, other in (("/", 3), ("*", 0.5)):
+    for operator, other in (("/", 3), ("*", 0.5)):
         with pytest.raises(PlanError, match="expects numbers below 1e308"):
-            Sum(op, 10**400, other).value({})
+            Sum(operator, 10**400, other).value({})
 
 
 def test_an_indexed_query_equals_a_search_of_all_facts() -> None:
@@ -103,7 +103,7 @@ def test_unknown_actions_and_goals_are_reported_before_running() -> None:
     assert "achieve b/1" in told[1]
     files = "believe fed believe b(1) achieve fed achieve arangd achieve seen(1) plan x { for achieve arranged do { } }"
     assert check(read(files), [], ["seen"]) == [
-        "Expected a plan for 'achieve arangd', a goal of the file; got none, so the goal fails; add a plan for it."
+        "Expected a plan for 'achieve arangd', a goal of the file; got none, so it fails; add a plan for it."
     ]
     with pytest.raises(PlanError, match=r"line 1, column 29: expected an action of this world; got 'jmp'"):
         Interpreter(library, actions={"jump": print}).solve(("a",))
