@@ -223,6 +223,16 @@ def load_as(model: type[Model], name: str, changes: Mapping[str, Any] | None = N
     values = _read(name)
     for key, value in (changes or {}).items():
         _put(values, key.split("."), value)
+    put_sets(values, sets)
+    return validate_as(model, values)
+
+
+def put_sets(values: dict[str, Any], sets: Sequence[str]) -> None:
+    """Apply `a.b=c` texts to nested `values`, in place.
+
+    Raises:
+        ConfigError: a text has no key, or its value is no plain YAML.
+    """
     for text in sets:
         key, equals, value = text.partition("=")
         if not equals or not key:
@@ -232,7 +242,6 @@ def load_as(model: type[Model], name: str, changes: Mapping[str, Any] | None = N
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             why = " ".join(str(error).split())[:120]
             raise ConfigError(f"--set {key}: '{value[:80]}' is not a plain YAML value ({why}).") from None
-    return validate_as(model, values)
 
 
 def validate(values: Mapping[str, Any]) -> RunConfig:

@@ -35,7 +35,7 @@ class Plugin:
         try:
             spec = importlib.util.find_spec(module)
             tree = ast.parse(Path(spec.origin).read_bytes()) if spec and spec.origin else ast.parse("")
-        except (ImportError, OSError, SyntaxError, ValueError):
+        except Exception:  # a module in a package: its package is imported
             return ""
         found = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name]
         return about(ast.get_docstring(found[0])) if found else ""

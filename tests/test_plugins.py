@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from devmind import plugins
+from devmind.cli import machine
 from devmind.errors import PluginError
 from devmind.plugins import Plugin
 
@@ -36,6 +37,14 @@ def test_description_of_a_plugin_is_read_without_running_it(tmp_path, monkeypatc
     monkeypatch.syspath_prepend(tmp_path)
     assert plugin("saying:A").about == "One line."
     assert [plugin(value).about for value in ("saying:B", "wrong:A", "gone:A", "gone.deep:A")] == [""] * 4
+    (tmp_path / "falling").mkdir()
+    (tmp_path / "falling" / "__init__.py").write_text("raise RuntimeError('no luck')")
+    (tmp_path / "falling" / "stage.py").write_text("class A:\n    pass\n")
+    assert plugin("falling.stage:A").about == ""
+    monkeypatch.setattr(plugins, "available", lambda group: {"mine": plugin("falling.stage:A")})
+    check = machine.stages()
+    assert (check.ok, check.said) == (False, "'mine' is not where it should be (falling.stage)")
+    monkeypatch.undo()
     stages = plugins.available("stages")
     monkeypatch.delitem(sys.modules, "stages.reflex.stage", raising=False)
     assert stages["reflex"].about.startswith("Senses and reflexes")

@@ -62,6 +62,7 @@ def test_entry_point_of_a_new_package_names_an_existing_object(
         ("world", "class", "'class' is a word of Python itself"),
         ("stage", "reflex", "There is a stage 'reflex' already, of devmind"),
         ("world", "", "a word of a-z"),
+        ("sensor", "drum-", "ends with none of - and _; got 'drum-'"),
     ],
 )
 def test_wrong_kind_or_name_gives_a_clear_error(kind: str, name: str, says: str, tmp_path: Path) -> None:

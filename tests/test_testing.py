@@ -20,6 +20,7 @@ from devmind.moment import SOUND_RATE_HZ
 from devmind.sessions.reader import open_session
 from devmind.testing import BrokenLawError, LampRules, check_sensor, check_world, lamp_moments, short_session
 from devmind.testing.fakes import LampState
+from devmind.testing.laws import difference
 from devmind.worlds.adapter import RulesWorld
 from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.replayed import ReplayedWorld
@@ -324,3 +325,14 @@ def test_short_session_replays_its_recording(tmp_path: Path) -> None:
     assert list(open_session(short_session(tmp_path / "lamps.mcap"))) == pairs
     assert "words" in pairs[0][0].senses
     assert "words" not in pairs[1][0].senses
+
+
+def test_values_beside_nan_and_infinity_are_compared_too() -> None:
+    for odd in (np.nan, np.inf):
+        one = {"a": np.array([odd, 1.0])}
+        assert difference(one, {"a": np.array([odd, 1.0])}) == ""
+        assert "by up to 1 " in difference(one, {"a": np.array([odd, 2.0])})
+        assert difference(one, {"a": np.array([odd, 1.5])}, {"a": 0.5}) == ""
+        assert difference(one, {"a": np.array([0.0, 1.0])}, {"a": 9.0}).startswith("'a' differs")
+    assert difference({"a": np.float32(np.nan)}, {"a": np.float32(np.nan)}) == ""
+    assert difference({"a": np.zeros(0)}, {"a": np.zeros(0)}) == ""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from devmind.checkpointing.folders import INCOMPLETE
 from devmind.errors import CheckpointError
 
 
@@ -17,7 +18,8 @@ def newest_milestone(runs: Path, requires: Sequence[str]) -> Path | None:
     """
     found = sorted(Path(runs).glob("**/milestones/*/config.json"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found:
-        if set(requires) <= _stages_in(path):
+        # A run that was killed while it saved leaves one that is not whole.
+        if not path.parent.name.endswith(INCOMPLETE) and set(requires) <= _stages_in(path):
             return path.parent
     return None
 

@@ -38,10 +38,12 @@ def show_(
 
 def explained(config: RunConfig, name: str, sets: Sequence[str]) -> list[tuple[str, str, str, str]]:
     """One row for each key: name, value, origin ('default', a file's name, '--set'), and meaning with the default."""
-    from devmind.config import known_keys, validate
+    from devmind.config import known_keys, put_sets, validate
 
     values, defaults = config.model_dump(mode="json"), validate({}).model_dump(mode="json")
-    layers = [("--set", _nested(sets)), *_files(name)]
+    typed: dict[str, Any] = {}
+    put_sets(typed, sets)
+    layers = [("--set", typed), *_files(name)]
     rows = []
     for known, meaning in known_keys().items():
         lessons = list(values["lessons"]) or ["NAME"]
@@ -84,14 +86,3 @@ def _files(name: str) -> list[tuple[str, Any]]:
         layers.append((path.name, said))
         following = said.get("extends")
     return layers
-
-
-def _nested(sets: Sequence[str]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
-    for text in sets:
-        *path, last = text.partition("=")[0].split(".")
-        place = nested
-        for part in path:
-            place = place.setdefault(part, {})
-        place[last] = True
-    return nested

@@ -135,7 +135,7 @@ def stages() -> Check:
         module = plugin.value.partition(":")[0]
         try:
             there = util.find_spec(module) is not None
-        except ImportError:
+        except Exception:  # its package is imported, which may raise anything
             there = False
         if not there:
             top = module.partition(".")[0]

@@ -73,8 +73,9 @@ def _row(parameter: Any) -> str:
     bar, meaning = "\\|", parameter.help or ""
     if parameter.param_type_name == "option" and parameter.required:
         meaning += " Required."
-    if parameter.default not in (None, False, ()) and not callable(parameter.default) and not parameter.required:
-        meaning += f" Default: `{parameter.default}`."
+    usual = parameter.default
+    if not (usual is None or usual is False or usual == () or callable(usual) or parameter.required):
+        meaning += f" Default: `{usual}`."
     return f"| `{_label(parameter).replace('|', bar)}` | {meaning.replace('|', bar)} |"
 
 

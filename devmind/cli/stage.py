@@ -148,7 +148,7 @@ def run(
     from devmind.curriculum.finished import finished_run, identity, run_folder
 
     folder = out or run_folder(stage, settings)
-    if done := finished_run(folder, identity(stage, settings, agent, data, sessions), ablate):
+    if done := finished_run(folder, identity(stage, settings, agent, data, sessions, folder), ablate):
         show.line("This run had finished; nothing was done. Give another --out to run it anew.")
         _tell(done)
     with resumable(uncut(ctx.obj), NEXT_LESSON):

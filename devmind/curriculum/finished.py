@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,18 +32,36 @@ def run_folder(stage: str, config: RunConfig) -> Path:
 
 
 def identity(
-    stage: str, config: RunConfig, agent: Path | None, data: Path | None, sessions: Sequence[Path]
+    stage: str, config: RunConfig, agent: Path | None, data: Path | None, sessions: Sequence[Path], out: Path
 ) -> dict[str, Any]:
-    """The settings that decide an agent's numbers, as the journal of its run keeps them."""
-    text = lambda path: str(path) if path else None  # noqa: E731
+    """The settings that decide an agent's numbers, as the journal of its run in `out` keeps them."""
     said = {
         "stage": stage,
         "config": config.model_dump(mode="json", exclude={"loggers", "checkpoint_every_s"}),
-        "agent": text(agent),
-        "data": text(data),
-        "experience": [str(path) for path in sessions],
+        "agent": kept_path(agent, out),
+        "data": kept_path(data, out),
+        "experience": [kept_path(path, out) for path in sessions],
     }
     return dict(without_secrets(said))
+
+
+def kept_path(path: Path | None, out: Path) -> str | None:
+    """A path as the journal of the run in `out` keeps it: from `out` if it lies beside or below `out`, else absolute.
+
+    So a run continues from any working folder, and a curriculum also after its folder was moved.
+    """
+    if path is None or without_secrets(str(path)) != str(path):  # what looks like a login is recognised as it was typed
+        return str(path) if path else None
+    place, run = os.path.abspath(path), os.path.abspath(out)
+    return os.path.relpath(place, run) if Path(place).is_relative_to(os.path.dirname(run)) else place
+
+
+def found_path(kept: str | None, out: Path) -> Path | None:
+    """The path that `kept_path` has kept; an older journal has it as it was typed, from the working folder."""
+    if not kept:
+        return None
+    beside = Path(os.path.normpath(out / kept))
+    return beside if beside.exists() else Path(kept)
 
 
 def finished_run(out: Path, mine: Mapping[str, Any], ablate: bool = False) -> RunResult | None:
@@ -90,12 +109,22 @@ def check_same_run(out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]
         f"{name} was {was!r}, now {new.get(name)!r}"
         for name in names
         if (was := old.get(name, usual.get(name))) != new.get(name)
+        and not (name in PATHS and _places(was, out) == _places(new.get(name), out))
     ]
     if changed:
         raise ConfigError(
             f"The folder {out} holds a run with other settings: {'; '.join(changed)}; "
             "give another --out, or the same settings to continue it."
         )
+
+
+PATHS = ("agent", "data", "experience", "sessions")
+"""Settings that are paths; older journals keep them in other words."""
+
+
+def _places(kept: str | Sequence[str] | None, out: Path) -> list[str]:
+    """Absolute paths of such a setting."""
+    return [os.path.abspath(found_path(one, out) or "") for one in ([kept] if isinstance(kept, str) else kept or ())]
 
 
 def _settings(said: Mapping[str, Any]) -> dict[str, Any]:

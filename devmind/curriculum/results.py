@@ -16,6 +16,7 @@ from devmind.agent.agent import Agent
 from devmind.config import RunConfig, differences
 from devmind.curriculum.exam import Measure, retention
 from devmind.curriculum.examining import Examined, plain
+from devmind.curriculum.finished import found_path
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import versions
 from devmind.curriculum.stage import Stage
@@ -259,7 +260,7 @@ def assemble(
             "agent_sha256": agent.sha256(),
             "exam_sha256": _sat_exams(journal, attempt),
             "parameters": sum(p.numel() for p in agent.parameters()),
-            "started_from": start["agent"],
+            "started_from": str(begun) if (begun := found_path(start["agent"], journal.path.parent)) else None,
             "predecessor_failed": start["predecessor_failed"],
             "interruptions": _interruptions(journal),
             "attempt": attempt,

@@ -15,7 +15,7 @@ from devmind.checkpointing.lock import locked
 from devmind.config import TRIAL_SIZES, RunConfig, validate
 from devmind.curriculum.childhood import close, examine_last
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
-from devmind.curriculum.finished import check_same_run, run_folder
+from devmind.curriculum.finished import check_same_run, found_path, kept_path, run_folder
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage_run import RunResult, StageRun
 from devmind.curriculum.start import apply_trunk, give_hearing, load_stage, make_context, missing_parts
@@ -134,13 +134,12 @@ class Curriculum:
 
     def _planned(self, order: Sequence[str]) -> dict[str, Any]:
         """The plan in the folder's journal, which is written now where there is none, or where twins are new in it."""
-        text = lambda path: str(path) if path else None  # noqa: E731
         plan = {
             "stages": list(order),
             "config": self.config.model_dump(mode="json"),
-            "agent": text(self.agent),
-            "data": text(self.data),
-            "sessions": [str(path) for path in self.sessions],
+            "agent": kept_path(self.agent, self.out),
+            "data": kept_path(self.data, self.out),
+            "sessions": [kept_path(path, self.out) for path in self.sessions],
         }
         known = self.journal.last("plan")
         if known:
@@ -156,18 +155,17 @@ class Curriculum:
     def resume(cls, out: Path, cut: bool = False) -> list[RunResult]:
         """Continue the curriculum that was begun in `out`, with its own settings; `cut` as in `run`."""
         plan = _known_plan(out)
-        path = lambda text: Path(text) if text else None  # noqa: E731
+        agent, data, *sessions = (found_path(kept, out) for kept in (plan["agent"], plan["data"], *plan["sessions"]))
         return cls(
-            plan["stages"], validate(plan["config"]), out, agent=path(plan["agent"]), data=path(plan["data"]),
-            sessions=[Path(text) for text in plan["sessions"]], command=plan["command"],
-            ablate=plan["ablate"],
+            plan["stages"], validate(plan["config"]), out, agent=agent, data=data,
+            sessions=[path for path in sessions if path], command=plan["command"], ablate=plan["ablate"],
         ).run(cut)  # fmt: skip
 
 
 def examine_childhood(out: Path) -> bool:
     """Hold the exams of a childhood's last milestone in half precision; returns whether every gate was passed."""
     plan = _known_plan(out)
-    data = Path(plan["data"]) if plan["data"] else None
+    data = found_path(plan["data"], out)
     examined = examine_last(out, plan["stages"], validate(plan["config"]), data, plan.get("threads"))
     return all(item.verdict.passed for item in examined)
 

@@ -23,7 +23,7 @@ from devmind.curriculum import results as made
 from devmind.curriculum.ablation import Control, compared, differences, fresh_trunk, identity_trunk
 from devmind.curriculum.attempts import Outcome, kept, put_aside
 from devmind.curriculum.examining import Examined, beside_scores, decide, examine_skill
-from devmind.curriculum.finished import RunResult, finished_run, identity, result
+from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, kept_path, result
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, exam_inputs, own, pins, recorded_threads, refuse_leftovers, versions
 from devmind.curriculum.plan import Plan, gates_of, steps_in
@@ -117,7 +117,11 @@ class StageRun:
 
     def _identity(self) -> dict[str, Any]:
         data, sessions = self.context.data, self.context.sessions
-        return identity(self.stage.name, self.config, self.given_agent, data, sessions)
+        return identity(self.stage.name, self.config, self.given_agent, data, sessions, self.out)
+
+    def _began_with(self) -> Path | None:
+        """The folder of the agent that the run began with; None for a newborn."""
+        return found_path((self.journal.last("start") or {}).get("agent"), self.out)
 
     def _begin(self) -> Agent:
         refuse_leftovers(self.out)
@@ -137,7 +141,7 @@ class StageRun:
             threads=torch.get_num_threads(),
             device=self.context.device,
             pinned=pins(self.context.device, self.context.data, self.context.sessions, self.config.text.files or ()),
-            agent=str(folder) if folder else None,
+            agent=kept_path(folder, self.out),
             predecessor_failed=failed,
             versions=versions(),
             commit=made.commit(),
@@ -266,8 +270,7 @@ class StageRun:
         when = f"attempt {attempt}"
         before, same = self._inherited(earlier), None
         if earlier:
-            start = self.journal.last("start") or {}
-            given = place(Agent.from_pretrained(start.get("agent") or self.out / "start"), self.context.device)
+            given = place(Agent.from_pretrained(self._began_with() or self.out / "start"), self.context.device)
             same = untouched(given, agent, self.stage, earlier, self.context)
             before = before if same else self._before(before, earlier, given)
         if same is None:
@@ -295,8 +298,7 @@ class StageRun:
 
     def _inherited(self, earlier: Sequence[Stage]) -> list[Examined]:
         """The exams of the given agent in the run that saved it; none if that run had other settings, data or code."""
-        start = self.journal.last("start") or {}
-        folder = Path(start["agent"]) if start.get("agent") else None
+        start, folder = self.journal.last("start") or {}, self._began_with()
         run = next((path for path in folder.parents if (path / "journal.jsonl").is_file()), None) if folder else None
         theirs = Journal(run / "journal.jsonl").last("start") if run else None
         if folder is None or run is None or theirs is None:
@@ -308,8 +310,8 @@ class StageRun:
     def _finish(self, agent: Agent, outcome: Outcome, moved: float) -> None:
         twin = self._compared(agent, outcome) if self.ablate else None
         examined = self._beside_twin(outcome.examined, twin) if twin else outcome.examined
-        start = self.journal.last("start") or {}
-        old = (read_results(Path(start["agent"])) if start.get("agent") else None) or {}
+        begun = self._began_with()
+        old = (read_results(begun) if begun else None) or {}
         results = made.assemble(
             self.stage, examined, agent, self.journal, self.config, outcome.attempt, old,
             retention=made.retained(outcome.before, examined, self.config.exam.bootstrap),
@@ -321,8 +323,8 @@ class StageRun:
         folder = self._ends_in(agent, passed)
         agent.save_pretrained(folder)
         text = json.dumps(results, indent=1)
-        if start.get("agent"):
-            carry_state(Path(start["agent"]), folder)
+        if begun:
+            carry_state(begun, folder)
         seal(folder, "results.json", text.encode())
         write_atomically(self.reports / "results.json", text)
         write_atomically(self.reports / "report.html", render(results))

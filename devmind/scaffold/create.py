@@ -37,8 +37,11 @@ def create(kind: str, name: str, out: str | Path = ".") -> Path:
     if kind not in KINDS:
         raise PluginError(f"There is no kind of plugin '{kind}'{nearest(kind, KINDS)}")
     word = name.replace("-", "_")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", word):
-        raise PluginError(f"A {kind}'s name is a word of a-z, 0-9, - and _ that starts with a letter; got '{name}'.")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*(?<!_)", word):  # pip refuses a package whose name ends with -
+        raise PluginError(
+            f"A {kind}'s name is a word of a-z, 0-9, - and _ that starts with a letter and ends with none of - and _; "
+            f"got '{name}'."
+        )
     if keyword.iskeyword(word):
         raise PluginError(f"'{word}' is a word of Python itself, and no {kind} can have it; choose another name.")
     if installed := next((one for one in available(f"{kind}s").values() if one.name.replace("-", "_") == word), None):

@@ -34,7 +34,8 @@ def difference(a: Mapping[str, Any], b: Mapping[str, Any], tolerance: Mapping[st
                 return f"'{name}' differs in {int(np.sum(one != other))} of {one.size} values"
             continue
         allowed = (tolerance or {}).get(name, 0.0)
-        worst = float(np.max(np.abs(one.astype(np.float64) - other), initial=0.0)) if one.size else 0.0
-        if not np.array_equal(np.isnan(one), np.isnan(other)) or worst > allowed:
+        unlike = (one != other) & ~(np.isnan(one) & np.isnan(other))
+        worst = float(np.max(np.abs(one[unlike].astype(np.float64) - other[unlike]), initial=0.0))
+        if not worst <= allowed:  # NaN beside a number gives NaN
             return f"'{name}' differs by up to {worst:.3g} (allowed {allowed:g})"
     return ""

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from devmind.checkpointing.files import explained, sha256, write_atomically
+from devmind.checkpointing.milestones import newest_milestone
 from devmind.errors import CheckpointError
 
 
@@ -91,3 +92,12 @@ def test_killed_writer_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     number = int(text[:9])
     assert text == f"{number:09d}" * 1000
     assert number in (last, last + 1)
+
+
+def test_a_milestone_whose_writing_was_interrupted_is_not_the_newest(tmp_path: Path) -> None:
+    for number, name in enumerate(("01-lamps", "02-lamps.incomplete")):
+        folder = tmp_path / "run" / "milestones" / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text('{"stages": ["lamps"]}')
+        os.utime(folder / "config.json", (number, number))
+    assert newest_milestone(tmp_path, ["lamps"]) == tmp_path / "run" / "milestones" / "01-lamps"

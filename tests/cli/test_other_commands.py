@@ -44,6 +44,12 @@ def test_config_explain_names_every_key_and_the_origin_of_its_value(devmind: Any
     assert rows["exam.episodes_scale"][:2] == ["0.1", "tiny.yaml"]
     assert rows["size"][:2] == ["tiny", "tiny.yaml"]
     assert rows["precision"][:2] == ["32-true", "default"]
+    for sets in (["exam={bootstrap: 300}"], ["exam.bootstrap=200", "exam={bootstrap: 300}"]):
+        rows = {key: rest for key, *rest in explained(load("tiny", sets=sets), "tiny", sets)}
+        assert rows["exam.bootstrap"][:2] == ["300", "--set"]
+    emptied = ["lessons={}", "lessons.watch.steps=5"]
+    rows = {key: rest for key, *rest in explained(load("tiny", sets=emptied), "tiny", emptied)}
+    assert rows["lessons.watch.steps"][:2] == ["5", "--set"]
     output = devmind("config", "show", "child", "--explain").output
     assert "child.yaml" in output
     assert max(map(len, output.splitlines())) <= 80

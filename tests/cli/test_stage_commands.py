@@ -295,7 +295,7 @@ def test_finished_run_is_reported_without_the_runner(devmind: Any, tmp_path: Pat
         out = tmp_path / f"out-{passed}"
         out.mkdir()
         journal = Journal(out / "journal.jsonl")
-        journal.write("start", identity=identity("reflex", settings, None, None, []))
+        journal.write("start", identity=identity("reflex", settings, None, None, [], out))
         journal.write("finished", passed=passed, agent="milestones/01-reflex")
         for more in ((), ("--cut",)):
             again = devmind("stage", "run", "reflex", "--size", "tiny", "--out", out, *more)

@@ -76,7 +76,7 @@ def test_run_knows_its_commit(tmp_path, monkeypatch):
 
 
 def test_run_is_recognised_by_a_path_that_looks_like_a_login(tmp_path):
-    mine = identity("reflex", RunConfig(), None, Path("me:there@home/data"), [])
+    mine = identity("reflex", RunConfig(), None, Path("me:there@home/data"), [], tmp_path)
     Journal(tmp_path / "journal.jsonl").write("start", identity=mine)
     assert finished_run(tmp_path, mine) is None
 

@@ -436,6 +436,35 @@ def test_curriculum_follows_the_requirements_of_stages(tmp_path):
     assert runner.status(tmp_path / "c")["stages"]["later"]["state"] == "passed"
 
 
+def test_curriculum_continues_from_another_folder_and_after_it_was_moved(tmp_path, monkeypatch):
+    """Regression: it was refused, as the agent of the stage before was kept by the path that was typed."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    inherited = stage_run.StageRun._inherited
+
+    def stop(self, earlier):
+        if earlier:
+            raise Interrupted(signal.SIGINT)
+        return inherited(self, earlier)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage_run.StageRun, "_inherited", stop)
+        with pytest.raises(Interrupted):
+            runner.Curriculum(["later"], config(), Path("c")).run()
+    start = Journal(tmp_path / "c" / "later" / "journal.jsonl").last("start")
+    assert start["agent"] == start["identity"]["agent"] == os.path.join("..", "lamps", "milestones", "01-lamps")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "c").rename(tmp_path / "moved")
+    done = runner.Curriculum.resume(Path("..", "moved"))
+    assert [result.already_finished for result in done] == [True, False]
+    begun = json.loads(done[1].results.read_text())["run"]["started_from"]
+    assert begun == os.path.join("..", "moved", "lamps", "milestones", "01-lamps")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "moved").rename(tmp_path / "c")
+    assert all(result.already_finished for result in runner.Curriculum(["later"], config(), Path("c")).run())
+
+
 RUN_SLOWLY = """
 import sys, time
 from pathlib import Path

@@ -20,7 +20,7 @@ from devmind.checkpointing import bundle
 from devmind.checkpointing.lock import locked
 from devmind.config import load
 from devmind.curriculum import pinned, runner, stage_run
-from devmind.curriculum.finished import check_same_run, identity
+from devmind.curriculum.finished import check_same_run, found_path, identity
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.start import gate_passed
 from devmind.errors import CheckpointError, ConfigError
@@ -131,6 +131,27 @@ def test_stage_with_other_lessons_is_refused_by_name(killed, monkeypatch):
         run(killed)
 
 
+def test_paths_of_a_run_are_compared_by_place(tmp_path, monkeypatch):
+    """Paths of older journals are as they were typed."""
+    monkeypatch.chdir(tmp_path)
+    out, agent, sessions = Path("runs/later"), Path("runs/lamps/agent"), [Path("a.mcap"), Path("runs/b.mcap")]
+    agent.mkdir(parents=True)
+    sessions[1].touch()
+    mine = identity("later", load("tiny"), agent, Path("data"), sessions, out)
+    kept = {name: mine[name] for name in ("agent", "data", "experience")}
+    beside, away = os.path.join("..", "lamps", "agent"), str(tmp_path / "data")
+    assert kept == {
+        "agent": beside,
+        "data": away,
+        "experience": [str(tmp_path / "a.mcap"), os.path.join("..", "b.mcap")],
+    }
+    assert [found_path(one, out) for one in (beside, away, None)] == [agent, tmp_path / "data", None]
+    check_same_run(out, mine, mine | {"agent": str(agent), "data": "data", "experience": ["a.mcap", "runs/b.mcap"]})
+    for changed in ({"agent": "runs/other"}, {"data": None}, {"experience": ["a.mcap"]}):
+        with pytest.raises(ConfigError, match=f"{next(iter(changed))} was "):
+            check_same_run(out, mine, mine | changed)
+
+
 def test_changed_recordings_are_refused(tmp_path, monkeypatch):
     data = tmp_path / "data"
     (data / "theo").mkdir(parents=True)
@@ -149,24 +170,24 @@ def test_changed_recordings_are_refused(tmp_path, monkeypatch):
 
 
 def test_setting_newer_than_the_run_counts_as_its_default(tmp_path):
-    mine, theirs = (identity("lamps", load("tiny"), None, None, []) for _ in range(2))
+    mine, theirs = (identity("lamps", load("tiny"), None, None, [], Path("run")) for _ in range(2))
     del theirs["config"]["hearing"], theirs["config"]["exam"]["bootstrap"]
     check_same_run(tmp_path, mine, theirs)
-    other = identity("lamps", load("tiny", sets=["hearing.encoder=conv"]), None, None, [])
+    other = identity("lamps", load("tiny", sets=["hearing.encoder=conv"]), None, None, [], Path("run"))
     with pytest.raises(ConfigError, match=r"settings: hearing.encoder was None, now 'conv';"):
         check_same_run(tmp_path, other, theirs)
 
 
 def test_setting_that_exists_no_more_is_ignored(tmp_path):
     """Regression: the run was refused without a reason."""
-    mine, theirs = (identity("lamps", load("tiny"), None, None, []) for _ in range(2))
+    mine, theirs = (identity("lamps", load("tiny"), None, None, [], Path("run")) for _ in range(2))
     theirs["config"] |= {"gone": 1, "exam": {**theirs["config"]["exam"], "gone": 2}}
     check_same_run(tmp_path, mine, theirs)
 
 
 def test_setting_of_a_lesson_that_is_given_no_more_is_refused(tmp_path):
-    given = identity("lamps", load("tiny", sets=["lessons.one.steps=3"]), None, None, [])
-    mine = identity("lamps", load("tiny"), None, None, [])
+    given = identity("lamps", load("tiny", sets=["lessons.one.steps=3"]), None, None, [], Path("run"))
+    mine = identity("lamps", load("tiny"), None, None, [], Path("run"))
     with pytest.raises(ConfigError, match=r"settings: lessons\.one\.steps was 3, now None;"):
         check_same_run(tmp_path, mine, given)
     with pytest.raises(ConfigError, match=r"settings: lessons\.one\.steps was None, now 3;"):

@@ -117,7 +117,11 @@ class Beliefs:
 
     def _reckoned(self, pattern: Term, bindings: Bindings) -> Iterator[Bindings]:
         arguments = resolve(pattern, bindings)[1:]
-        answer = self.sensed[pattern[0]](*arguments)
+        try:
+            answer = self.sensed[pattern[0]](*arguments)
+        except (TypeError, ValueError, LookupError) as error:  # the file's arguments, which only the world knows
+            asked = show((pattern[0], *arguments))
+            raise PlanError(f"Expected this world to answer '{asked}'; got the error: {error}.") from error
         if isinstance(answer, bool) or answer is None:
             if answer:
                 yield bindings

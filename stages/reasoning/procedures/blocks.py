@@ -59,8 +59,15 @@ class Blocks:
         return {"move": self.move, "search_moves": self.search_moves}
 
     def move(self, x: str, y: str) -> bool:
-        """Put a clear block on the table or on a clear block; False if that is impossible."""
-        block, onto = number(x), number(y)
+        """Put a clear block on the table or on a clear block; False if that is impossible.
+
+        Raises:
+            LookupError: there is no such block.
+        """
+        numbers = {name(block): block for block in range(-1, len(self.below))}
+        if x not in numbers or y not in numbers:
+            raise LookupError(f"expected two of {', '.join(numbers)}")
+        block, onto = numbers[x], numbers[y]
         if block < 0 or block == onto or block in self.below or (onto >= 0 and onto in self.below):
             return False
         self.beliefs.remove(("on", x, name(int(self.below[block]))))
@@ -120,11 +127,6 @@ def towers(n: int, rng: np.random.Generator) -> np.ndarray:
 def name(block: int) -> str:
     """The name of a block in plans."""
     return TABLE if block < 0 else f"b{block}"
-
-
-def number(block: str) -> int:
-    """The inverse of `name`."""
-    return -1 if block == TABLE else int(block[1:])
 
 
 def _stands(below: np.ndarray) -> bool:

@@ -91,9 +91,10 @@ def _world(name: str | None, seed: int, size: int) -> tuple[Any, dict[str, Any],
     """Beliefs, actions and the closing sentence of a world; for jets also what runs them."""
     from devmind.seeding import numpy_rng
     from stages.reasoning.procedures.beliefs import Beliefs
+    from stages.reasoning.procedures.terms import show as written
 
     if name is None:
-        return Beliefs(), {"print": lambda *what: show.line(" ".join(map(str, what)))}, None
+        return Beliefs(), {"print": lambda *what: show.line(" ".join(map(written, what)))}, None
     if name == "blocks":
         from stages.reasoning.procedures.blocks import Blocks
 

@@ -285,23 +285,25 @@ class Answer(Node):
 class Branch(Node):
     """Alternatives that are tried in turn until one succeeds."""
 
-    __slots__ = ("at", "bindings", "child", "ways")
+    __slots__ = ("at", "before", "bindings", "child", "ways")
 
     def __init__(self, parent: Strand, branches: Sequence[Sequence[Statement]]) -> None:
         super().__init__(parent, parent.intention)
         self.ways, self.at, self.bindings = branches, -1, parent.bindings
+        self.before: Bindings = {}
         self.child: Strand | None = None
 
     def begin(self, it: Interpreter) -> None:
         """Begin the next alternative, with the variables as they were before the last one."""
         self.at += 1
-        self.child = Strand(self, self.intention, self.ways[self.at], self.bindings.copy())
+        self.before = self.bindings.copy()
+        self.child = Strand(self, self.intention, self.ways[self.at], self.before.copy())
         it.ready(self.child)
 
     def child_done(self, it: Interpreter, child: Node, ok: bool) -> bool | None:
         if ok:
             assert self.child is not None
-            self.bindings.update(self.child.bindings)
+            self.bindings.update(changed(self.before, self.child.bindings))
             return True
         if self.at + 1 == len(self.ways):
             return False
@@ -316,11 +318,12 @@ class Branch(Node):
 class Loop(Node):
     """A body for each of some bindings in turn. Variables bound in it are forgotten, changes of earlier ones stay."""
 
-    __slots__ = ("bindings", "child", "each", "statements")
+    __slots__ = ("before", "bindings", "child", "each", "statements")
 
     def __init__(self, parent: Strand, statements: Sequence[Statement], each: Iterator[Bindings]) -> None:
         super().__init__(parent, parent.intention)
         self.statements, self.each, self.bindings = statements, each, parent.bindings
+        self.before: Bindings = {}
         self.child: Strand | None = None
 
     def begin(self, it: Interpreter) -> bool:
@@ -328,7 +331,9 @@ class Loop(Node):
         bindings = next(self.each, None)
         if bindings is None:
             return False
-        self.child = Strand(self, self.intention, self.statements, {**self.bindings, **bindings})
+        self.before = self.bindings.copy()
+        # All rounds of `each` are known at its beginning, with the values that variables had then.
+        self.child = Strand(self, self.intention, self.statements, {**bindings, **self.bindings})
         it.ready(self.child)
         return True
 
@@ -336,8 +341,8 @@ class Loop(Node):
         if not ok:
             return False
         assert self.child is not None
-        for name in self.bindings:
-            self.bindings[name] = self.child.bindings[name]
+        changes = changed(self.before, self.child.bindings)
+        self.bindings.update({name: value for name, value in changes.items() if name in self.before})
         return None if self.begin(it) else True
 
     def children(self) -> Iterator[Node]:
@@ -368,6 +373,11 @@ class Parallel(Node):
 
     def children(self) -> Iterator[Node]:
         return iter(self.strands)
+
+
+def changed(before: Bindings, after: Bindings) -> Bindings:
+    """What of `after` is new or has another value: parallel strands may have changed the rest meanwhile."""
+    return {name: value for name, value in after.items() if before.get(name) is not value}
 
 
 def inside(node: Node, top: Node) -> bool:

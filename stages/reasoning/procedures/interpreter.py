@@ -16,7 +16,7 @@ from stages.reasoning.procedures.beliefs import Beliefs, Condition, Fact
 from stages.reasoning.procedures.guards import Guard
 from stages.reasoning.procedures.intentions import Answer, Goal, Intention, Node, Strand, inside
 from stages.reasoning.procedures.plans import ACHIEVE, BELIEVED, FORGOTTEN, Library, Option, Plan
-from stages.reasoning.procedures.terms import Open, PlanError, Term, is_ground, resolve, show
+from stages.reasoning.procedures.terms import Open, PlanError, Term, Var, is_ground, resolve, show
 from stages.reasoning.procedures.utilities import Utilities
 
 Action = Callable[..., Any]
@@ -251,8 +251,8 @@ class Interpreter:
 
     def withdraw(self, goal: Goal) -> None:
         """Forget them: the choice is made."""
-        for fact in [fact for fact in self.beliefs if fact[0] in (OPTION, WORTH) and fact[1] == id(goal)]:
-            self.beliefs.remove(fact)
+        self.beliefs.remove(Open((OPTION, id(goal), Var("Plan"))))
+        self.beliefs.remove(Open((WORTH, id(goal), Var("Plan"), Var("Number"))))
 
     def nearest_action(self, name: str) -> str:
         """A hint for an unknown action's name."""

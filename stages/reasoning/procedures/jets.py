@@ -82,7 +82,7 @@ class Jets:
         Returns:
             Every intention that there was.
         """
-        self.interpreter, coming, all_intentions = it, list(self.failures), list(it.intentions)
+        self.interpreter, coming, met = it, list(self.failures), dict.fromkeys(it.intentions)
         for now in range(1, cycles + 1):
             while coming and coming[0][0] <= now:
                 self.beliefs.add(coming.pop(0)[1])
@@ -90,10 +90,12 @@ class Jets:
                 del self.closing[manifold]
                 self.beliefs.add(("closed", manifold))
             it.cycle()
-            all_intentions += [one for one in it.intentions if one not in all_intentions]
+            met |= dict.fromkeys(it.intentions)
+            if it.last_step is not None:  # an answer of one step has begun and ended in this cycle
+                met.setdefault(it.last_step.intention)
             if not (coming or self.closing or it.intentions):
                 break
-        return all_intentions
+        return list(met)
 
     def latencies(self) -> list[int]:
         """The cycles from each failure to the first answer about it; -1 if there was none."""

@@ -24,7 +24,7 @@ def library_of(file: Path) -> Library:
     Raises:
         PlanError: the file cannot be read or has a fault; the sentence gives line and column.
     """
-    if file.exists():
+    if file.exists() and not file.is_dir():
         return read_file(file)
     known = sorted(path.stem for path in FOLDER.glob("*.plan"))
     if str(file) in known:

@@ -41,7 +41,7 @@ from stages.reasoning.procedures.statements import (
     WaitFor,
     While,
 )
-from stages.reasoning.procedures.terms import LIST, PlanError, Sum, Term, Var, compound, variables
+from stages.reasoning.procedures.terms import LIST, PlanError, Sum, Term, Var, compound, resolve, show, variables
 
 VERBS = (
     "achieve", "test", "wait", "preserve", "maintain", "if", "while", "each", "branch", "parallel", "believe", "forget",
@@ -82,7 +82,11 @@ def check(library: Library, actions: Sequence[str], sensed: Sequence[str] = ()) 
         actions: the primitive actions of the world.
         sensed: the predicates that the world answers.
     """
-    problems = []
+    problems = [
+        f"Expected a plan for 'achieve {show(goal)}', a goal of the file; got none, so it fails; add a plan for it."
+        for goal, _ in library.goals
+        if goal not in library.facts and goal[0] not in sensed and not library.relevant(ACHIEVE, goal)
+    ]
     for plan in library.plans:
         for statement in _every(plan.body), _every(plan.failing):
             for one in statement:
@@ -175,7 +179,7 @@ class _Reader:
             raise PlanError(
                 f"{token.place}: expected {what} without variables; got '{min(v.name for v in free)}'; write a value."
             )
-        return fact
+        return resolve(fact, {})
 
     def plan(self, place: Place) -> Plan:
         name = self.word("the plan's name")

@@ -6,6 +6,7 @@ node goes on for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -86,20 +87,20 @@ class Post(Statement):
     priority: Term = 0
 
     def run(self, it: Interpreter, strand: Strand) -> object:
-        it.post(resolve(self.goal, strand.bindings), priority=int(_number(self, "priority", self.priority, strand)))
+        it.post(resolve(self.goal, strand.bindings), priority=_number(self, "priority", self.priority, strand))
         return True
 
 
-def _number(of: Statement, word: str, term: Term, strand: Strand) -> float:
-    """The number that a term stands for now.
+def _number(of: Statement, word: str, term: Term, strand: Strand) -> int:
+    """The number that a term stands for now, without its fraction.
 
     Raises:
-        PlanError: it is not a number.
+        PlanError: it is not a finite number.
     """
     value = resolve(term, strand.bindings)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value in (math.inf, -math.inf):
         raise PlanError(f"{of.place}: expected a number after '{word}'; got {show(value)}.")
-    return value
+    return int(value)
 
 
 def _shown(arguments: Sequence[Term]) -> str:
@@ -151,7 +152,7 @@ class WaitFor(Statement):
         if extended is not None:
             strand.bindings.update(extended)
             return True
-        until = None if self.within is None else it.now + int(_number(self, "within", self.within, strand))
+        until = None if self.within is None else it.now + _number(self, "within", self.within, strand)
         wait = Wait(strand, self.condition, until)
         strand.child = wait
         it.watch(wait, self.condition, until is not None)

@@ -77,10 +77,12 @@ class Sum:
         expected = "numbers on both sides"
         try:
             value: float | int = self.reckon(left, right)
-        except TypeError:
+        except (TypeError, ValueError):  # `mod` formats a text
             pass
         except ZeroDivisionError:
             expected = "a divisor other than zero"
+        except OverflowError:
+            raise PlanError(f"'{self.op}' expects numbers below 1e308; got a larger one.") from None
         else:
             if not isinstance(value, WORDS):
                 return value

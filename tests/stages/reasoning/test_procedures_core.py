@@ -38,7 +38,8 @@ def test_unification_binds_both_sides_and_refuses_different_terms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("op", "left", "right"), [("+", "a", "b"), ("*", "a", 3), ("*", ("[]", "a"), 2), ("mod", "a", 3), ("-", 1, "a")]
+    ("op", "left", "right"),
+    [("+", "a", "b"), ("*", "a", 3), ("*", ("[]", "a"), 2), ("mod", "a", 3), ("mod", "%y", 3), ("-", 1, "a")],
 )
 def test_words_and_lists_are_not_added_or_multiplied(op: str, left: object, right: object) -> None:
     with pytest.raises(PlanError, match="expects numbers on both sides"):
@@ -46,6 +47,9 @@ def test_words_and_lists_are_not_added_or_multiplied(op: str, left: object, righ
     with pytest.raises(PlanError, match="a divisor other than zero"):
         Sum("/", 1, 0).value({})
     assert Sum("+", 1, Sum("*", 2, 3.5)).value({}) == 8
+    for operator, other in (("/", 3), ("*", 0.5)):
+        with pytest.raises(PlanError, match="expects numbers below 1e308"):
+            Sum(operator, 10**400, other).value({})
 
 
 def test_an_indexed_query_equals_a_search_of_all_facts() -> None:
@@ -97,6 +101,10 @@ def test_unknown_actions_and_goals_are_reported_before_running() -> None:
     assert [line.split(":")[0] for line in told] == ["x.plan, line 1, column 29", "x.plan, line 1, column 36"]
     assert "did you mean 'jump'" in told[0]
     assert "achieve b/1" in told[1]
+    files = "believe fed believe b(1) achieve fed achieve arangd achieve seen(1) plan x { for achieve arranged do { } }"
+    assert check(read(files), [], ["seen"]) == [
+        "Expected a plan for 'achieve arangd', a goal of the file; got none, so it fails; add a plan for it."
+    ]
     with pytest.raises(PlanError, match=r"line 1, column 29: expected an action of this world; got 'jmp'"):
         Interpreter(library, actions={"jump": print}).solve(("a",))
 
@@ -109,6 +117,7 @@ def test_unknown_actions_and_goals_are_reported_before_running() -> None:
         ("jump(a)", 29, "expected 'jump(a)' to run; got the error: invalid literal"),
         ("wait b within soon", 29, "expected a number after 'within'; got soon."),
         ("post c priority high", 29, "expected a number after 'priority'; got high."),
+        ("let N = " + " * ".join(["9999999.0"] * 50) + " wait b within N", 635, "after 'within'; got inf."),
     ],
 )
 def test_an_error_while_a_plan_runs_gives_line_and_column(body: str, column: int, wanted: str) -> None:
@@ -121,11 +130,25 @@ def test_an_error_while_a_plan_runs_gives_line_and_column(body: str, column: int
     assert wanted in str(error.value)
 
 
+@pytest.mark.parametrize("asked", ["test playing(a)", "test tick", "wait tick(1, 2)"])
+def test_a_question_that_the_world_cannot_answer_is_a_fault_of_the_plan(asked: str) -> None:
+    beliefs = Beliefs(sensed={"playing": lambda: True, "tick": lambda now: [(1,)]})
+    it = Interpreter(read("plan x { for achieve a do { " + asked + " } }"), beliefs)
+    with pytest.raises(PlanError, match=r"^Expected this world to answer '(playing\(a\)|tick|tick\(1, 2\))'; got the"):
+        it.solve(("a",))
+
+
 def test_fifty_thousand_nested_goals_need_no_stack() -> None:
     it = Interpreter(
         read("plan zero { for achieve n(0) do { } } plan more { for achieve n(N) when N > 0 do { achieve n(N - 1) } }")
     )
     assert it.solve(("n", 50_000), cycles=150_000)
+
+
+def test_sums_in_the_facts_and_goals_of_a_file_are_evaluated() -> None:
+    library = read("believe left(10 - 3, [2 * 2]) achieve n(1 + 1)")
+    assert (library.facts, library.goals) == ([("left", 7, ("[]", 4))], [(("n", 2), 0)])
+    assert ("left", 7, ("[]", 4)) in Interpreter(library).beliefs
 
 
 def test_a_believed_goal_needs_no_plan_and_results_are_returned() -> None:
@@ -185,6 +208,32 @@ def test_parallel_strands_take_turns_and_fail_together() -> None:
     it, done = doing("plan go { for achieve go do { parallel { note(a) fail } and { note(1) note(2) note(3) } } }")
     assert not it.solve(("go",))
     assert 3 not in done
+
+
+def test_variables_are_counted_up_in_each_loop() -> None:
+    it, done = doing("""
+        believe item(a) believe item(b)
+        plan go { for achieve go do {
+            let N = 0
+            each X in [a, b, c] { let N = N + 1 }
+            each item(X) in [item(a), other(b)] { let N = N + 10 }
+            each X in all item(X) { let N = N + 100 }
+            note(N)
+        } }""")
+    assert it.solve(("go",))
+    assert done == [213]
+
+
+def test_loops_and_branches_keep_what_parallel_strands_change() -> None:
+    it, done = doing("""plan go { for achieve go do {
+        let A = 0 let N = 0
+        parallel { let C = 1 let A = 1 let B = 2 } and { while N < 3 { let N = N + 1 } }
+        note(N) note(A) note(B)
+        parallel { let C = 3 let A = 3 } and { branch { let D = 4 let D = 5 let D = 6 } or { } }
+        note(A) note(C) note(D)
+    } }""")
+    assert it.solve(("go",))
+    assert done == [3, 1, 2, 3, 3, 6]
 
 
 def test_waiting_takes_no_step_until_believed_or_timed_out() -> None:
@@ -334,6 +383,17 @@ def test_the_highest_utility_is_chosen_unless_a_meta_plan_decides() -> None:
     assert it.solve(("there",))
     assert done == [4, "thinking", "walk"]
     assert not [fact for fact in it.beliefs if fact[0] in ("option", "worth")], "what was offered is withdrawn"
+
+
+def test_a_plan_may_believe_what_a_choice_believes_too() -> None:
+    it, done = doing("""
+        believe option believe worth(gold)
+        plan one { for achieve go do { note(1) } }
+        plan two { for achieve go do { note(2) } }
+        plan meta { for choose go as Choice do { pick two } }""")
+    assert it.solve(("go",))
+    assert done == [2]
+    assert sorted(it.beliefs) == [("option",), ("worth", "gold")]
 
 
 def test_the_better_choice_is_learned_and_relearned_after_a_change() -> None:

@@ -58,6 +58,14 @@ def test_impossible_stacks_are_refused() -> None:
     assert world.move("b1", "table")
 
 
+@pytest.mark.parametrize("names", [("x1", "b0"), ("b01", "b0"), ("b1", "b2"), ("b-1", "b0"), (1, "table")])
+def test_a_block_that_does_not_exist_is_not_moved(names: tuple[str, str]) -> None:
+    world = Blocks(np.array([-1, -1]), np.array([-1, -1]))
+    with pytest.raises(LookupError, match="expected two of table, b0, b1"):
+        world.move(*names)
+    assert world.below.tolist() == [-1, -1]
+
+
 def test_a_failing_jet_is_handled_within_a_cycle_and_the_routine_continues() -> None:
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -66,6 +74,12 @@ def test_a_failing_jet_is_handled_within_a_cycle_and_the_routine_continues() -> 
         assert 0 <= jets.latencies()[0] <= 1, seed
         assert jets.log == jets.lines, "the routine is resumed"
         assert not it.intentions, "and finished"
+
+
+def test_an_answer_of_one_step_is_among_the_intentions_that_there_were() -> None:
+    jets = Jets([(5, ("leaking", "tank")), (9, ("failed_on", "jet_1"))], lines=5)
+    met = jets.watched_by(Interpreter(shipped("jets"), jets.beliefs, jets.actions), 200)
+    assert [repr(one) for one in met] == ["watched (done)", "isolate (done)", "shut_off (done)"]
 
 
 def test_a_leak_interrupts_a_shutdown_and_both_are_handled() -> None:
@@ -174,6 +188,21 @@ def test_tree_search_by_the_agents_judge_is_a_primitive() -> None:
     actions = {"think": lambda: int(moves(judge, board, 64)[0]), "place": done.append}
     assert Interpreter(library, actions=actions).solve(("played",))
     assert done == [2], "it wins in one"
+
+
+def test_terms_are_printed_as_plan_files_write_them(tmp_path: Path) -> None:
+    (file := tmp_path / "said.plan").write_text(
+        "achieve said plan say { for achieve said do { print(a, [b, to(c, 1 / 2)]) } }"
+    )
+    done = CliRunner().invoke(app, ["procedures", "run", str(file)])
+    assert done.stdout.splitlines()[0] == "a [b, to(c, 0.5)]"
+
+
+def test_a_folder_does_not_hide_a_packaged_plan_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("blocks").mkdir()
+    assert CliRunner().invoke(app, ["procedures", "check", "blocks"]).exit_code == 0
+    assert "There is no plan file '.'" in CliRunner().invoke(app, ["procedures", "check", "."]).stderr
 
 
 def test_check_reports_an_empty_or_missing_file(tmp_path: Path) -> None:
