@@ -98,8 +98,8 @@ def test_newborn_looks_startles_learns_a_name_and_keeps_it(page: Page, tmp_path:
     page.mouse.click(5, 5)  # a browser gives sound only after a touch of the page
     until(page, f"() => ({SHOWN})(true)")
     places = set()
-    end_s = time.monotonic() + 6
-    while time.monotonic() < end_s:
+    end_s = time.monotonic() + 60
+    while len(places) <= 8 and time.monotonic() < end_s:  # a busy machine draws few pictures a second
         places.add(page.locator("#fovea").evaluate("fovea => fovea.style.left + ' ' + fovea.style.top"))
         page.wait_for_timeout(100)
     assert len(places) > 8, "the fovea moves with what moves"
