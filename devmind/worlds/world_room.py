@@ -29,6 +29,12 @@ def words_in(text: str) -> list[str]:
     return [word for word in words if word]
 
 
+def as_instruction(text: str) -> str:
+    """The text as instructions are written: small letters, single blanks, no marks but commas between words."""
+    words = (word.strip(".;:!?\"'“”") for word in text.lower().split())
+    return " ".join(word for word in words if word.strip(",")).strip(",")
+
+
 class Window:
     """A placeholder for the camera of a world with pictures: the page shows it, and it is never read."""
 
@@ -41,7 +47,8 @@ class WorldRoom(Room):
     All senses come from the rules. Their `picture(state)`, if any, is the room's `frame`, only shown and recorded.
     An ended episode stays for `LINGERS` ticks; `info["first"]` marks the first Moment of the next one. Words
     said to the child replace the world's `words` for a tick. If the world has a page, such as an instruction, they also
-    replace the page until the episode is over. If the rules have `instruction_words`, other words are refused.
+    replace the page until the episode is over. If the rules have `instruction_words`, other words are refused, and
+    the page is written as instructions are (`as_instruction`), whatever capitals and marks were typed.
 
     Attributes:
         ended, rewarded: episodes that have ended, and how many of these ended with a reward.
@@ -84,7 +91,8 @@ class WorldRoom(Room):
             raise WorldError(f"A page holds {spaces.PAGE_MAX_LENGTH} letters; {len(text):,} came. Say it shorter.")
         super().say(text)
         # A page is seen at once; words are heard over as many ticks as they need.
-        self._said_page = text if has_page else ""
+        written = as_instruction(text) if hasattr(self.rules, "instruction_words") else text
+        self._said_page = written if has_page else ""
 
     def _unknown(self, text: str) -> list[str]:
         """Words that no instruction has, in order; empty if the rules do not list words."""

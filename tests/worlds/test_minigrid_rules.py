@@ -77,8 +77,23 @@ def test_an_instruction_with_an_unknown_word_is_refused_and_the_last_one_stands(
         with pytest.raises(WorldError, match=why):
             here.say(said)
         assert here.step({"choose": np.array(FORWARD)})[0]["text"] == own
-    here.say("Go to the RED ball, then open a door!")
-    assert here.step({"choose": np.array(FORWARD)})[0]["text"] == "Go to the RED ball, then open a door!"
+
+
+@pytest.mark.parametrize(
+    ("typed", "page"),
+    [
+        ("Go to the RED ball, then open a door!", "go to the red ball, then open a door"),
+        (" go  to the “red” ball. ", "go to the red ball"),
+        ("Go to the red ball. Then open a door", "go to the red ball then open a door"),
+    ],
+)
+def test_capitals_and_marks_of_typed_instructions_do_not_reach_the_page(typed: str, page: str) -> None:
+    """Instructions of lessons have neither; all in capitals, an agent carried out 0.58 of 64 instead of 0.95."""
+    clock = VirtualClock()
+    here = WorldRoom(rules_of("minigrid", LOCAL), 5, now=clock.now, sleep=clock.sleep)
+    here.reset()
+    here.say(typed)
+    assert here.step({"choose": np.array(FORWARD)})[0]["text"] == page
 
 
 def test_a_room_with_untaught_words_reports_them_and_runs() -> None:

@@ -32,7 +32,7 @@ LONGEST = 20
 """Bytes of an answer: the longest, ' a magenta box.', has 15."""
 NOTE = {
     SCENES: "scenes that no lesson showed, of pairs of colour and noun that lessons show",
-    PAIRS: "scenes of the six pairs of colour and noun that no lesson shows or speaks of",
+    PAIRS: "scenes of the six pairs of colour and noun that no lesson shows",
 }
 
 

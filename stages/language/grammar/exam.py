@@ -54,7 +54,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             ceiling=1.0,
             floors=floors,
             rate=bool(np.isin(values, (0.0, 1.0)).all()),
-            note=f"{len(KINDS_OF_FAULTS)} kinds of faults, pairs of colour and noun that were never mentioned; a "
+            note=f"{len(KINDS_OF_FAULTS)} kinds of faults, pairs of colour and noun that her texts never have; a "
             f"tie counts a half ({int((values == 0.5).sum())} here); '{TRUTH}' is measured too and does not count",
             rows=rows,
             episodes=identities({"text": texts_of(all_pairs)}),

@@ -1,7 +1,7 @@
 """Minimal pairs of the caregiver's grammar: two pages that differ in one place, only one of which could be hers.
 
 Both describe the same scene of held-out pairs of colour and noun and end in one more line. In the first kinds a word of
-it does not fit the words beside it. In the last three it does not fit what stands before a name that nobody ever said,
+it does not fit the words beside it. In the last three it does not fit what stands before a name that she never said,
 or a line and more before, which n-grams do not reach.
 
 If a thing is described twice, the pages end in different names, and the cost of a name by itself must not decide. So

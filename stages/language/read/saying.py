@@ -16,12 +16,16 @@ from stages.language.parts import TEXT, reader
 from stages.language.read import NOTHING
 from stages.language.read.pages import LENGTHS
 
+UNFINISHED = 3
+"""Bytes of UTF-8 that may be missing from a character that has begun."""
+
 
 def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None = None) -> Iterator[str]:
     """What the agent writes behind `text`, piece by piece as it comes, about `most` bytes.
 
-    When a page as long as those of lessons is full, its second half opens the next one. Of a longer text only the end
-    is read, as much as fits on half a page.
+    When a page as long as those of lessons is full, its second half opens the next one. A character that has begun at
+    the end of a page is written out there, as half a one cannot open a page. Of a longer text only the end is read, as
+    much as fits on half a page. The number zero, which only an untaught agent writes often, is no text and left out.
 
     Args:
         generator: draws the bytes; without, each is the likeliest.
@@ -51,11 +55,15 @@ def go_on(agent: Agent, text: str, most: int, generator: torch.Generator | None 
             if len(written) == before:
                 return  # the agent ended the page at once, and would again
             continue
-        for token in Writer(agent, state, percepts, output, max(1, fits // unit), generator):
-            new_bytes = bytes(number for number in token.flatten().tolist() if 0 <= number < 256)
+        tokens = max(1, fits // unit)
+        writer = Writer(agent, state, percepts, output, tokens + UNFINISHED, generator)
+        for count, token in enumerate(writer, 1):
+            new_bytes = bytes(number for number in token.flatten().tolist() if 0 < number < 256)
             written += new_bytes
             most -= unit
             yield decoder.decode(new_bytes)
+            if count >= tokens and not decoder.getstate()[0]:
+                break
 
 
 def _pieces(encoder: TextEncoder, writer: Writer, most: int) -> Iterator[str]:
@@ -66,7 +74,7 @@ def _pieces(encoder: TextEncoder, writer: Writer, most: int) -> Iterator[str]:
     yielded = ""
     for token in writer:
         tokens.append(int(token))
-        text = encoder.decode(torch.tensor([tokens]))[0]
+        text = encoder.decode(torch.tensor([tokens]))[0].replace("\0", "")
         if not text.endswith("\ufffd"):
             yield text[len(yielded) :]
             yielded = text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle, islice
 from math import log
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,29 @@ def test_a_text_is_continued_beyond_a_page() -> None:
     assert said == again
     assert len(said.encode()) >= 100
     assert said != "".join(saying.go_on(agent, "once upon", 150, torch.Generator().manual_seed(4)))
+
+
+def writing(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+    """Let an agent write the bytes of `text` again and again, from its beginning on each page."""
+
+    def writer(agent: Any, state: Any, percepts: Any, output: Any, most: int, generator: Any = None) -> Any:
+        return (torch.tensor([[byte]]) for byte in islice(cycle(text), most))
+
+    monkeypatch.setattr(saying, "Writer", writer)
+
+
+@pytest.mark.parametrize("begun", ["a", "ab", "abc", "abcd"])
+def test_no_character_is_cut_by_the_end_of_a_page(monkeypatch: pytest.MonkeyPatch, begun: str) -> None:
+    writing(monkeypatch, "é€😀".encode())
+    said = "".join(saying.go_on(reader(), begun, 200))
+    assert set(said) == set("é€😀")
+    assert len(said.encode()) >= 200
+
+
+def test_the_number_zero_is_no_text_and_does_not_stop_the_next_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    writing(monkeypatch, b"a\0b")
+    said = "".join(saying.go_on(reader(), "a", 200))
+    assert set(said) == {"a", "b"}
 
 
 def test_an_agent_that_cannot_read_says_so() -> None:
