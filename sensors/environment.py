@@ -117,7 +117,7 @@ def parse_numbers(message: str, names: Sequence[str] = ()) -> np.ndarray:
     shown = message.strip()[:60]
     try:
         value = json.loads(message)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = _plain(message)
     if names:
         found = [_inner(value, name) for name in names]

@@ -94,6 +94,7 @@ class MqttLink:
             self._client.tls_set()
         self._client.connect_timeout = TIMEOUT_S
         self._client.on_connect = self._connected
+        self._client.on_subscribe = self._subscribed
         self._client.on_message = self._message
         self._client.on_disconnect = self._disconnected
         self._client.connect(
@@ -103,18 +104,26 @@ class MqttLink:
 
     def _connected(self, client: Any, user: Any, flags: Any, reason: Any, properties: Any) -> None:
         if reason.is_failure:
-            self._gone = f"The MQTT broker refuses: {reason}."
-            self._arrived.set()
-        else:
+            return self._end(f"The MQTT broker refuses: {reason}.")
+        try:
             client.subscribe(self._topic)
+        except ValueError as error:  # it would end paho's thread, and nothing would ever come
+            self._end(f"The address must end with a topic, /home/hall; '{self._topic}' is none ({error}).")
+
+    def _subscribed(self, client: Any, user: Any, number: int, reasons: list[Any], properties: Any) -> None:
+        if any(reason.is_failure for reason in reasons):
+            self._end(f"The MQTT broker refuses the topic '{self._topic}'.")
+
+    def _end(self, why: str) -> None:
+        self._gone = self._gone or why
+        self._arrived.set()
 
     def _message(self, client: Any, user: Any, message: Any) -> None:
         self._messages.append(message.payload[:LONGEST_MESSAGE].decode("utf-8", "replace"))
         self._arrived.set()
 
     def _disconnected(self, client: Any, user: Any, flags: Any, reason: Any, properties: Any) -> None:
-        self._gone = self._gone or f"The connection to the MQTT broker was lost: {reason}."
-        self._arrived.set()
+        self._end(f"The connection to the MQTT broker was lost: {reason}.")
 
     def read(self, stop: threading.Event) -> str | None:
         """The next message, or None after a moment."""

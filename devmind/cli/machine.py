@@ -209,7 +209,7 @@ def _user_cache() -> Path:
 def _existing(path: Path) -> Path:
     """`path`, or the deepest folder above it that exists."""
     path = path.absolute()
-    while not path.exists():
+    while not os.path.exists(path):  # not Path.exists, which raises where it may not look
         path = path.parent
     return path
 

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -69,5 +70,5 @@ def _members(archive: Path) -> Contents:
                 file = tar.extractfile(member) if member.isfile() else None
                 if file:
                     yield member.name.partition("/")[2], file.read()
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise DevmindError(f"The archive {archive} is damaged ({error}); remove it and fetch it again.") from error

@@ -16,6 +16,7 @@ from devmind.sessions.film import export_files, export_mkv
 from devmind.sessions.lerobot import export_lerobot
 from devmind.sessions.mcap_file import why_not_written
 from devmind.sessions.parts import parts
+from devmind.sessions.turning import unwritten
 
 Exporter = Callable[[Sequence[Path], Path], list[str]]
 
@@ -62,7 +63,8 @@ def export(
         private.mkdir(mode=0o700)  # nobody else can enter it, whatever the exporter's files are
         messages = EXPORTERS[to](whole, partial)
         _only_for(mode, partial)
-        take_place(partial, out)
+        with unwritten(out):
+            take_place(partial, out)
     except OSError as error:
         raise SessionError(why_not_written(out, error)) from error
     finally:

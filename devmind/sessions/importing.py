@@ -24,6 +24,7 @@ from devmind.sessions.mcap_file import WriteError, why_not_written
 from devmind.sessions.pictures import change_in_view, sight_of
 from devmind.sessions.recorder import Recorder
 from devmind.sessions.steps import Step
+from devmind.sessions.turning import unwritten
 
 PRIVATE = 0o600
 MAX_GAP_S = 3600.0
@@ -105,7 +106,8 @@ def write_session(
     a sense or an effector by name) may grow while the episodes are read; they become notes at its end.
 
     Raises:
-        SessionError: `out` exists or cannot be written, or an episode cannot be read; nothing is left behind.
+        SessionError: `out` exists, is being recorded or cannot be written, or an episode cannot be read; nothing is
+            left behind.
     """
     out = Path(out)
     if out.exists() and not overwrite:
@@ -121,7 +123,8 @@ def write_session(
                 recorder.note("names", dict(names))
             for sentence in warnings:
                 recorder.note("warning", sentence)
-        take_place(partial, out)
+        with unwritten(out):
+            take_place(partial, out)
     except WriteError as error:
         raise SessionError(why_not_written(out, error.reason)) from error
     except OSError as error:

@@ -23,7 +23,7 @@ from devmind.checkpointing.files import sync_folder
 from devmind.errors import SessionError, without_secrets
 from devmind.sessions.extras import JSON_SCHEMAS
 from devmind.sessions.schemas import schema_bytes
-from devmind.sessions.turning import hold
+from devmind.sessions.turning import hold, still_written
 
 METADATA_NAME = "session"
 CHANNELS_KEY, SUM_KEY = "channels", "crc32"
@@ -174,7 +174,7 @@ def create(path: Path, overwrite: bool, mode: int | None = None) -> IO[bytes]:
     file = os.fdopen(os.open(path, flags, 0o666 if mode is None else mode & 0o600), "wb")
     try:
         if hold(file) is False:
-            raise SessionError(f"'{path}' is still being written; end that recording, or choose another name.")
+            raise still_written(path)
         file.truncate()
         if mode is not None:
             with suppress(OSError):  # a file system without rights

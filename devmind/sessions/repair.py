@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from devmind.sessions.extras import Frame, Health, Note
 from devmind.sessions.parts import PART, part_path, parts
 from devmind.sessions.reader import LOST, REPAIRED
 from devmind.sessions.recorder import STARTED, Recorder, WriteError, why_not_written
+from devmind.sessions.turning import unwritten
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,12 @@ def repair(path: str | Path, out: str | Path, *, overwrite: bool = False) -> Rep
             raise SessionError(
                 f"'{path}' holds nothing of a session that could be read; give a file that devmind recorded."
             )
-        for target, partial in partials.items():
-            take_place(partial, target)
-            done.paths.append(target)
+        with ExitStack() as all_of_them:
+            for target in partials:
+                all_of_them.enter_context(unwritten(target))
+            for target, partial in partials.items():
+                take_place(partial, target)
+                done.paths.append(target)
     except OSError as error:
         raise SessionError(why_not_written(out, error)) from error
     finally:

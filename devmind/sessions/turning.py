@@ -11,7 +11,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -41,6 +41,24 @@ def hold(file: IO[bytes]) -> bool | None:
     except OSError as error:
         return False if error.errno in _HELD else None
     return True
+
+
+def still_written(path: Path) -> SessionError:
+    """The error for a file that a recording is being written to."""
+    return SessionError(f"'{path}' is still being written; end that recording, or choose another name.")
+
+
+@contextmanager
+def unwritten(path: Path) -> Iterator[None]:
+    """Keep recorders away from `path` while it is replaced; it need not exist.
+
+    Raises:
+        SessionError: a recording is being written to it, which would go on in a file without a name.
+    """
+    with path.open("rb") if path.is_file() else nullcontext() as file:
+        if file is not None and hold(file) is False:
+            raise still_written(path)
+        yield
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
+from devmind.bounds import damage
 from devmind.errors import ExamError
 from devmind.seeding import numpy_rng
 
@@ -66,12 +66,10 @@ def pictures(data: Path | None) -> Pictures:
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            images, labels = file["images"], file["labels"].astype(np.int64)
-    except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
-        raise ExamError(f"{path} must be an .npz with 'images' and 'labels'; {error}.") from error
-    fits = images.dtype == np.uint8 and images.ndim == 3 and len(images) == len(labels)
+    unread = f"{path} must be an .npz with 'images' and 'labels'; {{}}."
+    with damage(ExamError, unread), np.load(path, allow_pickle=False) as file:
+        images, labels = file["images"], file["labels"].astype(np.int64)
+    fits = images.dtype == np.uint8 and images.ndim == 3 and labels.shape == images.shape[:1]
     if not fits or labels.min(initial=0) < 0 or labels.max(initial=0) > 9:
         raise ExamError(
             f"{path} must hold 'images' uint8 [N, H, W] and as many 'labels' 0..9; got {images.dtype} {images.shape}, "

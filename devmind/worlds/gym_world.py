@@ -215,7 +215,7 @@ class GymRules:
         """The environment that is copied."""
         try:
             return GymWorld(gymnasium.make(level, disable_env_checker=True))
-        except gymnasium.error.Error as error:
+        except (gymnasium.error.Error, ModuleNotFoundError) as error:  # the latter of "module:id"
             raise WorldError(f"There is no Gymnasium environment '{level}' that can be made: {error}") from error
 
     def _check_copies(self) -> None:

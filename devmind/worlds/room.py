@@ -53,7 +53,8 @@ def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
         values = {key: getattr(health, name) for key, name in renamed.items() if hasattr(health, name)}
         if "rate_hz" in values:
             values["rate_hz"] = round(values["rate_hz"], 3) if math.isfinite(values["rate_hz"]) else None
-        found[str(getattr(sensor, "name", sensor.sense))] = {"sense": sensor.sense, **values}
+        name = str(getattr(sensor, "name", sensor.sense))
+        found[f"{name} ({sensor.sense})" if name in found else name] = {"sense": sensor.sense, **values}
     return {without_secrets(name): without_secrets(values) for name, values in found.items()}
 
 

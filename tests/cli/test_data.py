@@ -128,10 +128,19 @@ def test_unexpected_contents_are_not_stored(offer: Offer, tmp_path: Path) -> Non
     assert not list(tmp_path.glob("**/*.tar.gz")), "a wrong archive must not be used again"
 
 
-def test_damaged_archive_gives_a_clear_error(offer: Offer, tmp_path: Path) -> None:
-    offer("fsdd", {"archive.tar.gz": packed({"recordings/3_theo_0.wav": b"three" * 9999})[:60]}, "0" * 64)
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_damaged_archive_gives_a_clear_error_and_is_not_used_again(offer: Offer, tmp_path: Path, is_cut: bool) -> None:
+    rng = np.random.default_rng(0)
+    content = rng.integers(0, 9, 99_999, np.uint8).tobytes()
+    whole = packed({"recordings/3_theo_0.wav": content})
+    at = len(whole) // 2
+    damaged = whole[:at] if is_cut else whole[:at] + rng.bytes(at)
+    expected = digest({"speech/fsdd/3_theo_0.wav": content})
+    offer("fsdd", {"archive.tar.gz": damaged}, expected)
     with pytest.raises(DevmindError, match=r"archive .* is damaged"):
         get("fsdd", tmp_path)
+    offer("fsdd", {"archive.tar.gz": whole}, expected)
+    assert get("fsdd", tmp_path).paths == ("speech/fsdd/3_theo_0.wav",)
 
 
 @pytest.mark.skipif(not shutil.which("sha256sum"), reason="needs sha256sum of coreutils")

@@ -232,6 +232,20 @@ def test_doctor_finds_entry_points_added_after_installation(tmp_path: Path) -> N
     assert f'pip install -e "{tmp_path}"' in check.mend
 
 
+def test_doctor_checks_the_folder_above_one_that_may_not_be_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = os.stat
+
+    def stat(path: Any, *rest: Any, **more: Any) -> Any:
+        if Path(path).name == "runs":
+            raise PermissionError(13, "Permission denied")
+        return usual(path, *rest, **more)
+
+    monkeypatch.setattr(os, "stat", stat)
+    assert machine.out_folder(tmp_path / "runs").ok
+
+
 def test_doctor_sees_a_folder_that_shadows_the_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"far": plugins.Plugin("stages", "far", "shadowed_stages.far.stage:Far", "devmind-far", "1")}
     monkeypatch.setattr(plugins, "available", lambda group: found)

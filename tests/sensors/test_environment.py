@@ -98,7 +98,8 @@ def test_lines_are_read_from_a_serial_port():
 class Broker:
     """As much of MQTT 3.1.1 as one subscriber needs: CONNACK, SUBACK, PUBLISH with QoS 0."""
 
-    def __init__(self):
+    def __init__(self, granted=b"\x00"):
+        self._granted = granted
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
         self.subscribed = threading.Event()
@@ -116,12 +117,13 @@ class Broker:
             self.login = body
             self._client.sendall(b"\x20\x02\x00\x00")
             kind, body = self._packet()
-            assert kind == 0x82
-            self._client.sendall(b"\x90\x03" + body[:2] + b"\x00")
+            if kind != 0x82:  # it subscribes to nothing and goes
+                continue
+            self._client.sendall(b"\x90\x03" + body[:2] + self._granted)
             self.subscribed.set()
 
     def _packet(self):
-        kind, length = self._client.recv(2)
+        kind, length = self._client.recv(2) or b"\0\0"
         return kind, self._client.recv(length)
 
     def publish(self, topic, payload):
@@ -154,6 +156,20 @@ def test_messages_resume_when_a_broker_comes_back(monkeypatch):
     broker.close()
 
 
+@pytest.mark.parametrize(
+    ("path", "granted", "why"), [("", b"\x00", "must end with a topic"), ("/home/hall", b"\x80", "refuses the topic")]
+)
+def test_a_topic_without_messages_is_stale_with_the_reason(path, granted, why):
+    broker = Broker(granted)
+    with Environment(f"mqtt://127.0.0.1:{broker.port}{path}") as sensor:
+        until = time.monotonic() + 30
+        while not sensor.health.fault and time.monotonic() < until:
+            time.sleep(0.01)
+        with pytest.raises(StaleReading, match=why):
+            sensor.read_latest(1.0)
+    broker.close()
+
+
 def test_an_unreachable_address_is_stale_with_the_reason():
     with Environment("http://127.0.0.1:9/nothing") as sensor:
         until = time.monotonic() + 30
@@ -181,7 +197,8 @@ def test_numbers_are_parsed_from_messages(message, names, numbers):
 
 
 @pytest.mark.parametrize(
-    "message", ["", "hello", "[]", "[true]", '{"a": "1"}', "Infinity", "1e999", "1e39", "9" * 400, "[[1]]", "t=1 2"]
+    "message",
+    ["", "hello", "[]", "[true]", '{"a": "1"}', "Infinity", "1e999", "1e39", "9" * 400, "[[1]]", "[" * 60_000, "t=1 2"],
 )
 def test_messages_without_finite_numbers_are_refused(message):
     with pytest.raises(ValueError, match="Numbers were expected"):

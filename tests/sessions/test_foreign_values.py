@@ -22,6 +22,7 @@ def raw(encoding: str, pixel: bytes, **more: Any) -> dict[str, Any]:
     ("encoding", "pixel", "wanted"),
     [
         ("rgb8", (255, 128, 0), ORANGE),
+        ("RGB8", (255, 128, 0), ORANGE),
         ("bgr8", (0, 128, 255), ORANGE),
         ("8UC3", (0, 128, 255), ORANGE),
         ("rgba8", (255, 128, 0, 9), ORANGE),

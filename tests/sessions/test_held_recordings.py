@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -159,3 +160,25 @@ def test_notes_of_hostile_json_raise_a_session_error() -> None:
         with pytest.raises(SessionError, match="cannot be read"):
             decode_note(text.encode())
     assert decode_note(b'{"kind": "a", "tick": 1, "data": 2}') == Note(1, "a", 2)
+
+
+@pytest.mark.parametrize("how", ["import", "repair", "export"])
+def test_nothing_replaces_a_recording_that_is_still_being_written(life: Path, tmp_path: Path, how: str) -> None:
+    pytest.importorskip("fcntl", reason="a system without file locks")
+    photograph, out = tmp_path / "cup.png", tmp_path / "now.mcap"
+    assert cv2.imwrite(str(photograph), np.zeros((16, 16, 3), np.uint8))
+    write = {
+        "import": lambda: import_any(photograph, out, overwrite=True),
+        "repair": lambda: repair(life, out, overwrite=True),
+        "export": lambda: export(life, "mkv", out, overwrite=True),
+    }[how]
+    before = set(tmp_path.iterdir())
+    with Recorder(out, source="test") as recorder:
+        recorder.write(moment(0))
+        recorder.flush()
+        with pytest.raises(SessionError, match="still being written"):
+            write()
+        recorder.write(moment(1))
+    assert [step[0] for step in Session(out)] == [moment(0), moment(1)]
+    assert set(tmp_path.iterdir()) == before | {out}
+    write()  # the recording has ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,29 @@ def test_json_of_any_shape_gives_its_numbers(tmp_path: Path, text: bytes) -> Non
     ((moment, _),) = open_session(import_mcap(tmp_path / "a.mcap", tmp_path / "b.mcap").path)
     wanted = {b"[": [1, 2.5], b"3": [3], b"{": [4]}[text[:1]]
     assert moment.senses["state_of_it"].tolist() == wanted  # type: ignore[union-attr]
+
+
+def test_a_topic_of_two_publishers_is_one_topic(tmp_path: Path) -> None:
+    sent = {
+        "/joint_states": ("sensor_msgs/JointState", {"name": ["hip"], "position": [0.5]}),
+        "/pose": ("geometry_msgs/Pose", {"x": 1.0}),
+        "/voice": (
+            "foxglove.RawAudio",
+            {"format": "pcm-s16", "sample_rate": 16000, "number_of_channels": 1, "data": ""},
+        ),
+    }
+    with (tmp_path / "a.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start()
+        for topic, (name, message) in sent.items():
+            schema = writer.register_schema(name, "jsonschema", b"{}")
+            for tick in range(2):
+                channel = writer.register_channel(topic, "json", schema)
+                writer.add_message(channel, tick * 10**8, json.dumps(message).encode(), tick * 10**8)
+        unread = writer.register_channel("/pose", "flatbuffer", schema)
+        writer.add_message(unread, 2 * 10**8, b"?", 2 * 10**8)
+        writer.finish()
+    made = import_mcap(tmp_path / "a.mcap", tmp_path / "b.mcap")
+    senses = [moment.senses for moment, _ in open_session(made.path)]
+    assert [(s["body"].tolist(), s["pose"].tolist()) for s in senses] == [([0.5], [1])] * 2  # type: ignore[union-attr]
+    assert made.warnings == ()

@@ -9,7 +9,7 @@ import pytest
 
 from devmind.errors import StaleReading, WorldError
 from devmind.moment import Moment
-from devmind.worlds.room import Room
+from devmind.worlds.room import Room, sensor_health
 
 
 class Clock:
@@ -161,3 +161,14 @@ def test_two_sensors_of_one_sense_are_refused() -> None:
     clock = Clock()
     with pytest.raises(WorldError, match="one sensor"):
         Room({"a": Camera(clock), "b": Camera(clock)})
+
+
+def test_two_sensors_of_one_name_both_have_their_health() -> None:
+    first, second = Camera(Clock()), Camera(Clock())
+    first.name = second.name = "weather"  # type: ignore[attr-defined]
+    first.sense, second.sense = "hall", "cellar"
+    health = sensor_health((first, second))
+    assert [(name, about["sense"]) for name, about in health.items()] == [
+        ("weather", "hall"),
+        ("weather (cellar)", "cellar"),
+    ]

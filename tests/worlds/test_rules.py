@@ -100,6 +100,8 @@ def test_gymnasium_worlds_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.observe()["body"].shape == (2, 4)
     with pytest.raises(WorldError, match="no Gymnasium environment 'CartPool-v1' that can be made"):
         worlds.make("gymnasium", "CartPool-v1", [1])
+    with pytest.raises(WorldError, match="no Gymnasium environment 'nobody_has_this:Pole-v1' that can be made"):
+        GymRules("nobody_has_this:Pole-v1")
 
 
 class Uncopied(gymnasium.Env):

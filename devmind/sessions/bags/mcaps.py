@@ -58,19 +58,22 @@ class Mcap:
             if reader.get_header().profile == "devmind":
                 raise SessionError(f"'{path}' is a session of devmind already; it needs no import.")
             schemas, channels, self.start_ns = self._summary(reader)
-        self._decoders: dict[str, Decode] = {}
-        self.topics = []
-        for channel in sorted(channels, key=lambda one: one.topic):
+        self._decoders: dict[int, Decode] = {}
+        topics: dict[str, Topic] = {}
+        for channel in sorted(channels, key=lambda one: (one.topic, one.id)):
             schema = schemas.get(channel.schema_id)
             name = schema.name if schema else "no schema"
             unread = self._add_decoder(channel, schema)
-            self.topics.append(Topic(channel.topic, name, unread))
+            if channel.topic not in topics or topics[channel.topic].unread:  # each publisher has a channel of its own
+                topics[channel.topic] = Topic(channel.topic, name, unread)
+        self.topics = list(topics.values())
 
     def messages(self, names: Collection[str]) -> Generator[tuple[str, int, Any], None, None]:
         """(topic, time in ns, message as a dict of plain values) of the topics `names`, in order of time."""
         with self._reader() as reader:
             for _, channel, message in reader.iter_messages(topics=sorted(names)):
-                yield channel.topic, message.log_time, self._decoders[channel.topic](message.data)
+                if channel.id in self._decoders:
+                    yield channel.topic, message.log_time, self._decoders[channel.id](message.data)
 
     @contextmanager
     def _reader(self) -> Iterator[McapReader]:
@@ -105,15 +108,15 @@ class Mcap:
         return schemas, list(channels.values()), min(starts, default=0)
 
     def _add_decoder(self, channel: Channel, schema: Schema | None) -> str:
-        """Prepare the decoding of a topic; returns the reason if it cannot be decoded."""
+        """Prepare the decoding of a channel; returns the reason if it cannot be decoded."""
         encodings = (schema.encoding if schema else "", channel.message_encoding)
         try:
             if channel.message_encoding == "json":
-                self._decoders[channel.topic] = json.loads
+                self._decoders[channel.id] = json.loads
             elif schema is not None and encodings == ("protobuf", "protobuf"):
-                self._decoders[channel.topic] = _protobuf_decoder(schema)
+                self._decoders[channel.id] = _protobuf_decoder(schema)
             elif schema is not None and encodings in ROS:
-                self._decoders[channel.topic] = _ros_decoder(schema)
+                self._decoders[channel.id] = _ros_decoder(schema)
             else:
                 return f"encoded as {channel.message_encoding or 'unknown'}, which is not read"
         except DevmindError:

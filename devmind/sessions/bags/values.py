@@ -101,13 +101,13 @@ def _coded_picture(message: Message, topic: str) -> np.ndarray:
 
 
 def _raw_picture(message: Message) -> np.ndarray:
-    encoding, height, width = str(message["encoding"]), int(message["height"]), int(message["width"])
-    channels = _CHANNELS.get(encoding.lower())
+    encoding, height, width = str(message["encoding"]).lower(), int(message["height"]), int(message["width"])
+    channels = _CHANNELS.get(encoding)
     if channels is None:
         raise ValueError(
-            f"its encoding '{encoding}' is no picture in colours or grey; known are {', '.join(_CHANNELS)}"
+            f"its encoding '{message['encoding']}' is no picture in colours or grey; known are {', '.join(_CHANNELS)}"
         )
-    depth = 2 if encoding.lower() == "mono16" else 1
+    depth = 2 if encoding == "mono16" else 1
     line = width * channels * depth
     step = int(message.get("step") or line)
     rows = np.frombuffer(_bytes(message["data"]), np.uint8)[: height * step].reshape(height, step)[:, :line]

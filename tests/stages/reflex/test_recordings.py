@@ -140,6 +140,7 @@ def test_a_slower_voice_is_lower():
         ({"images": np.zeros((2, 4, 4), np.float32), "labels": np.zeros(2)}, "uint8"),
         ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.array([0, 12])}, "0..9"),
         ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.zeros(3)}, "as many"),
+        ({"images": np.zeros((2, 4, 4), np.uint8), "labels": np.eye(2)}, "as many"),
     ],
 )
 def test_pictures_in_another_layout_are_refused(tmp_path, content, said):
@@ -151,6 +152,18 @@ def test_pictures_in_another_layout_are_refused(tmp_path, content, said):
         np.savez(path, **content)
     with pytest.raises(ExamError, match=said):
         pictures(tmp_path)
+
+
+def test_pictures_damaged_inside_the_archive_are_refused(folder):
+    rng, path = np.random.default_rng(0), folder / "images" / "some.npz"
+    with np.load(path) as file:
+        np.savez_compressed(path, **file)
+    whole = path.read_bytes()
+    for at in range(200, 2_000, 200):
+        path.write_bytes(whole[:at] + rng.bytes(2_000) + whole[at + 2_000 :])
+        pictures.cache_clear()
+        with pytest.raises(ExamError, match=r"some.npz must be an .npz"):
+            pictures(folder)
 
 
 def test_a_broken_recording_is_named(tmp_path):
