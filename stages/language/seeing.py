@@ -46,10 +46,16 @@ class Page:
 
 
 def named_apart(rng: np.random.Generator, question: str, colour: int, noun: int) -> Page:
-    """A question answered by both words, one of which is learned: the colour, or the noun behind any colour."""
+    """A question answered by both words, one of which is learned: the colour, or the noun behind any colour.
+
+    Of that colour the first letter is given, by which colours differ. The others are learned, so that each colour is
+    spelled to its end beside any form: without this a yellow ball of a held-out pair became "yella" (docs/language.md).
+    """
     if rng.random() < 0.5:
-        beginning = f" {a(COLOURS[rng.integers(len(COLOURS))])} "
-        return Page(question, f"{beginning}{NOUNS[noun]}.", given=len(beginning), one_colour=True)
+        colour = COLOURS[rng.integers(len(COLOURS))]
+        beginning = f" {a(colour)} "
+        given = beginning.index(colour) + 1
+        return Page(question, f"{beginning}{NOUNS[noun]}.", given=given, one_colour=True)
     beginning = f" {a(COLOURS[colour])} "
     return Page(question, f"{beginning}{NOUNS[noun]}.", until=len(beginning))
 

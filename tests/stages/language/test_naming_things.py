@@ -244,3 +244,17 @@ def test_likeness_adds_the_nearest_of_the_colour_and_of_the_noun() -> None:
     # The nearest of colour 1 lies at (9, 0), the nearest of noun 1 at (0, 9).
     np.testing.assert_allclose(rules.likeness(shown, np.array([[1, 1]])), [[-(65 + 65), -(81 + 81)]])
     np.testing.assert_allclose(rules.likeness(shown, np.array([[0, 0]])), [[-4, -162]])
+
+
+def test_every_colour_is_spelled_to_its_end_beside_every_form() -> None:
+    """Where the noun is learned the light has one colour, so the colour's first letter is given, and no more of it."""
+    assert len({colour[0] for colour in scene.COLOURS}) == len(scene.COLOURS), "the first letter tells a colour"
+    rng, spelled = numpy_rng("spelled"), set()
+    for _ in range(400):
+        for noun, name in enumerate(scene.NOUNS):
+            page = seeing.named_apart(rng, lesson.WHAT, 0, noun)
+            if page.one_colour:
+                learned = page.said[page.given :]
+                spelled.add((page.said[page.given - 1] + learned[: -len(f" {name}.")], noun))
+                assert learned.endswith(f" {name}.")
+    assert spelled == {(colour, noun) for colour in scene.COLOURS for noun in range(len(scene.NOUNS))}
