@@ -52,9 +52,9 @@ def named_apart(rng: np.random.Generator, question: str, colour: int, noun: int)
     spelled to its end beside any form: without this a yellow ball of a held-out pair became "yella" (docs/language.md).
     """
     if rng.random() < 0.5:
-        colour = COLOURS[rng.integers(len(COLOURS))]
-        beginning = f" {a(colour)} "
-        given = beginning.index(colour) + 1
+        any_colour = COLOURS[rng.integers(len(COLOURS))]
+        beginning = f" {a(any_colour)} "
+        given = beginning.index(any_colour) + 1
         return Page(question, f"{beginning}{NOUNS[noun]}.", given=given, one_colour=True)
     beginning = f" {a(COLOURS[colour])} "
     return Page(question, f"{beginning}{NOUNS[noun]}.", until=len(beginning))
