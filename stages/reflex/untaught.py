@@ -82,32 +82,36 @@ def imitating(
 ) -> Callable[[], Policy]:
     """Makes policies whose ridge imitates `teacher` in rooms of the trial's level."""
     untaught = Untaught(agent)
-    ridge = fit_ridge(*lesson_moments(untaught, trial, senses, effector, teacher))
+    ridge = fitted(*lesson_moments(untaught, trial, senses, effector, teacher))
     return partial(UntaughtPolicy, untaught, senses, effector, ridge)
 
 
-def lesson_moments(
-    untaught: Untaught, trial: Trial, senses: Sequence[str], effector: str, teacher: Teacher
-) -> tuple[np.ndarray, np.ndarray]:
-    """Untaught tokens [M, D] of some MOMENTS in rooms of lesson seeds, and what the truth asks for, [M, K].
+def fitted(features: np.ndarray, asked: np.ndarray) -> Ridge:
+    """The ridge from features [..., D] to commands [..., K], where all of these are numbers."""
+    counts = np.isfinite(asked).all(-1)
+    return fit_ridge(features[counts], asked[counts])
 
-    Half of the rooms move as `teacher` asks, the others at random; neighbouring Moments are of different rooms.
+
+def lesson_moments(
+    untaught: Untaught, trial: Trial, senses: Sequence[str], effector: str, teacher: Teacher, moments: int = MOMENTS
+) -> tuple[np.ndarray, np.ndarray]:
+    """Untaught tokens [T, N, D] of some `moments` in N rooms of lesson seeds, and what the truth asks for, [T, N, K].
+
+    Two of four rooms move as `teacher` asks, the others at random.
     """
     context = trial.context
-    seeds = lesson_seeds(context.episodes(MOMENTS // trial.ticks), context.seed, trial.level, "floor")
+    seeds = lesson_seeds(context.episodes(moments // trial.ticks), context.seed, trial.level, "floor")
     rng, as_asked = numpy_rng(context.seed, trial.level, "floor", "moves"), np.arange(len(seeds)) % 4 < 2
     world = context.make_world("nursery", trial.level, seeds)
-    moments, features, commands = _Moments(untaught, senses), [], []
+    read, features, commands = _Moments(untaught, senses), [], []
 
     def moving(given: Senses, first: np.ndarray) -> Actions:
         asked = teacher(world.truth())
-        features.append(moments(given, first))
+        features.append(read(given, first))
         commands.append(asked)
         moves = np.where(as_asked[:, None], np.nan_to_num(asked), rng.uniform(-1, 1, asked.shape))
         return {effector: moves.astype(np.float32)}
 
     for _ in rollout(moving, world, trial.ticks):
         pass
-    asked = np.concatenate(commands)
-    counts = np.isfinite(asked).all(1)
-    return np.concatenate(features)[counts], asked[counts]
+    return np.stack(features), np.stack(commands)

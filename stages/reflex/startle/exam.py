@@ -9,7 +9,6 @@ import numpy as np
 
 from devmind.acting import Policy
 from devmind.agent.agent import Agent
-from devmind.algorithms.ridge import fit_ridge
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
@@ -18,7 +17,7 @@ from devmind.worlds.nursery.state import NO_EVENT, WITHDRAWN
 from stages.reflex import hand_rules
 from stages.reflex.exhibits import strips
 from stages.reflex.trials import ARC_SILENCED, SHOWN, Trial, arcs, by_trunk
-from stages.reflex.untaught import FLOOR, Untaught, UntaughtPolicy, lesson_moments
+from stages.reflex.untaught import FLOOR, MOMENTS, Untaught, UntaughtPolicy, fitted, lesson_moments
 
 TICKS = 20
 STARTLE_EVENTS = 800
@@ -98,23 +97,25 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 
 def _by_untaught(agent: Agent, trial: Trial) -> Callable[[], Policy]:
-    """Withdraws where a ridge on untaught tokens expects an event, with FALSE_ALARMS in rooms of lesson seeds."""
-    untaught = Untaught(agent)
-    features, asked = lesson_moments(untaught, trial, ("sight", "sound"), "move", _event)
-    ridge = fit_ridge(features[::2], asked[::2])
-    quiet = asked[1::2, 0] == 0
-    threshold = np.quantile(ridge.predict(features[1::2][quiet]), 1 - FALSE_ALARMS)
+    """Withdraws as a ridge on untaught tokens says: fitted in half of the rooms, and held to FALSE_ALARMS in the rest,
+    whose events count for nothing.
+    """
+    untaught, senses = Untaught(agent), ("sight", "sound")
+    features, asked = lesson_moments(untaught, trial, senses, "move", _truly, 2 * MOMENTS)
+    half = features.shape[1] // 2
+    ridge = fitted(features[:, :half], asked[:, :half])
+    threshold = np.quantile(ridge.predict(features[:, half:][asked[:, half:, 0] == 0]), FALSE_ALARMS)
 
     def withdraw(answers: np.ndarray) -> np.ndarray:
-        return np.where(answers > threshold, -1.0, 0.0).astype(np.float32)
+        return np.where(answers < threshold, -1.0, 0.0).astype(np.float32)
 
-    return partial(UntaughtPolicy, untaught, ("sight", "sound"), "move", ridge, withdraw)
+    return partial(UntaughtPolicy, untaught, senses, "move", ridge, withdraw)
 
 
-def _event(truth: Mapping[str, np.ndarray]) -> np.ndarray:
-    """1 in an event's first two ticks, 0 before, not a number behind it; float64 [N, 1]."""
+def _truly(truth: Mapping[str, np.ndarray]) -> np.ndarray:
+    """-1 (withdraw) in an event's first two ticks, 0 before, not a number behind it; float64 [N, 1]."""
     since = np.where(truth["event"] == NO_EVENT, -1, truth["tick"] - truth["event_tick"])
-    return np.where(since > 1, np.nan, np.where(since >= 0, 1.0, 0.0))[:, None]
+    return np.where(since > 1, np.nan, np.where(since >= 0, -1.0, 0.0))[:, None]
 
 
 def startle_seeds(context: Context, n: int) -> np.ndarray:
