@@ -345,13 +345,11 @@ class Agent(Thinker):
             return None
         head, kept = self.head(name), f"kept.{name}"
         if name not in result.outputs and head.carries:
-            before, reads = state.carry.get(kept), tapped.present.any(-1)
+            before = state.carry.get(kept)
             result.outputs[name] = output = head(tapped, before)
             output.prepare(generator)
-            state.carry[kept] = output.kept()
-            if not bool(reads.all()):  # a row with nothing to read keeps its state, as it does without other rows
-                at = reads.nonzero().squeeze(-1)
-                state.carry[kept] = rows.put(before, at, rows.take(output.kept(), at), len(state))
+            # A row with nothing to read keeps its state, as it does without other rows.
+            state.carry[kept] = rows.chosen(tapped.present.any(-1), output.kept(), before)
         elif name not in result.outputs:
             result.outputs[name] = head.respond(tapped)
         return tapped, result.outputs[name]

@@ -45,6 +45,14 @@ def take(rows: Any, index: Tensor) -> Any:
     return {name: take(value, index) for name, value in rows.items()}
 
 
+def chosen(where: Tensor, new: Any, old: Any) -> Any:
+    """The rows of `new` where `where`, bool [B], and those of `old` elsewhere."""
+    if bool(where.all()):
+        return new
+    index = where.nonzero().squeeze(-1)
+    return put(old, index, take(new, index), len(where))
+
+
 def put(rows: Any, index: Tensor, other: Any, n: int) -> Any:
     """`rows` (`n` of them) with the rows `index` replaced by those of `other`; None: nothing is carried.
 

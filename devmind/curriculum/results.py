@@ -225,7 +225,6 @@ def assemble(
         old: the results of the agent that the run began with, or {}. If the run left earlier stages untouched, their
             entries still hold and are taken over: a life asks only heads on the trunk that have passed an exam.
     """
-    own = [item for item in examined if item.stage == stage.name]
     row, earlier = matrix_row(examined), list[dict[str, Any]]()
     if extra["untouched"]:
         row, earlier = last_row(old.get("matrix")) | row, carried(old, examined)
@@ -234,16 +233,7 @@ def assemble(
         "schema": SCHEMA,
         "stage": stage.name,
         "about": about(type(stage).__doc__),
-        "verdict": {
-            "passed": all(item.verdict.passed for item in own) and all(r["kept"] for r in extra["retention"]),
-            "reasons": [reason for item in own for reason in item.verdict.reasons]
-            + [
-                f"{item.skill.name}: nothing that its gate asks was measured"
-                for item in own
-                if not item.verdict.decisions
-            ]
-            + [f"{r['skill']} was not kept: {r['change']:+.3f}" for r in extra["retention"] if not r["kept"]],
-        },
+        "verdict": _verdict([item for item in examined if item.stage == stage.name], extra["retention"]),
         "run": {
             "command": start["command"],
             "seed": config.seed,
@@ -274,3 +264,11 @@ def assemble(
         "arcs": answered(examined),
         **extra,
     }
+
+
+def _verdict(own: Sequence[Examined], retention: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Whether the stage passed, and why: by the exams of its `own` skills, and by what was kept of earlier ones."""
+    unasked = [f"{i.skill.name}: nothing that its gate asks was measured" for i in own if not i.verdict.decisions]
+    lost = [f"{row['skill']} was not kept: {row['change']:+.3f}" for row in retention if not row["kept"]]
+    reasons = [reason for item in own for reason in item.verdict.reasons]
+    return {"passed": all(item.verdict.passed for item in own) and not lost, "reasons": [*reasons, *unasked, *lost]}

@@ -36,7 +36,7 @@ def as_instruction(text: str) -> str:
 
 
 class Window:
-    """A placeholder for the camera of a world with pictures: the page shows it, and it is never read."""
+    """Stands for the camera of a world with pictures: the page shows it, and it is never read."""
 
     sense = "sight"
 

@@ -28,8 +28,8 @@ World = Annotated[
 @procedures.command("check")
 def check(file: File, world: World = None) -> None:
     """Check a plan file and report errors by line and column."""
+    from stages.reasoning.procedures.checking import check as checked
     from stages.reasoning.procedures.library import library_of
-    from stages.reasoning.procedures.reading import check as checked
 
     library = library_of(file)
     problems: list[str] = []

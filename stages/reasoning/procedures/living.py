@@ -12,11 +12,11 @@ import numpy as np
 
 from devmind.errors import ConfigError
 from devmind.worlds.fovea import BODY_SIZE
+from stages.reasoning.procedures.checking import check
 from stages.reasoning.procedures.intentions import Goal, Intention, Node
 from stages.reasoning.procedures.library import library_of
 from stages.reasoning.procedures.plans import Library
 from stages.reasoning.procedures.procedural import LOOK, SAY, Procedural, Row, Thing
-from stages.reasoning.procedures.reading import check
 from stages.reasoning.procedures.terms import PlanError, show
 
 if TYPE_CHECKING:

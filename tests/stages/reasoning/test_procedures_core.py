@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from stages.reasoning.procedures.beliefs import Beliefs
+from stages.reasoning.procedures.checking import check
 from stages.reasoning.procedures.intentions import AGAIN
 from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.plans import ACHIEVE
-from stages.reasoning.procedures.reading import check, read
+from stages.reasoning.procedures.reading import read
 from stages.reasoning.procedures.terms import Open, PlanError, Sum, Var, resolve, show, unify
 from stages.reasoning.procedures.utilities import QTable
 

@@ -16,11 +16,12 @@ from devmind.testing import tiny_agent
 from stages.reasoning import parts
 from stages.reasoning.games import TICTACTOE, Judge, moves
 from stages.reasoning.procedures.blocks import Blocks
+from stages.reasoning.procedures.checking import check
 from stages.reasoning.procedures.commitment import Forced, live, reactive
 from stages.reasoning.procedures.interpreter import Interpreter
 from stages.reasoning.procedures.jets import Jets
 from stages.reasoning.procedures.library import FOLDER, shipped
-from stages.reasoning.procedures.reading import check, read
+from stages.reasoning.procedures.reading import read
 from stages.reasoning.procedures.tileworld import STEP, Tileworld
 
 
