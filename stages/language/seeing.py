@@ -46,9 +46,10 @@ class Page:
 
 
 def named_apart(rng: np.random.Generator, question: str, colour: int, noun: int) -> Page:
-    """A question answered by both words, one of which is learned: the colour, or the noun behind any colour.
+    """A question answered by both words; what the picture tells of them is learned: the colour, or the noun behind any
+    colour.
 
-    Of that colour the first letter is given, by which colours differ. The others are learned, so that each colour is
+    Of "any colour" the first letter is given, by which colours differ. The others are learned, so that each colour is
     spelled to its end beside any form: without this a yellow ball of a held-out pair became "yella" (docs/language.md).
     """
     if rng.random() < 0.5:
