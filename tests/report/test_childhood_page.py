@@ -55,6 +55,17 @@ def test_page_does_not_call_untouched_stages_a_single_one(results: dict[str, Any
     assert "One stage only" in render(both.model_copy(update={"stages": both.stages[:1]}))
 
 
+def test_page_says_that_stages_were_taught_again_only_if_one_was(results: dict[str, Any]) -> None:
+    childhood = told(results)
+    once = [stage.model_copy(update={"repeated": False}) for stage in childhood.stages]
+    again = [once[0].model_copy(update={"repeated": True}), *once[1:]]
+    sentences = "No stage was taught again.", "taught again with half its steps"
+    for stages, said in ((once, sentences), (again, sentences[::-1])):
+        page = render(childhood.model_copy(update={"stages": stages}))
+        assert said[0] in page
+        assert said[1] not in page
+
+
 def test_added_gives_new_measures_and_the_change_of_old_ones() -> None:
     first, second = added(Matrix(stages=["a", "b"], skills=["x", "y"], rows=[[0.8, None], [0.6, 0.5]]))
     assert (first.new, first.change, first.mean_change) == ({"x": 0.8}, {}, None)
