@@ -246,12 +246,16 @@ class GymRules:
         return GymState(found, np.zeros(len(seeds), np.float32), *(np.zeros(len(seeds), bool) for _ in range(2)))
 
     def legal(self, state: GymState) -> Mapping[str, np.ndarray]:
-        """The environments' own masks, if they have masks and one Discrete action."""
-        masks = [snapshot.legal for snapshot in state.env]
-        discrete = [name for name, space in self.effectors.items() if isinstance(space, spaces.Discrete)]
-        if len(discrete) != 1 or not masks or any(mask is None or not mask.any() for mask in masks):
+        """The environments' own masks, if they have masks and one Discrete action; all actions after the end."""
+        discrete = {name: int(space.n) for name, space in self.effectors.items() if isinstance(space, spaces.Discrete)}
+        ended = state.terminal | state.truncated
+        going = [one.legal for one, over in zip(state.env, ended, strict=True) if not over]
+        if len(discrete) != 1 or not going or any(mask is None or not mask.any() for mask in going):
             return {}
-        return {discrete[0]: np.stack(masks)}
+        ((effector, choices),) = discrete.items()
+        legal = np.ones((len(state), choices), bool)
+        legal[~ended] = np.stack(going)
+        return {effector: legal}
 
     def step(self, state: GymState, actions: Mapping[str, np.ndarray]) -> GymState:
         """One step of copies. If an effector is missing, no time passes; an ended child does not change."""

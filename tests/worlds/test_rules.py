@@ -37,6 +37,15 @@ def test_rows_are_put_joined_and_repeated() -> None:
         state.put([0], other)
 
 
+def test_rows_that_do_not_fit_replace_nothing() -> None:
+    state, longer = (MemoryLenRules(length).initial(np.arange(6)) for length in ("5", "6"))
+    kept = state.copy()
+    longer.context[:] = 1 - kept.context
+    with pytest.raises(WorldError, match=r"'distractors' of \[6, 7\] cannot be put"):
+        state.put(np.arange(6), longer)
+    assert np.array_equal(state.context, kept.context)
+
+
 def test_a_row_continues_equally_at_any_position() -> None:
     rules, push = CartPoleRules(), np.array([0, 1, 1, 0])
     apart = [rules.initial(np.array([seed])) for seed in (3, 4)]
@@ -89,6 +98,33 @@ def test_taxi_gives_its_legal_moves() -> None:
     mask = gymnasium.make(TAXI).reset(seed=2)[1]["action_mask"]
     assert rules.legal(state)["push"][1].tolist() == mask.astype(bool).tolist()
     assert rules.observe(state)["body"].shape == (2, 500)
+
+
+class Narrowing(gymnasium.Env):
+    """Forbids the action 1; episodes of even seeds end with the first step, when nothing is allowed any more."""
+
+    observation_space, action_space = spaces.Box(0, 1, (2,)), spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        self.short = seed % 2 == 0
+        return np.zeros(2, np.float32), {"action_mask": np.int8([1, 0, 1])}
+
+    def step(self, action):
+        info = {} if self.short else {"action_mask": np.int8([0, 0, 1])}
+        return np.zeros(2, np.float32), 1.0, self.short, False, info
+
+
+def test_an_ended_row_does_not_make_all_moves_of_the_others_legal() -> None:
+    gymnasium.register("devmind-test/Narrowing-v0", Narrowing)
+    try:
+        rules = GymRules("devmind-test/Narrowing-v0")
+    finally:
+        del gymnasium.registry["devmind-test/Narrowing-v0"]
+    state = rules.initial(np.array([4, 5]))
+    assert rules.legal(state)["push"].tolist() == [[True, False, True]] * 2
+    state = rules.step(state, {"push": np.array([0, 0])})
+    assert rules.outcome(state).terminal.tolist() == [True, False]
+    assert rules.legal(state)["push"].tolist() == [[True, True, True], [False, False, True]]
 
 
 def test_gymnasium_worlds_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
