@@ -196,7 +196,8 @@ class GymRules:
         level: the environment's id, such as "CartPole-v1".
 
     Raises:
-        WorldError: there is no such environment, its spaces do not fit, or it cannot be copied.
+        WorldError: there is no such environment, its spaces do not fit, it cannot begin an episode, or it cannot be
+            copied.
     """
 
     name = "gymnasium"
@@ -214,16 +215,22 @@ class GymRules:
     def _made(self, level: str) -> GymWorld:
         """The environment that is copied."""
         try:
-            return GymWorld(gymnasium.make(level, disable_env_checker=True))
-        except (gymnasium.error.Error, ModuleNotFoundError) as error:  # the latter of "module:id"
+            env = gymnasium.make(level, disable_env_checker=True)
+        except Exception as error:  # the environment is somebody else's, so it may be any
             raise WorldError(f"There is no Gymnasium environment '{level}' that can be made: {error}") from error
+        return GymWorld(env)
 
     def _check_copies(self) -> None:
-        """Raise WorldError unless a copy continues like the original."""
+        """Raise WorldError unless an episode begins, and a copy continues like the original."""
         self.action_space.seed(0)
         action = self.action_space.sample()
         try:
             self._world.reset(seed=0)
+        except Exception as error:  # as above; MiniGrid's wheel, for one, lacks files of some of its rooms
+            raise WorldError(
+                f"The environment '{self.level}' cannot begin an episode ({error}): choose another one."
+            ) from error
+        try:
             twin = copy.deepcopy(self._world)
             (mine, *rest), (theirs, *others) = self._world.step(action), twin.step(action)
         except (TypeError, ValueError, AttributeError, RuntimeError, NotImplementedError) as error:

@@ -168,7 +168,25 @@ class Forgetful(Uncopied):
         return np.float32([self.count[0] % 2, 0]), 0.0, False, False, {}
 
 
-@pytest.mark.parametrize(("kind", "said"), [(Uncopied, "cannot be copied"), (Forgetful, "does not go on as the")])
+class Unmade(Uncopied):
+    def __init__(self, size: int) -> None:
+        pass
+
+
+class Unbegun(Uncopied):
+    def reset(self, *, seed=None, options=None):
+        raise FileNotFoundError("There is no 'rooms.png'.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Uncopied, "cannot be copied"),
+        (Forgetful, "does not go on as the"),
+        (Unmade, r"that can be made: .*'size'"),
+        (Unbegun, r"cannot begin an episode \(There is no 'rooms.png'.\): choose another"),
+    ],
+)
 def test_environments_that_cannot_be_copied_are_refused(kind: type, said: str) -> None:
     gymnasium.register("devmind-test/Odd-v0", kind)
     try:
