@@ -5,7 +5,9 @@ The environments are MiniGrid's own (Chevalier-Boisvert et al., 2023; 2019), of 
 
 from __future__ import annotations
 
-from functools import lru_cache
+import threading
+from collections.abc import Callable
+from functools import wraps
 from importlib.util import find_spec
 from typing import Any
 
@@ -82,9 +84,24 @@ def env_of(world: gymnasium.Env) -> Any:
     return world.env.unwrapped  # type: ignore[attr-defined]
 
 
-@lru_cache
+def one_a_thread(make: Callable[[str], GymWorld]) -> Callable[[str], GymWorld]:
+    """`make` with a cache for each thread. A room is changed by whoever resets or steps it, and a thread may make the
+    next batch of a lesson while another one holds an exam."""
+    made = threading.local()
+
+    @wraps(make)
+    def of(name: str) -> GymWorld:
+        rooms: dict[str, GymWorld] = made.__dict__
+        if name not in rooms:
+            rooms[name] = make(name)
+        return rooms[name]
+
+    return of
+
+
+@one_a_thread
 def lent(name: str) -> GymWorld:
-    """A room of this kind, made once a process and shared: a caller resets it, looks, and keeps nothing."""
+    """A room of this kind, made once a thread and shared: a caller resets it, looks, and keeps nothing."""
     return room(name)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from devmind.errors import WorldError
 from devmind.live.virtual import VirtualClock
 from devmind.testing import check_world
 from devmind.worlds import rules_of
-from devmind.worlds.minigrid import FORWARD, INSTRUCTION_WORDS, env_of, room
+from devmind.worlds.minigrid import FORWARD, INSTRUCTION_WORDS, env_of, glances, room
 from devmind.worlds.world_room import WorldRoom, words_in
 
 LOCAL = "BabyAI-GoToLocal-v0"
@@ -118,3 +120,17 @@ def test_every_word_of_babyai_is_an_instruction_word() -> None:
             world = room(name)
             world.reset(seed=seed)
             assert set(words_in(str(env_of(world).mission))) <= INSTRUCTION_WORDS
+
+
+def test_rooms_that_threads_look_into_at_once_stay_apart() -> None:
+    """As when a thread makes the next batch of a lesson during an exam: up to a quarter of the views were of the room
+    that the other thread had begun meanwhile."""
+
+    def look(seed: int) -> np.ndarray:
+        return glances((LOCAL,), np.arange(seed, seed + 30), 4, np.random.default_rng(seed))
+
+    alone = [look(seed) for seed in (100, 200, 300)]
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(look, (100, 200, 300)))
+    for views, expected in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(views, expected)
