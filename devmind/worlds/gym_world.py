@@ -225,11 +225,12 @@ class GymRules:
         self.action_space.seed(0)
         action = self.action_space.sample()
         try:
-            self._world.reset(seed=0)
+            _, info = self._world.reset(seed=0)
         except Exception as error:  # as above; MiniGrid's wheel, for one, lacks files of some of its rooms
             raise WorldError(
                 f"The environment '{self.level}' cannot begin an episode ({error}): choose another one."
             ) from error
+        self._masked = _mask(info) is not None
         try:
             twin = copy.deepcopy(self._world)
             (mine, *rest), (theirs, *others) = self._world.step(action), twin.step(action)
@@ -255,13 +256,14 @@ class GymRules:
     def legal(self, state: GymState) -> Mapping[str, np.ndarray]:
         """The environments' own masks, if they have masks and one Discrete action; all actions after the end."""
         discrete = {name: int(space.n) for name, space in self.effectors.items() if isinstance(space, spaces.Discrete)}
-        ended = state.terminal | state.truncated
-        going = [one.legal for one, over in zip(state.env, ended, strict=True) if not over]
-        if len(discrete) != 1 or not going or any(mask is None or not mask.any() for mask in going):
+        if not self._masked or len(discrete) != 1:
             return {}
         ((effector, choices),) = discrete.items()
         legal = np.ones((len(state), choices), bool)
-        legal[~ended] = np.stack(going)
+        for row in np.flatnonzero(~(state.terminal | state.truncated)):
+            mask = state.env[row].legal
+            if mask is not None and mask.any():
+                legal[row] = mask
         return {effector: legal}
 
     def step(self, state: GymState, actions: Mapping[str, np.ndarray]) -> GymState:

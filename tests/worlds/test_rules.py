@@ -125,6 +125,8 @@ def test_an_ended_row_does_not_make_all_moves_of_the_others_legal() -> None:
     state = rules.step(state, {"push": np.array([0, 0])})
     assert rules.outcome(state).terminal.tolist() == [True, False]
     assert rules.legal(state)["push"].tolist() == [[True, True, True], [False, False, True]]
+    assert rules.legal(state.take([0]))["push"].all(), "also where all rows have ended"
+    assert "push" not in GymRules("CartPole-v1").legal(GymRules("CartPole-v1").initial(np.array([4])))
 
 
 def test_gymnasium_worlds_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
