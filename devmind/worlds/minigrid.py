@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import wraps
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -62,7 +63,7 @@ def room(name: str) -> GymWorld:
     """The environment `name` ("MiniGrid-MemoryS7-v0", "BabyAI-GoToLocal-v0"): `board` is seen, `choose` is done.
 
     Raises:
-        WorldError: MiniGrid is not installed, or has no such environment.
+        WorldError: MiniGrid is not installed, has no such environment, or lacks a file of it.
     """
     if not installed():
         raise WorldError(f"The environment '{name}' is MiniGrid's. {MISSING}.")
@@ -75,6 +76,11 @@ def room(name: str) -> GymWorld:
     if name not in known:
         raise WorldError(f"{minigrid.__name__} has no environment '{name}'{nearest(name, known)}")
     env = gymnasium.make(name).unwrapped
+    pattern = getattr(getattr(env, "config", None), "pattern_path", None)
+    if pattern is not None and not Path(pattern).is_file():
+        raise WorldError(
+            f"MiniGrid was installed without '{Path(pattern).name}', from which it makes '{name}'; choose another room."
+        )
     seen_fast(env)
     return GymWorld(Board(env), sense="board", effector="choose")
 

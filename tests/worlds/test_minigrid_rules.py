@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +37,16 @@ def test_the_rules_show_the_board_and_mission_of_the_room() -> None:
 def test_an_unknown_room_is_refused() -> None:
     with pytest.raises(WorldError, match=r"no environment 'BabyAI-GoToLocla-v0'.*BabyAI-GoToLocal-v0"):
         rules_of("minigrid", "BabyAI-GoToLocla-v0")
+
+
+def test_a_room_whose_file_minigrid_lacks_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """MiniGrid 3.2's wheel has none of the pictures from which it makes six of its rooms."""
+    from minigrid.envs.wfc.config import WFC_PRESETS_ALL
+
+    maze = replace(WFC_PRESETS_ALL["MazeSimple"], pattern_path=tmp_path / "Maze.png")
+    monkeypatch.setitem(WFC_PRESETS_ALL, "MazeSimple", maze)
+    with pytest.raises(WorldError, match=r"installed without 'Maze.png', from which it makes 'MiniGrid-WFC-MazeSimple"):
+        room("MiniGrid-WFC-MazeSimple-v0")
 
 
 def test_an_instruction_stands_until_the_episode_ends() -> None:
