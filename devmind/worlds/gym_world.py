@@ -21,6 +21,8 @@ from devmind.worlds.rules import Outcome, Struct
 
 OBSERVATION = "observation"
 """The name of a single observation that is no standard sense."""
+STEPPED = 5
+"""Steps of an environment before a copy of it is compared."""
 
 Convert = Callable[[Any], np.ndarray]
 
@@ -189,15 +191,15 @@ class GymState(Struct):
 class GymRules:
     """A registered Gymnasium environment as Rules: every step is made on a copy, so search and resuming work.
 
-    Copies take time (CartPole: some 50 us; a game with pictures or a physics engine: far more); Rules on arrays are
-    faster. `legal` is the environment's own `action_mask`, if its info has one. Senses are those of `GymWorld`.
+    Copies take time (CartPole: some 50 us; large tables or pictures: far more); Rules on arrays are faster. Gymnasium's
+    environments of MuJoCo and Box2D are refused, as their copies are made anew (`EzPickle`). `legal` is the
+    environment's own `action_mask`, if its info has one. Senses are those of `GymWorld`.
 
     Args:
         level: the environment's id, such as "CartPole-v1".
 
     Raises:
-        WorldError: there is no such environment, its spaces do not fit, it cannot begin an episode, or it cannot be
-            copied.
+        WorldError: there is no such environment, its spaces do not fit, it cannot be played, or it cannot be copied.
     """
 
     name = "gymnasium"
@@ -221,20 +223,28 @@ class GymRules:
         return GymWorld(env)
 
     def _check_copies(self) -> None:
-        """Raise WorldError unless an episode begins, and a copy continues like the original."""
+        """Raise WorldError unless the environment can be played, and a copy continues like the original.
+
+        It is copied after some steps, as a copy that was made anew (`gymnasium.utils.EzPickle`) may be like the
+        original at the beginning of an episode alone.
+        """
         self.action_space.seed(0)
-        action = self.action_space.sample()
         try:
             _, info = self._world.reset(seed=0)
-        except Exception as error:  # as above; MiniGrid's wheel, for one, lacks files of some of its rooms
+            self._masked = _mask(info) is not None
+            for _ in range(STEPPED):
+                *_, terminated, truncated, info = self._world.step(self._drawn(info))
+                if terminated or truncated:
+                    _, info = self._world.reset(seed=0)
+        except Exception as error:  # as above
             raise WorldError(
-                f"The environment '{self.level}' cannot begin an episode ({error}): choose another one."
+                f"The environment '{self.level}' cannot be played ({error}): choose another one."
             ) from error
-        self._masked = _mask(info) is not None
+        action = self._drawn(info)
         try:
             twin = copy.deepcopy(self._world)
             (mine, *rest), (theirs, *others) = self._world.step(action), twin.step(action)
-        except (TypeError, ValueError, AttributeError, RuntimeError, NotImplementedError) as error:
+        except Exception as error:  # as above; a copy that was made anew may ask for a reset
             raise WorldError(
                 f"The environment '{self.level}' cannot be copied ({error}): use it as GymWorld, which needs no copies."
             ) from error
@@ -243,6 +253,16 @@ class GymRules:
             raise WorldError(
                 f"A copy of the environment '{self.level}' does not go on as the original does: use it as GymWorld."
             )
+
+    def _drawn(self, info: Mapping[str, Any]) -> dict[str, Any]:
+        """A random action, a legal one if the environment says which are."""
+        mask = _mask(info)
+        return {
+            name: space.sample(mask=mask.astype(np.int8))
+            if isinstance(space, spaces.Discrete) and mask is not None and mask.shape == (space.n,)
+            else space.sample()
+            for name, space in self.effectors.items()
+        }
 
     def initial(self, seeds: np.ndarray) -> GymState:
         """Each environment reset with its seed."""

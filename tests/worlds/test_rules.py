@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.utils import EzPickle
 
 from devmind import worlds
 from devmind.errors import WorldError
@@ -170,6 +171,32 @@ class Forgetful(Uncopied):
         return np.float32([self.count[0] % 2, 0]), 0.0, False, False, {}
 
 
+class Anew(Uncopied, EzPickle):
+    """A copy is made anew, and is where every episode begins."""
+
+    def __init__(self) -> None:
+        EzPickle.__init__(self)
+        self.tick = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.tick = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.tick += 1
+        return np.float32([self.tick / 10, 0]), 0.0, False, False, {}
+
+
+class Unready(Anew):
+    def __init__(self) -> None:
+        EzPickle.__init__(self)
+        self.tick = -1
+
+    def step(self, action):
+        assert self.tick >= 0, "Call reset first."
+        return super().step(action)
+
+
 class Unmade(Uncopied):
     def __init__(self, size: int) -> None:
         pass
@@ -186,7 +213,9 @@ class Unbegun(Uncopied):
         (Uncopied, "cannot be copied"),
         (Forgetful, "does not go on as the"),
         (Unmade, r"that can be made: .*'size'"),
-        (Unbegun, r"cannot begin an episode \(There is no 'rooms.png'.\): choose another"),
+        (Anew, "does not go on as the"),
+        (Unready, "cannot be copied"),
+        (Unbegun, r"cannot be played \(There is no 'rooms.png'.\): choose another"),
     ],
 )
 def test_environments_that_cannot_be_copied_are_refused(kind: type, said: str) -> None:
