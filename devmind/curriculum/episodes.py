@@ -13,13 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from devmind.errors import ExamError
 from devmind.seeding import lesson_seeds
 
 MakeWorld = Callable[..., Any]
 
 
 def identities(content: Mapping[str, Any]) -> np.ndarray:
-    """A number for each row, int64 [N]: a hash of that row of all arrays (tensors, lists of texts) [N, ...] by name."""
+    """A number for each row, int64 [N]: a hash of that row of all arrays (tensors, lists of texts) [N, ...] by name.
+
+    Raises:
+        ExamError: an array holds Python objects, which have no bytes of their own.
+    """
     columns = [_texts(name, _rows(value)) for name, value in sorted(content.items())]
     digests = (blake2b(b"".join(row), digest_size=8).digest() for row in zip(*columns, strict=True))
     return np.array([int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64)
@@ -31,6 +36,10 @@ def _texts(name: str, column: np.ndarray) -> Iterator[bytes]:
         # A text's type is as long as the text, not as the longest one of the column.
         yield from (f"{name} {text.dtype.str} (1,)".encode() + text.tobytes() for text in map(np.asarray, column))
         return
+    if column.dtype.hasobject:
+        raise ExamError(
+            f"Episodes are told apart by numbers and texts; '{name}' holds Python objects: give what they hold."
+        )
     head, content = f"{name} {column.dtype.str} {column.shape[1:] or (1,)}".encode(), column.tobytes()
     size = len(content) // max(1, len(column))
     for row in range(len(column)):
@@ -39,10 +48,13 @@ def _texts(name: str, column: np.ndarray) -> Iterator[bytes]:
 
 def of_worlds(make_world: MakeWorld, world: str, level: str, seeds: np.ndarray) -> np.ndarray:
     """The episodes that `seeds` begin in a world of Rules, int64 [N]: the first state, without the seed that only noise
-    is drawn from.
+    is drawn from. Where a state holds environments that are objects, such as Gymnasium's, the first senses count.
     """
-    state = make_world(world, level, seeds).state()
+    made = make_world(world, level, seeds)
+    state = made.state()
     named = {field.name: getattr(state, field.name) for field in fields(state) if field.name != "seed"}
+    if any(column.dtype.hasobject for column in named.values()):
+        named = {name: column for name, column in named.items() if not column.dtype.hasobject} | made.observe()
     return identities({**named, "world": [world] * len(seeds)})
 
 

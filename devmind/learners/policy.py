@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,8 +40,8 @@ class Drill:
         ppo: settings of PPO; the weight of the entropy falls linearly to a tenth.
         learning_rate: at the start; it falls linearly to a tenth.
         log_std: log standard deviation of the actions at the lesson's start and end.
-        lasting: ended rows are reset, and rows go on from one training step to the next. Policies on the trunk cannot
-            do this, since their rows begin episodes with each rollout.
+        lasting: ended rows are reset, and rows go on from one training step to the next. This needs one level, whose
+            state has `tick`. Policies on the trunk cannot do this, since their rows begin episodes with each rollout.
         head, critic: by default `{effector}_arc` and `{effector}_value`; arcs, or heads on the trunk.
     """
 
@@ -64,8 +64,11 @@ class Drill:
 
 def saved_worlds(worlds: Mapping[str, VectorWorld[Any]]) -> dict[str, dict[str, Tensor]]:
     """The states of worlds as tensors, by name and field, for a checkpoint."""
-    states = {name: vars(world.state()) for name, world in worlds.items()}
-    return {name: {key: torch.from_numpy(x.copy()) for key, x in state.items()} for name, state in states.items()}
+    states = {name: world.state() for name, world in worlds.items()}
+    return {
+        name: {one.name: torch.from_numpy(getattr(state, one.name)) for one in fields(state)}
+        for name, state in states.items()
+    }
 
 
 def restored(world: VectorWorld[Any], tensors: Mapping[str, Tensor]) -> VectorWorld[Any]:
@@ -111,6 +114,11 @@ class PolicyLearner(Learner):
                 raise ConfigError(
                     f"The drill '{name}' cannot be lasting: a policy on the trunk learns from rows that begin their "
                     "episodes with the rollout. Give it more ticks instead."
+                )
+            if drill.lasting and len(drill.levels) != 1:
+                raise ConfigError(
+                    f"The drill '{name}' is lasting, so it practises in one level; got {', '.join(drill.levels)}. Make "
+                    "a drill of each."
                 )
         own_prefixes = [f"heads.{name}." for names in self.networks for name in names]
         super().__init__(agent, seed=context.seed, trains=(*own_prefixes, *self.further))

@@ -95,6 +95,7 @@ class VectorWorld(VectorEnv, Generic[State]):
         self.single_observation_space = rules.observation_space
         self.single_action_space = rules.action_space
         self._state: State | None = None
+        self._next_seed = 0
 
     # Made on first use: with thousands of rows they take seconds, and worlds are made for every batch.
     @cached_property
@@ -114,9 +115,11 @@ class VectorWorld(VectorEnv, Generic[State]):
         seed: int | list[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Start the episodes of `seeds`, int64 [N]; `seed` s is Gymnasium's way and means s, s + 1, ..."""
+        """Start the episodes of `seeds`, int64 [N], by default the next numbers; `seed` s is Gymnasium's way and means
+        s, s + 1, ..."""
         if seeds is None:
-            seeds = np.arange(self.num_envs) + (seed or 0) if not isinstance(seed, list) else np.array(seed)
+            first = self._next_seed if seed is None else seed
+            seeds = np.array(first) if isinstance(first, list) else np.arange(self.num_envs) + first
         self.begin(seeds)
         return self.observe(), {}
 
@@ -126,6 +129,7 @@ class VectorWorld(VectorEnv, Generic[State]):
         if seeds.shape != (self.num_envs,):
             raise WorldError(f"Expected one seed for each of {self.num_envs} children; got shape {list(seeds.shape)}.")
         self._state = self.rules.initial(seeds)
+        self._next_seed = int(seeds.max(initial=-1)) + 1
 
     def step(
         self, actions: Mapping[str, np.ndarray]

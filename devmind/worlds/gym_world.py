@@ -21,6 +21,8 @@ from devmind.worlds.rules import Outcome, Struct
 
 OBSERVATION = "observation"
 """The name of a single observation that is no standard sense."""
+STEPPED = 5
+"""Steps of an environment before a copy of it is compared."""
 
 Convert = Callable[[Any], np.ndarray]
 
@@ -189,14 +191,15 @@ class GymState(Struct):
 class GymRules:
     """A registered Gymnasium environment as Rules: every step is made on a copy, so search and resuming work.
 
-    Copies take time (CartPole: some 50 us; a game with pictures or a physics engine: far more); Rules on arrays are
-    faster. `legal` is the environment's own `action_mask`, if its info has one. Senses are those of `GymWorld`.
+    Copies take time (CartPole: some 50 us; large tables or pictures: far more); Rules on arrays are faster. Gymnasium's
+    environments of MuJoCo and Box2D are refused, as their copies are made anew (`EzPickle`). `legal` is the
+    environment's own `action_mask`, if its info has one. Senses are those of `GymWorld`.
 
     Args:
         level: the environment's id, such as "CartPole-v1".
 
     Raises:
-        WorldError: there is no such environment, its spaces do not fit, or it cannot be copied.
+        WorldError: there is no such environment, its spaces do not fit, it cannot be played, or it cannot be copied.
     """
 
     name = "gymnasium"
@@ -214,19 +217,34 @@ class GymRules:
     def _made(self, level: str) -> GymWorld:
         """The environment that is copied."""
         try:
-            return GymWorld(gymnasium.make(level, disable_env_checker=True))
-        except (gymnasium.error.Error, ModuleNotFoundError) as error:  # the latter of "module:id"
+            env = gymnasium.make(level, disable_env_checker=True)
+        except Exception as error:  # the environment is somebody else's, so it may be any
             raise WorldError(f"There is no Gymnasium environment '{level}' that can be made: {error}") from error
+        return GymWorld(env)
 
     def _check_copies(self) -> None:
-        """Raise WorldError unless a copy continues like the original."""
+        """Raise WorldError unless the environment can be played, and a copy continues like the original.
+
+        It is copied after some steps, as a copy that was made anew (`gymnasium.utils.EzPickle`) may be like the
+        original at the beginning of an episode alone.
+        """
         self.action_space.seed(0)
-        action = self.action_space.sample()
         try:
-            self._world.reset(seed=0)
+            _, info = self._world.reset(seed=0)
+            self._masked = _mask(info) is not None
+            for _ in range(STEPPED):
+                *_, terminated, truncated, info = self._world.step(self._drawn(info))
+                if terminated or truncated:
+                    _, info = self._world.reset(seed=0)
+        except Exception as error:  # as above
+            raise WorldError(
+                f"The environment '{self.level}' cannot be played ({error}): choose another one."
+            ) from error
+        action = self._drawn(info)
+        try:
             twin = copy.deepcopy(self._world)
             (mine, *rest), (theirs, *others) = self._world.step(action), twin.step(action)
-        except (TypeError, ValueError, AttributeError, RuntimeError, NotImplementedError) as error:
+        except Exception as error:  # as above; a copy that was made anew may ask for a reset
             raise WorldError(
                 f"The environment '{self.level}' cannot be copied ({error}): use it as GymWorld, which needs no copies."
             ) from error
@@ -235,6 +253,16 @@ class GymRules:
             raise WorldError(
                 f"A copy of the environment '{self.level}' does not go on as the original does: use it as GymWorld."
             )
+
+    def _drawn(self, info: Mapping[str, Any]) -> dict[str, Any]:
+        """A random action, a legal one if the environment says which are."""
+        mask = _mask(info)
+        return {
+            name: space.sample(mask=mask.astype(np.int8))
+            if isinstance(space, spaces.Discrete) and mask is not None and mask.shape == (space.n,)
+            else space.sample()
+            for name, space in self.effectors.items()
+        }
 
     def initial(self, seeds: np.ndarray) -> GymState:
         """Each environment reset with its seed."""
@@ -246,12 +274,17 @@ class GymRules:
         return GymState(found, np.zeros(len(seeds), np.float32), *(np.zeros(len(seeds), bool) for _ in range(2)))
 
     def legal(self, state: GymState) -> Mapping[str, np.ndarray]:
-        """The environments' own masks, if they have masks and one Discrete action."""
-        masks = [snapshot.legal for snapshot in state.env]
-        discrete = [name for name, space in self.effectors.items() if isinstance(space, spaces.Discrete)]
-        if len(discrete) != 1 or not masks or any(mask is None or not mask.any() for mask in masks):
+        """The environments' own masks, if they have masks and one Discrete action; all actions after the end."""
+        discrete = {name: int(space.n) for name, space in self.effectors.items() if isinstance(space, spaces.Discrete)}
+        if not self._masked or len(discrete) != 1:
             return {}
-        return {discrete[0]: np.stack(masks)}
+        ((effector, choices),) = discrete.items()
+        legal = np.ones((len(state), choices), bool)
+        for row in np.flatnonzero(~(state.terminal | state.truncated)):
+            mask = state.env[row].legal
+            if mask is not None and mask.any():
+                legal[row] = mask
+        return {effector: legal}
 
     def step(self, state: GymState, actions: Mapping[str, np.ndarray]) -> GymState:
         """One step of copies. If an effector is missing, no time passes; an ended child does not change."""

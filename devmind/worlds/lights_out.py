@@ -36,7 +36,7 @@ class LightsOutRules:
     The level is the side, and optionally the largest number of presses of a scramble: "5" (as many as lights) or "5-8".
 
     Raises:
-        WorldError: the level is neither.
+        WorldError: the level is neither, or there is no such light.
     """
 
     name = "lights_out"
@@ -85,7 +85,10 @@ class LightsOutRules:
         over = _solved(state.lit)
         if "press" not in actions:
             return Lights(state.lit.copy(), np.zeros(len(state), np.float32), over)
-        turned = self.turns[np.asarray(actions["press"])]
+        presses = np.asarray(actions["press"])
+        if not ((presses >= 0) & (presses < self.cells)).all():
+            raise WorldError(f"A press of 'lights_out' is one of the lights 0 to {self.cells - 1}.")
+        turned = self.turns[presses]
         lit = np.where(over[:, None], state.lit, state.lit ^ turned)
         return Lights(lit, np.where(over, 0, -1).astype(np.float32), over)
 

@@ -5,8 +5,11 @@ The environments are MiniGrid's own (Chevalier-Boisvert et al., 2023; 2019), of 
 
 from __future__ import annotations
 
-from functools import lru_cache
+import threading
+from collections.abc import Callable
+from functools import wraps
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -60,7 +63,7 @@ def room(name: str) -> GymWorld:
     """The environment `name` ("MiniGrid-MemoryS7-v0", "BabyAI-GoToLocal-v0"): `board` is seen, `choose` is done.
 
     Raises:
-        WorldError: MiniGrid is not installed, or has no such environment.
+        WorldError: MiniGrid is not installed, has no such environment, or lacks a file of it.
     """
     if not installed():
         raise WorldError(f"The environment '{name}' is MiniGrid's. {MISSING}.")
@@ -73,6 +76,11 @@ def room(name: str) -> GymWorld:
     if name not in known:
         raise WorldError(f"{minigrid.__name__} has no environment '{name}'{nearest(name, known)}")
     env = gymnasium.make(name).unwrapped
+    pattern = getattr(getattr(env, "config", None), "pattern_path", None)
+    if pattern is not None and not Path(pattern).is_file():
+        raise WorldError(
+            f"MiniGrid was installed without '{Path(pattern).name}', from which it makes '{name}'; choose another room."
+        )
     seen_fast(env)
     return GymWorld(Board(env), sense="board", effector="choose")
 
@@ -82,9 +90,24 @@ def env_of(world: gymnasium.Env) -> Any:
     return world.env.unwrapped  # type: ignore[attr-defined]
 
 
-@lru_cache
+def one_a_thread(make: Callable[[str], GymWorld]) -> Callable[[str], GymWorld]:
+    """`make` with a cache for each thread. A room is changed by whoever resets or steps it, and a thread may make the
+    next batch of a lesson while another one holds an exam."""
+    made = threading.local()
+
+    @wraps(make)
+    def of(name: str) -> GymWorld:
+        rooms: dict[str, GymWorld] = made.__dict__
+        if name not in rooms:
+            rooms[name] = make(name)
+        return rooms[name]
+
+    return of
+
+
+@one_a_thread
 def lent(name: str) -> GymWorld:
-    """A room of this kind, made once a process and shared: a caller resets it, looks, and keeps nothing."""
+    """A room of this kind, made once a thread and shared: a caller resets it, looks, and keeps nothing."""
     return room(name)
 
 

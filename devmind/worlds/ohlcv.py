@@ -31,6 +31,8 @@ def read_closes(path: str | Path) -> np.ndarray:
             lines = list(csv.reader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise WorldError(f"'{path}' cannot be read as a table of prices: {error}") from error
+    while lines and not lines[-1]:  # empty lines at the end
+        lines.pop()
     if len(lines) < 3:
         raise WorldError(f"'{path}' needs a line of names and two bars at least; it has {len(lines)} lines.")
     columns = {name.strip().lower(): number for number, name in enumerate(lines[0])}

@@ -49,7 +49,6 @@ class Restarting(VectorWorld[State], Generic[State]):
         self._lengths[ended] = 0
         fresh = self.rules.initial(self._starts.integers(0, EXAM_SEEDS_FROM, len(ended)))
         self.reached, state = self._state, self.state()
-        for name, values in vars(fresh).items():
-            getattr(state, name)[ended] = values
+        state.put(ended, fresh)
         self._state = state
         return self.observe(), reward, terminated, truncated, {**info, "final_obs": senses}

@@ -65,15 +65,16 @@ class Struct:
         """Replace the rows `index` (an int array or a boolean mask) by those of `other`, in place.
 
         Raises:
-            WorldError: the two are of worlds of different sizes, or the numbers of rows differ.
+            WorldError: the two are of worlds of different sizes, or the numbers of rows differ. Nothing is replaced.
         """
-        for f in fields(self):
-            mine, theirs = getattr(self, f.name), getattr(other, f.name)
+        pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        for name, (mine, theirs) in pairs.items():
             if mine[index].shape != theirs.shape:
                 raise WorldError(
-                    f"'{f.name}' of {list(theirs.shape)} cannot be put where {list(mine[index].shape)} are: give one "
+                    f"'{name}' of {list(theirs.shape)} cannot be put where {list(mine[index].shape)} are: give one "
                     "row a place, of the same world and level."
                 )
+        for mine, theirs in pairs.values():
             mine[index] = theirs
 
     @classmethod

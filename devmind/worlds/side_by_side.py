@@ -14,6 +14,8 @@ from devmind.worlds.adapter import VectorWorld
 class SideBySide:
     """N worlds of the same senses. A row whose episode is over is not stepped any more and keeps its last senses.
 
+    Texts are lists of N str; a row without `words`, as a world that says nothing in a tick, has "".
+
     Args:
         worlds: each a `GymWorld`, or any environment with Dict spaces of senses and effectors.
         seeds: the seeds of their episodes.
@@ -21,38 +23,44 @@ class SideBySide:
 
     def __init__(self, worlds: Sequence[gymnasium.Env], seeds: Sequence[int] | np.ndarray) -> None:
         self.worlds = list(worlds)
-        begun = [world.reset(seed=int(seed))[0] for world, seed in zip(self.worlds, seeds, strict=True)]
-        self._senses = {name: np.stack([senses[name] for senses in begun]) for name in begun[0]}
-        self._terminated, self._truncated = np.zeros(len(begun), bool), np.zeros(len(begun), bool)
+        self._felt = [world.reset(seed=int(seed))[0] for world, seed in zip(self.worlds, seeds, strict=True)]
+        self._senses = _stacked(self._felt)
+        self._terminated, self._truncated = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool)
 
     @property
     def num_envs(self) -> int:
         """The number of rows, N."""
         return len(self.worlds)
 
-    def observe(self) -> dict[str, np.ndarray]:
+    def observe(self) -> dict[str, Any]:
         """The present senses, [N, ...]."""
         return self._senses
 
     def step(
         self, actions: Mapping[str, np.ndarray]
-    ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Act in the worlds whose episodes are not over; the others earn nothing."""
-        # A copy, as callers may still read the last tick's senses.
-        senses = {name: value.copy() for name, value in self._senses.items()}
         reward = np.zeros(self.num_envs)
         for row in np.flatnonzero(~(self._terminated | self._truncated)):
             own = {name: value[row] for name, value in actions.items()}
             felt, reward[row], self._terminated[row], self._truncated[row], _ = self.worlds[row].step(own)
-            for name, value in senses.items():
-                value[row] = felt[name]
-        self._senses = senses
-        return senses, reward, self._terminated.copy(), self._truncated.copy(), {}
+            self._felt[row] = felt
+        self._senses = _stacked(self._felt)
+        return self._senses, reward, self._terminated.copy(), self._truncated.copy(), {}
 
     def close(self) -> None:
         """Close all worlds."""
         for world in self.worlds:
             world.close()
+
+
+def _stacked(felt: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Single rows' senses as new arrays [N, ...] and lists of texts, with "" for rows without one."""
+    names = {name: isinstance(value, str) for senses in felt for name, value in senses.items()}
+    return {
+        name: [senses.get(name, "") for senses in felt] if text else np.stack([senses[name] for senses in felt])
+        for name, text in names.items()
+    }
 
 
 class Joined:

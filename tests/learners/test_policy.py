@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,17 @@ from torch import Tensor, nn
 from devmind import worlds
 from devmind.agent.batch import collate_tick
 from devmind.agent.output import Categorical
+from devmind.errors import ConfigError
 from devmind.learners.actor_critics import actor_critic
+from devmind.learners.policy import PolicyLearner, restored, saved_worlds
 from devmind.learners.ppo import PPO, collect, improve
 from devmind.seeding import numpy_rng
-from devmind.testing import LampRules, tiny_agent
+from devmind.testing import LampRules, tiny_agent, tiny_context
 from devmind.worlds.adapter import VectorWorld
 from devmind.worlds.restarting import Restarting
 from devmind.worlds.side_by_side import Joined
 from stages.reflex import parts
+from stages.reflex.lessons import DRILLS
 
 ENDS_AT = np.array([3, 5, 100])
 
@@ -199,3 +204,22 @@ def test_joined_of_one_world_equals_that_world(n: int) -> None:
         worlds.make("nursery", "track", np.arange(n)),
     )
     assert np.array_equal(world.observe()["sight"], alone.observe()["sight"])
+
+
+def test_lasting_rooms_of_the_nursery_go_on_from_a_checkpoint() -> None:
+    world, other = (worlds.make("nursery", "orient/empty", seeds) for seeds in ([3, 4], [8, 9]))
+    for _ in range(2):
+        world.step({"look": np.ones((2, 2))})
+    restored(other, saved_worlds({"look": world})["look"])
+    assert other.state().seed.tolist() == [3, 4]
+    assert other.state().tick.tolist() == [2, 2]
+    here, there = (one.step({"look": np.full((2, 2), -0.5)})[0] for one in (world, other))
+    assert all(np.array_equal(here[name], there[name]) for name in here)
+
+
+def test_a_lasting_drill_of_several_levels_is_refused(tmp_path: Path) -> None:
+    agent = tiny_agent()
+    parts.admit(agent)
+    several = replace(DRILLS["balance"], levels=("", ""))
+    with pytest.raises(ConfigError, match="'balance' is lasting, so it practises in one level"):
+        PolicyLearner(agent, tiny_context(tmp_path), {"balance": several})

@@ -13,7 +13,7 @@ from devmind.agent.agent import Agent
 from devmind.live.loop import LiveLoop, Tick
 from devmind.sessions.reader import Session
 from devmind.sessions.recorder import Recorder
-from devmind.testing import tiny_agent
+from devmind.testing import LampRules, tiny_agent
 from devmind.worlds import rules_of
 from devmind.worlds.room import Room
 from devmind.worlds.world_room import WorldRoom
@@ -63,6 +63,24 @@ def test_loop_runs_in_a_room_without_senses(agent: Agent) -> None:
     assert summary.ticks == 1
     assert summary.missing == {"sight": summary.ticks}
     assert summary.answered["look"] == {"look_arc": 0}, "a head of the trunk moves nothing before an exam has passed it"
+
+
+def test_moments_of_a_simulated_world_have_its_rewards(agent: Agent) -> None:
+    lived: list[Tick] = []
+    rules = LampRules()
+    loop = LiveLoop(
+        agent,
+        WorldRoom(rules, seed=3, hz=50),
+        watchers={"list": lived.append},
+        directed=lambda moment, output: {"press": np.array(0)},
+    )
+    loop.run(stop=lambda: len(lived) >= 6)
+    state, earned = rules.initial(np.array([3])), [0.0]
+    for _ in lived[1:]:
+        state = rules.step(state, {"press": np.array([0])})
+        earned.append(float(rules.outcome(state).reward[0]))
+    assert len(set(earned)) == 2
+    assert [tick.moment.reward for tick in lived] == earned
 
 
 def test_unanswered_effectors_are_reported_with_the_heads_that_could_answer(agent: Agent) -> None:

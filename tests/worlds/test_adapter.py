@@ -10,9 +10,11 @@ from gymnasium.utils.env_checker import check_env
 from devmind import plugins, worlds
 from devmind.errors import WorldError
 from devmind.moment import Moment
+from devmind.testing import LampRules
 from devmind.worlds.adapter import RulesWorld, VectorWorld, moment
 from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.nursery import NurseryRules
+from devmind.worlds.restarting import Restarting
 
 
 def test_a_single_world_equals_its_row_in_a_vector_world() -> None:
@@ -111,3 +113,29 @@ def test_box_actions_keep_their_space() -> None:
     world.reset(seed=0)
     assert world.action_space["torque"].shape == (1,)
     assert world.observation_space.contains(world.step({"torque": np.array([0.5])})[0])
+
+
+def test_a_batch_counts_its_seeds_up_when_none_are_given() -> None:
+    world, one = VectorWorld(LampRules(), 3), RulesWorld(LampRules())
+    for first in (0, 3):
+        world.reset()
+        assert world.state().seed.tolist() == [first, first + 1, first + 2]
+    world.reset([40, 7, 9])
+    world.reset()
+    assert world.state().seed.tolist() == [41, 42, 43]
+    one.reset(seed=40)
+    assert one.reset()[1]["seed"] == 41
+
+
+def test_rooms_of_the_nursery_start_their_next_episodes() -> None:
+    world = VectorWorld(NurseryRules("orient/empty"), 2)
+    world.reset([1, 2])
+    lasting = Restarting(world, np.random.default_rng(0))
+    for _ in range(world.rules.horizon or 0):
+        senses, _, _, truncated, info = lasting.step({})
+    assert truncated.all()
+    assert lasting.finished == [10, 10]
+    begun = lasting.rules.initial(lasting.state().seed)
+    assert begun.seed.tolist() != [1, 2]
+    assert np.array_equal(senses["sight"], lasting.rules.observe(begun)["sight"])
+    assert not np.array_equal(info["final_obs"]["sight"], senses["sight"])

@@ -11,6 +11,7 @@ import pytest
 from devmind.errors import WorldError
 from devmind.testing import check_world
 from devmind.worlds.market import LEVELS, SEEN, TICKS, Account, Costs, MarketRules, coin_growth, coin_share
+from devmind.worlds.ohlcv import read_closes
 
 Trader = Callable[[dict[str, np.ndarray]], np.ndarray]
 SEEDS = np.arange(2_000_000, 2_000_400)
@@ -224,6 +225,14 @@ def put(number: int, column: int, value: str) -> Callable[[list[str]], None]:
 def test_an_unusable_file_is_refused_with_its_line(tmp_path, change, said: str) -> None:
     with pytest.raises(WorldError, match=said):
         MarketRules(f"replay:{written(tmp_path, change=change)}")
+
+
+def test_empty_lines_at_the_end_of_a_file_are_no_bars(tmp_path) -> None:
+    path = written(tmp_path)
+    closes = read_closes(path)
+    with open(path, "a", newline="") as file:
+        file.write("\r\n\n")
+    np.testing.assert_array_equal(read_closes(path), closes)
 
 
 def test_missing_columns_files_and_levels_are_named(tmp_path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,7 +13,7 @@ from devmind.errors import WorldError
 from devmind.live.virtual import VirtualClock
 from devmind.testing import check_world
 from devmind.worlds import rules_of
-from devmind.worlds.minigrid import FORWARD, INSTRUCTION_WORDS, env_of, room
+from devmind.worlds.minigrid import FORWARD, INSTRUCTION_WORDS, env_of, glances, room
 from devmind.worlds.world_room import WorldRoom, words_in
 
 LOCAL = "BabyAI-GoToLocal-v0"
@@ -33,6 +37,16 @@ def test_the_rules_show_the_board_and_mission_of_the_room() -> None:
 def test_an_unknown_room_is_refused() -> None:
     with pytest.raises(WorldError, match=r"no environment 'BabyAI-GoToLocla-v0'.*BabyAI-GoToLocal-v0"):
         rules_of("minigrid", "BabyAI-GoToLocla-v0")
+
+
+def test_a_room_whose_file_minigrid_lacks_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """MiniGrid 3.2's wheel has none of the pictures from which it makes six of its rooms."""
+    from minigrid.envs.wfc.config import WFC_PRESETS_ALL
+
+    maze = replace(WFC_PRESETS_ALL["MazeSimple"], pattern_path=tmp_path / "Maze.png")
+    monkeypatch.setitem(WFC_PRESETS_ALL, "MazeSimple", maze)
+    with pytest.raises(WorldError, match=r"installed without 'Maze.png', from which it makes 'MiniGrid-WFC-MazeSimple"):
+        room("MiniGrid-WFC-MazeSimple-v0")
 
 
 def test_an_instruction_stands_until_the_episode_ends() -> None:
@@ -118,3 +132,17 @@ def test_every_word_of_babyai_is_an_instruction_word() -> None:
             world = room(name)
             world.reset(seed=seed)
             assert set(words_in(str(env_of(world).mission))) <= INSTRUCTION_WORDS
+
+
+def test_rooms_that_threads_look_into_at_once_stay_apart() -> None:
+    """As when a thread makes the next batch of a lesson during an exam: up to a quarter of the views were of the room
+    that the other thread had begun meanwhile."""
+
+    def look(seed: int) -> np.ndarray:
+        return glances((LOCAL,), np.arange(seed, seed + 30), 4, np.random.default_rng(seed))
+
+    alone = [look(seed) for seed in (100, 200, 300)]
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(look, (100, 200, 300)))
+    for views, expected in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(views, expected)

@@ -124,3 +124,12 @@ def test_errors_name_the_wrong_input() -> None:
         rules.step(state, {"look": np.zeros((5, 3))})
     with pytest.raises(WorldError, match="not finite"):
         rules.step(state, {"look": np.full((5, 2), np.nan)})
+
+
+def test_rows_put_into_an_observed_state_are_seen() -> None:
+    rules = NurseryRules("room")
+    state, other = rules.initial(SEEDS[:2]), rules.initial(SEEDS[2:3])
+    rules.observe(state)
+    state.put([0], other)
+    for name, value in rules.observe(state).items():
+        assert np.array_equal(value[0], rules.observe(other)[name][0]), name

@@ -10,7 +10,7 @@ import pytest
 from devmind.moment import WIDE_SIZE
 from devmind.worlds.nursery import NurseryRules, NurseryState
 from devmind.worlds.nursery import views as module
-from devmind.worlds.nursery.geometry import angles_deg
+from devmind.worlds.nursery.geometry import angles_deg, direction
 from devmind.worlds.nursery.spawning import empty_room, put, settle
 from devmind.worlds.nursery.state import (
     BOX,
@@ -19,8 +19,10 @@ from devmind.worlds.nursery.state import (
     CYLINDER,
     MASK_CAREGIVER,
     MASK_HAND,
+    MAX_LEAN_M,
     SPHERE,
 )
+from devmind.worlds.nursery.truth import PLACE_SCALE_DEG, places_by_colour
 from devmind.worlds.nursery.views import periphery, views, visible_boxes, wide_view
 
 HALF = np.tan(np.deg2rad(30.0))
@@ -215,3 +217,15 @@ def test_the_notice_of_the_renderer_says_compiling_or_loading(monkeypatch: pytes
     monkeypatch.setattr(module, "in_turn", lambda *kernel: None)
     module._raster.__wrapped__()
     assert said == ["compiling or loading the nursery's renderer (compiling: once, about 15 s)"]
+
+
+def test_places_are_measured_from_the_leaning_head() -> None:
+    rules = NurseryRules("orient/sight")
+    state = rules.initial(np.arange(4))
+    for _ in range(3):
+        state = rules.step(state, {"move": np.ones((4, 1))})
+    truth, rows = rules.truth(state), np.arange(4)
+    _, left, up, far = places_by_colour(truth)[rows, state.colour[:, 0]].T
+    gaze = (truth["pan_deg"] + PLACE_SCALE_DEG * left, truth["tilt_deg"] + PLACE_SCALE_DEG * up)
+    found = np.exp(far)[:, None] * direction(*gaze) + [MAX_LEAN_M, 0.0, 0.0]
+    assert found == pytest.approx(state.position[:, 0], abs=1e-5)

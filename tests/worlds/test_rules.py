@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.utils import EzPickle
 
 from devmind import worlds
 from devmind.errors import WorldError
@@ -35,6 +36,15 @@ def test_rows_are_put_joined_and_repeated() -> None:
     assert state.seed.tolist() == [8, 7, 7]
     with pytest.raises(WorldError, match=r"'seed' of \[2\] cannot be put where \[1\] are"):
         state.put([0], other)
+
+
+def test_rows_that_do_not_fit_replace_nothing() -> None:
+    state, longer = (MemoryLenRules(length).initial(np.arange(6)) for length in ("5", "6"))
+    kept = state.copy()
+    longer.context[:] = 1 - kept.context
+    with pytest.raises(WorldError, match=r"'distractors' of \[6, 7\] cannot be put"):
+        state.put(np.arange(6), longer)
+    assert np.array_equal(state.context, kept.context)
 
 
 def test_a_row_continues_equally_at_any_position() -> None:
@@ -91,6 +101,35 @@ def test_taxi_gives_its_legal_moves() -> None:
     assert rules.observe(state)["body"].shape == (2, 500)
 
 
+class Narrowing(gymnasium.Env):
+    """Forbids the action 1; episodes of even seeds end with the first step, when nothing is allowed any more."""
+
+    observation_space, action_space = spaces.Box(0, 1, (2,)), spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        self.short = seed % 2 == 0
+        return np.zeros(2, np.float32), {"action_mask": np.int8([1, 0, 1])}
+
+    def step(self, action):
+        info = {} if self.short else {"action_mask": np.int8([0, 0, 1])}
+        return np.zeros(2, np.float32), 1.0, self.short, False, info
+
+
+def test_an_ended_row_does_not_make_all_moves_of_the_others_legal() -> None:
+    gymnasium.register("devmind-test/Narrowing-v0", Narrowing)
+    try:
+        rules = GymRules("devmind-test/Narrowing-v0")
+    finally:
+        del gymnasium.registry["devmind-test/Narrowing-v0"]
+    state = rules.initial(np.array([4, 5]))
+    assert rules.legal(state)["push"].tolist() == [[True, False, True]] * 2
+    state = rules.step(state, {"push": np.array([0, 0])})
+    assert rules.outcome(state).terminal.tolist() == [True, False]
+    assert rules.legal(state)["push"].tolist() == [[True, True, True], [False, False, True]]
+    assert rules.legal(state.take([0]))["push"].all(), "also where all rows have ended"
+    assert "push" not in GymRules("CartPole-v1").legal(GymRules("CartPole-v1").initial(np.array([4])))
+
+
 def test_gymnasium_worlds_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
     from devmind import plugins
 
@@ -132,7 +171,53 @@ class Forgetful(Uncopied):
         return np.float32([self.count[0] % 2, 0]), 0.0, False, False, {}
 
 
-@pytest.mark.parametrize(("kind", "said"), [(Uncopied, "cannot be copied"), (Forgetful, "does not go on as the")])
+class Anew(Uncopied, EzPickle):
+    """A copy is made anew, and is where every episode begins."""
+
+    def __init__(self) -> None:
+        EzPickle.__init__(self)
+        self.tick = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.tick = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.tick += 1
+        return np.float32([self.tick / 10, 0]), 0.0, False, False, {}
+
+
+class Unready(Anew):
+    def __init__(self) -> None:
+        EzPickle.__init__(self)
+        self.tick = -1
+
+    def step(self, action):
+        assert self.tick >= 0, "Call reset first."
+        return super().step(action)
+
+
+class Unmade(Uncopied):
+    def __init__(self, size: int) -> None:
+        pass
+
+
+class Unbegun(Uncopied):
+    def reset(self, *, seed=None, options=None):
+        raise FileNotFoundError("There is no 'rooms.png'.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Uncopied, "cannot be copied"),
+        (Forgetful, "does not go on as the"),
+        (Unmade, r"that can be made: .*'size'"),
+        (Anew, "does not go on as the"),
+        (Unready, "cannot be copied"),
+        (Unbegun, r"cannot be played \(There is no 'rooms.png'.\): choose another"),
+    ],
+)
 def test_environments_that_cannot_be_copied_are_refused(kind: type, said: str) -> None:
     gymnasium.register("devmind-test/Odd-v0", kind)
     try:

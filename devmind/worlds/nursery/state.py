@@ -7,6 +7,7 @@ of a child that does not lean. Azimuth is positive to the left, elevation upward
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -113,3 +114,8 @@ class NurseryState(Struct):
     def __post_init__(self) -> None:
         # Not a field: copies and restored states render again; an observed state is rendered once for all callers.
         self.rendered: dict[str, np.ndarray] = {}
+
+    def put(self, index: Any, other: Self) -> None:
+        """As `Struct.put`; pictures of the rows that were there before are forgotten."""
+        super().put(index, other)
+        self.rendered.clear()

@@ -112,7 +112,9 @@ def places_by_colour(truth: Mapping[str, np.ndarray]) -> np.ndarray:
     values = np.zeros((len(truth["colour"]), len(COLOUR_NAMES), 4), np.float32)
     left = (truth["object_azimuth_deg"] - truth["pan_deg"][:, None] + 180) % 360 - 180
     up = truth["object_elevation_deg"] - truth["tilt_deg"][:, None]
-    far = np.log(np.maximum(np.linalg.norm(truth["position"], axis=-1), 0.1))
+    from_head = truth["position"].copy()
+    from_head[..., 0] -= truth["lean_m"][:, None]
+    far = np.log(np.maximum(np.linalg.norm(from_head, axis=-1), 0.1))
     rows, slots = np.nonzero((truth["visible"] >= VISIBLE_PX) & truth["present"])
     columns = [np.ones(len(rows)), left[rows, slots] / PLACE_SCALE_DEG, up[rows, slots] / PLACE_SCALE_DEG]
     values[rows, truth["colour"][rows, slots]] = np.stack([*columns, far[rows, slots]], 1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from devmind.agent.agent import Agent
 from devmind.errors import WorldError
 from devmind.seeding import numpy_rng
 from devmind.worlds.gym_world import GymWorld
-from devmind.worlds.minigrid import FORWARD, env_of, room
+from devmind.worlds.minigrid import FORWARD, env_of, one_a_thread, room
 from devmind.worlds.side_by_side import SideBySide
 from stages.language.caregiver.grammar import check_words
 from stages.language.parts import BOARD, CHOOSE, FOLLOW, TEXT
@@ -92,9 +91,9 @@ class Demonstration:
     reward: float
 
 
-@lru_cache(maxsize=2)
+@one_a_thread
 def room_of_bot(name: str) -> GymWorld:
-    """A room in which this process's bot gives its demonstrations, one after another.
+    """A room in which this thread's bot gives its demonstrations, one after another.
 
     Raises:
         WorldError: there is no such room, it is not one of BabyAI's, or the bot does not work in it.

@@ -8,7 +8,6 @@ learned list.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from zlib import crc32
@@ -17,7 +16,7 @@ import numpy as np
 
 from devmind.algorithms.grid_cells import COLOURS
 from devmind.worlds.gym_world import GymWorld
-from devmind.worlds.minigrid import env_of, room
+from devmind.worlds.minigrid import env_of, one_a_thread, room
 from stages.planning.instruct.symbols import DROP_NEXT_TO, NOUNS, Plan, of_instruction
 
 ROOMS = ("BabyAI-GoToSeqS5R2-v0", "BabyAI-MiniBossLevel-v0")
@@ -62,7 +61,7 @@ def drawn(seeds: np.ndarray, n: int, rng: np.random.Generator) -> Iterator[tuple
         made = min(n, made + OF_ONE)
 
 
-@lru_cache
+@one_a_thread
 def _spoken_of(name: str) -> GymWorld:
     """A room of that kind whose missions never name places. A reset draws a mission too, so this has to be set before
     the first one."""

@@ -86,6 +86,13 @@ def test_lights_out_of_another_side_is_refused(level: str) -> None:
         LightsOutRules(level)
 
 
+def test_a_press_of_no_light_is_refused() -> None:
+    rules = LightsOutRules("3")
+    for press in (-1, 9):
+        with pytest.raises(WorldError, match="one of the lights 0 to 8"):
+            rules.step(rules.initial(np.array([5])), {"press": np.array([press])})
+
+
 def played(rules: MnkRules, *places: int):
     board = rules.initial(np.zeros(1))
     for place in places:
