@@ -155,7 +155,8 @@ class BrowserMicrophone(_Mailbox):
         self._due_s = device_time_s + len(samples) / source_hz
         self._heard += len(samples) * self.rate_hz / source_hz
         ready = self._resampler.resample_chunk((samples / 32768).astype(np.float32))
-        self._ring.append(ready[None], arrived_s, made=self._heard, gap=gap)
+        # Resampling overshoots at the edges of loud sound.
+        self._ring.append(np.clip(ready[None], -1, 1), arrived_s, made=self._heard, gap=gap)
 
     def read_window(self, start_s: float, end_s: float) -> np.ndarray:
         """The samples of [start_s, end_s), float32 [1, S]; StaleReading unless all of them are there."""

@@ -148,7 +148,8 @@ class Microphone(Device):
         handle.made += len(block) * self.rate_hz / handle.stream.rate_hz
         if handle.blocks.overruns > handle.overruns:
             self._overrun(handle)
-        samples = handle.resampler.resample_chunk(block) if handle.resampler else block
+        # Resampling overshoots at the edges of loud sound.
+        samples = np.clip(handle.resampler.resample_chunk(block), -1, 1) if handle.resampler else block
         gap, handle.first = lost or handle.first, False  # after reopening, the loss is unknown
         return samples.T, made_s, handle.made, gap
 

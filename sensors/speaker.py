@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,8 @@ class Speaker(Device):
         self._queue: deque[np.ndarray] = deque()
         self._queued = 0
         self._called_s = 0.0
+        self._resampler: Any = None
+        self._resampled = np.zeros(0, np.int16)
 
     @property
     def pending_s(self) -> float:
@@ -88,7 +91,10 @@ class Speaker(Device):
         require_pyaudio()
 
     def _open(self) -> SoundStream:
+        import soxr  # noqa: F401 - not only in the first callback, which has to be quick
+
         self._called_s = time.monotonic()
+        self._resampler, self._resampled = None, self._resampled[:0]
         rate_hz, channels = 0, 1
 
         def callback(data: None, frames: int, times: dict[str, float], flags: int) -> tuple[bytes, int]:
@@ -101,15 +107,32 @@ class Speaker(Device):
 
     def _block(self, frames: int, rate_hz: int, channels: int) -> bytes:
         """The next `frames` for the device, silence when the queue is empty."""
-        with self._lock:
-            samples = self._take(round(frames * self.rate_hz / rate_hz))
+        if rate_hz == self.rate_hz:
+            with self._lock:
+                samples = self._take(frames)
+        else:
+            samples = self._at_rate(frames, rate_hz)
         self.health.captured(self._called_s)
-        if rate_hz != self.rate_hz and len(samples):
-            at = np.arange(round(len(samples) * rate_hz / self.rate_hz)) * self.rate_hz / rate_hz
-            samples = np.interp(at, np.arange(len(samples)), samples).astype(np.int16)
         out = np.zeros(frames, np.int16)
-        out[: min(frames, len(samples))] = samples[:frames]
+        out[: len(samples)] = samples
         return np.repeat(out, channels).tobytes()
+
+    def _at_rate(self, frames: int, rate_hz: int) -> np.ndarray:
+        """Up to `frames` samples at the device's rate; the end of the queue is the end of a sound."""
+        import soxr
+
+        while len(self._resampled) < frames:
+            with self._lock:
+                part = self._take(round(BLOCK_S * self.rate_hz))
+            if not len(part) and self._resampler is None:
+                break
+            if self._resampler is None:
+                self._resampler = soxr.ResampleStream(self.rate_hz, rate_hz, 1, dtype="int16")
+            more = self._resampler.resample_chunk(part, last=not len(part))
+            self._resampler = self._resampler if len(part) else None
+            self._resampled = np.concatenate((self._resampled, more))
+        samples, self._resampled = self._resampled[:frames], self._resampled[frames:]
+        return samples
 
     def _read(self, handle: SoundStream, stop: threading.Event) -> None:
         stop.wait(0.1)

@@ -122,6 +122,18 @@ def test_sound_is_resampled_and_a_gap_is_stale(monkeypatch):
         assert microphone.read_window(101.4, 101.6).std() > 0.1
 
 
+def test_loud_sound_of_a_page_stays_within_full_scale(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    square = (32_767 * np.sign(np.sin(2 * np.pi * 700 * np.arange(48_000) / 48_000 + 0.1))).astype("<i2")
+    with BrowserMicrophone() as microphone:
+        for block in range(50):
+            now[0] = 100 + (block + 1) * 0.02
+            part = square[block * 960 : (block + 1) * 960]
+            microphone.accept("audio/s16;rate=48000", part.tobytes(), PAGE_S + block * 0.02)
+        assert 0.9 < np.abs(microphone.read_window(100.3, 100.8)).max() <= 1
+
+
 @pytest.mark.parametrize(
     ("kind", "data"),
     [

@@ -262,6 +262,34 @@ def test_the_speaker_plays_its_input_without_blocking(card, rates):
     assert mouth.drops == 0
 
 
+def test_a_speaker_of_another_rate_adds_no_tones_and_plays_to_the_end(card):
+    card.rates = [44_100]
+    tone = (0.5 * np.sin(2 * np.pi * 3000 * np.arange(4800) / 16_000)).astype(np.float32)[None]
+    with Speaker() as mouth:
+        mouth.act(tone)
+        until = time.monotonic() + 30
+        while mouth.pending_s and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(0.2)
+    heard = np.concatenate(card.heard) / 32767
+    loud = np.flatnonzero(np.abs(heard) > 0.1)
+    assert len(heard[loud[0] : loud[-1]]) == pytest.approx(0.3 * 44_100, abs=100)
+    middle = heard[loud[0] : loud[-1]][1000:-1000]
+    power = np.abs(np.fft.rfft(middle * np.hanning(len(middle)))) ** 2
+    hz = np.fft.rfftfreq(len(middle), 1 / 44_100)
+    assert power[np.abs(hz - 3000) > 100].sum() < 1e-4 * power.sum()
+
+
+@pytest.mark.parametrize("rates", [pytest.param([16_000], marks=pytest.mark.slow), [44_100]])
+def test_loud_sound_stays_within_full_scale(card, rates, monkeypatch):
+    """Resampling square waves overshoots."""
+    card.rates = rates
+    monkeypatch.setattr(card, "sound", lambda index, rate_hz: np.sign(np.sin(2 * np.pi * 700 * index / rate_hz)))
+    with Microphone() as ear:
+        heard, _ = window(ear)
+    assert 0.9 < np.abs(heard).max() <= 1
+
+
 def test_the_speakers_queue_is_bounded_and_emptied_on_close(card):
     card.silent.set()
     with Speaker(queue_s=1.0) as mouth:
