@@ -13,7 +13,7 @@ import numpy as np
 from devmind.errors import SensorError
 from devmind.moment import SOUND_RATE_HZ
 from sensors.device import Device
-from sensors.series import TimedRing
+from sensors.series import TimedRing, as_pcm
 
 BLOCK_S = 0.02
 
@@ -94,7 +94,7 @@ class AudioFile(Device):
         handle.given += len(samples)
         due_s = handle.started_s + handle.given / self.rate_hz
         stop.wait(max(0.0, due_s - time.monotonic()))
-        return np.clip(samples.T, -1, 1), due_s
+        return as_pcm(samples.T), due_s
 
     def _keep(self, capture: tuple[np.ndarray, float]) -> None:
         if capture[0].shape[1]:

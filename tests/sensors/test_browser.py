@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from devmind.errors import StaleReading
+from devmind.sessions.messages import as_s16
 from devmind.testing import check_sensor
 from sensors.browser import LARGEST_BYTES, BrowserCamera, BrowserMicrophone
 
@@ -131,7 +132,9 @@ def test_loud_sound_of_a_page_stays_within_full_scale(monkeypatch):
             now[0] = 100 + (block + 1) * 0.02
             part = square[block * 960 : (block + 1) * 960]
             microphone.accept("audio/s16;rate=48000", part.tobytes(), PAGE_S + block * 0.02)
-        assert 0.9 < np.abs(microphone.read_window(100.3, 100.8)).max() <= 1
+        heard = microphone.read_window(100.3, 100.8)
+    assert 0.9 < np.abs(heard).max() <= 1
+    assert as_s16(heard) is not None, "a recording keeps it as plain PCM"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from devmind.errors import SensorError, StaleReading
+from devmind.sessions.messages import as_s16
 from devmind.testing import check_sensor
 from sensors import device, microphone
 from sensors.microphone import BlockRing, Microphone
@@ -288,6 +289,7 @@ def test_loud_sound_stays_within_full_scale(card, rates, monkeypatch):
     with Microphone() as ear:
         heard, _ = window(ear)
     assert 0.9 < np.abs(heard).max() <= 1
+    assert as_s16(heard) is not None, "a recording keeps it as plain PCM"
 
 
 def test_the_speakers_queue_is_bounded_and_emptied_on_close(card):
