@@ -28,7 +28,8 @@ class Speaker(Device):
     """Plays float32 [C, S] at 16 kHz, -1..1; louder samples are clipped, channels are mixed to one.
 
     Sound waits in a queue of at most `queue_s`; when more comes, the oldest is dropped and counted in `drops`
-    (samples). Nothing is queued while it is closed.
+    (samples). Nothing is queued while it is closed. While its device is gone all sound is dropped: it would be late,
+    and whoever waits until `pending_s` is over (`Speaking`, which is deaf so long) would wait for ever.
 
     Args:
         device: `default`, or a part of the name of a sound output.
@@ -46,6 +47,7 @@ class Speaker(Device):
         self._lock = threading.Lock()
         self._queue: deque[np.ndarray] = deque()
         self._queued = 0
+        self._gone = False
         self._called_s = 0.0
         self._resampler: Any = None
         self._resampled = np.zeros(0, np.int16)
@@ -66,6 +68,9 @@ class Speaker(Device):
         samples = (np.clip(np.nan_to_num(value.mean(0)), -1, 1) * 32767).astype(np.int16)
         with self._lock:
             if self._thread is None:
+                return
+            if self._gone:
+                self.health.dropped(len(samples))
                 return
             self._queue.append(samples)
             self._queued += len(samples)
@@ -101,9 +106,22 @@ class Speaker(Device):
             self._called_s = time.monotonic()
             return self._block(frames, rate_hz or self.rate_hz, channels), CONTINUE
 
-        stream = open_stream(self.device, self.rate_hz, 1, BLOCK_S, callback, output=True)
+        try:
+            stream = open_stream(self.device, self.rate_hz, 1, BLOCK_S, callback, output=True)
+        except Exception:
+            self._lose()
+            raise
         rate_hz, channels = stream.rate_hz, stream.channels
+        self._gone = False
         return stream
+
+    def _lose(self) -> None:
+        """The device is gone, and with it the sound that waits."""
+        with self._lock:
+            self._gone = True
+            self.health.dropped(self._queued)
+            self._queue.clear()
+            self._queued = 0
 
     def _block(self, frames: int, rate_hz: int, channels: int) -> bytes:
         """The next `frames` for the device, silence when the queue is empty."""
@@ -137,6 +155,7 @@ class Speaker(Device):
     def _read(self, handle: SoundStream, stop: threading.Event) -> None:
         stop.wait(0.1)
         if time.monotonic() - self._called_s > SILENT_S:
+            self._lose()
             raise OSError(f"The sound output '{self.device}' takes no more data.")
 
     def _keep(self, capture: None) -> None:

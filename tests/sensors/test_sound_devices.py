@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from devmind.errors import SensorError, StaleReading
+from devmind.live.speaking import ECHO_S, Speaking
 from devmind.sessions.messages import as_s16
 from devmind.testing import check_sensor
 from sensors import device, microphone
@@ -290,6 +291,31 @@ def test_loud_sound_stays_within_full_scale(card, rates, monkeypatch):
         heard, _ = window(ear)
     assert 0.9 < np.abs(heard).max() <= 1
     assert as_s16(heard) is not None, "a recording keeps it as plain PCM"
+
+
+def test_a_speaker_without_its_device_keeps_nobody_waiting(card):
+    """A life is deaf as long as its speaker has something to say; without a device it would be deaf for ever."""
+    card.gone = True
+    sound = np.full((1, 1600), 0.5, np.float32)
+    with Speaker() as mouth, Speaking(mouth) as voice:
+        mouth.act(sound)  # perhaps before the device was looked for
+        until = time.monotonic() + 30
+        while not (mouth.health.fault and mouth.drops) and time.monotonic() < until:
+            time.sleep(0.01)
+        voice.act(sound)
+        assert mouth.pending_s == 0
+        assert mouth.drops == 3200
+        time.sleep(0.1 + ECHO_S)
+        assert not voice.is_heard
+        card.gone = False
+        while not mouth.health.captures and time.monotonic() < until:
+            time.sleep(0.01)
+        voice.act(sound)
+        while mouth.pending_s and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.1)
+    assert mouth.drops == 3200
+    assert np.abs(np.concatenate(card.heard)).max() > 16_000
 
 
 def test_the_speakers_queue_is_bounded_and_emptied_on_close(card):
