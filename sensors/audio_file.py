@@ -13,7 +13,7 @@ import numpy as np
 from devmind.errors import SensorError
 from devmind.moment import SOUND_RATE_HZ
 from sensors.device import Device
-from sensors.series import TimedRing
+from sensors.series import TimedRing, as_pcm
 
 BLOCK_S = 0.02
 
@@ -30,14 +30,16 @@ class _Tape:
 
 
 class AudioFile(Device):
-    """`sound` float32 [C, S] at 16 kHz of a file that libsndfile reads; more than two channels are mixed to one.
+    """`sound` float32 [C, S] at 16 kHz of a file that libsndfile reads; more than two channels are mixed to one, and
+    what is louder than full scale is clipped.
 
     Args:
         path: the file.
         loop: start again at the end.
 
     Raises:
-        SensorError: on opening, when there is no such file or it is no sound.
+        SensorError: on opening, when there is no such file or it is no sound. At a sample that is no finite number it
+            ends with a fault.
     """
 
     sense = "sound"
@@ -85,12 +87,14 @@ class AudioFile(Device):
         if over and handle.over:
             raise EOFError
         handle.over = over
+        if not np.isfinite(block).all():
+            raise SensorError(f"'{self.path}' has samples that are no numbers (NaN or infinite); save it anew.")
         mixed = block if block.shape[1] < 3 else block.mean(1, keepdims=True)
         samples = handle.resampler.resample_chunk(mixed, last=over)
         handle.given += len(samples)
         due_s = handle.started_s + handle.given / self.rate_hz
         stop.wait(max(0.0, due_s - time.monotonic()))
-        return samples.T, due_s
+        return as_pcm(samples.T), due_s
 
     def _keep(self, capture: tuple[np.ndarray, float]) -> None:
         if capture[0].shape[1]:

@@ -19,7 +19,7 @@ import numpy as np
 from devmind.moment import SOUND_RATE_HZ
 from devmind.worlds.clock import ClockFit
 from sensors.frames import Health, NewestFrame
-from sensors.series import TimedRing
+from sensors.series import TimedRing, as_pcm
 
 LARGEST_BYTES = 4_000_000
 """A larger message is refused: no camera frame or block of sound is that large."""
@@ -155,7 +155,7 @@ class BrowserMicrophone(_Mailbox):
         self._due_s = device_time_s + len(samples) / source_hz
         self._heard += len(samples) * self.rate_hz / source_hz
         ready = self._resampler.resample_chunk((samples / 32768).astype(np.float32))
-        self._ring.append(ready[None], arrived_s, made=self._heard, gap=gap)
+        self._ring.append(as_pcm(ready[None]), arrived_s, made=self._heard, gap=gap)
 
     def read_window(self, start_s: float, end_s: float) -> np.ndarray:
         """The samples of [start_s, end_s), float32 [1, S]; StaleReading unless all of them are there."""

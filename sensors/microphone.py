@@ -16,7 +16,7 @@ import numpy as np
 from devmind.moment import SOUND_RATE_HZ
 from sensors.device import Device
 from sensors.portaudio import SoundStream, open_stream, require_pyaudio
-from sensors.series import TimedRing
+from sensors.series import TimedRing, as_pcm
 
 BLOCK_S = 0.02
 BLOCKS = 256
@@ -148,7 +148,7 @@ class Microphone(Device):
         handle.made += len(block) * self.rate_hz / handle.stream.rate_hz
         if handle.blocks.overruns > handle.overruns:
             self._overrun(handle)
-        samples = handle.resampler.resample_chunk(block) if handle.resampler else block
+        samples = as_pcm(handle.resampler.resample_chunk(block)) if handle.resampler else block
         gap, handle.first = lost or handle.first, False  # after reopening, the loss is unknown
         return samples.T, made_s, handle.made, gap
 

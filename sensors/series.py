@@ -27,6 +27,15 @@ PIECES = 64
 """More than the ring's seconds hold, one for every fit."""
 
 
+def as_pcm(samples: np.ndarray) -> np.ndarray:
+    """Sound float32 [...] on the 16-bit grid: recordings and memory then keep it as plain PCM without loss.
+
+    It is clipped at full scale, which resampling overshoots at the edges of loud sound.
+    """
+    steps = np.clip(np.rint(samples * 32768), -32768, 32767).astype(np.int16)
+    return steps.astype(np.float32) / np.float32(32768)
+
+
 @dataclass(frozen=True)
 class _Piece:
     """From host time `from_s` on, sample `index` + (t - from_s) * `rate_hz` was made at t.

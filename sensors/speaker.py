@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,8 @@ class Speaker(Device):
     """Plays float32 [C, S] at 16 kHz, -1..1; louder samples are clipped, channels are mixed to one.
 
     Sound waits in a queue of at most `queue_s`; when more comes, the oldest is dropped and counted in `drops`
-    (samples). Nothing is queued while it is closed.
+    (samples). Nothing is queued while it is closed. While its device is gone all sound is dropped: it would be late,
+    and whoever waits until `pending_s` is over (`Speaking`, which is deaf so long) would wait for ever.
 
     Args:
         device: `default`, or a part of the name of a sound output.
@@ -45,7 +47,10 @@ class Speaker(Device):
         self._lock = threading.Lock()
         self._queue: deque[np.ndarray] = deque()
         self._queued = 0
+        self._gone = False
         self._called_s = 0.0
+        self._resampler: Any = None
+        self._resampled = np.zeros(0, np.int16)
 
     @property
     def pending_s(self) -> float:
@@ -63,6 +68,9 @@ class Speaker(Device):
         samples = (np.clip(np.nan_to_num(value.mean(0)), -1, 1) * 32767).astype(np.int16)
         with self._lock:
             if self._thread is None:
+                return
+            if self._gone:
+                self.health.dropped(len(samples))
                 return
             self._queue.append(samples)
             self._queued += len(samples)
@@ -88,32 +96,66 @@ class Speaker(Device):
         require_pyaudio()
 
     def _open(self) -> SoundStream:
+        import soxr  # noqa: F401 - not only in the first callback, which has to be quick
+
         self._called_s = time.monotonic()
+        self._resampler, self._resampled = None, self._resampled[:0]
         rate_hz, channels = 0, 1
 
         def callback(data: None, frames: int, times: dict[str, float], flags: int) -> tuple[bytes, int]:
             self._called_s = time.monotonic()
             return self._block(frames, rate_hz or self.rate_hz, channels), CONTINUE
 
-        stream = open_stream(self.device, self.rate_hz, 1, BLOCK_S, callback, output=True)
+        try:
+            stream = open_stream(self.device, self.rate_hz, 1, BLOCK_S, callback, output=True)
+        except Exception:
+            self._lose()
+            raise
         rate_hz, channels = stream.rate_hz, stream.channels
+        self._gone = False
         return stream
+
+    def _lose(self) -> None:
+        """The device is gone, and with it the sound that waits."""
+        with self._lock:
+            self._gone = True
+            self.health.dropped(self._queued)
+            self._queue.clear()
+            self._queued = 0
 
     def _block(self, frames: int, rate_hz: int, channels: int) -> bytes:
         """The next `frames` for the device, silence when the queue is empty."""
-        with self._lock:
-            samples = self._take(round(frames * self.rate_hz / rate_hz))
+        if rate_hz == self.rate_hz:
+            with self._lock:
+                samples = self._take(frames)
+        else:
+            samples = self._at_rate(frames, rate_hz)
         self.health.captured(self._called_s)
-        if rate_hz != self.rate_hz and len(samples):
-            at = np.arange(round(len(samples) * rate_hz / self.rate_hz)) * self.rate_hz / rate_hz
-            samples = np.interp(at, np.arange(len(samples)), samples).astype(np.int16)
         out = np.zeros(frames, np.int16)
-        out[: min(frames, len(samples))] = samples[:frames]
+        out[: len(samples)] = samples
         return np.repeat(out, channels).tobytes()
+
+    def _at_rate(self, frames: int, rate_hz: int) -> np.ndarray:
+        """Up to `frames` samples at the device's rate; the end of the queue is the end of a sound."""
+        import soxr
+
+        while len(self._resampled) < frames:
+            with self._lock:
+                part = self._take(round(BLOCK_S * self.rate_hz))
+            if not len(part) and self._resampler is None:
+                break
+            if self._resampler is None:
+                self._resampler = soxr.ResampleStream(self.rate_hz, rate_hz, 1, dtype="int16")
+            more = self._resampler.resample_chunk(part, last=not len(part))
+            self._resampler = self._resampler if len(part) else None
+            self._resampled = np.concatenate((self._resampled, more))
+        samples, self._resampled = self._resampled[:frames], self._resampled[frames:]
+        return samples
 
     def _read(self, handle: SoundStream, stop: threading.Event) -> None:
         stop.wait(0.1)
         if time.monotonic() - self._called_s > SILENT_S:
+            self._lose()
             raise OSError(f"The sound output '{self.device}' takes no more data.")
 
     def _keep(self, capture: None) -> None:

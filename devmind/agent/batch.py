@@ -1,6 +1,6 @@
 """A Batch is a plain dict of tensors and masks; these functions make one from Moments.
 
-    batch["senses"][name]    [B, T, ...]  zeros where absent
+    batch["senses"][name]    [B, T, ...]  zeros where absent; sound of one ear beside sound of two has NaN in the second
     batch["present"][name]   bool [B, T]
     batch["first"]           bool [B, T]  this Moment opens an episode
     batch["valid"]           bool [B, T]  false where a shorter row was padded
@@ -79,6 +79,25 @@ def _as_array(name: str, value: Sense) -> np.ndarray:
     return value if value.dtype in (np.uint8, np.int8) else value.astype(np.float32, copy=False)
 
 
+def _with_ears(sound: np.ndarray, ears: int) -> np.ndarray:
+    """Sound [C, S] beside sound of more ears: the ears that one ear lacks are NaN, so that it is still heard as one."""
+    return np.pad(sound, ((0, ears - 1), (0, 0)), constant_values=np.nan) if len(sound) == 1 else sound
+
+
+def is_one_ear(sound: Tensor) -> Tensor:
+    """Which readings [..., C, S] are of one ear, bool [...]: C is 1, or the second ear is NaN (see `collate`)."""
+    if sound.shape[-2] == 1:
+        return torch.ones(sound.shape[:-2], dtype=torch.bool, device=sound.device)
+    return sound[..., 1, :].isnan().all(-1)
+
+
+def both_ears(sound: Tensor) -> Tensor:
+    """Sound [..., C, S] with the ear of such readings in place of those that it lacks; other sound is unchanged."""
+    if sound.shape[-2] == 1:
+        return sound
+    return torch.where(is_one_ear(sound)[..., None, None], sound[..., :1, :], sound)
+
+
 def _stack(name: str, rows: Sequence[Sequence[Mapping[str, Sense]]], length: int) -> tuple[Tensor, Tensor]:
     """One sense of all rows as [B, T, ...] and its presence [B, T]."""
     found = [
@@ -92,7 +111,7 @@ def _stack(name: str, rows: Sequence[Sequence[Mapping[str, Sense]]], length: int
         return torch.zeros(len(rows), length, WORDS_BYTES, dtype=torch.uint8), present
     if name == "sound":
         ears = max(value.shape[0] for _, _, value in found)
-        found = [(b, t, np.repeat(value, ears // value.shape[0], axis=0)) for b, t, value in found]
+        found = [(b, t, _with_ears(value, ears)) for b, t, value in found]
     if name == "text":
         widest = max(len(value) for _, _, value in found)
         found = [(b, t, np.pad(value, (0, widest - len(value)))) for b, t, value in found]

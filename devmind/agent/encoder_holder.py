@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind import plugins
+from devmind.agent.batch import both_ears
 from devmind.agent.encoders import Encoded, Encoder, encode_rows
 from devmind.errors import PluginError, nearest
 from devmind.moment import STANDARD_SENSES
@@ -130,6 +131,8 @@ class EncoderHolder(nn.Module):
                 is_present = is_present & (present or {})[needed].to(x.device)
             before = (previous or {}).get(name) if encoder.uses_previous else None
             value, known = (None, None) if before is None else (before[0].to(x.device), before[1].to(x.device))
+            if read == "sound" and not encoder.counts_ears:
+                x, value = both_ears(x), None if value is None else both_ears(value)
             encoded[name] = encode_rows(encoder, x, is_present, value, known)
         return encoded
 

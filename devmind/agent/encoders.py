@@ -59,6 +59,8 @@ class Encoder(nn.Module):
         of: it reads this other sense a second time, under a name of its own. Its tokens have no key, so memory is
             neither searched nor written by them.
         beside: it reads only Moments that also have this sense; all others stay bit-identical.
+        counts_ears: it gets sound of one ear beside sound of two as a batch has it, with NaN in the second ear, and
+            tells them apart by `is_one_ear`. All other encoders get the one ear twice.
         enters: False: its tokens are for heads that tap them, and do not enter the trunk.
         apart: its tokens go through the trunk by themselves. They see only tokens of their own sense, in a window of
             their own, and no other token sees them. So features learned earlier stay bit-identical, and those of this
@@ -71,6 +73,7 @@ class Encoder(nn.Module):
     effector: str | None = None
     of: ClassVar[str | None] = None
     beside: ClassVar[str | None] = None
+    counts_ears: ClassVar[bool] = False
     enters: ClassVar[bool] = True
     apart: bool = False
 

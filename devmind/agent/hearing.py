@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from devmind.agent.batch import both_ears, is_one_ear
 from devmind.agent.encoders import Encoded, Encoder, mlp
 from devmind.agent.features import interaural_lags, level_difference, log_mel
 from devmind.errors import MomentError
@@ -27,6 +30,7 @@ class SoundEncoder(Encoder):
     """
 
     sense_dims = 2
+    counts_ears: ClassVar[bool] = True
 
     def __init__(self, width: int) -> None:
         super().__init__(width, n_tokens=_TOKENS)
@@ -36,22 +40,21 @@ class SoundEncoder(Encoder):
     def encode(self, x: Tensor, previous: Tensor | None, previous_present: Tensor | None) -> Encoded:
         if x.shape[1] not in (1, 2):
             raise MomentError(f"Sense 'sound' must have one or two ears; got {x.shape[1]}.")
-        stereo = x.shape[1] == 2
-        sound = F.pad(x.float(), (max(0, TICK_SAMPLES - x.shape[-1]), 0))[..., -TICK_SAMPLES:]
+        sound = F.pad(both_ears(x.float()), (max(0, TICK_SAMPLES - x.shape[-1]), 0))[..., -TICK_SAMPLES:]
         first, bend, last = self.net
-        hidden = bend(first(self.features(sound if stereo else sound.expand(-1, 2, -1), stereo)))
+        hidden = bend(first(self.features(sound.expand(-1, 2, -1), ~is_one_ear(x))))
         tokens = last(hidden)
         return Encoded(tokens, self.all_present(tokens), {"hidden": hidden.transpose(1, 2)[:, :, None]})
 
     @staticmethod
-    def features(sound: Tensor, stereo: bool) -> Tensor:
-        """Features of each 25 ms of sound [N, 2, 1600], float32 [N, 4, 283]."""
+    def features(sound: Tensor, stereo: Tensor) -> Tensor:
+        """Features of each 25 ms of sound [N, 2, 1600], float32 [N, 4, 283]; `stereo` bool [N]: it is of two ears."""
         n = sound.shape[0]
         mel = log_mel(sound, _N_FFT, _HOP, _MELS)[:, :, :_FRAMES]
         mel = mel.reshape(n, 2, _TOKENS, 2 * _MELS).transpose(1, 2).flatten(2)
         left, right = sound.reshape(n, 2, _TOKENS, _CHUNK).unbind(1)
         level = level_difference(left, right)
-        flag = torch.full_like(level, float(stereo))
+        flag = stereo[:, None].to(level.dtype).expand_as(level)
         return torch.cat((mel, interaural_lags(left, right, _LAG), torch.stack((level, flag), -1)), -1)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from devmind.agent.batch import collate_senses
+from devmind.agent.batch import both_ears, collate_senses
 from devmind.agent.features import log_mel
 from devmind.agent.output import Output
 from devmind.moment import Moment
@@ -48,7 +48,7 @@ def coarse_sight(sight: Tensor) -> Tensor:
 
 def coarse_sound(sound: Tensor) -> Tensor:
     """Sound [B, T, C, S] as log-mel energy in 16 bands, float [B, T, 16]."""
-    mel = log_mel(sound.float().mean(2), 512, 400, 64).mean(-2)
+    mel = log_mel(both_ears(sound.float()).mean(2), 512, 400, 64).mean(-2)
     return 0.25 * F.avg_pool1d(mel, 64 // BANDS)
 
 

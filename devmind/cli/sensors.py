@@ -110,7 +110,7 @@ def _heard_from(name: str, effector: Any, seconds: float) -> bool:
     until = time.monotonic() + seconds + 2
     while effector.pending_s and time.monotonic() < until:
         time.sleep(0.05)
-    took = not effector.pending_s
+    took = not effector.pending_s and not effector.drops
     show.line(f"{name}: played a tone of half a second" if took else f"{name}: {effector.health.fault or 'no sound'}")
     return took
 

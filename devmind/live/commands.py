@@ -217,7 +217,8 @@ class Commands:
         """Handle what was spoken to it: the words as far as it hears them, and their sound.
 
         A request to do something with what it heard comes first (`_echoed`). A question that a head was taught to hear
-        is answered aloud by that head (`sure` of the answer). Everything else goes to `_say` if any word is sure.
+        is answered aloud by that head (`sure` of the answer). Everything else is answered like typed words if any word
+        is sure. A name is for what is held up: the sound meanwhile is the voice that gives it.
         """
         if heard and not self.life.loop.paused:
             with stepping_threads():
@@ -229,7 +230,8 @@ class Commands:
             asks = not gives_name and not life.loop.paused
             replied = life.replying.reply(life.loop.agent, results, heard, life.sees) if asks else None
         if replied is None:
-            return self.do("say", {"text": text}) if text else {}
+            with stepping_threads():
+                return self._answered(text, "seen") if text else {}
         reply = {"word": replied.word, "sure": round(replied.sure, 3), "head": replied.head}
         self._between(lambda: life.note("replied", reply))
         return {"answer": replied.word, "sure": reply["sure"]}
@@ -243,6 +245,10 @@ class Commands:
         words aloud, or else the sentence; the message that nothing is sensed in a pause is only shown. A request to do
         something with what it heard plays its own sound, and `answer` says what that is.
         """
+        return self._answered(text, "auto")
+
+    def _answered(self, text: str, of: str) -> dict[str, Any]:
+        """See `_say`; `of`: what a name in these words is given to, as in `_teach`."""
         life, known = self.life, self.life.child.names.known()
         if life.loop.paused:
             self._between(lambda: life.room.say(text))
@@ -255,7 +261,7 @@ class Commands:
         if name is not None:
             self._between(lambda: life.room.say(text))
             # The thing asked about may have been put down to type the answer.
-            taught = self._teach(name, ASKED if is_asked and life.holding.square is None else "auto")
+            taught = self._teach(name, ASKED if is_asked and life.holding.square is None else of)
             life.say_aloud(taught["answer"])
             return {"answer": taught["answer"], "taught": taught}
         own = self._in_own_words(text)

@@ -285,7 +285,8 @@ class Life:
         """What does not work now, a sentence each."""
         recorder = self.recording.recorder if self.recording else None
         reminds, speaks = (self.naming, self.recalling, self.wondering), (self.speaker, self.uttering, self.spoken_to)
-        parts = (recorder, *reminds, self.learner, self.directing, *speaks, self.room)
+        device = getattr(getattr(self.speaker, "speaker", None), "health", None)  # of what a voice speaks through
+        parts = (recorder, *reminds, self.learner, self.directing, *speaks, device, self.room)
         found = dict.fromkeys(getattr(part, "fault", "") for part in parts)  # memory's fault reaches several parts
         return [without_secrets(fault) for fault in found if fault]
 

@@ -10,11 +10,13 @@ voices and microphones have one.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from devmind.agent.batch import both_ears, is_one_ear
 from devmind.agent.encoders import Encoded, Encoder
 from devmind.agent.features import dct_matrix, log_mel
 from devmind.errors import ConfigError, nearest
@@ -56,6 +58,7 @@ class EarEncoder(Encoder):
     of = "sound"
     uses_previous = True
     sense_dims: int = 2
+    counts_ears: ClassVar[bool] = True
     cepstra: Tensor | None
 
     def __init__(self, width: int, features: str = LOGMEL, apart: bool = True) -> None:
@@ -76,7 +79,7 @@ class EarEncoder(Encoder):
             before = _one_ear(previous) * previous_present[:, None]
         mel = frames(torch.cat((before, now), -1))
         tokens = self.convolved(mel[:, BEFORE - LEAD :])
-        here = self.all_present(tokens) & (x.shape[1] == 1)
+        here = self.all_present(tokens) & is_one_ear(x)[:, None]
         return Encoded(tokens, here, {MEL: mel.mT[:, :, None]})
 
     def convolved(self, mel: Tensor) -> Tensor:
@@ -128,5 +131,5 @@ def added(mel: Tensor, other: Tensor) -> Tensor:
 
 def _one_ear(sound: Tensor) -> Tensor:
     """Sound [N, C, S] as one tick of one ear, [N, 1600]."""
-    mono = sound.float().mean(1)
+    mono = both_ears(sound.float()).mean(1)
     return F.pad(mono, (max(0, TICK_SAMPLES - mono.shape[-1]), 0))[:, -TICK_SAMPLES:]

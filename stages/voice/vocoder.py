@@ -32,13 +32,13 @@ def magnitudes(mel: Tensor) -> Tensor:
 def sound_of(mel: Tensor, rounds: int = ROUNDS) -> Tensor:
     """Sound float32 [N, 200 F] at 16 kHz of log-mel [N, F, 64] (Perraudin et al. 2013, WASPAA: fast Griffin-Lim).
 
-    It begins with the same phases at every call, so equal frames give equal sound.
+    It begins with the same phases at every call and in every row, so equal frames give equal sound.
     """
     mel = F.pad(mel, (0, 0, 0, 1), mode="replicate")
     wanted = magnitudes(mel.float())
     window = torch.hann_window(N_FFT, device=mel.device)
     length = HOP * (mel.shape[1] - 1)
-    start = torch.rand(wanted.shape, generator=torch.Generator().manual_seed(0)).to(mel.device)
+    start = torch.rand(wanted.shape[1:], generator=torch.Generator().manual_seed(0)).to(mel.device)
     spectrum = torch.polar(wanted, 2 * torch.pi * start)
     last = torch.zeros_like(spectrum)
     for _ in range(rounds):

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate, collate_recalled, collate_tick, encode_words
 from devmind.agent.encoders import default_part
+from devmind.agent.prediction import targets
 from devmind.errors import MomentError, PluginError
 from devmind.moment import Moment
 from tests.agent.conftest import SENSES, make_reading, make_rows
@@ -88,6 +89,33 @@ def test_mono_sound_shares_a_batch_with_stereo(small_agent: Callable[..., Agent]
     alone = agent.encode_batch(collate([[Moment(0.0, {"sound": mono})]])).encoded["sound"].tokens
     assert alone.shape == (1, 1, 4, 16)
     assert torch.isfinite(alone).all()
+    together = agent.encode_batch(batch).encoded["sound"].tokens
+    torch.testing.assert_close(together[:1], alone)
+    assert not torch.allclose(together[0], together[1], atol=1e-3), "two ears that hear the same are still two"
+
+
+def test_sound_of_one_ear_is_recalled_and_predicted_the_same_beside_sound_of_two(
+    small_agent: Callable[..., Agent],
+) -> None:
+    agent, rng = small_agent(senses=("sound",)), np.random.default_rng(1)
+    one, two = make_reading("sound", rng)[:1], make_reading("sound", rng)
+    alone = agent.encode_recalled(collate_recalled([[({"sound": one}, 1.0)]])).tokens
+    beside = agent.encode_recalled(collate_recalled([[({"sound": one}, 1.0), ({"sound": two}, 1.0)]])).tokens
+    torch.testing.assert_close(beside[:, :1], alone)
+    batch = collate([[Moment(0.0, {"sound": one})], [Moment(0.0, {"sound": two})]])
+    torch.testing.assert_close(
+        targets(batch["senses"])["next_sound"][:1],
+        targets(collate([[Moment(0.0, {"sound": one})]])["senses"])["next_sound"],
+    )
+
+
+def test_encoder_that_does_not_count_ears_gets_the_one_ear_twice(small_agent: Callable[..., Agent]) -> None:
+    agent, rng = small_agent(senses=()), np.random.default_rng(2)
+    agent.add_encoder("sound", "encoder.series", options={"channels": 2})
+    one, two = make_reading("sound", rng)[:1], make_reading("sound", rng)
+    beside = agent.encode_batch(collate([[Moment(0.0, {"sound": one})], [Moment(0.0, {"sound": two})]]))
+    twice = agent.encode_batch(collate([[Moment(0.0, {"sound": one.repeat(2, 0)})]]))
+    torch.testing.assert_close(beside.encoded["sound"].tokens[:1], twice.encoded["sound"].tokens)
 
 
 def test_missing_body_dimension_differs_from_zero(small_agent: Callable[..., Agent]) -> None:

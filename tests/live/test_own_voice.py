@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -81,6 +82,14 @@ def test_answer_to_typed_words_is_said_aloud(home: Home, monkeypatch: pytest.Mon
     life.do("pause", {"on": True})
     assert life.do("say", {"text": "what is that?"}) == {"answer": PAUSED}
     assert len(mouth.said) == 3
+
+
+def test_lost_loudspeaker_is_a_fault_of_the_life(home: Home) -> None:
+    why = "There is no sound output named 'gold'."
+    home.life.speaker.speaker = SimpleNamespace(health=SimpleNamespace(fault=why))
+    assert why in home.life.faults()
+    home.life.speaker.speaker.health.fault = ""
+    assert why not in home.life.faults()
 
 
 def test_lesson_by_a_sentence_is_confirmed_aloud(home: Home) -> None:

@@ -145,6 +145,22 @@ def test_thing_is_named_by_voice(home: Spoken) -> None:
     home.until(lambda: home.life.spoken_to.shown().get("answer") == said)
 
 
+def test_voice_that_goes_on_talking_is_not_what_it_names(home: Spoken) -> None:
+    home.until(lambda: home.life.holding.square)
+    still = home.camera._frame(3 * home._lived, 0.5)
+    home.camera._frame = lambda number, at_s: still  # type: ignore[method-assign]
+    talk = np.random.default_rng(0)
+    home.ears.script += ["this", "is", "a", "cup"]
+
+    def goes_on() -> dict[str, int]:
+        home.hear(talk.normal(0, 0.1, (1, 1600)).astype(np.float32))
+        return dict(home.life.child.names.known())
+
+    home.until(goes_on)
+    (entry,) = [home.life.memory.store.get([one.id])[0] for one in home.life.memory.store.find() if one.name]
+    assert (entry.name, "sight" in entry.senses, "sound" in entry.senses) == ("cup", True, False)
+
+
 def test_invalid_spoken_name_is_answered_with_the_reason(home: Spoken) -> None:
     home.live(3)
     home.say("this", "is", "nice")

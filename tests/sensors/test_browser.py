@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from devmind.errors import StaleReading
+from devmind.sessions.messages import as_s16
 from devmind.testing import check_sensor
 from sensors.browser import LARGEST_BYTES, BrowserCamera, BrowserMicrophone
 
@@ -120,6 +121,20 @@ def test_sound_is_resampled_and_a_gap_is_stale(monkeypatch):
             with pytest.raises(StaleReading, match="lost"):
                 microphone.read_window(*window)
         assert microphone.read_window(101.4, 101.6).std() > 0.1
+
+
+def test_loud_sound_of_a_page_stays_within_full_scale(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    square = (32_767 * np.sign(np.sin(2 * np.pi * 700 * np.arange(48_000) / 48_000 + 0.1))).astype("<i2")
+    with BrowserMicrophone() as microphone:
+        for block in range(50):
+            now[0] = 100 + (block + 1) * 0.02
+            part = square[block * 960 : (block + 1) * 960]
+            microphone.accept("audio/s16;rate=48000", part.tobytes(), PAGE_S + block * 0.02)
+        heard = microphone.read_window(100.3, 100.8)
+    assert 0.9 < np.abs(heard).max() <= 1
+    assert as_s16(heard) is not None, "a recording keeps it as plain PCM"
 
 
 @pytest.mark.parametrize(

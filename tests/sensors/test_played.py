@@ -117,6 +117,23 @@ def test_a_recording_plays_at_16_khz_and_ends(song):
     assert np.abs(window[1]).max() < 0.01
 
 
+def test_a_recording_louder_than_full_scale_is_clipped_and_one_without_numbers_ends(tmp_path):
+    import soundfile
+
+    loud = np.full(16_000, 3.0, np.float32)
+    soundfile.write(tmp_path / "loud.wav", loud, 16_000, subtype="FLOAT")
+    with AudioFile(tmp_path / "loud.wav") as player:
+        start_s = time.monotonic() + 0.1
+        assert np.abs(wait_for(lambda: player.read_window(start_s, start_s + 0.2))).max() > 0.999
+    loud[3000] = np.nan
+    soundfile.write(tmp_path / "broken.wav", loud, 16_000, subtype="FLOAT")
+    with AudioFile(tmp_path / "broken.wav") as player:
+        until = time.monotonic() + 30
+        while "no numbers" not in player.health.fault and time.monotonic() < until:
+            time.sleep(0.01)
+        assert "save it anew" in player.health.fault
+
+
 @pytest.mark.parametrize("player", [VideoFile, AudioFile])
 def test_an_invalid_file_raises_a_sensor_error(player, tmp_path):
     with pytest.raises(SensorError, match="check the path"), player(tmp_path / "nothing.wav"):

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from devmind.errors import SensorError, StaleReading
+from devmind.live.speaking import ECHO_S, Speaking
+from devmind.sessions.messages import as_s16
 from devmind.testing import check_sensor
 from sensors import device, microphone
 from sensors.microphone import BlockRing, Microphone
@@ -260,6 +262,60 @@ def test_the_speaker_plays_its_input_without_blocking(card, rates):
     heard = heard[np.flatnonzero(heard)[0] :][: rates[0] * 3 // 10]
     assert np.argmax(np.abs(np.fft.rfft(heard, rates[0]))) == pytest.approx(440, abs=3)
     assert mouth.drops == 0
+
+
+def test_a_speaker_of_another_rate_adds_no_tones_and_plays_to_the_end(card):
+    card.rates = [44_100]
+    tone = (0.5 * np.sin(2 * np.pi * 3000 * np.arange(4800) / 16_000)).astype(np.float32)[None]
+    with Speaker() as mouth:
+        mouth.act(tone)
+        until = time.monotonic() + 30
+        while mouth.pending_s and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(0.2)
+    heard = np.concatenate(card.heard) / 32767
+    loud = np.flatnonzero(np.abs(heard) > 0.1)
+    assert len(heard[loud[0] : loud[-1]]) == pytest.approx(0.3 * 44_100, abs=100)
+    middle = heard[loud[0] : loud[-1]][1000:-1000]
+    power = np.abs(np.fft.rfft(middle * np.hanning(len(middle)))) ** 2
+    hz = np.fft.rfftfreq(len(middle), 1 / 44_100)
+    assert power[np.abs(hz - 3000) > 100].sum() < 1e-4 * power.sum()
+
+
+@pytest.mark.parametrize("rates", [pytest.param([16_000], marks=pytest.mark.slow), [44_100]])
+def test_loud_sound_stays_within_full_scale(card, rates, monkeypatch):
+    """Resampling square waves overshoots."""
+    card.rates = rates
+    monkeypatch.setattr(card, "sound", lambda index, rate_hz: np.sign(np.sin(2 * np.pi * 700 * index / rate_hz)))
+    with Microphone() as ear:
+        heard, _ = window(ear)
+    assert 0.9 < np.abs(heard).max() <= 1
+    assert as_s16(heard) is not None, "a recording keeps it as plain PCM"
+
+
+def test_a_speaker_without_its_device_keeps_nobody_waiting(card):
+    """A life is deaf as long as its speaker has something to say; without a device it would be deaf for ever."""
+    card.gone = True
+    sound = np.full((1, 1600), 0.5, np.float32)
+    with Speaker() as mouth, Speaking(mouth) as voice:
+        mouth.act(sound)  # perhaps before the device was looked for
+        until = time.monotonic() + 30
+        while not (mouth.health.fault and mouth.drops) and time.monotonic() < until:
+            time.sleep(0.01)
+        voice.act(sound)
+        assert mouth.pending_s == 0
+        assert mouth.drops == 3200
+        time.sleep(0.1 + ECHO_S)
+        assert not voice.is_heard
+        card.gone = False
+        while not mouth.health.captures and time.monotonic() < until:
+            time.sleep(0.01)
+        voice.act(sound)
+        while mouth.pending_s and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.1)
+    assert mouth.drops == 3200
+    assert np.abs(np.concatenate(card.heard)).max() > 16_000
 
 
 def test_the_speakers_queue_is_bounded_and_emptied_on_close(card):

@@ -27,7 +27,7 @@ from stages.voice.name_heard.lesson import sources
 from stages.voice.name_heard.shown import Shown, as_batch, drawn, views
 from stages.voice.parts import NAMED
 from stages.voice.recogniser import Recogniser
-from stages.voice.utterances import heard, spoken, where
+from stages.voice.utterances import Waves, heard, spoken, where
 
 CAREGIVER, DIGIT = "name_heard/caregiver", "name_heard/digits"
 GATE = Gate([Threshold(CAREGIVER, 0.85), Threshold(DIGIT, 0.85, when_absent="skip")])
@@ -45,13 +45,24 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     full, n = level == "full", context.episodes(ASKED)
     whole = bank("name_heard exam", context.seed, n, DIGITS, True)
     speech = whole.take(np.arange(context.episodes(ASKED, level)))
-    sets = [(CAREGIVER, speech.waves, np.array([DIGITS.index(text) for text in speech.texts]), np.array(speech.voices))]
+    hers = sources(*where(context))[0]
+    digits = np.array([DIGITS.index(text) for text in speech.texts])
+    sets = [(CAREGIVER, speech.waves, digits, np.array(speech.voices), hers)]
     all_clips = clips(context.data)
     if all_clips is not None:
         some = _some(all_clips.unmet(agent.config.trained_on), n, level)
-        waves = [spoken(some, row) for row in range(len(some.labels))]
-        sets.append((DIGIT, tuple(waves), some.labels, some.speakers))
+        sets.append((DIGIT, _waves(some), some.labels, some.speakers, _of_others(all_clips, some) or hers))
     return [_measure(agent, context, full, *one, speech.speaker) for one in sets]
+
+
+def _waves(some: Clips) -> tuple[np.ndarray, ...]:
+    return tuple(spoken(some, row) for row in range(len(some.labels)))
+
+
+def _of_others(all_clips: Clips, asked: Clips) -> Waves | None:
+    """Digits of speakers who are not asked about, with their texts; None if there are none."""
+    others = all_clips.take(~np.isin(all_clips.speakers, list(set(asked.speakers))))
+    return (_waves(others), tuple(DIGITS[label] for label in others.labels)) if len(others.labels) else None
 
 
 def _some(unseen: Clips, n: int, level: str) -> Clips:
@@ -67,6 +78,7 @@ def _measure(
     waves: Sequence[np.ndarray],
     digits: np.ndarray,
     voices: np.ndarray,
+    others: Waves,
     speaker: str,
 ) -> Measure:
     known, unseen = unmet_pictures(pictures(context.data), agent.config.trained_on, context.seed)
@@ -79,7 +91,7 @@ def _measure(
     if full:
         share = lambda which: float((which == of.which).mean())  # noqa: E731
         floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
-        floors[CLASSIFIERS] = share(_classified(context, name, known, waves, unseen.images[of.rows]))
+        floors[CLASSIFIERS] = share(_classified(others, known, waves, unseen.images[of.rows]))
         # Every fourth question, because the clips of a speaker are sorted by digit.
         few = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
         other = found(agent, [waves[i] for i in says_another(digits)[few].tolist()], sight[few])
@@ -113,15 +125,11 @@ def found(agent: Agent, waves: Sequence[np.ndarray], sight: Tensor) -> np.ndarra
     return torch.cat(parts).numpy()
 
 
-def _classified(
-    context: Context, name: str, known: Pictures, waves: Sequence[np.ndarray], pictures_shown: np.ndarray
-) -> np.ndarray:
-    """The likeliest picture by ridge on log-mel and ridge on pixels. Both are fitted on what lessons show, and the
-    second is told where each picture begins.
+def _classified(others: Waves, known: Pictures, waves: Sequence[np.ndarray], pictures_shown: np.ndarray) -> np.ndarray:
+    """The likeliest picture by ridge on log-mel of digits of other voices, and by ridge on pixels that lessons show,
+    which is told where each picture begins.
     """
-    all_sources = sources(*where(context))
-    known_speech = all_sources[-1] if name == DIGIT and len(all_sources) > 1 else all_sources[0]
-    rule = Recogniser.of(known_speech[0], np.array([DIGITS.index(text) for text in known_speech[1]]))
+    rule = Recogniser.of(others[0], np.array([DIGITS.index(text) for text in others[1]]))
     rows = np.linspace(0, len(known.labels) - 1, min(SEEN_BY, len(known.labels))).astype(int)
     flat = lambda images: images.reshape(len(images), -1) / 255.0  # noqa: E731
     classifier = fit_ridge_classifier(flat(known.images[rows]), known.labels[rows], penalty=100.0)

@@ -1,7 +1,7 @@
 """The exam of `sounds`: recordings of a held-out fold, all three folds by a read-out, and sounds of no taught kind.
 
 An agent is taught on two folds of three and asked about the third; `benchmarks/sounds.py` teaches an agent for each of
-the three. The exam asks the arc, which sorts sounds in a life (effector `sort`); the head on the trunk is a row.
+the three. The exam asks the arc, as `devmind hear` does (effector `sort`); the head on the trunk is a row.
 """
 
 from __future__ import annotations

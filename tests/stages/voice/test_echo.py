@@ -70,6 +70,14 @@ def test_log_mel_inverts_to_sound_as_well_as_with_librosa() -> None:
     assert torch.equal(sound_of(mel), sound_of(mel))
 
 
+def test_equal_frames_sound_equal_in_every_row() -> None:
+    """What an exam judges in a batch is what a life plays alone."""
+    mel = torch.rand(2, 16, 64, generator=torch.Generator().manual_seed(0)) - 1
+    together = sound_of(torch.cat((mel, mel[:1])))
+    for row, alone in enumerate((mel[0], mel[1], mel[0])):
+        torch.testing.assert_close(together[row], sound_of(alone[None])[0], atol=1e-4, rtol=0)
+
+
 def test_a_short_lesson_halves_the_error(agent: Agent, tmp_path: Path) -> None:
     pupil, context = tiny_agent(1), tiny_context(tmp_path)
     parts.admit(pupil)

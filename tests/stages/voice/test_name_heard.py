@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ from devmind.agent.taps import Tapped
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.stage import Context
+from devmind.sessions.spoken import Clips
 from devmind.sessions.written import pictures, split_pictures
 from devmind.testing import tiny_agent, tiny_context
-from stages.voice import parts
+from stages.voice import parts, utterances
 from stages.voice.ear import TOKENS
 from stages.voice.name_heard import exam, lesson
 from stages.voice.name_heard.head import NamedHead, by_picture
 from stages.voice.name_heard.shown import as_batch, drawn, views
+from stages.voice.recogniser import Recogniser
 from stages.voice.stage import SKILLS, VoiceStage
 
 SKILL = next(skill for skill in SKILLS if skill.name == "name_heard")
@@ -139,6 +142,38 @@ def test_known_pictures_reach_the_ceiling_and_others_stay_at_chance(
     worst = examined(agent, context)
     assert worst[exam.CAREGIVER].score < 0.5
     assert not exam.GATE.judge(worst, 200).passed
+
+
+def test_the_baseline_knows_no_speaker_that_is_asked_about(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent raised without recordings is asked about all speakers, also those that lessons here would teach."""
+    speakers = np.array(["ann", "ben", "eve"] * 10)
+    waves = np.random.default_rng(0).normal(0, 0.1, (30, 16_000)).astype(np.float32)
+    every = Clips(waves, np.full(30, 16_000), np.arange(30) // 3, speakers)
+    for module in (exam, utterances):
+        monkeypatch.setattr(module, "clips", lambda data: every)
+    utterances.sources.cache_clear()
+    lesson.sources.cache_clear()
+    fitted: list[set[bytes]] = []
+    real = exam.Recogniser.of
+
+    def noted(waves: Sequence[np.ndarray], labels: np.ndarray) -> Recogniser:
+        fitted.append({wave.tobytes() for wave in waves})
+        return real(waves, labels)
+
+    monkeypatch.setattr(exam.Recogniser, "of", noted)
+    context = tiny_context(tmp_path, "exam.episodes_scale=0.1")
+    for met in ((), ("speaker:ann",)):
+        monkeypatch.setattr(agent.config, "trained_on", list(met))
+        fitted.clear()
+        exam.examine(agent, context, "full")
+        asked = {wave.tobytes() for wave, name in zip(waves, speakers, strict=True) if f"speaker:{name}" not in met}
+        assert len(fitted) == 2
+        assert not fitted[1] & asked
+        assert bool(fitted[1] & {wave.tobytes() for wave in waves}) == bool(met)
+    utterances.sources.cache_clear()
+    lesson.sources.cache_clear()
 
 
 def test_an_agent_without_the_head_is_not_examined(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ import soundfile
 import torch
 
 from devmind.agent.agent import Agent
-from devmind.agent.batch import clip
+from devmind.agent.batch import clip, collate
 from devmind.errors import ConfigError, SessionError
+from devmind.moment import Moment
 from devmind.testing import tiny_agent
 from stages.voice import parts
 from stages.voice.caregiver import espeak, formants
@@ -80,6 +81,23 @@ def test_the_ear_changes_no_earlier_sense_and_ignores_sight(ears: int) -> None:
     assert torch.equal(*(one.tokens for one in listened))
     assert listened[0].present.all() == (ears == 1)
     assert listened[0].present.any() == (ears == 1)
+
+
+@torch.inference_mode()
+def test_a_microphone_is_heard_the_same_beside_sound_of_two_ears(agent: Agent) -> None:
+    """Each row's answer is its own: in a batch the second ear that the first row lacks is no silence and no copy."""
+    one, two = noise(0.3).reshape(3, 1, 1600), noise(0.6, 1).reshape(3, 2, 1600)
+    rows = [[Moment(t / 10, {parts.SOUND: tick}, first=not t) for t, tick in enumerate(row)] for row in (one, two)]
+    wanted = [parts.SOUND, parts.LISTEN, f"trunk:{parts.LISTEN}"]
+    beside, (alone, other) = agent.perceive(collate(rows), wanted), (agent.perceive(collate([r]), wanted) for r in rows)
+    assert beside.encoded[parts.LISTEN].present.any((1, 2)).tolist() == [True, False]
+    for row, expected in enumerate((alone, other)):
+        for sense in (parts.SOUND, parts.LISTEN):
+            got, want = beside.encoded[sense], expected.encoded[sense]
+            torch.testing.assert_close(got.tokens[row], want.tokens[0])
+            assert torch.equal(got.present[row], want.present[0])
+    heard = beside.of_senses[parts.LISTEN].tokens[0], alone.of_senses[parts.LISTEN].tokens[0]
+    torch.testing.assert_close(*heard)
 
 
 def test_a_token_does_not_depend_on_later_sound(agent: Agent) -> None:
