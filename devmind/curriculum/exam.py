@@ -5,7 +5,7 @@ Equal episodes count once: score and interval use the different ones, and `disti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, Literal
@@ -239,18 +239,22 @@ def bootstrap(values: np.ndarray, resamples: int, name: str, groups: np.ndarray 
         groups: [n], the group of each value; whole groups are drawn, with all their values. As groups are few, the
             percentiles lie further out (`expanded`).
     """
+    ends = (0.025, 0.975) if groups is None else expanded(len(np.unique(groups)))
+    low, high = np.quantile(_means(values, resamples, name, groups), ends)
+    return float(low), float(high)
+
+
+def _means(values: np.ndarray, resamples: int, name: str, groups: np.ndarray | None) -> np.ndarray:
+    """Means float64 [resamples] of values [n] that are drawn anew, by whole groups if there are some."""
     rng = numpy_rng("bootstrap", name)
-    sums, sizes, ends = values, np.ones(len(values)), (0.025, 0.975)
+    sums, sizes, means = values, np.ones(len(values)), []
     if groups is not None:
         _, which = np.unique(groups, return_inverse=True)
         sums, sizes = np.bincount(which, values), np.bincount(which).astype(np.float64)
-        ends = expanded(len(sums))
-    means = []
     for chunk in _chunks(resamples, len(sums)):
         drawn = rng.choice(len(sums), (chunk, len(sums)))
         means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
-    low, high = np.quantile(np.concatenate(means), ends)
-    return float(low), float(high)
+    return np.concatenate(means)
 
 
 def expanded(n: int) -> tuple[float, float]:
@@ -264,6 +268,29 @@ def expanded(n: int) -> tuple[float, float]:
 
     tail = float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025))) if n > 1 else 0.025
     return tail, 1 - tail
+
+
+def of_others(one: Measure, other: Measure) -> bool:
+    """Whether two measures are of other episodes, as where an agent's own moves lead to what is asked."""
+    named = one.episodes is not None and other.episodes is not None
+    return named and not np.array_equal(one.episodes, other.episodes)  # type: ignore[arg-type]
+
+
+def unpaired(
+    before: Measure, after: Measure, of: Callable[[Measure], np.ndarray], resamples: int, name: str
+) -> tuple[float, float, float]:
+    """The change of the mean of `of(measure)` [n] from `before` to `after`, and bounds of its 95 % interval, where both
+    are of other episodes: each is resampled by itself.
+    """
+    units = [per_episode(of(measure), measure.episodes) for measure in (before, after)]
+    groups = [before.unit_groups, after.unit_groups]
+    old, new = (
+        _means(values, resamples, f"{name}/{when}", of_each)
+        for values, of_each, when in zip(units, groups, ("before", "after"), strict=True)
+    )
+    fewest = min(len(x if of_each is None else np.unique(of_each)) for x, of_each in zip(units, groups, strict=True))
+    low, high = np.quantile(new - old, expanded(fewest))
+    return float(units[1].mean() - units[0].mean()), float(low), float(high)
 
 
 def _chunks(resamples: int, n: int) -> list[int]:
@@ -286,15 +313,24 @@ def retention(before: Measure, after: Measure, resamples: int = 2000) -> Retenti
     """Paired bootstrap of the change in skill score; kept if the mean is >= -0.02 and the lower bound >= -0.05.
 
     The means of exhaustive measures are exact, and so is their change. Their cases may depend on the agent (all the
-    games that its moves allow), so they are not paired.
+    games that its moves allow), so they are not paired; nor are other measures whose episodes do (`unpaired`).
     """
     if before.exhaustive and after.exhaustive:
         exact = float(after.skill_scores().mean() - before.skill_scores().mean())
         return Retention(after.name, exact, exact, exact >= -0.02)
+    name = f"retention/{after.name}"
+    if of_others(before, after):
+        mean, low, _ = unpaired(before, after, Measure.skill_scores, resamples, name)
+        return Retention(after.name, mean, low, is_kept(mean, low))
     if before.n != after.n:
         raise ExamError(
             f"Retention of '{after.name}' needs the same episodes before and after; got {before.n} and {after.n}."
         )
     change = per_episode(after.skill_scores() - before.skill_scores(), after.episodes)
-    low, _ = bootstrap(change, resamples, f"retention/{after.name}", after.unit_groups)
-    return Retention(after.name, float(change.mean()), low, bool(change.mean() >= -0.02 and low >= -0.05))
+    low, _ = bootstrap(change, resamples, name, after.unit_groups)
+    return Retention(after.name, float(change.mean()), low, is_kept(float(change.mean()), low))
+
+
+def is_kept(change: float, low: float) -> bool:
+    """Whether a skill score that changed so, with this lower bound, counts as kept."""
+    return change >= -0.02 and low >= -0.05

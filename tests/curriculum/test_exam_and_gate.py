@@ -1,5 +1,7 @@
 """Intervals against known values, gates on bounds, and retention by pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -267,6 +269,20 @@ def test_retention_pairs_episodes_instead_of_sorting_them():
     assert found.low == pytest.approx(-half, abs=0.03)
     assert not found.kept
     assert retention(Measure("m", "u", before, 0.0, 1.0), Measure("m", "u", before, 0.0, 1.0)).kept
+
+
+def test_retention_does_not_pair_positions_that_the_agent_chose_itself() -> None:
+    # The same ten positions in another order, three of them copies: each was answered as before, so nothing changed.
+    values, episodes = np.r_[np.ones(5), np.zeros(5), np.ones(3)], np.r_[np.arange(10), 0, 1, 2]
+    before = Measure("m", "u", values, 0.0, 1.0, episodes=episodes)
+    after = replace(before, values=values[::-1], episodes=episodes[::-1])
+    found = retention(before, after)
+    assert found.change == 0
+    # Two independent means of ten values; Student's quantile at 9 degrees of freedom is 2.262.
+    assert found.low == pytest.approx(-2.262 * values[:10].std(ddof=1) * np.sqrt(2 / 10), abs=0.08)
+    assert retention(before, before).low == 0
+    fewer = replace(after, values=values[:12], episodes=-episodes[:12])
+    assert retention(before, fewer).change == 0
 
 
 def test_retention_of_exhaustive_measures_compares_exact_means() -> None:
