@@ -272,8 +272,8 @@ def expanded(n: int) -> tuple[float, float]:
 
 def of_others(one: Measure, other: Measure) -> bool:
     """Whether two measures are of other episodes, as where an agent's own moves lead to what is asked."""
-    named = one.episodes is not None and other.episodes is not None
-    return named and not np.array_equal(one.episodes, other.episodes)  # type: ignore[arg-type]
+    own, others = one.episodes, other.episodes
+    return own is not None and others is not None and not np.array_equal(own, others)
 
 
 def unpaired(
