@@ -13,6 +13,7 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,8 @@ def differences(
         if other is None:
             continue
         if of_others(measure, other):
-            mean, low, high = unpaired(other, measure, lambda one, by=sign: by * one.values, resamples, f"twin/{name}")
+            mean, *bounds = unpaired(other, measure, attrgetter("values"), resamples, f"twin/{name}")
+            mean, (low, high) = sign * mean, sorted(sign * bound for bound in bounds)
         elif other.n == measure.n:
             gained = sign * per_episode(measure.values - other.values, measure.episodes)
             low, high = bootstrap(gained, resamples, f"twin/{name}", measure.unit_groups)

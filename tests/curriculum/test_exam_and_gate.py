@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from devmind.curriculum.ablation import differences
 from devmind.curriculum.exam import Measure, bootstrap, retention, wilson
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.errors import ExamError
@@ -283,6 +284,17 @@ def test_retention_does_not_pair_positions_that_the_agent_chose_itself() -> None
     assert retention(before, before).low == 0
     fewer = replace(after, values=values[:12], episodes=-episodes[:12])
     assert retention(before, fewer).change == 0
+
+
+def test_a_twin_of_other_positions_is_not_compared_pair_by_pair() -> None:
+    wrong, more = np.r_[np.zeros(90), np.ones(10)], np.r_[np.ones(40), np.zeros(60)]
+    own = Measure("m", "u", wrong, 1.0, 0.0, higher_is_better=False, episodes=np.arange(100))
+    twin = replace(own, values=more, episodes=np.arange(100) + 50)
+    found = differences({"m": own}, {"m": twin}, 2000)["m"]
+    assert found["gained"] == pytest.approx(0.3)
+    half = 1.984 * np.sqrt((0.09 + 0.24) / 100)
+    assert (found["low"], found["high"]) == pytest.approx((0.3 - half, 0.3 + half), abs=0.02)
+    assert found["significant"]
 
 
 def test_retention_of_exhaustive_measures_compares_exact_means() -> None:
