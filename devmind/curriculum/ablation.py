@@ -13,6 +13,7 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import ANEW
 from devmind.agent.decoders import pass_by, zero_outputs
 from devmind.curriculum.episodes import per_episode
-from devmind.curriculum.exam import Measure, bootstrap
+from devmind.curriculum.exam import Measure, bootstrap, of_others, unpaired
 from devmind.curriculum.stage import Context, Lesson, Stage
 from devmind.seeding import derive_seed
 
@@ -118,17 +119,21 @@ def differences(
     own_measures: Mapping[str, Measure], twin: Mapping[str, Measure], resamples: int
 ) -> dict[str, dict[str, float | int | bool]]:
     """By measure, the agent's score minus its twin's on the same episodes, signed so that above 0 is better, with
-    bounds of a paired bootstrap.
+    bounds of a paired bootstrap; of an unpaired one where their own moves led both to other episodes.
     """
     found = {}
     for name, measure in own_measures.items():
-        other = twin.get(name)
-        if other is None or other.n != measure.n:
+        other, sign = twin.get(name), 1 if measure.higher_is_better else -1
+        if other is None:
             continue
-        gained = per_episode(measure.values - other.values, measure.episodes)
-        gained = gained * (1 if measure.higher_is_better else -1)
-        low, high = bootstrap(gained, resamples, f"twin/{name}", measure.unit_groups)
-        found[name] = {
-            "gained": float(gained.mean()), "low": low, "high": high, "n": len(gained), "significant": low > 0,
-        }  # fmt: skip
+        if of_others(measure, other):
+            mean, *bounds = unpaired(other, measure, attrgetter("values"), resamples, f"twin/{name}")
+            mean, (low, high) = sign * mean, sorted(sign * bound for bound in bounds)
+        elif other.n == measure.n:
+            gained = sign * per_episode(measure.values - other.values, measure.episodes)
+            low, high = bootstrap(gained, resamples, f"twin/{name}", measure.unit_groups)
+            mean = float(gained.mean())
+        else:
+            continue
+        found[name] = {"gained": mean, "low": low, "high": high, "n": measure.distinct, "significant": low > 0}
     return found

@@ -105,12 +105,12 @@ class TrunkPolicy(_HeadAndCritic):
     It acts by an `Actor`, tick by tick. An observation holds the senses (`senses.NAME`, `present.NAME` and `first`,
     each [N, ...]) and the readout's feature [N, D]. In learning, whole rows go through the trunk at once. So every row
     must begin an episode with the rollout, where the state is empty; then features equal those of stepping. Further
-    episodes may begin in a row.
+    episodes may begin in a row. Rows hold no beliefs, so an agent with a tracker practises without them.
     """
 
     def __init__(self, agent: Agent, effector: str, head: str, critic: str) -> None:
         super().__init__(agent, effector, head, critic)
-        self.actor = Actor(agent, effectors=())
+        self.actor = Actor(agent, effectors=(), beliefs=False)
 
     def read(self, senses: Senses, first: np.ndarray) -> dict[str, Tensor]:
         """Step the trunk by one tick, from an empty state if all rows begin episodes."""

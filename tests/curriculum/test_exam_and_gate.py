@@ -1,8 +1,11 @@
 """Intervals against known values, gates on bounds, and retention by pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from devmind.curriculum.ablation import differences
 from devmind.curriculum.exam import Measure, bootstrap, retention, wilson
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.errors import ExamError
@@ -187,10 +190,49 @@ def test_values_of_one_life_are_resampled_together():
     rng = np.random.default_rng(0)
     lives = np.repeat(np.arange(12), 20)
     values = rng.normal(0, 1, 12)[lives] + rng.normal(0, 0.1, 240)
-    alone, together = (Measure("m", "u", values, -3.0, 3.0, groups=groups).interval() for groups in (None, lives))
-    half = 1.96 * values.reshape(12, 20).mean(1).std(ddof=0) / np.sqrt(12)
-    assert (together[1] - together[0]) / 2 == pytest.approx(half, rel=0.15)
+    alone, together = (Measure("m", "u", values, -3.0, 3.0, groups=groups).interval(20_000) for groups in (None, lives))
+    # Student's interval of twelve means, whose quantile at 11 degrees of freedom is 2.201.
+    half = 2.201 * values.reshape(12, 20).mean(1).std(ddof=1) / np.sqrt(12)
+    assert (together[1] - together[0]) / 2 == pytest.approx(half, rel=0.08)
     assert together[1] - together[0] > 3 * (alone[1] - alone[0])
+
+
+def in_groups(wrong: int, groups: int, n: int = 200) -> Measure:
+    values = np.ones(n)
+    values[np.linspace(0, n - 1, wrong).astype(int)] = 0.0
+    return Measure("m", "u", values, 0.0, 1.0, rate=True, groups=np.arange(n) * groups // n)
+
+
+@pytest.mark.parametrize(("groups", "values"), [(200, 200), (50, 192.6), (10, 152.0), (2, 4.8)])
+def test_equal_values_of_few_groups_count_as_fewer_values(groups, values):
+    # 200 times the squared ratio of Student's quantiles at 199 and at (groups - 1) degrees of freedom.
+    assert in_groups(0, groups).interval()[0] == pytest.approx(wilson(values, values)[0], abs=2e-3)
+    changes = Measure("m", "u", np.zeros(200), -1.0, 0.0, groups=np.arange(200) * groups // 200)
+    assert changes.interval()[0] == pytest.approx(0.025 ** (1 / values) - 1, abs=2e-3)
+
+
+def test_one_more_right_value_never_lowers_the_bound_of_a_grouped_rate():
+    lows = [in_groups(wrong, 10).interval()[0] for wrong in range(12)]
+    assert lows == sorted(lows, reverse=True)
+    assert all(low <= wilson(200 - wrong, 200)[0] for wrong, low in enumerate(lows))
+
+
+def test_values_alike_within_groups_count_once():
+    values = np.repeat(np.r_[np.ones(45), np.zeros(5)], 40)
+    alike = Measure("m", "u", values, 0.0, 1.0, rate=True, groups=np.arange(2000) // 40)
+    assert alike.interval() == pytest.approx(wilson(45, 50), abs=0.005)
+    apart = Measure("m", "u", values, 0.0, 1.0, rate=True, groups=np.arange(2000))
+    assert apart.interval() == pytest.approx(wilson(1800, 2000))
+
+
+def test_bounds_of_grouped_rates_seldom_lie_beyond_the_truth():
+    # Groups with rates of a beta distribution around 0.95, whose values correlate by 0.1.
+    rng, groups, above, trials = np.random.default_rng(5), np.repeat(np.arange(20), 10), 0, 400
+    for _ in range(trials):
+        values = (rng.random(200) < rng.beta(0.95 * 9, 0.05 * 9, 20)[groups]).astype(float)
+        low, _ = Measure("m", "u", values, 0.0, 1.0, rate=True, groups=groups).interval()
+        above += low > 0.95
+    assert above / trials < 0.05  # 0.025 is promised; a bootstrap of whole groups has 0.08
 
 
 def loses(one_in, all_of):
@@ -228,6 +270,31 @@ def test_retention_pairs_episodes_instead_of_sorting_them():
     assert found.low == pytest.approx(-half, abs=0.03)
     assert not found.kept
     assert retention(Measure("m", "u", before, 0.0, 1.0), Measure("m", "u", before, 0.0, 1.0)).kept
+
+
+def test_retention_does_not_pair_positions_that_the_agent_chose_itself() -> None:
+    # The same ten positions in another order, three of them copies: each was answered as before, so nothing changed.
+    values, episodes = np.r_[np.ones(5), np.zeros(5), np.ones(3)], np.r_[np.arange(10), 0, 1, 2]
+    before = Measure("m", "u", values, 0.0, 1.0, episodes=episodes)
+    after = replace(before, values=values[::-1], episodes=episodes[::-1])
+    found = retention(before, after)
+    assert found.change == 0
+    # Two independent means of ten values; Student's quantile at 9 degrees of freedom is 2.262.
+    assert found.low == pytest.approx(-2.262 * values[:10].std(ddof=1) * np.sqrt(2 / 10), abs=0.08)
+    assert retention(before, before).low == 0
+    fewer = replace(after, values=values[:12], episodes=-episodes[:12])
+    assert retention(before, fewer).change == 0
+
+
+def test_a_twin_of_other_positions_is_not_compared_pair_by_pair() -> None:
+    wrong, more = np.r_[np.zeros(90), np.ones(10)], np.r_[np.ones(40), np.zeros(60)]
+    own = Measure("m", "u", wrong, 1.0, 0.0, higher_is_better=False, episodes=np.arange(100))
+    twin = replace(own, values=more, episodes=np.arange(100) + 50)
+    found = differences({"m": own}, {"m": twin}, 2000)["m"]
+    assert found["gained"] == pytest.approx(0.3)
+    half = 1.984 * np.sqrt((0.09 + 0.24) / 100)
+    assert (found["low"], found["high"]) == pytest.approx((0.3 - half, 0.3 + half), abs=0.02)
+    assert found["significant"]
 
 
 def test_retention_of_exhaustive_measures_compares_exact_means() -> None:

@@ -10,15 +10,17 @@ import torch
 from torch import Tensor
 
 from devmind import worlds
-from devmind.acting import returns
+from devmind.acting import returns, rollout, still
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
-from devmind.algorithms.rollout import columns
+from devmind.algorithms.rollout import columns, stack
 from devmind.curriculum.stage import Batches, Lesson
 from devmind.errors import ConfigError
+from devmind.learners.actor_critics import TrunkPolicy
 from devmind.learners.gradient import trainable
 from devmind.learners.policy import Drill, PolicyLearner
 from devmind.learners.ppo import PPO, collect
+from devmind.raised import raised
 from devmind.seeding import torch_generator
 from devmind.testing import check_learner, tiny_context
 from devmind.testing.parts import check_rehearsed
@@ -68,6 +70,19 @@ def test_pass_over_rows_equals_stepping() -> None:
     torch.testing.assert_close(value[valid], columns(seen.value, chosen)[valid], atol=1e-5, rtol=0)
     assert valid.sum(1).tolist() == [10, 3, 3]
     assert choice.log_prob(columns(seen.action, chosen)).requires_grad
+
+
+def test_pass_over_rows_equals_stepping_of_an_agent_with_beliefs() -> None:
+    agent = Agent.from_pretrained(raised()["after-memory"])
+    agent.add_head("aim", "head.categorical", effector="choose", options={"classes": 2})
+    agent.add_head("aim_value", "head.value")
+    agent.eval()
+    network, seen = TrunkPolicy(agent, "choose", "aim", "aim_value"), []
+    with torch.no_grad():
+        for tick in rollout(still, worlds.make("nursery", "fetch", np.arange(2)), 5):
+            seen.append(network.read(tick.senses, tick.first))
+        rows = columns(stack(seen), torch.arange(2))
+        torch.testing.assert_close(network.along(rows)[1], network(rows)[1], atol=1e-4, rtol=0)
 
 
 def test_peek_does_not_change_the_state() -> None:

@@ -30,7 +30,7 @@ EPISODES, AT_ONCE = 1000, 50
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Squared error of each row's predicted changes, relative to the mean change of all rows; and by level."""
+    """Squared error of the predicted changes, divided by the true changes', over all rows; and by level."""
     n = context.episodes(EPISODES, level)
     names = [name for name in FORESEEN if name in agent.heads]
     residuals_by_name: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in names}
@@ -64,7 +64,7 @@ def _measure(agent: Agent, name: str, pairs: Sequence[tuple[Tensor, Tensor]]) ->
     return Measure(
         f"foresee/{sense}",
         "squared error of the tokens' change, divided by that of predicting no change",
-        off / max(float(change.mean()), 1e-9),
+        relative(off, change),
         chance=1.0,
         ceiling=0.0,
         floors={"no change": 1.0},
@@ -73,3 +73,14 @@ def _measure(agent: Agent, name: str, pairs: Sequence[tuple[Tensor, Tensor]]) ->
         note=f"whitened changes of tokens of the encoder {agent.sha256(f'encoders.{sense}.')[:12]}, which the lesson "
         "does not teach; a predictor without a trunk is what --ablate trains",
     )
+
+
+def relative(off: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """The sum of `off` [n] over that of `change` [n] as one value a row, whose mean it is.
+
+    Each value tells how far its row moves the ratio (the delta method's pseudo-values): rows with a bang change much
+    and are missed by much, so errors over a mean change that is taken for certain would vary ten times as much.
+    """
+    mean = max(float(change.mean()), 1e-9)
+    ratio = float(off.mean()) / mean
+    return np.asarray(ratio + (off - ratio * change) / mean)
