@@ -119,11 +119,18 @@ def differences(
 ) -> dict[str, dict[str, float | int | bool]]:
     """By measure, the agent's score minus its twin's on the same episodes, signed so that above 0 is better, with
     bounds of a paired bootstrap.
+
+    The cases of exhaustive measures may depend on the agent; then there are no pairs, but the difference is exact.
     """
     found = {}
     for name, measure in own_measures.items():
         other = twin.get(name)
-        if other is None or other.n != measure.n:
+        if other is None:
+            continue
+        if other.n != measure.n:
+            if measure.exhaustive and other.exhaustive:
+                exact = (measure.score - other.score) * (1 if measure.higher_is_better else -1)
+                found[name] = {"gained": exact, "low": exact, "high": exact, "n": measure.n, "significant": exact > 0}
             continue
         gained = per_episode(measure.values - other.values, measure.episodes)
         gained = gained * (1 if measure.higher_is_better else -1)
