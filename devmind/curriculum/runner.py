@@ -10,7 +10,7 @@ from typing import Any
 from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
-from devmind.agent.saving import read_config
+from devmind.agent.saving import CONFIG, read_config
 from devmind.agent.threads import cores, training_threads
 from devmind.checkpointing.lock import locked
 from devmind.config import TRIAL_SIZES, RunConfig, validate
@@ -239,8 +239,8 @@ def every_stage(agent: Path | None = None) -> list[str]:
 
 
 def _been_through(agent: Path | None) -> list[str]:
-    """The stages of the agent in this folder; none without one."""
-    return list(read_config(agent).get("stages", [])) if agent else []
+    """The stages of the agent in this folder; none without one, as behind a childhood whose first agent is gone."""
+    return list(read_config(agent).get("stages", [])) if agent and (agent / CONFIG).is_file() else []
 
 
 def in_order(names: Sequence[str], been: Sequence[str] = ()) -> list[str]:
