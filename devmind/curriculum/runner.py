@@ -137,7 +137,9 @@ class Curriculum:
         return done
 
     def _planned(self, order: Sequence[str]) -> dict[str, Any]:
-        """The plan in the folder's journal, which is written now where there is none, or where twins are new in it."""
+        """The plan in the folder's journal, which is written now where there is none, or where twins or places of files
+        are new in it.
+        """
         plan = {
             "stages": list(order),
             "config": self.config.model_dump(mode="json"),
@@ -150,9 +152,13 @@ class Curriculum:
             begun = (pinned(Journal(self.out / name / "journal.jsonl")) for name in order)
             contents = next((one for one in begun if one), None)
             check_same_run(self.out, plan | {"config": deciding(self.config)}, known, contents)
+        more = {"command": self.command, "ablate": self.ablate}
         if known is None or (self.ablate and not known["ablate"]):
             threads = known["threads"] if known else self.config.threads or cores()
-            known = plan | {"command": self.command, "ablate": self.ablate, "threads": threads}
+            known = plan | more | {"threads": threads}
+            self.journal.write("plan", **known)
+        elif any(plan[name] != known[name] for name in ("agent", "data", "sessions")):
+            known = plan | {name: known[name] for name in (*more, "threads")}
             self.journal.write("plan", **known)
         self.command, self.ablate = known["command"], known["ablate"]
         return known
