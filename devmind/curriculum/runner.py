@@ -152,7 +152,7 @@ class Curriculum:
             begun = (pinned(Journal(self.out / name / "journal.jsonl")) for name in order)
             contents = next((one for one in begun if one), None)
             check_same_run(self.out, plan | {"config": deciding(self.config)}, known, contents)
-        more = {"command": self.command, "ablate": self.ablate}
+        more: dict[str, Any] = {"command": self.command, "ablate": self.ablate}
         if known is None or (self.ablate and not known["ablate"]):
             threads = known["threads"] if known else self.config.threads or cores()
             known = plan | more | {"threads": threads}
