@@ -73,6 +73,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "datasets": BASE,
     "scaffold": BASE,
     **dict.fromkeys(EXAM, BASE | BELOW_EXAM | EXAM),
+    "curriculum.finished": BASE | BELOW_EXAM | EXAM | {"raised"},
     "learners": BASE | {"agent", "acting", "memory", "worlds", "sessions.reader", "algorithms", "curriculum.stage"},
     **dict.fromkeys(RUNNER, BELOW_RUNNER | RUNNER),
     "live": BELOW_RUNNER | (RUNNER - RUN),

@@ -130,3 +130,13 @@ def sha256(path: Path) -> str:
     """Hexadecimal SHA-256 of a file's content."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def folder_sha256(folder: Path) -> str:
+    """Hexadecimal SHA-256 over the names and contents of all files below a folder, except hidden ones."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder)
+        if not any(part.startswith(".") for part in name.parts):
+            digest.update(f"{name.as_posix()}\n{sha256(path)}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

@@ -10,25 +10,34 @@ from devmind.checkpointing.folders import INCOMPLETE
 from devmind.errors import CheckpointError
 
 
-def newest_milestone(runs: Path, requires: Sequence[str]) -> Path | None:
+def newest_milestone(
+    runs: Path, requires: Sequence[str], without: str | None = None, size: str | None = None
+) -> Path | None:
     """The newest milestone below the folder `runs` whose agent has been through the stages `requires`.
+
+    Args:
+        without: a stage through which it has not been; size: that of the agent. None: any.
 
     Raises:
         CheckpointError: the config of a newer one is damaged, so its stages are unknown.
     """
     found = sorted(Path(runs).glob("**/milestones/*/config.json"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found:
-        # A run that was killed while it saved leaves one that is not whole.
-        if not path.parent.name.endswith(INCOMPLETE) and set(requires) <= _stages_in(path):
+        if path.parent.name.endswith(INCOMPLETE):  # a run that was killed while it saved leaves one that is not whole
+            continue
+        stages, its_size = _config(path)
+        if set(requires) <= stages and without not in stages and size in (None, its_size):
             return path.parent
     return None
 
 
-def _stages_in(config: Path) -> set[str]:
+def _config(path: Path) -> tuple[set[str], str | None]:
+    """Stages and size of the agent with the config.json `path`."""
     try:
-        return set(json.loads(config.read_text(encoding="utf-8")).get("stages", []))
+        config = json.loads(path.read_text(encoding="utf-8"))
+        return set(config.get("stages", [])), config.get("size")
     except (ValueError, AttributeError, TypeError) as error:
         raise CheckpointError(
-            f"The newest milestone '{config.parent}' is damaged: its config.json cannot be read ({error}). "
+            f"The newest milestone '{path.parent}' is damaged: its config.json cannot be read ({error}). "
             "Delete it, or give --agent DIR."
         ) from error

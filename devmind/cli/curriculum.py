@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,7 @@ from devmind.cli.settings import (
     run_inputs,
     uncut,
 )
+from devmind.errors import LISTED
 
 if TYPE_CHECKING:
     from devmind.curriculum.runner import RunResult
@@ -42,7 +44,8 @@ Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder of a curricu
 def run(
     ctx: typer.Context,
     stages: Annotated[
-        list[str] | None, typer.Argument(metavar="[STAGE]...", help="Stages; all installed ones by default.")
+        list[str] | None,
+        typer.Argument(metavar="[STAGE]...", help="Stages; by default all that the agent has not been through."),
     ] = None,
     agent: AgentOption = None,
     size: SizeOption = None,
@@ -64,17 +67,18 @@ def run(
     A stage that fails a gate is repeated once, with half its steps. Then the curriculum continues,
     with that stage marked as failed.
 
-    Exit code 0: all passed; 1: a gate failed; 2: an error; 130 or 143: stopped.
+    Exit code 0: all passed; 1: a stage failed, or the last agent failed a gate in half precision;
+    2: an error; 130 or 143: stopped.
     """
     settings = run_config(size, minutes, sets, config, seed)
     names = [plugins.find("stages", name).name for name in stages or ()]
     data, sessions = run_inputs(data, experience)
     folder = out or Path("checkpoints") / f"curriculum-{settings.size}-seed{settings.seed}"
-    with resumable(f"devmind curriculum resume {folder}", NEXT_LESSON):
+    with resumable(shlex.join(["devmind", "curriculum", "resume", str(folder)]), NEXT_LESSON):
         from devmind.curriculum.runner import Curriculum, every_stage
 
         walk = Curriculum(
-            names or every_stage(), settings, folder, agent=agent, data=data, sessions=sessions,
+            names or every_stage(agent), settings, folder, agent=agent, data=data, sessions=sessions,
             command=uncut(ctx.obj), ablate=ablate,
         )  # fmt: skip
         results = walk.run(cut)
@@ -89,7 +93,7 @@ def resume(out: Folder, cut: CutOption = False) -> None:
 
     plan = Journal(out / "curriculum.jsonl").last("plan") or {}
     may_ask_hub(plan.get("config", {}).get("trunk", {}).get("pretrained"))
-    with resumable(f"devmind curriculum resume {out}", NEXT_LESSON):
+    with resumable(shlex.join(["devmind", "curriculum", "resume", str(out)]), NEXT_LESSON):
         from devmind.curriculum.runner import Curriculum
 
         results = Curriculum.resume(out, cut)
@@ -124,7 +128,14 @@ def status(out: Folder) -> None:
 
 
 def _tell(results: Sequence[RunResult], out: Path) -> None:
+    from devmind.report.childhood import last_exams
+
     for result in results:
         show.verdict(result.results, result.report)
+    last = last_exams(out)
+    more = f" and {len(last.failed) - LISTED} more" if len(last.failed) > LISTED else ""
+    missed = f"; it missed {', '.join(last.failed[:LISTED])}{more}" if last.failed else ""
+    if last.gates:
+        show.line(f"the last agent passes {last.gates.passed} of {last.gates.of} gates in half precision{missed}")
     show.path("childhood", out / "childhood.html")
-    raise typer.Exit(0 if all(result.passed for result in results) else 1)
+    raise typer.Exit(0 if all(result.passed for result in results) and not last.failed else 1)

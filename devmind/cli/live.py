@@ -200,13 +200,7 @@ def live(
     from devmind.config import LIVE, LiveConfig, load_as
 
     config = load_as(LiveConfig, LIVE, {} if hz is None else {"hz": hz}, sets or ())
-    if world is not None and (demo or camera_ or mic or sensor):
-        raise ConfigError("A simulated world brings its senses: give --world, or --camera, --mic, --sensor, --demo.")
-    asked = (
-        Doors({}, {"world": world}) if world is not None
-        else Doors(_tape(demo), {"demo": str(demo)}) if demo
-        else doors(camera_, mic, sensor or ())
-    )  # fmt: skip
+    asked = _senses(world, demo, camera_, mic, sensor or ())
     from devmind.live.options import LiveOptions
 
     options = LiveOptions(
@@ -215,6 +209,18 @@ def live(
         _viewer(viewer), room=_world(world, config.hz), answers=_answers(answers or ()), director=director,
     )  # fmt: skip
     _live(options, seconds, open_)
+
+
+def _senses(world: str | None, demo: Path | None, camera_: str | None, mic: str | None, sensor: Sequence[str]) -> Doors:
+    """The sensors of a life: those that were asked for, those that play a recording, or none in a simulated world."""
+    given = bool(camera_ or mic or sensor)
+    if world is not None and (demo or given):
+        raise ConfigError("A simulated world brings its senses: give --world, or --camera, --mic, --sensor, --demo.")
+    if demo is not None and given:
+        raise ConfigError("A recording brings its senses: give --demo, or --camera, --mic, --sensor.")
+    if world is not None:
+        return Doors({}, {"world": world})
+    return doors(camera_, mic, sensor) if demo is None else Doors(_tape(demo), {"demo": str(demo)})
 
 
 def _director(file: Path | None) -> Director | None:

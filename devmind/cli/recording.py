@@ -44,6 +44,8 @@ def record(
 
     with opened(asked.sensors):
         room = Room(asked.sensors, hz)
+        if overwrite and file.exists():
+            _await_sense(room, seconds)
         with BackgroundRecorder(
             file, source="room", tick_hz=hz, details=asked.details, overwrite=overwrite, names=room.names
         ) as recorder:
@@ -57,6 +59,22 @@ def record(
             show.path("session", path)
         else:  # without a sense it is useless, and would block the next try
             path.unlink(missing_ok=True)
+    check_sensed(room)
+
+
+def _await_sense(room: Room, seconds: float | None) -> None:
+    """Wait until something is sensed, before a recording that exists is emptied.
+
+    Raises:
+        typer.Exit: the time was up before, or Ctrl-C came.
+    """
+    try:
+        _, info = room.reset()
+        while not was_sensed(room) and (seconds is None or info["time_s"] < seconds):
+            *_, info = room.step({})
+    except (KeyboardInterrupt, Terminated):
+        show.line("stopped")
+        raise typer.Exit(1) from None
     check_sensed(room)
 
 

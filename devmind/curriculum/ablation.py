@@ -119,14 +119,17 @@ def differences(
     own_measures: Mapping[str, Measure], twin: Mapping[str, Measure], resamples: int
 ) -> dict[str, dict[str, float | int | bool]]:
     """By measure, the agent's score minus its twin's on the same episodes, signed so that above 0 is better, with
-    bounds of a paired bootstrap; of an unpaired one where their own moves led both to other episodes.
+    bounds of a paired bootstrap; of an unpaired one where their own moves led both to other episodes. The difference of
+    exhaustive measures, whose cases may depend on the agent too, is exact.
     """
     found = {}
     for name, measure in own_measures.items():
         other, sign = twin.get(name), 1 if measure.higher_is_better else -1
         if other is None:
             continue
-        if of_others(measure, other):
+        if measure.exhaustive and other.exhaustive:
+            mean = low = high = sign * (measure.score - other.score)
+        elif of_others(measure, other):
             mean, *bounds = unpaired(other, measure, attrgetter("values"), resamples, f"twin/{name}")
             mean, (low, high) = sign * mean, sorted(sign * bound for bound in bounds)
         elif other.n == measure.n:

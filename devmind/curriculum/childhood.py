@@ -56,7 +56,7 @@ def close(out: Path, done: Sequence[RunResult], command: str) -> Path:
     saved = [whole, childhood.Saved.model_validate(verdict)]
     pages = [os.path.relpath(one.report, out) for one in done]
     gathered = childhood.gather(results_of_stages, pages, saved, command)
-    write_atomically(out / "childhood.json", gathered.model_dump_json(indent=1, by_alias=True) + "\n")
+    write_atomically(out / childhood.FILE, gathered.model_dump_json(indent=1, by_alias=True) + "\n")
     write_atomically(out / "childhood.html", childhood.render(gathered))
     return out / "childhood.html"
 
@@ -93,13 +93,15 @@ def examine_last(
         journal = Journal(folder / "exams.jsonl")
         examined = run_exams([load_stage(name) for name in stages], agent, context, journal, "half")
     decisions = [decision for item in examined for decision in item.verdict.decisions if not decision.goal]
+    unasked = [item.skill.name for item in examined if not item.verdict.decisions]
+    weights = agent.sha256()
     saved = childhood.Saved(
         precision="float16",
         megabytes=_megabytes(folder),
-        agent_sha256=agent.sha256(),
-        gates=childhood.Gates(passed=sum(decision.passed for decision in decisions), of=len(decisions)),
-        seconds=sum(event["seconds"] for event in journal.events("exam")),
-        failed=[decision.measure for decision in decisions if not decision.passed],
+        agent_sha256=weights,
+        gates=childhood.Gates(passed=sum(one.passed for one in decisions), of=len(decisions) + len(unasked)),
+        seconds=sum(event["seconds"] for event in journal.events("exam") if event["agent"] == weights),
+        failed=[*(decision.measure for decision in decisions if not decision.passed), *unasked],
         folder=HALF,
     )
     shown = {"skills": plain(examined, config.exam.bootstrap), "agent_sha256": saved.agent_sha256}

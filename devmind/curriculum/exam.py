@@ -97,6 +97,11 @@ class Measure:
                 f" {values.max():g}."
             )
         object.__setattr__(self, "values", values)
+        # A plugin's numbers may be numpy's or torch's, which journals and results cannot hold.
+        for name in ("chance", "ceiling"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        for name in ("floors", "rows"):
+            object.__setattr__(self, name, {of: float(value) for of, value in getattr(self, name).items()})
         for name in ("episodes", "groups"):
             if (given := getattr(self, name)) is not None:
                 given = np.asarray(given, dtype=np.int64)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devmind.checkpointing.files import sha256
+from devmind.checkpointing.files import folder_sha256, sha256
 from devmind.config import RunConfig, flat
 from devmind.curriculum.journal import Journal
 from devmind.errors import CheckpointError, ConfigError, without_secrets
+from devmind.raised import HERE, raised
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,17 @@ def identity(
     """The settings that decide an agent's numbers, as the journal of its run in `out` keeps them."""
     said = {
         "stage": stage,
-        "config": config.model_dump(mode="json", exclude={"loggers", "checkpoint_every_s"}),
+        "config": deciding(config),
         "agent": kept_path(agent, out),
         "data": kept_path(data, out),
         "experience": [kept_path(path, out) for path in sessions],
     }
     return dict(without_secrets(said))
+
+
+def deciding(config: RunConfig) -> dict[str, Any]:
+    """The settings without those that change no number, and may be changed between a run's beginning and its end."""
+    return config.model_dump(mode="json", exclude={"loggers", "checkpoint_every_s"})
 
 
 def kept_path(path: Path | None, out: Path) -> str | None:
@@ -57,11 +63,14 @@ def kept_path(path: Path | None, out: Path) -> str | None:
 
 
 def found_path(kept: str | None, out: Path) -> Path | None:
-    """The path that `kept_path` has kept; an older journal has it as it was typed, from the working folder."""
+    """The path that `kept_path` has kept; an older journal has it as it was typed, from the working folder. An agent
+    that comes with devmind is looked for where devmind is installed now.
+    """
     if not kept:
         return None
     beside = Path(os.path.normpath(out / kept))
-    return beside if beside.exists() else Path(kept)
+    found = beside if beside.exists() else Path(kept)
+    return raised().get(found.name, found) if found.parent.name == HERE.name and not found.exists() else found
 
 
 def finished_run(out: Path, mine: Mapping[str, Any], ablate: bool = False) -> RunResult | None:
@@ -76,7 +85,7 @@ def finished_run(out: Path, mine: Mapping[str, Any], ablate: bool = False) -> Ru
     """
     journal = Journal(out / "journal.jsonl")
     if start := journal.last("start"):
-        check_same_run(out, mine, start["identity"])
+        check_same_run(out, mine, start["identity"], start.get("pinned"))
     finished = journal.last("finished")
     if not finished or (ablate and not finished.get("twin")):
         return None
@@ -97,10 +106,15 @@ def result(stage: str, out: Path, finished: Mapping[str, Any], already: bool = F
     )
 
 
-def check_same_run(out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+def check_same_run(
+    out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any], contents: Mapping[str, Any] | None = None
+) -> None:
     """Raise ConfigError if the folder holds a run with other settings; the message names the differences.
 
     A setting that did not exist when that run began counts as its default, and one that exists no more is ignored.
+
+    Args:
+        contents: what that run has pinned of its recordings (`pinned.pins`); these may have been moved meanwhile.
     """
     new, old, usual = _settings(mine), _settings(theirs), flat(RunConfig().model_dump(mode="json"))
     # Those of lessons have no fixed names: one that is not given any more is a change.
@@ -109,7 +123,7 @@ def check_same_run(out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]
         f"{name} was {was!r}, now {new.get(name)!r}"
         for name in names
         if (was := old.get(name, usual.get(name))) != new.get(name)
-        and not (name in PATHS and _places(was, out) == _places(new.get(name), out))
+        and not (name in PATHS and _same_files(name, was, new.get(name), out, contents or {}))
     ]
     if changed:
         raise ConfigError(
@@ -120,11 +134,25 @@ def check_same_run(out: Path, mine: Mapping[str, Any], theirs: Mapping[str, Any]
 
 PATHS = ("agent", "data", "experience", "sessions")
 """Settings that are paths; older journals keep them in other words."""
+Kept = str | Sequence[str] | None
+"""What such a setting is kept as (`kept_path`)."""
 
 
-def _places(kept: str | Sequence[str] | None, out: Path) -> list[str]:
+def _places(kept: Kept, out: Path) -> list[str]:
     """Absolute paths of such a setting."""
     return [os.path.abspath(found_path(one, out) or "") for one in ([kept] if isinstance(kept, str) else kept or ())]
+
+
+def _same_files(name: str, was: Kept, now: Kept, out: Path, contents: Mapping[str, Any]) -> bool:
+    """Whether a setting names the same places as before, or recordings with the pinned contents."""
+    paths = [Path(place) for place in _places(now, out)]
+    if _places(was, out) == [str(path) for path in paths]:
+        return True
+    if name == "data":
+        return any(path.is_dir() and folder_sha256(path) == contents.get("data") for path in paths)
+    if name in ("experience", "sessions") and paths and all(path.is_file() for path in paths):
+        return [sha256(path) for path in paths] == contents.get("sessions")
+    return False
 
 
 def _settings(said: Mapping[str, Any]) -> dict[str, Any]:

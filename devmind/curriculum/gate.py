@@ -13,6 +13,8 @@ from devmind.curriculum.exam import Measure
 
 PASSED, OUTDONE, FAILED = "passed", "passed, a rule does better", "failed"
 NO_BETTER = "no better than its twin"
+CLOSE = 1e-3
+"""A bound that is nearer than this to the wanted one is told with more digits, as both would look alike."""
 GOAL_MISSED, NOT_GATED = "goal missed", "not gated"
 ABOVE, NOT_ABOVE, NOT_ASKED = "above", "not above", "not asked"
 """If a gate reads the twin: whether the agent is significantly above it; NOT_ASKED if no twin was raised."""
@@ -139,9 +141,9 @@ def _decide(threshold: Threshold, measure: Measure, resamples: int) -> Decision:
         passed = reached < wanted if strict else reached <= wanted
     side, sign, beyond = ("lower", "at least", "more than") if up else ("upper", "at most", "less than")
     target = f"{beyond} {wanted:.3g} (its floor)" if strict else f"{sign} {wanted:.3g}"
-    reason = (
-        f"{measure.name}: {side} bound {reached:.3f} of {measure.score:.3f} (n={measure.distinct}), wanted {target}"
-    )
+    digits = 3 if abs(reached - wanted) >= CLOSE else 5
+    bound = f"{side} bound {reached:.{digits}f} of {measure.score:.3f}"
+    reason = f"{measure.name}: {bound} (n={measure.distinct}), wanted {target}"
     if beaten_by := measure.beaten_by(resamples):
         reason += f"; a rule does better: {beaten_by} {measure.floor:.3f}"
     return Decision(measure.name, wanted, reached, passed, reason, threshold.goal, beaten_by)

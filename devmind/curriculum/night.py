@@ -11,6 +11,7 @@ from devmind.agent.saving import read_sealed, seal
 from devmind.agent.threads import training_threads
 from devmind.checkpointing.lock import locked
 from devmind.config import RunConfig
+from devmind.curriculum.finished import found_path, kept_path
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import check_pins, pins, recorded_threads, refuse_leftovers
 from devmind.curriculum.rehearsal import stages_of
@@ -75,9 +76,9 @@ def night(
     with locked(out), training_threads(recorded_threads(journal)):
         if journal.last("sleep") is None:
             refuse_leftovers(out)
-            journal.write("night", agent=str(folder), pinned=pins(context.device, None, ()))
+            journal.write("night", agent=kept_path(folder, out), pinned=pins(context, agent.config.stages))
         else:
-            check_pins(journal, out, context.device, None, ())
+            check_pins(journal, out, context)
         place(agent, context.device)
         slept = slept_in(journal, new) or sleep(
             agent,
@@ -114,4 +115,4 @@ def sleeper(out: Path) -> Path | None:
     """The folder of the agent whose night was begun in `out`; None if there is none."""
     journal = Journal(out / JOURNAL)
     begun = journal.last("night")
-    return Path(begun["agent"]) if begun and journal.last("sleep") else None
+    return found_path(begun["agent"], out) if begun and journal.last("sleep") else None

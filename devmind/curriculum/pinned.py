@@ -1,4 +1,4 @@
-"""What a run depends on besides its settings: threads, versions, device and the content of its files.
+"""What a run depends on besides its settings: threads, versions, device, the content of its files, and its first agent.
 
 It is written into the first line of a run's journal and into every checkpoint, and compared when the run continues:
 other packages or recordings would silently lead to other weights. Another number of threads is not refused: the
@@ -7,17 +7,21 @@ recorded number is used, on any number of cores.
 
 from __future__ import annotations
 
-import hashlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from devmind.checkpointing.files import sha256
+from devmind import plugins
+from devmind.agent.agent import Agent
+from devmind.agent.saving import CONFIG
+from devmind.checkpointing.files import folder_sha256, sha256
+from devmind.curriculum.finished import found_path
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.stage import Context
 from devmind.errors import CheckpointError
 
 PACKAGES = (
@@ -30,10 +34,10 @@ BEGUN = ("start", "night")
 """The events that begin a stage's run and a night of sleep."""
 
 
-def versions() -> dict[str, str]:
-    """The versions on which a run's numbers depend."""
+def versions(plugin_packages: Iterable[str] = ()) -> dict[str, str]:
+    """The versions on which a run's numbers depend, also of these packages of plugins."""
     found = {"python": platform.python_version()}
-    for name in PACKAGES:
+    for name in (*PACKAGES, *plugin_packages):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -41,14 +45,24 @@ def versions() -> dict[str, str]:
     return found
 
 
-def pins(device: str, data: Path | None, sessions: Sequence[Path], texts: Sequence[str | Path] = ()) -> dict[str, Any]:
-    """What a run that begins now depends on; to be called after its threads are set."""
+def pins(context: Context, stages: Iterable[str] = ()) -> dict[str, Any]:
+    """What a run that begins now depends on; to be called after its threads are set.
+
+    Args:
+        stages: those that the run teaches or rehearses; the versions of the packages that they come from count too.
+    """
+    known = plugins.available("stages")
+    return _pins(context, sorted({known[name].distribution for name in stages if name in known} - set(PACKAGES)))
+
+
+def _pins(context: Context, plugin_packages: Iterable[str]) -> dict[str, Any]:
+    texts = context.config.text.files or ()
     return {
         "threads": torch.get_num_threads(),
-        "versions": versions(),
-        "device": device,
-        "data": folder_sha256(data) if data else None,
-        "sessions": [sha256(path) for path in sessions],
+        "versions": versions(plugin_packages),
+        "device": context.device,
+        "data": folder_sha256(context.data) if context.data else None,
+        "sessions": [sha256(path) for path in context.sessions],
         **({"texts": [sha256(Path(path)) for path in texts]} if texts else {}),
     }
 
@@ -63,20 +77,22 @@ def recorded_threads(journal: Journal) -> int | None:
     return (pinned(journal) or {}).get("threads")
 
 
-def exam_inputs(start: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run's exams depend on besides its agent, by the event `start` of its journal; recordings by content."""
+def same_exams(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> bool:
+    """Whether the exams of two runs depend on the same besides their agents, by the events `start` of their journals;
+    the later run may have stages, and so packages, that the earlier one lacks.
+    """
+    one, other = _exam_inputs(earlier), _exam_inputs(later)
+    before, now = (each.pop("versions", {}) for each in (one, other))
+    return one == other and all(now.get(name) == found for name, found in before.items())
+
+
+def _exam_inputs(start: Mapping[str, Any]) -> dict[str, Any]:
+    """Recordings by content."""
     kept = {name: value for name, value in start.get("pinned", {}).items() if name != "sessions"}
     return {"config": start["identity"]["config"], "commit": start.get("commit"), **kept}
 
 
-def check_pins(
-    journal: Journal,
-    out: Path,
-    device: str,
-    data: Path | None,
-    sessions: Sequence[Path],
-    texts: Sequence[str | Path] = (),
-) -> None:
+def check_pins(journal: Journal, out: Path, context: Context) -> None:
     """Compare what a continued run finds with what it began with; to be called after its threads are set.
 
     Raises:
@@ -85,11 +101,12 @@ def check_pins(
     was = pinned(journal)
     if was is None:
         return
-    now = pins(device, data, sessions, texts)
-    changed = [f"{name} was {old}, now {new}" for name, old, new in _different(was, now)]
+    now = _pins(context, [name for name in was.get("versions", {}) if name not in ("python", *PACKAGES)])
+    differences = [*_different(was, now), *_other_agent(journal.last(*BEGUN) or {}, out)]
+    changed = [f"{name} was {old}, now {new}" for name, old, new in differences]
     if changed:
         raise CheckpointError(
-            f"The run in {out} began with something else, so it would end with other weights: {'; '.join(changed)}. "
+            f"The run in {out} began with something else, so it would end with other results: {'; '.join(changed)}. "
             "Continue it with what it began with, or begin anew with another --out."
         )
 
@@ -109,19 +126,18 @@ def _different(before: Mapping[str, Any], current: Mapping[str, Any]) -> list[tu
     return found
 
 
+def _other_agent(begun: Mapping[str, Any], out: Path) -> list[tuple[str, Any, Any]]:
+    """Whether the agent that a run began with is gone, or another one; older journals have no checksum of it."""
+    folder, was = found_path(begun.get("agent"), out), begun.get("agent_sha256")
+    if folder is None or was is None:
+        return []
+    now = Agent.from_pretrained(folder).sha256() if (folder / CONFIG).is_file() else "gone"
+    return [] if now == was else [(f"the agent in '{folder}'", _short(was), _short(now))]
+
+
 def _short(what: Any) -> str:
     """The first letters of a hash, enough for a person to compare."""
     return ", ".join(str(one)[:12] for one in what) if isinstance(what, list) else str(what)[:12]
-
-
-def folder_sha256(folder: Path) -> str:
-    """Hexadecimal SHA-256 over the names and contents of all files below a folder, except hidden ones."""
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name = path.relative_to(folder)
-        if not any(part.startswith(".") for part in name.parts):
-            digest.update(f"{name.as_posix()}\n{sha256(path)}\n".encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
 
 
 def own(saved: dict[str, Any] | None, journal: Journal, out: Path) -> dict[str, Any] | None:

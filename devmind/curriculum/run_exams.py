@@ -78,7 +78,7 @@ def _folder(out: Path, when: str, stage: Stage, skill: Skill) -> Path:
 
 
 def _name(when: str, stage: str, skill: str) -> str:
-    return f"{when} {stage} {skill}".replace(" ", "-")
+    return f"{when} {stage} {skill}".replace(" ", "-").replace("/", "+")
 
 
 def _examined(
@@ -150,8 +150,8 @@ def _plain(measure: Measure) -> dict[str, Any]:
     state = {field.name: getattr(measure, field.name) for field in fields(measure)}
     return state | {
         **{name: _array(getattr(measure, name)) for name in ARRAYS},
-        "floors": {name: float(value) for name, value in measure.floors.items()},
-        "rows": {name: float(value) for name, value in measure.rows.items()},
+        "floors": dict(measure.floors),
+        "rows": dict(measure.rows),
         "answered": {
             name: {head: int(often) for head, often in heads.items()} for name, heads in measure.answered.items()
         },

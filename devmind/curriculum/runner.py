@@ -10,13 +10,15 @@ from typing import Any
 from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
+from devmind.agent.saving import CONFIG, read_config
 from devmind.agent.threads import cores, training_threads
 from devmind.checkpointing.lock import locked
 from devmind.config import TRIAL_SIZES, RunConfig, validate
 from devmind.curriculum.childhood import close, examine_last
 from devmind.curriculum.examining import examine_skill, pick_skills, plain
-from devmind.curriculum.finished import check_same_run, found_path, kept_path, run_folder
+from devmind.curriculum.finished import check_same_run, deciding, found_path, kept_path, run_folder
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.pinned import pinned
 from devmind.curriculum.stage_run import RunResult, StageRun
 from devmind.curriculum.start import apply_trunk, give_hearing, load_stage, make_context, missing_parts
 from devmind.errors import ConfigError, ExamError
@@ -84,7 +86,9 @@ def examine(
 
 
 class Curriculum:
-    """Stages one after another in one folder; each continues from the milestone of the stage before.
+    """Stages one after another in one folder; each continues from the agent of the stage before.
+
+    A given agent that has been through a required stage is not taught it again, unless the stage is named.
 
     A stage that fails a gate is repeated once, with half its steps. Then the curriculum continues, with that stage
     marked as failed. Trial sizes repeat nothing unless `attempts` is given.
@@ -117,7 +121,7 @@ class Curriculum:
             return self._run(cut)
 
     def _run(self, cut: bool) -> list[RunResult]:
-        order = in_order(self.stages)
+        order = in_order(self.stages, _been_through(self.agent))
         threads = self._planned(order)["threads"]
         done, agent = [], self.agent
         for name in order:
@@ -133,7 +137,9 @@ class Curriculum:
         return done
 
     def _planned(self, order: Sequence[str]) -> dict[str, Any]:
-        """The plan in the folder's journal, which is written now where there is none, or where twins are new in it."""
+        """The plan in the folder's journal, which is written now where there is none, or where twins or places of files
+        are new in it.
+        """
         plan = {
             "stages": list(order),
             "config": self.config.model_dump(mode="json"),
@@ -143,10 +149,16 @@ class Curriculum:
         }
         known = self.journal.last("plan")
         if known:
-            check_same_run(self.out, plan, known)
+            begun = (pinned(Journal(self.out / name / "journal.jsonl")) for name in order)
+            contents = next((one for one in begun if one), None)
+            check_same_run(self.out, plan | {"config": deciding(self.config)}, known, contents)
+        more: dict[str, Any] = {"command": self.command, "ablate": self.ablate}
         if known is None or (self.ablate and not known["ablate"]):
             threads = known["threads"] if known else self.config.threads or cores()
-            known = plan | {"command": self.command, "ablate": self.ablate, "threads": threads}
+            known = plan | more | {"threads": threads}
+            self.journal.write("plan", **known)
+        elif any(plan[name] != known[name] for name in ("agent", "data", "sessions")):
+            known = plan | {name: known[name] for name in (*more, "threads")}
             self.journal.write("plan", **known)
         self.command, self.ablate = known["command"], known["ablate"]
         return known
@@ -216,18 +228,29 @@ def repeated_once(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"attempts": 2})
 
 
-def every_stage() -> list[str]:
-    """All installed stages in the order of a childhood.
+def every_stage(agent: Path | None = None) -> list[str]:
+    """All installed stages in the order of a childhood, without those that the agent in this folder has been through.
 
     Stages that no other stage requires come in order of name, each directly after the stages that it requires.
+
+    Raises:
+        ConfigError: the agent has been through all of them.
     """
-    names = list(plugins.available("stages"))
+    names, been = list(plugins.available("stages")), _been_through(agent)
     required = {name for one in names for name in load_stage(one).requires}
-    return in_order([name for name in names if name not in required] or names)
+    order = [name for name in in_order([name for name in names if name not in required] or names) if name not in been]
+    if not order:
+        raise ConfigError(f"The agent in '{agent}' has been through all stages; name those that it is to repeat.")
+    return order
 
 
-def in_order(names: Sequence[str]) -> list[str]:
-    """The named stages and all that they require, each after its requirements.
+def _been_through(agent: Path | None) -> list[str]:
+    """The stages of the agent in this folder; none without one, as behind a childhood whose first agent is gone."""
+    return list(read_config(agent).get("stages", [])) if agent and (agent / CONFIG).is_file() else []
+
+
+def in_order(names: Sequence[str], been: Sequence[str] = ()) -> list[str]:
+    """The named stages and all that they require, but for those in `been`, each after its requirements.
 
     Raises:
         ConfigError: stages require one another in a circle.
@@ -238,7 +261,8 @@ def in_order(names: Sequence[str]) -> list[str]:
         if name in path:
             raise ConfigError(f"Stages require one another in a circle: {' -> '.join((*path, name))}; break it.")
         for required in load_stage(name).requires:
-            visit(required, (*path, name))
+            if required not in been or required in names:
+                visit(required, (*path, name))
         if name not in order:
             order.append(name)
 

@@ -25,7 +25,7 @@ from devmind.curriculum.attempts import Outcome, kept, put_aside
 from devmind.curriculum.examining import Examined, beside_scores, decide, examine_skill
 from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, kept_path, result
 from devmind.curriculum.journal import Journal
-from devmind.curriculum.pinned import check_pins, exam_inputs, own, pins, recorded_threads, refuse_leftovers, versions
+from devmind.curriculum.pinned import check_pins, own, pins, recorded_threads, refuse_leftovers, same_exams, versions
 from devmind.curriculum.plan import Plan, gates_of, steps_in
 from devmind.curriculum.progress import say
 from devmind.curriculum.run_exams import FOLDER, held_before, keep_exams, load, run_exams
@@ -140,8 +140,9 @@ class StageRun:
             command=self.command,
             threads=torch.get_num_threads(),
             device=self.context.device,
-            pinned=pins(self.context.device, self.context.data, self.context.sessions, self.config.text.files or ()),
+            pinned=pins(self.context, agent.config.stages),
             agent=kept_path(folder, self.out),
+            agent_sha256=Agent.from_pretrained(folder).sha256() if folder else None,
             predecessor_failed=failed,
             versions=versions(),
             commit=made.commit(),
@@ -152,10 +153,9 @@ class StageRun:
         check_lessons([self.stage], self.context)
 
     def _resume(self) -> Agent:
-        context, texts = self.context, self.config.text.files or ()
-        check_pins(self.journal, self.out, context.device, context.data, context.sessions, texts)
+        check_pins(self.journal, self.out, self.context)
         agent = Agent.from_pretrained(self.out / "start")
-        if why := other_version(self.stage, agent, self.journal.last("plan"), context):
+        if why := other_version(self.stage, agent, self.journal.last("plan"), self.context):
             raise CheckpointError(
                 f"The run in {self.out} was begun by another version of the stage '{self.stage.name}': its {why}. Give "
                 "another --out and begin anew."
@@ -213,8 +213,7 @@ class StageRun:
         if saved:
             agent.load_state_dict(saved["agent"])
         for number, lesson in enumerate(lessons):
-            met = agent.config.trained_on
-            agent.config.trained_on = [*met, *(group for group in lesson.learns_from if group not in met)]
+            agent.config.trained_on = list(dict.fromkeys([*agent.config.trained_on, *lesson.learns_from]))
             if lesson.name in done:
                 continue
             resume = saved if saved and saved["lesson"] == lesson.name else None
@@ -303,7 +302,7 @@ class StageRun:
         theirs = Journal(run / "journal.jsonl").last("start") if run else None
         if folder is None or run is None or theirs is None:
             return []
-        if exam_inputs(theirs) != exam_inputs(start):
+        if not same_exams(theirs, start):
             return []
         return held_before(run, Agent.from_pretrained(folder), earlier, self.context)
 

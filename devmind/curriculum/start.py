@@ -43,13 +43,16 @@ def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tupl
     """The context of a run on simulated worlds.
 
     Raises:
-        ConfigError: the data folder or a session does not exist.
+        ConfigError: the data folder, a session or a text does not exist.
     """
     if data is not None and not Path(data).is_dir():
         raise ConfigError(f"--data expects a folder of recordings; '{data}' is no folder.")
     for session in sessions:
         if not Path(session).is_file():
             raise ConfigError(f"--experience expects a recorded session; there is no file '{session}'.")
+    for text in config.text.files or ():
+        if not Path(text).is_file():
+            raise ConfigError(f"--text (the key text.files) expects files of text; there is no file '{text}'.")
     device = str(pick_device(config.device))
     return Context(config, config.seed, device, Path(out), worlds.make, Path(data) if data else None, tuple(sessions))
 
@@ -57,14 +60,17 @@ def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tupl
 def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Path) -> tuple[Agent, Path | None, bool]:
     """The agent that a stage begins with, its folder, and whether that agent had failed its last gate.
 
-    It is the given agent, else the newest milestone under `runs` that has passed what the stage requires, else a
-    packaged agent that has been through that, else an untaught agent.
+    It is the given agent, else the newest milestone under `runs`, of the run's size, that has passed what the stage
+    requires, else a packaged agent that has been through that, else an untaught agent. An agent that has been through
+    the stage itself is only taken if it is given: another seed would continue from it.
 
     Raises:
         ConfigError: a required stage is missing, or the configuration wants a trunk or a size that the agent does not
             have.
     """
-    folder = Path(given) if given else newest_milestone(runs, stage.requires) if stage.requires else None
+    folder = Path(given) if given else None
+    if folder is None and stage.requires:
+        folder = newest_milestone(runs, stage.requires, without=stage.name, size=config.size)
     if folder is None and stage.requires and config.size == SIZE:
         folder = most_raised(stage.requires, without=stage.name)
         if folder is not None:
@@ -86,8 +92,8 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
     missing = [name for name in stage.requires if name not in agent.config.stages]
     if missing:
         raise ConfigError(
-            f"Stage '{stage.name}' requires {', '.join(missing)} first; give --agent with a milestone of it, "
-            f"or run 'devmind stage run {missing[0]}'."
+            f"Stage '{stage.name}' requires {', '.join(missing)} first; give --agent with a milestone of it at size "
+            f"{config.size}, or run 'devmind stage run {missing[0]} --size {config.size}'."
         )
     return agent, folder, failed
 

@@ -229,7 +229,8 @@ class LessonRun(Stoppable):
 
     def save(self, updates: int, done: int) -> None:
         """Save a bundle with everything that the next step depends on."""
-        name = f"{self.attempt}-{self.lesson.name}-{updates:08d}"
+        # A lesson's name may have a slash, and a checkpoint in a folder below this one would never be found.
+        name = f"{self.attempt}-{self.lesson.name.replace('/', '+')}-{updates:08d}"
         learner = self.module.learner
         state = {
             "run": self.run,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -12,7 +14,7 @@ from devmind.report import words
 from devmind.report.page import environment, failures, resource
 from devmind.report.results import Ablation, Matrix, Part, Results, RetentionResult, Untouched
 
-SCHEMA = 1
+SCHEMA, FILE = 1, "childhood.json"
 MOST_MEGABYTES: Mapping[str, float] = {"float32": 32.0, "float16": 16.0}
 """The largest size on disk of the last milestone, by precision, at size nursery."""
 GATES_WANTED = 0.9
@@ -64,8 +66,15 @@ class Saved(Part):
     agent_sha256: str
     gates: Gates | None = Field(description="of all stages, examined in a new process; null: not examined")
     seconds: float = Field(0.0, description="of these exams")
-    failed: list[str] = Field(default_factory=list, description="measures whose gate was failed")
+    failed: list[str] = Field(
+        default_factory=list, description="measures whose gate was failed, and skills of which nothing was measured"
+    )
     folder: str = ""
+
+
+def last_exams(folder: Path) -> Saved:
+    """The last agent in half precision and its exams, by the `childhood.json` of the childhood in `folder`."""
+    return Saved.model_validate(json.loads((folder / FILE).read_text(encoding="utf-8"))["saved"][-1])
 
 
 class Added(Part):

@@ -3,6 +3,7 @@ and of trades."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -111,23 +112,23 @@ def imagine(
     seed: Seed = 0,
 ) -> None:
     """Draw several plans to a goal, choose one and follow it. Points and moves of the first plan may be given."""
+    kind, _, level = env.partition(":")
+    of_mazes = (start, waypoint or None, symbols, steps, simulations, page or None, guidance)
     if env.startswith(("BabyAI-", "MiniGrid-")):
-        if start or waypoint or symbols or steps or simulations or horizon or film_ or page or guidance is not None:
-            raise ConfigError(
-                "In a room the agent carries out an instruction; the only options are --agent, --goal and --seed. Its "
-                "plan is read in one pass and printed, without denoising, so there is no film for --show."
-            )
+        _refuse(
+            (*of_mazes, horizon, film_),
+            "In a room the agent carries out an instruction; the only options are --agent, --goal and --seed. Its "
+            "plan is read in one pass and printed, without denoising, so there is no film for --show.",
+        )
         _carry_out(env, agent, goal, seed)
         return
-    if env.partition(":")[0] == "tabletop":
-        if start or goal or waypoint or symbols or steps or simulations or horizon or page or guidance is not None:
-            raise ConfigError("For a table the only options are --agent, --seed and --show.")
-        _arrange(env.partition(":")[2] or "three", agent, seed, film_)
+    if kind == "tabletop":
+        _refuse((*of_mazes, goal, horizon), "For a table the only options are --agent, --seed and --show.")
+        _arrange(level or "three", agent, seed, film_)
         return
-    if env.partition(":")[0] == "market":
-        if start or goal or waypoint or symbols or steps or simulations or page or guidance is not None:
-            raise ConfigError("For a market the only options are --agent, --seed, --horizon and --show.")
-        _trade(env.partition(":")[2] or "trend", agent, seed, horizon, film_)
+    if kind == "market":
+        _refuse((*of_mazes, goal), "For a market the only options are --agent, --seed, --horizon and --show.")
+        _trade(level or "trend", agent, seed, horizon, film_)
         return
     rules = _maze(env)
     begin, end = _ends(rules, start, goal)
@@ -136,11 +137,11 @@ def imagine(
         raise ConfigError("A tree has its own denoising levels: give --simulations or --steps, not both.")
     player = _planner(agent, rules, guidance, simulations)
     if page:
-        if waypoint or symbols or steps or horizon or film_:
-            raise ConfigError(
-                "On the page the agent plans by itself, again and again; leave out --waypoint, --symbols, --steps, "
-                "--horizon and --show."
-            )
+        _refuse(
+            (waypoint or None, symbols, steps, horizon, film_),
+            "On the page the agent plans by itself, again and again; leave out --waypoint, --symbols, --steps, "
+            "--horizon and --show.",
+        )
         _walk(player, rules, begin, end, env, port, open_, seconds)
         return
     _film(
@@ -154,6 +155,12 @@ def imagine(
         steps=steps,
         horizon=horizon,
     )
+
+
+def _refuse(given: Sequence[object], sentence: str) -> None:
+    """Raise ConfigError with this sentence if one of these options was given."""
+    if any(one is not None for one in given):
+        raise ConfigError(sentence)
 
 
 def _film(

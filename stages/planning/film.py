@@ -97,17 +97,7 @@ def imagined(
     """
     head: Any = agent.head(ROUTE)
     assert isinstance(head, PlannerHead)
-    if horizon is not None and horizon != head.horizon:
-        raise ConfigError(
-            f"This agent learned plans of {head.horizon} points, {head.stride} ticks apart, no longer and no shorter "
-            f"ones; got a horizon of {horizon}. The agent follows longer paths by planning again."
-        )
-    last = head.horizon - 1
-    if {0, last} & set(waypoints or ()):
-        raise ConfigError(
-            f"Points 0 and {last} of a plan are its start and its goal, which --start and --goal give; waypoints are "
-            f"points 1 to {last - 1}."
-        )
+    _refuse_unlearned(head, waypoints or {}, horizon)
     result = ImaginedTrip(rules.maze, start, goal, words=dict(words or {}))
     world = make_world("pointmaze", rules.level, [0])
     world.restore(rules.between(start[None], goal[None]))
@@ -139,6 +129,25 @@ def imagined(
             result.arrived = bool(tick.reward[0] > 0)
     result.walked = np.stack(places)
     return result
+
+
+def _refuse_unlearned(head: PlannerHead, waypoints: Mapping[int, np.ndarray], horizon: int | None) -> None:
+    """Refuse, before anything is planned, plans of another length, and points that are given otherwise.
+
+    Raises:
+        ConfigError: the horizon is not that of the agent's plans, or a waypoint is an end of a plan.
+    """
+    if horizon is not None and horizon != head.horizon:
+        raise ConfigError(
+            f"This agent learned plans of {head.horizon} points, {head.stride} ticks apart, no longer and no shorter "
+            f"ones; got a horizon of {horizon}. The agent follows longer paths by planning again."
+        )
+    last = head.horizon - 1
+    if {0, last} & set(waypoints):
+        raise ConfigError(
+            f"Points 0 and {last} of a plan are its start and its goal, which --start and --goal give; waypoints are "
+            f"points 1 to {last - 1}."
+        )
 
 
 def refuse_gaps(senses: Mapping[str, Any]) -> None:

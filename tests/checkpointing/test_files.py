@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -101,3 +102,24 @@ def test_a_milestone_whose_writing_was_interrupted_is_not_the_newest(tmp_path: P
         (folder / "config.json").write_text('{"stages": ["lamps"]}')
         os.utime(folder / "config.json", (number, number))
     assert newest_milestone(tmp_path, ["lamps"]) == tmp_path / "run" / "milestones" / "01-lamps"
+
+
+def test_newest_milestone_can_be_asked_to_lack_a_stage_and_to_have_a_size(tmp_path: Path) -> None:
+    """Regression: a stage's second seed began with the milestone of its first one, or with that of a trial size."""
+    every = {
+        "01-lamps": (["lamps"], "tiny"),
+        "02-later": (["lamps", "later"], "tiny"),
+        "03-lamps": (["lamps"], "child"),
+    }
+    for number, (name, (stages, size)) in enumerate(every.items()):
+        folder = tmp_path / "run" / "milestones" / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps({"stages": stages, "size": size}))
+        os.utime(folder / "config.json", (number, number))
+    found = [
+        newest_milestone(tmp_path, ["lamps"]),
+        newest_milestone(tmp_path, ["lamps"], size="tiny"),
+        newest_milestone(tmp_path, ["lamps"], without="later", size="tiny"),
+        newest_milestone(tmp_path, ["lamps"], size="adult"),
+    ]
+    assert [path and path.name for path in found] == ["03-lamps", "02-later", "01-lamps", None]

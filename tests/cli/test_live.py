@@ -178,7 +178,8 @@ def test_rerun_viewer_shows_a_life_without_a_page(devmind: Any, raised: Path) ->
         ((*ROOM, "--host", "192.0.2.1"), "certificate"),
         ((*ROOM, "--cert", "c.pem"), "both --cert and --key"),
         ((*ROOM, "--set", "herz=9"), "did you mean 'hz'?"),
-        ((*ROOM, "--demo", "no.mcap"), "There is no file 'no.mcap'"),
+        (("--demo", "no.mcap"), "There is no file 'no.mcap'"),
+        ((*ROOM, "--demo", "no.mcap"), "A recording brings its senses: give --demo, or --camera"),
         (("--camera", "sythetic_camera=1", "--mic", "none"), "did you mean 'synthetic_camera'"),
     ],
 )

@@ -48,6 +48,21 @@ def test_one_second_is_recorded_without_an_agent(devmind: Any, tmp_path: Path) -
     assert "nothing to sense" in devmind("session", "record", "x.mcap", "--camera", "none", "--mic", "none").stderr
 
 
+def test_recording_is_overwritten_only_once_something_is_sensed(devmind: Any, walk: Path) -> None:
+    """Regression: it was emptied, and then removed, although the camera never answered."""
+    before = walk.read_bytes()
+    dead = ("--camera", "none", "--mic", "none", "--sensor", "environment=http://127.0.0.1:9/x", "--seconds", 0.3)
+    refused = devmind("session", "record", "walk.mcap", *dead, "--overwrite")
+    assert refused.exit_code == 1, refused.output
+    assert "Nothing was ever sensed" in refused.stderr
+    assert walk.read_bytes() == before
+    done = devmind(
+        "session", "record", "walk.mcap", "--camera", "none", "--mic", "synthetic", "--seconds", 0.3, "--overwrite"
+    )
+    assert done.exit_code == 0, done.output
+    assert set(open_session(walk).senses) == {"sound"}
+
+
 @pytest.mark.usefixtures("walk")
 def test_first_part_stands_for_all_parts(devmind: Any, tmp_path: Path) -> None:
     info = devmind("session", "info", "walk.mcap").output

@@ -140,6 +140,28 @@ def test_night_killed_at_its_end_resumes_by_the_same_command(
     assert "agent: checkpoints/sleep-2/milestones" in devmind("memory", "sleep").stdout
 
 
+def test_stopped_night_goes_on_from_another_folder(
+    night: Any, devmind: Any, agents: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: its agent was looked for from the working folder."""
+    shutil.copytree(agents / "sure", Path("checkpoints/run/milestones/00-sure"))
+    write = Journal.write
+
+    def killed(self: Journal, event: str, **fields: Any) -> None:
+        if event == "slept":
+            raise KilledError
+        write(self, event, **fields)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "write", killed)
+        assert isinstance(devmind("memory", "sleep").exception, KilledError)
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    done = devmind("memory", "sleep", "--out", "../checkpoints/sleep", "--memory", "../memory")
+    assert done.exit_code == 0, done.output
+    assert "slept on 7 memories" in done.stdout
+
+
 def test_minutes_are_converted_to_steps_once(night: Any) -> None:
     done = night("--minutes", "0.005", "--out", "night")
     steps = Journal(Path("night/journal.jsonl")).last("plan")

@@ -176,7 +176,7 @@ def test_data_folder_without_known_files_is_reported(
 ) -> None:
     stand_in(
         "devmind.curriculum.runner", run_stage=calls.run_stage, examine=calls.examine, Curriculum=Walk,
-        every_stage=lambda: list(plugins.available("stages")),
+        every_stage=lambda agent: list(plugins.available("stages")),
     )  # fmt: skip
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "config.json").touch()
@@ -333,12 +333,19 @@ class Walk:
     asked: tuple[Any, ...] = ()
     cut = False
     outcomes: Sequence[bool] = (True,)
+    failed: Sequence[str] = ()
+    """Gates that the last agent missed in half precision."""
 
     def __init__(self, stages: Sequence[str], config: RunConfig, out: Path, **options: Any) -> None:
         Walk.asked = (list(stages), config, out, options)
 
     def run(self, cut: bool = False) -> list[SimpleNamespace]:
         Walk.cut = cut
+        out: Path = Walk.asked[2]
+        out.mkdir(parents=True, exist_ok=True)
+        half: dict[str, Any] = {"precision": "float16", "megabytes": 1.0, "agent_sha256": "ab", "failed": Walk.failed}
+        half["gates"] = {"passed": 3 - len(Walk.failed), "of": 3}
+        (out / "childhood.json").write_text(json.dumps({"saved": [half | {"gates": None}, half]}))
         return [Calls(passed=passed).result() for passed in Walk.outcomes]
 
     @classmethod
@@ -347,18 +354,17 @@ class Walk:
 
 
 def test_curriculum_runs_all_stages_unless_some_are_named(
-    devmind: Any, calls: Calls, stand_in: Callable[..., None], tmp_path: Path
+    devmind: Any, calls: Calls, stand_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in("devmind.curriculum.runner", Curriculum=Walk, every_stage=lambda: list(plugins.available("stages")))
+    stand_in("devmind.curriculum.runner", Curriculum=Walk, every_stage=lambda agent: list(plugins.available("stages")))
     assert devmind("curriculum", "run", "--size", "tiny", "--seed", "2").exit_code == 0
     stages, config, out, options = Walk.asked
     assert (stages, config.size) == (list(plugins.available("stages")), "tiny")
     assert out == Path("checkpoints/curriculum-tiny-seed2")
     assert options["command"] == "devmind curriculum run --size tiny --seed 2"
-    Walk.outcomes = (True, False)
+    monkeypatch.setattr(Walk, "outcomes", (True, False))
     assert devmind("curriculum", "run", "reflex", "--out", "there").exit_code == 1
     assert Walk.asked[0] == ["reflex"]
-    (tmp_path / "there").mkdir()
     assert devmind("curriculum", "resume", "there").exit_code == 1
     assert (Walk.asked[0], Walk.cut) == (["resumed"], False)
     devmind("curriculum", "resume", "there", "--cut")
@@ -367,6 +373,20 @@ def test_curriculum_runs_all_stages_unless_some_are_named(
     devmind("curriculum", "run", "reflex", "--cut", "--out", "there")
     assert (Walk.cut, Walk.asked[3]["command"]) == (True, "devmind curriculum run reflex --out there")
     assert devmind("curriculum", "resume", "thre").stderr == "There is no folder 'thre' (OUT); did you mean 'there'?\n"
+
+
+def test_curriculum_fails_if_its_last_agent_misses_a_gate_in_half_precision(
+    devmind: Any, calls: Calls, stand_in: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: the command ended with 0, as every stage had passed."""
+    stand_in("devmind.curriculum.runner", Curriculum=Walk, every_stage=lambda agent: ["reflex"])
+    passed = devmind("curriculum", "run", "reflex", "--out", "there")
+    assert passed.exit_code == 0, passed.output
+    assert "the last agent passes 3 of 3 gates in half precision\n" in passed.output
+    monkeypatch.setattr(Walk, "failed", ("see", "hear"))
+    failed = devmind("curriculum", "resume", "there")
+    assert failed.exit_code == 1
+    assert "the last agent passes 1 of 3 gates in half precision; it missed see, hear\n" in failed.output
 
 
 def test_curriculum_status_is_one_line_per_stage(devmind: Any, stand_in: Callable[..., None], tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from devmind.agent.agent import Agent
 from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run, start
 from devmind.curriculum.journal import Journal
-from devmind.errors import ExamError
+from devmind.errors import ConfigError, ExamError
 from devmind.live.ages import ages
+from devmind.raised import raised as packed
 from tests.curriculum import attack, short
 from tests.curriculum.lamp_stage import LampStage
 
@@ -174,6 +175,19 @@ def test_curriculum_visits_every_stage_after_the_one_that_it_requires():
         order = runner.every_stage()
     assert set(order) == set(plugins.available("stages"))
     assert order[:4] == ["reflex", "memory", "language", "reasoning"]
+
+
+def test_given_agent_is_not_taught_again_what_it_has_been_through(raised):
+    """Regression: with --agent, an agent behind reasoning was taught all stages again, beginning with reflex."""
+    with pytest.MonkeyPatch.context() as own:
+        own.setattr(runner, "load_stage", start.load_stage)
+        assert runner.every_stage(packed()["after-reasoning"]) == ["planning", "voice"]
+        with pytest.raises(ConfigError, match="has been through all stages; name those"):
+            runner.every_stage(packed()["after-voice"])
+    strict = raised / "strict" / "agent"
+    walk = runner.Curriculum(["later"], config(), raised.parent / "further", agent=strict)
+    assert [result.out.name for result in walk.run()] == ["later"]
+    assert runner.in_order(["later", "strict"], ["lamps", "strict"]) == ["strict", "later"]
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
 """Intervals against known values, gates on bounds, and retention by pairs."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from devmind.curriculum.ablation import differences
 from devmind.curriculum.exam import Measure, bootstrap, retention, wilson
@@ -23,6 +25,17 @@ def test_wilson_matches_published_values():
     assert wilson(20, 20)[1] == 1.0
 
 
+def test_numbers_of_a_plugins_exam_can_be_written():
+    """Regression: a chance or a floor of NumPy's float32 ended a run in its exams, after all lessons."""
+    found = Measure(
+        "m", "correct", np.ones(4, np.float32), np.float32(0.5), torch.tensor(1.0), {"f": np.float32(0.25)},
+        rows={"r": torch.tensor(0.75)},
+    )  # fmt: skip
+    assert json.loads(json.dumps([found.chance, found.ceiling, found.floor, found.rows, found.skill_score])) == [
+        0.5, 1.0, 0.5, {"r": 0.75}, 1.0
+    ]  # fmt: skip
+
+
 def test_goal_is_judged_and_shown_but_decides_nothing():
     def judged(*thresholds):
         return Gate(thresholds).judge({"m": rate(81, 100)})
@@ -38,6 +51,24 @@ def test_goal_is_judged_and_shown_but_decides_nothing():
     assert [decision.passed_or_none for decision in judged(Threshold("m", 0.7, goal=True)).decisions] == [True]
     assert not judged(Threshold("m", 0.9), Threshold("m", 0.7, goal=True)).passed
     assert judged(Threshold("absent", 0.9, goal=True), held).passed
+
+
+def test_exact_scores_are_compared_with_the_twins_though_its_cases_are_others():
+    """Regression: all games that an agent's moves allow were left out of the comparison."""
+    mine, twin = rate(90, 100, exhaustive=True), rate(100, 200, exhaustive=True)
+    assert differences({"m": mine}, {"m": twin}, 100)["m"] == pytest.approx(
+        {"gained": 0.4, "low": 0.4, "high": 0.4, "n": 100, "significant": True}
+    )
+    assert differences({"m": rate(90, 100)}, {"m": rate(100, 200)}, 100) == {}
+
+
+def test_close_miss_does_not_look_like_a_pass():
+    """Regression: "lower bound 0.750 of 0.810, wanted at least 0.75" was the reason of a failure."""
+    bound = rate(162, 200).interval()[0] + 4e-4
+    (missed,) = Gate([Threshold("m", bound)]).judge({"m": rate(162, 200)}).reasons
+    assert f"lower bound {bound - 4e-4:.5f} of 0.810" in missed
+    (clear,) = Gate([Threshold("m", 0.7)]).judge({"m": rate(162, 200)}).reasons
+    assert f"lower bound {bound - 4e-4:.3f} of 0.810" in clear
 
 
 def test_exhaustive_rate_has_no_uncertainty():

@@ -21,11 +21,13 @@ from devmind.config import load
 from devmind.curriculum import childhood, runner, stage_run
 from devmind.curriculum.attempts import Outcome
 from devmind.curriculum.examining import Examined
+from devmind.curriculum.finished import found_path
 from devmind.curriculum.gate import Decision, Gate, Threshold, Verdict
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.results import commit
 from devmind.curriculum.sleep import load_state, save_state
 from devmind.curriculum.stage import Skill
+from devmind.curriculum.start import starting_agent
 from devmind.curriculum.teaching import Interrupted
 from devmind.errors import CheckpointError, ConfigError
 from devmind.learners.gradient import GradientLearner
@@ -212,6 +214,12 @@ def test_later_stage_takes_the_newest_milestone_and_is_judged_on_retention(strai
     assert results["matrix"]["stages"] == ["lamps", "later"]
     assert any("rehearsal/loss" in name for name in results["curves"])
     assert results["trunk_moved"] > 0
+    newer = tmp_path / "run" / "milestones" / "02-later"  # as of another seed of this stage
+    newer.mkdir(parents=True)
+    (newer / "config.json").write_text(json.dumps({"stages": ["lamps", "later"], "size": "tiny"}))
+    shutil.copytree(straight.agent, lamps := tmp_path / "old" / "milestones" / "01-lamps")
+    os.utime(lamps / "config.json", (1, 1))
+    assert starting_agent(STAGES["later"], config(), None, tmp_path)[1:] == (lamps, False)
 
 
 def test_exams_on_other_recordings_are_held_again_before_they_are_compared(tmp_path):
@@ -238,7 +246,7 @@ def test_skill_of_which_nothing_was_measured_fails_with_a_reason(tmp_path, monke
 
 
 def test_stage_without_its_requirements_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="requires lamps first"):
+    with pytest.raises(ConfigError, match=r"requires lamps first; .* run 'devmind stage run lamps --size tiny'"):
         runner.run_stage("later", config(), out=tmp_path / "nothing" / "later")
 
 
@@ -383,7 +391,8 @@ def test_finished_curriculum_gets_its_twins(tmp_path):
     for stage in ("lamps", "later"):
         assert json.loads((tmp_path / "c" / stage / "reports" / stage / "results.json").read_text())["ablation"]
     assert all(result.already_finished for result in runner.Curriculum.resume(tmp_path / "c"))
-    assert all(result.already_finished for result in runner.Curriculum(["later"], config(), tmp_path / "c").run())
+    often = config(checkpoint_every_s=9.0, loggers=("csv",))  # Regression: only runs of single stages let these change
+    assert all(result.already_finished for result in runner.Curriculum(["later"], often, tmp_path / "c").run())
 
 
 def test_twin_takes_no_exam_of_an_earlier_stage(tmp_path):
@@ -463,6 +472,33 @@ def test_curriculum_continues_from_another_folder_and_after_it_was_moved(tmp_pat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "moved").rename(tmp_path / "c")
     assert all(result.already_finished for result in runner.Curriculum(["later"], config(), Path("c")).run())
+
+
+def test_curriculum_continues_after_its_recordings_were_moved(tmp_path, monkeypatch):
+    """Regression: it was refused by their place, although a run pins their content."""
+    (tmp_path / "data" / "theo").mkdir(parents=True)
+    (tmp_path / "data" / "theo" / "one.wav").write_bytes(b"a")
+    (tmp_path / "walk.mcap").write_bytes(b"b")
+    given = {"data": tmp_path / "data", "sessions": [tmp_path / "walk.mcap"]}
+
+    def stop(self, agent, earlier, attempt):
+        raise Interrupted(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage_run.StageRun, "_examine", stop)
+        with pytest.raises(Interrupted):
+            runner.Curriculum(["lamps"], config(), tmp_path / "c", **given).run()
+    (tmp_path / "moved").mkdir()
+    for path in (given["data"], *given["sessions"]):
+        path.rename(tmp_path / "moved" / path.name)
+    moved = {"data": tmp_path / "moved" / "data", "sessions": [tmp_path / "moved" / "walk.mcap"]}
+    assert [result.passed for result in runner.Curriculum(["lamps"], config(), tmp_path / "c", **moved).run()] == [True]
+    kept = Journal(tmp_path / "c" / "curriculum.jsonl").last("plan")["data"]
+    assert found_path(kept, tmp_path / "c") == moved["data"]
+    assert all(result.already_finished for result in runner.Curriculum.resume(tmp_path / "c"))
+    (moved["data"] / "theo" / "one.wav").write_bytes(b"other")
+    with pytest.raises(ConfigError, match=r"settings: data was '.*', now '.*moved.data';"):
+        runner.Curriculum(["lamps"], config(), tmp_path / "c", **moved).run()
 
 
 RUN_SLOWLY = """

@@ -93,6 +93,11 @@ def test_later_stages_skip_an_exam_that_gives_a_reason(tmp_path: Path, monkeypat
     assert go_on(run).passed
 
 
+def test_exam_of_a_skill_with_a_slash_lies_beside_the_others() -> None:
+    """Regression: it lay a folder deeper, so the comparison with a twin left it out."""
+    assert run_exams._name("attempt 0", "lamps", "see/left") == "attempt-0-lamps-see+left"
+
+
 def test_damaged_exam_is_repeated(tmp_path: Path) -> None:
     run = killed_behind_its_exams(tmp_path)
     tensors = run / run_exams.FOLDER / "attempt-0-later-later-lit" / "tensors.safetensors"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from devmind import plugins
 from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.saving import seal
@@ -24,6 +25,7 @@ from devmind.curriculum.finished import check_same_run, found_path, identity
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.start import gate_passed
 from devmind.errors import CheckpointError, ConfigError
+from devmind.raised import raised as packed
 from tests.curriculum.lamp_stage import LampStage
 
 
@@ -106,6 +108,37 @@ def test_other_package_versions_are_refused_by_name(killed, monkeypatch):
     assert "resumed" not in events
 
 
+def test_another_version_of_the_stages_own_package_is_refused(tmp_path, monkeypatch):
+    """Regression: only devmind's own packages were compared, so other lessons went on in a plugin's run."""
+    lamps = plugins.Plugin("devmind.stages", "lamps", "lamp_stage:LampStage", "lamp-stage", "1.0")
+    available = plugins.available
+    monkeypatch.setattr(plugins, "available", lambda group: {"lamps": lamps} if group == "stages" else available(group))
+    found = {**pinned.versions(), "lamp-stage": "1.0"}
+    monkeypatch.setattr(pinned, "version", found.__getitem__)
+
+    def stop(*all, **more):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage_run.StageRun, "_examine", stop)
+        with pytest.raises(Killed):
+            run(tmp_path / "run")
+    found["lamp-stage"] = "1.1"
+    with pytest.raises(CheckpointError, match=r"lamp-stage was 1\.0, now 1\.1"):
+        run(tmp_path / "run")
+    found["lamp-stage"] = "1.0"
+    assert run(tmp_path / "run").passed
+
+
+def test_exams_of_runs_are_the_same_though_the_later_one_has_further_packages():
+    def start(**packages):
+        return {"identity": {"config": {"seed": 0}}, "commit": "a", "pinned": {"data": None, "versions": packages}}
+
+    assert pinned.same_exams(start(torch="2"), start(torch="2", lamps="1"))
+    assert not pinned.same_exams(start(torch="2", lamps="1"), start(torch="2", lamps="2"))
+    assert not pinned.same_exams(start(torch="2", lamps="1"), start(torch="2"))
+
+
 def test_stage_that_adds_more_parts_is_refused_by_name(killed, monkeypatch):
     """Otherwise lessons would continue without the parts that they train now."""
     admit = LampStage.admit
@@ -129,6 +162,56 @@ def test_stage_with_other_lessons_is_refused_by_name(killed, monkeypatch):
         CheckpointError, match=r"version of the stage 'lamps': its lessons were one, two, now one, third\."
     ):
         run(killed)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_run_does_not_continue_without_the_agent_that_it_began_with(tmp_path, monkeypatch, gone):
+    """Regression: it was taught to its end, and then its exams could not be compared, or were with another agent's."""
+    stages = {"lamps": LampStage(0.0, steps=4), "later": LampStage(0.0, ("third",), 4, "later", ("lamps",))}
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", stages.__getitem__)
+    first, second = (run(tmp_path / name, seed=seed) for name, seed in (("first", 0), ("second", 1)))
+
+    def stop(*all, **more):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage_run.StageRun, "_examine", stop)
+        with pytest.raises(Killed):
+            runner.run_stage("later", config(), out=tmp_path / "later", agent=first.agent)
+    first.agent.rename(tmp_path / "kept")
+    if not gone:
+        second.agent.rename(first.agent)
+    with pytest.raises(CheckpointError, match=f"the agent in '.*' was .*, now {'gone' if gone else '[0-9a-f]{12}'}"):
+        runner.run_stage("later", config(), out=tmp_path / "later", agent=first.agent)
+    if not gone:
+        shutil.rmtree(first.agent)
+    (tmp_path / "kept").rename(first.agent)
+    assert runner.run_stage("later", config(), out=tmp_path / "later", agent=first.agent).passed
+
+
+def test_packaged_agent_is_found_where_devmind_is_installed_now(tmp_path):
+    assert found_path("/gone/site-packages/devmind/raised/after-memory", tmp_path) == packed()["after-memory"]
+    assert found_path("/gone/raised/mine", tmp_path) == Path("/gone/raised/mine")
+
+
+def test_run_continues_though_a_name_of_its_stage_has_a_slash(tmp_path, monkeypatch):
+    """Regression: checkpoints lay in a folder more than where they are looked for, so the run began anew."""
+    stages = {"lamps": LampStage(0.0, lesson_names=("see/one", "two"), steps=4)}
+    for module in (runner, stage_run):
+        monkeypatch.setattr(module, "load_stage", stages.__getitem__)
+    taught = []
+
+    def stop(self, lesson, agent):
+        taught.append(lesson.name)
+        if len(taught) == 1:
+            raise Killed
+
+    monkeypatch.setattr(stage_run.StageRun, "_glimpse", stop)
+    with pytest.raises(Killed):
+        run(tmp_path / "run")
+    assert run(tmp_path / "run").passed
+    assert taught == ["see/one", "two"]
 
 
 def test_paths_of_a_run_are_compared_by_place(tmp_path, monkeypatch):

@@ -91,6 +91,15 @@ def test_thirty_rows_a_second_become_ten_ticks(tmp_path: Path) -> None:
     assert [sentence for sentence in made.warnings if "subtask" in sentence]
 
 
+@pytest.mark.parametrize(("lengths", "notes"), [((3,), 1), ((3, 4, 5), 1)])
+def test_reward_that_no_moment_can_hold_is_told_once(tmp_path: Path, lengths: tuple[int, ...], notes: int) -> None:
+    """Regression: it was left out without a note, in datasets of single tasks the only reward of an episode."""
+    made = import_lerobot(a_dataset(tmp_path / "dataset", fps=10, lengths=lengths), tmp_path / "a.mcap")
+    assert sum("next.reward" in sentence for sentence in made.warnings) == notes
+    export_lerobot([made.path], tmp_path / "own")
+    assert not any("next.reward" in one for one in import_lerobot(tmp_path / "own", tmp_path / "b.mcap").warnings)
+
+
 def test_a_camera_can_be_chosen_and_a_slow_dataset_imported(tmp_path: Path) -> None:
     dataset = a_dataset(tmp_path / "dataset", fps=5, lengths=(10,))
     made = import_lerobot(dataset, tmp_path / "a.mcap", topic=WRIST)

@@ -24,6 +24,7 @@ from devmind.sessions.lerobot.video import read_video
 from devmind.sessions.pictures import decode_picture, read_picture
 from devmind.sessions.steps import Step
 
+LAST_REWARD = "The reward in an episode's last row (next.reward) is left out, as it comes after the last Moment."
 CONVERTER = "python -m lerobot.scripts.convert_dataset_v21_to_v30"
 STAMP_TOLERANCE_S = 1e-3
 
@@ -110,6 +111,8 @@ class _Dataset:
 
     def _events(self, about: dict[str, Any], tick_hz: int) -> Iterator[Event]:
         rows = self._rows(about)
+        if layout.REWARD in rows and np.ravel(rows[layout.REWARD][-1])[0] and LAST_REWARD not in self._warnings:
+            self._warnings.append(LAST_REWARD)
         times_s = self._times_s(rows)
         ticks = [tick_of(time_s, tick_hz) for time_s in times_s]
         streams = [iter(self._columns.events(rows, ticks, self._tasks))]

@@ -201,7 +201,8 @@ class Instruction(Output):
         """The word of an instruction that is most likely unknown."""
         place = int(self.after["numbers"][row, PLACE]) if self.after else int(self._places().flatten()[row])
         # Tokens are bytes after "a page begins"; with other tokens the number still says roughly where.
-        at = min(max(0, place - 1), max(0, len(text) - 1))
+        before = text.encode(errors="replace")[: max(0, place - 1)].decode(errors="ignore")
+        at = min(len(before), max(0, len(text) - 1))
         begin = text.rfind(" ", 0, at + 1) + 1
         return text[begin:].split(" ", maxsplit=1)[0].strip(",.") or text
 
