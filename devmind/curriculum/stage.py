@@ -253,6 +253,8 @@ class Lesson:
         skills: names of the skills that it should improve (shown while it runs).
         learns_from: groups of files (speakers, sources) that it uses; they are listed in the agent's `trained_on`.
         options: names of further settings that a configuration may set (`Context.options`); others are refused.
+        fixed: which of `batch` and `learning_rate` a configuration cannot set, because the lesson has several of its
+            own or none.
         control: like `make_learner`, for a trunk that passes all tokens through and does not learn: `--ablate` teaches
             the twin by it. If no lesson of a stage has one, the twin has a fresh trunk and all lessons.
     """
@@ -272,6 +274,7 @@ class Lesson:
     skills: tuple[str, ...] = ()
     learns_from: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
     control: Callable[[Agent, Context], Learner] | None = None
 
 
@@ -320,18 +323,26 @@ class Stage(Protocol):
 
 
 def check_lessons(stages: Sequence[Stage], context: Context) -> None:
-    """Refuse a configuration that names a lesson which all of `stages` lack, or an option which that lesson lacks.
+    """Refuse a configuration that names a lesson which all of `stages` lack, or a setting which that lesson lacks.
 
     Raises:
         ConfigError: it names one; the message names the nearest lesson or option.
     """
-    known: dict[str, tuple[str, ...]] = {}
+    known, fixed = dict[str, tuple[str, ...]](), dict[str, set[str]]()
     for lesson in (lesson for stage in stages for lesson in stage.lessons(context)):
         known[lesson.name] = (*known.get(lesson.name, ()), *lesson.options)
+        # Several stages may have a lesson of that name; a setting means something if one of them takes it.
+        fixed[lesson.name] = fixed.get(lesson.name, set(lesson.fixed)) & set(lesson.fixed)
     for name, said in context.config.lessons.items():
         if name not in known:
             of = " or ".join(f"'{stage.name}'" for stage in stages)
             raise ConfigError(f"Stage {of} has no lesson '{name}'{nearest(name, known)}")
+        for setting in ("batch", "learning_rate"):
+            if setting in fixed[name] and getattr(said, setting) is not None:
+                raise ConfigError(
+                    f"The lesson '{name}' has no {setting} that can be set: it has several of its own, or none; leave "
+                    f"lessons.{name}.{setting} out."
+                )
         for option in said.options:
             if option not in known[name]:
                 hint = nearest(option, known[name]) if known[name] else ": it has none."

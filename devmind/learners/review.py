@@ -73,7 +73,7 @@ def review(
     trains: Callable[[Agent], Sequence[str]] = trainable,
     control_trains: Callable[[Agent], Sequence[str]] | None = None,
 ) -> Lesson:
-    """The lesson that repeats `lessons` of a stage.
+    """The lesson that repeats `lessons` of a stage; the configuration may change its learning rate.
 
     Args:
         turns: names of lessons, one for each step; a name that is listed twice comes twice as often.
@@ -90,7 +90,8 @@ def review(
 
     def learner_of(trains: Callable[[Agent], Sequence[str]]) -> Callable[[Agent, Context], Review]:
         def make_learner(agent: Agent, context: Context) -> Review:
-            return Review(agent, replace(context, rows_share=ROWS_SHARE), reviewed, learning_rate, trains(agent))
+            _, rate = context.changed(NAME, 0, learning_rate)
+            return Review(agent, replace(context, rows_share=ROWS_SHARE), reviewed, rate, trains(agent))
 
         return make_learner
 
@@ -113,6 +114,7 @@ def review(
         "It goes over other lessons, which are rehearsed.",
         rehearsal_every=EVERY,
         rehearsal_share=1.0,
+        fixed=("batch",),
         skills=tuple(dict.fromkeys(skill for lesson in reviewed.values() for skill in lesson.skills)),
         control=learner_of(control_trains) if control_trains else None,
     )

@@ -90,8 +90,9 @@ class Costs:
         return wrong, {"cost": wrong.detach()}
 
     def error(self, agent: Agent, batch: Mapping[str, Any], head: str) -> Tensor:
-        """The squared error of one of the heads."""
-        return agent(batch, [head])[head].loss((batch["cost"].to(agent.device) - self.mean) / self.spread)
+        """The squared error of one of the heads, asked as by a search: about each board by itself, without slots."""
+        normalised = (batch["cost"].to(agent.device) - self.mean) / self.spread
+        return agent(batch, [head], short_term=False)[head].loss(normalised)
 
 
 class CostLearner(GlancingLearner):
@@ -159,7 +160,8 @@ def hand_over(agent: Agent, sense: str, heads: Mapping[str, str], batches: Itera
         with torch.autocast(agent.device.type, enabled=False):
             perceived = agent.encode_batch(batch, {sense})
             tokens = perceived.encoded[sense].tokens
-            features = agent.think(perceived, batch["first"]).of_senses[sense].tokens
+            # As searches ask (`Agent.evaluate`): slots would move the features away from those that are asked about.
+            features = agent.think(perceived, batch["first"], short_term=False).of_senses[sense].tokens
         x = torch.cat((features, torch.ones_like(features[..., :1])), -1).flatten(0, -2).double().cpu()
         squares += x.T @ x
         products += x.T @ tokens.flatten(0, -2).double().cpu()

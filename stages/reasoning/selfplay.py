@@ -239,8 +239,8 @@ class SelfPlay(GlancingLearner):
 
     @staticmethod
     def _losses(agent: Agent, batch: Mapping[str, Any], heads: tuple[str, str]) -> tuple[Tensor, Tensor]:
-        """The losses of a policy head, over legal moves, and of a value head."""
-        outputs = agent(dict(batch), heads)
+        """The losses of a policy head, over legal moves, and of a value head, asked as by a search: without slots."""
+        outputs = agent(dict(batch), heads, short_term=False)
         policy, value = (outputs[name] for name in heads)
         assert isinstance(policy, Categorical)
         return policy.among(batch["legal"]).loss(batch["weights"]), value.loss(batch["value"])

@@ -185,14 +185,14 @@ def _motor(context: Context) -> Lesson:
     steps = STEPS["motor"][context.config.size]
     # Nothing earlier uses the arcs, so teaching them can cost nothing.
     return Lesson(
-        "motor", motor_learner, batches, steps, 4.0, STAYS_ARCS, rehearsal_every=0, skills=("orient", "balance")
-    )
+        "motor", motor_learner, batches, steps, 4.0, STAYS_ARCS, rehearsal_every=0, skills=("orient", "balance"),
+        fixed=("batch", "learning_rate"),
+    )  # fmt: skip
 
 
 def _together(context: Context) -> Lesson:
     """The trunk's own lesson, which later stages rehearse."""
-    changed = context.config.lessons.get("together")
-    size = (changed and changed.batch) or (36 if context.config.size != "tiny" else 6)
+    size, _ = context.changed("together", 36 if context.config.size != "tiny" else 6, 0.0)
 
     def batches(agent: Agent, context: Context, steps: int) -> Batches:
         rehearsed = context.rows_share < 1

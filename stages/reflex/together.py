@@ -63,7 +63,7 @@ PERCEIVED_ROWS = {"see": 2, "hear": 1, "bind": 2}
 """Perceiving rows a row of the batch; these rows have 1, 5 and 1 Moments."""
 UNSEEN = 1_000_000
 """First turn of the perceiving tasks here, so that no batch is one that `perceive` has shown."""
-MUON_RATE, COPY_RATE, DECAY_FROM = 0.01, 5e-4, 0.4
+LEARNING_RATE, MUON_RATE, COPY_RATE, DECAY_FROM = 1e-3, 0.01, 5e-4, 0.4
 EMPTY_WEIGHT = 2.0
 """Weight of a row without a target: a slightly wrong turn costs little with a target, and all rest without one."""
 ALARM_WEIGHT = 5.0
@@ -283,7 +283,8 @@ class TrunkLearner(MuonLearner):
     muon_rate = MUON_RATE
 
     def __init__(self, agent: Agent, context: Context, trains: Sequence[str] = TRAINS) -> None:
-        super().__init__(agent, loss, seed=context.seed, learning_rate=1e-3, trains=trains, decay_from=DECAY_FROM)
+        _, rate = context.changed("together", 0, LEARNING_RATE)
+        super().__init__(agent, loss, seed=context.seed, learning_rate=rate, trains=trains, decay_from=DECAY_FROM)
         self.context = context
         self.first = set(agent.config.stages) <= {NAME}
 

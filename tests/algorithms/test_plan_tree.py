@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -87,6 +88,12 @@ def test_enough_simulations_find_every_possible_plan(pipeline: HybridPipeline) -
         np.testing.assert_allclose(np.sort(met.numpy()), np.sort(every), rtol=1e-3, atol=1e-3)
 
 
+def test_a_plan_far_better_than_the_root_does_not_end_the_search(pipeline: HybridPipeline) -> None:
+    """As where the root leads nowhere: such a worth was rounded to 1, which proved that no plan could be better."""
+    far = search(pipeline, replace(SMALL, scale=0.01))
+    assert torch.equal(far.worth.isfinite().sum(-1), search(pipeline).worth.isfinite().sum(-1))
+
+
 def test_few_simulations_prefer_better_plans(pipeline: HybridPipeline) -> None:
     """Compared with a uniform search of as many simulations: there are 81 + 27 + 9 + 3 plans, of which 40 are
     tried."""
@@ -131,6 +138,10 @@ def test_search_works_without_symbols_and_from_an_earlier_plan(pipeline: HybridP
     assert not torch.equal(near.trajectory[:, 0], far.trajectory[:, 0])
 
 
-def test_tree_without_branches_is_refused() -> None:
+def test_tree_without_branches_or_levels_is_refused(pipeline: HybridPipeline) -> None:
     with pytest.raises(ConfigError, match="at least one simulation"):
         Shape(branches=0)
+    one = Shape(simulations=2, levels=1)
+    with pytest.raises(ConfigError, match="needs two levels of noise at least"):
+        search(pipeline, one, with_symbols=False)
+    assert search(pipeline, one).depth.max() > 0, "symbols have levels of their own"

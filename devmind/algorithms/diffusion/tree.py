@@ -29,6 +29,8 @@ from devmind.errors import ConfigError
 
 Worth = Callable[[Tensor, Tensor, Tensor], Tensor]
 """`(trajectories [N, H, C], symbols int64 [N, L], the row of each, int64 [N]) -> [N]`, higher is better."""
+EDGE = 1e-9
+"""How far worths stay from 0 and 1: a plan worth exactly 1 would prove that none is better, and end the search."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def grown(
         start: plans [B, H, C] from which trajectories begin, noised to the level `begin`.
 
     Raises:
-        ConfigError: a given point or symbol lies beyond the plan's end.
+        ConfigError: a given point or symbol lies beyond the plan's end, or the tree is of one level.
     """
     grower = _Grower(
         pipeline, condition, present, noise, worth, shape, given or {}, words or {}, start, begin, with_symbols
@@ -188,6 +190,10 @@ class _Grower:
         self.length, self.mask, self.calls, n = form.length, form.words, 0, len(condition)
         self.start, self.begin = start, begin
         self.word_levels = shape.word_levels if form.length and with_symbols else 0
+        if self.word_levels + shape.levels < 2:
+            raise ConfigError(
+                "A tree of plans without symbols needs two levels of noise at least: its root is the first; got 1."
+            )
         self.held = Held.of(form, n, condition.device, given, words)
         self.guides = torch.tensor(shape.guidances, device=condition.device)
         none = torch.zeros_like(present)
@@ -231,9 +237,10 @@ class _Grower:
         n = len(state.row)
         value = self.worth(state.clean, state.whole, state.row).double()
         self.about = value if self.about is None else self.about  # the roots' own, by row
-        worth = (0.5 + 0.5 * ((value - self.about[state.row]) / self.shape.scale).tanh()).cpu().numpy()
+        worth = 0.5 + 0.5 * ((value - self.about[state.row]) / self.shape.scale).tanh()
         over = (state.depth == self.word_levels + self.shape.levels - 1).cpu().numpy()
-        return np.zeros((n, self.shape.actions)), worth, np.ones((n, self.shape.actions), bool), over
+        legal = np.ones((n, self.shape.actions), bool)
+        return np.zeros((n, self.shape.actions)), worth.clamp(EDGE, 1 - EDGE).cpu().numpy(), legal, over
 
     def _reached(
         self, row: Tensor, depth: Tensor, symbols: Tensor, clean: Tensor | None, branch: Tensor, guidance: Tensor

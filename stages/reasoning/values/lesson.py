@@ -99,7 +99,7 @@ def lesson(context: Context) -> Lesson:
     if context.config.size == "tiny":
         drills = {name: _tiny(drill) for name, drill in drills.items()}
     turns = [name for name, drill in drills.items() for _ in range(drill.turns)]
-    _, rate = context.changed("values", 0, DRILLS[ROOMS].learning_rate)
+    _, rate = context.changed("values", 0, fastest(drills))
 
     def learner(agent: Agent, context: Context) -> ValueLearner:
         return ValueLearner(agent, context, drills, learning_rate=rate)
@@ -110,8 +110,13 @@ def lesson(context: Context) -> Lesson:
     steps = ROUNDS[context.config.size] * len(turns)
     return Lesson(
         "values", learner, batches, steps, MINUTES, skills=("values",), unrehearsed=ALONE, rehearsal_every=0,
-        control=learner,
+        control=learner, fixed=("batch",),
     )  # fmt: skip
+
+
+def fastest(drills: Mapping[str, Drill]) -> float:
+    """The highest learning rate of the drills: the lesson's own, of which each drill has its share."""
+    return max(drill.learning_rate for drill in drills.values())
 
 
 def _tiny(drill: Drill) -> Drill:
@@ -124,7 +129,7 @@ class ValueLearner(GradientLearner):
     """Q-learning of an agent's heads, one drill a training step; a batch names the drill.
 
     Args:
-        learning_rate: of the heads on the trunk; a drill has its own.
+        learning_rate: of the drill that learns fastest; the others have as much less as their own rates say.
     """
 
     mixes: ClassVar[bool] = False
@@ -160,7 +165,7 @@ class ValueLearner(GradientLearner):
         practice, progress = self.practice(name), step / max(1, self.steps)
         self.set_rates(step)
         for group in self.optimizer.param_groups:
-            group["lr"] *= drill.learning_rate / self.learning_rate
+            group["lr"] *= drill.learning_rate / fastest(self.drills)
         with torch.autocast(self.agent.device.type, enabled=False):
             with stepping_threads():
                 reward = practice.act(self._world(name, step), drill.ticks, drill.learning.explores(progress), step)

@@ -110,6 +110,26 @@ def test_the_network_evaluates_a_position_once(agent: Agent) -> None:
         assert np.array_equal(turned[1], value)
 
 
+def test_a_lesson_asks_the_heads_as_a_search_does(agent: Agent) -> None:
+    """It asked them beside the slots of short-term memory, which a search does not show."""
+    with torch.no_grad():
+        for name, parameter in agent.trunk.named_parameters():
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                parameter.normal_(generator=torch.Generator().manual_seed(0))
+    learner = SelfPlay(agent.eval(), TICTACTOE, Play(games=4, again=0, simulations=4), seed=0, learning_rate=1e-3)
+    batch = learner.drawn(32, "test")
+    own, others = batch["senses"]["position"][:, 0].flatten(2).to(torch.int8).unbind(1)
+    board = TICTACTOE.rules.of((own - others).numpy())
+    logits, value = Judge(agent, TICTACTOE)(board)
+    batch["value"] = torch.from_numpy(value).float()[:, None]
+    policy = np.where(TICTACTOE.rules.legal(board)["place"], logits, -np.inf)
+    batch["weights"] = torch.from_numpy(policy).softmax(-1).float()[:, None]
+    off, wrong = learner._losses(agent, batch, (TICTACTOE.policy, TICTACTOE.value))
+    entropy = torch.distributions.Categorical(probs=batch["weights"]).entropy().mean()
+    assert float(wrong) < 1e-9
+    assert float(off) == pytest.approx(float(entropy), abs=1e-5), "least where the policy is that of its targets"
+
+
 def test_an_untaught_agent_is_at_the_floors(agent: Agent, tmp_path: Path) -> None:
     plain, games = held_to_the_floors("tictactoe", agent.eval(), tmp_path).measures.values()
     assert plain.n == 4520

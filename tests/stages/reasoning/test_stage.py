@@ -72,6 +72,8 @@ def test_connect_4_is_taught_by_rollouts_on_cpus(size: str, by: str, tmp_path) -
         ("connect4.options.simulations=0", "expects simulations of at least 1; got 0"),
         ("othello.options.outcome_share=2", "outcome_share from 0 to 1; got 2.0"),
         ("puzzles.options.hindsight=-1", "in hindsight is from 0 to 1; got -1.0"),
+        ("values.batch=9", "The lesson 'values' has no batch that can be set"),
+        ("review.batch=9", "The lesson 'review' has no batch that can be set"),
     ],
 )
 def test_an_invalid_lesson_option_raises_a_config_error(option: str, sentence: str, tmp_path) -> None:

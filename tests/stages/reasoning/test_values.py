@@ -154,6 +154,21 @@ def test_q_learning_requires_a_head_with_one_tapped_sense(agent: Agent) -> None:
         HeadValues(agent, parts.CHOICES, "choose")
 
 
+@pytest.mark.parametrize(("sets", "rate"), [([], 2e-3), (["lessons.values.learning_rate=0.0004"], 4e-4)])
+def test_the_configured_rate_is_that_of_the_fastest_drill_and_others_keep_their_share(
+    agent: Agent, tmp_path: Path, sets: list[str], rate: float
+) -> None:
+    """It was cancelled out again before each step."""
+    context = tiny_context(tmp_path, *sets)
+    learner = lesson.lesson(context).make_learner(agent, context)
+    assert isinstance(learner, ValueLearner)
+    learner.steps = 1000
+    learner.begin(0)
+    for name, share in (("rooms", 1.0), ("cartpole", 0.5)):
+        learner.update({"drill": name}, 30)
+        assert {group["lr"] for group in learner.optimizer.param_groups} == {rate * share}, name
+
+
 def test_only_its_heads_are_trained_and_nothing_rehearses_them(agent: Agent, tmp_path: Path) -> None:
     (one,) = [one for one in ReasoningStage().lessons(tiny_context(tmp_path)) if one.name == "values"]
     learner = one.make_learner(agent, tiny_context(tmp_path))
