@@ -305,3 +305,10 @@ def test_camera_frame_of_an_earlier_episode_is_not_new_in_a_later_one(tmp_path: 
     at = info["features"]["devmind.present"]["names"].index("observation.images.camera")
     new = [flags[at] for flags in rows["devmind.present"].to_pylist()]
     assert new == [0, 1, 0, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_a_session_of_frames_without_a_moment_is_refused(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "a.mcap", source="test") as recorder:
+        recorder.frame(np.zeros((48, 80, 3), np.uint8), 0.0)
+    with pytest.raises(SessionError, match="holds no Moment"):
+        export_lerobot([tmp_path / "a.mcap"], tmp_path / "dataset")

@@ -214,6 +214,7 @@ def test_record_pause_and_words_reach_the_life_and_the_lamp_turns_red(page: Page
     page.locator("#age").focus()
     page.keyboard.press("ArrowLeft")
     page.get_by_text("Now it is as it was before its first lesson.").wait_for()
+    assert page.locator("#age").get_attribute("aria-valuetext") == "before its first lesson", "also while it has focus"
     told = [("record", {"on": True}), ("record", {"on": False}), ("pause", {"on": True}), ("say", {"text": "hello"})]
     assert [asked for asked in life.done if asked[0] != "memories"] == [*told, ("age", {"id": "start"})]
 
