@@ -148,6 +148,7 @@ class LiveLoop:
     def ticks(self, seconds: float | None = None, stop: Callable[[], bool] = lambda: False) -> Iterator[Tick | None]:
         """Live tick by tick, for a caller that drives the room's clock; None is a paused tick. `run` is this."""
         senses, info = self.room.reset()
+        reward = 0.0
         actor = Actor(self.agent)
         spent: dict[str, float] = {}
         while True:
@@ -160,7 +161,7 @@ class LiveLoop:
                 actor.agent, actor.effectors, actor.standing = self.agent, tuple(self.effectors), self.standing
                 if self.afresh:
                     actor.reset()
-                moment = Moment(info["time_s"], self._others(senses), first=self.afresh)
+                moment = Moment(info["time_s"], self._others(senses), reward, first=self.afresh)
                 self.afresh = False
                 percepts = actor.encode(moment)
                 actor.heads = self._asked(percepts)
@@ -176,7 +177,7 @@ class LiveLoop:
             yield tick
             if stop() or (seconds is not None and info["time_s"] >= seconds):
                 break
-            senses, _, _, _, info = self.room.step(look)
+            senses, reward, _, _, info = self.room.step(look)
             self.afresh = self.afresh or info.get("first", False)
 
     def _asked(self, percepts: Percepts) -> tuple[str, ...]:
