@@ -258,6 +258,29 @@ def test_old_page_reports_a_restart_of_devmind(browser: Browser, life: FakeLife)
 
 
 @pytest.mark.slow
+def test_tab_of_a_life_that_is_over_gives_its_key_to_nobody(browser: Browser, life: FakeLife) -> None:
+    """Regression: after a restart at the same port, a new tab got the old key from it, and was refused."""
+    context = browser.new_context(permissions=["camera", "microphone"])
+    old = context.new_page()
+    with PageServer(life, life.hub) as server:
+        old.goto(server.address)
+        old.get_by_text("awake").wait_for()
+        port = server.port
+    old.get_by_text("devmind has ended").first.wait_for()
+    with PageServer(life, life.hub, port=port) as server:
+        page = context.new_page()
+        page.goto(server.address)
+        page.get_by_text("awake").wait_for()
+        old.locator("#state:is(.stranger, .keyless)").wait_for(timeout=20_000)
+        third = context.new_page()
+        third.goto(server.address.partition("?")[0])
+        third.get_by_text("awake").wait_for()
+        old.reload()
+        old.get_by_text("awake").wait_for()
+    context.close()
+
+
+@pytest.mark.slow
 def test_page_without_permission_shows_how_to_get_it(browser: Browser, server: PageServer) -> None:
     context = browser.new_context()
     page = context.new_page()
