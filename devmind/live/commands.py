@@ -143,9 +143,7 @@ class Commands:
         """
         left = [entry for entry in tuple(self._taught.values()) if id in ("", str(entry.id))]
         if not left:
-            raise StoreError(
-                "That example is gone already." if id else "Nothing taught in this life is left to undo."
-            )
+            raise StoreError("That example is gone already." if id else "Nothing taught in this life is left to undo.")
         entry, notes = left[-1], list[str]()
         with self._telling_traces(notes):
             notes += self.life.memory.erase([entry.id])

@@ -57,8 +57,8 @@ class Recording:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise SessionError(
-                f"The folder '{path.parent}' for the recording cannot be made ({error.strerror}); choose another place, "
-                "or change its rights."
+                f"The folder '{path.parent}' for the recording cannot be made ({error.strerror}); choose another "
+                "place, or change its rights."
             ) from error
         details = {**self.details, "effectors": ",".join(effectors)}
         self.recorder = BackgroundRecorder(

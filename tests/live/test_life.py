@@ -296,7 +296,7 @@ def test_recording_into_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Pat
     """Regression: a page said that the terminal says why, and that had a traceback."""
     (tmp_path / "kept").write_text("a file")
     for path in (tmp_path / "kept" / "s.mcap", tmp_path / "kept" / "deeper" / "s.mcap"):
-        with pytest.raises(SessionError, match="cannot be made .*choose another place"):
+        with pytest.raises(SessionError, match=r"cannot be made .*choose another place"):
             Recording(path, {}, LiveConfig()).begin({}, ())
 
 

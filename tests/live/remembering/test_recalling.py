@@ -99,7 +99,8 @@ def test_fault_of_keeping_or_writing_down_stays_until_it_succeeds() -> None:
     assert (recalling._unkept, recalling._unwritten, recalling.written) == (2 * ("The disk is full.",) + (0,))
     recalling._keep(moment, {}, 0.0, 0.0)  # nothing new: not tried
     recalling._write_down()  # not due
-    assert recalling._unkept and recalling._unwritten
+    assert recalling._unkept
+    assert recalling._unwritten
     with recalling:
         recalling.offer(moment)
         assert child.asked.wait(60)

@@ -459,7 +459,9 @@ def test_microphone_that_cannot_be_read_is_told_and_the_camera_goes_on(browser: 
     context = browser.new_context(permissions=["camera", "microphone"])
     page = context.new_page()
     complaints = complaints_of(page)
-    page.add_init_script("AudioWorklet.prototype.addModule = async () => { throw new DOMException('no', 'AbortError') }")
+    page.add_init_script(
+        "AudioWorklet.prototype.addModule = async () => { throw new DOMException('no', 'AbortError') }"
+    )
     page.goto(server.address)
     page.get_by_text("The microphone cannot be used (AbortError).").wait_for()
     page.locator("#own:visible").wait_for()
