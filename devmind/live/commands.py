@@ -47,7 +47,7 @@ class Commands:
     def __init__(self, life: Life) -> None:
         self.life = life
         self._growing = threading.Lock()
-        self._taught: list[Entry] = []
+        self._taught: dict[int, Entry] = {}  # by id, in order; several threads teach and undo
         self._dialogue = Dialogue()
         self._known: dict[str, Callable[..., dict[str, Any]]] = {
             "press": self._press, "teach": self._teach, "undo": self._undo, "forget": self._forget,
@@ -83,7 +83,7 @@ class Commands:
         if LOOKED in shown.senses:  # a press of the button is handled like the sentence
             shown = replace(shown, senses={**shown.senses, PAGE: teaching(name)})
         entry = self.life.child.teach(name, shown, self.life.recorded(since_s, shown.time_s))
-        self._taught.append(entry)
+        self._taught[entry.id] = entry
         if "sight" in shown.senses:
             self._between(self.life.asking.settle)
         self._has_learned("name_taught", {"id": entry.id})
@@ -104,6 +104,8 @@ class Commands:
         """The start of the showing, what a press has shown, and why there is only a sound."""
         holding = self.life.holding
         try:
+            if self.life.loop.paused:  # what was sensed before the pause is not what is meant now
+                raise StoreError(PAUSED)
             if of != "heard":
                 self._between(holding.begin)
                 give_up_s = time.monotonic() + PATIENCE_S
@@ -135,13 +137,17 @@ class Commands:
             unseen = str(error)
         return Moment(recent.now_s, {**heard, **seen}), unseen
 
-    def _undo(self) -> dict[str, Any]:
-        if not self._taught:
-            raise StoreError("Nothing taught in this life is left to undo.")
-        entry, notes = self._taught[-1], list[str]()
+    def _undo(self, id: str = "") -> dict[str, Any]:
+        """Delete the example with this number, or the last one: another page, or somebody who speaks, may have taught
+        since.
+        """
+        left = [entry for entry in tuple(self._taught.values()) if id in ("", str(entry.id))]
+        if not left:
+            raise StoreError("That example is gone already." if id else "Nothing taught in this life is left to undo.")
+        entry, notes = left[-1], list[str]()
         with self._telling_traces(notes):
             notes += self.life.memory.erase([entry.id])
-        self._taught.pop()  # only once it is deleted: another undo takes the one before
+        self._taught.pop(entry.id, None)  # only once it is deleted: another undo takes the one before
         self._has_learned("name_undone", {"id": entry.id})
         return {"name": entry.name, "examples": self.life.child.names.known(), "notes": notes}
 
@@ -150,7 +156,8 @@ class Commands:
         count = self.life.child.names.known().get(name, 0)
         with self._telling_traces(notes):
             self.life.child.forget(name, notes.append)
-        self._taught = [entry for entry in self._taught if entry.name != name]
+        for entry in [entry for entry in tuple(self._taught.values()) if entry.name == name]:
+            self._taught.pop(entry.id, None)
         self._has_learned("name_forgotten", {"count": count})
         return {"forgotten": count, "examples": self.life.child.names.known(), "notes": notes}
 

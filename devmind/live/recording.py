@@ -53,7 +53,13 @@ class Recording:
             SessionError: it exists already, or cannot be written.
         """
         path = self._next()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise SessionError(
+                f"The folder '{path.parent}' for the recording cannot be made ({error.strerror}); choose another "
+                "place, or change its rights."
+            ) from error
         details = {**self.details, "effectors": ",".join(effectors)}
         self.recorder = BackgroundRecorder(
             path, source="room", tick_hz=self.config.hz, details=details, rotate_s=self.config.rotate_s, names=names

@@ -19,7 +19,7 @@ import numpy as np
 
 from devmind.checkpointing.files import take_place
 from devmind.errors import SessionError
-from devmind.moment import Action, Moment, Sense
+from devmind.moment import SOUND_RATE_HZ, Action, Moment, Sense
 from devmind.sessions.mcap_file import WriteError, why_not_written
 from devmind.sessions.pictures import change_in_view, sight_of
 from devmind.sessions.recorder import Recorder
@@ -59,6 +59,19 @@ class Imported:
 def tick_of(time_s: float, tick_hz: int) -> int:
     """The tick of a time since the start; 0.1999999 s belongs to the tick that begins at 0.2 s."""
     return int(time_s * tick_hz + 1e-3)
+
+
+def samples_in_tick(tick_hz: int) -> int:
+    """Samples of sound in a tick.
+
+    Raises:
+        SessionError: they are no whole number, so sound would run away from everything else.
+    """
+    if tick_hz <= 0 or SOUND_RATE_HZ % tick_hz:
+        raise SessionError(
+            f"tick_hz must divide {SOUND_RATE_HZ}, so that each tick holds whole samples; got {tick_hz}."
+        )
+    return SOUND_RATE_HZ // tick_hz
 
 
 def episode_steps(events: Iterable[Event], tick_hz: int, name: str, empty: str) -> Iterator[Step]:

@@ -62,9 +62,14 @@ class McapFile:
             self._file = create(path, overwrite, mode)
             # The writer's own limit cannot be reached: chunks are ended between ticks.
             self._writer = Writer(self._file, chunk_size=2**62, compression=CompressionType.ZSTD)
-            self._writer.start(profile="devmind")
-            self._tell()
-            self._writer.flush()
+            try:
+                self._writer.start(profile="devmind")
+                self._tell()
+                self._writer.flush()
+            except OSError:
+                if not overwrite:  # the next try would find a file without a byte, and be refused
+                    path.unlink(missing_ok=True)
+                raise
 
     @property
     def closed(self) -> bool:
@@ -131,9 +136,10 @@ class McapFile:
         except OSError as error:
             self.failure = why_not_written(self.path, error)
             if hasattr(self, "_file"):
-                self.failure += f" The recording's first {self._safe_ticks} ticks are safe and can be read."
                 with suppress(OSError):  # closing flushes once more, and fails in the same way
                     self._file.close()
+                if self.path.exists():
+                    self.failure += f" The recording's first {self._safe_ticks} ticks are safe and can be read."
             raise WriteError(self.failure, error) from error
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from devmind.errors import SessionError
-from devmind.moment import SOUND_RATE_HZ, TICK_HZ, Moment
+from devmind.moment import TICK_HZ, Moment
 from devmind.sessions import pictures, sounds
-from devmind.sessions.importing import Event, Imported, episode_steps, write_session
+from devmind.sessions.importing import Event, Imported, episode_steps, samples_in_tick, write_session
 from devmind.sessions.pictures import change_in_view, sight_of
 from devmind.sessions.steps import Step
 
@@ -70,10 +70,7 @@ def media_moments(
 
 def _steps(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Step]:
     """The Moments of one episode, without Actions."""
-    if tick_hz <= 0 or SOUND_RATE_HZ % tick_hz:
-        raise SessionError(
-            f"tick_hz must divide {SOUND_RATE_HZ}, so that each tick holds whole samples; got {tick_hz}."
-        )
+    samples_in_tick(tick_hz)
     empty = (
         f"'{episode.name}' gives no Moment: it is shorter than one tick ({1 / tick_hz:g} s), is no media file, is "
         f"damaged, or its codec is unknown here; convert it to mp4 (H.264), WAV or PNG."
@@ -83,7 +80,7 @@ def _steps(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Ste
 
 def _events(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Event]:
     """The contents of the episode's files, in order of ticks."""
-    path, samples = episode.files[0], SOUND_RATE_HZ // tick_hz
+    path, samples = episode.files[0], samples_in_tick(tick_hz)
     if episode.kind == "sound":
         return _heard(sounds.file_ticks(path, samples, warnings.append))
     if episode.kind == "pictures":

@@ -264,6 +264,42 @@ def test_sentence_teaches_as_the_button_does_and_can_be_undone(holding: Home) ->
     assert life.child.names.known() == {}
 
 
+def test_undo_deletes_the_example_that_was_shown(holding: Home) -> None:
+    """Regression: a page's Undo deleted what another page, or somebody who spoke, had taught since."""
+    life = holding.life
+    first, second = (life.do("teach", {"name": name}) for name in ("cup", "ball"))
+    assert life.do("undo", {"id": str(first["id"])})["name"] == "cup"
+    assert life.child.names.known() == {"ball": 1}
+    with pytest.raises(StoreError, match="gone already"):
+        life.do("undo", {"id": str(first["id"])})
+    assert life.do("undo", {"id": str(second["id"])}) == {"name": "ball", "examples": {}, "notes": []}
+    with pytest.raises(StoreError, match="left to undo"):
+        life.do("undo", {})
+
+
+def test_nothing_is_taught_in_a_pause(holding: Home) -> None:
+    """Regression: a press waited five seconds and then asked to switch the camera on, and a sound from before the pause
+    was taught.
+    """
+    life = holding.life
+    life.do("press", {"on": True})
+    life.do("pause", {"on": True})
+    for of in ("auto", "seen", "heard", "both"):
+        with pytest.raises(StoreError) as refused:
+            life.do("teach", {"name": "cup", "of": of})
+        assert str(refused.value) == PAUSED
+    assert life.holding.frames is None, "the press is over"
+    assert life.child.names.known() == {}
+
+
+def test_recording_into_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    """Regression: a page said that the terminal says why, and that had a traceback."""
+    (tmp_path / "kept").write_text("a file")
+    for path in (tmp_path / "kept" / "s.mcap", tmp_path / "kept" / "deeper" / "s.mcap"):
+        with pytest.raises(SessionError, match=r"cannot be made .*choose another place"):
+            Recording(path, {}, LiveConfig()).begin({}, ())
+
+
 def test_life_asks_about_an_unknown_thing_and_the_answer_names_it(holding: Home, tmp_path: Path) -> None:
     life = holding.life
     life.do("record", {"on": True})

@@ -289,3 +289,26 @@ def test_camera_frames_are_exported_as_another_video(tmp_path: Path) -> None:
     seen = {k: m.senses["sight"].mean() for k, (m, _) in enumerate(open_session(made.path)) if "sight" in m.senses}  # type: ignore[union-attr]
     assert list(seen) == [1, 3, 5, 7, 9], "none is repeated"
     assert import_lerobot(tmp_path / "dataset", tmp_path / "c.mcap").ticks == 10
+
+
+def test_camera_frame_of_an_earlier_episode_is_not_new_in_a_later_one(tmp_path: Path) -> None:
+    """Regression: each episode read all frames from the recording's start, and began with the last one before it."""
+    with Recorder(tmp_path / "a.mcap", source="test") as recorder:
+        for k in range(10):
+            senses = {"sight": np.zeros((64, 64, 3), np.uint8)}
+            recorder.write(Moment(k / 10, senses, first=k in (0, 5), last=k in (4, 9)))
+            if k == 1:
+                recorder.frame(np.full((48, 80, 3), 200, np.uint8), k / 10)
+    export_lerobot([tmp_path / "a.mcap"], tmp_path / "dataset")
+    rows = parquet.read_table(tmp_path / "dataset/data/chunk-000/file-000.parquet")
+    info = json.loads((tmp_path / "dataset/meta/info.json").read_text())
+    at = info["features"]["devmind.present"]["names"].index("observation.images.camera")
+    new = [flags[at] for flags in rows["devmind.present"].to_pylist()]
+    assert new == [0, 1, 0, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_a_session_of_frames_without_a_moment_is_refused(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "a.mcap", source="test") as recorder:
+        recorder.frame(np.zeros((48, 80, 3), np.uint8), 0.0)
+    with pytest.raises(SessionError, match="holds no Moment"):
+        export_lerobot([tmp_path / "a.mcap"], tmp_path / "dataset")

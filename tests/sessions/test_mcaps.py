@@ -145,3 +145,11 @@ def test_a_topic_of_two_publishers_is_one_topic(tmp_path: Path) -> None:
     senses = [moment.senses for moment, _ in open_session(made.path)]
     assert [(s["body"].tolist(), s["pose"].tolist()) for s in senses] == [([0.5], [1])] * 2  # type: ignore[union-attr]
     assert made.warnings == ()
+
+
+def test_sound_needs_ticks_of_whole_samples(tmp_path: Path) -> None:
+    """Regression: at 30 ticks a second, sound ran away from the pictures by 2.25 s an hour."""
+    path = write_foxglove(tmp_path / "a.mcap", "json")
+    with pytest.raises(SessionError, match="tick_hz must divide 16000"):
+        import_mcap(path, tmp_path / "b.mcap", tick_hz=30)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mcap"]

@@ -190,3 +190,16 @@ def test_a_full_disk_raises_one_sentence_and_keeps_flushed_ticks(tmp_path: Path)
         writing.write(moments[0])
     writing.close()
     assert len(open_session(path)) == len(session)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_disk_that_is_full_at_once_leaves_no_file_that_blocks_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: an empty file stayed, and the same command was refused because it exists."""
+    path = tmp_path / "a.mcap"
+    monkeypatch.setattr(SmallDisk, "room", 20)
+    with pytest.raises(SessionError, match="free some space, then start again") as raised:
+        Recorder(path, source="test")
+    assert "are safe" not in str(raised.value)
+    assert not path.exists()

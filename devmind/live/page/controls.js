@@ -16,7 +16,7 @@ export function startControls(link) {
   addEventListener("hashchange", showLarge);
   showLarge();
   at("age").addEventListener("change", () => changeAge(link));
-  at("age").addEventListener("input", () => write(at("age-says"), ages[at("age").value]?.label ?? ""));
+  at("age").addEventListener("input", () => sayAge(ages[at("age").value]?.label ?? ""));
 }
 
 let ages = [];
@@ -57,8 +57,13 @@ function showAge(id) {
   const index = ages.findIndex((age) => age.id === id);
   if (index < 0) return;
   at("age").value = index;
-  at("age").setAttribute("aria-valuetext", ages[index].label);
-  write(at("age-says"), ages[index].label);
+  sayAge(ages[index].label);
+}
+
+/** Name the age that the slider stands at, also for who hears it. */
+function sayAge(label) {
+  at("age").setAttribute("aria-valuetext", label);
+  write(at("age-says"), label);
 }
 
 async function turn(link, command, button) {

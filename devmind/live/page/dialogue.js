@@ -40,7 +40,7 @@ async function converse(link, changed, form, text, command, words) {
     const said = own.flatMap(([words, by]) => [`“${words.text}” `, sure(aside(words) + by), make("br")]);
     const pointing = [done.learned, done.own].find((words) => words?.points);
     if (pointing) point(pointing.points);
-    line.replaceChildren(...said, done.answer, ...(taught ? [" ", undoButton(link, changed)] : []));
+    line.replaceChildren(...said, done.answer, ...(taught ? [" ", undoButton(link, changed, taught.id)] : []));
   } catch (error) {
     line.classList.add("bad");
     line.replaceChildren(error.message);
@@ -72,9 +72,9 @@ function aside({ sure: share, points }) {
 
 const sure = (words) => make("small", { textContent: words });
 
-function undoButton(link, changed) {
+function undoButton(link, changed, id) {
   const button = make("button", { type: "button", className: "undo", textContent: "Undo" });
-  button.addEventListener("click", () => undo(link, changed));
+  button.addEventListener("click", () => undo(link, changed, id));
   return button;
 }
 

@@ -1,6 +1,6 @@
 // The page's one WebSocket: views in, commands and device messages out, opened again when it breaks.
 
-import { ownKey } from "./key.js";
+import { forgetKey, ownKey } from "./key.js";
 
 const LONGEST_WAIT_MS = 8000;
 const GOES_AWAY = 1001; // by this code the server says that it ends
@@ -94,6 +94,7 @@ export class Link {
   #refused() {
     for (const { reject } of this.#waiting.values()) reject(new Error("This page may not ask."));
     this.#waiting.clear();
+    forgetKey();
     this.#on.state("keyless");
   }
 
@@ -114,7 +115,10 @@ export class Link {
     for (let status = 0; status === 0; ) {
       await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_WAIT_MS, 500 * 2 ** this.#failures++)));
       status = await fetch("/", { method: "HEAD" }).then((answer) => answer.status, () => 0);
-      if (status === 403 || status === 421) return this.#on.state("stranger");
+      if (status === 403 || status === 421) {
+        forgetKey();
+        return this.#on.state("stranger");
+      }
       if (status === 0 && !this.#hasEnded && this.#failures >= SILENT_AFTER) this.#on.state("silent");
     }
     this.#open();

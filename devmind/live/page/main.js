@@ -151,7 +151,13 @@ async function startDevices(wanted) {
   if (audio) {
     const silent = (isSilent) => isSilent ? tell("Click anywhere, so that the browser lets it hear.", { seconds: 0 }) : tell("");
     letGo.push(() => stop(audio));
-    letGo.push(await sendSound(audio, link, { isTaken: () => isTaken, silent, ended: lostMicrophone }));
+    try {
+      const end = await sendSound(audio, link, { isTaken: () => isTaken, silent, ended: lostMicrophone });
+      if (!areDevicesAsked) return end(); // it ended meanwhile
+      letGo.push(end);
+    } catch (error) {
+      faults.push(`The microphone cannot be used (${error.name}). Another browser may help.`);
+    }
   }
   at("try-again").wanted = left;
   if (left.includes("video")) noPicture(faults.join(" "), true);

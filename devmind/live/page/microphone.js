@@ -3,7 +3,12 @@
 /** Give a stream's sound to `link`. Browsers may keep it silent until the page is touched: then `silent(true)` is called. Resolves to a function that ends it. */
 export async function sendSound(stream, link, { isTaken, silent, ended }) {
   const context = new AudioContext({ latencyHint: "interactive" });
-  await context.audioWorklet.addModule("worklet.js");
+  try {
+    await context.audioWorklet.addModule("worklet.js");
+  } catch (error) {
+    context.close();
+    throw error;
+  }
   const blocks = new AudioWorkletNode(context, "blocks", {
     numberOfOutputs: 0,
     channelCount: 1,

@@ -83,7 +83,7 @@ function heldSquare() {
 export function startNaming(link, changed) {
   const form = at("teach");
   const button = form.querySelector("button[type=submit]");
-  button.addEventListener("pointerdown", () => press(link));
+  button.addEventListener("pointerdown", ({ button: which }) => which === 0 && press(link)); // only that one ends in a click
   button.addEventListener("keydown", ({ key, repeat }) => key === " " && !repeat && press(link));
   // Released elsewhere: that does not teach.
   addEventListener("pointerup", ({ target }) => isPressed && !button.contains(target) && release(link));
@@ -93,12 +93,12 @@ export function startNaming(link, changed) {
     event.preventDefault();
     teach(link, changed);
   });
-  at("undo").addEventListener("click", () => undo(link, changed));
+  at("undo").addEventListener("click", () => undo(link, changed, at("undo").dataset.example));
 }
 
 /** The button is down: meanwhile the agent looks at the thing held up. */
 function press(link) {
-  if (isPressed || at("meant").value === "heard" || !at("name").value.trim()) return;
+  if (isPressed || at("teach").classList.contains("busy") || at("meant").value === "heard" || !at("name").value.trim()) return;
   isPressed = true;
   link.do("press", { on: true }).catch(() => {}); // teaching will say what is wrong
 }
@@ -128,10 +128,10 @@ async function teach(link, changed) {
 }
 
 /** Show what was just taught: the names, and what was kept with the button that undoes it. */
-export function showTaught(link, { name, picture, examples }, changed) {
+export function showTaught(link, { id, name, picture, examples }, changed) {
   hideUndo();
   showExamples(link, examples, changed);
-  showKept(name, picture);
+  showKept(id, name, picture);
   changed();
 }
 
@@ -142,8 +142,9 @@ function hideUndo() {
 }
 
 /** The picture kept from the last press, with the button that undoes it. */
-function showKept(name, picture) {
+function showKept(id, name, picture) {
   clearTimeout(showKept.timer);
+  at("undo").dataset.example = id;
   at("kept").hidden = false;
   at("kept-picture").hidden = !picture;
   if (picture) at("kept-picture").src = picture;
@@ -151,11 +152,11 @@ function showKept(name, picture) {
   showKept.timer = setTimeout(() => (at("kept").hidden = true), 1000 * KEPT_S);
 }
 
-/** Undo the last example. */
-export async function undo(link, changed) {
+/** Undo the example with this number: another page, or somebody who speaks, may have taught since. */
+export async function undo(link, changed, id) {
   hideUndo();
   try {
-    const { name, examples, notes } = await link.do("undo");
+    const { name, examples, notes } = await link.do("undo", { id: String(id) });
     showExamples(link, examples, changed);
     tell([`The last example of “${name}” is deleted.`, ...notes].join(" "), { bad: notes.length > 0 });
     changed();

@@ -6,11 +6,13 @@ import { at, make, write } from "./dom.js";
 const STATUS = { now: "", done: "done", cut: "cut short" };
 const lessons = new Map(); // name -> what shows it
 const rows = new Map(); // measure -> its row, and what it shows
+let stage = ""; // whose they are
 
 /** Show the contents of a run's journal so far. */
 export function showRun(run) {
   if (!run) return;
   at("run").hidden = false;
+  if (run.stage !== stage) begin(run.stage);
   write(at("state"), run.says);
   at("state").className = run.state;
   write(at("run-title"), run.stage ? `Stage ${run.stage}` : "A run");
@@ -20,6 +22,15 @@ export function showRun(run) {
   at("run-no-scores").hidden = run.scores.length > 0;
   at("run-legend").hidden = !run.scores.length;
   for (const score of run.scores) showScore(score);
+}
+
+/** A curriculum has begun its next stage: lessons and scores of the one before are no part of it. */
+function begin(next) {
+  stage = next;
+  lessons.clear();
+  rows.clear();
+  at("run-lessons").replaceChildren();
+  at("run-scores").replaceChildren();
 }
 
 function showLesson({ name, step, steps, status, curves }) {

@@ -124,6 +124,8 @@ class Recalling:
         self._found: Recalled | None = None
         self._generation, self._ended = 0, False
         self._kept_at_s, self._written_at_s, self._last_ids = -float("inf"), 0.0, frozenset[int]()
+        # Both are tried only now and then: their faults stay until they succeed, or nobody could read them.
+        self._unkept = self._unwritten = ""
         # No daemon: it must not be inside torch when the interpreter exits.
         self._thread = threading.Thread(target=self._run, name="recalling")
 
@@ -168,13 +170,14 @@ class Recalling:
                 with self._lock:
                     moment, self._waiting = self._waiting, None
                     generation = self._generation
+                failed = ""
                 try:
                     if moment is not None:
                         self._ask(moment, generation)
-                    self._write_down()
-                    self.fault = ""
                 except Exception as error:  # catch everything: a dead thread could not report it
-                    self.fault = _sentence(error)
+                    failed = _sentence(error)
+                self._write_down()
+                self.fault = failed or self._unkept or self._unwritten
             try:
                 self.child.memory.flush()
             except Exception as error:
@@ -182,13 +185,15 @@ class Recalling:
 
     def _ask(self, moment: Moment, generation: int) -> None:
         agent, keys = self.child.agent, self._keys(moment)
-        assert isinstance(agent, Agent), "recalled entries are used in a step, which needs a whole agent"
         if not keys:
             return
+        assert isinstance(agent, Agent), "recalled entries are used in a step, which needs a whole agent"
         memory = self.child.memory
         table = memory.index.update()
         due_s = abs(self._clock() - self._kept_at_s)  # also after the clock was set back
-        relevance = table.relevance(keys) if self._keeps() and due_s >= self.config.shortest_s else None
+        keeps = self._keeps()
+        self._unkept = self._unkept if keeps else ""
+        relevance = table.relevance(keys) if keeps and due_s >= self.config.shortest_s else None
         if self.config.recalled:
             scores = memory.nearest(table, keys, self.config.recalled, Filters(), self._weights)
             self._publish(moment, agent, memory.get(scores), scores, generation)
@@ -223,11 +228,20 @@ class Recalling:
             return
         kept = {sense: moment.senses[sense] for sense in KEPT if sense in moment.senses}
         self._kept_at_s = self._clock()  # set when refused too: not every tick shall try again
-        pointer = self._recorded(moment.time_s, moment.time_s)
-        self.child.memory.write(Moment(moment.time_s, kept), keys, importance=min(1.0, novelty), pointer=pointer)
+        try:
+            pointer = self._recorded(moment.time_s, moment.time_s)
+            self.child.memory.write(Moment(moment.time_s, kept), keys, importance=min(1.0, novelty), pointer=pointer)
+        except Exception as error:  # catch everything: the fault is told until a Moment is kept again
+            self._unkept = _sentence(error)
+            return
+        self._unkept = ""
         self.written += 1
 
     def _write_down(self) -> None:
         if abs(self._clock() - self._written_at_s) >= WRITE_DOWN_S:  # also after the clock was set back
             self._written_at_s = self._clock()
-            self.child.memory.flush()
+            try:
+                self.child.memory.flush()
+                self._unwritten = ""
+            except Exception as error:  # catch everything: a dead thread could not report it
+                self._unwritten = _sentence(error)

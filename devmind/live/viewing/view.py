@@ -197,7 +197,7 @@ def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
 def said(value: np.ndarray) -> str:
     """The words of an action `say`: UTF-8, one number for each byte, encoded as the sense `words`; zeros end them."""
     codes = np.asarray(value).reshape(-1)
-    return bytes(int(code) & 0xFF for code in codes if code).decode(errors="ignore")
+    return bytes(int(code) & 0xFF for code in codes).partition(b"\0")[0].decode(errors="ignore")
 
 
 def as_known(named: Named) -> dict[str, Any]:

@@ -16,9 +16,9 @@ import numpy as np
 
 from devmind.bounds import damage
 from devmind.errors import SessionError, nearest
-from devmind.moment import SOUND_RATE_HZ, STANDARD_SENSES
+from devmind.moment import STANDARD_SENSES
 from devmind.sessions.bags import values
-from devmind.sessions.importing import Event, Imported, episode_steps, tick_of, write_session
+from devmind.sessions.importing import Event, Imported, episode_steps, samples_in_tick, tick_of, write_session
 from devmind.sessions.sounds import Part, timed_ticks
 
 GAP_S = 0.2
@@ -146,7 +146,7 @@ class _Roles:
         """All contents of the topics, in order of ticks."""
         streams = [self._sensed()]
         if self.sound:
-            heard = timed_ticks(self._sound_parts(), SOUND_RATE_HZ // self.tick_hz, GAP_S)
+            heard = timed_ticks(self._sound_parts(), samples_in_tick(self.tick_hz), GAP_S)
             streams.append(Event(tick, "sense", "sound", sound) for tick, sound in heard)
         return merge(*streams, key=attrgetter("tick"))
 

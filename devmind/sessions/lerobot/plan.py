@@ -127,6 +127,8 @@ def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
     if len(rates) != 1 or rates[0] != round(rates[0]):
         shown = ", ".join(f"{rate:g}" for rate in rates)
         raise SessionError(f"One dataset has one whole number of ticks a second; these sessions have {shown}.")
+    if not any(map(len, sessions)):
+        raise SessionError(f"'{sessions[0].path}' holds no Moment; there is nothing to export.")
     fps = round(rates[0])
     sensed, done = _kinds(sessions, "senses"), _kinds(sessions, "effectors")
     senses = {

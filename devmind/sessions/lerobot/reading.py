@@ -17,7 +17,15 @@ from devmind.bounds import damage, memory_bytes
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, TICK_HZ
 from devmind.sessions import sounds
-from devmind.sessions.importing import Event, Imported, episode_steps, robots_extra, tick_of, write_session
+from devmind.sessions.importing import (
+    Event,
+    Imported,
+    episode_steps,
+    robots_extra,
+    samples_in_tick,
+    tick_of,
+    write_session,
+)
 from devmind.sessions.lerobot import layout
 from devmind.sessions.lerobot.columns import Columns, columns_of
 from devmind.sessions.lerobot.video import read_video
@@ -189,7 +197,7 @@ class _Dataset:
         if not path.is_file():
             return
         if tick_hz != self._info["fps"]:
-            samples = sounds.file_ticks(path, SOUND_RATE_HZ // tick_hz, self._warnings.append)
+            samples = sounds.file_ticks(path, samples_in_tick(tick_hz), self._warnings.append)
             yield from (Event(tick, "sense", "sound", sound) for tick, sound in samples)
             return
         try:

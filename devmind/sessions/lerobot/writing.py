@@ -54,8 +54,9 @@ def export_lerobot(
     writer = _Writer(out, plan, data_file_mb, video_file_mb)
     try:
         for session in sessions:
+            camera = Camera(session, plan.camera)  # one for all episodes: each frame is read once, and new once
             for ticks in session.episodes():
-                writer.episode(session, ticks)
+                writer.episode(session, ticks, camera)
         writer.close()
         writer.finish([session.path.name for session in sessions])
     except BaseException as error:
@@ -93,11 +94,10 @@ class _Writer:
         self._data: Any = None
         self._data_number = -1
 
-    def episode(self, session: Session, ticks: range) -> None:
-        """Append the ticks of one episode."""
+    def episode(self, session: Session, ticks: range, camera: Camera) -> None:
+        """Append the ticks of one episode; `camera` has given the frames of those before."""
         rows: list[dict[str, Any]] = []
         task, time_s = layout.NO_TASK, None
-        camera = Camera(session, self.plan.camera)
         for video in self._videos.values():
             video.begin_episode(len(ticks))
         with _Sound(self.folder, len(self.episodes), self.plan) as sound:

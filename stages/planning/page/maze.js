@@ -92,10 +92,10 @@ function showWords() {
 }
 
 function showState(state) {
+  for (const control of document.querySelectorAll("button, input")) control.disabled = OVER.includes(state);
   if (state !== "connected") {
     write(at("state"), STATES[state](command));
     at("state").className = state;
-    for (const control of document.querySelectorAll("button, input")) control.disabled = OVER.includes(state);
     return;
   }
   write(at("state"), view.ended || (view.paused ? "paused" : "walking"));

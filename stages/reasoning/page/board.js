@@ -52,10 +52,10 @@ function show(words) {
 }
 
 function showState(state) {
+  for (const button of document.querySelectorAll("button, input")) button.disabled = OVER.includes(state);
   if (state !== "connected") {
     write(at("state"), STATES[state](command));
     at("state").className = state;
-    for (const button of document.querySelectorAll("button, input")) button.disabled = OVER.includes(state);
     return;
   }
   const says = view.thinks ? "It thinks …" : view.over ? view.says.at(-1) : "Your move.";

@@ -78,3 +78,38 @@ def test_clock_that_is_set_back_does_not_stop_the_writing_down() -> None:
     for now_s[0] in (1000.0, 1005.0, 1010.0, 400.0, 405.0, 410.0):
         recalling._write_down()
     assert written == [1000.0, 1010.0, 400.0, 410.0]
+
+
+def test_fault_of_keeping_or_writing_down_stays_until_it_succeeds() -> None:
+    """Regression: both are tried every few seconds, and the next Moment, a tick later, cleared the fault: nobody could
+    read that memory's disk was full.
+    """
+    child, full, now_s = Child(KeyError(7)), [True], [1000.0]
+    child.error = None
+
+    def refuse(*_: Any, **__: Any) -> None:
+        if full[0]:
+            raise StoreError("The disk is full.")
+
+    child.memory = SimpleNamespace(flush=refuse, write=refuse)
+    recalling = Recalling(child, MemoryConfig(), keeps=lambda: True, clock=lambda: now_s[0])  # type: ignore[arg-type]
+    moment = Moment(0.0, {"words": "one"})
+    recalling._keep(moment, {}, 1.0, 60.0)
+    recalling._write_down()
+    assert (recalling._unkept, recalling._unwritten, recalling.written) == (2 * ("The disk is full.",) + (0,))
+    recalling._keep(moment, {}, 0.0, 0.0)  # nothing new: not tried
+    recalling._write_down()  # not due
+    assert recalling._unkept
+    assert recalling._unwritten
+    with recalling:
+        recalling.offer(moment)
+        assert child.asked.wait(60)
+        child.asked.clear()
+        recalling.offer(moment)
+        assert child.asked.wait(60)
+        assert recalling.fault == "The disk is full.", "a Moment without a fault of its own does not hide it"
+        full[0] = False
+        recalling._keep(moment, {}, 1.0, 60.0)
+        now_s[0] += 60
+        recalling._write_down()
+    assert (recalling._unkept, recalling._unwritten, recalling.fault, recalling.written) == ("", "", "", 1)

@@ -214,6 +214,7 @@ def test_record_pause_and_words_reach_the_life_and_the_lamp_turns_red(page: Page
     page.locator("#age").focus()
     page.keyboard.press("ArrowLeft")
     page.get_by_text("Now it is as it was before its first lesson.").wait_for()
+    assert page.locator("#age").get_attribute("aria-valuetext") == "before its first lesson", "also while it has focus"
     told = [("record", {"on": True}), ("record", {"on": False}), ("pause", {"on": True}), ("say", {"text": "hello"})]
     assert [asked for asked in life.done if asked[0] != "memories"] == [*told, ("age", {"id": "start"})]
 
@@ -253,6 +254,29 @@ def test_old_page_reports_a_restart_of_devmind(browser: Browser, life: FakeLife)
     page.get_by_text("devmind has ended").first.wait_for()
     with PageServer(life, life.hub, port=port):
         page.get_by_text("open the new address").first.wait_for(timeout=20_000)
+    context.close()
+
+
+@pytest.mark.slow
+def test_tab_of_a_life_that_is_over_gives_its_key_to_nobody(browser: Browser, life: FakeLife) -> None:
+    """Regression: after a restart at the same port, a new tab got the old key from it, and was refused."""
+    context = browser.new_context(permissions=["camera", "microphone"])
+    old = context.new_page()
+    with PageServer(life, life.hub) as server:
+        old.goto(server.address)
+        old.get_by_text("awake").wait_for()
+        port = server.port
+    old.get_by_text("devmind has ended").first.wait_for()
+    with PageServer(life, life.hub, port=port) as server:
+        page = context.new_page()
+        page.goto(server.address)
+        page.get_by_text("awake").wait_for()
+        old.locator("#state:is(.stranger, .keyless)").wait_for(timeout=20_000)
+        third = context.new_page()
+        third.goto(server.address.partition("?")[0])
+        third.get_by_text("awake").wait_for()
+        old.reload()
+        old.get_by_text("awake").wait_for()
     context.close()
 
 

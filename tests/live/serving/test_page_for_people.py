@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from devmind.live.serving.server import PageServer
+from tests.browsers import complaints_of
 from tests.live.serving.conftest import text, wait_for
 
 if TYPE_CHECKING:
@@ -426,3 +427,43 @@ def test_heard_words_are_shown_with_their_confidence_and_speaking_is_shown(seein
     life.extra = {}
     wait_for(page, "() => document.querySelector('#level-says').textContent.endsWith('dB')")
     assert "red (100 %)" in text(page, "#words-heard"), "what was heard last stays"
+
+
+def test_only_the_main_button_of_a_mouse_shows_a_thing(seeing: Page, life: FakeLife) -> None:
+    """Regression: a right click began a press that nothing ended; the next one taught what had been in view then."""
+    page, presses = seeing, ("press", {"on": True})
+    page.get_by_label("type its name").fill("cup")
+    teach = page.get_by_role("button", name="Teach")
+    teach.click(button="right")
+    teach.click(button="middle")
+    page.wait_for_timeout(300)
+    assert presses not in life.done
+    teach.click()
+    wait_for(page, "() => document.querySelector('#told:not([hidden])')")
+    assert presses in life.done
+
+
+def test_undo_names_the_example_that_is_shown(seeing: Page, life: FakeLife) -> None:
+    page = seeing
+    wait_for_colour(life)
+    page.get_by_label("type its name").fill("cup")
+    page.get_by_role("button", name="Teach").click()
+    page.locator("#kept", has_text="Kept as “cup”").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    wait_for(page, "() => document.querySelector('#told.bad')")  # this life cannot
+    assert ("undo", {"id": life.taught[0]["id"]}) in life.done
+
+
+def test_microphone_that_cannot_be_read_is_told_and_the_camera_goes_on(browser: Browser, server: PageServer) -> None:
+    """Regression: the page went on saying that the browser asks, and no sentence told why nothing was heard."""
+    context = browser.new_context(permissions=["camera", "microphone"])
+    page = context.new_page()
+    complaints = complaints_of(page)
+    page.add_init_script(
+        "AudioWorklet.prototype.addModule = async () => { throw new DOMException('no', 'AbortError') }"
+    )
+    page.goto(server.address)
+    page.get_by_text("The microphone cannot be used (AbortError).").wait_for()
+    page.locator("#own:visible").wait_for()
+    assert complaints == []
+    context.close()

@@ -114,6 +114,22 @@ def test_header_shows_how_a_run_ended(
 
 
 @pytest.mark.slow
+def test_next_stage_replaces_lessons_and_scores_of_the_one_before(page: Page, journal: Journal, tmp_path: Path) -> None:
+    """Regression: an open page went on showing them under the name of the next stage of a curriculum."""
+    journal.write("glimpse", lesson="watch", scores={"see": 0.5}, measures={"see": SEE})
+    page.locator("#run-scores li").wait_for()
+    (tmp_path / "memory").mkdir()
+    following = Journal(tmp_path / "memory" / "journal.jsonl")
+    following.write("start", identity={"stage": "memory"})
+    following.write("plan", steps={"signs": 10})
+    following.write("progress", lesson="signs", step=1, seconds=1.0, scalars={"loss": 1.0})
+    page.get_by_role("heading", name="Stage memory").wait_for()
+    page.get_by_text("signs · 1 of 10 steps").wait_for()
+    assert page.locator(".lesson").count() == 1
+    assert page.locator("#run-scores li").count() == 0
+
+
+@pytest.mark.slow
 def test_page_of_a_run_needs_no_sideways_scrolling(page: Page, journal: Journal) -> None:
     journal.write("glimpse", lesson="watch", scores={"see/of things that are hidden": 0.4}, measures={})
     page.locator("#run-scores li").wait_for()

@@ -206,3 +206,4 @@ def test_view_reports_following_if_the_fovea_is_on_the_most_motion() -> None:
 def test_said_words_are_decoded_as_encoded() -> None:
     assert said(encode_words("ein Ball ö")) == "ein Ball ö"
     assert said(np.zeros(64, np.int64)) == ""
+    assert said(np.array([*b"a cup", 0, *b"xyz"])) == "a cup", "zeros end the words, as in exams"

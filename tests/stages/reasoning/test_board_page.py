@@ -280,3 +280,28 @@ def test_a_person_plays_with_mouse_and_keyboard(child: Agent, game: Any) -> None
             page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert complaints == []
+
+
+@pytest.mark.slow
+def test_buttons_work_again_after_a_connection_that_was_broken_for_long(child: Agent) -> None:
+    """Regression: they stayed disabled beside the words "Your move."."""
+    hub = Hub()
+    table = TablePage(Table(child, TICTACTOE, 8, False), hub)
+    with PageServer(table, hub, files=page_files()) as server, chromium() as browser:
+        page = browser.new_page()
+        page.add_init_script("""
+            const [Socket, ask, wait] = [WebSocket, fetch, setTimeout];
+            window.sockets = [];
+            WebSocket = class extends Socket { constructor(...to) { super(...to); window.sockets.push(this); } };
+            window.fetch = (...what) => window.isOff ? Promise.reject(new TypeError('nobody')) : ask(...what);
+            window.setTimeout = (done, ms) => wait(done, ms / 20);
+        """)
+        page.goto(server.address)
+        page.get_by_text("Your move.").wait_for()
+        page.evaluate("() => { window.isOff = true; window.sockets.at(-1).close(); }")
+        page.locator("#state.silent").wait_for()
+        assert page.locator("#board .cell").first.is_disabled()
+        page.evaluate("() => { window.isOff = false; }")
+        page.get_by_text("Your move.").wait_for()
+        assert page.locator("#board .cell").first.is_enabled()
+        assert page.get_by_role("button", name="it begins").is_enabled()
