@@ -92,7 +92,7 @@ class Demonstration:
     reward: float
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)  # lessons go through three kinds of rooms in turn
 def room_of_bot(name: str) -> GymWorld:
     """A room in which this process's bot gives its demonstrations, one after another.
 
