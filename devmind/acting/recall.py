@@ -85,7 +85,7 @@ def keys_of(
 
 
 def names_in(text: str, known: Iterable[str]) -> list[str]:
-    """Names of `known` that are in the text as whole words, in any case, in the order of `known`.
+    """Names of `known` that are in the text as whole words, in any case, in the order of the text.
 
     Words that stand in a longer name do not count: "where is the red cup?" has no "cup" if "red cup" is known.
     """
@@ -98,7 +98,8 @@ def names_in(text: str, known: Iterable[str]) -> list[str]:
     def stands_alone(begin: int, end: int) -> bool:
         return not any(b <= begin and end <= e and e - b > end - begin for b, e in every)
 
-    return [name for name, places in found.items() if any(stands_alone(*place) for place in places)]
+    begins = {name: [place[0] for place in places if stands_alone(*place)] for name, places in found.items()}
+    return sorted((name for name, alone in begins.items() if alone), key=lambda name: begins[name][0])
 
 
 def brought_back(
