@@ -75,6 +75,11 @@ class TextEncoder(Encoder):
             from tokenizers import Tokenizer
 
             self.pieces = Tokenizer.from_str(vocabulary)
+            # Files of others may say that texts are cut and filled up to one length, but a page is read whole; and
+            # "</s>" in a text is a part of it, which ends no page.
+            self.pieces.no_truncation()
+            self.pieces.no_padding()
+            self.pieces.encode_special_tokens = True
         own = NOTHING + 1 if self.pieces is None else self.pieces.get_vocab_size(with_added_tokens=True)
         table = max(8, width // 4) if self.patched else width
         self.table = nn.Embedding(max(own, size or 0), table)

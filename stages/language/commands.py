@@ -40,7 +40,7 @@ def go_on_saying(
 
     with intra_op_threads(1):
         pieces = go_on(reader, text, length, torch_generator("say", seed))
-        first = next(pieces)  # errors come before the text
+        first = next(pieces, "")  # errors come before the text; there is none if the agent ends its page at once
         typer.echo(text + first, nl=False)
         for piece in pieces:
             typer.echo(piece, nl=False)

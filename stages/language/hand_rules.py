@@ -1,13 +1,62 @@
-"""Rules on raw pixels, which are told where each thing is: baselines of skills about pictures."""
+"""Rules on raw pixels, which are told where each thing is: baselines of skills about pictures.
+
+Fitted on all pixels of a cut-out, a classifier of nouns goes by colour too, and is wrong about pairs that it never saw:
+0.62 of nouns. So a second rule has the colour by hue alone, and the noun by brightness alone, as the eye `detail` has.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from devmind.algorithms.ridge import Ridge, fit_ridge_classifier
-from stages.language.caregiver.views import Views
+from stages.language.caregiver.views import CROP, Views
+
+CLASSIFIERS, HUE = "two classifiers on cut-out pixels", "colour by hue, noun by brightness of cut-outs"
+PENALTY = 0.03
+"""Of `Kernel`: the best of 0.03 to 3 for nouns of taught pairs that were left out in turn."""
+_LEAST_CONTRAST = 0.02
+
+
+def hue(crops: np.ndarray) -> np.ndarray:
+    """The mean colour of the middle of cut-outs [N, P], at length 1, [N, 3]."""
+    edge = CROP // 4
+    middle = crops.reshape(-1, CROP, CROP, 3)[:, edge:-edge, edge:-edge].mean((1, 2))
+    return np.asarray(middle / np.maximum(np.linalg.norm(middle, axis=1, keepdims=True), 1e-6))
+
+
+def brightness(crops: np.ndarray) -> np.ndarray:
+    """The brightness of each pixel of cut-outs [N, P], less its mean and by its contrast, [N, P / 3]."""
+    bright = crops.reshape(len(crops), -1, 3).mean(2)
+    return np.asarray((bright - bright.mean(1, keepdims=True)) / (bright.std(1, keepdims=True) + _LEAST_CONTRAST))
+
+
+class Kernel:
+    """Kernel ridge classification of cut-outs [N, P] by their `features`, with Gaussian kernels as wide as known ones
+    lie apart on average (Saunders, Gammerman and Vovk, 1998).
+    """
+
+    def __init__(self, features: Callable[[np.ndarray], np.ndarray], crops: np.ndarray, labels: np.ndarray) -> None:
+        self.features, self.known, self.classes = features, features(crops), np.unique(labels)
+        apart = self._apart(self.known)
+        self.width = max(float(apart.mean()), 1e-6)
+        likeness = np.exp(-apart / self.width) + PENALTY * np.eye(len(apart))
+        self.weights = np.linalg.solve(likeness, np.where(labels[:, None] == self.classes, 1.0, -1.0))
+
+    def scores(self, crops: np.ndarray) -> np.ndarray:
+        """Outputs before the choice of a class, float64 [N, classes]."""
+        return np.asarray(np.exp(-self._apart(self.features(crops)) / self.width) @ self.weights)
+
+    def predict(self, crops: np.ndarray) -> np.ndarray:
+        """Class labels [N]."""
+        return np.asarray(self.classes[self.scores(crops).argmax(1)])
+
+    def _apart(self, features: np.ndarray) -> np.ndarray:
+        """Squared distances of features [N, F] to the known ones, [N, M]."""
+        squares = (features**2).sum(1)[:, None] - 2.0 * features @ self.known.T + (self.known**2).sum(1)
+        return np.asarray(squares, np.float64)
 
 
 @dataclass(frozen=True)
@@ -21,23 +70,23 @@ class CutOuts:
 
     crops: np.ndarray
     pairs: np.ndarray
-    words: tuple[Ridge, Ridge]
+    words: tuple[Ridge | Kernel, Ridge | Kernel]
 
     @classmethod
-    def of(cls, known: Views) -> CutOuts:
-        """From all visible things of pictures whose things are known."""
+    def of(cls, known: Views) -> dict[str, CutOuts]:
+        """From all visible things of pictures whose things are known: by CLASSIFIERS on all pixels, and by HUE."""
         crops = known.crops()
         in_view = crops.any(-1)
         crops, pairs = crops[in_view], known.pairs[in_view]
-        return cls(crops, pairs, (fit_ridge_classifier(crops, pairs[:, 0]), fit_ridge_classifier(crops, pairs[:, 1])))
+        colours, nouns = pairs.T
+        return {
+            CLASSIFIERS: cls(crops, pairs, (fit_ridge_classifier(crops, colours), fit_ridge_classifier(crops, nouns))),
+            HUE: cls(crops, pairs, (Kernel(hue, crops, colours), Kernel(brightness, crops, nouns))),
+        }
 
     def called(self, crops: np.ndarray) -> np.ndarray:
         """Colour and noun of cut-outs [N, P], each by its own classifier, int64 [N, 2]."""
         return np.stack([word.predict(crops) for word in self.words], 1)
-
-    def nearest(self, crops: np.ndarray) -> np.ndarray:
-        """Colour and noun of the nearest known cut-out, int64 [N, 2]."""
-        return self.pairs[np.argmin((self.crops**2).sum(1) - 2 * crops @ self.crops.T, 1)]
 
     def scores(self, crops: np.ndarray) -> np.ndarray:
         """The scores of both classifiers for cut-outs [..., P], side by side, [..., words]."""

@@ -136,10 +136,10 @@ def as_read(agent: Agent, batch: Mapping[str, Any]) -> dict[str, Any]:
             targets += pieces if is_learned else [-1] * len(pieces)
         read.append(tokens if page[0] >= 0 else [])
         written.append(targets[1:])  # the target of each token is the next one
-    result = {**batch, "senses": {**batch["senses"], TEXT: padded(read).unflatten(0, ticks)}}
+    result = {**batch, "senses": {**batch["senses"], TEXT: padded(read, pages.device).unflatten(0, ticks)}}
     if "written" in batch:
         width = result["senses"][TEXT].shape[-1]
-        result["written"] = F.pad(padded(written), (0, width), value=-1)[:, :width].unflatten(0, ticks)
+        result["written"] = F.pad(padded(written, pages.device), (0, width), value=-1)[:, :width].unflatten(0, ticks)
     return result
 
 

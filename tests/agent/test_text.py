@@ -69,6 +69,30 @@ def test_every_tokenizer_restores_the_page(small_agent: Callable[..., Agent], to
         assert all(n < m for n, m in zip(lengths, in_bytes, strict=True) if m > 5)
 
 
+def test_a_vocabulary_that_cuts_texts_reads_pages_whole(small_agent: Callable[..., Agent], vocabulary: Path) -> None:
+    """Files of others often say so: pages were cut to that length, and filled up with a piece, without a word."""
+    from tokenizers import Tokenizer
+
+    x = pages(PAGES)["senses"]["text"][:, 0]
+    whole = reader(small_agent, str(vocabulary)).encoder("text").numbers(x)
+    pieces = Tokenizer.from_file(str(vocabulary))
+    pieces.enable_truncation(3)
+    pieces.enable_padding(length=9)
+    pieces.save(str(vocabulary))
+    encoder = reader(small_agent, str(vocabulary)).encoder("text")
+    assert torch.equal(encoder.numbers(x), whole)
+    assert encoder.decode(whole) == PAGES
+
+
+def test_the_name_of_a_mark_in_a_text_is_no_mark(small_agent: Callable[..., Agent], vocabulary: Path) -> None:
+    encoder = reader(small_agent, str(vocabulary)).encoder("text")
+    said = ["the </s> cat <s> sat"]
+    numbers = encoder.numbers(pages(said)["senses"]["text"][:, 0])
+    assert encoder.decode(numbers) == said
+    assert encoder.end not in numbers
+    assert (numbers == encoder.begin).sum() == 1
+
+
 def test_targets_are_the_next_tokens_and_then_the_end(small_agent: Callable[..., Agent]) -> None:
     x = pages(["abc", "a"])["senses"]["text"][:, 0]
     by_bytes = reader(small_agent).encoder("text")

@@ -94,23 +94,6 @@ def test_unanswered_effectors_are_reported_with_the_heads_that_could_answer(agen
     assert loop.unanswered()["look"] == ["look_arc", "look_trunk"]
 
 
-def test_moments_of_a_world_have_its_rewards(agent: Agent) -> None:
-    """Regression: a recorded life in a world had a reward of 0 at every tick."""
-
-    class Paying(WorldRoom):
-        paid = 0.0
-
-        def step(self, action: Mapping[str, Any]) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-            senses, _, terminated, truncated, info = super().step(action)
-            self.paid += 0.5
-            return senses, self.paid, terminated, truncated, info
-
-    lived: list[Tick] = []
-    room = Paying(rules_of("nursery", "orient/sound"), hz=50)
-    LiveLoop(agent, room, watchers={"list": lived.append}).run(stop=lambda: len(lived) >= 3)
-    assert [tick.moment.reward for tick in lived] == [0.0, 0.5, 1.0]
-
-
 def test_loop_ends_on_request_and_raises_the_error_of_a_watcher(agent: Agent) -> None:
     with SyntheticCamera() as eye:
         room = Room({"eye": eye}, hz=20)

@@ -50,7 +50,7 @@ def answer_by_look(
     """What the agent says, or where it points, by what was taught with one look.
 
     None if the text is neither question, nothing is seen, the agent has no word for it or no heads for words taught
-    once, or the memory's keys are another agent's.
+    once, the thing was taught by its sound alone, or the memory's keys are another agent's.
 
     Args:
         hashes: of the encoders that made the memory's keys.
@@ -63,11 +63,13 @@ def answer_by_look(
     is_where = asks_where(text)
     if not (names if is_where else known and asks_what(text)):
         return None
-    question = where(names[0]) if is_where else WHAT
+    question, recall = where(names[0]) if is_where else WHAT, memories_of(agent, [memory], hashes)
     try:
-        found = ask(agent, memories_of(agent, [memory], hashes), sight[None], [question])
+        found = ask(agent, recall, sight[None], [question])
     except StoreError:
         return None
     if is_where:
+        if names[0] not in {entry.name for entry in recall.entries[0]}:
+            return None  # without a look at it the head would point at another thing
         return OwnWords(THERE, float(found.cells_sure[0]), middle_of(int(found.cells[0])))
     return OwnWords(found.words[0], float(found.sure[0]), None) if found.words[0] else None

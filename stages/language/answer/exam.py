@@ -59,7 +59,7 @@ def _measure(agent: Agent, name: str, questions: Questions, rules: Rules | None)
         rows["sight off"] = float(_right(answers(agent, {TEXT: questions.questions}, LONGEST), questions).mean())
         floors = {
             "the question alone": float(_right(rules.unseen(questions), questions).mean()),
-            "two classifiers on cut-out pixels": float(_right(rules.seen(questions), questions).mean()),
+            **{name: float(_right(replies, questions).mean()) for name, replies in rules.seen(questions).items()},
         }
     return Measure(
         name, "answered rightly", right, chance=0.0, ceiling=1.0, floors=floors, rate=True, note=NOTE[name],
@@ -93,24 +93,29 @@ class Rules:
         counters = [self.common[q] or self.common[_form(q)] for q in questions.questions]
         return [counts.most_common(1)[0][0] if counts else "" for counts in counters]
 
-    def seen(self, questions: Questions) -> list[str]:
-        """The answer that would be true if each thing, whose place is told, were what two classifiers call it."""
-        crops = questions.shown.crops()
-        called = self.cut_outs.called(crops.reshape(-1, crops.shape[-1])).reshape(questions.shown.pairs.shape)
-        boxes = questions.shown.boxes
-        replies = []
-        for row, question in enumerate(questions.questions):
-            here = np.flatnonzero(boxes[row, :, 2] > boxes[row, :, 0])
-            order = here[np.argsort(boxes[row, here, 0] + boxes[row, here, 2], kind="stable")]
-            places = [thing.place for thing in questions.shown.scenes[row].things]
-            things = zip(called[row, order].tolist(), sorted(places), strict=False)
-            scene = Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things))
-            answer_to: dict[str, str] = {}
-            for ask in ASKED.values():
-                for put, answer in ask(scene):  # two things may be called alike
-                    answer_to[put] = "yes." if answer_to.get(put) == "yes." else answer
-            replies.append(" " + answer_to.get(question, "no." if question.startswith("is ") else UNKNOWN))
-        return replies
+    def seen(self, questions: Questions) -> dict[str, list[str]]:
+        """By rule, the answers that would be true if each thing, whose place is told, were what the rule calls it."""
+        crops, shape = questions.shown.crops(), questions.shown.pairs.shape
+        flat = crops.reshape(-1, crops.shape[-1])
+        return {name: _told(questions, rule.called(flat).reshape(shape)) for name, rule in self.cut_outs.items()}
+
+
+def _told(questions: Questions, called: np.ndarray) -> list[str]:
+    """The answers about things that are `called` colour and noun, int64 [N, K, 2]."""
+    boxes = questions.shown.boxes
+    replies = []
+    for row, question in enumerate(questions.questions):
+        here = np.flatnonzero(boxes[row, :, 2] > boxes[row, :, 0])
+        order = here[np.argsort(boxes[row, here, 0] + boxes[row, here, 2], kind="stable")]
+        places = [thing.place for thing in questions.shown.scenes[row].things]
+        things = zip(called[row, order].tolist(), sorted(places), strict=False)
+        scene = Scene(tuple(Thing(colour, noun, place) for (colour, noun), place in things))
+        answer_to: dict[str, str] = {}
+        for ask in ASKED.values():
+            for put, answer in ask(scene):  # two things may be called alike
+                answer_to[put] = "yes." if answer_to.get(put) == "yes." else answer
+        replies.append(" " + answer_to.get(question, "no." if question.startswith("is ") else UNKNOWN))
+    return replies
 
 
 def _form(question: str) -> str:

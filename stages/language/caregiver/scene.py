@@ -22,7 +22,8 @@ HELD_OUT = tuple(pair for pair in PAIRS if pair[0] < 6 and pair[1] == pair[0] % 
 """Six pairs of a colour and a noun that no lesson shows and no text of hers names, and that exams of language ask for.
 
 Lessons have each of these colours and nouns in other pairs. Where a noun is learned in light of one colour, the word
-for any colour stands before it, so both words of such a pair may stand there; nothing in view has that colour.
+for any colour stands before it, so both words of such a pair may stand there; nothing in view has that colour. BabyAI's
+instructions say "the red ball" too, about symbols on a board.
 """
 TAUGHT = tuple(pair for pair in PAIRS if pair not in HELD_OUT)
 assert len(NOUNS) == len(SHAPES)

@@ -202,11 +202,17 @@ def _share(right: np.ndarray) -> float:
 
 
 def _floors(context: Context, drawn_games: Games) -> dict[str, float]:
-    """Two classifiers on cut-out pixels, fitted apart on scenes of lessons, say which things her words fit."""
+    """Classifiers on cut-out pixels, fitted apart on scenes of lessons, say which things her words fit."""
     n = context.episodes(EXAMPLES)
     known = scenes(context, lesson_seeds(n, context.seed, CONVERSE, "floors"), TAUGHT, TAUGHT, np.ones(n, bool))
-    crops = drawn_games.crops()
-    classified = CutOuts.of(known).called(crops.reshape(-1, crops.shape[-1])).reshape(drawn_games.pairs.shape)
+    crops, shape = drawn_games.crops(), drawn_games.pairs.shape
+    called = {rule: of.called(crops.reshape(-1, crops.shape[-1])) for rule, of in CutOuts.of(known).items()}
+    by_rule = [_habits(rule, drawn_games, each.reshape(shape), context) for rule, each in called.items()]
+    return {floor: score for each in by_rule for floor, score in each.items()}
+
+
+def _habits(rule: str, drawn_games: Games, classified: np.ndarray, context: Context) -> dict[str, float]:
+    """The scores of a rule that calls things `classified`, int64 [N, K, 2], with each habit of asking."""
     target_pair = drawn_games.pairs[np.arange(len(drawn_games.target)), drawn_games.target][:, None]
     rng = numpy_rng(context.seed, CONVERSE, "rules")
     spoken = np.array([[word in words for word in (0, 1)] for words, _, _ in SAID])[drawn_games.kind][:, None]
@@ -221,9 +227,9 @@ def _floors(context: Context, drawn_games: Games) -> dict[str, float]:
     ends = {habit: np.where(asks, if_answered, guess) for habit, asks in habits.items()}
     right = {habit: Played(asks, asks, ends[habit], ends[habit]).won(drawn_games) for habit, asks in habits.items()}
     names = {
-        "never asks": "two classifiers on cut-out pixels that never ask",
-        "always asks": "two classifiers on cut-out pixels that always ask",
-        "asks": "two classifiers on cut-out pixels that ask where several fit",
+        "never asks": f"{rule}, never asks",
+        "always asks": f"{rule}, always asks",
+        "asks": f"{rule}, asks where several fit",
     }
     return {names[habit]: float(value.mean()) for habit, value in right.items()}
 

@@ -21,7 +21,7 @@ from devmind.seeding import exam_seeds, lesson_seeds
 from stages.language.answering import SURE, answers, sure_answers
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT
 from stages.language.eye import SIDE
-from stages.language.hand_rules import CutOuts
+from stages.language.hand_rules import CLASSIFIERS, CutOuts
 from stages.language.name.lesson import answer
 from stages.language.name.scenes import THINGS, Scenes, scenes
 from stages.language.parts import POINT, SIGHT, TEXT
@@ -110,25 +110,19 @@ def _rows(replies: list[str], looked_at: Scenes, blind: np.ndarray, unseen: list
 def _floors(context: Context, looked_at: Scenes, ahead: Scenes) -> dict[str, dict[str, float]]:
     """Baselines on raw pixels, which are told where each thing is.
 
-    A classifier of colours and one of nouns, fitted apart on scenes of lessons; and the name of the nearest picture, or
-    the thing nearest to a known one of that colour and to a known one of that noun.
+    Classifiers of colours and of nouns, fitted apart on scenes of lessons; and the thing nearest to a known one of that
+    colour and to a known one of that noun. (The nearest picture gives no name: its pair is one that lessons have.)
     """
     n = context.episodes(EXAMPLES)
     known = scenes(context, lesson_seeds(n, context.seed, "name", "floors"), TAUGHT, TAUGHT, np.ones(n, bool))
     rules = CutOuts.of(known)
     crops = looked_at.crops()[np.arange(len(looked_at.target)), looked_at.target]
-    right = lambda classified: float((classified == looked_at.meant).all(1).mean())  # noqa: E731
-    right_place = rules.fits(ahead.crops(), ahead.meant).argmax(1) == ahead.target
-    near = rules.likeness(ahead.crops(), ahead.meant).argmax(1) == ahead.target
+    share = lambda fits: float((fits.argmax(1) == ahead.target).mean())  # noqa: E731
+    found = {name: share(rule.fits(ahead.crops(), ahead.meant)) for name, rule in rules.items()}
+    near = share(rules[CLASSIFIERS].likeness(ahead.crops(), ahead.meant))
     return {
-        SAY: {
-            "two classifiers on cut-out pixels": right(rules.called(crops)),
-            "nearest neighbour on cut-out pixels": right(rules.nearest(crops)),
-        },
-        FIND: {
-            "two classifiers on cut-out pixels": float(right_place.mean()),
-            "nearest neighbours on cut-out pixels": float(near.mean()),
-        },
+        SAY: {name: float((rule.called(crops) == looked_at.meant).all(1).mean()) for name, rule in rules.items()},
+        FIND: found | {"nearest neighbours on cut-out pixels": near},
     }
 
 

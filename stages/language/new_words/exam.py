@@ -135,7 +135,7 @@ def joined(parts: Sequence[TaughtAnswer]) -> TaughtAnswer:
 
 class Rules:
     """Baselines that are told where each thing is and which look belongs to which word: the most similar raw pixels,
-    and the scores of a classifier of colours and one of forms, fitted apart on scenes of lessons.
+    and the scores of classifiers of colours and of forms, fitted apart on scenes of lessons.
     """
 
     def __init__(self, context: Context) -> None:
@@ -156,9 +156,10 @@ class Rules:
         rows = np.arange(len(of.words)), of.scenes.target
         taught_crops, later_crops = of.looks.crops()[:, 0].reshape(*of.words.shape, -1), of.scenes.crops()
         one, others = (later_crops[rows], taught_crops) if looked_at else (taught_crops[rows], later_crops)
-        scores = [self.cut_outs.scores(crops) for crops in (one, others)]
-        return [("nearest neighbour on cut-out pixels", _likeness(one[:, None], others)),
-                ("two classifiers on cut-out pixels", _likeness(scores[0][:, None], scores[1]))]  # fmt: skip
+        found = [("nearest neighbour on cut-out pixels", _likeness(one[:, None], others))]
+        for name, rule in self.cut_outs.items():
+            found.append((name, _likeness(rule.scores(one)[:, None], rule.scores(others))))
+        return found
 
 
 def _likeness(one: np.ndarray, others: np.ndarray) -> np.ndarray:

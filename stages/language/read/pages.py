@@ -66,12 +66,11 @@ def telling_pieces(agent: Agent, pieces: Tensor) -> Tensor:
     return nats * (pieces >= 0)
 
 
-def padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Rows of tokens as int64 [N, K], -1 behind the end of each."""
-    tokens = torch.full((len(rows), max(map(len, rows), default=0)), -1)
-    for at, row in enumerate(rows):
-        tokens[at, : len(row)] = torch.tensor(row, dtype=torch.int64)
-    return tokens
+def padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Tensor:
+    """Rows of tokens as int64 [N, K] on `device`, -1 behind the end of each."""
+    longest = max(map(len, rows), default=0)
+    tokens = [[*row, *[-1] * (longest - len(row))] for row in rows]
+    return torch.tensor(tokens, dtype=torch.int64, device=device).reshape(len(rows), longest)
 
 
 def telling(agent: Agent, batch: dict[str, Any]) -> Tensor:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from devmind.agent.agent import Agent
+from devmind.live.remembering import word_questions
 from devmind.live.remembering.show_and_tell import ShowAndTell
 from devmind.live.remembering.word_questions import answer_by_look, asks_what, asks_where, is_about_one
 from devmind.memory import Memory, open_store
@@ -81,6 +82,26 @@ def test_question_without_a_taught_word_is_not_answered(agent: Agent) -> None:
     without = tiny_agent()
     without.add_encoder("sight")
     assert answer("where is the zib?", of=without.eval()) is None
+
+
+def test_a_thing_is_not_sought_by_the_look_of_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked where the bell is, that was taught by its sound alone, the life pointed at the zib."""
+    agent = tiny_agent()
+    for sense in ("sight", "sound", "words"):
+        agent.add_encoder(sense)
+    parts.admit(agent)
+    memory = Memory(open_store(None))
+    child = ShowAndTell(agent.eval(), memory)
+    child.teach("bell", Moment(0.0, {"sound": np.full((2, 1600), 0.1, np.float32)}))
+    assert answer_by_look(agent, memory, child.hashes, "where is the bell?", PICTURE) is None
+    child.teach("dop", Moment(0.0, {"sight": PICTURE[::-1].copy()}))
+    child.teach("zib", Moment(0.0, {"sight": PICTURE}))
+    assert answer_by_look(agent, memory, child.hashes, "where is the bell?", PICTURE) is None
+    asked = []
+    real = word_questions.ask
+    monkeypatch.setattr(word_questions, "ask", lambda *given: asked.append(given[3]) or real(*given))
+    assert answer_by_look(agent, memory, child.hashes, "where is the zib next to the dop?", PICTURE) is not None
+    assert asked == [["where is the zib?"]], "what is asked for is named first"
 
 
 def test_answer_none_of_them_gives_no_word(agent: Agent) -> None:

@@ -20,6 +20,7 @@ from stages.language.answer import exam, lesson
 from stages.language.answering import SURE, TOGETHER, sure_answers
 from stages.language.caregiver.grammar import check_words
 from stages.language.caregiver.scene import COLOURS, HELD_OUT, NOUNS, TAUGHT, Scene, Thing
+from stages.language.hand_rules import CLASSIFIERS, HUE, CutOuts
 from stages.language.parts import SIGHT, TEXT
 from stages.language.seeing import Page
 
@@ -156,7 +157,8 @@ def test_an_untaught_agent_is_wrong_and_floors_are_between(context: Context, age
         assert measure.score == 0.0
         assert measure.rows[SURE] == pytest.approx(sure.mean()), "who is never right is off by all that it is sure"
         assert 0.1 < measure.floors["the question alone"] < 0.7
-        assert measure.floors["two classifiers on cut-out pixels"] < 1.0
+        assert measure.floors[CLASSIFIERS] < 1.0
+        assert measure.floors[HUE] < 1.0
         assert measure.rows["sight off"] == 0.0
     assert not exam.GATE.judge(measures).passed
 
@@ -165,8 +167,8 @@ def test_the_rule_answers_rightly_when_things_are_named_rightly(context: Context
     """The floor's reasoning is sound: with each thing named rightly it answers as the scene's truth."""
     rules, questions = exam.Rules(context), lesson.draw_questions(context, np.arange(60), TAUGHT)
     pairs = questions.shown.pairs.reshape(-1, 2)
-    monkeypatch.setattr(type(rules.cut_outs), "called", lambda self, crops: pairs)
-    assert rules.seen(questions) == questions.answers
+    monkeypatch.setattr(CutOuts, "called", lambda self, crops: pairs)
+    assert rules.seen(questions) == {CLASSIFIERS: questions.answers, HUE: questions.answers}
 
 
 def test_the_certainty_of_an_answer_is_the_same_alone_and_in_a_batch(agent: Agent) -> None:

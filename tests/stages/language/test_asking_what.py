@@ -73,7 +73,7 @@ def test_an_agent_without_memory_always_asks_and_habits_are_right_in_half(contex
     assert measure.rows["asked with memory off"] == 1.0
     floors = dict(measure.floors)
     assert floors.pop("never asks") == floors.pop("always asks") == 0.5
-    assert len(floors) == 2
+    assert len(floors) == 3
     assert max(floors.values()) > 0.55, "rules that are told where things are"
     judged = {decision.measure: decision for decision in exam.GATE.judge(measures).decisions}
     assert judged[asking.ASKS].goal, "wanted, and held by no run yet"

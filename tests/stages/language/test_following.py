@@ -54,6 +54,19 @@ def test_the_bot_carries_out_its_instruction() -> None:
     assert red_ball  # it ends facing a red ball
 
 
+def test_rooms_in_turn_are_made_once_and_give_the_same_episodes() -> None:
+    """Lessons go through three kinds of rooms in turn; a cache of two made a new room for every demonstration."""
+    alone = [rooms.demonstrate(name, 5) for name in lesson.ROOMS]
+    made = [rooms.room_of_bot(name) for name in lesson.ROOMS]
+    for name, room_made, expected in zip(lesson.ROOMS, made, alone, strict=True):
+        shown = rooms.demonstrate(name, 5)
+        assert shown is not None
+        assert expected is not None
+        assert shown.instruction == expected.instruction
+        np.testing.assert_array_equal(shown.board, expected.board)
+        assert rooms.room_of_bot(name) is room_made
+
+
 def test_the_bots_steps_succeed_and_shuffled_steps_do_not(monkeypatch) -> None:
     made = []
 

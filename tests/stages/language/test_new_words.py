@@ -290,7 +290,20 @@ def test_a_spoken_name_recalls_what_was_taught_by_it() -> None:
     assert [one.id for one in brought_back(memory, key(1, 0), "what is that?")] == [
         one.id for one in memory.recall(key(1, 0))
     ]
-    assert names_in("the zib-dop", ["dop", "zi", "zib"]) == ["dop", "zib"]
+    assert names_in("the zib-dop", ["dop", "zi", "zib"]) == ["zib", "dop"], "in the order of the text"
+
+
+def test_a_name_within_a_longer_name_is_not_meant() -> None:
+    """Asked for the red zib, the life pointed at the other thing, that was taught as "zib"."""
+    memory = Memory(open_store(None))
+    for name in ("red", "zib", "red zib"):
+        memory.write(Moment(0.0, {TEXT: "x"}), key(1, 0), name=name)
+    known = memory.index.update().known
+    assert names_in("where is the Red Zib?", known) == ["red zib"]
+    assert names_in("is the zib beside the red zib?", known) == ["zib", "red zib"]
+    assert names_in("where is the zib?", known) == ["zib"]
+    assert names_in("is the red zib beside the zib?", known) == ["red zib", "zib"]
+    assert brought_back(memory, key(1, 0), "where is the red zib?")[0].name == "red zib"
 
 
 def test_a_page_without_a_name_changes_no_recall(agent: Agent) -> None:
