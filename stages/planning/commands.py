@@ -31,7 +31,6 @@ OTHERS = ("tabletop:three", "market:trend")
 """Examples of the names of worlds that are no mazes."""
 Folder = Annotated[Path | None, agent_option(raised_through("planning"))]
 
-
 Env = Annotated[
     str,
     typer.Argument(
@@ -219,11 +218,8 @@ def _tell(result: ImaginedTrip) -> None:
             f"candidates make {min(made_of)} to {max(made_of)}"
         )
     for at, word, made in result.given:
-        does = (
-            "and the path does it"
-            if word == made
-            else f"the path {f'goes {WORDS[made]}' if made else 'stays in its cell'}"
-        )
+        instead = f"goes {WORDS[made]}" if made else "stays in its cell"
+        does = "and the path does it" if word == made else f"the path {instead}"
         show.line(f"stride {at + 1}: {WORDS[word]} was given, {does}")
     length = float(np.linalg.norm(np.diff(result.walked, axis=0), axis=1).sum())
     outcome = f"arrived after {show.counted(len(result.walked) - 1, 'tick')}" if result.arrived else "did not arrive"
