@@ -1,0 +1,311 @@
+"""Our denoiser beside diffusers' UNet of as many parameters: milliseconds a step, and first plans after equal lessons.
+
+    OMP_NUM_THREADS=1 python benchmarks/plan_unet.py [--steps 1000] [--rows 256] [--pairs 200] [--mazes medium]
+    OMP_NUM_THREADS=1 python benchmarks/plan_unet.py --steps 0 --threads 1 2            # milliseconds alone
+
+**UNet**: diffusers' `UNet1DModel` as in Janner et al. (2022, "Planning with diffusion"). It takes the denoiser's place
+in a planner of its own, so lesson, noise, scheduler, loss, learner, critic, search and check are the same for both. It
+reads all that ours reads of a plan: noised points spread out, given points marked, and the condition (place, goal,
+maze, code of the pair of cells) as channels that are the same at each point. It has no symbols; ours draws them first.
+**Milliseconds a step** are CPU time at a horizon of 64 points, in turns; ours with the hint of its condition, which is
+asked once a plan. The goal is at most half of the UNet's time at equal success.
+**Lessons**: plans of the lesson `route`, numbers alone, the same batches in the same order for each kind. `unet` learns
+by the lesson's Muon, `unet-adamw` by AdamW alone; `--shares` gives each kind a share of the lesson's rates. Rates fall
+to zero by the last step, so an earlier point of the curve is not what a shorter lesson reaches.
+**Success** is that a first plan crosses no wall, for pairs of cells of exam seeds: the chosen one of eight candidates,
+and all candidates. Judges of plans have no say; the critic that chooses is learned along by each planner.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from diffusers import ConfigMixin, ModelMixin, UNet1DModel
+from diffusers.configuration_utils import register_to_config
+from planning import First, first_plans, paired, timed
+from torch import Tensor, nn
+
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.agent.threads import cores, intra_op_threads
+from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
+from devmind.curriculum.exam import wilson
+from devmind.curriculum.machine import gflops
+from devmind.seeding import exam_seeds, numpy_rng
+from stages.planning import parts
+from stages.planning.following import SYMBOLS
+from stages.planning.planner import PlannerHead
+from stages.planning.route import lesson, trips
+
+RATIO, HORIZON, BATCHES = 0.5, 64, (1, 64)
+"""The goal, the points of a plan, and the rows of a step that is timed."""
+TOLD = 64
+"""Channels in which the UNet reads the condition."""
+OURS, UNET, ADAMW = "ours", "unet", "unet-adamw"
+UNET_STEPS = (5, 15, 50)
+"""Denoising steps of the UNet's plans: as many as our points have, as many as our plans have in all, and many."""
+
+
+class UNetDenoiser(ModelMixin, ConfigMixin):
+    """`UNet1DModel` with the interface of `HybridDenoiser`, for trajectories alone.
+
+    Args:
+        horizon: points, a multiple of four; channels: numbers of a point; words: as of `HybridDenoiser`, unused.
+        condition, told_by: numbers of a token of the condition, and its tokens.
+        width: channels of the first of three levels; each next level has twice as many.
+        levels: noise levels in teaching, by which the time embedding counts.
+    """
+
+    @register_to_config
+    def __init__(
+        self,
+        channels: int,
+        horizon: int,
+        words: int,
+        condition: int,
+        told_by: int,
+        width: int,
+        levels: int,
+        length: int = 0,
+        lent: bool = False,
+    ) -> None:
+        super().__init__()
+        self.tell = nn.Linear(condition * told_by, TOLD)
+        self.unet = UNet1DModel(
+            in_channels=channels * (SPREAD_OUT + 1) + 1 + TOLD,
+            out_channels=channels,
+            down_block_types=("DownResnetBlock1D",) * 3,
+            up_block_types=("UpResnetBlock1D",) * 2,
+            mid_block_type="MidResTemporalBlock1D",
+            out_block_type="OutConv1DBlock",
+            block_out_channels=(width, 2 * width, 4 * width),
+            time_embedding_type="positional",
+            act_fn="mish",
+            layers_per_block=1,
+            use_timestep_embedding=True,
+            flip_sin_to_cos=False,
+            freq_shift=1,
+        )
+
+    def forward(
+        self,
+        trajectory: Tensor,
+        given: Tensor,
+        level: Tensor,
+        symbols: Tensor,
+        masked: Tensor,
+        condition: Tensor,
+        present: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """The clean trajectory [B, H, C] and logits of no symbols [B, 0, words]; see `HybridDenoiser.forward`."""
+        n, horizon = trajectory.shape[:2]
+        mark = given[..., None].to(trajectory.dtype)
+        told = self.tell((condition * present[..., None]).flatten(1))[:, None].expand(-1, horizon, -1)
+        seen = torch.cat((spread_out(trajectory), mark, mark * trajectory, told), -1).transpose(1, 2)
+        timestep = self.config["levels"] * level - 1
+        clean = self.unet(seen, timestep.expand(n)).sample.transpose(1, 2)
+        return clean, clean.new_zeros(n, 0, self.config["words"])
+
+
+def main() -> None:
+    """Time, teach, examine; print each row at once."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="nursery", help="size of the agent whose planners these are")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="threads of torch for steps that are timed")
+    parser.add_argument("--turns", type=int, default=20, help="turns over which medians are taken")
+    parser.add_argument("--kinds", nargs="+", default=[OURS, UNET], choices=(OURS, UNET, ADAMW))
+    parser.add_argument(
+        "--shares", type=float, nargs="*", default=[], help="share of the lesson's rates, for each kind"
+    )
+    parser.add_argument("--mazes", nargs="+", default=["medium"])
+    parser.add_argument("--steps", type=int, default=1000, help="optimizer steps; 0: milliseconds alone")
+    parser.add_argument("--rows", type=int, default=256, help="plans of a step")
+    parser.add_argument("--every", type=int, default=250, help="steps between two points of the curve")
+    parser.add_argument("--pairs", type=int, default=200, help="pairs of cells of each maze")
+    asked = parser.parse_args()
+    print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s), seed {asked.seed}")
+    agent = planners(asked.size, asked.seed, asked.kinds)
+    for name in dict.fromkeys((OURS, *asked.kinds)):
+        print(f"{name}: {count(agent.head(name).denoiser):,} parameters")
+    if UNET in asked.kinds:
+        print(f"\n{f'ms a step, horizon {HORIZON}':28} {'ours':>8} {'UNet':>8} {'ratio':>7}  goal")
+        for threads in asked.threads:
+            with intra_op_threads(threads):
+                beside(agent.head(OURS), agent.head(UNET), asked.turns, threads)
+    if asked.steps:
+        with intra_op_threads(1):
+            teach(agent, asked)
+            examine(agent, asked)
+
+
+def planners(size: str, seed: int, kinds: Iterable[str]) -> Agent:
+    """An untaught agent with a planner of 64 points for ours and for each of `kinds`, under that name."""
+    agent = Agent(AgentConfig(size=size, seed=seed))
+    parts.admit(agent)
+    options: dict[str, Any] = {**parts.SIZES[size], "horizon": HORIZON, "stride": parts.STRIDE, "doubt": 0.0}
+    for name in dict.fromkeys((OURS, *kinds)):
+        own = {**options, "words": len(parts.WORDS), "length": HORIZON if name == OURS else 0}
+        agent.add_head(
+            name, "head.planning-route", tap=parts.TAP, effector=parts.WALK, stage=parts.NAME, options=own, standby=True
+        )
+        if name != OURS:
+            torch.manual_seed(seed)
+            agent.head(name).denoiser = peer(agent.head(name), count(agent.head(OURS).denoiser))
+    return agent.eval()
+
+
+def count(network: nn.Module) -> int:
+    """Its parameters."""
+    return sum(value.numel() for value in network.parameters())
+
+
+def peer(head: PlannerHead, parameters: int) -> UNetDenoiser:
+    """A UNet for this planner, with about that many parameters."""
+    form = {name: head.denoiser.config[name] for name in ("channels", "horizon", "words", "condition", "told_by")}
+    levels = head.scheduler.config.num_train_timesteps
+
+    def made(width: int) -> UNetDenoiser:
+        return UNetDenoiser(**form, width=width, levels=levels)
+
+    return made(min(range(16, 129, 8), key=lambda width: abs(count(made(width)) - parameters)))
+
+
+def beside(ours: PlannerHead, unet: PlannerHead, turns: int, threads: int) -> None:
+    """One denoising step of each, in turn, in CPU seconds: either may be interrupted."""
+    for rows in BATCHES:
+        with torch.inference_mode():
+            mine, theirs = (step_of(head.denoiser, rows) for head in (ours, unet))
+            found = np.array(
+                [(timed(mine, time.process_time), timed(theirs, time.process_time)) for _ in range(turns + 2)][2:]
+            )
+        ratio = float(np.median(found[:, 0] / found[:, 1]))
+        a, b = np.median(found, 0)
+        verdict = "reached" if ratio <= RATIO else "missed"
+        what = f"batch {rows}, {threads} thread(s)"
+        print(f"{what:28} {a:8.2f} {b:8.2f} {ratio:7.2f}  <= {RATIO} {verdict}", flush=True)
+
+
+def step_of(denoiser: Any, rows: int) -> Callable[[], Any]:
+    """One step as in the pipeline: what ours recalls of the condition exists by then."""
+    form, generator = denoiser.config, torch.Generator().manual_seed(0)
+    x = torch.randn(rows, HORIZON, 2, generator=generator)
+    condition = torch.randn(rows, form["told_by"], form["condition"], generator=generator)
+    present = torch.ones(rows, form["told_by"], dtype=torch.bool)
+    given = torch.zeros(rows, HORIZON, dtype=torch.bool)
+    symbols, level = torch.full((rows, form["length"]), form["words"]), torch.full((rows,), 0.5)
+    hint = {"hint": denoiser.hint(condition, present)} if hasattr(denoiser, "hint") else {}
+    return lambda: denoiser(x, given, level, symbols, level, condition, present, **hint)
+
+
+def learner_of(agent: Agent, name: str, share: float, asked: argparse.Namespace) -> lesson.RouteLearner:
+    """The lesson's learner for one planner."""
+
+    def loss(agent: Agent, batch: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        head = agent.head(name)
+        of = {key: batch[key] for key in ("plan", "symbols", "ahead", "walk")}
+        of["symbols"] = of["symbols"][:, : head.denoiser.config["length"]]
+        losses = head.thinking(batch["body"], batch["goal"], batch["maze"]).losses(of)
+        return torch.stack(list(losses.values())).sum(), {key: value.detach() for key, value in losses.items()}
+
+    rate = share * lesson.LEARNING_RATE
+    learner = lesson.RouteLearner(agent, loss, seed=asked.seed, learning_rate=rate, trains=(f"heads.{name}.",))
+    learner.steps = asked.steps
+    learner.orthogonal = () if name == ADAMW else (f"heads.{name}.denoiser.",)  # without any, all is AdamW's
+    learner.muon_rate = share * lesson.RouteLearner.muon_rate
+    return learner
+
+
+def teach(agent: Agent, asked: argparse.Namespace) -> None:
+    """Teach all planners the same batches, and print how they get on."""
+    shares = dict(zip(asked.kinds, [*asked.shares, *[1.0] * len(asked.kinds)], strict=False))
+    learners = {name: learner_of(agent, name, shares[name], asked) for name in asked.kinds}
+    begun_s = time.process_time()
+    size = asked.size
+    ways = []
+    for maze in asked.mazes:
+        shown = trips.made(maze, asked.seed, lesson.ORACLE_TICKS.get(size, lesson.ORACLE_TICKS_ELSE))
+        joined = lesson.JOINED.get(size, lesson.JOINED_ELSE)
+        ways.append(trips.joined(shown, joined, numpy_rng(asked.seed, "joined", maze)))
+    data_s, spent_s, errors = time.process_time() - begun_s, dict.fromkeys(learners, 0.0), dict[str, list[float]]()
+    print(f"\n{asked.steps} steps of {asked.rows} plans of {HORIZON} points; mazes {', '.join(asked.mazes)}")
+    print(f"{asked.pairs} pairs of cells a maze; rates {shares}; {data_s:.0f} CPU s to make the ways")
+    print(f"{'step':>6} {'':12} {'CPU s':>7} {'error':>7}  first plans that hold: chosen of 8 [95 %], all candidates")
+    for step in range(asked.steps):
+        begun_s = time.process_time()
+        batch = trips.batch(ways, 1, 1, asked.rows, numpy_rng(asked.seed, "plan unet", step), HORIZON)["asked"]
+        data_s += time.process_time() - begun_s
+        agent.train()
+        for name, learner in learners.items():
+            begun_s = time.process_time()
+            torch.manual_seed(step)
+            error = float(learner.update(batch, step)["trajectory"])
+            spent_s[name] += time.process_time() - begun_s
+            errors.setdefault(name, []).append(error)
+        agent.eval()
+        if (step + 1) % asked.every == 0 or step + 1 == asked.steps:
+            for name in learners:
+                recent = float(np.mean(errors[name][-50:]))
+                print(f"{step + 1:6} {name:12} {spent_s[name]:7.0f} {recent:7.4f}", end="")
+                for maze in asked.mazes:
+                    print(told(first_plans(agent.head(name), maze, pairs(maze, asked))), end="")
+                print(flush=True)
+    print(f"{data_s:.0f} CPU s for ways and batches")
+
+
+def pairs(maze: str, asked: argparse.Namespace) -> np.ndarray:
+    """Seeds of the pairs of cells."""
+    return exam_seeds(asked.pairs, asked.seed, "plan unet", maze)
+
+
+def told(first: First) -> str:
+    """Success with its interval, and of all candidates."""
+    low, high = wilson(int(first.chosen.sum()), len(first.chosen))
+    return f"  {first.chosen.mean():.3f} [{low:.3f}, {high:.3f}] {first.candidates.mean():.3f}"
+
+
+class Way(NamedTuple):
+    """A way to draw plans: the planner, denoising steps of the points, and what is silenced."""
+
+    name: str
+    steps: int
+    silenced: frozenset[str] = frozenset()
+
+
+def examine(agent: Agent, asked: argparse.Namespace) -> None:
+    """First plans by symbols and points, by points alone, and by a UNet with as many or more steps."""
+    ways: dict[str, Way] = {}
+    for name in asked.kinds:
+        head = agent.head(name)
+        if name == OURS:
+            ways[f"ours, {head.word_steps} + {head.steps} steps"] = Way(name, head.steps)
+            ways[f"ours, points alone, {head.steps} steps"] = Way(name, head.steps, frozenset({SYMBOLS}))
+        else:
+            ways |= {f"{name}, {steps} steps": Way(name, steps) for steps in UNET_STEPS}
+    print(f"\n{'after the lesson':30} {'ms a plan':>9}  " + ", ".join(asked.mazes) + ": chosen of 8 [95 %], all")
+    found: dict[str, np.ndarray] = {}
+    for what, way in ways.items():
+        head = agent.head(way.name)
+        usual, head.steps, head.silenced = head.steps, way.steps, way.silenced
+        plan_ms = np.median([plan_of_one_ms(head, asked.mazes[0]) for _ in range(asked.turns + 1)][1:])
+        came = [first_plans(head, maze, pairs(maze, asked)) for maze in asked.mazes]
+        found[what] = np.concatenate([first.chosen for first in came]).astype(float)
+        print(f"{what:30} {plan_ms:9.1f}" + "".join(map(told, came)), flush=True)
+        head.steps, head.silenced = usual, frozenset()
+    first, *others = found
+    for other in others:
+        print(f"{first} above {other}: {paired(found[first] - found[other])}", flush=True)
+
+
+def plan_of_one_ms(head: PlannerHead, maze: str) -> float:
+    """CPU milliseconds of a plan of one row, all candidates."""
+    return timed(lambda: first_plans(head, maze, exam_seeds(1, "plan unet")), time.process_time)
+
+
+if __name__ == "__main__":
+    main()
