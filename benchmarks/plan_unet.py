@@ -10,8 +10,8 @@ maze, code of the pair of cells) as channels that are the same at each point. It
 **Milliseconds a step** are CPU time at a horizon of 64 points, in turns; ours with the hint of its condition, which is
 asked once a plan. The goal is at most half of the UNet's time at equal success.
 **Lessons**: plans of the lesson `route`, numbers alone, the same batches in the same order for each kind. `unet` learns
-by the lesson's Muon, `unet-adamw` by AdamW alone; `--shares` gives each kind a share of the lesson's rates. Rates fall
-to zero by the last step, so an earlier point of the curve is not what a shorter lesson reaches.
+by the lesson's Muon, `unet-adamw` by AdamW alone; `unet@50` at 50 % of the lesson's rates. Rates fall to zero by the
+last step, so an earlier point of the curve is not what a shorter lesson reaches.
 **Success** is that a first plan crosses no wall, for pairs of cells of exam seeds: the chosen one of eight candidates,
 and all candidates. Judges of plans have no say; the critic that chooses is learned along by each planner.
 """
@@ -47,6 +47,7 @@ RATIO, HORIZON, BATCHES = 0.5, 64, (1, 64)
 TOLD = 64
 """Channels in which the UNet reads the condition."""
 OURS, UNET, ADAMW = "ours", "unet", "unet-adamw"
+KINDS = f"{OURS}, {UNET} or {ADAMW}, with percent of the lesson's rates"
 UNET_STEPS = (5, 15, 50)
 """Denoising steps of the UNet's plans: as many as our points have, as many as our plans have in all, and many."""
 
@@ -119,10 +120,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, nargs="+", default=[1], help="threads of torch for steps that are timed")
     parser.add_argument("--turns", type=int, default=20, help="turns over which medians are taken")
-    parser.add_argument("--kinds", nargs="+", default=[OURS, UNET], choices=(OURS, UNET, ADAMW))
-    parser.add_argument(
-        "--shares", type=float, nargs="*", default=[], help="share of the lesson's rates, for each kind"
-    )
+    parser.add_argument("--kinds", nargs="+", default=[OURS, UNET], type=kind, metavar="KIND[@PERCENT]", help=KINDS)
     parser.add_argument("--mazes", nargs="+", default=["medium"])
     parser.add_argument("--steps", type=int, default=1000, help="optimizer steps; 0: milliseconds alone")
     parser.add_argument("--rows", type=int, default=256, help="plans of a step")
@@ -150,14 +148,28 @@ def planners(size: str, seed: int, kinds: Iterable[str]) -> Agent:
     parts.admit(agent)
     options: dict[str, Any] = {**parts.SIZES[size], "horizon": HORIZON, "stride": parts.STRIDE, "doubt": 0.0}
     for name in dict.fromkeys((OURS, *kinds)):
-        own = {**options, "words": len(parts.WORDS), "length": HORIZON if name == OURS else 0}
+        is_ours = parted(name)[0] == OURS
+        own = {**options, "words": len(parts.WORDS), "length": HORIZON if is_ours else 0}
         agent.add_head(
             name, "head.planning-route", tap=parts.TAP, effector=parts.WALK, stage=parts.NAME, options=own, standby=True
         )
-        if name != OURS:
+        if not is_ours:
             torch.manual_seed(seed)
             agent.head(name).denoiser = peer(agent.head(name), count(agent.head(OURS).denoiser))
     return agent.eval()
+
+
+def kind(name: str) -> str:
+    """The name, if it names a kind, with percent or without."""
+    if parted(name)[0] not in (OURS, UNET, ADAMW):
+        raise argparse.ArgumentTypeError(f"expected {KINDS}, as in {UNET}@50; got '{name}'")
+    return name
+
+
+def parted(name: str) -> tuple[str, float]:
+    """The kind, and its share of the lesson's rates."""
+    which, _, percent = name.partition("@")
+    return which, int(percent or 100) / 100
 
 
 def count(network: nn.Module) -> int:
@@ -203,8 +215,9 @@ def step_of(denoiser: Any, rows: int) -> Callable[[], Any]:
     return lambda: denoiser(x, given, level, symbols, level, condition, present, **hint)
 
 
-def learner_of(agent: Agent, name: str, share: float, asked: argparse.Namespace) -> lesson.RouteLearner:
+def learner_of(agent: Agent, name: str, asked: argparse.Namespace) -> lesson.RouteLearner:
     """The lesson's learner for one planner."""
+    which, share = parted(name)
 
     def loss(agent: Agent, batch: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         head = agent.head(name)
@@ -216,15 +229,14 @@ def learner_of(agent: Agent, name: str, share: float, asked: argparse.Namespace)
     rate = share * lesson.LEARNING_RATE
     learner = lesson.RouteLearner(agent, loss, seed=asked.seed, learning_rate=rate, trains=(f"heads.{name}.",))
     learner.steps = asked.steps
-    learner.orthogonal = () if name == ADAMW else (f"heads.{name}.denoiser.",)  # without any, all is AdamW's
+    learner.orthogonal = () if which == ADAMW else (f"heads.{name}.denoiser.",)  # without any, all is AdamW's
     learner.muon_rate = share * lesson.RouteLearner.muon_rate
     return learner
 
 
 def teach(agent: Agent, asked: argparse.Namespace) -> None:
     """Teach all planners the same batches, and print how they get on."""
-    shares = dict(zip(asked.kinds, [*asked.shares, *[1.0] * len(asked.kinds)], strict=False))
-    learners = {name: learner_of(agent, name, shares[name], asked) for name in asked.kinds}
+    learners = {name: learner_of(agent, name, asked) for name in asked.kinds}
     begun_s = time.process_time()
     size = asked.size
     ways = []
@@ -234,7 +246,7 @@ def teach(agent: Agent, asked: argparse.Namespace) -> None:
         ways.append(trips.joined(shown, joined, numpy_rng(asked.seed, "joined", maze)))
     data_s, spent_s, errors = time.process_time() - begun_s, dict.fromkeys(learners, 0.0), dict[str, list[float]]()
     print(f"\n{asked.steps} steps of {asked.rows} plans of {HORIZON} points; mazes {', '.join(asked.mazes)}")
-    print(f"{asked.pairs} pairs of cells a maze; rates {shares}; {data_s:.0f} CPU s to make the ways")
+    print(f"{asked.pairs} pairs of cells a maze; {data_s:.0f} CPU s to make the ways")
     print(f"{'step':>6} {'':12} {'CPU s':>7} {'error':>7}  first plans that hold: chosen of 8 [95 %], all candidates")
     for step in range(asked.steps):
         begun_s = time.process_time()
@@ -282,9 +294,9 @@ def examine(agent: Agent, asked: argparse.Namespace) -> None:
     ways: dict[str, Way] = {}
     for name in asked.kinds:
         head = agent.head(name)
-        if name == OURS:
-            ways[f"ours, {head.word_steps} + {head.steps} steps"] = Way(name, head.steps)
-            ways[f"ours, points alone, {head.steps} steps"] = Way(name, head.steps, frozenset({SYMBOLS}))
+        if parted(name)[0] == OURS:
+            ways[f"{name}, {head.word_steps} + {head.steps} steps"] = Way(name, head.steps)
+            ways[f"{name}, points alone, {head.steps} steps"] = Way(name, head.steps, frozenset({SYMBOLS}))
         else:
             ways |= {f"{name}, {steps} steps": Way(name, steps) for steps in UNET_STEPS}
     print(f"\n{'after the lesson':30} {'ms a plan':>9}  " + ", ".join(asked.mazes) + ": chosen of 8 [95 %], all")
@@ -299,7 +311,7 @@ def examine(agent: Agent, asked: argparse.Namespace) -> None:
         head.steps, head.silenced = usual, frozenset()
     first, *others = found
     for other in others:
-        print(f"{first} above {other}: {paired(found[first] - found[other])}", flush=True)
+        print(f"{first} above {other}: {paired(found[first], found[other])}", flush=True)
 
 
 def plan_of_one_ms(head: PlannerHead, maze: str) -> float:

@@ -195,10 +195,10 @@ def success(agent: Agent, context: Context, asked: argparse.Namespace) -> None:
 def first_plans(head: PlannerHead, level: str, seeds: np.ndarray) -> First:
     """The first plan of each of `seeds` in a level of `pointmaze`, made without the trunk's features."""
     rules = PointMazeRules(level)
-    seen = rules.observe(rules.initial(seeds))
-    found = head.search(head.thinking(*(torch.from_numpy(seen[sense]) for sense in parts.SENSES)))
-    hold = holding(level.removesuffix(TASKS), found.plans.flatten(0, 1).numpy()).reshape(found.plans.shape[:2])
-    return First(hold[np.arange(len(seeds)), found.chosen.numpy()], hold.mean(1))
+    seen, device = rules.observe(rules.initial(seeds)), head.begins.weight.device
+    found = head.search(head.thinking(*(torch.from_numpy(seen[sense]).to(device) for sense in parts.SENSES)))
+    hold = holding(level.removesuffix(TASKS), found.plans.flatten(0, 1).cpu().numpy()).reshape(found.plans.shape[:2])
+    return First(hold[np.arange(len(seeds)), found.chosen.cpu().numpy()], hold.mean(1))
 
 
 def told(first: First) -> str:
@@ -207,8 +207,9 @@ def told(first: First) -> str:
     return f"  {first.chosen.mean():.3f} [{low:.3f}, {high:.3f}] {first.candidates.mean():.3f} "
 
 
-def paired(apart: np.ndarray) -> str:
-    """The mean of paired differences [N] with its interval (bootstrap)."""
+def paired(ours: np.ndarray, theirs: np.ndarray) -> str:
+    """The mean difference on the same episodes with its 95 % interval, by bootstrap."""
+    apart = ours - theirs
     means = apart[numpy_rng("paired").integers(len(apart), size=(2000, len(apart)))].mean(1)
     low, high = np.quantile(means, [0.025, 0.975])
     return f"{apart.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
@@ -247,7 +248,7 @@ def beside_candidates(agent: Agent, context: Context, asked: argparse.Namespace)
             found.append(results)
         head.candidates = usual
         for what, ours in found[0].items():
-            print(f"the tree's above theirs, {what}: {paired(ours - found[1][what])}", flush=True)
+            print(f"the tree's above theirs, {what}: {paired(ours, found[1][what])}", flush=True)
 
 
 @torch.inference_mode()
