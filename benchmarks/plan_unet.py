@@ -131,11 +131,12 @@ def main() -> None:
     agent = planners(asked.size, asked.seed, asked.kinds)
     for name in dict.fromkeys((OURS, *asked.kinds)):
         print(f"{name}: {count(agent.head(name).denoiser):,} parameters")
-    if UNET in asked.kinds:
+    others = [name for name in asked.kinds if parted(name)[0] != OURS]
+    if others:
         print(f"\n{f'ms a step, horizon {HORIZON}':28} {'ours':>8} {'UNet':>8} {'ratio':>7}  goal")
         for threads in asked.threads:
             with intra_op_threads(threads):
-                beside(agent.head(OURS), agent.head(UNET), asked.turns, threads)
+                beside(agent.head(OURS), agent.head(others[0]), asked.turns, threads)
     if asked.steps:
         with intra_op_threads(1):
             teach(agent, asked)

@@ -101,6 +101,6 @@ def test_the_plot_shows_each_share_at_its_height(plan_unet: ModuleType) -> None:
     whole = planning.First(np.array([True, True]), np.zeros(2))
     found = {planning.STEPS: {1: [half, whole]}, planning.CANDIDATES: {1: [whole, half], 8: [half, half]}}
     drawn = ElementTree.fromstring(planning.plot(found, ["medium", "large"], 2))
-    heights = [float(circle.attrib["cy"]) for circle in drawn.iter("{*}circle")]
+    heights = [float(circle.attrib["cy"]) for circle in drawn.iter("{http://www.w3.org/2000/svg}circle")]
     top, middle = planning.TOP, (planning.TOP + planning.HEIGHT - planning.BOTTOM) / 2
     assert heights == [middle, top, top, middle, middle, middle]
