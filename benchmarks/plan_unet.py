@@ -1,6 +1,7 @@
 """Our denoiser beside diffusers' UNet of as many parameters: milliseconds a step, and first plans after equal lessons.
 
-    OMP_NUM_THREADS=1 python benchmarks/plan_unet.py [--steps 1000] [--rows 256] [--pairs 200] [--mazes medium]
+    OMP_NUM_THREADS=1 python benchmarks/plan_unet.py [--steps 600] [--rows 256] [--pairs 200] [--mazes medium]
+        [--kinds ours@200 unet@200] [--folder DIR]
     OMP_NUM_THREADS=1 python benchmarks/plan_unet.py --steps 0 --threads 1 2            # milliseconds alone
 
 **UNet**: diffusers' `UNet1DModel` as in Janner et al. (2022, "Planning with diffusion"). It takes the denoiser's place
@@ -11,7 +12,8 @@ maze, code of the pair of cells) as channels that are the same at each point. It
 asked once a plan. The goal is at most half of the UNet's time at equal success.
 **Lessons**: plans of the lesson `route`, numbers alone, the same batches in the same order for each kind. `unet` learns
 by the lesson's Muon, `unet-adamw` by AdamW alone; `unet@50` at 50 % of the lesson's rates. Rates fall to zero by the
-last step, so an earlier point of the curve is not what a shorter lesson reaches.
+last step, so an earlier point of the curve is not what a shorter lesson reaches. With `--folder` the lesson is saved,
+and the same command goes on with it, bit for bit.
 **Success** is that a first plan crosses no wall, for pairs of cells of exam seeds: the chosen one of eight candidates,
 and all candidates. Judges of plans have no say; the critic that chooses is learned along by each planner.
 """
@@ -21,21 +23,24 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from diffusers import ConfigMixin, ModelMixin, UNet1DModel
 from diffusers.configuration_utils import register_to_config
-from planning import First, first_plans, paired, timed
+from planning import first_plans, paired, timed, told
 from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.threads import cores, intra_op_threads
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
-from devmind.curriculum.exam import wilson
+from devmind.checkpointing import bundle
 from devmind.curriculum.machine import gflops
+from devmind.curriculum.stage import Learner
+from devmind.errors import ConfigError
 from devmind.seeding import exam_seeds, numpy_rng
 from stages.planning import parts
 from stages.planning.following import SYMBOLS
@@ -48,6 +53,8 @@ TOLD = 64
 """Channels in which the UNet reads the condition."""
 OURS, UNET, ADAMW = "ours", "unet", "unet-adamw"
 KINDS = f"{OURS}, {UNET} or {ADAMW}, with percent of the lesson's rates"
+RECENT, SAVED_EVERY = 50, 25
+"""Steps over which errors are averaged, and after which the lesson is saved."""
 UNET_STEPS = (5, 15, 50)
 """Denoising steps of the UNet's plans: as many as our points have, as many as our plans have in all, and many."""
 
@@ -120,12 +127,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, nargs="+", default=[1], help="threads of torch for steps that are timed")
     parser.add_argument("--turns", type=int, default=20, help="turns over which medians are taken")
-    parser.add_argument("--kinds", nargs="+", default=[OURS, UNET], type=kind, metavar="KIND[@PERCENT]", help=KINDS)
+    parser.add_argument(
+        "--kinds", nargs="+", default=[f"{OURS}@200", f"{UNET}@200"], type=kind, metavar="KIND[@PERCENT]", help=KINDS
+    )
     parser.add_argument("--mazes", nargs="+", default=["medium"])
-    parser.add_argument("--steps", type=int, default=1000, help="optimizer steps; 0: milliseconds alone")
+    parser.add_argument("--steps", type=int, default=600, help="optimizer steps; 0: milliseconds alone")
     parser.add_argument("--rows", type=int, default=256, help="plans of a step")
-    parser.add_argument("--every", type=int, default=250, help="steps between two points of the curve")
+    parser.add_argument("--every", type=int, default=200, help="steps between two points of the curve")
     parser.add_argument("--pairs", type=int, default=200, help="pairs of cells of each maze")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="folder to save to and go on from, if stopped")
     asked = parser.parse_args()
     print(f"one core {gflops():.0f} GFLOP/s (float32); torch {torch.__version__}, {cores()} core(s), seed {asked.seed}")
     agent = planners(asked.size, asked.seed, asked.kinds)
@@ -235,51 +245,83 @@ def learner_of(agent: Agent, name: str, asked: argparse.Namespace) -> lesson.Rou
     return learner
 
 
+class Spent(NamedTuple):
+    """A lesson so far: the step that comes next, CPU seconds and recent errors of points by planner."""
+
+    step: int
+    cpu_s: dict[str, float]
+    errors: dict[str, list[float]]
+
+
 def teach(agent: Agent, asked: argparse.Namespace) -> None:
     """Teach all planners the same batches, and print how they get on."""
     learners = {name: learner_of(agent, name, asked) for name in asked.kinds}
-    begun_s = time.process_time()
-    size = asked.size
+    spent = gone_on(agent, learners, asked)
     ways = []
     for maze in asked.mazes:
-        shown = trips.made(maze, asked.seed, lesson.ORACLE_TICKS.get(size, lesson.ORACLE_TICKS_ELSE))
-        joined = lesson.JOINED.get(size, lesson.JOINED_ELSE)
+        shown = trips.made(maze, asked.seed, lesson.ORACLE_TICKS.get(asked.size, lesson.ORACLE_TICKS_ELSE))
+        joined = lesson.JOINED.get(asked.size, lesson.JOINED_ELSE)
         ways.append(trips.joined(shown, joined, numpy_rng(asked.seed, "joined", maze)))
-    data_s, spent_s, errors = time.process_time() - begun_s, dict.fromkeys(learners, 0.0), dict[str, list[float]]()
     print(f"\n{asked.steps} steps of {asked.rows} plans of {HORIZON} points; mazes {', '.join(asked.mazes)}")
-    print(f"{asked.pairs} pairs of cells a maze; {data_s:.0f} CPU s to make the ways")
+    print(f"{asked.pairs} pairs of cells a maze; from step {spent.step} on")
     print(f"{'step':>6} {'':12} {'CPU s':>7} {'error':>7}  first plans that hold: chosen of 8 [95 %], all candidates")
-    for step in range(asked.steps):
-        begun_s = time.process_time()
+    for step in range(spent.step, asked.steps):
         batch = trips.batch(ways, 1, 1, asked.rows, numpy_rng(asked.seed, "plan unet", step), HORIZON)["asked"]
-        data_s += time.process_time() - begun_s
         agent.train()
         for name, learner in learners.items():
             begun_s = time.process_time()
             torch.manual_seed(step)
             error = float(learner.update(batch, step)["trajectory"])
-            spent_s[name] += time.process_time() - begun_s
-            errors.setdefault(name, []).append(error)
+            spent.cpu_s[name] += time.process_time() - begun_s
+            spent.errors[name] = [*spent.errors[name], error][-RECENT:]
         agent.eval()
-        if (step + 1) % asked.every == 0 or step + 1 == asked.steps:
+        spent = spent._replace(step=step + 1)
+        if spent.step % asked.every == 0 or spent.step == asked.steps:
             for name in learners:
-                recent = float(np.mean(errors[name][-50:]))
-                print(f"{step + 1:6} {name:12} {spent_s[name]:7.0f} {recent:7.4f}", end="")
+                print(f"{spent.step:6} {name:12} {spent.cpu_s[name]:7.0f} {np.mean(spent.errors[name]):7.4f}", end="")
                 for maze in asked.mazes:
                     print(told(first_plans(agent.head(name), maze, pairs(maze, asked))), end="")
                 print(flush=True)
-    print(f"{data_s:.0f} CPU s for ways and batches")
+        if spent.step % SAVED_EVERY == 0 or spent.step == asked.steps:
+            keep(agent, learners, asked, spent)
+
+
+def settings(asked: argparse.Namespace) -> dict[str, Any]:
+    """What a saved lesson must have in common with the one that goes on with it."""
+    return {name: getattr(asked, name) for name in ("size", "seed", "kinds", "mazes", "steps", "rows")}
+
+
+def keep(agent: Agent, learners: Mapping[str, Learner], asked: argparse.Namespace, spent: Spent) -> None:
+    """Save the lesson so far; do nothing without a folder."""
+    if asked.folder is not None:
+        asked.folder.mkdir(parents=True, exist_ok=True)
+        state = {"settings": settings(asked), "agent": dict(agent.state_dict()), "spent": spent._asdict()}
+        state["learners"] = {name: learner.state_dict() for name, learner in learners.items()}
+        bundle.save(asked.folder / f"{spent.step:06}", state)
+        bundle.retire(asked.folder)
+
+
+def gone_on(agent: Agent, learners: Mapping[str, Learner], asked: argparse.Namespace) -> Spent:
+    """The saved lesson so far, with agent and learners restored; else the beginning.
+
+    Raises:
+        ConfigError: the saved lesson has other settings.
+    """
+    newest = bundle.newest(asked.folder) if asked.folder is not None and asked.folder.is_dir() else None
+    if newest is None:
+        return Spent(0, dict.fromkeys(learners, 0.0), {name: [] for name in learners})
+    state = bundle.load(newest)
+    if state["settings"] != settings(asked):
+        raise ConfigError(f"{asked.folder} has a lesson of other settings, {state['settings']}; give another --folder.")
+    agent.load_state_dict(state["agent"])
+    for name, learner in learners.items():
+        learner.load_state_dict(state["learners"][name])
+    return Spent(**state["spent"])
 
 
 def pairs(maze: str, asked: argparse.Namespace) -> np.ndarray:
     """Seeds of the pairs of cells."""
     return exam_seeds(asked.pairs, asked.seed, "plan unet", maze)
-
-
-def told(first: First) -> str:
-    """Success with its interval, and of all candidates."""
-    low, high = wilson(int(first.chosen.sum()), len(first.chosen))
-    return f"  {first.chosen.mean():.3f} [{low:.3f}, {high:.3f}] {first.candidates.mean():.3f}"
 
 
 class Way(NamedTuple):

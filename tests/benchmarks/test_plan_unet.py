@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 
+from devmind.errors import ConfigError
 from devmind.testing import tiny_agent
 from devmind.worlds.pointmaze import PointMazeRules
 from stages.planning import parts
@@ -104,3 +106,35 @@ def test_the_plot_shows_each_share_at_its_height(plan_unet: ModuleType) -> None:
     heights = [float(circle.attrib["cy"]) for circle in drawn.iter("{http://www.w3.org/2000/svg}circle")]
     top, middle = planning.TOP, (planning.TOP + planning.HEIGHT - planning.BOTTOM) / 2
     assert heights == [middle, top, top, middle, middle, middle]
+
+
+def test_a_stopped_lesson_goes_on_to_the_same_weights(
+    plan_unet: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(plan_unet, "SAVED_EVERY", 2)
+    asked = argparse.Namespace(size="tiny", seed=0, kinds=["ours", "unet"], mazes=["medium"], steps=4, rows=4)
+    asked.every, asked.pairs, batch = 4, 2, trips.batch
+
+    def taught(folder: Path) -> dict[str, torch.Tensor]:
+        agent = plan_unet.planners("tiny", 0, asked.kinds)
+        asked.folder = folder
+        plan_unet.teach(agent, asked)
+        return agent.state_dict()
+
+    whole, calls = taught(tmp_path / "whole"), []
+
+    def stopping(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return batch(*arguments)
+
+    monkeypatch.setattr(trips, "batch", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        taught(tmp_path / "stopped")
+    resumed = taught(tmp_path / "stopped")
+    assert len(calls) == 4 + 2, "the third step was done twice, the first two once"
+    assert all(torch.equal(value, whole[name]) for name, value in resumed.items())
+    asked.rows = 5
+    with pytest.raises(ConfigError, match="other settings"):
+        taught(tmp_path / "stopped")
