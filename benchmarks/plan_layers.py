@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
+from planning import First, first_plans
 from torch import Tensor
 
 from devmind.agent.agent import Agent
@@ -28,21 +29,12 @@ from devmind.agent.threads import intra_op_threads
 from devmind.curriculum.exam import wilson
 from devmind.raised import raised
 from devmind.seeding import exam_seeds, numpy_rng
-from devmind.worlds.pointmaze import PointMazeRules
 from stages.planning import parts
-from stages.planning.reinforce.plans import holding
 from stages.planning.route import lesson, trips
 
 MAZE = "medium"
 TAUGHT = {"own": ("own", False), "the trunk's": ("trunk", False), "the trunk's, taught along": ("trunk", True)}
 """By kind: whose layers, and whether lessons change the trunk."""
-
-
-class Came(NamedTuple):
-    """For each pair: whether the chosen plan holds, bool [P], and the share of its candidates that do, [P]."""
-
-    chosen: np.ndarray
-    candidates: np.ndarray
 
 
 def main() -> None:
@@ -68,7 +60,7 @@ def main() -> None:
     print(
         f"{'layers':26} {'taught':>9} {'loss':>6} {'hold':>6} {'95 %':>16} {'of all':>7} {'CPU s':>6} {'ms a plan':>9}"
     )
-    first: Came | None = None
+    first: First | None = None
     with intra_op_threads(1):
         for name in asked.kinds:
             layers_of, along = TAUGHT[name]
@@ -79,7 +71,7 @@ def main() -> None:
             count, loss = teach(agent, batches, asked, along)
             spent_s = time.process_time() - begun_s
             begun_s = time.process_time()
-            came = ask(agent, exam_seeds(asked.pairs, asked.seed, "plan layers"))
+            came = first_plans(agent.head(parts.ROUTE), MAZE, exam_seeds(asked.pairs, asked.seed, "plan layers"))
             plan_ms = 1000 * (time.process_time() - begun_s) / asked.pairs
             low, high = wilson(int(came.chosen.sum()), asked.pairs)
             print(
@@ -115,17 +107,6 @@ def loss(agent: Agent, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
     losses = head.thinking(batch["body"], batch["goal"], batch["maze"]).losses(of)
     whole = torch.stack(list(losses.values())).sum()
     return whole, {"loss": whole.detach()}
-
-
-@torch.inference_mode()
-def ask(agent: Agent, seeds: np.ndarray) -> Came:
-    """First plans between pairs of places of the maze."""
-    head: Any = agent.head(parts.ROUTE)
-    rules = PointMazeRules(MAZE)
-    seen = rules.observe(rules.initial(seeds))
-    found = head.search(head.thinking(*(torch.from_numpy(seen[sense]).to(agent.device) for sense in parts.SENSES)))
-    hold = np.stack([holding(MAZE, plans.numpy()) for plans in found.plans.cpu()])
-    return Came(hold[np.arange(len(seeds)), found.chosen.cpu().numpy()], hold.mean(1))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from planning import first_plans, paired
 
 from devmind.acting import Actor
 from devmind.agent.agent import Agent
@@ -45,12 +46,12 @@ from devmind.curriculum.stage import Context
 from devmind.raised import raised
 from devmind.seeding import exam_seeds, lesson_seeds, numpy_rng
 from devmind.worlds import make as make_world
-from devmind.worlds.pointmaze import TASKS, PointMazeRules
+from devmind.worlds.pointmaze import TASKS
 from stages.planning import parts
 from stages.planning.following import TRUNK
 from stages.planning.planner import PlannerHead
 from stages.planning.reinforce.finetune import PolicyGradient, advantages, own_trips, weights
-from stages.planning.reinforce.plans import Plans, drawn, holding, teach, walked
+from stages.planning.reinforce.plans import Plans, drawn, teach, walked
 from stages.planning.reinforce.values import StrideValues, teach_values
 from stages.planning.route import exam, trips
 from stages.planning.route.exam import Walked
@@ -121,13 +122,8 @@ def run(asked: argparse.Namespace) -> None:
 
 def planned(agent: Agent, asked: argparse.Namespace) -> np.ndarray:
     """Whether the first plan holds, in `episodes` of the exam's episodes, float [N]."""
-    rules, head = PointMazeRules(asked.maze + TASKS), head_of(agent)
-    seen = rules.observe(rules.initial(exam_seeds(asked.asked, asked.seed, "route", asked.maze)))
-    here, goal, which = (torch.from_numpy(seen[sense]).to(agent.device) for sense in ("body", "goal", "maze"))
-    with torch.inference_mode():
-        found = head.search(head.thinking(here, goal, which))
-    chosen = found.plans[torch.arange(len(here)), found.chosen]
-    return holding(asked.maze, chosen.cpu().numpy()).astype(float)
+    seeds = exam_seeds(asked.asked, asked.seed, "route", asked.maze)
+    return first_plans(head_of(agent), asked.maze + TASKS, seeds).chosen.astype(float)
 
 
 def known(out: Path | None) -> dict[str, Came]:
@@ -267,15 +263,6 @@ def row(name: str, ours: Came, what: str, beside: Came | None) -> None:
         line += f" [{low:.3f}, {high:.3f}]" if number < 2 else " " * 15
         line += f"  beside {what} {paired(mine, other[0])}" if other and len(other[0]) else ""
         print(line + ("" if number else f"; taught in {ours.spent_s:.0f} CPU s"), flush=True)
-
-
-def paired(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """The mean difference on the same episodes with its 95 % interval, by bootstrap."""
-    apart = ours - theirs
-    rng = numpy_rng("paired")
-    means = apart[rng.integers(len(apart), size=(2000, len(apart)))].mean(1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return f"{apart.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 if __name__ == "__main__":
