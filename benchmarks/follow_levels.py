@@ -24,14 +24,14 @@ from devmind.agent.config import AgentConfig
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
-from devmind.seeding import exam_seeds, numpy_rng, torch_generator
+from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.minigrid import FORWARD, PICKUP
 from stages.language import parts
 from stages.language.follow import lesson
 from stages.language.follow.exam import earned, misled
 from stages.language.follow.hand_rules import at_random
 from stages.language.follow.rewards import RewardLearner, rewarded_batch
-from stages.language.follow.rooms import demonstrate, following
+from stages.language.follow.rooms import Likeliest, demonstrate, following
 
 EVERY = 25
 
@@ -138,8 +138,7 @@ def row(agent: Agent, room: str, given: argparse.Namespace) -> np.ndarray:
     shown = [demonstrate(room, int(seed)) for seed in seeds[: max(8, len(seeds) // 4)]]
     bot = float(np.mean([one.reward if one else 0.0 for one in shown]))
     with examination(agent):
-        likeliest = earned(seeds, following(agent), room)
-        sampled = earned(seeds, following(agent, generator=torch_generator(given.seed, "sampled")), room)
+        likeliest, sampled = (earned(seeds, policy, room) for policy in (Likeliest(agent), following(agent)))
         other = misled(seeds, following(agent), room)
     found = np.array([likeliest.mean(), *bounds(likeliest), sampled.mean(), other.mean()])
     score, low, high, drawn, wrong = (found - random) / (bot - random)

@@ -18,11 +18,11 @@ from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.seeding import exam_seeds, numpy_rng, torch_generator
+from devmind.seeding import exam_seeds, numpy_rng
 from devmind.worlds.minigrid import FORWARD, PICKUP, installed, room
 from stages.language.follow.hand_rules import at_random, straight_on, to_the_red_ball
 from stages.language.follow.lesson import NAME, ROOM, ROOMS, pool_seeds
-from stages.language.follow.rooms import HIDDEN, demonstrate, following, missions, returns
+from stages.language.follow.rooms import HIDDEN, Likeliest, demonstrate, following, missions, returns
 from stages.language.parts import BOARD, untaught
 
 LOCAL, PICK_UP = "follow/local", "follow/pickup"
@@ -38,7 +38,7 @@ ELSEWHERE = "go to the grey box"
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """The share of instructions that are carried out, by the agent's likeliest actions.
+    """The share of instructions that are carried out, by actions drawn as in a life (`head.Drawn`).
 
     Without MiniGrid nothing is measured, and the gate says so.
     """
@@ -69,7 +69,6 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
     where, last = FURTHER[name]
     seeds = exam_seeds(context.episodes(EPISODES), context.seed, name)
     few_seeds = _some(seeds)
-    generator = torch_generator(context.seed, name, "sampled", device=agent.device)
     rng = numpy_rng(context.seed, name, "rules")
     quarter = seeds[: max(8, len(seeds) // 4)]
     bot = float(np.mean([demo.reward if (demo := demonstrate(where, int(seed))) else 0.0 for seed in quarter]))
@@ -78,8 +77,7 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
     def scaled(returns: np.ndarray) -> np.ndarray:
         return (returns - random) / (bot - random)
 
-    likeliest = earned(seeds, following(agent), where)
-    sampled = earned(seeds, following(agent, generator=generator), where)
+    drawn, likeliest = (earned(seeds, policy, where) for policy in (following(agent), Likeliest(agent)))
     few = {
         "an untaught agent": earned(few_seeds, following(untaught(agent)), where),
         "instruction hidden": hidden(few_seeds, following(agent), where),
@@ -88,7 +86,7 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
     return Measure(
         name,
         "return, random to bot",
-        scaled(likeliest),
+        scaled(drawn),
         chance=0.0,
         ceiling=1.0,
         floors={
@@ -99,9 +97,9 @@ def further(agent: Agent, context: Context, name: str) -> Measure:
         note=f"{where}; random steps earn {random:.3f} there, the bot {bot:.3f} (n={len(quarter)}; "
         f"n={len(few_seeds)} of what is untaught, hidden or another)",
         rows={
-            "instructions carried out": float((likeliest > 0).mean()),
-            "sampled": float(scaled(sampled).mean()),
-            "sampled, instructions carried out": float((sampled > 0).mean()),
+            "instructions carried out": float((drawn > 0).mean()),
+            "likeliest actions": float(scaled(likeliest).mean()),
+            "likeliest actions, instructions carried out": float((likeliest > 0).mean()),
         },
         episodes=begun(seeds, where),
     )
@@ -167,11 +165,11 @@ def _some(seeds: np.ndarray) -> np.ndarray:
 
 
 def _rows(agent: Agent, context: Context, seeds: np.ndarray) -> dict[str, float]:
-    """Rows: sampled actions, an empty page, another instruction, the board off; and the bot."""
-    generator, few_seeds = torch_generator(context.seed, NAME, "sampled", device=agent.device), _some(seeds)
+    """Rows: the likeliest actions, an empty page, another instruction, the board off; and the bot."""
+    few_seeds = _some(seeds)
     bot = [demonstrate(ROOM, int(seed)) is not None for seed in few_seeds]
     return {
-        "sampled": float(played(seeds, following(agent, generator=generator)).mean()),
+        "likeliest actions": float(played(seeds, Likeliest(agent)).mean()),
         "instruction hidden": float((hidden(few_seeds, following(agent)) > 0).mean()),
         "another instruction": float((misled(few_seeds, following(agent)) > 0).mean()),
         "board off": float(played(few_seeds, following(agent, without=[BOARD])).mean()),

@@ -4,9 +4,17 @@ A head on the readout alone does not bind words to things: in GoToLocal it learn
 (docs/log.md, 2026-11-24). Here learned questions attend to the trunk's features of the page. Their result is compared
 with what is in each cell by dot products, and scales and shifts the features of each cell (Perez et al., 2018, "FiLM";
 in these rooms Hui et al., 2020, "BabyAI 1.1"). Without the dot products the same head needs twice the steps.
+
+An action is drawn from the head's probabilities. Who sees a part of the room, and takes the likeliest action each time,
+can turn left and right for ever; the best policies without memory are stochastic (Singh, Jaakkola and Jordan, 1994,
+"Learning without state-estimation in partially observable Markovian decision processes").
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -29,12 +37,51 @@ SQUEEZED, HIDDEN = 16, 256
 """Features of a cell that the action is computed from, and the width of the layer that computes it."""
 
 
+@dataclass
+class Drawn(Categorical):
+    """Actions drawn by noise that the view and the tick determine, so equal in a replay and beside any other rows.
+
+    Attributes:
+        seen: a number of each view, int64 [...]; tick: of the episode, int64 [...].
+    """
+
+    seen: Tensor | None = None
+    tick: Tensor | None = None
+
+    def mode(self) -> Tensor:
+        """The action of this view and tick; `likeliest` is without noise."""
+        assert self.seen is not None
+        assert self.tick is not None
+        classes = torch.arange(self.logits.shape[-1], device=self.logits.device)
+        numbers = mixed(mixed(self.seen + mixed(self.tick))[..., None] + classes)
+        uniform = (((numbers >> 11) & (2**53 - 1)).double() + 0.5) / 2**53
+        return (self.logits - uniform.log().neg().log()).argmax(-1)  # Gumbel's noise draws by the probabilities
+
+    def likeliest(self) -> Tensor:
+        """The likeliest actions [...]."""
+        return super().mode()
+
+    def kept(self) -> dict[str, Tensor]:
+        """The next tick's number."""
+        assert self.tick is not None
+        return {"tick": self.tick + 1}
+
+
+def mixed(numbers: Tensor) -> Tensor:
+    """int64 numbers that look random, the same for the same `numbers` (the last steps of Appleby's MurmurHash3)."""
+    for factor in (-0xAE502812AA7333, -0x3B314601E57A13AD):
+        numbers = (numbers ^ ((numbers >> 33) & (2**31 - 1))) * factor
+    return numbers ^ ((numbers >> 33) & (2**31 - 1))
+
+
 class FollowHead(Head):
-    """One of `classes` actions: `Categorical` [..., classes].
+    """One of `classes` actions: `Drawn` [..., classes].
 
     Taps (the sense of `ViewEncoder`, "trunk", "trunk:text"): the cells, the readout, which carries what was seen
-    before, and the page. A missing page or view counts as zeros.
+    before, and the page. A missing page or view counts as zeros. The number of the tick is carried.
     """
+
+    carries: ClassVar[bool] = True
 
     def __init__(self, inlet: Inlet, classes: int) -> None:
         super().__init__(inlet)
@@ -49,7 +96,7 @@ class FollowHead(Head):
         self.squeeze = nn.Conv2d(narrow, SQUEEZED, 1)
         self.choose = mlp(SQUEEZED * SIDE**2 + 2 * width, HIDDEN, classes)
 
-    def forward(self, tapped: Tapped) -> Categorical:
+    def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Drawn:
         (_, readout, page), (_, here, present) = (
             x.tensor_split((VIEW_TOKENS, VIEW_TOKENS + 1), at) for x, at in ((tapped.tokens, -2), (tapped.present, -1))
         )
@@ -65,7 +112,10 @@ class FollowHead(Head):
             scale, shift = binds(flat)[..., None, None].chunk(2, 1)
             seen = seen + F.relu(layer(seen) * (1 + scale) + shift)
         decision = F.relu(self.squeeze(seen)).flatten(1).unflatten(0, instruction.shape[:-1])
-        return Categorical(self.choose(torch.cat((decision, instruction, readout[..., 0, :] * here), -1)))
+        logits = self.choose(torch.cat((decision, instruction, readout[..., 0, :] * here), -1))
+        cells = planes.flatten(-3).long()
+        seen = (cells * mixed(torch.arange(1, cells.shape[-1] + 1, device=cells.device))).sum(-1)
+        return Drawn(logits, seen=seen, tick=torch.zeros_like(seen) if kept is None else kept["tick"])
 
     def heard(self, page: Tensor, present: Tensor) -> Tensor:
         """What the questions find in features [..., K, D] of a page, present bool [..., K]: [..., QUESTIONS x D]."""

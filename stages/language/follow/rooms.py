@@ -171,6 +171,23 @@ def following(agent: Agent, **more: Any) -> Actor:
     return Actor(agent, effectors=[CHOOSE], standing={CHOOSE: (FOLLOW,)}, **more)
 
 
+class Likeliest:
+    """The `Policy` that takes the agent's likeliest action each time, in place of drawn ones: a row of the exam."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.actor = following(agent)
+
+    def keep(self, index: np.ndarray) -> None:
+        """Continue with only the rows `index`."""
+        self.actor.keep(index)
+
+    def __call__(self, senses: Senses, first: np.ndarray) -> Actions:
+        self.actor(senses, first)
+        assert self.actor.output is not None
+        output: Any = self.actor.output.outputs[FOLLOW]
+        return {CHOOSE: output.likeliest().cpu().numpy()}
+
+
 def returns(name: str, seeds: np.ndarray, policy: Policy, instructions: Sequence[str] | None = None) -> np.ndarray:
     """The return of each episode, float64 [N]: 0 if the instruction was not carried out, else the more the sooner.
 

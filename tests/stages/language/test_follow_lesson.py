@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 pytest.importorskip("minigrid")
 
+from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.agent.taps import Tapped
 from devmind.curriculum.examining import examination
@@ -19,7 +21,8 @@ from devmind.testing import check_learner, tiny_agent
 from devmind.worlds.minigrid import LEFT, RIGHT, room
 from stages.language import parts
 from stages.language.follow import exam, learner, lesson, rewards, rooms, symmetries
-from stages.language.follow.head import FollowHead
+from stages.language.follow.head import Drawn, FollowHead
+from tests.agent.conftest import shake
 
 LOCAL, PICK_UP = lesson.ROOMS[1:]
 
@@ -185,6 +188,46 @@ def test_the_head_needs_both_the_word_and_the_thing() -> None:
     assert torch.isfinite(head(Tapped(tapped.tokens[:, :9], tapped.present[:, :9], tapped.maps)).logits).all()
     blind = head(Tapped(tapped.tokens, tapped.present)).logits
     assert len(blind.unique(dim=0)) == 2, "without a view it goes by what is said alone"
+
+
+def test_actions_are_drawn_by_the_heads_probabilities() -> None:
+    shares, n = torch.tensor([0.7, 0.2, 0.1]), 20_000
+    logits, same, numbers = shares.log().expand(n, 3), torch.full((n,), 12_345), torch.arange(n)
+    for drawn in (Drawn(logits, seen=numbers, tick=same), Drawn(logits, seen=same, tick=numbers)):
+        counts = torch.bincount(drawn.mode(), minlength=3) / n
+        torch.testing.assert_close(counts, shares, atol=0.015, rtol=0)
+        after_one = drawn.mode()[1:][drawn.mode()[:-1] == 1]
+        assert (after_one == 1).float().mean() == pytest.approx(0.2, abs=0.03), "an action does not depend on the last"
+        assert (drawn.likeliest() == 0).all()
+
+
+def test_drawn_actions_do_not_depend_on_other_rows_and_a_replay_repeats_them(agent: Agent) -> None:
+    shake(agent)
+    seeds = np.arange(4)
+
+    def acted(rows: list[int]) -> np.ndarray:
+        worlds = rooms.Instructed([room(LOCAL) for _ in rows], seeds[rows])
+        return np.stack([tick.actions["choose"] for tick in rollout(rooms.following(agent), worlds, 12)], 1)
+
+    together = acted([0, 1, 2, 3])
+    assert (acted([0, 1, 2, 3]) == together).all()
+    assert (np.concatenate([acted([row]) for row in range(4)]) == together).all()
+    assert len(np.unique(together, axis=0)) == 4
+
+
+def test_a_view_that_does_not_change_is_left_after_some_ticks(agent: Agent) -> None:
+    """A likeliest action that changes nothing, such as a step against a wall, would be repeated for ever."""
+    head: Any = agent.head(parts.FOLLOW)
+    with torch.no_grad():
+        last = head.choose[-1]
+        last.weight.zero_()
+        last.bias.copy_(torch.tensor([1.0, 0, 0, 0, 0, 0, 0]))
+    worlds = rooms.Instructed([room(LOCAL)], np.array([0]))
+    stays = next(rollout(lambda senses, first: {"choose": np.array([6])}, worlds, 1)).senses
+    actor, likeliest = rooms.following(agent), rooms.Likeliest(agent)
+    first = [np.array([tick == 0]) for tick in range(16)]
+    assert len({int(actor(stays, one)["choose"][0]) for one in first}) > 1
+    assert {int(likeliest(stays, one)["choose"][0]) for one in first} == {0}
 
 
 def test_a_view_of_another_size_is_refused(agent: Agent) -> None:
