@@ -54,7 +54,7 @@ class Drawn(Categorical):
         assert self.tick is not None
         classes = torch.arange(self.logits.shape[-1], device=self.logits.device)
         numbers = mixed(mixed(self.seen + mixed(self.tick))[..., None] + classes)
-        uniform = (((numbers >> 11) & (2**53 - 1)).double() + 0.5) / 2**53
+        uniform = (((numbers >> 41) & (2**23 - 1)).float() + 0.5) / 2**23  # exact in float32; MPS has no float64
         return (self.logits - uniform.log().neg().log()).argmax(-1)  # Gumbel's noise draws by the probabilities
 
     def likeliest(self) -> Tensor:
