@@ -48,18 +48,16 @@ class Drawn(Categorical):
     seen: Tensor | None = None
     tick: Tensor | None = None
 
-    def mode(self) -> Tensor:
-        """The action of this view and tick; `likeliest` is without noise."""
+    def answer(self, generator: torch.Generator | None = None) -> Tensor:
+        """The action drawn for this view and tick, or by a generator; `mode` is the likeliest one."""
+        if generator is not None:
+            return self.sample(generator)
         assert self.seen is not None
         assert self.tick is not None
         classes = torch.arange(self.logits.shape[-1], device=self.logits.device)
         numbers = mixed(mixed(self.seen + mixed(self.tick))[..., None] + classes)
         uniform = (((numbers >> 41) & (2**23 - 1)).float() + 0.5) / 2**23  # exact in float32; MPS has no float64
         return (self.logits - uniform.log().neg().log()).argmax(-1)  # Gumbel's noise draws by the probabilities
-
-    def likeliest(self) -> Tensor:
-        """The likeliest actions [...]."""
-        return super().mode()
 
     def kept(self) -> dict[str, Tensor]:
         """The next tick's number."""

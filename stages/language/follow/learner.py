@@ -56,7 +56,7 @@ class FollowLearner(GradientLearner):
         tapped, choice = self.read[-1]
         with torch.no_grad():
             output = head(tapped)
-            scalars = {"loss": output.loss(choice), "as the bot": (output.likeliest() == choice).float().mean()}
+            scalars = {"loss": output.loss(choice), "as the bot": (output.mode() == choice).float().mean()}
         order = torch_generator(self.seed, "follow", "order", step)
         for _ in range(STEPS):
             tapped, choice = drawn(self.read, MOMENTS, order)

@@ -151,6 +151,6 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     for part in groups(agent, batch):
         output: Any = agent.forward(part, [FOLLOW])[FOLLOW]
         nats.append(output.loss(part["choice"], part["valid"]) * part["valid"].sum() / moments)
-        right.append((output.likeliest() == part["choice"])[part["valid"]])
+        right.append((output.mode() == part["choice"])[part["valid"]])
     value = torch.stack(nats).sum()
     return value, {"follow": value.detach(), "as the bot": torch.cat(right).float().mean()}

@@ -185,7 +185,7 @@ class Likeliest:
         self.actor(senses, first)
         assert self.actor.output is not None
         output: Any = self.actor.output.outputs[FOLLOW]
-        return {CHOOSE: output.likeliest().cpu().numpy()}
+        return {CHOOSE: output.mode().cpu().numpy()}
 
 
 def returns(name: str, seeds: np.ndarray, policy: Policy, instructions: Sequence[str] | None = None) -> np.ndarray:

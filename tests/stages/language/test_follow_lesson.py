@@ -194,11 +194,11 @@ def test_actions_are_drawn_by_the_heads_probabilities() -> None:
     shares, n = torch.tensor([0.7, 0.2, 0.1]), 20_000
     logits, same, numbers = shares.log().expand(n, 3), torch.full((n,), 12_345), torch.arange(n)
     for drawn in (Drawn(logits, seen=numbers, tick=same), Drawn(logits, seen=same, tick=numbers)):
-        counts = torch.bincount(drawn.mode(), minlength=3) / n
+        counts = torch.bincount(drawn.answer(), minlength=3) / n
         torch.testing.assert_close(counts, shares, atol=0.015, rtol=0)
-        after_one = drawn.mode()[1:][drawn.mode()[:-1] == 1]
+        after_one = drawn.answer()[1:][drawn.answer()[:-1] == 1]
         assert (after_one == 1).float().mean() == pytest.approx(0.2, abs=0.03), "an action does not depend on the last"
-        assert (drawn.likeliest() == 0).all()
+        assert (drawn.mode() == 0).all()
 
 
 def test_drawn_actions_do_not_depend_on_other_rows_and_a_replay_repeats_them(agent: Agent) -> None:
