@@ -76,7 +76,7 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
     by_stage: dict[str, float] = {}
     for event in journal.events("exam"):
         stage = event.get("stage", "")  # older journals have no stage here
-        by_stage[stage] = by_stage.get(stage, 0.0) + event["seconds"]
+        by_stage[stage] = by_stage.get(stage, 0.0) + added_s(event)
     exams = sum(by_stage.values())
     spent_s: dict[str, float] = {}
     for event in taught:
@@ -95,6 +95,11 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
         "share": {part: value / whole for part, value in {**spent_s, "exams": exams}.items()},
         "exams": by_stage,
     }
+
+
+def added_s(event: dict[str, Any]) -> float:
+    """Seconds that an exam of a journal added to its run; older journals have one exam after another."""
+    return float(event.get("added_s", event["seconds"]))
 
 
 def _shares(event: dict[str, Any]) -> dict[str, float]:
