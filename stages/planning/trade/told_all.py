@@ -24,8 +24,8 @@ RULES: Mapping[str, Callable[[], Rule]] = {
 }
 """By level, the rule for who knows it."""
 PRIOR = {"trend": 3.0}
-"""How much more probable a level is taken to be. It is dearer to take a trend for chance than chance for a trend. Chosen on
-paths of lessons."""
+"""How much more probable a level is taken to be. It is dearer to take a trend for chance than chance for a trend.
+Chosen on paths of lessons."""
 LEAST = 1e-300
 """Likelihood at least, as 0 would never be forgotten."""
 
