@@ -76,9 +76,9 @@ def examine(
     with training_threads(config.threads), tempfile.TemporaryDirectory(prefix="devmind-exam-") as out:
         context = make_context(config, Path(out), data, ())
         place(loaded, pick_device(config.device))
-        asked = {one.name: one for one in pick_skills(stage, skill)}
-        held = {due.skill: one for due, one in hold_all([Due(stage, one) for one in asked], loaded, context)}
-        examined = [decide(stage, one, held[name].measures, context) for name, one in asked.items()]
+        asked = pick_skills(stage, skill)
+        held = {due.skill: one for due, one in hold_all([Due(stage, one.name) for one in asked], loaded, context)}
+        examined = [decide(stage, one, held[one.name].measures, context) for one in asked]
     keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",
             "passed", "verdict", "beaten_by", "higher_is_better", "floors", "rows")  # fmt: skip
     rows = plain(examined, config.exam.bootstrap)

@@ -20,6 +20,7 @@ from devmind.agent.threads import stepping_threads
 from devmind.config import TRIAL_SIZES
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examine_skill, pick_skills
+from devmind.curriculum.progress import say
 from devmind.curriculum.stage import Context, Stage
 from devmind.curriculum.timing import peak_memory_mb
 from devmind.errors import ExamError
@@ -64,8 +65,13 @@ def hold(due: Due, agent: Agent, context: Context) -> Held:
     return Held(measures, time.monotonic() - begun, peak_memory_mb())
 
 
+def announce(due: Due) -> None:
+    """Tell the user that an exam begins."""
+    say(f"exam of {due.skill}")
+
+
 def hold_all(
-    dues: Sequence[Due], agent: Agent, context: Context, begins: Callable[[Due], None] = lambda due: None
+    dues: Sequence[Due], agent: Agent, context: Context, begins: Callable[[Due], None] = announce
 ) -> Iterator[tuple[Due, Held]]:
     """Hold exams on as many cores as the calling block has threads, and give each when it ends, in any order.
 
