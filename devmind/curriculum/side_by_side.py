@@ -118,7 +118,7 @@ def hold_in(
         except BrokenProcessPool as error:
             raise ExamError(
                 f"A process that held exams of stage '{dues[0].stage.name}' ended without a result; perhaps there was "
-                "too little memory. Repeat the command; with --set threads=1 there is only one such process."
+                "too little memory. Close other programs and repeat the command: a run goes on with the exams left."
             ) from error
         finally:
             pool.shutdown(kill_workers=True)
