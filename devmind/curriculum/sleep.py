@@ -264,17 +264,15 @@ def known(replay: Replay, agent: Agent) -> np.ndarray:
     return np.stack(rows)
 
 
-def prune(memory: Memory, slept: Slept, journal: Journal, *, names: bool = False) -> list[int]:
+def prune(memory: Memory, slept: Slept, journal: Journal) -> list[int]:
     """Delete the memories that the weights know now; returns their numbers.
 
-    This is not forgetting on purpose: recordings that these memories point into do not change.
-
-    Args:
-        names: also delete examples of names, on which names are fitted; by default they are kept.
+    Examples of names are kept, as names are fitted on them. This is not forgetting on purpose: recordings that these
+    memories point into do not change.
     """
     facts = memory.store.facts()
     of = dict(zip(facts.ids.tolist(), facts.names, strict=True))
-    gone = [number for number in slept.known if number in of and (names or of[number] is None)]
+    gone = [number for number in slept.known if number in of and of[number] is None]
     memory.store.delete(gone, erase=False)
     slept.consolidated.discard(gone)
     journal.write("pruned", ids=gone, kept=len(of) - len(gone))
