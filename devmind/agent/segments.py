@@ -29,7 +29,7 @@ class CarriedLayer(DynamicLayer):
 
     def drop(self, n: int) -> None:
         """Drop the oldest `n` tokens, if there are any."""
-        if self.is_initialized:
+        if self.keys is not None and self.values is not None:
             self.keys, self.values = self.keys[:, :, n:], self.values[:, :, n:]
 
 
