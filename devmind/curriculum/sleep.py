@@ -98,7 +98,6 @@ def sleep(
     measure: bool = False,
     cut: bool = False,
     consolidated: Reservoir | None = None,
-    limit: int = LIMIT,
     rehearsed: dict[str, Batches] | None = None,
     save: Callable[[Slept], None] = lambda slept: None,
 ) -> Slept:
@@ -126,7 +125,7 @@ def sleep(
     journal, names = Journal(context.out / "journal.jsonl"), list(heads or heads_to_sleep(agent))
     consolidated = Reservoir(CONSOLIDATED, context.seed, "slept on") if consolidated is None else consolidated
     begun = _begun(journal, agent, names, context)
-    ids = begun or candidates(memory, limit, agent.sense_order, (context.seed, consolidated.seen), consolidated.items)
+    ids = begun or candidates(memory, LIMIT, agent.sense_order, (context.seed, consolidated.seen), consolidated.items)
     replay = Replay(agent, memory, ids, names, seed=context.seed, moments=_moments(context, len(ids)))
     _check_or_note(replay, begun, agent, context, journal)
     before = float(known(replay, agent).mean())
