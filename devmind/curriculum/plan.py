@@ -12,7 +12,7 @@ from devmind.curriculum.machine import measured, step_s
 from devmind.curriculum.progress import say
 from devmind.curriculum.rehearsal import rehearsals, settled
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
-from devmind.errors import ConfigError
+from devmind.errors import ConfigError, some
 
 NAMED = 8
 """The most gates that a forecast names."""
@@ -173,8 +173,7 @@ class Plan:
             return text + "."
         which = "All lessons are" if len(shorter) == len(self.lessons) else _listed([one.name for one in shorter])
         at_risk = list(gates(shorter))
-        more = f" and {len(at_risk) - NAMED} more" if len(at_risk) > NAMED else ""
-        fails = f", and these gates may fail for it: {', '.join(at_risk[:NAMED])}{more}" if at_risk else ""
+        fails = f", and these gates may fail for it: {some(at_risk, NAMED)}" if at_risk else ""
         return f"{text}. {which} shorter than planned{fails}."
 
 

@@ -16,10 +16,10 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.curriculum.prefetch import Prefetch
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Context, Learner, Lesson, Rehearsed, Stage
+from devmind.curriculum.start import load_stage
 from devmind.errors import ConfigError, PluginError
 
 
@@ -171,9 +171,7 @@ def stages_of(agent: Agent) -> list[Stage]:
     found: list[Stage] = []
     for name in agent.config.stages:
         try:
-            loaded = plugins.load("stages", name)
+            found.append(load_stage(name))
         except PluginError as error:
             warnings.warn(f"The stage '{name}' is not rehearsed: {error}", stacklevel=2)
-            continue
-        found.append(loaded() if isinstance(loaded, type) else loaded)
     return found

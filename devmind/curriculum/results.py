@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -154,14 +155,12 @@ def _sat_exams(journal: Journal, attempt: int) -> list[str]:
 
 def answered(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:
     """How often each head decided for each effector, over all exams."""
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, Counter[str]] = {}
     for item in examined:
         for measure in item.measures.values():
             for effector, heads in measure.answered.items():
-                mine = counts.setdefault(effector, {})
-                for head, count in heads.items():
-                    mine[head] = mine.get(head, 0) + count
-    return counts
+                counts.setdefault(effector, Counter()).update(heads)
+    return {effector: dict(heads) for effector, heads in counts.items()}
 
 
 def matrix_row(examined: Sequence[Examined]) -> dict[str, float]:

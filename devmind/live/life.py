@@ -198,7 +198,7 @@ class Life:
 
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors
-        by = [head for head, count in tick.output.answered.get(UTTER, {}).items() if count]
+        by = [head for effector, head in tick.output.decided() if effector == UTTER]
         self.uttering.take(self.loop.agent, effectors.get(UTTER), by)
         if "say" in effectors:
             self.say_aloud(said(effectors["say"]))

@@ -66,7 +66,6 @@ class LiveSummary:
         late: skipped ticks by what took too long ("agent", "calls" or a watcher's name); "elsewhere" is outside the
             loop: a busy machine.
         work_s: seconds for encoding and stepping in each of the last hour's ticks; busy_s: for all work of the loop.
-        answered: by effector and head, the number of ticks that it decided.
     """
 
     ticks: int = 0
@@ -75,7 +74,6 @@ class LiveSummary:
     missing: dict[str, int] = field(default_factory=dict)
     work_s: deque[float] = field(default_factory=lambda: deque(maxlen=MEASURED_TICKS))
     busy_s: deque[float] = field(default_factory=lambda: deque(maxlen=MEASURED_TICKS))
-    answered: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def work_ms(self, quantile: float) -> float:
         """A quantile of the ticks' encoding and stepping in milliseconds; nan before the first."""
@@ -208,10 +206,6 @@ class LiveLoop:
         summary, health = self.summary, self.room.health
         summary.ticks, summary.skipped, summary.missing = summary.ticks + 1, health.skipped, dict(health.missing)
         summary.work_s.append(tick.work_s)
-        for effector, heads in tick.output.answered.items():
-            counts = summary.answered.setdefault(effector, {})
-            for head, count in heads.items():
-                counts[head] = counts.get(head, 0) + count
         for name, watcher in self.watchers.items():
             watcher(tick)
             watch.lap(name)

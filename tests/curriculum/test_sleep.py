@@ -180,8 +180,7 @@ def test_known_memories_are_pruned_but_names_are_kept(awake: Agent, memory: Memo
     assert prune(memory, slept, journal) == [ids[0], ids[2]]
     left = [number for number in ids if number not in (ids[0], ids[2])]
     assert [entry.id for entry in memory.store.find()] == consolidated.items == left
-    assert prune(memory, slept, journal, names=True) == [named.id]
-    assert [event["ids"] for event in journal.events("pruned")] == [[ids[0], ids[2]], [named.id]]
+    assert [event["ids"] for event in journal.events("pruned")] == [[ids[0], ids[2]]]
 
 
 def test_sleep_refuses_memories_and_heads_without_questions(awake: Agent, context: Context) -> None:
