@@ -259,9 +259,8 @@ def teach(agent: Agent, asked: argparse.Namespace) -> None:
     spent = gone_on(agent, learners, asked)
     ways = []
     for maze in asked.mazes:
-        shown = trips.made(maze, asked.seed, lesson.ORACLE_TICKS.get(asked.size, lesson.ORACLE_TICKS_ELSE))
-        joined = lesson.JOINED.get(asked.size, lesson.JOINED_ELSE)
-        ways.append(trips.joined(shown, joined, numpy_rng(asked.seed, "joined", maze)))
+        shown = trips.made(maze, asked.seed, lesson.ORACLE_TICKS[asked.size])
+        ways.append(trips.joined(shown, lesson.JOINED[asked.size], numpy_rng(asked.seed, "joined", maze)))
     print(f"\n{asked.steps} steps of {asked.rows} plans of {HORIZON} points; mazes {', '.join(asked.mazes)}")
     print(f"{asked.pairs} pairs of cells a maze; from step {spent.step} on")
     print(f"{'step':>6} {'':12} {'CPU s':>7} {'error':>7}  first plans that hold: chosen of 8 [95 %], all candidates")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from transformers import PreTrainedConfig
 
@@ -33,6 +33,20 @@ SIZES = {
     "child": Size(width=512, layers=8, attention_heads=8, window=64, slots=8),
     "adult": Size(width=1024, layers=24, attention_heads=16, window=64, slots=16),
 }
+
+
+T = TypeVar("T")
+
+
+def by_size(usual: T, **others: T) -> dict[str, T]:
+    """A value for each size: `usual`, or what `others` give for a size by its name.
+
+    Raises:
+        ConfigError: there is no such size.
+    """
+    for name in others:
+        size_named(name)
+    return {name: others.get(name, usual) for name in SIZES}
 
 
 def size_named(name: str) -> Size:

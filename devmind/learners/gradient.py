@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from devmind.agent.config import ANEW
+from devmind.agent.config import ANEW, by_size
 from devmind.agent.taps import taps_trunk
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed, Scalars
 from devmind.errors import ConfigError
@@ -260,7 +260,7 @@ def head_loss(head: str, target: str, scalar: str = "") -> Loss:
 
 
 TINY_ROWS = 8
-"""Rows of a batch at size tiny."""
+"""Rows of a batch at size tiny, unless a lesson says otherwise."""
 
 
 def gradient_lesson(
@@ -270,12 +270,11 @@ def gradient_lesson(
     make: Callable[[Agent, Context, int, int, int], Any],
     *,
     steps: Mapping[str, int],
-    rows: int,
+    rows: int | Mapping[str, int],
     learning_rate: float,
     minutes: float,
     trains: Callable[[Agent], Sequence[str]] = trainable,
     learner: Callable[..., GradientLearner] = GradientLearner,
-    tiny_rows: int = TINY_ROWS,
     prefetch: bool = False,
     control_trains: Callable[[Agent], Sequence[str]] | None = None,
     **more: Any,
@@ -285,12 +284,13 @@ def gradient_lesson(
     Args:
         make: `(agent, context, update, rows, steps) -> batch`; with `prefetch` it must not read the agent.
         steps: by size.
-        rows: of a batch; `tiny_rows` at size tiny.
+        rows: of a batch, by size; a number is TINY_ROWS at size tiny.
         trains: gives the prefixes of the parameters that the lesson changes.
         control_trains: the same for its control (`Lesson.control`); None: it has no control.
         more: further arguments of Lesson.
     """
-    count, rate = context.changed(name, tiny_rows if context.config.size == "tiny" else rows, learning_rate)
+    rows = rows if isinstance(rows, Mapping) else by_size(rows, tiny=TINY_ROWS)
+    count, rate = context.changed(name, rows[context.config.size], learning_rate)
 
     def learner_of(trains: Callable[[Agent], Sequence[str]]) -> Callable[[Agent, Context], GradientLearner]:
         return lambda agent, context: learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.agent.agent import Agent
-from devmind.agent.config import AgentConfig
+from devmind.agent.config import AgentConfig, by_size
 from devmind.agent.text import add_text
 from devmind.learners.gradient import owned_parts
 from devmind.worlds.market import SEEN
@@ -69,8 +69,8 @@ STRIDE = 16
 """Ticks between two points of a plan."""
 HORIZON = 26
 """Points of a plan, enough for the longest ways through the mazes `medium` and `large`."""
-HORIZONS = {"child": 40, "adult": 40}
-"""Points of a plan at sizes that learn `giant`, whose ways are longer: up to 552 ticks were met."""
+HORIZONS = by_size(HORIZON, child=40, adult=40)
+"""The same by size: child and adult learn `giant`, whose ways are longer: up to 552 ticks were met."""
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {
         "width": 32,
@@ -88,18 +88,13 @@ SIZES: dict[str, dict[str, int]] = {
 }
 
 
-def horizon(size: str) -> int:
-    """Points of a plan for an agent of this size."""
-    return HORIZONS.get(size, HORIZON)
-
-
 def admit(agent: Agent, layers_of: str = "own") -> None:
     """Add every part that is not there yet.
 
     Args:
         layers_of: "own", or "trunk": the planner's denoiser runs the trunk's layers in both directions (`PlannerHead`).
     """
-    points = horizon(agent.config.size)
+    points = HORIZONS[agent.config.size]
     for sense, size in (("body", 2), ("goal", 2), ("maze", len(MAZES))):
         if sense not in agent.encoders:
             own = sense != "body"

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
+from devmind.agent.config import by_size
 from devmind.algorithms.grid_cells import truth
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson, owned
@@ -26,7 +27,7 @@ from stages.planning.instruct.symbols import as_numbers
 
 NAME = "instruct"
 STEPS = {"tiny": 20, "nursery": 700, "child": 1500, "adult": 1500}
-ROWS, TINY_ROWS = 64, 16
+ROWS = by_size(64, tiny=16)
 MADE_UP = 0.25
 """Share of missions in which an invented word replaces a word."""
 VIEWS = ("BabyAI-GoToSeqS5R2-v0", "BabyAI-PutNextLocal-v0")
@@ -38,7 +39,7 @@ ALONE = "It trains only a head of its own, on features that the trunk has alread
 def lesson(context: Context) -> Lesson:
     """The lesson as data: single Moments of missions with views beside them."""
     return gradient_lesson(
-        context, NAME, loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3, minutes=3.0,
+        context, NAME, loss, make, steps=STEPS, rows=ROWS, learning_rate=3e-3, minutes=3.0,
         trains=trained, prefetch=True, skills=(NAME,), rehearsal_every=0, unrehearsed=ALONE,
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
+from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
 from devmind.learners.muon import MuonLearner
@@ -27,7 +28,7 @@ from stages.planning.trade.plans import HORIZON, best
 
 NAME = "trade_plan"
 STEPS = {"tiny": 10, "nursery": 1000, "child": 4000, "adult": 8000}
-HISTORIES, TINY_HISTORIES = 16, 3
+HISTORIES = by_size(16, tiny=3)
 """Of each level in a batch."""
 CONTINUED, SHOWN = 8, 2
 """How a history goes on: paths that its plan is best for, in pairs whose noise is mirrored; and how many of them are
@@ -48,7 +49,7 @@ class TradePlanLearner(MuonLearner):
 def lesson(context: Context) -> Lesson:
     """Histories of all levels; which one it is nobody says."""
     return gradient_lesson(
-        context, NAME, loss, make, steps=STEPS, rows=HISTORIES, tiny_rows=TINY_HISTORIES, learning_rate=2e-3,
+        context, NAME, loss, make, steps=STEPS, rows=HISTORIES, learning_rate=2e-3,
         minutes=1.3, trains=lambda agent: (HEAD,), learner=TradePlanLearner, prefetch=True, skills=("trade",),
         rehearsal_every=0, unrehearsed="It trains a head of its own alone, which reads numbers and no other part.",
     )  # fmt: skip
