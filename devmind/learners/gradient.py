@@ -5,7 +5,7 @@ in this way.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -97,6 +97,12 @@ def trainable(agent: Agent, stage: str | None = None) -> tuple[str, ...]:
         if entry["stage"] in mine or taps_trunk(tap if isinstance(tap := entry["tap"], str) else tuple(tap))
     ]
     return (*SHARED, *(f"encoders.{name}." for name in encoders), *(f"heads.{name}." for name in heads))
+
+
+def without_shared(prefixes: Iterable[str]) -> tuple[str, ...]:
+    """Those prefixes that name nothing of what all stages share: what a control trains of them, as its trunk lets all
+    tokens through and does not learn."""
+    return tuple(prefix for prefix in prefixes if not prefix.startswith(SHARED))
 
 
 def schedule(update: int, steps: int, warm_up: int = 20, decay_from: float = 0.3) -> float:
@@ -276,7 +282,7 @@ def gradient_lesson(
     trains: Callable[[Agent], Sequence[str]] = trainable,
     learner: Callable[..., GradientLearner] = GradientLearner,
     prefetch: bool = False,
-    control_trains: Callable[[Agent], Sequence[str]] | None = None,
+    has_control: bool = False,
     **more: Any,
 ) -> Lesson:
     """A lesson taught by gradient on `loss`; the configuration may change its rows and learning rate.
@@ -286,7 +292,7 @@ def gradient_lesson(
         steps: by size.
         rows: of a batch, by size; a number is TINY_ROWS at size tiny.
         trains: gives the prefixes of the parameters that the lesson changes.
-        control_trains: the same for its control (`Lesson.control`); None: it has no control.
+        has_control: whether it has a control (`Lesson.control`), which changes those of them that are not shared.
         more: further arguments of Lesson.
     """
     rows = rows if isinstance(rows, Mapping) else by_size(rows, tiny=TINY_ROWS)
@@ -298,7 +304,7 @@ def gradient_lesson(
     def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: make(agent, context, update, context.rows(count), steps), steps, prefetch)
 
-    control = learner_of(control_trains) if control_trains else None
+    control = learner_of(lambda agent: without_shared(trains(agent))) if has_control else None
     return Lesson(
         name, learner_of(trains), make_batches, steps[context.config.size], minutes, **{"control": control, **more}
     )

@@ -111,8 +111,3 @@ def trained(agent: Agent) -> tuple[str, ...]:
 def trained_to_call(agent: Agent) -> tuple[str, ...]:
     """What the lesson `call` trains: the heads that classify cells, and the eye, unless an earlier stage added it."""
     return *(EYE if _DETAIL in owned_parts(agent, NAME) else ()), *_CALLING
-
-
-def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """As `trained`, on a trunk that lets tokens through and does not learn: the stage's own parts alone."""
-    return tuple(prefix for prefix in trained(agent) if not prefix.startswith("trunk."))

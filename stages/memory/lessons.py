@@ -15,7 +15,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import Loss, gradient_lesson, owned_parts, trainable
+from devmind.learners.gradient import Loss, gradient_lesson, owned_parts, trainable, without_shared
 from devmind.learners.review import NAME, review
 from devmind.worlds import minigrid
 from stages.memory import parts, short_term
@@ -95,8 +95,9 @@ def lessons(context: Context) -> Sequence[Lesson]:
     ]  # fmt: skip
     steps = STEPS[NAME][context.config.size]
     again = review(
-        all_lessons, REVIEWED, steps=steps, minutes=2.3, learning_rate=1e-3, control_trains=parts.trained_without_trunk
-    )
+        all_lessons, REVIEWED, steps=steps, minutes=2.3, learning_rate=1e-3,
+        control_trains=lambda agent: without_shared(trainable(agent, parts.NAME)),
+    )  # fmt: skip
     return [*all_lessons, again]
 
 
@@ -191,7 +192,7 @@ def taught(
     if trains is not None:
         more["rehearsal_every"] = 0
     else:
-        more["control_trains"] = parts.trained_without_trunk
+        more["has_control"] = True
     return gradient_lesson(
         context, name, loss, make, steps=STEPS[name], rows=batch, learning_rate=learning_rate, minutes=minutes,
         trains=lambda agent: trainable(agent, parts.NAME) if trains is None else _own(agent, trains), **more,

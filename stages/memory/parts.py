@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from devmind.agent.agent import Agent
 from devmind.agent.tracker import SENSE, numbers_of
-from devmind.learners.gradient import SHARED, trainable
 from devmind.worlds.nursery.state import COLOUR_NAMES
 from stages.memory.recall.things import NAMES
 
@@ -45,13 +44,6 @@ def admit(agent: Agent) -> None:
             agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
     depth = "scene" if "scene" in agent.heads else None
     agent.add_tracker(HEAD, depth, NAMED, stage=NAME)
-
-
-def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """The parameters that the twin trains, whose trunk passes tokens through and does not learn: the stage's own parts
-    and earlier stages' heads on the trunk.
-    """
-    return tuple(prefix for prefix in trainable(agent, NAME) if prefix not in SHARED)
 
 
 def heads() -> list[Part]:

@@ -114,13 +114,6 @@ def trained(agent: Agent) -> tuple[str, ...]:
     return (*grown_layers(agent, {NAME}), *owned_parts(agent, NAME))
 
 
-def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of the weights that a lesson's control changes (`Lesson.control`): `trained` without the grown layers,
-    which pass all tokens through in a control.
-    """
-    return owned_parts(agent, NAME)
-
-
 def untrained(agent: Agent) -> Agent:
     """An untrained agent of the same size with the stage's parts: what search alone can do."""
     config = agent.config

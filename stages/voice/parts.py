@@ -105,8 +105,3 @@ def trained(agent: Agent) -> tuple[str, ...]:
     told = {f"heads.{head}." for head in (WORDS, WRITTEN)}
     own = (prefix for prefix in owned_parts(agent, NAME) if prefix in told)
     return (*grown_layers(agent, {NAME}), *own)
-
-
-def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """As `trained`, on a trunk that lets tokens through and does not learn."""
-    return tuple(prefix for prefix in trained(agent) if not prefix.startswith("trunk."))

@@ -23,6 +23,7 @@ from devmind.agent.config import by_size
 from devmind.agent.text import text_loss
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import owned_parts
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
@@ -69,7 +70,7 @@ def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
     The text head reads what the trunk makes of a page. Unchanged, it could not even spell on a trunk that passes all
     tokens through.
     """
-    return (*parts.trained_without_trunk(agent), f"heads.{parts.TEXT}.")
+    return (*owned_parts(agent, parts.NAME), f"heads.{parts.TEXT}.")
 
 
 def held_out(marks: np.ndarray) -> np.ndarray:

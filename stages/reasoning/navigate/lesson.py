@@ -36,7 +36,7 @@ def lesson(context: Context) -> Lesson:
     """Views and the classes of their cells; the trunk has no part in it."""
     return gradient_lesson(
         context, NAME, head_loss(parts.CELLS, "cells"), make, steps=STEPS, rows=VIEWS,
-        learning_rate=5e-3, minutes=0.5, trains=parts.trained, control_trains=parts.trained_without_trunk,
+        learning_rate=5e-3, minutes=0.5, trains=parts.trained, has_control=True,
         prefetch=True, skills=(NAME,), unrehearsed=STAYS,
     )  # fmt: skip
 

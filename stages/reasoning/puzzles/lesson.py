@@ -47,7 +47,7 @@ def lesson(context: Context) -> Lesson:
     again = hindsight_option(context, "puzzles")
     return gradient_lesson(
         context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE,
-        minutes=MINUTES, trains=parts.trained, control_trains=parts.trained_without_trunk,
+        minutes=MINUTES, trains=parts.trained, has_control=True,
         learner=partial(PuzzleLearner, **again), skills=("puzzles",), rehearsal_cost=REHEARSAL_COST,
         unrehearsed=PUZZLES_STAY, options=tuple(again),
     )  # fmt: skip

@@ -69,7 +69,7 @@ def lesson(context: Context) -> Lesson:
     again = hindsight_option(context, "sliding")
     return gradient_lesson(
         context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, learning_rate=3e-3,
-        minutes=3.6, trains=parts.trained, control_trains=parts.trained_without_trunk,
+        minutes=3.6, trains=parts.trained, has_control=True,
         learner=partial(SlidingLearner, **again), skills=("sliding", "puzzles"), rehearsal_cost=REHEARSAL_COST,
         unrehearsed=PUZZLES_STAY, options=tuple(again),
     )  # fmt: skip

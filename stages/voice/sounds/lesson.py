@@ -90,7 +90,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "kinds", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=16, learning_rate=2e-3, minutes=1.5, trains=trains, prefetch=True,
-        control_trains=trains, skills=("sounds",), learns_from=groups(context), undoes_earlier=False,
+        has_control=True, skills=("sounds",), learns_from=groups(context), undoes_earlier=False,
         rehearsal_every=0,
     )  # fmt: skip
 
