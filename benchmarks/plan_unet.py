@@ -41,6 +41,7 @@ from devmind.checkpointing import bundle
 from devmind.curriculum.machine import gflops
 from devmind.curriculum.stage import Learner
 from devmind.errors import ConfigError
+from devmind.learners.gradient import summed
 from devmind.seeding import exam_seeds, numpy_rng
 from stages.planning import parts
 from stages.planning.following import SYMBOLS
@@ -235,7 +236,7 @@ def learner_of(agent: Agent, name: str, asked: argparse.Namespace) -> lesson.Rou
         of = {key: batch[key] for key in ("plan", "symbols", "ahead", "walk")}
         of["symbols"] = of["symbols"][:, : head.denoiser.config["length"]]
         losses = head.thinking(batch["body"], batch["goal"], batch["maze"]).losses(of)
-        return torch.stack(list(losses.values())).sum(), {key: value.detach() for key, value in losses.items()}
+        return summed(losses)
 
     rate = share * lesson.LEARNING_RATE
     learner = lesson.RouteLearner(agent, loss, seed=asked.seed, learning_rate=rate, trains=(f"heads.{name}.",))

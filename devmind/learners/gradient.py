@@ -255,6 +255,14 @@ def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
     return replace(lesson, make_learner=slowing(lesson.make_learner), control=control)
 
 
+def summed(
+    losses: Mapping[str, Tensor], scalars: Mapping[str, Tensor] | None = None
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """What a `Loss` returns: the sum of `losses`, and each of them and `scalars` to report."""
+    reported = {name: value.detach() for name, value in {**losses, **(scalars or {})}.items()}
+    return torch.stack(list(losses.values())).sum(), reported
+
+
 def head_loss(head: str, target: str, scalar: str = "") -> Loss:
     """The loss of one head on the batch's entry `target`, reported under the head's name or as `scalar`."""
 

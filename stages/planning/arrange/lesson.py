@@ -18,7 +18,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson
+from devmind.learners.gradient import gradient_lesson, summed
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.tabletop import SORTED, Table, TabletopRules, observed
@@ -114,4 +114,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     output: Any = agent.forward(dict(batch), [parts.ARRANGE])[parts.ARRANGE]
     target = {name: batch[name].to(agent.device) for name in ("points", "words")}
     losses = output.losses(target, batch["learned"].to(agent.device))
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(losses)

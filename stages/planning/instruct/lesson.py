@@ -18,7 +18,7 @@ from devmind.agent.batch import collate_tick
 from devmind.agent.config import by_size
 from devmind.algorithms.grid_cells import truth
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson, owned
+from devmind.learners.gradient import gradient_lesson, owned, summed
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.minigrid import glances
 from stages.planning import parts
@@ -86,7 +86,5 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     losses = output.losses(target)
     known = ~target["made_up"].any(-1)
     right = (output.symbols() == target["plan"]).flatten(-2).all(-1)
-    scalars = {name: value.detach() for name, value in losses.items()}
-    scalars["plans right"] = right[known].float().mean()
-    scalars["declined rightly"] = (output.declined == ~known).float().mean()
-    return torch.stack(list(losses.values())).sum(), scalars
+    declined = (output.declined == ~known).float().mean()
+    return summed(losses, {"plans right": right[known].float().mean(), "declined rightly": declined})

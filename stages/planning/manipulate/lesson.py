@@ -25,7 +25,7 @@ from devmind.agent.batch import clip, encode_words
 from devmind.agent.cells import SCALE_DEG
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson, slower
+from devmind.learners.gradient import gradient_lesson, slower, summed
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.handling import ASKED, BOX_COLOUR, GOAL, PILLAR_COLOUR, PUSH, TASKS, held_out
@@ -136,7 +136,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     places = places + far * torch.randn_like(places)
     points = believed(places, every.body, often(batch["task"]), often(batch["size"]))
     losses = every.imagining(places).losses(target | {"points": points}) | read
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(losses)
 
 
 def believed(places: Tensor, body: Tensor, task: Tensor, size: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson
+from devmind.learners.gradient import gradient_lesson, summed
 from devmind.seeding import numpy_rng
 from devmind.worlds.pointmaze import CELL, PACE, RADIUS, UNIT, Maze, PointMazeRules
 from stages.planning import parts
@@ -104,5 +104,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """Nats of which cells are walls, and of where the agent can be."""
     head = agent.head(parts.ROUTE)
     assert isinstance(head, BeliefHead)
-    losses = head.belief_losses({name: value.to(agent.device) for name, value in batch.items()})
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(head.belief_losses({name: value.to(agent.device) for name, value in batch.items()}))

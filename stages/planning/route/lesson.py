@@ -11,6 +11,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import summed
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.planning import parts
@@ -82,4 +83,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     }
     thought = output_route.head.thinking(asked["body"], asked["goal"], asked["maze"])
     losses = output_route.rows(learned).and_of(thought).losses(of)
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(losses)

@@ -19,7 +19,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson
+from devmind.learners.gradient import gradient_lesson, summed
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.market import LEVELS, SCALE, SEEN, TICKS
@@ -124,5 +124,4 @@ def continued(level: str, seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """What is told of noised prices and of masked symbols."""
     output: Any = agent.forward(dict(batch), [parts.TRADE_PLAN])[parts.TRADE_PLAN]
-    losses = output.losses({name: batch[name].to(agent.device) for name in ("steps", "words")})
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(output.losses({name: batch[name].to(agent.device) for name in ("steps", "words")}))
