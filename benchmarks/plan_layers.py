@@ -50,8 +50,8 @@ def main() -> None:
     )
     parser.add_argument("--device", default="cpu", help="device of lessons and plans")
     asked = parser.parse_args()
-    shown = trips.made(MAZE, asked.seed, lesson.ORACLE_TICKS_ELSE)
-    ways = [trips.joined(shown, lesson.JOINED_ELSE, numpy_rng(asked.seed, "joined", MAZE))]
+    shown = trips.made(MAZE, asked.seed, lesson.ORACLE_TICKS["nursery"])
+    ways = [trips.joined(shown, lesson.JOINED["nursery"], numpy_rng(asked.seed, "joined", MAZE))]
     batches = [
         trips.batch(ways, 1, 1, asked.rows, numpy_rng(asked.seed, "plan layers", step))["asked"]
         for step in range(asked.steps)

@@ -169,7 +169,7 @@ def head_of(agent: Agent) -> PlannerHead:
 def values_of(head: PlannerHead, shown: trips.Trips, asked: argparse.Namespace) -> StrideValues:
     """Values learned from the oracle's own trips; saved beside the agent from which all others start."""
     torch.manual_seed(asked.seed)
-    values = StrideValues(head.cell, head.cells, head.mazes, head.middle, head.spread).to(pick_device(asked.device))
+    values = StrideValues().to(pick_device(asked.device))
     kept = None if asked.base is None else asked.base.with_suffix(".values.pt")
     if kept is not None and kept.exists():
         values.load_state_dict(torch.load(kept, weights_only=True))

@@ -41,6 +41,7 @@ from devmind.checkpointing import bundle
 from devmind.curriculum.machine import gflops
 from devmind.curriculum.stage import Learner
 from devmind.errors import ConfigError
+from devmind.learners.gradient import summed
 from devmind.seeding import exam_seeds, numpy_rng
 from stages.planning import parts
 from stages.planning.following import SYMBOLS
@@ -235,7 +236,7 @@ def learner_of(agent: Agent, name: str, asked: argparse.Namespace) -> lesson.Rou
         of = {key: batch[key] for key in ("plan", "symbols", "ahead", "walk")}
         of["symbols"] = of["symbols"][:, : head.denoiser.config["length"]]
         losses = head.thinking(batch["body"], batch["goal"], batch["maze"]).losses(of)
-        return torch.stack(list(losses.values())).sum(), {key: value.detach() for key, value in losses.items()}
+        return summed(losses)
 
     rate = share * lesson.LEARNING_RATE
     learner = lesson.RouteLearner(agent, loss, seed=asked.seed, learning_rate=rate, trains=(f"heads.{name}.",))
@@ -259,9 +260,8 @@ def teach(agent: Agent, asked: argparse.Namespace) -> None:
     spent = gone_on(agent, learners, asked)
     ways = []
     for maze in asked.mazes:
-        shown = trips.made(maze, asked.seed, lesson.ORACLE_TICKS.get(asked.size, lesson.ORACLE_TICKS_ELSE))
-        joined = lesson.JOINED.get(asked.size, lesson.JOINED_ELSE)
-        ways.append(trips.joined(shown, joined, numpy_rng(asked.seed, "joined", maze)))
+        shown = trips.made(maze, asked.seed, lesson.ORACLE_TICKS[asked.size])
+        ways.append(trips.joined(shown, lesson.JOINED[asked.size], numpy_rng(asked.seed, "joined", maze)))
     print(f"\n{asked.steps} steps of {asked.rows} plans of {HORIZON} points; mazes {', '.join(asked.mazes)}")
     print(f"{asked.pairs} pairs of cells a maze; from step {spent.step} on")
     print(f"{'step':>6} {'':12} {'CPU s':>7} {'error':>7}  first plans that hold: chosen of 8 [95 %], all candidates")

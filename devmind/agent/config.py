@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from transformers import PreTrainedConfig
 
@@ -13,13 +13,15 @@ from devmind.errors import ConfigError, nearest
 
 @dataclass(frozen=True)
 class Size:
-    """One size: the trunk's width, layers and attention heads, its window in Moments, and its slots."""
+    """One size: the trunk's width, layers and attention heads, its window in Moments, its slots, and the layers that a
+    stage adds (`Agent.ensure_grown`)."""
 
     width: int
     layers: int
     attention_heads: int
     window: int
     slots: int
+    grown: int
 
 
 WINDOW_TOKENS = 1024
@@ -28,11 +30,25 @@ ANEW = ""
 """The `trunk_stage` of a trunk that was replaced by a fresh one: it belongs to whichever stage teaches it."""
 
 SIZES = {
-    "tiny": Size(width=16, layers=1, attention_heads=2, window=8, slots=2),
-    "nursery": Size(width=128, layers=4, attention_heads=4, window=32, slots=4),
-    "child": Size(width=512, layers=8, attention_heads=8, window=64, slots=8),
-    "adult": Size(width=1024, layers=24, attention_heads=16, window=64, slots=16),
+    "tiny": Size(width=16, layers=1, attention_heads=2, window=8, slots=2, grown=1),
+    "nursery": Size(width=128, layers=4, attention_heads=4, window=32, slots=4, grown=2),
+    "child": Size(width=512, layers=8, attention_heads=8, window=64, slots=8, grown=2),
+    "adult": Size(width=1024, layers=24, attention_heads=16, window=64, slots=16, grown=4),
 }
+
+
+T = TypeVar("T")
+
+
+def by_size(usual: T, **others: T) -> dict[str, T]:
+    """A value for each size: `usual`, or what `others` give for a size by its name.
+
+    Raises:
+        ConfigError: there is no such size.
+    """
+    for name in others:
+        size_named(name)
+    return {name: others.get(name, usual) for name in SIZES}
 
 
 def size_named(name: str) -> Size:

@@ -134,6 +134,20 @@ class PartHolder(EncoderHolder, PreTrainedModel):
         self._tell_of_silence(entry)
         self.config.heads = [*self.config.heads, entry]
 
+    def ensure_encoder(self, sense: str, *arguments: Any, **more: Any) -> bool:
+        """`add_encoder`, unless the agent has the sense; returns whether it was added."""
+        is_new = sense not in self.encoders
+        if is_new:
+            self.add_encoder(sense, *arguments, **more)
+        return is_new
+
+    def ensure_head(self, name: str, *arguments: Any, **more: Any) -> bool:
+        """`add_head`, unless the agent has the head; returns whether it was added."""
+        is_new = name not in self.heads
+        if is_new:
+            self.add_head(name, *arguments, **more)
+        return is_new
+
     def add_effector(self, name: str, shape: Sequence[int] = (), dtype: str = "float32", horizon: int = 1) -> None:
         """Declare the form of an effector; one that is not declared takes the form of its first head's answers.
 

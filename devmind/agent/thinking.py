@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from devmind.agent.batch import RECALLED_BUDGET, Batch, to_device
 from devmind.agent.conditional_layers import Deep, each
-from devmind.agent.config import AgentConfig
+from devmind.agent.config import AgentConfig, size_named
 from devmind.agent.encoder_holder import named_seed
 from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
@@ -83,6 +83,11 @@ class Thinker(Perceiver):
         self.config.grown = [*self.config.grown, *[stage] * layers]
         if self.config.trunk is not None:
             self.config.trunk = self.trunk.decoder.config.to_dict()
+
+    def ensure_grown(self, stage: str, through: Mapping[str, str]) -> None:
+        """`grow` as many layers as a stage adds at the agent's size, unless this stage has grown some."""
+        if stage not in self.config.grown:
+            self.grow(size_named(self.config.size).grown, stage, through)
 
     def set_window(self, moments: int, tokens: int | None = None) -> None:
         """Let the trunk see the last `moments` Moments, and at most `tokens` tokens (by default as many as before).

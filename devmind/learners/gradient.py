@@ -5,14 +5,14 @@ in this way.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from devmind.agent.config import ANEW
+from devmind.agent.config import ANEW, by_size
 from devmind.agent.taps import taps_trunk
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed, Scalars
 from devmind.errors import ConfigError
@@ -97,6 +97,12 @@ def trainable(agent: Agent, stage: str | None = None) -> tuple[str, ...]:
         if entry["stage"] in mine or taps_trunk(tap if isinstance(tap := entry["tap"], str) else tuple(tap))
     ]
     return (*SHARED, *(f"encoders.{name}." for name in encoders), *(f"heads.{name}." for name in heads))
+
+
+def without_shared(prefixes: Iterable[str]) -> tuple[str, ...]:
+    """Those prefixes that name nothing of what all stages share: what a control trains of them, as its trunk lets all
+    tokens through and does not learn."""
+    return tuple(prefix for prefix in prefixes if not prefix.startswith(SHARED))
 
 
 def schedule(update: int, steps: int, warm_up: int = 20, decay_from: float = 0.3) -> float:
@@ -249,6 +255,14 @@ def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
     return replace(lesson, make_learner=slowing(lesson.make_learner), control=control)
 
 
+def summed(
+    losses: Mapping[str, Tensor], scalars: Mapping[str, Tensor] | None = None
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """What a `Loss` returns: the sum of `losses`, and each of them and `scalars` to report."""
+    reported = {name: value.detach() for name, value in {**losses, **(scalars or {})}.items()}
+    return torch.stack(list(losses.values())).sum(), reported
+
+
 def head_loss(head: str, target: str, scalar: str = "") -> Loss:
     """The loss of one head on the batch's entry `target`, reported under the head's name or as `scalar`."""
 
@@ -260,7 +274,7 @@ def head_loss(head: str, target: str, scalar: str = "") -> Loss:
 
 
 TINY_ROWS = 8
-"""Rows of a batch at size tiny."""
+"""Rows of a batch at size tiny, unless a lesson says otherwise."""
 
 
 def gradient_lesson(
@@ -270,14 +284,13 @@ def gradient_lesson(
     make: Callable[[Agent, Context, int, int, int], Any],
     *,
     steps: Mapping[str, int],
-    rows: int,
+    rows: int | Mapping[str, int],
     learning_rate: float,
     minutes: float,
     trains: Callable[[Agent], Sequence[str]] = trainable,
     learner: Callable[..., GradientLearner] = GradientLearner,
-    tiny_rows: int = TINY_ROWS,
     prefetch: bool = False,
-    control_trains: Callable[[Agent], Sequence[str]] | None = None,
+    has_control: bool = False,
     **more: Any,
 ) -> Lesson:
     """A lesson taught by gradient on `loss`; the configuration may change its rows and learning rate.
@@ -285,12 +298,13 @@ def gradient_lesson(
     Args:
         make: `(agent, context, update, rows, steps) -> batch`; with `prefetch` it must not read the agent.
         steps: by size.
-        rows: of a batch; `tiny_rows` at size tiny.
+        rows: of a batch, by size; a number is TINY_ROWS at size tiny.
         trains: gives the prefixes of the parameters that the lesson changes.
-        control_trains: the same for its control (`Lesson.control`); None: it has no control.
+        has_control: whether it has a control (`Lesson.control`), which changes those of them that are not shared.
         more: further arguments of Lesson.
     """
-    count, rate = context.changed(name, tiny_rows if context.config.size == "tiny" else rows, learning_rate)
+    rows = rows if isinstance(rows, Mapping) else by_size(rows, tiny=TINY_ROWS)
+    count, rate = context.changed(name, rows[context.config.size], learning_rate)
 
     def learner_of(trains: Callable[[Agent], Sequence[str]]) -> Callable[[Agent, Context], GradientLearner]:
         return lambda agent, context: learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))
@@ -298,7 +312,7 @@ def gradient_lesson(
     def make_batches(agent: Agent, context: Context, steps: int) -> Batches:
         return Batches(lambda update: make(agent, context, update, context.rows(count), steps), steps, prefetch)
 
-    control = learner_of(control_trains) if control_trains else None
+    control = learner_of(lambda agent: without_shared(trains(agent))) if has_control else None
     return Lesson(
         name, learner_of(trains), make_batches, steps[context.config.size], minutes, **{"control": control, **more}
     )

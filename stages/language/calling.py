@@ -48,7 +48,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, NAME, loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE, minutes=MINUTES, trains=trained_to_call,
-        learner=CallingLearner, prefetch=True, control_trains=trained_to_call, skills=SKILLS, rehearsal_every=0,
+        learner=CallingLearner, prefetch=True, has_control=True, skills=SKILLS, rehearsal_every=0,
         unrehearsed=STAYS,
     )  # fmt: skip
 

@@ -39,42 +39,30 @@ TOKENS = tuple(f"{_DETAIL}{part}" for part in ("spread.", "places", "surety", "t
 """The parameters that turn this into tokens; lessons that read the tokens train them."""
 CHOICES = 7
 """MiniGrid's seven actions, as many as the memory stage's own `choose` has."""
-GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
-"""By size, the layers that the trunk grows for pages."""
 
 
 def admit(agent: Agent, tokenizer: str = "bytes") -> None:
     """Add every part that is not there yet. The memory stage may have added `board` and `choose`; the run may have
     added pages with another `tokenizer`.
     """
-    if NAME not in agent.config.grown:
-        agent.grow(GROWN[agent.config.size], NAME, {TEXT: TEXT, READOUT: TEXT})
-    if BOARD not in agent.encoders:
-        agent.add_encoder(BOARD, stage=NAME)
+    agent.ensure_grown(NAME, {TEXT: TEXT, READOUT: TEXT})
+    agent.ensure_encoder(BOARD, stage=NAME)
     for sense in (SIGHT, SOUND):
-        if sense not in agent.encoders:
-            agent.add_encoder(sense, stage=NAME)
-    if DETAIL not in agent.encoders:
-        agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
-    if VIEW not in agent.encoders:
-        agent.add_encoder(VIEW, "encoder.language-view", stage=NAME)
+        agent.ensure_encoder(sense, stage=NAME)
+    agent.ensure_encoder(DETAIL, "encoder.language-detail", stage=NAME)
+    agent.ensure_encoder(VIEW, "encoder.language-view", stage=NAME)
     if TEXT not in agent.heads:
         add_text(agent, tokenizer, stage=NAME, part="head.language-text", beside=(DETAIL,))
     for head, options in CALLED.items():
-        if head not in agent.heads:
-            agent.add_head(head, "head.language-cells", DETAIL, stage=NAME, options=options)
-    if POINT not in agent.heads:
-        agent.add_head(POINT, "head.language-point", (DETAIL, "trunk"), stage=NAME)
+        agent.ensure_head(head, "head.language-cells", DETAIL, stage=NAME, options=options)
+    agent.ensure_head(POINT, "head.language-point", (DETAIL, "trunk"), stage=NAME)
     for head in (SOUGHT, RECOGNISED):
-        if head not in agent.heads:
-            agent.add_head(head, f"head.language-{head}", (DETAIL, "trunk:recalled", "trunk"), stage=NAME)
-    if CHOOSE not in agent.heads:
-        agent.add_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
-    if FOLLOW not in agent.heads:
-        agent.add_head(
-            FOLLOW, "head.language-follow", (VIEW, "trunk", f"trunk:{TEXT}"), CHOOSE, NAME, {"classes": CHOICES},
-            standby=True,
-        )  # fmt: skip
+        agent.ensure_head(head, f"head.language-{head}", (DETAIL, "trunk:recalled", "trunk"), stage=NAME)
+    agent.ensure_head(CHOOSE, "head.categorical", effector=CHOOSE, stage=NAME, options={"classes": CHOICES})
+    agent.ensure_head(
+        FOLLOW, "head.language-follow", (VIEW, "trunk", f"trunk:{TEXT}"), CHOOSE, NAME, {"classes": CHOICES},
+        standby=True,
+    )  # fmt: skip
 
 
 def reader(agent: Agent) -> TextEncoder:
@@ -123,8 +111,3 @@ def trained(agent: Agent) -> tuple[str, ...]:
 def trained_to_call(agent: Agent) -> tuple[str, ...]:
     """What the lesson `call` trains: the heads that classify cells, and the eye, unless an earlier stage added it."""
     return *(EYE if _DETAIL in owned_parts(agent, NAME) else ()), *_CALLING
-
-
-def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """As `trained`, on a trunk that lets tokens through and does not learn: the stage's own parts alone."""
-    return tuple(prefix for prefix in trained(agent) if not prefix.startswith("trunk."))

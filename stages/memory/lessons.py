@@ -13,8 +13,9 @@ from typing import Any
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import Loss, gradient_lesson, owned_parts, trainable
+from devmind.learners.gradient import Loss, gradient_lesson, owned_parts, trainable, without_shared
 from devmind.learners.review import NAME, review
 from devmind.worlds import minigrid
 from stages.memory import parts, short_term
@@ -44,10 +45,10 @@ REVIEWED = ("recall", "match", "tests", "recall", "hidden", "tests", "fetch")
 STAYS = "It trains encoders, and heads that read nothing else; no later stage changes them."
 CYCLE = ("corridor", "hallway", "cards", "corridor", "hallway", "sign", "corridor", "cards", "hallway")
 """The turns of the lesson `tests`."""
-VIEWS = {"tiny": 8}
-"""Single boards in every step with hallways, where it is not 64: the thing to remember has to be seen first."""
-LONGEST = {"tiny": 12}
-"""The greatest length in a lesson, in Moments, where it is not LONGEST_TAUGHT: trunks of size tiny see eight."""
+VIEWS = by_size(64, tiny=8)
+"""Single boards in every step with hallways: the thing to remember has to be seen first."""
+LONGEST = by_size(short_term.LONGEST_TAUGHT, tiny=12)
+"""The greatest length in a lesson, in Moments: trunks of size tiny see eight."""
 BOARDS = ("encoders.board.", "heads.cells.", "heads.glance.")
 Make = Callable[[Agent, Context, int, int, int], Any]
 
@@ -94,8 +95,9 @@ def lessons(context: Context) -> Sequence[Lesson]:
     ]  # fmt: skip
     steps = STEPS[NAME][context.config.size]
     again = review(
-        all_lessons, REVIEWED, steps=steps, minutes=2.3, learning_rate=1e-3, control_trains=parts.trained_without_trunk
-    )
+        all_lessons, REVIEWED, steps=steps, minutes=2.3, learning_rate=1e-3,
+        control_trains=lambda agent: without_shared(trainable(agent, parts.NAME)),
+    )  # fmt: skip
     return [*all_lessons, again]
 
 
@@ -138,7 +140,7 @@ def _turn(context: Context, update: int, size: int, longest: int) -> dict[str, A
         return short_term.growing_batch(context, "tmaze", update, size, longest)
     if turn == "sign":
         return short_term.growing_batch(context, "memory_len", update, size, longest)
-    views = maze.view_batch(context, update, VIEWS.get(context.config.size, 64))
+    views = maze.view_batch(context, update, VIEWS[context.config.size])
     return maze.lesson_batch(context, update, 2 * size) | {"view": views}
 
 
@@ -164,7 +166,7 @@ def _longest(context: Context, done: float) -> int:
     Short lengths come first, until the trunk carries anything: with lengths that grew from the start nothing was
     learned in 70 steps.
     """
-    whole = LONGEST.get(context.config.size, short_term.LONGEST_TAUGHT)
+    whole = LONGEST[context.config.size]
     return max(2, round(min(1.0, 0.2 + 2.0 * max(0.0, done - 0.3)) * whole))
 
 
@@ -190,7 +192,7 @@ def taught(
     if trains is not None:
         more["rehearsal_every"] = 0
     else:
-        more["control_trains"] = parts.trained_without_trunk
+        more["has_control"] = True
     return gradient_lesson(
         context, name, loss, make, steps=STEPS[name], rows=batch, learning_rate=learning_rate, minutes=minutes,
         trains=lambda agent: trainable(agent, parts.NAME) if trains is None else _own(agent, trains), **more,

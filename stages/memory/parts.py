@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from devmind.agent.agent import Agent
 from devmind.agent.tracker import SENSE, numbers_of
-from devmind.learners.gradient import SHARED, trainable
 from devmind.worlds.nursery.state import COLOUR_NAMES
 from stages.memory.recall.things import NAMES
 
@@ -35,27 +34,16 @@ Part = tuple[str, str, str | tuple[str, ...], str | None, dict[str, object]]
 
 def admit(agent: Agent) -> None:
     """Add every part that is not there yet."""
-    if "signal" not in agent.encoders:
-        # Tests differ in how many numbers they show; the encoder is told which are missing, so it knows the test.
-        agent.add_encoder("signal", "encoder.vector", stage=NAME, options={"size": SIGNAL_SIZE})
-    if "board" not in agent.encoders:
-        agent.add_encoder("board", stage=NAME)
-    if SENSE not in agent.encoders:
-        agent.add_encoder(SENSE, "encoder.vector", stage=NAME, options={"size": BELIEF_NUMBERS})
+    # Tests differ in how many numbers they show; the encoder is told which are missing, so it knows the test.
+    agent.ensure_encoder("signal", "encoder.vector", stage=NAME, options={"size": SIGNAL_SIZE})
+    agent.ensure_encoder("board", stage=NAME)
+    agent.ensure_encoder(SENSE, "encoder.vector", stage=NAME, options={"size": BELIEF_NUMBERS})
     for name, part, tap, effector, options in heads():
-        if name not in agent.heads:
-            agent.add_head(name, part, tap, effector, NAME, options, name in RECALLS, LABELS.get(name, ()))
-            if name in STARTS_FROM and STARTS_FROM[name] in agent.heads:
-                agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
+        is_new = agent.ensure_head(name, part, tap, effector, NAME, options, name in RECALLS, LABELS.get(name, ()))
+        if is_new and STARTS_FROM.get(name, "") in agent.heads:
+            agent.head(name).load_state_dict(agent.head(STARTS_FROM[name]).state_dict())
     depth = "scene" if "scene" in agent.heads else None
     agent.add_tracker(HEAD, depth, NAMED, stage=NAME)
-
-
-def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """The parameters that the twin trains, whose trunk passes tokens through and does not learn: the stage's own parts
-    and earlier stages' heads on the trunk.
-    """
-    return tuple(prefix for prefix in trainable(agent, NAME) if prefix not in SHARED)
 
 
 def heads() -> list[Part]:

@@ -19,6 +19,7 @@ from devmind.acting.rollout import Actions
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip, stacked
 from devmind.curriculum.stage import Context
+from devmind.learners.gradient import summed
 from devmind.seeding import lesson_seeds, numpy_rng
 
 LONGEST_TAUGHT = 60
@@ -94,8 +95,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
         "told": _mean(telling, known),
     }
     right = _mean((logits.argmax(-1) == choice).float(), at_question)
-    total = torch.stack(list(parts.values())).sum()
-    return total, {**{name: value.detach() for name, value in parts.items()}, "right": right.detach()}
+    return summed(parts, {"right": right})
 
 
 def _each(logits: Tensor, target: Tensor) -> Tensor:

@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
+from devmind.worlds.pointmaze import MAZES
 from stages.planning.critic import StrideHead, mlp
+from stages.planning.places import CELL_SIDE, CELLS, WALKED, numbered, square
 
 SIDES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 """The four neighbouring cells: (columns, rows)."""
@@ -30,8 +32,10 @@ DEEP, CLOSED_DEEP = 0.35, 0.45
 the corners of walls. Cells that were found closed leave less room."""
 FORGETS = 0.999
 """Share of the evidence on a cell that is left a tick later, where the agent is not beside it."""
+SURE = 8.0
+"""Log odds from which on a cell counts as closed."""
 SUREST = 3.0
-"""Evidence is limited to so many times `sure`, so the surest is forgotten in 1,100 ticks."""
+"""Evidence is limited to so many times SURE, so the surest is forgotten in 1,100 ticks."""
 SELDOM = 0.1
 """A cell counts as one where the agent can be if trips are in it at least so many times as often as by chance; few
 trips end in a dead end."""
@@ -39,47 +43,26 @@ SCALE = 10.0
 """Factor on the learned numbers of cells, so that they are learned as fast as all else."""
 
 
-def square(place: Tensor, cell: float, cells: int) -> Tensor:
-    """The number, within its maze, of the cell that places [..., 2] are in, int64 [...]; cells have the side `cell`,
-    and there are `cells` along each axis."""
-    across, down = ((place / cell).round().long() + 1).clamp(0, cells - 1).unbind(-1)
-    return down * cells + across
-
-
 class BeliefHead(StrideHead):
     """A head with a map of where the agent can be, `space`, a sense of being stopped, `stopped`, and the weight of a
     tick, `counts`.
     """
 
-    def add_belief(self, cell: float, cells: int, mazes: int, pace: float, sure: float) -> None:
-        """Make these parts; the arguments are those of `PlannerHead`."""
-        self.cell, self.cells, self.mazes, self.pace, self.sure = cell, cells, mazes, pace, sure
-        self.space = nn.Embedding(mazes * cells**2, 1)
+    def add_belief(self) -> None:
+        """Make these parts."""
+        self.space = nn.Embedding(len(MAZES) * CELLS**2, 1)
         nn.init.zeros_(self.space.weight)
         self.stopped = mlp(4 + 2 * SPREAD_OUT, 64, 1)
         self.counts = nn.Parameter(torch.tensor([-1.0, 0.0]))  # a tick's weight before softplus; log odds of any wall
 
-    def square(self, place: Tensor) -> Tensor:
-        """The number, within its maze, of the cell that places [..., 2] are in, int64 [...]."""
-        return square(place, self.cell, self.cells)
-
-    def numbered(self, place: Tensor, maze: Tensor) -> Tensor:
-        """The number among the cells of all mazes; `maze` [..., mazes] is one-hot."""
-        return maze[..., : self.mazes].argmax(-1) * self.cells**2 + self.square(place)
-
-    def middles(self) -> Tensor:
-        """The middles of all cells of a maze, [cells^2, 2]."""
-        number = torch.arange(self.cells**2, device=self.space.weight.device)
-        return (torch.stack((number % self.cells, number // self.cells), -1) - 1) * self.cell
-
     def room(self, maze: Tensor) -> Tensor:
-        """Log odds [B, cells^2] that the agent can be in each cell of the mazes [B, mazes]; 0: nothing was learned."""
-        return SCALE * self.space.weight.view(self.mazes, -1)[maze[..., : self.mazes].argmax(-1)]
+        """Log odds [B, CELLS^2] that the agent can be in each cell of the mazes [B, mazes]; 0: nothing was learned."""
+        return SCALE * self.space.weight.view(len(MAZES), -1)[maze[..., : len(MAZES)].argmax(-1)]
 
     def felt(self, before: Mapping[str, Tensor], place: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
         """Fading means of the commands, and of their effect in ticks of walking, [B, 2] each; `known` bool [B]: there
         was a tick before."""
-        moved = (place - before["last"]) / self.pace
+        moved = (place - before["last"]) / WALKED
         return tuple(
             torch.where(known[:, None], FADES * before[name] + (1 - FADES) * now, 0.0)
             for name, now in (("pushed", before["told"]), ("moved", moved))
@@ -93,7 +76,7 @@ class BeliefHead(StrideHead):
         """
         along = torch.tensor(SIDES, dtype=place.dtype, device=place.device).T
         across = along.flip(0) * torch.tensor([[-1.0], [1.0]], device=place.device)
-        inside = place / self.cell
+        inside = place / CELL_SIDE
         inside = inside - inside.round()
         aside = inside @ across
         mirrored = torch.where(aside < 0, -1.0, 1.0)
@@ -106,28 +89,28 @@ class BeliefHead(StrideHead):
         return F.softplus(self.counts[0]) * (stops - self.counts[1])
 
     def weighed(self, evidence: Tensor, pushed: Tensor, moved: Tensor, place: Tensor) -> Tensor:
-        """`evidence` [B, cells^2], log odds that cells are closed, after this tick; 0 for the agent's own cell."""
-        beside = self.square(place[:, None] + self.cell * torch.tensor(SIDES, device=place.device))
+        """`evidence` [B, CELLS^2], log odds that cells are closed, after this tick; 0 for the agent's own cell."""
+        beside = square(place[:, None] + CELL_SIDE * torch.tensor(SIDES, device=place.device))
         log_odds = self.counted(self.stops(pushed, moved, place))
         # At the edge of all cells two sides may have one number; then both are added.
         evidence = (FORGETS * evidence).scatter(1, beside, evidence.gather(1, beside)).scatter_add(1, beside, log_odds)
-        most = SUREST * self.sure
-        return evidence.clamp(-self.sure, most) * ~F.one_hot(self.square(place), evidence.shape[1]).bool()
+        most = SUREST * SURE
+        return evidence.clamp(-SURE, most) * ~F.one_hot(square(place), evidence.shape[1]).bool()
 
     def closed(self, evidence: Tensor, maze: Tensor) -> Tensor:
-        """Which cells are believed to have closed, bool [B, cells^2]: only cells where trips were or nothing was
+        """Which cells are believed to have closed, bool [B, CELLS^2]: only cells where trips were or nothing was
         learned, as a known wall is no news."""
-        return (evidence > self.sure) & (self.room(maze) >= 0)
+        return (evidence > SURE) & (self.room(maze) >= 0)
 
     def leads_into(self, plans: Tensor, maze: Tensor, closed: Tensor) -> Tensor:
-        """Whether plans [B, N, H, 2] lead into a cell that is `closed`, bool [B, cells^2], into a cell of the mazes [B,
+        """Whether plans [B, N, H, 2] lead into a cell that is `closed`, bool [B, CELLS^2], into a cell of the mazes [B,
         mazes] where no trip ever was, or past a corner where two such cells meet; bool [B, N].
         """
         share = torch.arange(ALONG, device=plans.device)[:, None] / ALONG
         places = plans[..., :-1, None, :] + share * (plans[..., 1:, None, :] - plans[..., :-1, None, :])
         places = torch.cat((places.flatten(-3, -2), plans[..., -1:, :]), -2)
-        inside = places / self.cell
-        aside, number = (inside - inside.round()).abs().amax(-1), self.square(places)
+        inside = places / CELL_SIDE
+        aside, number = (inside - inside.round()).abs().amax(-1), square(places)
         walls = self.room(maze) < 0
 
         def there(cells: Tensor, number: Tensor) -> Tensor:
@@ -143,9 +126,9 @@ class BeliefHead(StrideHead):
         last = torch.where(there(shut, number), 0, order).cummax(-1).values
         number = number.gather(-1, last)
         one, other = number[..., :-1], number[..., 1:]
-        (down, across), (lower, further) = ((n // self.cells, n % self.cells) for n in (one, other))
+        (down, across), (lower, further) = ((n // CELLS, n % CELLS) for n in (one, other))
         apart = (down - lower).abs() + (across - further).abs()
-        corner = there(shut, lower * self.cells + across) & there(shut, down * self.cells + further)
+        corner = there(shut, lower * CELLS + across) & there(shut, down * CELLS + further)
         return ((apart == 2) & corner | (apart > 2)).any(-1)
 
     def belief_losses(self, of: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -156,12 +139,12 @@ class BeliefHead(StrideHead):
                 cell is a wall; `been` [..., 2], places of trips, and `maze` [..., mazes], their maze.
         """
         stop_logits, wall = self.stops(of["pushed"], of["moved"], of["at"]), of["wall"].to(of["at"].dtype)
-        been = SCALE * self.space(self.numbered(of["been"], of["maze"]))
+        been = SCALE * self.space(numbered(of["been"], of["maze"]))
         # Against places anywhere, where trips are by chance.
         anywhere = self.room(of["maze"])
         usual = self.counts[1].expand_as(wall)
         added: list[Tensor] = []
-        cell = self.square(of["at"])
+        cell = square(of["at"])
         for tick in range(cell.shape[-1]):
             now = self.counted(stop_logits[..., tick, :].detach())
             stayed = (

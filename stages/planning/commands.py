@@ -328,9 +328,10 @@ def _refuse_no_file(page: Path | None) -> None:
 
 def _refuse_untaught(agent: Agent, rules: PointMazeRules) -> None:
     """Refuse, before anything is planned, a maze that the agent was never taught: it knows nothing of its walls."""
-    from stages.planning.route.lesson import levels
+    from stages.planning.route.lesson import LEVELS
 
-    known, size = levels(agent.config.size), agent.config.size
+    size = agent.config.size
+    known = LEVELS[size]
     if rules.maze_name not in known:
         raise ConfigError(
             f"This agent was never taught the maze '{rules.maze_name}': at size '{size}' it learned "

@@ -15,19 +15,22 @@ from torch.nn import functional as F
 from devmind.agent.heads import Head
 from devmind.agent.output import masked_mean
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
+from stages.planning.places import SPREAD, scaled, unscaled
 
 STANDING, CRITICISED = 0.02, 4
 """Length below which a stride counts as standing; strides of a plan that teach the critic."""
+LENGTH_PRICE = 1.0
+"""What a unit of length costs a plan in the critic's marks."""
 
 
 class StrideHead(Head):
     """A head with a critic of strides, `sound`, inverse dynamics, `dynamics`, and the names of strides, `names`."""
 
-    guidance: float
+    guidance: float = 0.0
+    """How far the critic's gradient pulls the denoised points in each step; 0: not at all."""
 
-    def add_strides(self, hidden: int, middle: float, spread: float, length_price: float, words: int) -> None:
-        """Make the networks; the arguments are those of `PlannerHead`. Without words strides have no names."""
-        self.middle, self.spread, self.length_price = middle, spread, length_price
+    def add_strides(self, hidden: int, words: int) -> None:
+        """Make the networks, `hidden` wide. Without words strides have no names."""
         seen = 6 * SPREAD_OUT + 2 + self.inlet.width
         self.dynamics, self.sound = mlp(seen, hidden, 2), mlp(seen, hidden, 1)
         if words:
@@ -42,7 +45,7 @@ class StrideHead(Head):
         strides = (plans[..., 1:, :] - plans[..., :-1, :]).norm(dim=-1)
         logits = self.soundness(plans[..., :-1, :], plans[..., 1:, :], maze[:, None, None])
         moving = strides > STANDING
-        return (F.logsigmoid(logits) * moving).sum(-1) - self.length_price * strides.sum(-1)
+        return (F.logsigmoid(logits) * moving).sum(-1) - LENGTH_PRICE * strides.sum(-1)
 
     def guide(self, maze: Tensor) -> Callable[[Tensor], Tensor]:
         """A function that pulls denoised plans [B, H, 2] along the gradient of what the critic finds sound."""
@@ -50,11 +53,11 @@ class StrideHead(Head):
         def pulled(clean: Tensor) -> Tensor:
             # A life is stepped in inference mode, which records nothing for a gradient.
             with torch.inference_mode(False), torch.enable_grad():
-                plan, which = self.unscaled(clean.clone()).requires_grad_(), maze.clone()
+                plan, which = unscaled(clean.clone()).requires_grad_(), maze.clone()
                 logits = self.soundness(plan[:, :-1], plan[:, 1:], which[:, None])
                 moving = (plan[:, 1:] - plan[:, :-1]).detach().norm(dim=-1) > STANDING
                 (pull,) = torch.autograd.grad((F.logsigmoid(logits) * moving).sum(), plan)
-            return clean + self.guidance * pull / self.spread
+            return clean + self.guidance * pull / SPREAD
 
         return pulled
 
@@ -75,7 +78,7 @@ class StrideHead(Head):
         return self.names(torch.cat(strides, -1))
 
     def _pair(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
-        here, there = self.scaled(here), self.scaled(there)
+        here, there = scaled(here), scaled(there)
         ends = torch.cat((spread_out(here), spread_out(there), spread_out((here + there) / 2)), -1)
         return torch.cat((ends, 4 * (there - here), maze.expand(*here.shape[:-1], maze.shape[-1])), -1)
 
@@ -94,14 +97,6 @@ class StrideHead(Head):
         )
         moving = strides.any(-1)
         return 0.1 * masked_mean(F.softplus(-real) + 0.5 * (F.softplus(false) + F.softplus(drawn_logits)), moving)
-
-    def scaled(self, places: Tensor) -> Tensor:
-        """Places in the denoiser's numbers."""
-        return (places - self.middle) / self.spread
-
-    def unscaled(self, numbers: Tensor) -> Tensor:
-        """The inverse of `scaled`."""
-        return numbers * self.spread + self.middle
 
 
 def mlp(n_in: int, hidden: int, n_out: int) -> nn.Sequential:

@@ -22,6 +22,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
+from devmind.worlds.pointmaze import MAZES
+from stages.planning.places import CELL_SIDE, middles, square
+
 if TYPE_CHECKING:
     from stages.planning.following import Candidates, Route
     from stages.planning.planner import PlannerHead
@@ -60,8 +63,8 @@ def detour(head: PlannerHead, read: Route, closed: Tensor, number: int) -> Way |
         number: names the noise of the plans.
     """
     known = (head.room(read.maze)[0] > 0) & ~closed
-    known[head.square(read.place)[0]] = False
-    places = head.middles()[known]
+    known[square(read.place)[0]] = False
+    places = middles(read.place.device)[known]
     n = len(places)
     if not n:
         return None
@@ -98,12 +101,12 @@ def near_plans(head: PlannerHead, maze: Tensor, number: int) -> Near:
     """Plans between all neighbouring places of the maze [1, mazes] where trips were, with the noise `number`, as this
     head draws them now. All are always drawn together, so that it makes no difference which row asked first."""
     kept = _KEPT.setdefault(head, OrderedDict())
-    key = (*_drawn_by(head), int(maze[0, : head.mazes].argmax()), number)
+    key = (*_drawn_by(head), int(maze[0, : len(MAZES)].argmax()), number)
     if key not in kept:
-        places = head.middles()
+        places = middles(maze.device)
         known = (head.room(maze)[0] > 0).nonzero()[:, 0]
         apart = torch.cdist(places[known], places[known])
-        begin, end = known[(apart < NEIGHBOURS * head.cell).fill_diagonal_(False).nonzero()].unbind(-1)
+        begin, end = known[(apart < NEIGHBOURS * CELL_SIDE).fill_diagonal_(False).nonzero()].unbind(-1)
         asked = head.thinking(places[begin], places[end], maze.expand(len(begin), -1))
         kept[key] = Near(begin, end, asked.maze, _drawn(head, asked, number))
         while len(kept) > REMEMBERED:

@@ -22,6 +22,7 @@ from devmind.worlds.pointmaze import CELL, UNIT, Maze, PointMazeRules
 from stages.planning.following import Candidates, Route
 from stages.planning.judge import draft
 from stages.planning.parts import DRAFT, JUDGE, ROUTE, STRIDE, WALK, WORDS
+from stages.planning.places import unscaled
 from stages.planning.planner import PlannerHead
 from stages.planning.route.trips import moves
 
@@ -104,7 +105,7 @@ def imagined(
     actor = Actor(agent, 1, effectors=[WALK])
 
     def watch(number: int, x: Tensor, clean: Tensor, symbols: Tensor) -> None:
-        result.frames.append((head.unscaled(x).cpu().numpy() * UNIT, symbols.cpu().numpy()))
+        result.frames.append((unscaled(x).cpu().numpy() * UNIT, symbols.cpu().numpy()))
 
     def going(senses: Mapping[str, Any], first: np.ndarray) -> dict[str, np.ndarray]:
         refuse_gaps(senses)

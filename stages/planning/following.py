@@ -20,6 +20,7 @@ from devmind.agent.plans import Course
 from devmind.errors import ConfigError, nearest
 from stages.planning.detour import detour
 from stages.planning.parts import WORDS
+from stages.planning.places import middles, square
 
 if TYPE_CHECKING:
     from stages.planning.planner import PlannerHead
@@ -34,6 +35,8 @@ GONE, REACHED = 0.05, 0.12
 """Distance beyond which a goal counts as moved, and within which a place on the way round counts as reached."""
 SLOW = 0.25
 """Progress below this share of a tick's walking counts as none."""
+WARM = 0.5
+"""Noise level from which a plan that begins from the last one is denoised."""
 WITHIN = 17
 """Places on the next stride that are compared with the agent's own."""
 TRIES = 4
@@ -157,9 +160,9 @@ class Route(Output):
     def _back(self, rows: Tensor) -> None:
         """Send `rows` bool [B], which get no further, back to the middle of their cell, where they plan anew; in the
         goal's cell, to the goal."""
-        square = self.head.square(self.place)
-        home = square == self.head.square(self.goal)
-        there = torch.where(home[:, None], self.goal, self.head.middles()[square])
+        here = square(self.place)
+        home = here == square(self.goal)
+        there = torch.where(home[:, None], self.goal, middles(here.device)[here])
         plan = self._straight(self.place, there)
         self.after["plan"] = torch.where(rows[:, None, None], plan, self.after["plan"])
         self.after["symbols"] = torch.where(rows[:, None], 0, self.after["symbols"])
@@ -188,7 +191,7 @@ class Route(Output):
             after["around"][rows] &= into.all(-1)
             for row in into.all(-1).nonzero().squeeze(-1).tolist():
                 whole = int(rows[row])
-                if head.square(read.place[row]) == head.square(read.goal[row]):
+                if square(read.place[row]) == square(read.goal[row]):
                     after["around"][whole] = False
                     plan[row], symbols[row] = self._straight(read.place[row : row + 1], read.goal[row : row + 1])[0], 0
                     continue

@@ -27,6 +27,8 @@ from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, WORDS
 VARIANTS = ("masked", "trajectory", "numbers", "separate")
 FEATURES, TOLD_BY = 2 * SPREAD_OUT + 5, 1 + THINGS + PLACES
 """Numbers of a thing in the condition, and the number of things: the hand, things, places."""
+LEVELS = 100
+"""Levels of noise."""
 HALF = 0.5
 """Above this a thing's last number says that the thing is there."""
 WORDS_FIRST, WORDS_KNOWN = 0.5, 0.35
@@ -85,8 +87,8 @@ class Imaginer(nn.Module):
 
     Args:
         variant: one of `VARIANTS`.
-        width, layers, attention_heads: of each denoiser; levels: of noise; steps: denoising steps of the points;
-            word_steps: steps in which symbols are drawn before the points.
+        width, layers, attention_heads: of each denoiser; steps: denoising steps of the points; word_steps: steps in
+            which symbols are drawn before the points.
         before: tokens of the condition before those of the scene, which are no things; features: numbers of each token
             of the condition, the scene's first.
         form: sizes of a plan and a scene.
@@ -101,7 +103,6 @@ class Imaginer(nn.Module):
         width: int = 64,
         layers: int = 3,
         attention_heads: int = 4,
-        levels: int = 100,
         steps: int = 10,
         word_steps: int = 6,
         before: int = 0,
@@ -126,7 +127,7 @@ class Imaginer(nn.Module):
             self.namer = TokenDenoiser(
                 form.channels, form.horizon, form.words, form.horizon, *sizes, only="symbols", **named
             )
-        self.scheduler = make_scheduler("ddim", levels)
+        self.scheduler = make_scheduler("ddim", LEVELS)
 
     def losses(
         self,

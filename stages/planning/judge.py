@@ -20,6 +20,7 @@ from devmind.agent.output import Output, masked_mean
 from devmind.agent.taps import Tapped
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from stages.planning.critic import mlp
+from stages.planning.places import CELL_SIDE, WALKED, scaled
 
 REASONS = ("collision", "blocked move", "unreachable", "over budget")
 """Why a plan fails: a stride runs into a wall; a move leads into a wall; the plan does not end at its goal, or has a
@@ -114,27 +115,14 @@ class JudgeHead(Head):
 
     Args:
         horizon, length, mazes: H, L and the number of mazes.
-        stride: ticks between two points; pace: distance walked in a tick, cell: a cell's side, in the senses' units.
-        middle, spread: the senses' numbers are shifted by the first and divided by the second.
-        hidden: width of the networks.
+        stride: ticks between two points; hidden: width of the networks.
     """
 
     def __init__(
-        self,
-        inlet: Inlet,
-        horizon: int,
-        length: int,
-        mazes: int,
-        stride: int = 16,
-        pace: float = 0.02,
-        cell: float = 0.4,
-        middle: float = 1.5,
-        spread: float = 1.0,
-        hidden: int = 192,
+        self, inlet: Inlet, horizon: int, length: int, mazes: int, stride: int = 16, hidden: int = 192
     ) -> None:
         super().__init__(inlet)
-        self.horizon, self.length, self.mazes = horizon, length, mazes
-        self.stride, self.pace, self.cell, self.middle, self.spread = stride, pace, cell, middle, spread
+        self.horizon, self.length, self.mazes, self.stride = horizon, length, mazes, stride
         seen = 6 * SPREAD_OUT + 2 + 2 * mazes
         self.ways, self.times = mlp(seen, hidden, 2), mlp(NUMBERS, 32, 2)
 
@@ -160,12 +148,12 @@ class JudgeHead(Head):
         """The middles of the cells that the moves lead through, [..., L + 1, 2]."""
         known = torch.tensor(MOVES, device=words.device, dtype=start.dtype)
         steps = known[words.round().long().clamp(0, len(MOVES) - 1)]
-        begin = (start / self.cell).round()[..., None, :]
-        return torch.cat((begin, begin + steps.cumsum(-2)), -2) * self.cell
+        begin = (start / CELL_SIDE).round()[..., None, :]
+        return torch.cat((begin, begin + steps.cumsum(-2)), -2) * CELL_SIDE
 
     def _ways(self, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
         """Log odds [..., K, 2] that no way leads from `here` to `there` [..., K, 2]: as a stride, and as a move."""
-        here, there = (here - self.middle) / self.spread, (there - self.middle) / self.spread
+        here, there = scaled(here), scaled(there)
         ends = torch.cat((spread_out(here), spread_out(there), spread_out((here + there) / 2)), -1)
         which = maze[..., None, :].expand(*here.shape[:-1], self.mazes)
         return self.ways(torch.cat((ends, 4 * (there - here), which, which * here[..., :1]), -1))
@@ -174,7 +162,7 @@ class JudgeHead(Head):
         """Distance from the end to the goal and length of the longest stride, both in units of a walked stride; and the
         logarithm of the ticks that the plan takes by those available."""
         strides = (plan[..., 1:, :] - plan[..., :-1, :]).norm(dim=-1)
-        far = self.stride * self.pace
+        far = self.stride * WALKED
         takes = self.stride * (strides > ENDED).sum(-1, keepdim=True).clamp_min(1)
         late = (takes / (1000 * budget).clamp_min(1.0)).log()
         end = (plan[..., -1, :] - goal).norm(dim=-1, keepdim=True)

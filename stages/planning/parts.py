@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from devmind.agent.agent import Agent
-from devmind.agent.config import AgentConfig
+from devmind.agent.config import AgentConfig, by_size
 from devmind.agent.text import add_text
 from devmind.learners.gradient import owned_parts
 from devmind.worlds.market import SEEN
@@ -32,6 +32,7 @@ TRADE_PLAN = "trade_plan"
 """The head that plans trades, for the same effector; it reads both senses as they are."""
 TRADE_PLAN_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"width": 16, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 4},
+    "nursery": {},
     "child": {"width": 96, "layers": 3, "candidates": 16},
     "adult": {"width": 192, "layers": 4, "attention_heads": 8, "steps": 10, "candidates": 64, "follow": 4},
 }
@@ -48,6 +49,7 @@ TABLE = {"hand": 4, "things": 4 * THINGS, "places": 4 * PLACES}
 """The senses of a table, and the numbers of each."""
 ARRANGE_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 2},
+    "nursery": {},
     "child": {"width": 128, "layers": 4},
     "adult": {"width": 256, "layers": 6, "attention_heads": 8, "steps": 20, "candidates": 16},
 }
@@ -56,6 +58,7 @@ MANIPULATE, REACH, WHEREABOUTS = "manipulate", "reach", "whereabouts"
 HANDLING = ("sight", "words", "body")
 MANIPULATE_SIZES: dict[str, dict[str, int]] = {
     "tiny": {"width": 32, "layers": 1, "attention_heads": 2, "steps": 2, "word_steps": 2, "candidates": 1},
+    "nursery": {},
     "child": {"width": 128, "layers": 4},
     "adult": {"width": 256, "layers": 6, "attention_heads": 8, "steps": 20, "candidates": 8},
 }
@@ -69,8 +72,8 @@ STRIDE = 16
 """Ticks between two points of a plan."""
 HORIZON = 26
 """Points of a plan, enough for the longest ways through the mazes `medium` and `large`."""
-HORIZONS = {"child": 40, "adult": 40}
-"""Points of a plan at sizes that learn `giant`, whose ways are longer: up to 552 ticks were met."""
+HORIZONS = by_size(HORIZON, child=40, adult=40)
+"""The same by size: child and adult learn `giant`, whose ways are longer: up to 552 ticks were met."""
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {
         "width": 32,
@@ -88,90 +91,73 @@ SIZES: dict[str, dict[str, int]] = {
 }
 
 
-def horizon(size: str) -> int:
-    """Points of a plan for an agent of this size."""
-    return HORIZONS.get(size, HORIZON)
-
-
 def admit(agent: Agent, layers_of: str = "own") -> None:
     """Add every part that is not there yet.
 
     Args:
         layers_of: "own", or "trunk": the planner's denoiser runs the trunk's layers in both directions (`PlannerHead`).
     """
-    points = horizon(agent.config.size)
+    points = HORIZONS[agent.config.size]
     for sense, size in (("body", 2), ("goal", 2), ("maze", len(MAZES))):
-        if sense not in agent.encoders:
-            own = sense != "body"
-            agent.add_encoder(sense, stage=NAME, space=spaces.Box(-np.inf, np.inf, (size,)) if own else None)
+        agent.ensure_encoder(sense, stage=NAME, space=spaces.Box(-np.inf, np.inf, (size,)))
     if ROUTE not in agent.heads:
         agent.add_effector(WALK, (2,))
         options: dict[str, Any] = {"horizon": points, "stride": STRIDE, "words": len(WORDS), "length": points}
         options |= SIZES[agent.config.size] | ({} if layers_of == "own" else {"layers_of": layers_of})
         agent.add_head(ROUTE, "head.planning-route", tap=TAP, effector=WALK, stage=NAME, options=options)
     for sense, size in ((RETURNS, SEEN), (ACCOUNT, 3)):
-        if sense not in agent.encoders:
-            agent.add_encoder(sense, "encoder.vector", stage=NAME, options={"size": size})
-    if TRADE not in agent.heads:
-        agent.add_head(TRADE, "head.planning-trade", tap=(RETURNS, f"raw:{ACCOUNT}"), effector=TRADE, stage=NAME)
+        agent.ensure_encoder(sense, "encoder.vector", stage=NAME, options={"size": size})
+    agent.ensure_head(TRADE, "head.planning-trade", tap=(RETURNS, f"raw:{ACCOUNT}"), effector=TRADE, stage=NAME)
     if JUDGE not in agent.heads:
         told = {"horizon": points, "length": points, "mazes": len(MAZES)}
         numbers = spaces.Box(-np.inf, np.inf, (draft_size(**told),))
         agent.add_encoder(DRAFT, stage=NAME, space=numbers)
         agent.add_head(JUDGE, "head.planning-judge", tap=f"raw:{DRAFT}", stage=NAME, options=dict(told))
-    if INSTRUCT not in agent.heads:
-        _instruct(agent)
-    if ARRANGE not in agent.heads:
-        _arrange(agent)
-    if MANIPULATE not in agent.heads:
-        _manipulate(agent)
-    if TRADE_PLAN not in agent.heads:
-        tap, sizes = (f"raw:{RETURNS}", f"raw:{ACCOUNT}"), TRADE_PLAN_SIZES.get(agent.config.size, {})
-        agent.add_head(
-            TRADE_PLAN, "head.planning-trade-plan", tap=tap, effector=TRADE, stage=NAME, options=dict(sizes),
-            standby=True,
-        )  # fmt: skip
+    _instruct(agent)
+    _arrange(agent)
+    _manipulate(agent)
+    tap, sizes = (f"raw:{RETURNS}", f"raw:{ACCOUNT}"), TRADE_PLAN_SIZES[agent.config.size]
+    agent.ensure_head(
+        TRADE_PLAN, "head.planning-trade-plan", tap=tap, effector=TRADE, stage=NAME, options=sizes, standby=True
+    )
 
 
 def _instruct(agent: Agent) -> None:
     """Add the head that is instructed; earlier stages bring `text` and `board`."""
-    if BOARD not in agent.encoders:
-        agent.add_encoder(BOARD, stage=NAME)
+    agent.ensure_encoder(BOARD, stage=NAME)
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
     views = LAYOUT if LAYOUT in agent.encoders else BOARD
     tap, options = (f"trunk:{TEXT}", TEXT, views), {"views": agent.tokens_of(views)}
-    agent.add_head(
+    is_new = agent.ensure_head(
         INSTRUCT, "head.planning-instruct", tap=tap, effector=CHOOSE, stage=NAME, options=options, standby=True
     )
-    if VIEW_CELLS in agent.heads:
+    if is_new and VIEW_CELLS in agent.heads:
         agent.head(INSTRUCT).start_from(agent.head(VIEW_CELLS))
 
 
 def _arrange(agent: Agent) -> None:
     """Add the senses of a table, and the head that arranges what lies on it."""
     for sense, size in TABLE.items():
-        if sense not in agent.encoders:
-            agent.add_encoder(sense, "encoder.vector", stage=NAME, options={"size": size})
+        agent.ensure_encoder(sense, "encoder.vector", stage=NAME, options={"size": size})
     tap = (*(f"trunk:{sense}" for sense in TABLE), "trunk", *(f"raw:{sense}" for sense in TABLE))
-    options: dict[str, Any] = dict(ARRANGE_SIZES.get(agent.config.size, {}))
     agent.add_effector(ARM, (3,))
-    agent.add_head(ARRANGE, "head.planning-arrange", tap=tap, effector=ARM, stage=NAME, options=options)
+    sizes = ARRANGE_SIZES[agent.config.size]
+    agent.ensure_head(ARRANGE, "head.planning-arrange", tap=tap, effector=ARM, stage=NAME, options=sizes)
 
 
 def _manipulate(agent: Agent) -> None:
     """Add the head that handles things; earlier stages bring its senses, its effector, and a reading of places."""
     for sense in HANDLING:
-        if sense not in agent.encoders:
-            agent.add_encoder(sense, stage=NAME)
+        agent.ensure_encoder(sense, stage=NAME)
     if REACH not in agent.effectors:
         agent.add_effector(REACH, (4,))
     tap = ("trunk:body", "trunk", *HANDLING[:2], "raw:body")
-    options: dict[str, Any] = dict(MANIPULATE_SIZES.get(agent.config.size, {}))
-    agent.add_head(
-        MANIPULATE, "head.planning-manipulate", tap=tap, effector=REACH, stage=NAME, options=options, standby=True
-    )
-    if WHEREABOUTS in agent.heads:
+    is_new = agent.ensure_head(
+        MANIPULATE, "head.planning-manipulate", tap=tap, effector=REACH, stage=NAME,
+        options=MANIPULATE_SIZES[agent.config.size], standby=True,
+    )  # fmt: skip
+    if is_new and WHEREABOUTS in agent.heads:
         agent.head(MANIPULATE).start_from(agent.head(WHEREABOUTS))
 
 

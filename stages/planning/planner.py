@@ -35,6 +35,7 @@ from devmind.algorithms.diffusion.schedules import gumbel, noised_to_teach
 from devmind.algorithms.diffusion.tree import Shape
 from devmind.errors import ConfigError
 from devmind.seeding import torch_generator
+from devmind.worlds.pointmaze import MAZES
 from stages.planning.belief import BeliefHead
 from stages.planning.critic import CRITICISED
 from stages.planning.following import (
@@ -44,11 +45,13 @@ from stages.planning.following import (
     PLACE_NUMBERS,
     SYMBOLS,
     TRUNK,
+    WARM,
     Candidates,
     Route,
     interpolated,
 )
 from stages.planning.judge import JudgeHead
+from stages.planning.places import CELLS, numbered, scaled, unscaled
 from stages.planning.tree import searched
 
 OWN = "own"
@@ -77,21 +80,11 @@ class PlannerHead(BeliefHead):
         horizon: points of a plan; stride: ticks between two points; follow: ticks until a new plan is made.
         words: number of symbols; length: symbols of a plan, 0 for plans without symbols.
         candidates: plans drawn, of which the critic chooses one; steps: denoising steps; warm_steps: denoising steps
-            of a plan that begins from the last one, which is noised to the level `warm`.
+            of a plan that begins from the last one, which is noised to the level WARM.
         word_steps: steps in which symbols are drawn before the trajectory; 0: side by side with it.
-        surprise: distance from the plan beyond which a new plan is made from noise alone, from one stride after the
-            plan was made.
-        cell: side of a cell; cells: cells along each axis; mazes: number of mazes.
-        middle, spread: the senses' numbers are shifted by the first and divided by the second.
         width, layers, attention_heads, memory, pieces: of the denoiser; scheduler: see `SCHEDULERS`; levels: noise
             levels in teaching.
-        length_price: what a unit of length costs a plan in the critic's marks.
-        pace: distance walked in a tick; sure: log odds from which on a cell counts as closed.
-        patience: ticks without progress along the plan after which the agent goes back.
         simulations: of a Monte Carlo search over partly denoised plans in place of candidates (`tree`); 0: none.
-        guidance: how far the critic's gradient pulls the denoised points in each step; 0: not at all.
-        free_guidance: how much the condition counts (classifier-free guidance); 1: as it was taught, at one network
-            call a step instead of two. A tree tries other values by itself.
         layers_of: OWN, or TRUNK: the denoiser runs the trunk's layers in both directions, at the trunk's width. They
             are taught where the trunk is.
         doubt: what a nat of the judge's doubt costs a plan in its marks, where the agent has a judge of plans; 0: the
@@ -103,6 +96,14 @@ class PlannerHead(BeliefHead):
     """For rows and floors of exams. TRUNK: its features are taken away. SYMBOLS: no symbol is drawn, the trajectory
     stands alone. BELIEF: no cell is found closed, and a goal that moves is not noticed. REPLANNING: the first plan is
     followed to its end."""
+    surprise: float = 0.3
+    """Distance from the plan beyond which a new plan is made from noise alone, from one stride after the plan was
+    made."""
+    patience: int = 16
+    """Ticks without progress along the plan after which the agent goes back."""
+    free_guidance: float = 1.0
+    """How much the condition counts (classifier-free guidance); 1: as it was taught, at one network call a step instead
+    of two. A tree tries other values by itself."""
 
     def __init__(
         self,
@@ -115,14 +116,7 @@ class PlannerHead(BeliefHead):
         candidates: int = 8,
         steps: int = 5,
         warm_steps: int = 3,
-        warm: float = 0.5,
         word_steps: int = 10,
-        surprise: float = 0.3,
-        cell: float = 0.4,
-        cells: int = 16,
-        mazes: int = 4,
-        middle: float = 1.5,
-        spread: float = 1.0,
         width: int = 192,
         layers: int = 2,
         attention_heads: int = 4,
@@ -130,13 +124,7 @@ class PlannerHead(BeliefHead):
         pieces: int = 2,
         scheduler: str = "ddim",
         levels: int = 100,
-        length_price: float = 1.0,
-        pace: float = 0.02,
-        sure: float = 8.0,
-        guidance: float = 0.0,
-        patience: int = 16,
         simulations: int = 0,
-        free_guidance: float = 1.0,
         doubt: float = 3.0,
         layers_of: str = OWN,
     ) -> None:
@@ -149,9 +137,8 @@ class PlannerHead(BeliefHead):
                 f"ticks, its length; got {candidates} and {follow}."
             )
         self.horizon, self.stride, self.follow, self.candidates = horizon, stride, follow, candidates
-        self.steps, self.warm_steps, self.warm = steps, warm_steps, warm
-        self.word_steps, self.surprise, self.guidance, self.patience = word_steps, surprise, guidance, patience
-        self.tree, self.free_guidance, self.doubt = Shape(simulations) if simulations else None, free_guidance, doubt
+        self.steps, self.warm_steps, self.word_steps = steps, warm_steps, word_steps
+        self.tree, self.doubt = Shape(simulations) if simulations else None, doubt
         self.judges: tuple[JudgeHead, ...] = ()
         self.scheduler = make_scheduler(scheduler, levels)
         self.read_width = max(inlet.width, 2 * SPREAD_OUT)
@@ -161,9 +148,9 @@ class PlannerHead(BeliefHead):
             inlet.width if lent else width, layers, attention_heads, memory, pieces, lent,
         )  # fmt: skip
         # Places near in numbers may be far to walk, so each pair of cells has a code of its own, a product of two.
-        self.begins, self.ends = (nn.Embedding(mazes * cells**2, self.read_width) for _ in range(2))
-        self.add_strides(width, middle, spread, length_price, words if length else 0)
-        self.add_belief(cell, cells, mazes, pace, sure)
+        self.begins, self.ends = (nn.Embedding(len(MAZES) * CELLS**2, self.read_width) for _ in range(2))
+        self.add_strides(width, words if length else 0)
+        self.add_belief()
 
     def borrow(self, trunk: Trunk) -> None:
         """Lend the trunk's layers to a denoiser that has none."""
@@ -192,9 +179,9 @@ class PlannerHead(BeliefHead):
     def _between(self, tokens: Tensor, place: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
         """Tokens [..., K, D]: the first is the code of a pair of cells, two hold the ends as numbers."""
         tokens = tokens.clone()
-        ends = spread_out(self.scaled(torch.stack((place, goal), -2)))
+        ends = spread_out(scaled(torch.stack((place, goal), -2)))
         tokens[..., PLACE : GOAL + 1, : ends.shape[-1]] = ends
-        pair = self.begins(self.numbered(place, maze)) * self.ends(self.numbered(goal, maze))
+        pair = self.begins(numbered(place, maze)) * self.ends(numbered(goal, maze))
         return torch.cat((pair[..., None, :], tokens[..., 1:, :]), -2)
 
     def thinking(self, place: Tensor, goal: Tensor, maze: Tensor) -> Route:
@@ -217,7 +204,7 @@ class PlannerHead(BeliefHead):
             "symbols": torch.zeros(n, length, dtype=torch.int64, device=device),
             "age": torch.zeros(n, dtype=torch.int64, device=device),
             "made": torch.zeros(n, dtype=torch.int64, device=device),
-            "evidence": torch.zeros(n, self.cells**2, device=device),
+            "evidence": torch.zeros(n, CELLS**2, device=device),
             "along": torch.zeros(n, device=device),
             "stalled": torch.zeros(n, dtype=torch.int64, device=device),
             **{name: torch.zeros(n, 2, device=device) for name in ("pushed", "moved", "last", "told", "goal", "via")},
@@ -273,9 +260,9 @@ class PlannerHead(BeliefHead):
             noise,
             {at: each(value) for at, value in self.held(read, given).items()},
             {at: each(word) for at, word in (words or {}).items()},
-            steps=steps or (self.steps if start is None else self.warm_steps * round(1 / self.warm)),
-            start=None if start is None else each(self.scaled(start)),
-            begin=self.warm,
+            steps=steps or (self.steps if start is None else self.warm_steps * round(1 / WARM)),
+            start=None if start is None else each(scaled(start)),
+            begin=WARM,
             guidance=self.free_guidance,
             watch=watch,
             luck=luck,
@@ -283,7 +270,7 @@ class PlannerHead(BeliefHead):
             words_first=self.word_steps if word_steps is None else word_steps,
             guide=self.guide(each(read.maze)) if self.guidance else None,
         )
-        plans = self.unscaled(drawn.trajectory).unflatten(0, (b, n))
+        plans = unscaled(drawn.trajectory).unflatten(0, (b, n))
         marks = self.marks(plans, read.maze) - self._doubted(plans, read.maze)
         drawn_plans = Candidates(plans, drawn.symbols.unflatten(0, (b, n)), marks, marks.argmax(-1))
         return self._named(drawn_plans, read, words)
@@ -319,7 +306,7 @@ class PlannerHead(BeliefHead):
 
     def held(self, read: Route, given: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
         """Held points {number: [B, 2]} in the denoiser's numbers: both ends and what is given."""
-        return {at: self.scaled(place) for at, place in {**(given or {}), 0: read.place, -1: read.goal}.items()}
+        return {at: scaled(place) for at, place in {**(given or {}), 0: read.place, -1: read.goal}.items()}
 
     def _named(self, candidates: Candidates, read: Route, words: Mapping[int, Tensor] | None) -> Candidates:
         """The candidates with the moves that their trajectories make in place of the drawn ones; none where symbols are
@@ -349,7 +336,7 @@ class PlannerHead(BeliefHead):
     ) -> dict[str, Tensor]:
         """See `Route.losses`; all with the leading dimension [n]."""
         plan, symbols = of["plan"], of["symbols"]
-        clean, n, device = self.scaled(plan), len(plan), plan.device
+        clean, n, device = scaled(plan), len(plan), plan.device
 
         def uniform(*shape: int) -> Tensor:
             return torch.rand(*shape, generator=generator, device=device)
@@ -382,7 +369,7 @@ class PlannerHead(BeliefHead):
             losses["moves"] = F.cross_entropy(move_logits.transpose(1, 2), symbols[few])
         here = plan[:, 0]
         losses["inverse"] = (self.inverse(here, of["ahead"], maze) - of["walk"]).square().mean()
-        losses["critic"] = self.critic_loss(plan, self.unscaled(denoised.detach()), maze, uniform(2, n, CRITICISED))
+        losses["critic"] = self.critic_loss(plan, unscaled(denoised.detach()), maze, uniform(2, n, CRITICISED))
         return losses | (self.belief_losses(of) if "wall" in of else {})
 
     def shifted(self, plan: Tensor, along: Tensor) -> Tensor:

@@ -16,7 +16,8 @@ from devmind.agent.agent import Agent
 from devmind.algorithms.diffusion.pipeline import Watch
 from devmind.algorithms.diffusion.tree import Grown, Shape, grown, named
 from devmind.seeding import torch_generator
-from stages.planning.following import SYMBOLS, Candidates, Route
+from stages.planning.following import SYMBOLS, WARM, Candidates, Route
+from stages.planning.places import CELLS, scaled, unscaled
 
 if TYPE_CHECKING:
     from stages.planning.planner import PlannerHead
@@ -50,7 +51,7 @@ def searched(
         watch: called for each number of nodes with the plans so far; the best so far stands for those to come.
     """
     tree = tree_of(head, read, shape, start, generator, given, words, number)
-    plans = head.unscaled(tree.trajectory)
+    plans = unscaled(tree.trajectory)
     # Trees differ in size: the root's plan stands for a missing node, and is never chosen there.
     if watch is not None:
         for nodes in range(1, 1 + plans.shape[1]):
@@ -76,10 +77,10 @@ def tree_of(
     """The whole search."""
     device = read.place.device
     draws = generator or torch_generator("planner's tree", head.horizon, number, device=device)
-    nothing = torch.zeros(len(read.place), head.cells**2, dtype=torch.bool, device=device)
+    nothing = torch.zeros(len(read.place), CELLS**2, dtype=torch.bool, device=device)
 
     def worth(clean: Tensor, symbols: Tensor, row: Tensor) -> Tensor:
-        plans, maze = head.unscaled(clean)[:, None], read.maze[row]
+        plans, maze = unscaled(clean)[:, None], read.maze[row]
         nowhere = head.leads_into(plans, maze, nothing[row])
         return (head.marks(plans, maze) - NOWHERE * nowhere)[:, 0]
 
@@ -92,7 +93,7 @@ def tree_of(
         shape,
         head.held(read, given),
         words,
-        None if start is None else head.scaled(start),
-        1.0 if start is None else head.warm,
+        None if start is None else scaled(start),
+        1.0 if start is None else WARM,
         SYMBOLS not in head.silenced,
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import slower
+from devmind.learners.gradient import owned_parts, slower
 from devmind.learners.review import review
 from devmind.seeding import numpy_rng
 from devmind.worlds.minigrid import installed
@@ -149,7 +149,7 @@ def selfplay_lesson(context: Context, game: Game, *, rows: int, learning_rate: f
 
     return Lesson(
         game.name, partial(learner, parts.trained), batches, STEPS[game.name][size], skills=(game.name,),
-        options=tuple(fields), control=partial(learner, parts.trained_without_trunk), **more,
+        options=tuple(fields), control=partial(learner, partial(owned_parts, stage=parts.NAME)), **more,
     )  # fmt: skip
 
 

@@ -25,12 +25,10 @@ POSITION, PUZZLE, BOARD, LAYOUT, TEXT = "position", "puzzle", "board", "layout",
 same view for the arc that classifies its cells; pages.
 """
 TAP, PUZZLE_TAP = f"trunk:{POSITION}", f"trunk:{PUZZLE}"
-GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
-"""Layers that the trunk grows for this stage, by size."""
 THROUGH: Mapping[str, str] = {POSITION: POSITION, TEXT: POSITION}
-"""Tokens that go through these layers (`Agent.grow`): positions, and pages beside a position. No head of an earlier
-stage reads these tokens there, so everything learned before stays as it was. Rooms pass by, so games undo nothing of
-rooms (values of rooms fell from 0.65 to 0 after `explain`; docs/log.md, 2026-11-26).
+"""Tokens that go through the layers that the trunk grows for this stage (`Agent.grow`): positions, and pages beside a
+position. No head of an earlier stage reads these tokens there, so everything learned before stays as it was. Rooms pass
+by, so games undo nothing of rooms (values of rooms fell from 0.65 to 0 after `explain`; docs/log.md, 2026-11-26).
 """
 PRESSES, PRESS_GLANCES = "lights_out_q", "lights_out_glance"
 """Heads for the cost of each press of Lights Out and all that follows (`glancing.Costs`): on the trunk, and on the
@@ -67,23 +65,17 @@ PUSH_NET: dict[str, object] = {"classes": 2, "hidden": 128, "depth": 2, "activat
 
 def admit(agent: Agent) -> None:
     """Add every part that the agent lacks; earlier stages bring `board` and `text`."""
-    if NAME not in agent.config.grown:
-        agent.grow(GROWN[agent.config.size], NAME, THROUGH)
+    agent.ensure_grown(NAME, THROUGH)
     for sense in (BOARD, POSITION, PUZZLE):
-        if sense not in agent.encoders:
-            agent.add_encoder(sense, stage=NAME)
-    if LAYOUT not in agent.encoders:
-        agent.add_encoder(LAYOUT, "encoder.reasoning-layout", stage=NAME)
+        agent.ensure_encoder(sense, stage=NAME)
+    agent.ensure_encoder(LAYOUT, "encoder.reasoning-layout", stage=NAME)
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
-    if LOOKAHEAD not in agent.encoders:
-        choices = TICTACTOE.rules.choices
-        agent.add_encoder(LOOKAHEAD, "encoder.reasoning-lookahead", stage=NAME, options={"choices": choices})
-    if SITUATION not in agent.encoders:
-        agent.add_encoder(SITUATION, "encoder.vector", stage=NAME, options={"size": NOTICED})
+    choices = {"choices": TICTACTOE.rules.choices}
+    agent.ensure_encoder(LOOKAHEAD, "encoder.reasoning-lookahead", stage=NAME, options=choices)
+    agent.ensure_encoder(SITUATION, "encoder.vector", stage=NAME, options={"size": NOTICED})
     for name, part, tap, options in heads():
-        if name not in agent.heads:
-            agent.add_head(name, part, tap=tap, stage=NAME, options=options)
+        agent.ensure_head(name, part, tap=tap, stage=NAME, options=options)
 
 
 def heads() -> list[tuple[str, str, str, dict[str, object]]]:
@@ -120,13 +112,6 @@ def trained(agent: Agent) -> tuple[str, ...]:
     No earlier stage uses any of these, so lessons undo nothing of earlier stages and rehearse nothing of them.
     """
     return (*grown_layers(agent, {NAME}), *owned_parts(agent, NAME))
-
-
-def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """Prefixes of the weights that a lesson's control changes (`Lesson.control`): `trained` without the grown layers,
-    which pass all tokens through in a control.
-    """
-    return owned_parts(agent, NAME)
 
 
 def untrained(agent: Agent) -> Agent:

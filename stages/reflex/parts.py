@@ -40,11 +40,9 @@ PUSH_NET: dict[str, object] = {"hidden": 64, "depth": 2, "activation": "tanh"}
 def admit(agent: Agent) -> None:
     """Add every part that is not there yet."""
     for sense in SENSES:
-        if sense not in agent.encoders:
-            agent.add_encoder(sense, stage=NAME)
+        agent.ensure_encoder(sense, stage=NAME)
     for name, part, tap, effector, options in heads():
-        if name not in agent.heads:
-            agent.add_head(name, part, tap=tap, effector=effector, stage=NAME, options=options)
+        agent.ensure_head(name, part, tap=tap, effector=effector, stage=NAME, options=options)
 
 
 def heads() -> list[Described]:

@@ -47,6 +47,6 @@ def head_lesson(
     return gradient_lesson(
         context, name, loss, lambda agent, context, update, rows, steps: make(context, update, rows),
         steps=steps, rows=rows, learning_rate=learning_rate, minutes=minutes, learner=learner, trains=trains,
-        control_trains=trains, prefetch=True, skills=(skill,), learns_from=tuple(learns_from), rehearsal_every=0,
+        has_control=True, prefetch=True, skills=(skill,), learns_from=tuple(learns_from), rehearsal_every=0,
         undoes_earlier=False, unrehearsed=ALONE,
     )  # fmt: skip

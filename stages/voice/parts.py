@@ -4,8 +4,6 @@ sounds, a codec, and heads that speak.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from devmind.agent.agent import Agent
 from devmind.agent.text import add_text
 from devmind.learners.gradient import grown_layers, owned_parts
@@ -33,8 +31,6 @@ KINDS_HEAD, KINDS_ARC = "heard_kind", "heard_kind_arc"
 """The head of kinds of sounds on the trunk's features of `listen`, and the arc of kinds on the ear's log-mel alone."""
 SORT = "sort"
 """The effector of that arc: int64 a Moment, the kind of all that was heard in the episode, in `sounds.kinds.KINDS`."""
-GROWN: Mapping[str, int] = {"tiny": 1, "nursery": 2, "child": 2, "adult": 4}
-"""By size, the layers that the trunk grows for the ear's tokens; no other tokens go through them."""
 CODEC, UTTER = "codec", "utter"
 """The head and its effector: codes int64 [4, 2] a Moment."""
 NAMED, PICK = "heard_name", "pick"
@@ -55,59 +51,39 @@ CODES, NEXT_CODE = "codes", "next_code"
 
 def admit(agent: Agent) -> None:
     """Add every part that is not there yet."""
-    if NAME not in agent.config.grown:
-        agent.grow(GROWN[agent.config.size], NAME, {LISTEN: LISTEN})
+    agent.ensure_grown(NAME, {LISTEN: LISTEN})
     for sense in (SOUND, SIGHT):
-        if sense not in agent.encoders:
-            agent.add_encoder(sense, stage=NAME)
-    kind = _hears_by(agent)
-    if LISTEN not in agent.encoders:
-        options = {"features": agent.config.hearing["features"]}
-        agent.add_encoder(LISTEN, "encoder.voice-ear", stage=NAME, options=options)
-    if WORDS_ARC not in agent.heads:
-        options = {"words": len(KNOWN), "kind": kind}
-        agent.add_head(WORDS_ARC, "head.voice-words", LISTEN, effector=NOTE, stage=NAME, options=options)
-    if WORDS not in agent.heads:
-        word_options = {"classes": len(KNOWN), "slots": TOKENS}
-        agent.add_head(WORDS, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options=word_options, labels=KNOWN)
+        agent.ensure_encoder(sense, stage=NAME)
+    words = {"words": len(KNOWN), "kind": _hears_by(agent)}
+    features = {"features": agent.config.hearing["features"]}
+    agent.ensure_encoder(LISTEN, "encoder.voice-ear", stage=NAME, options=features)
+    agent.ensure_head(WORDS_ARC, "head.voice-words", LISTEN, effector=NOTE, stage=NAME, options=words)
+    classes = {"classes": len(KNOWN), "slots": TOKENS}
+    agent.ensure_head(WORDS, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options=classes, labels=KNOWN)
     for head, read in ((WRITTEN_ARC, LISTEN), (WRITTEN, f"trunk:{LISTEN}")) if writes(agent) else ():
-        if head not in agent.heads:
-            options = {"words": len(KNOWN), "kind": kind}
-            agent.add_head(head, "head.voice-written", read, effector=TELL, stage=NAME, options=options, standby=True)
-    if KINDS_ARC not in agent.heads:
-        kinds = {"kinds": len(KINDS)}
-        agent.add_head(KINDS_ARC, "head.voice-kinds", LISTEN, effector=SORT, stage=NAME, options=kinds)
-    if KINDS_HEAD not in agent.heads:
-        agent.add_head(KINDS_HEAD, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options={"classes": len(KINDS)})
-    if CODEC not in agent.heads:
-        # It stands by: an agent that repeats a microphone through a loudspeaker would hear itself.
-        agent.add_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME, standby=True)
-    if NAMED not in agent.heads:
-        both = (f"trunk:{LISTEN}", f"trunk:{SIGHT}", LISTEN, SIGHT)
-        agent.add_head(NAMED, "head.voice-named", both, effector=PICK, stage=NAME, standby=True)
+        agent.ensure_head(head, "head.voice-written", read, effector=TELL, stage=NAME, options=words, standby=True)
+    kinds = {"kinds": len(KINDS)}
+    agent.ensure_head(KINDS_ARC, "head.voice-kinds", LISTEN, effector=SORT, stage=NAME, options=kinds)
+    agent.ensure_head(KINDS_HEAD, "head.categorical", f"trunk:{LISTEN}", stage=NAME, options={"classes": len(KINDS)})
+    # It stands by: an agent that repeats a microphone through a loudspeaker would hear itself.
+    agent.ensure_head(CODEC, "head.voice-codec", LISTEN, effector=UTTER, stage=NAME, standby=True)
+    both = (f"trunk:{LISTEN}", f"trunk:{SIGHT}", LISTEN, SIGHT)
+    agent.ensure_head(NAMED, "head.voice-named", both, effector=PICK, stage=NAME, standby=True)
     more = ((CLEANED, "head.voice-cleaned", CLEAN), (GOES_ON, "head.voice-goes-on", GO_ON))
     for head, part, effector in more:
-        if head not in agent.heads:
-            agent.add_head(head, part, (f"trunk:{LISTEN}", LISTEN), effector=effector, stage=NAME, standby=True)
-    if CODES not in agent.encoders:
-        agent.add_encoder(CODES, "encoder.voice-codes", stage=NAME)
-    if NEXT_CODE not in agent.heads:
-        agent.add_head(NEXT_CODE, "head.voice-next-code", f"trunk:{CODES}", stage=NAME)
+        agent.ensure_head(head, part, (f"trunk:{LISTEN}", LISTEN), effector=effector, stage=NAME, standby=True)
+    agent.ensure_encoder(CODES, "encoder.voice-codes", stage=NAME)
+    agent.ensure_head(NEXT_CODE, "head.voice-next-code", f"trunk:{CODES}", stage=NAME)
     if TEXT not in agent.encoders:
         add_text(agent, stage=NAME)
-    if SAY not in agent.heads:
-        tap = (f"trunk:{TEXT}", "trunk")
-        wide = {"hidden": max(32, 2 * agent.config.width)}
-        agent.add_head(SAY, "head.voice-say", tap, effector=SPEAK, stage=NAME, options=wide, standby=True)
-    if DETAIL not in agent.encoders:
-        agent.add_encoder(DETAIL, "encoder.language-detail", stage=NAME)
-    if REPLIES not in agent.heads:
-        tap = (LISTEN, DETAIL)
-        options = {"answers": len(ANSWERS), "asked": sum(UNDERSTOOD), "ear": CONVOLVED, "refuses": True}
-        agent.add_head(
-            REPLIES, "head.voice-replies", tap, effector=REPLY, stage=NAME, standby=True, options=options,
-            labels=ANSWERS,
-        )  # fmt: skip
+    page, wide = (f"trunk:{TEXT}", "trunk"), {"hidden": max(32, 2 * agent.config.width)}
+    agent.ensure_head(SAY, "head.voice-say", page, effector=SPEAK, stage=NAME, options=wide, standby=True)
+    agent.ensure_encoder(DETAIL, "encoder.language-detail", stage=NAME)
+    replies = {"answers": len(ANSWERS), "asked": sum(UNDERSTOOD), "ear": CONVOLVED, "refuses": True}
+    agent.ensure_head(
+        REPLIES, "head.voice-replies", (LISTEN, DETAIL), effector=REPLY, stage=NAME, standby=True, options=replies,
+        labels=ANSWERS,
+    )  # fmt: skip
 
 
 def _hears_by(agent: Agent) -> str:
@@ -129,8 +105,3 @@ def trained(agent: Agent) -> tuple[str, ...]:
     told = {f"heads.{head}." for head in (WORDS, WRITTEN)}
     own = (prefix for prefix in owned_parts(agent, NAME) if prefix in told)
     return (*grown_layers(agent, {NAME}), *own)
-
-
-def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
-    """As `trained`, on a trunk that lets tokens through and does not learn."""
-    return tuple(prefix for prefix in trained(agent) if not prefix.startswith("trunk."))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -19,32 +19,44 @@ SHIFT, TILT, HISS = 3, 0.15, 0.1
 """Variation as by other voices and rooms: bins up or down the frequency axis, a slope of log-mel over it, and noise."""
 
 
+def fit(
+    net: nn.Module, make: Callable[[Tensor], Tensor], targets: Tensor, steps: int, rows: int, rate: float,
+    generator: torch.Generator,
+) -> None:  # fmt: skip
+    """Teach a baseline to tell `targets` int64 [M] in `steps` batches of `rows`.
+
+    Args:
+        make: what the network reads of some of the M, whose numbers are int64 [rows].
+    """
+    optimizer = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=0.05)
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = rate * schedule(step, steps)
+        some = torch.randint(len(targets), (rows,), generator=generator)
+        loss = F.cross_entropy(net(make(some)), targets[some], label_smoothing=0.1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    net.eval()
+
+
 def named_by_small_net(
-    known_waves: Sequence[np.ndarray], labels: np.ndarray, queries: Sequence[np.ndarray], seed: int = 0
+    known_waves: Sequence[np.ndarray], labels: np.ndarray, queries: Sequence[np.ndarray]
 ) -> np.ndarray:
     """Which of 0..max(labels) each sound of `queries` is, int64 [N], by a network that learned from `known_waves`.
 
     Args:
         known_waves, queries: sounds float32 [S] each at 16 kHz, of any lengths; labels: int64 [M].
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     # An exam runs in inference mode; this baseline learns now.
     with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         known, targets = _pictures(known_waves), torch.from_numpy(np.asarray(labels, dtype=np.int64))
         shift = known.mean()
         net = _net(int(targets.max()) + 1)
-        optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=0.05)
         steps = min(STEPS, max(30, len(known) // PER_STEP))
-        for step in range(steps):
-            for group in optimizer.param_groups:
-                group["lr"] = RATE * schedule(step, steps)
-            rows = torch.randint(len(known), (ROWS,), generator=generator)
-            loss = F.cross_entropy(net(_disguised(known[rows] - shift, generator)), targets[rows], label_smoothing=0.1)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        net.eval()
+        fit(net, lambda rows: _disguised(known[rows] - shift, generator), targets, steps, ROWS, RATE, generator)
         with torch.no_grad():
             return net(_pictures(queries) - shift).argmax(-1).numpy()
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
+from devmind.agent.config import by_size
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.stage import Context
 from devmind.sessions.spoken import Clips, clips, held_out_speaker, speaker_group
 from stages.voice.caregiver.speech import DIGITS, TAUGHT_NAMING, TAUGHT_PHRASES, WORDS, Bank, bank
 
-UTTERANCES = {"tiny": 24}
-UTTERANCES_ELSE = 2400
-"""Utterances in the lessons' bank, for other sizes; each is varied anew at every use."""
+UTTERANCES = by_size(2400, tiny=24)
+"""Utterances in the lessons' bank, by size; each is varied anew at every use."""
 ALONE = 0.4
 """The share of single words among them."""
 NAMED = 0.25
@@ -57,7 +57,7 @@ def utterances(context: Context) -> Bank:
 
 
 def _taught_bank(seed: int, size: str) -> Bank:
-    n = UTTERANCES.get(size, UTTERANCES_ELSE)
+    n = UTTERANCES[size]
     single = round(ALONE * n)
     words = bank("words", seed, single, WORDS, False)
     said = bank("phrases", seed, n - single, TAUGHT_PHRASES, False)
@@ -66,7 +66,13 @@ def _taught_bank(seed: int, size: str) -> Bank:
 
 def naming(seed: int, size: str) -> Bank:
     """The caregiver's sentences of lessons that name a thing."""
-    return bank("naming", seed, round(NAMED * UTTERANCES.get(size, UTTERANCES_ELSE)), TAUGHT_NAMING, False)
+    return bank("naming", seed, round(NAMED * UTTERANCES[size]), TAUGHT_NAMING, False)
+
+
+def of_exam(name: str, context: Context, n: int, texts: tuple[str, ...], level: str) -> Bank:
+    """The first of the exam's `n` utterances of `texts` in voices of exams, as many as `level` asks about."""
+    whole = bank(name, context.seed, context.episodes(n), texts, True)
+    return whole.take(np.arange(context.episodes(n, level)))
 
 
 def where(context: Context) -> Where:

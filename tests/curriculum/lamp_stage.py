@@ -33,8 +33,7 @@ class LampStage:
         )
 
     def admit(self, agent):
-        if "body" not in agent.encoders:
-            agent.add_encoder("body", stage=self.name)
+        agent.ensure_encoder("body", stage=self.name)
         if f"{self.name}-lit" not in agent.heads:
             for name, tap in ((f"{self.name}-lit", "body"), (f"{self.name}-deep", "trunk")):
                 agent.add_head(name, "head.categorical", tap=tap, stage=self.name, options={"classes": 3})

@@ -79,8 +79,7 @@ class WalkStage:
 
     def admit(self, agent: Agent) -> None:
         """Declare the effector with its horizon, and add the head that plans for it."""
-        if "body" not in agent.encoders:
-            agent.add_encoder("body", stage=self.name)
+        agent.ensure_encoder("body", stage=self.name)
         if HEAD not in agent.heads:
             agent.add_effector("move", (2,), horizon=HORIZON)
             options = {"size": 2, "horizon": HORIZON, "follow": FOLLOW}

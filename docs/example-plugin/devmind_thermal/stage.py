@@ -61,10 +61,8 @@ class WarmthStage:
 
     def admit(self, agent: Agent) -> None:
         """Add the sense (its encoder follows from its space) and a head that reads its tokens."""
-        if "warmth" not in agent.encoders:
-            agent.add_encoder("warmth", space=ThermalRules.observation_space["warmth"], stage=self.name)
-        if "warm_side" not in agent.heads:
-            agent.add_head("warm_side", "head.categorical", tap="warmth", stage=self.name, options={"classes": 4})
+        agent.ensure_encoder("warmth", space=ThermalRules.observation_space["warmth"], stage=self.name)
+        agent.ensure_head("warm_side", "head.categorical", tap="warmth", stage=self.name, options={"classes": 4})
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         """One lesson by gradient; a batch is a function of (seed, update)."""

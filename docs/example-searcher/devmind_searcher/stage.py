@@ -129,8 +129,7 @@ class NoughtsStage:
 
     def admit(self, agent: Agent) -> None:
         """Add the sense of boards, and a policy and a value for the search, which read its tokens."""
-        if "board" not in agent.encoders:
-            agent.add_encoder("board", "encoder.noughts", stage=self.name)
+        agent.ensure_encoder("board", "encoder.noughts", stage=self.name)
         if POLICY not in agent.heads:
             options = {"hidden": 128}
             agent.add_head(POLICY, "head.categorical", "board", stage=self.name, options=options | {"classes": 9})

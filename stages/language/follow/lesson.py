@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import by_size
 from devmind.agent.text import BEGIN
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
@@ -31,8 +32,7 @@ ROOMS = ("BabyAI-GoToRedBallGrey-v0", "BabyAI-GoToLocal-v0", "BabyAI-PickupLoc-v
 one also by its place at the beginning.
 """
 ROOM = ROOMS[0]
-POOL = {"tiny": 64}
-POOL_ELSE = 8_000
+POOL = by_size(8_000, tiny=64)
 """Demonstrations of each room that lessons draw from; with the agent's own episodes that is less than 10,000."""
 STRAY = 0.1
 """The share of the bot's actions that are replaced by random turns or steps."""
@@ -48,7 +48,7 @@ def lesson(context: Context) -> Lesson:
     """The lesson as data: following by DAgger in all rooms. Trunk and encoders stay as earlier lessons left them."""
     return gradient_lesson(
         context, NAME, loss, dagger_batch, steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE, minutes=MINUTES,
-        trains=trained, control_trains=trained, learner=FollowLearner, skills=(NAME,), rehearsal_every=0,
+        trains=trained, has_control=True, learner=FollowLearner, skills=(NAME,), rehearsal_every=0,
     )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def mixed_batch(
 
 
 def _demos(context: Context, update: int, rows: int, rooms: Sequence[str]) -> list[Demonstration]:
-    size = POOL.get(context.config.size, POOL_ELSE)
+    size = POOL[context.config.size]
     picked = numpy_rng(context.seed, NAME, update).integers(0, size, rows)
     turns = (rooms[(update + row) % len(rooms)] for row in range(rows))
     return [_of_pool(room, context.seed, int(number)) for room, number in zip(turns, picked, strict=True)]
@@ -114,7 +114,7 @@ def _of_pool(room: str, seed: int, number: int) -> Demonstration:
     raise RuntimeError(f"BabyAI's bot failed in eight rooms of '{room}' one after another.")
 
 
-@lru_cache(maxsize=len(ROOMS) * POOL_ELSE)
+@lru_cache(maxsize=len(ROOMS) * max(POOL.values()))
 def _demo(room: str, room_seed: int) -> Demonstration | None:
     return demonstrate(room, room_seed, STRAY)
 

@@ -24,11 +24,12 @@ from torch.nn import functional as F
 from devmind.acting.taught_words import WHAT, teaching, where
 from devmind.agent.agent import Agent
 from devmind.agent.batch import RECALLED_BUDGET, encode_text, encode_words, map_tensors, to_device
+from devmind.agent.config import by_size
 from devmind.agent.output import masked_mean
 from devmind.agent.taps import RECALLED, Tapped, read_tap, sense_of, tap_parts
 from devmind.algorithms.ridge import fit_ridge
 from devmind.curriculum.stage import Batches, Context, Lesson, Rehearsed, Scalars
-from devmind.learners.gradient import TINY_ROWS, GradientLearner
+from devmind.learners.gradient import GradientLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from stages.language.caregiver.scene import TAUGHT
 from stages.language.eye import COLOUR, FORM
@@ -39,7 +40,7 @@ from stages.language.seeing import Page, as_read, batch_of, cells
 
 NAME = "new_words"
 STEPS = {"tiny": 8, "nursery": 600, "child": 1200, "adult": 2400}
-ROWS, EXAMPLES = 32, 8
+ROWS, EXAMPLES = by_size(32, tiny=8), by_size(8, tiny=1)
 """Lives of a batch, and batches for the regression at the beginning."""
 KEPT, AGAIN = 24, 3
 """The newest batches, which are kept to learn from; and further steps of an update, each on one of these."""
@@ -113,7 +114,7 @@ class ComparingLearner(GradientLearner):
 def start_by_regression(agent: Agent, context: Context) -> None:
     """Fit `looked` of both heads on EXAMPLES batches of lives that no update has."""
     tokens, targets = [], []
-    for number in range(1 if context.config.size == "tiny" else EXAMPLES):
+    for number in range(EXAMPLES[context.config.size]):
         batch = lesson_batch(context, -1 - number, _rate(context)[0])
         batch = to_device(as_read(agent, batch), agent.device)
         recalled, _, codes = brought_back(agent, batch)
@@ -130,7 +131,7 @@ def start_by_regression(agent: Agent, context: Context) -> None:
 
 def _rate(context: Context) -> tuple[int, float]:
     """Rows of a batch and the learning rate; the configuration may change both."""
-    return context.changed(NAME, TINY_ROWS if context.config.size == "tiny" else ROWS, 1e-3)
+    return context.changed(NAME, ROWS[context.config.size], 1e-3)
 
 
 def trained(agent: Agent) -> tuple[str, ...]:

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
+from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context
 from devmind.errors import ConfigError
 from devmind.seeding import EXAM_SEEDS_FROM
 from stages.language.caregiver.grammar import talk
 
 CAREGIVER = "the caregiver's sentences"
-SAID = {"tiny": (20_000, 2_000)}
-"""By size, characters of the caregiver's sentences that are taught and held out; SAID_ELSE for all other sizes."""
-SAID_ELSE = (1_000_000, 50_000)
+SAID = by_size((1_000_000, 50_000), tiny=(20_000, 2_000))
+"""By size, characters of the caregiver's sentences that are taught and held out."""
 LEAST = 2_000
 """Characters below which a text teaches nothing and its held-out tenth says nothing."""
 
@@ -63,7 +63,7 @@ def corpus(context: Context) -> Corpus:
 
 def caregiver(context: Context) -> Corpus:
     """The caregiver's sentences of this run, which are read beside given texts too."""
-    return of_caregiver(context.seed, *SAID.get(context.config.size, SAID_ELSE))
+    return of_caregiver(context.seed, *SAID[context.config.size])
 
 
 @lru_cache(maxsize=2)

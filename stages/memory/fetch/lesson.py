@@ -26,6 +26,7 @@ from devmind.agent.output import masked_mean
 from devmind.agent.taps import Perceived
 from devmind.agent.tracker import recall, recalled_batch
 from devmind.curriculum.stage import Context
+from devmind.learners.gradient import summed
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from devmind.worlds.nursery.fetching import SEEN_TICKS
@@ -184,7 +185,7 @@ def as_if_seen(agent: Agent, encoded: Mapping[str, Encoded], last: Lives | None)
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Error of the hand's command, in each part of a batch."""
     losses = {name: _off(agent, part) for name, part in batch.items()}
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(losses)
 
 
 def _off(agent: Agent, part: Mapping[str, Any]) -> Tensor:

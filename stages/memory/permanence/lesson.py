@@ -19,6 +19,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import clip, one_tick
 from devmind.agent.tracker import SENSE, recall, recalled_batch
 from devmind.curriculum.stage import Context
+from devmind.learners.gradient import summed
 from devmind.seeding import numpy_rng
 from devmind.worlds.nursery import hiding
 from stages.memory.parts import NAMED
@@ -189,8 +190,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
         asked, lost = batch["asked"], batch["lost"]
         scores |= _scores(agent, batch, {"episodes": asked & ~lost, "lost": asked & lost})
     right = {f"right {name}": share for name, (_, share) in scores.items()}
-    losses = {name: value for name, (value, _) in scores.items()}
-    return torch.stack(list(losses.values())).sum(), {k: v.detach() for k, v in losses.items()} | right
+    return summed({name: value for name, (value, _) in scores.items()}, right)
 
 
 def _scores(agent: Agent, batch: Mapping[str, Any], masks: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:

@@ -7,8 +7,8 @@ plan and progress, so life, exams and replay follow a plan alike; see `following
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -34,11 +34,11 @@ class ArrangeHead(Head):
     """Taps the trunk's features, and `raw:hand`, `raw:things`, `raw:places` last.
 
     Args:
-        width, layers, attention_heads, levels, steps, word_steps: see `Imaginer`.
         candidates: plans drawn, of which one is followed.
         follow: key points of a plan after which a new one is made.
-        controls: further ways of imagining, taught on the same batches. They act only in exams, for comparison; the
-            skill's gate compares with the trajectory alone.
+        sizes: width, layers, attention_heads, steps, word_steps of each `Imaginer`.
+
+    The trajectory alone is taught on the same batches. It acts only in exams: the skill's gate compares with it.
 
     Raises:
         ConfigError: the tap is too small, or the numbers do not fit together.
@@ -50,19 +50,7 @@ class ArrangeHead(Head):
     silenced: frozenset[str] = frozenset()
     """For rows and floors of exams. TRUNK: its features are taken away. REPLANNING: only the first plan is made."""
 
-    def __init__(
-        self,
-        inlet: Inlet,
-        width: int = 64,
-        layers: int = 3,
-        attention_heads: int = 4,
-        levels: int = 100,
-        steps: int = 10,
-        word_steps: int = 6,
-        candidates: int = 4,
-        follow: int = HORIZON,
-        controls: Sequence[str] = (TRAJECTORY,),
-    ) -> None:
+    def __init__(self, inlet: Inlet, candidates: int = 4, follow: int = HORIZON, **sizes: Any) -> None:
         super().__init__(inlet)
         if inlet.n_tokens <= RAW or inlet.width < 4 * max(THINGS, PLACES):
             raise ConfigError(
@@ -74,8 +62,8 @@ class ArrangeHead(Head):
                 f"points, two a thing; got {candidates} and {follow}."
             )
         self.candidates, self.follow, self.thoughts = candidates, follow, inlet.n_tokens - RAW
-        sizes = width, layers, attention_heads, levels, steps, word_steps, self.thoughts, FEATURES + inlet.width
-        self.ways = nn.ModuleDict({way: Imaginer(way, *sizes) for way in (HYBRID, *controls)})
+        sizes |= {"before": self.thoughts, "features": FEATURES + inlet.width}
+        self.ways = nn.ModuleDict({way: Imaginer(way, **sizes) for way in (HYBRID, TRAJECTORY)})
         self.way, self.gate = HYBRID, nn.Parameter(torch.tensor(AJAR))
 
     @property

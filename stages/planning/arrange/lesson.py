@@ -16,8 +16,9 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
+from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson
+from devmind.learners.gradient import gradient_lesson, summed
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.tabletop import SORTED, Table, TabletopRules, observed
@@ -26,12 +27,12 @@ from stages.planning.arrange.demonstrations import carried_out, held_out, plans,
 
 NAME = "arrange"
 STEPS = {"tiny": 20, "nursery": 1200, "child": 4000, "adult": 8000}
-ROWS, TINY_ROWS, TICKS = 48, 8, 2
+ROWS, TICKS = 48, 2
 """Stretches of a batch, and Moments of a stretch: more tables in a batch teach, more Moments of a table do not (with 16
 tables of four Moments, two plans each, symbols were learned twice as late)."""
 LEVELS = {"two": 0.25, "three": 0.5, "three" + SORTED: 0.25}
 """Levels, and their shares of the tables."""
-TABLES, TINY_TABLES = 9_000, 120
+TABLES = by_size(9_000, tiny=120)
 """Tables of all levels together."""
 AT_FIRST = 0.5
 """Share of stretches that begin at a table's first Moment, as all episodes do."""
@@ -54,13 +55,13 @@ class ArrangeLearner(MuonLearner):
 
 def lesson(context: Context) -> Lesson:
     """Stretches of two Moments."""
-    tables = TINY_TABLES if context.config.size == "tiny" else TABLES
+    tables = TABLES[context.config.size]
 
     def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
         return batch(context.seed, tables, update, rows)
 
     return gradient_lesson(
-        context, NAME, loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=2e-3, minutes=MINUTES,
+        context, NAME, loss, make, steps=STEPS, rows=ROWS, learning_rate=2e-3, minutes=MINUTES,
         trains=lambda agent: TRAINS, learner=ArrangeLearner, prefetch=True, skills=(NAME,), rehearsal_every=0,
         unrehearsed=ALONE,
     )  # fmt: skip
@@ -113,4 +114,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     output: Any = agent.forward(dict(batch), [parts.ARRANGE])[parts.ARRANGE]
     target = {name: batch[name].to(agent.device) for name in ("points", "words")}
     losses = output.losses(target, batch["learned"].to(agent.device))
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(losses)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import by_size
 from devmind.algorithms.calibration import calibration_error
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Exhibit, Measure
@@ -25,15 +26,14 @@ from stages.planning.parts import STRIDE
 from stages.planning.planner import PlannerHead
 from stages.planning.reinforce.plans import holding
 from stages.planning.route import trips
-from stages.planning.route.lesson import levels, shown
+from stages.planning.route.lesson import LEVELS, shown
 
 TOLD, REASON = "criticise/told apart", "criticise/reason"
 GATE = Gate([Threshold(TOLD, 0.95, beats_floor=True), Threshold(REASON, 0.90, beats_floor=True)])
 PLANS = 800
 OWN = 100
 """Pairs of cells in each maze between which the planner's own plans are judged."""
-TICKS = {"tiny": 4_000}
-TICKS_ELSE = 12_000
+TICKS = by_size(12_000, tiny=4_000)
 """Ticks of the oracle's trips, in each maze, from which an exam's plans are cut."""
 NOTE = "plans cut from the oracle's trips; half are sound and half have one flaw"
 
@@ -60,16 +60,16 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
 
 def taught(context: Context, n: int) -> np.ndarray:
     """Plans that lessons show, int64 [about n]."""
-    rng, points = numpy_rng(context.seed, "criticise", "episodes"), parts.horizon(context.config.size)
+    rng, points = numpy_rng(context.seed, "criticise", "episodes"), parts.HORIZONS[context.config.size]
     plans = drafts(shown(context), n, rng, points)
     return identities({parts.DRAFT: plans.draft[plans.flawed]})
 
 
 def examined(context: Context, n: int) -> Drafts:
     """The exam's plans."""
-    ticks = TICKS.get(context.config.size, TICKS_ELSE)
-    walked = [trips.made(name, context.seed, ticks, exam_seeds) for name in levels(context.config.size)]
-    return drafts(walked, n, numpy_rng(context.seed, "criticise", "exam"), parts.horizon(context.config.size))
+    ticks = TICKS[context.config.size]
+    walked = [trips.made(name, context.seed, ticks, exam_seeds) for name in LEVELS[context.config.size]]
+    return drafts(walked, n, numpy_rng(context.seed, "criticise", "exam"), parts.HORIZONS[context.config.size])
 
 
 def judge(agent: Agent, draft: np.ndarray) -> Judgement:
@@ -134,7 +134,7 @@ def _of_the_planner(agent: Agent, context: Context) -> dict[str, float]:
     """Rows on the planner's own candidates between any two cells of each maze: how well the judge, and the critic of
     strides, tell those that lead through a wall from the others (area under the ROC curve)."""
     rows: dict[str, float] = {}
-    for name in levels(context.config.size):
+    for name in LEVELS[context.config.size]:
         world = context.make_world(
             "pointmaze", name, exam_seeds(context.episodes(OWN), context.seed, "criticise", "own", name)
         )

@@ -11,40 +11,32 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import GradientLearner
+from devmind.agent.config import by_size
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
 from stages.planning import parts
 from stages.planning.criticise.drafts import Drafts, drafts
 from stages.planning.route.lesson import shown
 
 STEPS = {"tiny": 20, "nursery": 1500, "child": 6000, "adult": 12_000}
-ROWS = {"tiny": 16}
-MINUTES = 2.0
-LEARNING_RATE = 2e-3
+ROWS = by_size(64, tiny=16)
 ALONE = "It trains only a head of its own on the numbers of a plan, which no later lesson changes."
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    size = context.config.size
-    rows, rate = context.changed("criticise", ROWS.get(size, 64), LEARNING_RATE)
+    return gradient_lesson(
+        context, "criticise", loss, make, steps=STEPS, rows=ROWS, learning_rate=2e-3, minutes=2.0,
+        trains=lambda agent: (f"heads.{parts.JUDGE}.",), prefetch=True, skills=("criticise",), rehearsal_every=0,
+        unrehearsed=ALONE,
+    )  # fmt: skip
 
-    def learner(agent: Agent, context: Context) -> GradientLearner:
-        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=(f"heads.{parts.JUDGE}.",))
 
-    def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        trips = shown(context)
-
-        def make(update: int) -> dict[str, Any]:
-            rng = numpy_rng(context.seed, "criticise", update)
-            return batch(drafts(trips, context.rows(rows), rng, parts.horizon(size)))
-
-        return Batches(make, steps, prefetch=True)
-
-    return Lesson(
-        "criticise", learner, batches, STEPS[size], MINUTES, rehearsal_every=0, skills=("criticise",), unrehearsed=ALONE
-    )
+def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
+    """`rows` drafts."""
+    rng = numpy_rng(context.seed, "criticise", update)
+    return batch(drafts(shown(context), rows, rng, parts.HORIZONS[context.config.size]))
 
 
 def batch(plans: Drafts) -> dict[str, Any]:

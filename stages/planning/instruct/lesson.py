@@ -15,9 +15,10 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
+from devmind.agent.config import by_size
 from devmind.algorithms.grid_cells import truth
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson, owned
+from devmind.learners.gradient import gradient_lesson, owned, summed
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.minigrid import glances
 from stages.planning import parts
@@ -26,7 +27,7 @@ from stages.planning.instruct.symbols import as_numbers
 
 NAME = "instruct"
 STEPS = {"tiny": 20, "nursery": 700, "child": 1500, "adult": 1500}
-ROWS, TINY_ROWS = 64, 16
+ROWS = by_size(64, tiny=16)
 MADE_UP = 0.25
 """Share of missions in which an invented word replaces a word."""
 VIEWS = ("BabyAI-GoToSeqS5R2-v0", "BabyAI-PutNextLocal-v0")
@@ -38,7 +39,7 @@ ALONE = "It trains only a head of its own, on features that the trunk has alread
 def lesson(context: Context) -> Lesson:
     """The lesson as data: single Moments of missions with views beside them."""
     return gradient_lesson(
-        context, NAME, loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3, minutes=3.0,
+        context, NAME, loss, make, steps=STEPS, rows=ROWS, learning_rate=3e-3, minutes=3.0,
         trains=trained, prefetch=True, skills=(NAME,), rehearsal_every=0, unrehearsed=ALONE,
     )  # fmt: skip
 
@@ -85,7 +86,5 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     losses = output.losses(target)
     known = ~target["made_up"].any(-1)
     right = (output.symbols() == target["plan"]).flatten(-2).all(-1)
-    scalars = {name: value.detach() for name, value in losses.items()}
-    scalars["plans right"] = right[known].float().mean()
-    scalars["declined rightly"] = (output.declined == ~known).float().mean()
-    return torch.stack(list(losses.values())).sum(), scalars
+    declined = (output.declined == ~known).float().mean()
+    return summed(losses, {"plans right": right[known].float().mean(), "declined rightly": declined})

@@ -7,7 +7,7 @@ from the picture's tokens, under the trunk's features. How to reach a point is l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -57,8 +57,8 @@ class ManipulateHead(Head):
     """Taps ("trunk:body", "trunk", "sight", "words", "raw:body"), in this order.
 
     Args:
-        width, layers, attention_heads, levels, steps, word_steps: see `Imaginer`.
         candidates: plans drawn, of which the one whose symbols are surest is followed.
+        sizes: width, layers, attention_heads, steps, word_steps of the `Imaginer`.
 
     Raises:
         ConfigError: it taps something else.
@@ -70,17 +70,7 @@ class ManipulateHead(Head):
     silenced: frozenset[str] = frozenset()
     """For rows of exams. TRUNK: its features are taken away."""
 
-    def __init__(
-        self,
-        inlet: Inlet,
-        width: int = 64,
-        layers: int = 3,
-        attention_heads: int = 4,
-        levels: int = 100,
-        steps: int = 10,
-        word_steps: int = 6,
-        candidates: int = 2,
-    ) -> None:
+    def __init__(self, inlet: Inlet, candidates: int = 2, **sizes: Any) -> None:
         super().__init__(inlet)
         self.n_words = inlet.n_tokens - THOUGHTS - SIGHT_TOKENS - 1
         if self.n_words < 1 or inlet.width < BODY:
@@ -89,9 +79,7 @@ class ManipulateHead(Head):
             )
         self.candidates = candidates
         self.read, self.inverse = Reading(inlet.width, COLOURS), Inverse()
-        self.imaginer = Imaginer(
-            "masked", width, layers, attention_heads, levels, steps, word_steps, THOUGHTS, FEATURES + inlet.width, FORM
-        )
+        self.imaginer = Imaginer(before=THOUGHTS, features=FEATURES + inlet.width, form=FORM, **sizes)
 
     def start_from(self, other: Head) -> None:
         """Take over the weights by which `other` reads places."""

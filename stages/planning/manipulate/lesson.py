@@ -23,8 +23,9 @@ from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip, encode_words
 from devmind.agent.cells import SCALE_DEG
+from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson, slower
+from devmind.learners.gradient import gradient_lesson, slower, summed
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.nursery.handling import ASKED, BOX_COLOUR, GOAL, PILLAR_COLOUR, PUSH, TASKS, held_out
@@ -37,8 +38,8 @@ from stages.planning.manipulate.reading import in_room
 
 NAME = "manipulate"
 STEPS = {"tiny": 12, "nursery": 1800, "child": 6000, "adult": 12000}
-ROWS, TINY_ROWS = 48, 8
-ROOMS, TINY_ROOMS = 1_500, 24
+ROWS = 48
+ROOMS = by_size(1_500, tiny=24)
 """Rooms of each task."""
 AT_REST = 0.4
 """Share of rooms in which the hand is where episodes begin; in the others it is anywhere."""
@@ -62,13 +63,13 @@ class ManipulateLearner(MuonLearner):
 
 def lesson(context: Context) -> Lesson:
     """Single Moments of rooms of all three tasks."""
-    rooms = TINY_ROOMS if context.config.size == "tiny" else ROOMS
+    rooms = ROOMS[context.config.size]
 
     def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Any]:
         return batch(context.seed, rooms, update, rows, context.make_world)
 
     taught = gradient_lesson(
-        context, NAME, loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=2e-3, minutes=MINUTES,
+        context, NAME, loss, make, steps=STEPS, rows=ROWS, learning_rate=2e-3, minutes=MINUTES,
         trains=lambda agent: TRAINS, learner=ManipulateLearner, prefetch=True, skills=(NAME,), rehearsal_every=0,
         unrehearsed=ALONE,
     )  # fmt: skip
@@ -135,7 +136,7 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     places = places + far * torch.randn_like(places)
     points = believed(places, every.body, often(batch["task"]), often(batch["size"]))
     losses = every.imagining(places).losses(target | {"points": points}) | read
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(losses)
 
 
 def believed(places: Tensor, body: Tensor, task: Tensor, size: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from devmind.algorithms.implicit_q import advantage_weights
 from devmind.errors import ConfigError
 from devmind.worlds import make as make_world
 from stages.planning.parts import ROUTE, STRIDE, WALK
+from stages.planning.places import scaled, unscaled
 from stages.planning.planner import PlannerHead
 from stages.planning.reinforce.plans import PARTS, Plans
 from stages.planning.reinforce.values import DISCOUNT, StrideValues
@@ -113,7 +114,7 @@ class PolicyGradient:
         n = len(plans)
         place, goal, maze = (value.repeat_interleave(self.each, 0) for value in (plans.place, plans.goal, plans.maze))
         drawn = self.draw(place, goal, maze, generator)
-        worth = self.worth(self.head.unscaled(drawn.plans), maze)
+        worth = self.worth(unscaled(drawn.plans), maze)
         by_goal = worth.unflatten(0, (n, self.each))
         beside = (by_goal - by_goal.mean(1, keepdim=True)).flatten()
         advantage = beside / beside.std().clamp_min(1e-6)
@@ -177,7 +178,7 @@ class PolicyGradient:
 
     def _held(self, x: Tensor, place: Tensor, goal: Tensor) -> Tensor:
         """A trajectory with place and goal at its ends."""
-        ends = self.head.scaled(torch.stack((place, goal), 1))
+        ends = scaled(torch.stack((place, goal), 1))
         return torch.cat((ends[:, :1], x[:, 1:-1], ends[:, 1:]), 1)
 
     def _mean(self, clean: Tensor, level: float) -> tuple[Tensor, float]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.learners.gradient import GradientLearner
+from devmind.learners.gradient import GradientLearner, summed
 from devmind.worlds.pointmaze import UNIT, maze
 from stages.planning.parts import ROUTE, STRIDE
 from stages.planning.planner import PlannerHead
@@ -118,10 +118,7 @@ def learner(agent: Agent, seed: int, steps: int, learning_rate: float) -> Gradie
 
     def loss(agent: Agent, batch: Any) -> tuple[Tensor, dict[str, Tensor]]:
         head: Any = agent.head(ROUTE)
-        losses_of_batch = losses(head, batch)
-        return torch.stack(list(losses_of_batch.values())).sum(), {
-            name: value.detach() for name, value in losses_of_batch.items()
-        }
+        return summed(losses(head, batch))
 
     trains = tuple(f"heads.{ROUTE}.{part}." for part in PARTS)
     return GradientLearner(agent, loss, seed=seed, learning_rate=learning_rate, steps=steps, trains=trains)

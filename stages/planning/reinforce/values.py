@@ -17,9 +17,10 @@ from torch import Tensor, nn
 
 from devmind.algorithms.diffusion import SPREAD_OUT, spread_out
 from devmind.algorithms.implicit_q import follow, q_loss, q_target, value_loss
-from stages.planning.belief import square
+from devmind.worlds.pointmaze import MAZES
 from stages.planning.critic import STANDING, mlp
 from stages.planning.parts import STRIDE
+from stages.planning.places import CELLS, SPREAD, numbered, scaled
 from stages.planning.route.trips import Trips, one_hot
 
 DISCOUNT = 0.98
@@ -67,17 +68,12 @@ def strides_of(trips: list[Trips], n: int, rng: np.random.Generator) -> Strides:
 
 
 class StrideValues(nn.Module):
-    """V, twin Q, and the target network of Q.
+    """V, twin Q, and the target network of Q; `hidden` is the width of the networks."""
 
-    Args:
-        cell, cells, mazes, middle, spread: see `PlannerHead`. hidden: width of the networks.
-    """
-
-    def __init__(self, cell: float, cells: int, mazes: int, middle: float, spread: float, hidden: int = 128) -> None:
+    def __init__(self, hidden: int = 128) -> None:
         super().__init__()
-        self.cell, self.cells, self.mazes, self.middle, self.spread = cell, cells, mazes, middle, spread
-        self.begins, self.ends = (nn.Embedding(mazes * cells**2, CODE) for _ in range(2))
-        seen = 4 * SPREAD_OUT + mazes + CODE
+        self.begins, self.ends = (nn.Embedding(len(MAZES) * CELLS**2, CODE) for _ in range(2))
+        seen = 4 * SPREAD_OUT + len(MAZES) + CODE
         self.v = mlp(seen, hidden, 1)
         self.q, self.slow = (mlp(seen + 2 * SPREAD_OUT + 2, hidden, 2) for _ in range(2))
         self.slow.load_state_dict(self.q.state_dict())
@@ -114,16 +110,12 @@ class StrideValues(nn.Module):
         follow(self.slow, self.q, 0.01)
 
     def _pair(self, here: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
-        code = self.begins(self._numbered(here, maze)) * self.ends(self._numbered(goal, maze))
-        numbers = [spread_out((place - self.middle) / self.spread) for place in (here, goal)]
-        return torch.cat((*numbers, maze[..., : self.mazes], code), -1)
+        code = self.begins(numbered(here, maze)) * self.ends(numbered(goal, maze))
+        return torch.cat((*(spread_out(scaled(place)) for place in (here, goal)), maze[..., : len(MAZES)], code), -1)
 
     def _stride(self, here: Tensor, there: Tensor, goal: Tensor, maze: Tensor) -> Tensor:
-        aside = 4 * (there - here) / self.spread
-        return torch.cat((self._pair(here, goal, maze), spread_out((there - self.middle) / self.spread), aside), -1)
-
-    def _numbered(self, place: Tensor, maze: Tensor) -> Tensor:
-        return maze[..., : self.mazes].argmax(-1) * self.cells**2 + square(place, self.cell, self.cells)
+        aside = 4 * (there - here) / SPREAD
+        return torch.cat((self._pair(here, goal, maze), spread_out(scaled(there)), aside), -1)
 
 
 def teach_values(

@@ -11,6 +11,7 @@ import numpy as np
 from devmind.acting import Actor, Policy, Senses, rollout
 from devmind.acting.rollout import Transition
 from devmind.agent.agent import Agent
+from devmind.agent.config import by_size
 from devmind.agent.device import place
 from devmind.curriculum.episodes import of_lessons, of_worlds
 from devmind.curriculum.exam import Measure
@@ -22,7 +23,7 @@ from devmind.worlds.side_by_side import Joined
 from stages.planning.following import BELIEF, REPLANNING
 from stages.planning.parts import ROUTE, WALK
 from stages.planning.route.exam import silenced
-from stages.planning.route.lesson import levels
+from stages.planning.route.lesson import LEVELS
 
 CLOSED, MOVED, NO_WAY = "replan/closed", "replan/moved", "replan/no way"
 # A goal that moves is seen: planning by the clock reaches it too, later, so that floor may be at the ceiling.
@@ -39,7 +40,7 @@ wall or at the end of its plan: its state will not change any more.
 SHUT_OFF_TICKS = 20
 """Ticks between two checks whether a way is left, for agents that never say that there is none: without a way their
 result is known."""
-TICKS = {"tiny": 100}
+TICKS = by_size(None, tiny=100)
 """Ticks after which episodes are cut at a size that only tries the code: an untaught agent would walk to the end."""
 OPEN_LOOP, CLOCK, UNTAUGHT = "open loop: the first plan alone", "plans at fixed times, without memory", "untaught agent"
 
@@ -135,12 +136,12 @@ def _right(outcomes: dict[str, Outcome]) -> np.ndarray:
 
 def taught(context: Context, n: int) -> np.ndarray:
     """The mazes of lessons, in which nothing happens."""
-    return of_lessons(context.make_world, n, context.seed, "pointmaze", levels(context.config.size))
+    return of_lessons(context.make_world, n, context.seed, "pointmaze", LEVELS[context.config.size])
 
 
 def _seeds(context: Context, n: int, what: str) -> dict[str, np.ndarray]:
     """Seeds of about `n` episodes in all, by level of the world."""
-    names = levels(context.config.size)
+    names = LEVELS[context.config.size]
     each = max(1, context.episodes(n) // len(names))
     return {name + what: exam_seeds(each, context.seed, "replan", name, what) for name in names}
 
@@ -163,7 +164,7 @@ def _gone(
     """The agent's results in all mazes, by what happens there."""
     rooms = {name: seeds for what in happens for name, seeds in _seeds(context, n, what).items()}
     actor = Actor(agent, sum(map(len, rooms.values())), effectors=[WALK])
-    outcomes = walk(actor, context, rooms, lambda: said(actor), TICKS.get(context.config.size), fixed, believes)
+    outcomes = walk(actor, context, rooms, lambda: said(actor), TICKS[context.config.size], fixed, believes)
     if counts is not None:
         counts |= actor.counts
     return {what: Outcome.joined([one for name, one in outcomes.items() if name.endswith(what)]) for what in happens}

@@ -10,50 +10,42 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
-from devmind.curriculum.stage import Batches, Context, Lesson
-from devmind.learners.gradient import GradientLearner
+from devmind.agent.config import by_size
+from devmind.curriculum.stage import Context, Lesson
+from devmind.learners.gradient import gradient_lesson, summed
 from devmind.seeding import numpy_rng
 from devmind.worlds.pointmaze import CELL, PACE, RADIUS, UNIT, Maze, PointMazeRules
 from stages.planning import parts
 from stages.planning.belief import FADES, SIDES, BeliefHead
 from stages.planning.parts import STRIDE
-from stages.planning.route.lesson import levels, shown
+from stages.planning.route.lesson import LEVELS, shown
 from stages.planning.route.trips import Trips, one_hot
 
 STEPS = {"tiny": 20, "nursery": 800, "child": 2000, "adult": 2000}
-ROWS = {"tiny": 16}
+ROWS = by_size(64, tiny=16)
 TICKS = 32
 """Ticks of each walker."""
 GOING, NEARBY = 0.7, 1.2
 """Share of walkers that aim at places, and the places' distance along each axis at most, in cells."""
 SLIPS = (0.0, 0.05, 0.3)
 """Standard deviations of the noise on commands."""
-MINUTES = 1.5
-LEARNING_RATE = 4e-3
+TRAINS = tuple(f"heads.{parts.ROUTE}.{part}" for part in ("space", "stopped", "counts"))
 ALONE = "It trains a map and a detector of blocked steps, parts of the planner that no later lesson changes."
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
-    size = context.config.size
-    rows, rate = context.changed("replan", ROWS.get(size, 64), LEARNING_RATE)
-    trains = tuple(f"heads.{parts.ROUTE}.{part}" for part in ("space", "stopped", "counts"))
+    return gradient_lesson(
+        context, "replan", loss, make, steps=STEPS, rows=ROWS, learning_rate=4e-3, minutes=1.5,
+        trains=lambda agent: TRAINS, skills=("replan",), rehearsal_every=0, unrehearsed=ALONE,
+    )  # fmt: skip
 
-    def learner(agent: Agent, context: Context) -> GradientLearner:
-        return GradientLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains)
 
-    def batches(agent: Agent, context: Context, steps: int) -> Batches:
-        trips, rules = shown(context), [PointMazeRules(name) for name in levels(size)]
-
-        def make(update: int) -> dict[str, Any]:
-            rng = numpy_rng(context.seed, "replan", update)
-            return batch(trips, rules[update % len(rules)], context.rows(rows), rng)
-
-        return Batches(make, steps)
-
-    return Lesson(
-        "replan", learner, batches, STEPS[size], MINUTES, rehearsal_every=0, skills=("replan",), unrehearsed=ALONE
-    )
+def make(agent: Agent, context: Context, update: int, rows: int, steps: int = 0) -> dict[str, Tensor]:
+    """`rows` walkers in one maze, the mazes in turn."""
+    mazes = LEVELS[context.config.size]
+    rules = PointMazeRules(mazes[update % len(mazes)])
+    return batch(shown(context), rules, rows, numpy_rng(context.seed, "replan", update))
 
 
 def batch(trips: list[Trips], rules: PointMazeRules, rows: int, rng: np.random.Generator) -> dict[str, Tensor]:
@@ -112,5 +104,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     """Nats of which cells are walls, and of where the agent can be."""
     head = agent.head(parts.ROUTE)
     assert isinstance(head, BeliefHead)
-    losses = head.belief_losses({name: value.to(agent.device) for name, value in batch.items()})
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(head.belief_losses({name: value.to(agent.device) for name, value in batch.items()}))

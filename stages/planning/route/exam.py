@@ -67,12 +67,12 @@ class Walked:
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Success and SPL in each maze."""
-    return [measure for name in lesson.levels(context.config.size) for measure in _maze(agent, context, level, name)]
+    return [measure for name in lesson.LEVELS[context.config.size] for measure in _maze(agent, context, level, name)]
 
 
 def taught(context: Context, n: int) -> np.ndarray:
     """Episodes of lessons: trips that they show begin and end like these."""
-    return of_lessons(context.make_world, n, context.seed, "pointmaze", lesson.levels(context.config.size))
+    return of_lessons(context.make_world, n, context.seed, "pointmaze", lesson.LEVELS[context.config.size])
 
 
 def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure]:
@@ -84,7 +84,7 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
     floors: dict[str, Walked] = {}
     ceiling, rows = Walked(np.ones(1), np.ones(1)), dict[str, Walked]()
     if full:
-        data = lesson.shown(context)[lesson.levels(context.config.size).index(name)]
+        data = lesson.shown(context)[lesson.LEVELS[context.config.size].index(name)]
         floors = {
             "straight on": walk(straight_on, context, name, seeds, rule=True),
             "behaviour cloning (10 nearest)": walk(cloned(data), context, name, seeds, rule=True),
@@ -98,7 +98,7 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
         def again() -> Walked:
             return walk(Actor(agent, len(few), effectors=[WALK]), context, name, few)
 
-        ways = lesson.taught(context)[lesson.levels(context.config.size).index(name)]
+        ways = lesson.taught(context)[lesson.LEVELS[context.config.size].index(name)]
         rows["a rule: the ten nearest in the joined paths"] = walk(cloned(ways), context, name, seeds, rule=True)
         rows |= {condition: silenced(agent, what, again) for condition, what in SILENCED.items()}
     measures = []

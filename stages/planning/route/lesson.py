@@ -9,26 +9,26 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import by_size
 from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import summed
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.planning import parts
 from stages.planning.route import trips
 
 STEPS = {"tiny": 20, "nursery": 1000, "child": 6000, "adult": 20_000}
-ROWS, ROWS_ELSE = {"tiny": 4}, 6
+ROWS = by_size(6, tiny=4)
 TICKS = 16
-ASKED, ASKED_ELSE = {"tiny": 8}, 640
+ASKED = by_size(640, tiny=8)
 """Plans of a batch that are read as numbers alone: without the trunk a plan costs a third."""
 MINUTES = 6.5
 LEARNING_RATE = 2e-3
-LEVELS_ELSE = ("medium", "large")
-LEVELS = {"tiny": ("medium",), "child": (*LEVELS_ELSE, "giant"), "adult": (*LEVELS_ELSE, "giant")}
+LEVELS = by_size(("medium", "large", "giant"), tiny=("medium",), nursery=("medium", "large"))
 """Mazes that are learned and examined, by size."""
-ORACLE_TICKS = {"tiny": 4_000}
-ORACLE_TICKS_ELSE = 50_000
+ORACLE_TICKS = by_size(50_000, tiny=4_000)
 """Ticks of the oracle in each maze, at most."""
-JOINED, JOINED_ELSE = {"tiny": 50}, 12_000
+JOINED = by_size(12_000, tiny=50)
 """Ways that are joined from the trips of each maze."""
 
 
@@ -39,27 +39,22 @@ class RouteLearner(MuonLearner):
     muon_rate: ClassVar[float] = 0.01
 
 
-def levels(size: str) -> tuple[str, ...]:
-    """Mazes that are learned and examined at a size."""
-    return LEVELS.get(size, LEVELS_ELSE)
-
-
 def shown(context: Context) -> list[trips.Trips]:
     """The oracle's trips that this run learns from."""
     size = context.config.size
-    return [trips.made(level, context.seed, ORACLE_TICKS.get(size, ORACLE_TICKS_ELSE)) for level in levels(size)]
+    return [trips.made(level, context.seed, ORACLE_TICKS[size]) for level in LEVELS[size]]
 
 
 def taught(context: Context) -> list[trips.Trips]:
     """What the lesson shows: ways joined from pieces of those trips."""
-    n = JOINED.get(context.config.size, JOINED_ELSE)
+    n = JOINED[context.config.size]
     return [trips.joined(trip, n, numpy_rng(context.seed, "joined", trip.maze)) for trip in shown(context)]
 
 
 def lesson(context: Context) -> Lesson:
     """The lesson as data."""
     size = context.config.size
-    rows, rate = context.changed("route", ROWS.get(size, ROWS_ELSE), LEARNING_RATE)
+    rows, rate = context.changed("route", ROWS[size], LEARNING_RATE)
 
     def learner(agent: Agent, context: Context) -> RouteLearner:
         return RouteLearner(agent, loss, seed=context.seed, learning_rate=rate, trains=parts.trained(agent))
@@ -69,8 +64,8 @@ def lesson(context: Context) -> Lesson:
 
         def make(update: int) -> dict[str, Any]:
             rng = numpy_rng(context.seed, "route", update)
-            asked = context.rows(ASKED.get(size, ASKED_ELSE))
-            return trips.batch(ways, TICKS, context.rows(rows), asked, rng, parts.horizon(size))
+            asked = context.rows(ASKED[size])
+            return trips.batch(ways, TICKS, context.rows(rows), asked, rng, parts.HORIZONS[size])
 
         return Batches(make, steps, prefetch=True)
 
@@ -88,4 +83,4 @@ def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tens
     }
     thought = output_route.head.thinking(asked["body"], asked["goal"], asked["maze"])
     losses = output_route.rows(learned).and_of(thought).losses(of)
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(losses)

@@ -25,7 +25,7 @@ from stages.planning.trade.head import TradeHead, command
 
 NAME = "trade"
 STEPS = {"tiny": 20, "nursery": 400, "child": 400, "adult": 400}
-PATHS, TINY_PATHS = 24, 8
+PATHS = 24
 """Of each level in a batch."""
 OPEN = 0.02
 """Weight of a barrier that keeps the band's edges off 0 and 1, where they would feel no gradient any more: the first
@@ -35,7 +35,7 @@ thing that is learned of a coin is to stay away from it."""
 def lesson(context: Context) -> Lesson:
     """Paths of all levels; which one it is nobody says."""
     return gradient_lesson(
-        context, NAME, loss, make, steps=STEPS, rows=PATHS, tiny_rows=TINY_PATHS, learning_rate=3e-3, minutes=3.0,
+        context, NAME, loss, make, steps=STEPS, rows=PATHS, learning_rate=3e-3, minutes=3.0,
         trains=lambda agent: TRAINS, skills=(NAME,), rehearsal_every=0, prefetch=True,
         unrehearsed="It trains only a sense and a head of its own, which no later lesson changes.",
     )  # fmt: skip

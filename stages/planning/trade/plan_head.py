@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -37,6 +37,8 @@ from stages.planning.trade.plans import (
     scene,
     volatility,
 )
+
+SIZES = {"width": 48, "layers": 2, "steps": 3, "word_steps": 3}
 
 
 class PriceImaginer(Imaginer):
@@ -175,9 +177,9 @@ class TradePlanHead(Head):
     """Taps ("raw:returns", "raw:account"), in this order.
 
     Args:
-        width, layers, attention_heads, levels, steps, word_steps: see `Imaginer`.
         candidates: plans drawn, an even number, as noise comes in pairs.
         follow: ticks of a plan after which a new one is made.
+        sizes: width, layers, attention_heads, steps, word_steps of the `Imaginer`; by default SIZES.
 
     Raises:
         ConfigError: it taps something else, or the numbers are none that go together.
@@ -187,18 +189,7 @@ class TradePlanHead(Head):
     costs: Costs = Costs()
     """By which plans are judged; which market it is nobody tells, so these are the usual ones."""
 
-    def __init__(
-        self,
-        inlet: Inlet,
-        width: int = 48,
-        layers: int = 2,
-        attention_heads: int = 4,
-        levels: int = 100,
-        steps: int = 3,
-        word_steps: int = 3,
-        candidates: int = 8,
-        follow: int = 8,
-    ) -> None:
+    def __init__(self, inlet: Inlet, candidates: int = 8, follow: int = 8, **sizes: Any) -> None:
         super().__init__(inlet)
         if inlet.n_tokens != 2 or inlet.width < SEEN:
             raise ConfigError("A head that plans trades taps ('raw:returns', 'raw:account'), in this order.")
@@ -208,9 +199,7 @@ class TradePlanHead(Head):
                 f"ticks, which is what it has of them; got {candidates} and {follow}."
             )
         self.candidates, self.follow = candidates, follow
-        self.imaginer = PriceImaginer(
-            "masked", width, layers, attention_heads, levels, steps, word_steps, 0, FEATURES, FORM
-        )
+        self.imaginer = PriceImaginer(features=FEATURES, form=FORM, **{**SIZES, **sizes})
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> TradePlan:
         tokens = F.pad(tapped.tokens, (0, self.inlet.width - tapped.tokens.shape[-1]))

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import clip
+from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import gradient_lesson
+from devmind.learners.gradient import gradient_lesson, summed
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.market import LEVELS, SCALE, SEEN, TICKS
@@ -27,7 +28,7 @@ from stages.planning.trade.plans import HORIZON, best
 
 NAME = "trade_plan"
 STEPS = {"tiny": 10, "nursery": 1000, "child": 4000, "adult": 8000}
-HISTORIES, TINY_HISTORIES = 16, 3
+HISTORIES = by_size(16, tiny=3)
 """Of each level in a batch."""
 CONTINUED, SHOWN = 8, 2
 """How a history goes on: paths that its plan is best for, in pairs whose noise is mirrored; and how many of them are
@@ -48,7 +49,7 @@ class TradePlanLearner(MuonLearner):
 def lesson(context: Context) -> Lesson:
     """Histories of all levels; which one it is nobody says."""
     return gradient_lesson(
-        context, NAME, loss, make, steps=STEPS, rows=HISTORIES, tiny_rows=TINY_HISTORIES, learning_rate=2e-3,
+        context, NAME, loss, make, steps=STEPS, rows=HISTORIES, learning_rate=2e-3,
         minutes=1.3, trains=lambda agent: (HEAD,), learner=TradePlanLearner, prefetch=True, skills=("trade",),
         rehearsal_every=0, unrehearsed="It trains a head of its own alone, which reads numbers and no other part.",
     )  # fmt: skip
@@ -123,5 +124,4 @@ def continued(level: str, seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 def loss(agent: Agent, batch: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """What is told of noised prices and of masked symbols."""
     output: Any = agent.forward(dict(batch), [parts.TRADE_PLAN])[parts.TRADE_PLAN]
-    losses = output.losses({name: batch[name].to(agent.device) for name in ("steps", "words")})
-    return torch.stack(list(losses.values())).sum(), {name: value.detach() for name, value in losses.items()}
+    return summed(output.losses({name: batch[name].to(agent.device) for name in ("steps", "words")}))

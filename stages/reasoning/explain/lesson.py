@@ -19,9 +19,11 @@ from torch import Tensor, nn
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch
+from devmind.agent.config import by_size
 from devmind.agent.text import text_loss
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.learners.gradient import owned_parts
 from devmind.learners.muon import MuonLearner
 from devmind.seeding import numpy_rng
 from stages.reasoning import parts
@@ -29,7 +31,7 @@ from stages.reasoning.explain.lines import GAME, QUESTION, line_of, positions, q
 
 NAME = "explain"
 STEPS = {"tiny": 10, "nursery": 700, "child": 2000, "adult": 2000}
-ROWS, TINY_ROWS = 64, 8
+ROWS = by_size(64, tiny=8)
 """Pages of a batch."""
 MINUTES = 7.0
 SHOWN = ("after", "value", "lookahead")
@@ -44,7 +46,7 @@ HELD_OUT = 3
 
 def lesson(context: Context) -> Lesson:
     """Sentences about tic-tac-toe."""
-    count, rate = context.changed(NAME, TINY_ROWS if context.config.size == "tiny" else ROWS, 2e-3)
+    count, rate = context.changed(NAME, ROWS[context.config.size], 2e-3)
 
     def learner(agent: Agent, context: Context) -> Explaining:
         return Explaining(agent, seed=context.seed, learning_rate=rate)
@@ -68,7 +70,7 @@ def trained_without_trunk(agent: Agent) -> tuple[str, ...]:
     The text head reads what the trunk makes of a page. Unchanged, it could not even spell on a trunk that passes all
     tokens through.
     """
-    return (*parts.trained_without_trunk(agent), f"heads.{parts.TEXT}.")
+    return (*owned_parts(agent, parts.NAME), f"heads.{parts.TEXT}.")
 
 
 def held_out(marks: np.ndarray) -> np.ndarray:

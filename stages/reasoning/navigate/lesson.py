@@ -9,6 +9,7 @@ import torch
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
+from devmind.agent.config import by_size
 from devmind.algorithms.grid_cells import truth
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson, head_loss
@@ -24,7 +25,7 @@ ROOMS = (
 )  # fmt: skip
 """Kinds of rooms, in turn. KeyCorridorS3R1 is left out: it has too few rooms to keep some for exams."""
 STEPS = {"tiny": 20, "nursery": 300, "child": 600, "adult": 600}
-VIEWS, TINY_VIEWS = 192, 48
+VIEWS = by_size(192, tiny=48)
 """Views of a batch."""
 STAYS = "It trains only an arc of its own, which no later lesson changes."
 OF_ONE = 16
@@ -34,8 +35,8 @@ OF_ONE = 16
 def lesson(context: Context) -> Lesson:
     """Views and the classes of their cells; the trunk has no part in it."""
     return gradient_lesson(
-        context, NAME, head_loss(parts.CELLS, "cells"), make, steps=STEPS, rows=VIEWS, tiny_rows=TINY_VIEWS,
-        learning_rate=5e-3, minutes=0.5, trains=parts.trained, control_trains=parts.trained_without_trunk,
+        context, NAME, head_loss(parts.CELLS, "cells"), make, steps=STEPS, rows=VIEWS,
+        learning_rate=5e-3, minutes=0.5, trains=parts.trained, has_control=True,
         prefetch=True, skills=(NAME,), unrehearsed=STAYS,
     )  # fmt: skip
 

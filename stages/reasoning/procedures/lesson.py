@@ -26,7 +26,7 @@ from stages.reasoning.procedures.tileworld import SIDE, Tileworld
 
 NAME = "procedures"
 STEPS = {"tiny": 20, "nursery": 100, "child": 100, "adult": 100}
-WORLDS, TINY_WORLDS = 48, 8
+WORLDS = 48
 """Worlds of a batch."""
 RATES = 0.8, 10.0
 """Least and greatest number of world ticks in one tick of the agent; drawn log-uniformly."""
@@ -37,8 +37,8 @@ UNIT = 0.05
 def lesson(context: Context) -> Lesson:
     """Worlds with low and high rates of change."""
     return gradient_lesson(
-        context, NAME, loss, make, steps=STEPS, rows=WORLDS, tiny_rows=TINY_WORLDS, learning_rate=3e-3, minutes=0.4,
-        trains=lambda agent: TRAINS, control_trains=lambda agent: TRAINS, skills=(NAME,), rehearsal_every=0,
+        context, NAME, loss, make, steps=STEPS, rows=WORLDS, learning_rate=3e-3, minutes=0.4,
+        trains=lambda agent: TRAINS, has_control=True, skills=(NAME,), rehearsal_every=0,
         unrehearsed="It trains only a sense and a head of its own, which no later lesson changes.",
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch
+from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
@@ -36,7 +37,7 @@ HELD_OUT = 8
 GLANCES = 8
 """Batches of an update for the sense of puzzles, besides its own batch."""
 STEPS = {"tiny": 40, "nursery": 270, "child": 4000, "adult": 10000}
-ROWS, TINY_ROWS = 96, 64
+ROWS = by_size(96, tiny=64)
 LEARNING_RATE = 3e-3
 MINUTES = 0.8
 
@@ -45,8 +46,8 @@ def lesson(context: Context) -> Lesson:
     """Scrambles of 1 to 8 presses; the option `hindsight` takes a share from failed attempts."""
     again = hindsight_option(context, "puzzles")
     return gradient_lesson(
-        context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=LEARNING_RATE,
-        minutes=MINUTES, trains=parts.trained, control_trains=parts.trained_without_trunk,
+        context, "puzzles", COSTS.loss, make, steps=STEPS, rows=ROWS, learning_rate=LEARNING_RATE,
+        minutes=MINUTES, trains=parts.trained, has_control=True,
         learner=partial(PuzzleLearner, **again), skills=("puzzles",), rehearsal_cost=REHEARSAL_COST,
         unrehearsed=PUZZLES_STAY, options=tuple(again),
     )  # fmt: skip

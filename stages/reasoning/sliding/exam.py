@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import by_size
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -24,7 +25,7 @@ from stages.reasoning.q_star import follow, q_star
 from stages.reasoning.sliding.lesson import MOST, costs, mixed, perimeter, rules
 from stages.reasoning.sliding.patterns import left
 
-PUZZLES, NODES, TINY_NODES = 1000, 2000, 400
+PUZZLES, NODES = 1000, by_size(2000, tiny=400)
 """8-puzzles, and states of each that Q may evaluate; A* with Manhattan needs 1,000 on average. An agent of size tiny,
 which claims nothing, would use up 2,000 on nearly every puzzle, and most of the exam's time with them.
 """
@@ -57,7 +58,7 @@ HAND, TABLED = "A* with Manhattan", "A* with pattern databases"
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """The share solved within the budget; at level full also by a shortest solution, the nodes, and the 15-puzzle."""
     n, full = context.episodes(PUZZLES), level == "full"
-    budget = TINY_NODES if context.config.size == "tiny" else NODES
+    budget = NODES[context.config.size]
     tiles, fewest = puzzles(n if level != "glimpse" else max(8, n // 5), context.seed)
     guide = lambda states: costs(agent, 3, states)  # noqa: E731
     ways, episodes = search(3, tiles, guide, budget, CAREFUL), identities({"tiles": tiles})

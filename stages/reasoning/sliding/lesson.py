@@ -26,6 +26,7 @@ import numpy as np
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch
+from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson, Rehearsed, Scalars
 from devmind.learners.gradient import gradient_lesson
 from devmind.seeding import numpy_rng
@@ -60,15 +61,15 @@ LIGHTS = 3
 """Further batches of an update, of Lights Out."""
 COSTS = Costs(parts.SLIDES, parts.SLIDE_GLANCES, mean=20.0, spread=10.0)
 STEPS = {"tiny": 40, "nursery": 850, "child": 20_000, "adult": 60_000}
-ROWS, TINY_ROWS = 128, 32
+ROWS = by_size(128, tiny=32)
 
 
 def lesson(context: Context) -> Lesson:
     """Boards of 3 x 3 and 4 x 4 in turn; the option `hindsight` takes a share from failed attempts."""
     again = hindsight_option(context, "sliding")
     return gradient_lesson(
-        context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, tiny_rows=TINY_ROWS, learning_rate=3e-3,
-        minutes=3.6, trains=parts.trained, control_trains=parts.trained_without_trunk,
+        context, "sliding", COSTS.loss, make, steps=STEPS, rows=ROWS, learning_rate=3e-3,
+        minutes=3.6, trains=parts.trained, has_control=True,
         learner=partial(SlidingLearner, **again), skills=("sliding", "puzzles"), rehearsal_cost=REHEARSAL_COST,
         unrehearsed=PUZZLES_STAY, options=tuple(again),
     )  # fmt: skip

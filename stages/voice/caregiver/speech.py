@@ -92,6 +92,11 @@ class Bank:
     waves: tuple[np.ndarray, ...]
     speaker: str
 
+    @property
+    def groups(self) -> np.ndarray:
+        """The voices as numbers, int64 [N]."""
+        return np.unique(self.voices, return_inverse=True)[1]
+
     def take(self, rows: Sequence[int] | np.ndarray) -> Bank:
         """Some of them."""
         at = [int(row) for row in rows]

@@ -32,7 +32,7 @@ from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import CODEC
 from stages.voice.recogniser import Recogniser
-from stages.voice.utterances import heard, spoken, utterances
+from stages.voice.utterances import heard, of_exam, spoken, utterances
 from stages.voice.utterances import taught as lesson_utterances
 from stages.voice.vocoder import sound_of
 
@@ -161,8 +161,7 @@ def _all_of(agent: Agent, waves: Sequence[np.ndarray], others: Others) -> Repeat
 
 def _words(agent: Agent, context: Context, level: str, others: Others) -> list[Measure]:
     """The caregiver's new words, and the error of their repetitions in log-mel."""
-    whole = bank("echo exam", context.seed, context.episodes(WORDS_ASKED), NEW_WORDS, True)
-    asked = whole.take(np.arange(context.episodes(WORDS_ASKED, level)))
+    asked = of_exam("echo exam", context, WORDS_ASKED, NEW_WORDS, level)
     known = bank("echo judge", context.seed, max(32, context.episodes(JUDGED_BY)), NEW_WORDS, True)
     judge = Recogniser.of(known.waves, np.array(known.texts))
     repeats = _all_of(agent, asked.waves, others)

@@ -27,7 +27,7 @@ from stages.voice.parts import WORDS, WORDS_ARC, WRITTEN, WRITTEN_ARC, writes
 from stages.voice.recogniser import Recogniser, nearest, time_normalised
 from stages.voice.small_net import named_by_small_net
 from stages.voice.transcript import errors, likeliest, read_off, word_error_rate
-from stages.voice.utterances import heard, spoken, utterances
+from stages.voice.utterances import heard, of_exam, spoken, utterances
 
 DIGIT, CAREGIVER, NAMING = "hear_words/digits", "hear_words/caregiver", "hear_words/naming"
 GATE = Gate([
@@ -163,8 +163,7 @@ def _heard_digits(unseen: Clips, waves: Sequence[np.ndarray], chosen: np.ndarray
 
 
 def _caregiver(agent: Agent, fresh: Agent | None, context: Context, level: str) -> Measure:
-    whole = bank("hear_words exam", context.seed, context.episodes(UTTERANCES), UNSEEN_PHRASES, True)
-    speech = whole.take(np.arange(context.episodes(UTTERANCES, level)))
+    speech = of_exam("hear_words exam", context, UTTERANCES, UNSEEN_PHRASES, level)
     found, counts = frames_of(agent, speech.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
     heard_texts = by_frames = read_off(found[WORDS], counts)
     by_writing = writing_of(agent, speech.waves, [WRITTEN, WRITTEN_ARC] if fresh else [WRITTEN])
@@ -188,7 +187,7 @@ def _caregiver(agent: Agent, fresh: Agent | None, context: Context, level: str) 
             rows[OFF] = float(_rates(by_writing[WRITTEN_ARC].texts, speech.texts).mean())
     return Measure(
         CAREGIVER, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(speech.waves)),
-        groups=np.unique(speech.voices, return_inverse=True)[1], rows=rows,
+        groups=speech.groups, rows=rows,
         note=f"spoken by {speech.speaker}, in voices and phrases that no lesson had",
         exhibits=_exhibits(speech, heard_texts, rates) if fresh else (),
     )  # fmt: skip
@@ -196,8 +195,7 @@ def _caregiver(agent: Agent, fresh: Agent | None, context: Context, level: str) 
 
 def _naming(agent: Agent, fresh: Agent | None, context: Context, level: str) -> Measure:
     """Sentences such as "this is a cup", of which lessons had others alone, in voices of no lesson."""
-    whole = bank("naming exam", context.seed, context.episodes(SENTENCES), UNSEEN_NAMING, True)
-    speech = whole.take(np.arange(context.episodes(SENTENCES, level)))
+    speech = of_exam("naming exam", context, SENTENCES, UNSEEN_NAMING, level)
     found, counts = frames_of(agent, speech.waves, [WORDS, WORDS_ARC] if fresh else [WORDS])
     heard_texts = read_off(found[WORDS], counts)
     rates = _rates(heard_texts, speech.texts)
@@ -220,7 +218,7 @@ def _naming(agent: Agent, fresh: Agent | None, context: Context, level: str) -> 
         }
     return Measure(
         NAMING, "words wrong", rates, 1.0, 0.0, floors, higher_is_better=False, episodes=heard(list(speech.waves)),
-        groups=np.unique(speech.voices, return_inverse=True)[1], rows=rows,
+        groups=speech.groups, rows=rows,
         note=f"'{UNSEEN_NAMING[0]}' and others, spoken by {speech.speaker}, in voices and sentences that no lesson had",
         exhibits=_exhibits(speech, heard_texts, rates) if fresh else (),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from stages.voice.hear_words.written import missed as missed_writing
 from stages.voice.moments import as_batch, in_a_row, varied
 from stages.voice.parts import WORDS as HEAD
 from stages.voice.parts import WORDS_ARC as ARC
-from stages.voice.parts import WRITTEN, trained, trained_without_trunk
+from stages.voice.parts import WRITTEN, trained
 from stages.voice.transcript import ctc
 from stages.voice.utterances import alike, groups, shares, sources, where
 
@@ -32,7 +32,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "words", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=24, learning_rate=2e-3, minutes=1.5, trains=trained, prefetch=True, learner=MuonLearner,
-        control_trains=trained_without_trunk, skills=("hear_words",), learns_from=groups(context), undoes_earlier=False,
+        has_control=True, skills=("hear_words",), learns_from=groups(context), undoes_earlier=False,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from devmind.curriculum.stage import Context
 from devmind.seeding import numpy_rng
 from devmind.sessions.spoken import Clips, clips
 from devmind.sessions.written import Pictures, pictures, unmet_pictures
-from stages.voice.caregiver.speech import DIGITS, bank
+from stages.voice.caregiver.speech import DIGITS
 from stages.voice.exhibits import wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import in_a_row
@@ -27,7 +27,7 @@ from stages.voice.name_heard.lesson import sources
 from stages.voice.name_heard.shown import Shown, as_batch, drawn, views
 from stages.voice.parts import NAMED
 from stages.voice.recogniser import Recogniser
-from stages.voice.utterances import Waves, heard, spoken, where
+from stages.voice.utterances import Waves, heard, of_exam, spoken, where
 
 CAREGIVER, DIGIT = "name_heard/caregiver", "name_heard/digits"
 GATE = Gate([Threshold(CAREGIVER, 0.85), Threshold(DIGIT, 0.85, when_absent="skip")])
@@ -43,8 +43,7 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     if NAMED not in agent.heads:
         return []
     full, n = level == "full", context.episodes(ASKED)
-    whole = bank("name_heard exam", context.seed, n, DIGITS, True)
-    speech = whole.take(np.arange(context.episodes(ASKED, level)))
+    speech = of_exam("name_heard exam", context, ASKED, DIGITS, level)
     hers = sources(*where(context))[0]
     digits = np.array([DIGITS.index(text) for text in speech.texts])
     sets = [(CAREGIVER, speech.waves, digits, np.array(speech.voices), hers)]

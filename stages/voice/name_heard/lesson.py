@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context, Lesson
 from devmind.seeding import numpy_rng, torch_generator
 from devmind.sessions.written import pictures, source_group, split_pictures
@@ -25,7 +26,7 @@ from stages.voice.parts import NAMED
 from stages.voice.utterances import Waves, alike, heard, where
 
 STEPS = {"tiny": 8, "nursery": 600, "child": 2000, "adult": 6000}
-SPOKEN, SPOKEN_ELSE = {"tiny": 24}, 800
+SPOKEN = by_size(800, tiny=24)
 """Digits that the caregiver says, each varied anew at every use."""
 
 
@@ -46,7 +47,7 @@ def groups(context: Context) -> tuple[str, ...]:
 @lru_cache(maxsize=2)
 def sources(data: Path | None, seed: int, size: str, holdout: str | None) -> tuple[Waves, ...]:
     """Spoken digits of lessons, sorted by length: the caregiver's, and recorded ones, if there are any."""
-    speech = bank("names", seed, SPOKEN.get(size, SPOKEN_ELSE), DIGITS, False)
+    speech = bank("names", seed, SPOKEN[size], DIGITS, False)
     order = np.argsort([len(wave) for wave in speech.waves], kind="stable")
     ours = tuple(speech.waves[i] for i in order), tuple(speech.texts[i] for i in order)
     return (ours, *utterances.sources(data, seed, size, holdout)[utterances.CAREGIVERS :])

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from devmind.agent.agent import Agent
+from devmind.agent.config import by_size
 from devmind.agent.taps import Tapped
 from devmind.curriculum.stage import Context, Lesson
 from devmind.learners.gradient import gradient_lesson
@@ -39,8 +40,8 @@ ARC_STEPS = {"tiny": 8, "nursery": 900, "child": 3000, "adult": 8000}
 STEPS = {"tiny": 8, "nursery": 500, "child": 2500, "adult": 8000}
 UNKNOWN_SHARE = 0.35
 """The share of sounds of no kind. For the arc half of these are taught sounds with the frequency axis reversed."""
-MADE, SPOKEN = {"tiny": 12}, {"tiny": 12}
-MADE_ELSE = SPOKEN_ELSE = 80
+MADE = SPOKEN = by_size(80, tiny=12)
+"""Sounds of no kind that are made, and phrases of the caregiver, by size."""
 ARC_MOMENTS, TRUNK_MOMENTS = (20, 36), 20
 """Moments of a piece, for the arc (a range) and for the head on the trunk."""
 SILENCE = -2.0
@@ -89,7 +90,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "kinds", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=16, learning_rate=2e-3, minutes=1.5, trains=trains, prefetch=True,
-        control_trains=trains, skills=("sounds",), learns_from=groups(context), undoes_earlier=False,
+        has_control=True, skills=("sounds",), learns_from=groups(context), undoes_earlier=False,
         rehearsal_every=0,
     )  # fmt: skip
 
@@ -106,7 +107,7 @@ def listened_to(context: Context) -> Taught:
 
 @lru_cache(maxsize=2)
 def _listened_to(data: Path | None, seed: int, size: str) -> Taught:
-    n, spoken = MADE.get(size, MADE_ELSE), SPOKEN.get(size, SPOKEN_ELSE)
+    n, spoken = MADE[size], SPOKEN[size]
     rng = numpy_rng("sounds of no kind", seed)
     waves = [strange.made(rng, SECONDS) for _ in range(n)]
     waves += [long_enough(wave) for wave in bank("sounds", seed, spoken, TAUGHT_PHRASES, False).waves]

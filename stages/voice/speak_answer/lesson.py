@@ -23,6 +23,7 @@ from torch.nn import functional as F
 from devmind.acting.spoken_questions import PAGE
 from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
+from devmind.agent.config import by_size
 from devmind.agent.output import masked_mean
 from devmind.agent.taps import Tapped, read_tap
 from devmind.agent.text import BEGIN
@@ -53,7 +54,7 @@ ROWS = 32
 """Utterances of a step."""
 ASK_NOTHING = 8
 """One of so many utterances asks nothing."""
-SPOKEN, SPOKEN_ELSE = {"tiny": 44}, 2400
+SPOKEN = by_size(2400, tiny=44)
 """Questions that the caregiver says, each varied anew and with a new scene at every use."""
 SPOKEN_A_QUESTION = 3
 """Spoken questions for each spoken utterance that asks nothing."""
@@ -72,14 +73,14 @@ def lesson(context: Context) -> Lesson:
 @lru_cache(maxsize=2)
 def spoken(seed: int, size: str) -> Bank:
     """Questions of lessons in voices of lessons, sorted by length."""
-    speech = bank("answers", seed, SPOKEN.get(size, SPOKEN_ELSE), tuple(BY_TEXT), False)
+    speech = bank("answers", seed, SPOKEN[size], tuple(BY_TEXT), False)
     return speech.take(np.argsort([len(wave) for wave in speech.waves], kind="stable"))
 
 
 @lru_cache(maxsize=2)
 def remarked(seed: int, size: str) -> Bank:
     """Utterances that ask nothing, in voices of lessons."""
-    return bank("answers to nothing", seed, SPOKEN.get(size, SPOKEN_ELSE) // SPOKEN_A_QUESTION, NO_QUESTIONS, False)
+    return bank("answers to nothing", seed, SPOKEN[size] // SPOKEN_A_QUESTION, NO_QUESTIONS, False)
 
 
 BY_TEXT: Mapping[str, Question] = {question.text: question for question in questions(TAUGHT)}

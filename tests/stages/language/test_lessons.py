@@ -14,7 +14,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.decoders import pass_by
 from devmind.curriculum.ablation import Control, identity_trunk, taught_by_controls
 from devmind.curriculum.stage import Context, Lesson
-from devmind.learners.gradient import LAYERS
+from devmind.learners.gradient import LAYERS, without_shared
 from devmind.learners.joint import JointLoss
 from stages.language import lessons, parts
 from stages.language.answering import sure_answers
@@ -135,7 +135,7 @@ def test_the_stage_changes_nothing_that_earlier_stages_taught(number: int, conte
 
 def test_a_twin_starts_the_whole_stage_anew(agent: Agent, context: Context, tmp_path: Path) -> None:
     """Every lesson has a control, so heads on an identity trunk are taught as long as the agent's."""
-    prefixes = (*parts.trained_without_trunk(agent), *parts.trained_to_call(agent))
+    prefixes = (*without_shared(parts.trained(agent)), *parts.trained_to_call(agent))
     own = {name for name in agent.state_dict() if name.startswith(prefixes)}
     assert own
     assert set(taught_by_controls(agent, LanguageStage(), context)) == own

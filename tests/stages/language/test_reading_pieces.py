@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from devmind import worlds
 from devmind.agent.agent import Agent
-from devmind.agent.config import AgentConfig
+from devmind.agent.config import SIZES, AgentConfig
 from devmind.agent.vocabulary import make_vocabulary
 from devmind.cli.app import app
 from devmind.config import load
@@ -208,7 +208,7 @@ def test_every_lesson_leaves_a_pretrained_trunk_unchanged(tmp_path: Path) -> Non
     give_reading(stage, agent, given)
     stage.admit(agent)
     agent.config.stages = ["reflex", "language"]
-    beneath = len(agent.trunk.decoder.layers) - parts.GROWN["tiny"]
+    beneath = len(agent.trunk.decoder.layers) - SIZES["tiny"].grown
     theirs = tuple(f"trunk.decoder.layers.{number}." for number in range(beneath))
     for lesson in stage.lessons(given):
         before = copy.deepcopy(agent.state_dict())

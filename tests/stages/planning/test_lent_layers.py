@@ -12,6 +12,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.algorithms.diffusion import HybridPipeline
 from devmind.errors import ConfigError
+from devmind.worlds.pointmaze import MAZES
 from stages.planning import parts
 from stages.planning.following import Candidates
 from stages.planning.planner import PlannerHead
@@ -39,7 +40,7 @@ def head_of(agent: Agent) -> PlannerHead:
 @torch.no_grad()
 def planned(agent: Agent) -> Candidates:
     head = head_of(agent)
-    maze = torch.eye(head.mazes)[[0, 0]]
+    maze = torch.eye(len(MAZES))[[0, 0]]
     ends = torch.tensor([[0.0, 0.0], [0.4, 2.0]]), torch.tensor([[2.0, 2.0], [1.2, 0.0]])
     return head.search(head.thinking(*ends, maze))
 
@@ -92,7 +93,7 @@ def test_lessons_teach_the_planner_through_unchanged_layers(agent: Agent) -> Non
     length = head.denoiser.config["length"]
     plans = Plans(
         *(torch.rand(4, 2, generator=generator) for _ in range(2)),
-        torch.eye(head.mazes)[[0, 0, 0, 0]],
+        torch.eye(len(MAZES))[[0, 0, 0, 0]],
         torch.rand(4, head.horizon, 2, generator=generator),
         torch.randint(5, (4, length), generator=generator),
         *(torch.rand(4, 2, generator=generator) for _ in range(2)),

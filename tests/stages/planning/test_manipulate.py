@@ -203,8 +203,8 @@ def test_the_head_does_not_answer_without_a_request(agent: Agent, knowing: Knowi
 
 
 def test_the_lesson_shows_nothing_that_is_held_out() -> None:
-    data = lesson.rooms(0, lesson.TINY_ROOMS, make_world)
-    assert len(data["sight"]) < 3 * lesson.TINY_ROOMS
+    data = lesson.rooms(0, lesson.ROOMS["tiny"], make_world)
+    assert len(data["sight"]) < 3 * lesson.ROOMS["tiny"]
     blue_or_green = np.isin(data["named"][:, 0], [ord("b"), ord("g")])
     left = data["places"][:, -1, 1] > 0
     assert blue_or_green.any()

@@ -16,7 +16,7 @@ from devmind.acting import rollout
 from devmind.cli import app
 from devmind.errors import MomentError
 from devmind.testing import tiny_agent
-from devmind.worlds.pointmaze import UNIT, PointMazeRules, maze
+from devmind.worlds.pointmaze import MAZES, UNIT, PointMazeRules, maze
 from stages.planning import commands, film, parts
 from stages.planning.following import Candidates
 
@@ -119,7 +119,7 @@ def test_candidates_that_make_most_given_moves_are_preferred_to_any_mark(
     agent = tiny_agent()
     parts.admit(agent)
     head: Any = agent.eval().head(parts.ROUTE)
-    read = head.thinking(torch.zeros(2, 2), torch.ones(2, 2), torch.eye(head.mazes)[:2])
+    read = head.thinking(torch.zeros(2, 2), torch.ones(2, 2), torch.eye(len(MAZES))[:2])
     east, south = parts.WORDS.index("east"), parts.WORDS.index("south")
     made = torch.zeros(2, 3, head.horizon, dtype=torch.int64)
     made[0, 1:, 4], made[1, 0, 4], made[1, 1, 4], made[1, 1, 9] = south, south, south, east

@@ -20,6 +20,7 @@ from devmind.testing import check_head, tiny_agent
 from stages.planning import parts
 from stages.planning.judge import draft
 from stages.planning.parts import HORIZON, ROUTE, WALK
+from stages.planning.places import middles, square, unscaled
 from stages.planning.planner import PlannerHead, interpolated
 from stages.planning.route import trips
 from stages.planning.tree import search_in_a_tree
@@ -202,7 +203,7 @@ def test_classifier_free_guidance_is_passed_to_the_denoiser(agent: Agent) -> Non
         {at: place.repeat_interleave(n, 0) for at, place in head.held(read, None).items()},
         steps=head.steps, guidance=2.0, luck=luck, words_first=head.word_steps,
     )  # fmt: skip
-    torch.testing.assert_close(found.plans.flatten(0, 1), head.unscaled(drawn.trajectory))
+    torch.testing.assert_close(found.plans.flatten(0, 1), unscaled(drawn.trajectory))
     assert not torch.equal(found.plans, alone.plans)
 
 
@@ -306,7 +307,7 @@ def test_a_tree_search_over_plans_keeps_their_ends(agent: Agent) -> None:
     # The film shows one more plan at a time; a plan that is not reached yet is the best so far.
     assert len(shown) == n
     assert shown[0][0].shape == (2 * n, HORIZON, 2)
-    torch.testing.assert_close(head.unscaled(shown[-1][0]).unflatten(0, (2, n)), found.plans)
+    torch.testing.assert_close(unscaled(shown[-1][0]).unflatten(0, (2, n)), found.plans)
     # A detour asks for one plan between two places, which is drawn as usual.
     assert head.search(read, candidates=1).plans.shape[1] == 1
     search_in_a_tree(agent, 0)
@@ -352,7 +353,7 @@ def test_a_held_up_agent_is_not_late_and_goes_back_when_patience_ends(agent: Age
     assert all(float(one["along"][0]) == 0.0 for one in kept)
     assert [bool(one["around"][0]) for one in kept[:3]] == [False] * 3
     back = next(one for one in kept if bool(one["around"][0]))
-    middle = head.middles()[head.square(torch.as_tensor(senses["body"]))]
+    middle = middles(torch.device("cpu"))[square(torch.as_tensor(senses["body"]))]
     torch.testing.assert_close(back["plan"][:, -1], middle)
     torch.testing.assert_close(back["plan"][:, 0], torch.as_tensor(senses["body"]))
     assert not back["symbols"].any(), "its moves are no longer those of the plan that was given up"

@@ -14,6 +14,7 @@ from devmind.testing import tiny_agent
 from devmind.worlds.pointmaze import MAZES, UNIT, maze
 from stages.planning import parts
 from stages.planning.parts import HORIZON, STRIDE
+from stages.planning.places import scaled
 from stages.planning.planner import PlannerHead, interpolated
 from stages.planning.reinforce import plans
 from stages.planning.reinforce.finetune import PolicyGradient, advantages, own_trips, weights
@@ -108,7 +109,7 @@ def test_strides_have_the_ends_and_goals_of_their_own_trip(shown: trips.Trips) -
 
 def test_values_learn_walking_distance(shown: trips.Trips) -> None:
     torch.manual_seed(0)
-    values = StrideValues(0.4, 16, len(MAZES), 1.5, 1.0, hidden=64)
+    values = StrideValues(hidden=64)
     told = teach_values(values, [shown], 250, numpy_rng("values"), rows=256)
     assert np.mean([one["q"] for one in told[-20:]]) < 0.5 * np.mean([one["q"] for one in told[:5]])
     where, which = maze("medium"), torch.eye(len(MAZES))[[1]]
@@ -130,7 +131,7 @@ def test_values_learn_walking_distance(shown: trips.Trips) -> None:
 
 def test_shorter_paths_than_expected_have_higher_advantages(shown: trips.Trips) -> None:
     data = plans.drawn([shown], 30, numpy_rng("advantages"))
-    values = StrideValues(0.4, 16, len(MAZES), 1.5, 1.0)
+    values = StrideValues()
     quick = plans.Plans(**{**vars(data), "ticks": data.ticks / 2})
     assert (advantages(values, quick) > advantages(values, data)).all()
     assert (weights(values, quick) >= weights(values, data)).all()
@@ -167,8 +168,8 @@ def test_drawn_steps_have_their_likelihood(agent: Agent, shown: trips.Trips) -> 
     told = learner.log_prob(drawing, data.place, data.goal, data.maze)
     # Normal noise: minus half of its mean square per step, beside words that an untaught network does not predict.
     assert (told < -0.3).all()
-    torch.testing.assert_close(drawing.plans[:, 0], head_of(agent).scaled(data.place))
-    torch.testing.assert_close(drawing.plans[:, -1], head_of(agent).scaled(data.goal))
+    torch.testing.assert_close(drawing.plans[:, 0], scaled(data.place))
+    torch.testing.assert_close(drawing.plans[:, -1], scaled(data.goal))
 
 
 def test_own_walks_are_those_that_arrived(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from stages.planning.belief import FADES, SCALE, SIDES
 from stages.planning.detour import detour
 from stages.planning.following import BELIEF, REPLANNING, Candidates, Route, interpolated
 from stages.planning.parts import HORIZON, ROUTE, STRIDE, WALK
+from stages.planning.places import CELL_SIDE, CELLS, WALKED, middles, square
 from stages.planning.planner import PlannerHead
 from stages.planning.replan import exam, lesson
 from stages.planning.route import trips
@@ -77,7 +78,7 @@ def shortest(head: PlannerHead, read: Route, *args: Any, **options: Any) -> Cand
 
 def straight(head: PlannerHead, here: Tensor, there: Tensor, maze: Tensor) -> Tensor:
     """The command of an agent that knows its own dynamics."""
-    way = (there - here) / (STRIDE * head.pace)
+    way = (there - here) / (STRIDE * WALKED)
     return way / way.norm(dim=-1, keepdim=True).clamp_min(1.0)
 
 
@@ -87,13 +88,13 @@ def planner(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     head = head_of(agent)
     for number, name in enumerate(MAZES[:3]):
         walls = maze(name).walls
-        grid = torch.full((head.cells, head.cells), -1.0)
+        grid = torch.full((CELLS, CELLS), -1.0)
         grid[: walls.shape[0], : walls.shape[1]] = torch.from_numpy(np.where(walls, -1.0, 1.0)).float()
-        head.space.weight.data.view(head.mazes, -1)[number] = grid.flatten() / SCALE
+        head.space.weight.data.view(len(MAZES), -1)[number] = grid.flatten() / SCALE
 
     def stops(head: PlannerHead, pushed: Tensor, moved: Tensor, place: Tensor) -> Tensor:
         side = torch.tensor(SIDES, dtype=torch.float32)
-        inside = place / head.cell - (place / head.cell).round()
+        inside = place / CELL_SIDE - (place / CELL_SIDE).round()
         # It is pushed back, and stands before the middle of that side instead of its corner.
         against = (
             ((pushed - moved) @ side.T > 0.4) & ((inside @ side.T) > 0.2) & ((inside @ side.T.flip(1)).abs() < 0.3)
@@ -266,20 +267,18 @@ def test_answers_are_right_only_for_their_own_maze() -> None:
 
 
 def test_a_plan_enters_cells_that_it_crosses_and_not_those_that_it_grazes(agent: Agent) -> None:
-    head = head_of(agent)
-    side = head.cell
+    head, side = head_of(agent), CELL_SIDE
     ends = torch.tensor([[[0.0, 0.0], [2 * side, 0.0]], [[0.0, 0.0], [0.52 * side, 0.0]], [[0.0, 0.0], [0.0, side]]])
     plans = interpolated(ends, torch.linspace(0, 1, HORIZON).expand(3, -1))[None]
-    cells = torch.zeros(1, head.cells**2, dtype=torch.bool)
-    cells[0, head.square(torch.tensor([side, 0.0]))] = True
+    cells = torch.zeros(1, CELLS**2, dtype=torch.bool)
+    cells[0, square(torch.tensor([side, 0.0]))] = True
     which = torch.eye(len(MAZES))[:1]
     assert head.leads_into(plans, which, cells)[0].tolist() == [True, False, False]
     # A cell without any trip is no place for a plan either; of an unlearned maze nothing is known.
-    head.space.weight.data[head.square(torch.tensor([0.0, side]))] = -1.0
+    head.space.weight.data[square(torch.tensor([0.0, side]))] = -1.0
     assert head.leads_into(plans, which, cells)[0].tolist() == [True, False, True]
     assert not head.leads_into(plans, torch.eye(len(MAZES))[1:2], torch.zeros_like(cells)).any()
-    middles = head.middles()
-    assert torch.equal(head.square(middles), torch.arange(head.cells**2))
+    assert torch.equal(square(middles(torch.device("cpu"))), torch.arange(CELLS**2))
 
 
 def test_in_the_goals_cell_it_goes_straight_when_all_plans_are_refused(agent: Agent, monkeypatch) -> None:
@@ -310,7 +309,7 @@ def test_a_dead_end_with_few_trips_counts_as_a_place(agent: Agent) -> None:
     """`large` has one that trips visit 0.4 times as often as by chance."""
     head, n = head_of(agent), 5_000
     often, seldom = torch.zeros(2), torch.tensor([0.4, 0.0])
-    few = (torch.arange(n) < 0.4 * n / head.cells**2)[:, None]
+    few = (torch.arange(n) < 0.4 * n / CELLS**2)[:, None]
     of = {"been": torch.where(few, seldom, often), "maze": torch.eye(len(MAZES))[[1]].expand(n, -1)}
     of |= {name: torch.zeros(1, 2, 2) for name in ("pushed", "moved", "at")} | {"wall": torch.zeros(1, 2, 4)}
     learned = torch.optim.AdamW([head.space.weight], 1e-2)
@@ -319,18 +318,18 @@ def test_a_dead_end_with_few_trips_counts_as_a_place(agent: Agent) -> None:
         head.belief_losses(of)["room"].backward()
         learned.step()
     room = head.room(of["maze"][:1])[0] > 0
-    assert room.nonzero().flatten().tolist() == [int(head.square(one)) for one in (often, seldom)]
+    assert room.nonzero().flatten().tolist() == [int(square(one)) for one in (often, seldom)]
 
 
 def test_no_plan_crosses_the_corner_between_two_shut_cells(agent: Agent) -> None:
     """From cell to cell over their common corner: free cells beside it, one of them closed, both."""
-    head, side = head_of(agent), head_of(agent).cell
+    head, side = head_of(agent), CELL_SIDE
     plan = interpolated(torch.tensor([[[0.0, 0.0], [side, side]]]), torch.linspace(0, 1, HORIZON)[None])[None]
-    cells, which = torch.zeros(1, head.cells**2, dtype=torch.bool), torch.eye(len(MAZES))[:1]
+    cells, which = torch.zeros(1, CELLS**2, dtype=torch.bool), torch.eye(len(MAZES))[:1]
     assert not head.leads_into(plan, which, cells).any()
-    cells[0, head.square(torch.tensor([side, 0.0]))] = True
+    cells[0, square(torch.tensor([side, 0.0]))] = True
     assert not head.leads_into(plan, which, cells).any(), "it only grazes that cell, and the other one is free"
-    cells[0, head.square(torch.tensor([0.0, side]))] = True
+    cells[0, square(torch.tensor([0.0, side]))] = True
     assert head.leads_into(plan, which, cells).all()
     # Slightly aside one of the two is grazed: the graze is ignored, but the corner is still detected.
     assert head.leads_into(plan + torch.tensor([0.04, -0.04]), which, cells).all()
@@ -339,7 +338,7 @@ def test_no_plan_crosses_the_corner_between_two_shut_cells(agent: Agent) -> None
 def test_felt_evidence_fades_and_a_cell_found_closed_stays_closed(agent: Agent) -> None:
     head, place = head_of(agent), torch.tensor([[0.4, 0.4]])
     before = head.nothing(1, torch.device("cpu")) | {"told": torch.tensor([[1.0, 0.0]]), "last": place}
-    pushed, moved = head.felt(before, place + torch.tensor([[head.pace, 0.0]]), torch.ones(1, dtype=torch.bool))
+    pushed, moved = head.felt(before, place + torch.tensor([[WALKED, 0.0]]), torch.ones(1, dtype=torch.bool))
     torch.testing.assert_close(pushed, torch.tensor([[1 - FADES, 0.0]]))
     torch.testing.assert_close(moved, pushed)
     none, _ = head.felt(before, place, torch.zeros(1, dtype=torch.bool))
@@ -350,7 +349,7 @@ def test_felt_evidence_fades_and_a_cell_found_closed_stays_closed(agent: Agent) 
     while not head.closed(evidence, which).any():
         evidence, ticks = head.weighed(evidence, pushed, moved, place), ticks + 1
     assert ticks > 1, "one tick is no proof"
-    found = int(head.square(torch.tensor([0.8, 0.4])))
+    found = int(square(torch.tensor([0.8, 0.4])))
     assert head.closed(evidence, which).nonzero().tolist() == [[0, found]]
     head.stops = lambda *felt: torch.zeros(1, 4)  # type: ignore[method-assign]
     assert head.closed(head.weighed(evidence, pushed, moved, torch.tensor([[2.0, 2.0]])), which)[0, found]
@@ -387,7 +386,7 @@ def test_a_short_lesson_tells_walls_by_feeling(agent: Agent) -> None:
         new = lesson.batch(data, rules, 64, np.random.default_rng(10**6))
         told = head.stops(new["pushed"], new["moved"], new["at"])
         which = torch.eye(len(MAZES))[[MAZES.index("medium")]]
-        room = head.room(which).view(head.cells, -1)[: walls.shape[0], : walls.shape[1]]
+        room = head.room(which).view(CELLS, -1)[: walls.shape[0], : walls.shape[1]]
     stopped = ((new["pushed"] - new["moved"]) @ torch.tensor(SIDES, dtype=torch.float32).T) > 0.5
     assert told[stopped].mean() > told[~stopped].mean() + 1.0
     assert ((room > 0).numpy() == ~walls).mean() > 0.9
@@ -399,8 +398,8 @@ def test_plans_between_neighbouring_places_are_drawn_once_for_all_detours(
     head, asked = head_of(planner), list[int]()
     monkeypatch.setattr(head, "search", lambda read, **_: asked.append(len(read.place)) or shortest(head, read))
     cells = torch.from_numpy(maze("medium").centres(maze("medium").free) / UNIT).float()
-    places, which = cells[[0, 3, 9]], torch.eye(head.mazes)[[MAZES.index("medium")]]
-    closed = torch.zeros(head.cells**2, dtype=torch.bool)
+    places, which = cells[[0, 3, 9]], torch.eye(len(MAZES))[[MAZES.index("medium")]]
+    closed = torch.zeros(CELLS**2, dtype=torch.bool)
 
     def ways(number: int) -> list[list[Any]]:
         found = [detour(head, head.thinking(one[None], cells[-1:], which), closed, number) for one in places]

@@ -14,14 +14,14 @@ from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.stage import Context
 from devmind.moment import TICK_SAMPLES
 from devmind.seeding import derive_seed
-from stages.voice.caregiver.speech import NEW_WORDS, bank
+from stages.voice.caregiver.speech import NEW_WORDS
 from stages.voice.echo.clean.filters import filtered, in_bins, si_sdr_db, sound_of_spectrum, spectrum
 from stages.voice.echo.clean.lesson import LEAD, noise
 from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import CLEANED
-from stages.voice.utterances import heard
+from stages.voice.utterances import heard, of_exam
 
 CLEAN = "echo/cleaned"
 LOUD_DB = 5.0
@@ -38,8 +38,7 @@ def cleaned(agent: Agent, context: Context, level: str) -> list[Measure]:
     """One value an utterance: by how many dB SI-SDR rises."""
     if CLEANED not in agent.heads:
         return []
-    whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
-    words = whole.take(np.arange(context.episodes(ASKED, level)))
+    words = of_exam("echo exam", context, ASKED, NEW_WORDS, level)
     clean, _ = in_a_row(words.waves, before=LEAD)
     generator = torch.Generator().manual_seed(derive_seed("echo cleaned", context.seed) % 2**62)
     noisy = clean + noise(clean, torch.full((len(clean), 1), LOUD_DB), generator)
@@ -55,7 +54,7 @@ def cleaned(agent: Agent, context: Context, level: str) -> list[Measure]:
     return [
         Measure(
             CLEAN, "dB of SI-SDR gained", gain(result), 0.0, 20.0, floors, episodes=heard(list(words.waves)), rows=rows,
-            groups=np.unique(words.voices, return_inverse=True)[1],
+            groups=words.groups,
             note=f"words and voices of no lesson, by {words.speaker}, in noise of any colour {LOUD_DB:g} dB below; the "
             "spectral gate is told which frames precede speech; its best of six settings on these sounds counts",
             exhibits=_exhibits(words.texts, noisy, result, gain(result)) if level == "full" else (),

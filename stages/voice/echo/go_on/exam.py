@@ -12,7 +12,7 @@ from devmind.agent.agent import Agent
 from devmind.algorithms.ridge import fit_ridge
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.stage import Context
-from stages.voice.caregiver.speech import NEW_WORDS, bank
+from stages.voice.caregiver.speech import NEW_WORDS
 from stages.voice.ear import FRAMES
 from stages.voice.echo.go_on.head import AHEAD
 from stages.voice.echo.go_on.lesson import continued_mel, mel_of, to_come
@@ -21,7 +21,7 @@ from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import GOES_ON
-from stages.voice.utterances import heard, utterances
+from stages.voice.utterances import heard, of_exam, utterances
 from stages.voice.vocoder import sound_of
 
 CONTINUED = "echo/continued"
@@ -38,8 +38,7 @@ def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
     """One value an utterance: the error in log-mel of the predicted 200 ms, in dB."""
     if GOES_ON not in agent.heads:
         return []
-    whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
-    words = whole.take(np.arange(context.episodes(ASKED, level)))
+    words = of_exam("echo exam", context, ASKED, NEW_WORDS, level)
     sound, counts = in_a_row(words.waves)
     mel = mel_of(sound)
     at = broken_off(counts)
@@ -64,7 +63,7 @@ def continued(agent: Agent, context: Context, level: str) -> list[Measure]:
         Measure(
             CONTINUED, "dB of log-mel", off(went_on).double().numpy(), float(flat), 0.0, floors,
             higher_is_better=False, episodes=heard(list(words.waves)), rows=rows_of,
-            groups=np.unique(words.voices, return_inverse=True)[1],
+            groups=words.groups,
             note=f"{AHEAD * 100} ms from the middle of a word that no lesson spoke, by {words.speaker} in voices of no "
             "lesson; chance is each sound's mean frame",
             exhibits=_exhibits(words.waves, words.texts, mel, at, went_on) if level == "full" else (),

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.stage import Context
-from stages.voice.caregiver.speech import NEW_WORDS, bank
+from stages.voice.caregiver.speech import NEW_WORDS
 from stages.voice.codec import TOKENS, levels_of
 from stages.voice.ear import FRAMES
 from stages.voice.echo.go_on.head import AHEAD
@@ -23,7 +22,7 @@ from stages.voice.echo.tokens.writing import written_on
 from stages.voice.hear_words.exam import UNTAUGHT, untaught
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import CODEC, NEXT_CODE
-from stages.voice.utterances import heard, utterances
+from stages.voice.utterances import heard, of_exam, utterances
 
 TOLD = "echo/tokens"
 ASKED, TOGETHER = 200, 50
@@ -36,8 +35,7 @@ def token_measures(agent: Agent, context: Context, level: str) -> list[Measure]:
     """One value an utterance: nats a token of its codes, predicted by the trunk one after another."""
     if NEXT_CODE not in agent.heads:
         return []
-    whole = bank("echo exam", context.seed, context.episodes(ASKED), NEW_WORDS, True)
-    speech = whole.take(np.arange(context.episodes(ASKED, level)))
+    speech = of_exam("echo exam", context, ASKED, NEW_WORDS, level)
     sound, counts = in_a_row(speech.waves)
     page, ends = pages(agent, sound), TOKENS * counts
     values = _mean(_by(agent, page), ends)
@@ -54,7 +52,7 @@ def token_measures(agent: Agent, context: Context, level: str) -> list[Measure]:
         Measure(
             TOLD, "nats a token", values.double().numpy(), float(floors.get(EACH, 20.0)), 0.0, floors,
             higher_is_better=False, episodes=heard(list(speech.waves)),
-            groups=np.unique(speech.voices, return_inverse=True)[1],
+            groups=speech.groups,
             note=f"tokens of 25 ms of words that no lesson spoke, by {speech.speaker} in voices of no lesson",
         )
     ]  # fmt: skip

@@ -35,7 +35,7 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "tokens", loss, lambda agent, context, update, rows, steps: lesson_batch(context, update, rows),
         steps=STEPS, rows=24, learning_rate=3e-3, minutes=1.5, learner=HeadByMuon, trains=trains,
-        control_trains=trains, prefetch=True, skills=("echo",), learns_from=groups(context), rehearsal_every=0,
+        has_control=True, prefetch=True, skills=("echo",), learns_from=groups(context), rehearsal_every=0,
         undoes_earlier=False, unrehearsed=ALONE,
     )  # fmt: skip
 
