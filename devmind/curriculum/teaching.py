@@ -119,7 +119,13 @@ class LessonModule(LightningModule):
         """Make one update, and log its scalars."""
         # A rehearsal has the number of the step before it.
         step = self.steps - isinstance(batch, Rehearsed)
-        self.log_dict(dict(self.learner.update(batch, step)), on_step=True, on_epoch=False, batch_size=1)
+        scalars = dict(self.learner.update(batch, step))
+        if several := [name for name, value in scalars.items() if isinstance(value, Tensor) and value.numel() != 1]:
+            raise ConfigError(
+                f"A learner reports one number by name; '{several[0]}' has shape {list(scalars[several[0]].shape)}. "
+                "Report its mean."
+            )
+        self.log_dict(scalars, on_step=True, on_epoch=False, batch_size=1)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Count the update."""
@@ -242,7 +248,7 @@ class LessonRun(Stoppable):
         if broken:
             raise ConfigError(
                 f"The lesson '{self.lesson.name}' has made NaN or infinite numbers of {', '.join(broken[:3])} by step "
-                f"{done:,} of {self.module.learner.steps:,}, so nothing of it was saved. Lower its learning rate "
+                f"{done:,} of {self.module.learner.steps:,}, which was not saved. Lower its learning rate "
                 f"(lessons.{self.lesson.name}.learning_rate), or mend its loss."
             )
         # A lesson's name may have a slash, and a checkpoint in a folder below this one would never be found.

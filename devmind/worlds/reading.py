@@ -56,7 +56,7 @@ def _check(sensor: Any, value: Any) -> None:
     except MomentError as error:
         raise SensorError(f"The sensor of '{sensor.sense}' gave a wrong reading: {error}") from None
     space = getattr(sensor, "space", None)
-    if space is not None and (value.shape, value.dtype) != (space.shape, space.dtype):
+    if isinstance(value, np.ndarray) and space is not None and (value.shape, value.dtype) != (space.shape, space.dtype):
         raise SensorError(
             f"The sensor of '{sensor.sense}' promises {space.dtype} {list(space.shape)} by its space, and gave "
             f"{value.dtype} {list(value.shape)}."

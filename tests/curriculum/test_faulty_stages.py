@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from devmind.config import load
 from devmind.curriculum import start
@@ -173,6 +174,18 @@ def test_lesson_that_diverges_ends_with_a_sentence_and_saves_no_nan(tmp_path, fo
 
     saved = position(tmp_path / "run" / "checkpoints")
     assert saved is None or all(bool(value.isfinite().all()) for value in saved["agent"].values())
+
+
+class Reporting(LampStage):
+    def loss(self, agent, batch):
+        return super().loss(agent, batch)[0], {"of each row": torch.zeros(3)}
+
+
+def test_report_of_several_numbers_is_refused(tmp_path, found):
+    found(Reporting())
+    config = load("tiny", {"loggers": (), "threads": 1, "device": "cpu"})
+    with pytest.raises(ConfigError, match=r"one number by name; 'of each row' has shape \[3\]"):
+        run_stage("lamps", config, out=tmp_path / "run")
 
 
 def test_lesson_of_fewer_batches_than_steps_is_refused(tmp_path):
