@@ -113,3 +113,5 @@ def _sum_up(room: Room, recorder: BackgroundRecorder) -> None:
     for sense, count in room.health.missing.items():
         if count:
             complain(f"Note: {sense} was missing in {show.counted(count, 'Moment')}.")
+    for sense, seconds in room.health.waited_s.items():
+        complain(f"Note: the sensor of {sense} took {seconds:.1f} s to answer; it should answer at once.")

@@ -90,8 +90,16 @@ def mixed(
 
     Args:
         every: one of so many batches is a rehearsal; 0: none.
+
+    Raises:
+        ConfigError: the lesson makes another number of batches than it has steps, so it would end early.
     """
     own = lesson.make_batches(learner.agent, context, steps)
+    if len(own) != steps:
+        raise ConfigError(
+            f"The lesson '{lesson.name}' makes {len(own)} batches for {steps} steps; let its make_batches give "
+            "Batches(make, steps) with the steps that it is given."
+        )
     if not (rehearsal and every):
         return own
     return Mixed(own, rehearsal, max(2, every))

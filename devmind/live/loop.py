@@ -63,8 +63,8 @@ class LiveSummary:
     Attributes:
         ticks: Moments lived; skipped: ticks missed because the loop was late; missing: by sensor's sense, Moments
             without it.
-        late: skipped ticks by what took too long ("agent", "calls" or a watcher's name); "elsewhere" is outside the
-            loop: a busy machine.
+        late: skipped ticks by what took too long ("agent", "calls", a watcher's name, "the sensor of SENSE");
+            "elsewhere" is outside the loop: a busy machine.
         work_s: seconds for encoding and stepping in each of the last hour's ticks; busy_s: for all work of the loop.
     """
 
@@ -150,7 +150,7 @@ class LiveLoop:
         spent: dict[str, float] = {}
         while True:
             if info["skipped"]:
-                self._late(info["skipped"], spent)
+                self._late(info["skipped"], spent, info["waited_for"])
             watch = _StopWatch()
             look: Mapping[str, Any] = {}
             tick: Tick | None = None
@@ -210,10 +210,13 @@ class LiveLoop:
             watcher(tick)
             watch.lap(name)
 
-    def _late(self, ticks: int, spent: Mapping[str, float]) -> None:
-        """Count skipped ticks for whatever took longest, unless all of the loop's work fits the tick."""
+    def _late(self, ticks: int, spent: Mapping[str, float], waited_for: str) -> None:
+        """Count skipped ticks for a sensor that was waited for, else for whatever took longest, unless all of the
+        loop's work fits the tick.
+        """
         slow = sum(spent.values()) > self.room.dt_s - self.room.lag_s
-        self.summary.late[max(spent, key=lambda name: spent[name]) if slow else "elsewhere"] += ticks
+        longest = max(spent, key=lambda name: spent[name]) if slow else "elsewhere"
+        self.summary.late[f"the sensor of {waited_for}" if waited_for else longest] += ticks
 
 
 class _StopWatch:
