@@ -102,9 +102,10 @@ def main() -> NoReturn:
             stream.reconfigure(errors="replace")
     try:
         app()
-    except KeyboardInterrupt:  # before a command began
-        complain("Interrupted.")
-        sys.exit(130)
+    except (KeyboardInterrupt, Terminated) as stop:  # before a command began, or while an error was being told
+        is_interrupt = isinstance(stop, KeyboardInterrupt)
+        complain("Interrupted." if is_interrupt else "Terminated.")
+        sys.exit(130 if is_interrupt else 143)
     except Exception:
         if _ignored_stops:  # the compiler fails when a stop was ignored in its callback
             number = _ignored_stops[0]

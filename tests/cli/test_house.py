@@ -130,18 +130,25 @@ def test_ctrl_c_while_the_command_line_loads_gives_a_message(module: str) -> Non
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
-def test_ctrl_c_before_a_command_begins_gives_a_message(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("stop", "code", "sentence"), [(KeyboardInterrupt, 130, "Interrupted.\n"), (Terminated, 143, "Terminated.\n")]
+)
+def test_stop_outside_of_a_command_gives_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stop: type[BaseException],
+    code: int,
+    sentence: str,
 ) -> None:
     def interrupted(*args: Any) -> None:
-        raise KeyboardInterrupt
+        raise stop
 
     monkeypatch.setattr("typer.main.get_command", interrupted)
     monkeypatch.setattr("signal.signal", lambda *args: None)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back what `main` sets
     with pytest.raises(SystemExit) as left:
         cli.main()
-    assert (left.value.code, capsys.readouterr().err) == (130, "Interrupted.\n")
+    assert (left.value.code, capsys.readouterr().err) == (code, sentence)
 
 
 COMPILING = """
