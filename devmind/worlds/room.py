@@ -47,6 +47,7 @@ class RoomHealth:
 def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
     """The health of each sensor, by its name, as plain data for JSON, as far as the sensor reports it.
 
+    `rate_hz` counts frames, or blocks of a series; a series also has `samples_hz`, and counts its `drops` in samples.
     It is recorded and shown, so it holds no credentials.
     """
     renamed = {"rate_hz": "capture_hz", "drops": "drops", "reconnects": "reconnects", "fault": "fault"}
@@ -56,6 +57,8 @@ def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
         values = {key: getattr(health, name) for key, name in renamed.items() if hasattr(health, name)}
         if "rate_hz" in values:
             values["rate_hz"] = round(values["rate_hz"], 3) if math.isfinite(values["rate_hz"]) else None
+        if values and hasattr(sensor, "read_window") and hasattr(sensor, "rate_hz"):
+            values["samples_hz"] = sensor.rate_hz  # a series: it counts blocks as captures, and lost samples as drops
         name = str(getattr(sensor, "name", sensor.sense))
         found[f"{name} ({sensor.sense})" if name in found else name] = {"sense": sensor.sense, **values}
     return {without_secrets(name): without_secrets(values) for name, values in found.items()}

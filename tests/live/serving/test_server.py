@@ -26,6 +26,7 @@ from devmind.errors import ConfigError, StoreError
 from devmind.live.serving.guard import host_name
 from devmind.live.serving.hosts import check_host
 from devmind.live.serving.hub import Hub, as_json
+from devmind.live.serving.patience import Refusals
 from devmind.live.serving.server import NO_KEY, PageServer
 
 if TYPE_CHECKING:
@@ -477,6 +478,20 @@ def test_incomplete_requests_are_closed_and_many_connections_lock_nobody_out(
         one.close()
     assert get(server, Cookie=cookie)[0] == 200
     assert len([record for record in caplog.records if "was closed, because" in record.getMessage()]) <= 2
+
+
+def test_spare_connection_of_a_browser_is_closed_without_a_warning(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("devmind.live.serving.patience.HEAD_S", 0.3)
+    monkeypatch.setattr("devmind.live.serving.patience.refusals", Refusals())
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as spare:
+        assert spare.recv(1) == b"", "it was closed"
+    assert not [record for record in caplog.records if "was closed" in record.getMessage()]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as begun, suppress(ConnectionError):
+        begun.sendall(b"GET / HTTP/1.1\r\nHost: 127")
+        begun.recv(1)
+    assert soon(lambda: any("its request did not end" in record.getMessage() for record in caplog.records))
 
 
 def test_refusals_are_logged_once_a_minute(opened: Opened, caplog: pytest.LogCaptureFixture) -> None:
