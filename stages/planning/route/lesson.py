@@ -52,8 +52,13 @@ def shown(context: Context) -> list[trips.Trips]:
 
 def taught(context: Context) -> list[trips.Trips]:
     """What the lesson shows: ways joined from pieces of those trips."""
+    return [joined(context, trip) for trip in shown(context)]
+
+
+def joined(context: Context, trip: trips.Trips) -> trips.Trips:
+    """What the lesson shows of one maze."""
     n = JOINED.get(context.config.size, JOINED_ELSE)
-    return [trips.joined(trip, n, numpy_rng(context.seed, "joined", trip.maze)) for trip in shown(context)]
+    return trips.joined(trip, n, numpy_rng(context.seed, "joined", trip.maze))
 
 
 def lesson(context: Context) -> Lesson:

@@ -47,7 +47,9 @@ class Knowing:
         self.world: Any = None
         self.others, self.misses, self.made = False, 0, 0
         monkeypatch.setattr(Reading, "forward", lambda reading, sight, words: self.places(sight))
-        monkeypatch.setattr(Imaginer, "drawn", lambda imaginer, condition, *args, **more: self.drawn(condition))
+        monkeypatch.setattr(
+            Imaginer, "drawn", lambda imaginer, condition, *args, of=1, **more: self.drawn(condition[::of])
+        )
         monkeypatch.setattr(Inverse, "forward", self.inverse)
         make = exam.handled
 
