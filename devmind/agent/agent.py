@@ -176,7 +176,7 @@ class Agent(Thinker):
 
     def _with_beliefs(self, recalled: Encoded | None, held: Beliefs | None, percepts: Percepts) -> Encoded | None:
         """Memories and beliefs as one Encoded, memories first."""
-        if held is None or self.tracker is None or SENSE not in self.encoders:
+        if held is None or self.tracker is None or SENSE not in self.encoders or not held.confirmed.any():
             return recalled
         believed = self.encode_recalled(self.tracker.entries(self, held, percepts))
         if recalled is None:

@@ -64,6 +64,11 @@ class Beliefs:
         """Standard deviation of each place [N, S] in metres, root mean square over the axes."""
         return np.asarray(np.sqrt(np.trace(self.covariance, axis1=-2, axis2=-1) / 3))
 
+    @property
+    def confirmed(self) -> np.ndarray:
+        """Beliefs in things that were detected more than once, bool [N, S]: those that the trunk is given."""
+        return np.asarray(self.used & (self.hits > 1))
+
     def take(self, rows: np.ndarray) -> Beliefs:
         """Only the rows `rows`."""
         return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.algorithms.diffusion.denoiser import HybridDenoiser
 from devmind.algorithms.diffusion.pipeline import Held, HybridPipeline
 from devmind.algorithms.diffusion.schedules import gumbel, noised
 from devmind.algorithms.tree_search import Expanded, Roots, puct_search
@@ -195,9 +194,8 @@ class _Grower:
         self.held = Held.of(form, n, condition.device, given, words)
         self.guides = torch.tensor(shape.guidances, device=condition.device)
         none = torch.zeros_like(present)
-        remembers = isinstance(self.network, HybridDenoiser)
         self.about: Tensor | None = None
-        self.hints = [self.network.hint(condition, here) if remembers else None for here in (present, none)]
+        self.hints = [self.network.hint(condition, here) for here in (present, none)]
 
     def roots(self) -> Roots[Partial]:
         """Plans of which only the given parts are known."""
@@ -277,14 +275,13 @@ class _Grower:
         return held.over(clean), logits
 
     def _asked(
-        self, x: Tensor, level: float, symbols: Tensor, row: Tensor, present: Tensor, hints: Tensor | None
+        self, x: Tensor, level: float, symbols: Tensor, row: Tensor, present: Tensor, hints: Tensor
     ) -> tuple[Tensor, Tensor]:
         self.calls += len(row)
         masked = (symbols == self.mask).float().mean(-1) if self.length else x.new_zeros(len(row))
-        known = {} if hints is None else {"hint": hints[row]}
         predicted: tuple[Tensor, Tensor] = self.network(
             x, self.held.fixed[row], x.new_full((len(row),), level), symbols, masked, self.condition[row], present[row],
-            **known,
+            hint=hints[row],
         )  # fmt: skip
         return predicted
 
