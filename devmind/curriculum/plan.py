@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from devmind.agent.device import place
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.machine import measured, step_s
 from devmind.curriculum.progress import say
-from devmind.curriculum.rehearsal import rehearsals, settled
+from devmind.curriculum.rehearsal import made_by, rehearsals, rehearsed_by, settled
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
 from devmind.errors import ConfigError
 
@@ -40,6 +41,7 @@ class Plan:
         self, name: str, lessons: Sequence[Lesson], context: Context, journal: Journal, attempt: int = 0
     ) -> None:
         self.name, self.lessons, self.context, self.journal = name, list(lessons), context, journal
+        self.attempt = attempt
         known = journal.last("plan") or {}
         self.steps: dict[str, int] = {
             lesson: steps_in(attempt, steps) for lesson, steps in known.get("steps", {}).items()
@@ -106,6 +108,24 @@ class Plan:
         for at, lesson in enumerate(self.lessons):
             others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context)
             self.every[lesson.name], self._share[lesson.name] = settled(lesson, [other.lesson for other in others])
+
+    def rehearsed(self, lesson: Lesson, earlier: Sequence[Stage]) -> dict[tuple[str, str], int]:
+        """By stage ("" for its own) and lesson, the batch at which the rehearsals of `lesson` begin: behind those that
+        all planned lessons before it rehearse, in earlier attempts too, and behind the steps of a longer lesson.
+
+        It depends on the settled plan alone, so a run that continues goes on at the same batch.
+        """
+        planned = (self.journal.last("plan") or {}).get("steps", {})
+        begin = Counter[tuple[str, str]](
+            {("", other.name): max(0, planned.get(other.name, 0) - other.steps) for other in self.lessons}
+        )
+        for attempt in range(self.attempt + 1):
+            for at, other in enumerate(self.lessons):
+                if attempt == self.attempt and other.name == lesson.name:
+                    break
+                every, steps = self.every.get(other.name, 0), steps_in(attempt, planned.get(other.name, 0))
+                begin += made_by(steps, every, rehearsed_by(other, self.lessons[:at], earlier, self.context))
+        return dict(begin)
 
     def taught(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
         """Correct the forecast by a lesson's time in this process, and print the forecast for the lessons in `left`."""
