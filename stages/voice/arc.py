@@ -62,7 +62,7 @@ def in_order(tapped: Tapped) -> tuple[Tensor, tuple[int, ...], Tensor | None]:
     silent = ~tapped.present.any(-1)
     if not bool(silent.any()):
         return tokens.flatten(1, -2), lead, None
-    order = silent.long().argsort(1, stable=True)
+    order = silent.long().argsort(dim=1, stable=True)
     row = tokens.gather(1, order[..., None, None].expand_as(tokens)).flatten(1, -2)
     each = torch.arange(lead[-1], device=row.device)
     return row, lead, (order.argsort(1)[..., None] * lead[-1] + each).flatten(1)
