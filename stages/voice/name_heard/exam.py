@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -26,15 +27,16 @@ from stages.voice.name_heard.head import PICTURES
 from stages.voice.name_heard.lesson import sources
 from stages.voice.name_heard.shown import Shown, as_batch, drawn, views
 from stages.voice.parts import NAMED
-from stages.voice.recogniser import Recogniser
+from stages.voice.recogniser import MELS, NORMAL_FRAMES, Recogniser, time_normalised
 from stages.voice.utterances import Waves, heard, spoken, where
 
 CAREGIVER, DIGIT = "name_heard/caregiver", "name_heard/digits"
 GATE = Gate([Threshold(CAREGIVER, 0.85), Threshold(DIGIT, 0.85, when_absent="skip")])
 ASKED = 400
 CLASSIFIERS = "two separate classifiers"
-SEEN_BY = 1500
-"""Pictures on which the baseline's classifier is fitted, at most."""
+KERNELS = "kernel ridges on log-mel and pixels"
+SEEN_BY, KERNELS_BY = 1500, 4000
+"""Pictures, and for KERNELS pictures and clips, on which the baselines are fitted, at most."""
 TOGETHER = 25
 
 
@@ -92,6 +94,7 @@ def _measure(
         share = lambda which: float((which == of.which).mean())  # noqa: E731
         floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
         floors[CLASSIFIERS] = share(_classified(others, known, waves, unseen.images[of.rows]))
+        floors[KERNELS] = share(_by_kernels(others, known, waves, unseen.images[of.rows]))
         # Every fourth question, because the clips of a speaker are sorted by digit.
         few = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
         other = found(agent, [waves[i] for i in says_another(digits)[few].tolist()], sight[few])
@@ -139,6 +142,37 @@ def _classified(others: Waves, known: Pictures, waves: Sequence[np.ndarray], pic
     )
     column = {int(kind): at for at, kind in enumerate(classifier.classes)}
     return np.array([row[:, column[int(kind)]].argmax() for row, kind in zip(scores, rule.named(waves), strict=True)])
+
+
+def _by_kernels(others: Waves, known: Pictures, waves: Sequence[np.ndarray], pictures_shown: np.ndarray) -> np.ndarray:
+    """The picture whose kind sounds most like what is heard: by kernel ridge on log-mel and its changes, and on pixels,
+    both of what lessons have; it is told where each picture begins.
+    """
+    clips_of, seen_of = (
+        np.linspace(0, n - 1, min(KERNELS_BY, n)).astype(int) for n in map(len, (others[0], known.labels))
+    )
+    texts = np.array([DIGITS.index(others[1][row]) for row in clips_of])
+    ear = fit_kernel_classifier(_with_changes([others[0][row] for row in clips_of]), texts, width=0.5)
+    flat = lambda images: _at_length_1(images.reshape(-1, images.shape[-1] * images.shape[-2]) / 255.0)  # noqa: E731
+    eye = fit_kernel_classifier(flat(known.images[seen_of]), known.labels[seen_of], width=0.25)
+    kinds = eye.predict(flat(pictures_shown)).reshape(pictures_shown.shape[:2])
+    heard_as = np.full((len(waves), len(DIGITS)), -np.inf)
+    heard_as[:, ear.classes] = ear.scores(_with_changes(waves))
+    return np.asarray(np.take_along_axis(heard_as, kinds, 1).argmax(1))
+
+
+def _with_changes(waves: Sequence[np.ndarray]) -> np.ndarray:
+    """Time-normalised log-mel at mean 0 and deviation 1, and beside it its change from frame to frame, [N, 2560]."""
+    mel = time_normalised(waves).reshape(len(waves), NORMAL_FRAMES, MELS)
+    mel = mel - mel.mean((1, 2), keepdims=True)
+    mel = mel / (mel.std((1, 2), keepdims=True) + 1e-3)
+    changes = np.zeros_like(mel)
+    changes[:, 1:-1] = mel[:, 2:] - mel[:, :-2]
+    return np.concatenate((mel, changes), 2).reshape(len(waves), -1)
+
+
+def _at_length_1(vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6))
 
 
 def _exhibits(waves: Sequence[np.ndarray], sight: Tensor, of: Shown, chosen: np.ndarray) -> tuple[Exhibit, ...]:
