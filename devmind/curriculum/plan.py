@@ -35,13 +35,14 @@ class Plan:
             that are left.
         pace: by which factor the lessons so far took longer than forecast.
         kept: batches of earlier stages' lessons that all lessons of this plan rehearse repeatedly.
+        later: how many batches later than elsewhere its rehearsals begin, where others of their kind came before.
     """
 
     def __init__(
         self, name: str, lessons: Sequence[Lesson], context: Context, journal: Journal, attempt: int = 0
     ) -> None:
         self.name, self.lessons, self.context, self.journal = name, list(lessons), context, journal
-        self.attempt = attempt
+        self.attempt, self.later = attempt, 0
         known = journal.last("plan") or {}
         self.steps: dict[str, int] = {
             lesson: steps_in(attempt, steps) for lesson, steps in known.get("steps", {}).items()
@@ -119,13 +120,13 @@ class Plan:
         begin = Counter[tuple[str, str]](
             {("", other.name): max(0, planned.get(other.name, 0) - other.steps) for other in self.lessons}
         )
+        others = [rehearsed_by(one, self.lessons[:at], earlier, self.context) for at, one in enumerate(self.lessons)]
+        own = [one.name for one in self.lessons].index(lesson.name)
         for attempt in range(self.attempt + 1):
-            for at, other in enumerate(self.lessons):
-                if attempt == self.attempt and other.name == lesson.name:
-                    break
-                every, steps = self.every.get(other.name, 0), steps_in(attempt, planned.get(other.name, 0))
-                begin += made_by(steps, every, rehearsed_by(other, self.lessons[:at], earlier, self.context))
-        return dict(begin)
+            for at, one in enumerate(self.lessons[: own if attempt == self.attempt else None]):
+                steps = steps_in(attempt, planned.get(one.name, 0))
+                begin += made_by(steps, self.every.get(one.name, 0), others[at])
+        return {(stage, one.name): self.later + begin[stage, one.name] for stage, one in others[own]}
 
     def taught(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
         """Correct the forecast by a lesson's time in this process, and print the forecast for the lessons in `left`."""

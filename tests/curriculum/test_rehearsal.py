@@ -191,6 +191,11 @@ def test_run_goes_on_through_the_rehearsals_of_its_lessons_and_attempts(tmp_path
         assert met[name] == list(range(first, first + len(met[name]))), name
     assert {name: len(numbers) for name, numbers in met.items()} == {"walk": 18, "run": 14, "hum": 9, "talk": 1}
 
+    plan = Plan("voice", lessons, context, journal)
+    assert plan.rehearsed(lessons[0], [Earlier()]) == {("earlier", "walk"): 0, ("earlier", "run"): 0}
+    plan.later = 100
+    assert plan.rehearsed(lessons[0], [Earlier()]) == {("earlier", "walk"): 100, ("earlier", "run"): 100}
+
 
 def test_rehearsals_that_begin_later_are_prefetched(tmp_path):
     agent, context, made = tiny_agent(), tiny_context(tmp_path), []

@@ -27,7 +27,7 @@ from stages.voice.name_heard.head import PICTURES
 from stages.voice.name_heard.lesson import sources
 from stages.voice.name_heard.shown import Shown, as_batch, drawn, views
 from stages.voice.parts import NAMED
-from stages.voice.recogniser import MELS, NORMAL_FRAMES, Recogniser, time_normalised
+from stages.voice.recogniser import Recogniser, with_changes
 from stages.voice.utterances import Waves, heard, spoken, where
 
 CAREGIVER, DIGIT = "name_heard/caregiver", "name_heard/digits"
@@ -152,23 +152,13 @@ def _by_kernels(others: Waves, known: Pictures, waves: Sequence[np.ndarray], pic
         np.linspace(0, n - 1, min(KERNELS_BY, n)).astype(int) for n in map(len, (others[0], known.labels))
     )
     texts = np.array([DIGITS.index(others[1][row]) for row in clips_of])
-    ear = fit_kernel_classifier(_with_changes([others[0][row] for row in clips_of]), texts, width=0.5)
+    ear = fit_kernel_classifier(with_changes([others[0][row] for row in clips_of]), texts, width=0.5)
     flat = lambda images: _at_length_1(images.reshape(-1, images.shape[-1] * images.shape[-2]) / 255.0)  # noqa: E731
     eye = fit_kernel_classifier(flat(known.images[seen_of]), known.labels[seen_of], width=0.25)
     kinds = eye.predict(flat(pictures_shown)).reshape(pictures_shown.shape[:2])
     heard_as = np.full((len(waves), len(DIGITS)), -np.inf)
-    heard_as[:, ear.classes] = ear.scores(_with_changes(waves))
+    heard_as[:, ear.classes] = ear.scores(with_changes(waves))
     return np.asarray(np.take_along_axis(heard_as, kinds, 1).argmax(1))
-
-
-def _with_changes(waves: Sequence[np.ndarray]) -> np.ndarray:
-    """Time-normalised log-mel at mean 0 and deviation 1, and beside it its change from frame to frame, [N, 2560]."""
-    mel = time_normalised(waves).reshape(len(waves), NORMAL_FRAMES, MELS)
-    mel = mel - mel.mean((1, 2), keepdims=True)
-    mel = mel / (mel.std((1, 2), keepdims=True) + 1e-3)
-    changes = np.zeros_like(mel)
-    changes[:, 1:-1] = mel[:, 2:] - mel[:, :-2]
-    return np.concatenate((mel, changes), 2).reshape(len(waves), -1)
 
 
 def _at_length_1(vectors: np.ndarray) -> np.ndarray:
