@@ -96,7 +96,7 @@ def test_kernels_find_the_picture_whose_kind_sounds_most_like_what_is_heard() ->
     known = Pictures(np.repeat(shapes, 2, 0), np.repeat(np.arange(10), 2), "shapes")
     others = (tuple(noisy), tuple(DIGITS))
     shown = np.array([[3, 8, 0, 9], [9, 1, 5, 4]])
-    found = exam._by_kernels(others, known, [tones[8], tones[2]], shapes[shown])
+    found = exam._floors(others, known, [tones[8], tones[2]], shapes[shown])[exam.KERNELS]
     assert found[0] == 1
     assert shown[1, found[1]] in (1, 4), "2 is not shown, so one that sounds like it is taken"
 
@@ -139,6 +139,7 @@ def test_known_pictures_reach_the_ceiling_and_others_stay_at_chance(
     assert untaught.score < 0.5
     assert untaught.floors[exam.KERNELS] >= untaught.floors[exam.CLASSIFIERS] > 0.5
     assert untaught.floors[exam.KERNELS] > 0.75, "of 24 clips and 1,197 pictures"
+    assert untaught.floors[exam.NETWORK] > 0.5
     assert {"another name heard", "nothing seen"} <= set(untaught.rows)
     met: list[np.ndarray] = []
     real = exam.drawn
