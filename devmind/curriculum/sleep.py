@@ -135,6 +135,7 @@ def sleep(
         raise nothing_to_cut(context.out)
     plan = Plan(LESSON, [night], context, journal)
     plan.kept = plan.kept if rehearsed is None else rehearsed
+    plan.later = consolidated.seen  # each night of an agent rehearses other batches than the one before
     if measure and not cut:
         _measure(plan, agent, memory, context, earlier, saved, names, steps)
     else:

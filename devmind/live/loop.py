@@ -107,7 +107,7 @@ class LiveLoop:
         recalled: Callable[[Moment], Encoded | None] = lambda _: None,
         results: Mapping[str, Any] | None = None,
         answers: Standing = MappingProxyType({}),
-        directed: Callable[[Moment, StepOutput], Mapping[str, np.ndarray]] | None = None,
+        directed: Callable[[Moment, StepOutput, Percepts], Mapping[str, np.ndarray]] | None = None,
         hears_itself: Callable[[], bool] = lambda: False,
     ) -> None:
         self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
@@ -163,7 +163,7 @@ class LiveLoop:
                 percepts = actor.encode(moment)
                 actor.heads = self._asked(percepts)
                 output = actor.step(percepts, self.recalled(moment))
-                done = self._done(moment, output)
+                done = self._done(moment, output, percepts)
                 tick = Tick(moment, done, percepts, output, actor.state, info["skipped"], watch.lap("agent"))
                 look = tick.action.effectors
                 self._keep(tick, watch)
@@ -187,10 +187,10 @@ class LiveLoop:
         deaf = self.hears_itself()
         return {name: value for name, value in senses.items() if not (deaf and name == "sound")}
 
-    def _done(self, moment: Moment, output: StepOutput) -> Action:
+    def _done(self, moment: Moment, output: StepOutput, percepts: Percepts) -> Action:
         """The heads' answers, with the director's actions in their place."""
         done = output.to_action()
-        orders = self.directed(moment, output) if self.directed else {}
+        orders = self.directed(moment, output, percepts) if self.directed else {}
         output.answered |= {effector: {DIRECTED: 1} for effector in orders}
         return Action({**done.effectors, **orders}) if orders else done
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from devmind.agent.config import AgentConfig
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.plan import Plan
 from devmind.curriculum.rehearsal import mixed, rehearsals, settled
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Learner, Lesson, Rehearsed
 from devmind.curriculum.teaching import LessonModule, teach
@@ -159,6 +160,54 @@ def test_kept_batches_are_made_once_per_run_and_repeated(tmp_path):
         stream.load_state_dict({"update": 3})
         assert [batch.batch for batch in stream if isinstance(batch, Rehearsed)] == [10, 11, 12, 10]
     assert made == [10, 11, 12]
+
+
+def test_run_goes_on_through_the_rehearsals_of_its_lessons_and_attempts(tmp_path):
+    """Each lesson began again at the first batch, so all learned the same few by heart."""
+    agent, context, journal = tiny_agent(), tiny_context(tmp_path), Journal(tmp_path / "journal.jsonl")
+    lessons = [
+        a_lesson("hum", 6),
+        a_lesson("sing", 9, rehearses=("hum", "hum"), rehearsal_every=2),
+        a_lesson("talk", 8, rehearses=("hum",)),
+        a_lesson("rest", 8, rehearsal_every=0),
+        a_lesson("shout", 7, rehearses=("talk",), rehearsal_every=4),
+    ]
+    steps = {"hum": 10, "sing": 9, "talk": 8, "rest": 8, "shout": 12}
+    every = {lesson.name: lesson.rehearsal_every for lesson in lessons}
+    journal.write("plan", steps=steps, rehearsal_every=every)
+    met = {}
+    for attempt in range(3):
+        plan = Plan("voice", lessons, context, journal, attempt)
+        for at, lesson in enumerate(lessons):
+            begin = plan.rehearsed(lesson, [Earlier()])
+            others = rehearsals(lesson, lessons[:at], [Earlier()], agent, context, begin=begin)
+            stream = mixed(lesson, lesson.make_learner(agent, context), context, plan.steps[lesson.name], others, 
+                           plan.every[lesson.name])  # fmt: skip
+            for batch in stream:
+                if isinstance(batch, Rehearsed):
+                    met.setdefault(batch.batch[0], []).append(batch.batch[1])
+    # After the end of the lesson as it was taught: `hum` had ten steps.
+    for name, first in (("walk", 10), ("run", 30), ("hum", 10), ("talk", 8)):
+        assert met[name] == list(range(first, first + len(met[name]))), name
+    assert {name: len(numbers) for name, numbers in met.items()} == {"walk": 18, "run": 14, "hum": 9, "talk": 1}
+
+    plan = Plan("voice", lessons, context, journal)
+    assert plan.rehearsed(lessons[0], [Earlier()]) == {("earlier", "walk"): 0, ("earlier", "run"): 0}
+    plan.later = 100
+    assert plan.rehearsed(lessons[0], [Earlier()]) == {("earlier", "walk"): 100, ("earlier", "run"): 100}
+
+
+def test_rehearsals_that_begin_later_are_prefetched(tmp_path):
+    agent, context, made = tiny_agent(), tiny_context(tmp_path), []
+
+    def batches(agent, context, steps):
+        return Batches(lambda number: made.append(number) or number, steps, prefetch=True)
+
+    talk, hum = a_lesson("talk", 5, rehearses=("hum",)), replace(a_lesson("hum", 4), make_batches=batches)
+    others = rehearsals(talk, [hum], (), agent, context, begin={("", "hum"): 100})
+    stream = mixed(talk, talk.make_learner(agent, context), context, 9, others, 4)
+    assert [batch.batch for batch in stream if isinstance(batch, Rehearsed)] == [104, 105, 106]
+    assert made[:3] == [104, 105, 106]
 
 
 def test_rehearsal_that_needs_weights_keeps_other_batches_prefetched(tmp_path):
