@@ -64,7 +64,9 @@ def test_recall_applies_its_filters(memory: Memory) -> None:
     assert {e.time_s for e in memory.recall(asked, 9, Filters(name="cup"))} == {1, 3, 5}
     assert {e.time_s for e in memory.recall(asked, 9, Filters(named=False, since_s=2))} == {2, 4}
     between = Filters(since_s=2, until_s=4)
-    assert {e.time_s for e in memory.recall(asked, 9, between)} == {2, 3} == {e.time_s for e in memory.store.find(between)}
+    assert (
+        {e.time_s for e in memory.recall(asked, 9, between)} == {2, 3} == {e.time_s for e in memory.store.find(between)}
+    )
     assert memory.forget(Filters(name="cup")) == 3
     assert {e.time_s for e in memory.recall(asked, 9)} == {0, 2, 4}
 

@@ -71,9 +71,7 @@ def test_an_outcome_gives_the_player_and_the_discount() -> None:
 def test_gymnasium_environments_become_rules(level: str) -> None:
     """With episodes of 20 steps: each step copies the environments, and Taxi's hold a table of all its moves."""
     spec = gymnasium.spec(level)
-    gymnasium.register(
-        "devmind-test/Short-v0", entry_point=spec.entry_point, kwargs=spec.kwargs, max_episode_steps=20
-    )
+    gymnasium.register("devmind-test/Short-v0", entry_point=spec.entry_point, kwargs=spec.kwargs, max_episode_steps=20)
     try:
         rules = GymRules("devmind-test/Short-v0")
     finally:
