@@ -12,7 +12,7 @@ from devmind.curriculum.journal import Journal
 from devmind.curriculum.plan import Plan
 from devmind.curriculum.rehearsal import mixed, rehearsals, settled
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Learner, Lesson, Rehearsed
-from devmind.curriculum.teaching import LessonModule, teach
+from devmind.curriculum.teaching import LessonModule, position, teach
 from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner, trainable
 from devmind.testing import tiny_agent, tiny_context
@@ -323,6 +323,40 @@ def test_rehearsal_has_the_number_of_the_step_before_it(tmp_path):
     ]
     assert (taught.steps, taught.rehearsals, taught.status) == (5, 2, "done")
     assert 0 < taught.rehearsal_share < 1
+
+
+class Diary(GradientLearner):
+    """Counts how often it was rehearsed; the count is its state."""
+
+    count = 0
+
+    def update(self, batch, step):
+        if isinstance(batch, Rehearsed):
+            batch.learner.count += 1
+        return {}
+
+    def state_dict(self):
+        return {"count": self.count}
+
+    def load_state_dict(self, state):
+        self.count = state["count"]
+
+
+def test_what_rehearsed_learners_have_kept_goes_on_from_a_checkpoint(tmp_path):
+    agent, context, journal = tiny_agent(), tiny_context(tmp_path, "loggers=[]"), Journal(tmp_path / "journal.jsonl")
+
+    def diary(agent, context):
+        return Diary(agent, None, seed=0, learning_rate=1e-3)
+
+    before = [replace(a_lesson(name, 4), make_learner=diary) for name in ("hum", "sing")]
+    talk = replace(a_lesson("talk", 5, rehearses=("hum", "sing")), make_learner=diary)
+    first, again = (rehearsals(talk, before, (), agent, context) for _ in range(2))
+    teach(talk, 6, agent, context, journal, rehearsal=first, every=3)
+    assert [one.learner.count for one in first] == [2, 1]
+    saved = position(tmp_path / "checkpoints")
+    taught = teach(talk, 6, agent, context, journal, rehearsal=again, every=3, resume=saved)
+    assert [one.learner.count for one in again] == [2, 1]
+    assert (taught.steps, taught.rehearsals, taught.status) == (6, 3, "done")
 
 
 # -- which parameters

@@ -256,6 +256,7 @@ def test_the_event_is_in_its_moment_and_not_before() -> None:
     rules = NurseryRules("startle")
     state = rules.initial(SEEDS[:150])
     bang, loom = state.event == BANG, state.event == LOOM
+    assert bang.any()
     for tick in range(rules.horizon):
         level = np.abs(rules.observe(state)["sound"]).max((1, 2))
         at, before = state.event_tick == tick, state.event_tick > tick

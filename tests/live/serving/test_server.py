@@ -41,13 +41,16 @@ class QuietLife:
 
     def __init__(self) -> None:
         self.hub, self.mailboxes = Hub(), ()
+        self.done: list[tuple[str, Any]] = []
+        self.released = threading.Event()
 
     def welcome(self) -> dict[str, Any]:
         return {"type": "welcome", "version": "0.1.0"}
 
     def do(self, command: str, arguments: Any) -> dict[str, Any]:
-        if command == "sleep":
-            time.sleep(0.3)
+        self.done.append((command, arguments))
+        if command == "wait":
+            self.released.wait(20)
         if command == "refuse":
             raise StoreError("There is nothing to teach.")
         if command == "break":
@@ -240,15 +243,33 @@ def test_command_is_answered_by_its_number(opened: Opened) -> None:
         assert next_of(socket, "answer")["sentence"] == "'break' failed; the terminal says why."
 
 
-def test_slow_command_blocks_nothing(opened: Opened) -> None:
-    server, cookie = opened
-    with talk(server, cookie) as socket:
-        socket.send(json.dumps({"id": 1, "do": "sleep"}))
+def test_slow_command_blocks_nothing() -> None:
+    life = QuietLife()
+    with PageServer(life, life.hub) as server, talk(server, let_in(server)) as socket:
+        socket.send(json.dumps({"id": 1, "do": "wait"}))
         socket.send(json.dumps({"id": 2, "do": "quick"}))
-        assert [next_of(socket, "answer")["id"], next_of(socket, "answer")["id"]] == [2, 1]
+        assert next_of(socket, "answer")["id"] == 2
+        life.released.set()
+        assert next_of(socket, "answer")["id"] == 1
+        life.released.clear()
         for number in range(9):
-            socket.send(json.dumps({"id": number, "do": "sleep"}))
+            socket.send(json.dumps({"id": number, "do": "wait"}))
         assert "commands are waiting already" in next_of(socket, "told")["sentence"]
+        life.released.set()
+        assert {next_of(socket, "answer")["id"] for _ in range(8)} == set(range(8))
+
+
+@pytest.mark.parametrize("ending", [[], [("press", {"on": False})], [("teach", {"name": "cup"})]])
+def test_a_page_that_leaves_releases_the_button_that_it_holds(ending: list[tuple[str, Any]]) -> None:
+    """Else a life would go on gathering looks for a press that nobody can end."""
+    life = QuietLife()
+    with PageServer(life, life.hub) as server:
+        with talk(server, let_in(server)) as socket:
+            for number, (command, told) in enumerate([("press", {"on": True}), *ending]):
+                socket.send(json.dumps({"id": number, "do": command, "with": told}))
+                assert next_of(socket, "answer")["id"] == number
+        assert soon(lambda: not life.hub.watched)
+    assert life.done == [("press", {"on": True}), *(ending or [("press", {"on": False})])]
 
 
 @pytest.mark.parametrize(
