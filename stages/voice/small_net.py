@@ -44,11 +44,11 @@ def named_by_small_net(
     known_waves: Sequence[np.ndarray], labels: np.ndarray, queries: Sequence[np.ndarray]
 ) -> np.ndarray:
     """Which of 0..max(labels) each sound of `queries` is, int64 [N], by a network that learned from `known_waves`."""
-    return np.asarray(scores_by_small_net(known_waves, labels, queries, seed).argmax(-1))
+    return np.asarray(scores_by_small_net(known_waves, labels, queries).argmax(-1))
 
 
 def scores_by_small_net(
-    known_waves: Sequence[np.ndarray], labels: np.ndarray, queries: Sequence[np.ndarray], seed: int = 0
+    known_waves: Sequence[np.ndarray], labels: np.ndarray, queries: Sequence[np.ndarray]
 ) -> np.ndarray:
     """Its outputs before the choice, float32 [N, 1 + max(labels)].
 
