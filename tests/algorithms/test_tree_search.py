@@ -345,10 +345,10 @@ def test_refuted_actions_have_no_weight_and_a_continued_choice_counts_new_visits
         assert search(roots(), expand, 16, bounds=(-1.0, 1.0)).weights.tolist() == [[0.0, 1.0, 0.0]]
     first = gumbel_search(roots(), expand, 12)
     assert first.action.tolist() == [1]
-    liked = np.array([[0.0, 0.0, 1000.0]])
+    liked = np.array([[1000.0, 0.0, 0.0]])
     again = gumbel_search(roots(), expand, 1, gumbel=liked, tree=first.tree)
-    assert (again.visits - first.visits).tolist() == [[0, 0, 1]]
-    assert again.action.tolist() == [2], "which this search has visited, and not the one of most visits in all"
+    assert (again.visits - first.visits).tolist() == [[1, 0, 0]]
+    assert again.action.tolist() == [0], "which this search has visited, and not the one of most visits in all"
 
 
 def test_integer_bounds_do_not_round_values() -> None:
