@@ -66,6 +66,22 @@ def test_two_detections_make_a_belief_and_one_does_not() -> None:
     assert not gone.used.any()
 
 
+def test_belief_is_never_certain() -> None:
+    surest = FilterParams().surest
+    assert surest < 1
+    long = after(no_beliefs(1), seen((0, 10.0, 1.5)), gaze(depth_m=1.5), 60)
+    assert long.there[0, 0] == pytest.approx(surest)
+
+
+def test_new_thing_takes_the_place_of_an_unconfirmed_belief_before_that_of_a_confirmed_one() -> None:
+    beliefs = after(no_beliefs(1, things=2), seen((0, 10.0, 1.5)), gaze(), 5)
+    beliefs = after(beliefs, nothing(), gaze(known=False), 3)
+    beliefs = update(beliefs, seen((1, -10.0, 1.5)), gaze(), DT_S)
+    assert sorted(beliefs.kind[0].tolist()) == [0, 1]
+    beliefs = update(beliefs, seen((2, 30.0, 1.5)), gaze(), DT_S)
+    assert sorted(beliefs.kind[0].tolist()) == [0, 2]
+
+
 def test_uncertainty_grows_to_the_prior_out_of_view_and_falls_when_seen() -> None:
     beliefs, habits = red_ahead(), FilterParams()
     start, spreads, trust = beliefs.spread_m[0, 0], [], []

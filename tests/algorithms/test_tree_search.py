@@ -339,6 +339,18 @@ def test_known_states_are_expanded_once_and_proven_roots_are_not_searched() -> N
     assert again == [5, 5, 5]  # without proofs every arm is pulled to the end, but expanded only once
 
 
+def test_refuted_actions_have_no_weight_and_a_continued_choice_counts_new_visits_alone() -> None:
+    roots, expand = bandit([0.1, 0.9, 0.3])
+    for search in (gumbel_search, puct_search):
+        assert search(roots(), expand, 16, bounds=(-1.0, 1.0)).weights.tolist() == [[0.0, 1.0, 0.0]]
+    first = gumbel_search(roots(), expand, 12)
+    assert first.action.tolist() == [1]
+    liked = np.array([[1000.0, 0.0, 0.0]])
+    again = gumbel_search(roots(), expand, 1, gumbel=liked, tree=first.tree)
+    assert (again.visits - first.visits).tolist() == [[1, 0, 0]]
+    assert again.action.tolist() == [0], "which this search has visited, and not the one of most visits in all"
+
+
 def test_integer_bounds_do_not_round_values() -> None:
     roots, expand = bandit([0.1, 0.9, 0.3])
     for search in (gumbel_search, puct_search):

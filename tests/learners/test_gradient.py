@@ -49,6 +49,20 @@ def test_first_stage_trains_all_parts_at_the_full_rate_and_so_does_no_stage(agen
     assert set(rates(agent).values()) == {RATE}
 
 
+def test_only_matrices_decay_and_the_gradients_of_all_parts_are_clipped_together(agent):
+    def loss(agent, batch):
+        return 1e3 * sum(p.square().sum() + p.sum() for p in agent.parameters()), {}
+
+    learner = GradientLearner(agent, loss, seed=0, learning_rate=RATE, steps=100, weight_decay=0.07)
+    learner.update(None, 25)
+    for group in learner.optimizer.param_groups:
+        matrices = {p.ndim >= 2 for p in group["params"]}
+        assert matrices == {group["weight_decay"] > 0}
+        assert group["weight_decay"] in (0.0, 0.07)
+    squares = sum(float(p.grad.square().sum()) for _, p in learner.trained_parameters())
+    assert squares == pytest.approx(1.0, rel=1e-3)
+
+
 def test_parts_of_an_earlier_stage_learn_more_slowly(agent):
     enter_second(agent)
     found = rates(agent)

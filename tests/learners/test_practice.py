@@ -86,6 +86,12 @@ class Table(nn.Module):
         return torch.einsum("bp,pak->bak", observation, self.table)
 
 
+def test_targets_stay_within_the_known_bounds() -> None:
+    rows = {"return": torch.tensor([0.0, -9.0]), "factor": torch.tensor([1.0, 0.0]), "following": torch.eye(PLACES)[:2]}
+    for bounds, wanted in ((None, [[5.0], [-9.0]]), ((-0.5, 1.0), [[1.0], [-0.5]])):
+        assert Practice(Table(start=5.0), QLearning(bounds=bounds), "test").targets(rows).tolist() == wanted
+
+
 def row_world(n: int = 6) -> VectorWorld[RowState]:
     world = VectorWorld(RowRules(), n)
     world.reset(np.arange(n))

@@ -168,6 +168,7 @@ def test_a_due_plan_begins_from_the_rest_of_the_last_one(agent: Agent, monkeypat
         return draw(self, *args, **how)
 
     monkeypatch.setattr(HybridPipeline, "__call__", noted)
+    head.steps, head.warm_steps = 7, 2
     plan = on_a_plan(read, FOLLOW, [2.0, 3.5], [2.25, 4.0])
     read.prepare()
     (how,) = calls
