@@ -86,6 +86,9 @@ class Room(gym.Env[Any, Any]):
         WorldError: two sensors give the same sense.
     """
 
+    is_simulated = False
+    """Whether a world's rules are behind it, and nobody can wave or hold up a thing."""
+
     def __init__(
         self,
         sensors: Mapping[str, Any],
