@@ -172,7 +172,7 @@ class Life:
             "hz": round(1 / self.room.dt_s, 3), "private": self.recording is None, "version": version("devmind"),
             "ages": [{"id": age.id, "label": age.label} for age in self.ages.values()], "age": self.age,
             "examples": examples, "can_record": self.recording is not None,
-            "paused": self.loop.paused, "command": self.command,
+            "paused": self.loop.paused, "command": self.command, "simulated": self.room.is_simulated,
         }  # fmt: skip
 
     def do(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,6 +90,9 @@ class Room(gym.Env[Any, Any]):
         SensorError: on a step, a sensor failed or gave another array than it promises.
     """
 
+    is_simulated = False
+    """Whether a world's rules are behind it, and nobody can wave or hold up a thing."""
+
     def __init__(
         self,
         sensors: Mapping[str, Any],

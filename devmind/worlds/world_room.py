@@ -55,6 +55,8 @@ class WorldRoom(Room):
         fault: a sentence why the world's own instruction may not be understood; '' if there is no reason.
     """
 
+    is_simulated = True
+
     def __init__(
         self,
         rules: Any,

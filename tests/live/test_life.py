@@ -152,6 +152,7 @@ def test_thing_is_taught_recognised_shown_and_forgotten(home: Home) -> None:
     assert named["sight"]["nearest"] == "cup"
     assert [memory["name"] for memory in life.do("memories", {})["memories"]] == ["cup"]
     assert life.welcome()["examples"] == {"cup": 1}
+    assert life.welcome()["simulated"] is False
     assert life.do("forget", {"name": "cup"}) == {"forgotten": 1, "examples": {}, "notes": []}
     with pytest.raises(StoreError, match="No name 'cup'"):
         life.do("forget", {"name": "cup"})

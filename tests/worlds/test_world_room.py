@@ -32,6 +32,7 @@ def room(world: str, level: str, seed: int = 5) -> tuple[WorldRoom, Any]:
 
 def test_the_room_senses_and_acts_as_the_rules_do() -> None:
     here, rules = room("tabletop", "two")
+    assert here.is_simulated, "pages offer nothing that only a person in the room can do"
     state = rules.initial(np.array([5]))
     senses, info = here.reset()
     for tick in range(4):

@@ -72,9 +72,10 @@ function showScore(measured) {
   if (row.dataset.drawn === drawn) return;
   row.dataset.drawn = drawn;
   row.className = passed ? "passed" : passed === false ? "failed" : "";
-  const wanted = gate === null ? "" : `, gate at ${isUp ? "least" : "most"} ${number(gate)}`;
+  const isMissedGoal = said === "goal missed"; // which is no failure
+  const wanted = gate === null ? "" : `, ${isMissedGoal ? "goal" : "gate"} at ${isUp ? "least" : "most"} ${number(gate)}`;
   const better = rule && passed ? ` (${rule} ${number(measured.floor)})` : "";
-  const verdict = passed === null ? "" : `: ${said ?? (!passed ? "failed" : rule ? "passed, a rule does better" : "passed")}`;
+  const verdict = passed === null && !isMissedGoal ? "" : `: ${said ?? (!passed ? "failed" : rule ? "passed, a rule does better" : "passed")}`;
   const words = make("span", {}, `${number(measured.score)} ${when}${wanted}`, make("em", { textContent: verdict }), better);
   row.replaceChildren(make("b", {}, name, make("small", { textContent: measured.unit ?? "" })), scale(measured, gate, isUp), words);
 }

@@ -19,11 +19,13 @@ export function startSteps() {
 }
 
 /** The steps that are possible with the available senses, from the page's welcome. */
-export function offerSteps({ mode, camera, microphone }) {
+export function offerSteps({ mode, camera, microphone, simulated = false }) {
   possible = STEPS.filter((step) => !(step === "move" && camera === "none") && !(step === "clap" && microphone === "none"));
   for (const step of STEPS) at(`step-${step}`).hidden = !possible.includes(step);
-  at("steps-back").hidden = mode === "watch";
+  at("steps-back").hidden = mode === "watch" || simulated;
   mark();
+  if (simulated) at("steps").hidden = true; // nobody waves or holds up a thing in there
+  if (simulated) return;
   if (kept("steps-away") !== "yes" && !isAll()) show(true);
 }
 

@@ -68,6 +68,27 @@ def test_three_steps_are_ticked_when_done_and_then_hidden(seeing: Page, life: Fa
     page.locator("#steps:visible").wait_for()
 
 
+def test_steps_are_not_offered_in_a_simulated_world(
+    seeing: Page, life: FakeLife, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, welcome = seeing, life.welcome
+    monkeypatch.setattr(life, "welcome", lambda: welcome() | {"simulated": True})
+    page.reload()
+    page.locator("#state.connected").wait_for()
+    page.locator("#about", has_text="devmind 0.1.0").wait_for()
+    assert not page.locator("#steps").is_visible()
+    assert not page.locator("#steps-back").is_visible()
+
+
+def test_large_view_of_a_phone_can_be_left_without_a_keyboard(seeing: Page) -> None:
+    page = seeing
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert not page.get_by_role("button", name="Large view").is_visible()
+    page.evaluate("location.hash = '#large'")
+    page.get_by_role("button", name="All of it").click()
+    page.locator("body:not(.large)").wait_for()
+
+
 def test_steps_need_evidence(seeing: Page) -> None:
     """A square in another place did not follow, and a startle in quiet is no response to a clap."""
     script = """async views => {

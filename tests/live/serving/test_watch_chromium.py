@@ -81,6 +81,9 @@ def test_lessons_stay_visible_and_curves_have_axes_and_scores_have_gates(page: P
     journal.write("exam", **exam, scores={"see": 0.95}, measures={"see": decided})
     page.get_by_text("a rule does better (ridge on pixels 0.97)").wait_for()
     assert "0.95 in its exam, gate at least 0.9: passed" in row.inner_text()
+    missed = SEE | {"passed": None, "verdict": "goal missed"}
+    journal.write("exam", **exam, scores={"rest": 0.5}, measures={"rest": missed})
+    page.get_by_text("0.5 in its exam, goal at least 0.9: goal missed").wait_for()
     assert page.locator(".lesson").count() == 2
 
 
