@@ -120,11 +120,11 @@ class LessonModule(LightningModule):
         # A rehearsal has the number of the step before it.
         step = self.steps - isinstance(batch, Rehearsed)
         scalars = dict(self.learner.update(batch, step))
-        if several := [name for name, value in scalars.items() if isinstance(value, Tensor) and value.numel() != 1]:
-            raise ConfigError(
-                f"A learner reports one number by name; '{several[0]}' has shape {list(scalars[several[0]].shape)}. "
-                "Report its mean."
-            )
+        for name, value in scalars.items():
+            if isinstance(value, Tensor) and value.numel() != 1:
+                raise ConfigError(
+                    f"A learner reports one number by name; '{name}' has shape {list(value.shape)}. Report its mean."
+                )
         self.log_dict(scalars, on_step=True, on_epoch=False, batch_size=1)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:

@@ -13,6 +13,7 @@ from devmind.config import load
 from devmind.curriculum import start
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.machine import step_s
 from devmind.curriculum.rehearsal import mixed
 from devmind.curriculum.runner import run_stage
 from devmind.curriculum.stage import Batches, Lesson, check_lessons
@@ -186,6 +187,12 @@ def test_report_of_several_numbers_is_refused(tmp_path, found):
     config = load("tiny", {"loggers": (), "threads": 1, "device": "cpu"})
     with pytest.raises(ConfigError, match=r"one number by name; 'of each row' has shape \[3\]"):
         run_stage("lamps", config, out=tmp_path / "run")
+
+
+def test_lesson_without_a_learner_is_refused(tmp_path):
+    lesson = replace(LampStage().lessons(tiny_context(tmp_path))[0], make_learner=lambda agent, context: object())
+    with pytest.raises(ConfigError, match="make_learner of the lesson 'one' gives a Learner; got a object"):
+        step_s(lesson, tiny_agent(), tiny_context(tmp_path), 3)
 
 
 def test_lesson_of_fewer_batches_than_steps_is_refused(tmp_path):
