@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.cli.plugins import _problem
 from devmind.config import load
 from devmind.curriculum import start
 from devmind.curriculum.examining import examine_skill
@@ -21,6 +22,7 @@ from devmind.curriculum.start import admitted, load_stage, starting_agent
 from devmind.errors import ConfigError, ExamError, PluginError
 from devmind.learners.gradient import GradientLearner, gradient_lesson
 from devmind.learners.policy import Drill
+from devmind.plugins import Plugin
 from devmind.testing import tiny_agent
 from devmind.testing.fakes import tiny_context
 from tests.curriculum.lamp_stage import LampStage
@@ -74,6 +76,14 @@ def test_faulty_member_is_refused_before_the_run(found, stage, sentence):
     with pytest.raises(PluginError) as refused:
         load_stage("lamps")
     assert sentence in str(refused.value)
+
+
+def test_list_of_plugins_says_what_a_run_would_refuse(found):
+    plugin = Plugin("stages", "lamps", "tests.curriculum.lamp_stage:LampStage", "their-package", "1.2")
+    found(LampStage())
+    assert _problem(plugin) is None
+    found(with_members(skills=()))
+    assert "has no tuple of skills" in (_problem(plugin) or "")
 
 
 def test_members_that_hold_are_accepted(found):
