@@ -35,6 +35,10 @@ def list_(
 def _problem(plugin: plugins.Plugin) -> str | None:
     try:
         plugin.load()
+        if plugin.group == "stages":
+            from devmind.curriculum.start import load_stage
+
+            load_stage(plugin.name)  # a run refuses more than a failed import
     except PluginError as error:
         return str(error)
     return None

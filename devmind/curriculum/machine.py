@@ -14,6 +14,7 @@ from devmind.agent.threads import cores, intra_op_threads
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson
 from devmind.curriculum.teaching import Interrupted, LessonModule, Stoppable, fit
 from devmind.curriculum.timing import Stopwatch, TimedBatches
+from devmind.errors import ConfigError
 from devmind.report.words import machine
 
 if TYPE_CHECKING:
@@ -82,8 +83,13 @@ def step_s(lesson: Lesson, agent: Agent, context: Context, steps: int) -> float:
 
     Raises:
         Interrupted: asked to stop.
+        ConfigError: the lesson gives no Learner.
     """
     batches, learner = lesson.make_batches(agent, context, steps), lesson.make_learner(agent, context)
+    if not isinstance(learner, Learner):
+        raise ConfigError(
+            f"make_learner of the lesson '{lesson.name}' gives a Learner; got a {type(learner).__name__}."
+        )
     learner.steps = steps
 
     def measured(first: int, some: int) -> list[float]:

@@ -56,9 +56,9 @@ def test_config_explain_names_every_key_and_the_origin_of_its_value(devmind: Any
 
 
 def test_plugins_list_shows_all_plugins_and_checks_on_request(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    good = plugins.Plugin("stages", "sound", "json:dumps", "devmind-good", "1.2")
+    good = plugins.Plugin("parts", "sound", "json:dumps", "devmind-good", "1.2")
     bad = plugins.Plugin("worlds", "broken", "json:no_such_name", "devmind-bad", "0.1")
-    found = {"stages": {"sound": good}, "worlds": {"broken": bad}}
+    found = {"parts": {"sound": good}, "worlds": {"broken": bad}}
     monkeypatch.setattr(plugins, "available", lambda group: found.get(group, {}))
     listed = devmind("plugins", "list")
     assert listed.exit_code == 0

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from devmind.cli.plugins import _problem
 from devmind.config import load
 from devmind.curriculum import start
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.machine import step_s
 from devmind.curriculum.rehearsal import mixed
 from devmind.curriculum.runner import run_stage
 from devmind.curriculum.stage import Batches, Lesson, check_lessons
@@ -20,6 +22,7 @@ from devmind.curriculum.start import admitted, load_stage, starting_agent
 from devmind.errors import ConfigError, ExamError, PluginError
 from devmind.learners.gradient import GradientLearner, gradient_lesson
 from devmind.learners.policy import Drill
+from devmind.plugins import Plugin
 from devmind.testing import tiny_agent
 from devmind.testing.fakes import tiny_context
 from tests.curriculum.lamp_stage import LampStage
@@ -73,6 +76,14 @@ def test_faulty_member_is_refused_before_the_run(found, stage, sentence):
     with pytest.raises(PluginError) as refused:
         load_stage("lamps")
     assert sentence in str(refused.value)
+
+
+def test_list_of_plugins_says_what_a_run_would_refuse(found):
+    plugin = Plugin("stages", "lamps", "tests.curriculum.lamp_stage:LampStage", "their-package", "1.2")
+    found(LampStage())
+    assert _problem(plugin) is None
+    found(with_members(skills=()))
+    assert "has no tuple of skills" in (_problem(plugin) or "")
 
 
 def test_members_that_hold_are_accepted(found):
@@ -186,6 +197,12 @@ def test_report_of_several_numbers_is_refused(tmp_path, found):
     config = load("tiny", {"loggers": (), "threads": 1, "device": "cpu"})
     with pytest.raises(ConfigError, match=r"one number by name; 'of each row' has shape \[3\]"):
         run_stage("lamps", config, out=tmp_path / "run")
+
+
+def test_lesson_without_a_learner_is_refused(tmp_path):
+    lesson = replace(LampStage().lessons(tiny_context(tmp_path))[0], make_learner=lambda agent, context: object())
+    with pytest.raises(ConfigError, match="make_learner of the lesson 'one' gives a Learner; got a object"):
+        step_s(lesson, tiny_agent(), tiny_context(tmp_path), 3)
 
 
 def test_lesson_of_fewer_batches_than_steps_is_refused(tmp_path):
