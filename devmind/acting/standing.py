@@ -2,7 +2,7 @@
 
 A head's row is the measure "MEASURE/HEAD" beside the skill's own "MEASURE" in an agent's results: the same exam with
 that head in place of the arcs. A head whose row is better than the arcs is asked before them. A head on the trunk
-without a row, or with a failed one, does not answer.
+without a row, or with one that failed its gate, does not answer; a goal that is missed silences nobody.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ def _in_order(agent: Agent, heads: list[str], measures: Mapping[str, Mapping[str
 
 
 def _gain(head: str, measures: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """The mean gain of a head's rows over the skills' own measures; None without a row, or if one failed."""
+    """The mean gain of a head's rows over the skills' own measures; None without a row, or if one failed its gate."""
     gains = []
     for name, row in measures.items():
         beside = measures.get(name.removesuffix(f"/{head}")) if name.endswith(f"/{head}") else None
         if beside is None:
             continue
-        if not row["passed"]:
+        if row["passed"] is False:  # None: a goal that was missed
             return None
         sign = 1.0 if row["higher_is_better"] else -1.0
         gains.append(sign * (row["score"] - beside["score"]))

@@ -27,7 +27,7 @@ def agent() -> Agent:
     return agent
 
 
-def results(*measures: tuple[str, float, bool]) -> dict[str, Any]:
+def results(*measures: tuple[str, float, bool | None]) -> dict[str, Any]:
     rows = [{"name": n, "score": s, "passed": p, "higher_is_better": "startle" not in n} for n, s, p in measures]
     return {"skills": [{"measures": rows}]}
 
@@ -46,6 +46,8 @@ def test_trunk_head_answers_after_a_passed_exam_and_first_if_it_scores_higher(ag
     assert standing(agent, results(("track/look_trunk", 0.95, True)))["look"] == ("look_arc",)  # no arc to compare
     both = results(track, ("track/look_trunk", 0.95, True), ("orient", 0.9, True), ("orient/look_trunk", 0.5, False))
     assert standing(agent, both)["look"] == ("look_arc",)  # one failed row fails the head
+    missed_goal = results(track, ("track/look_trunk", 0.95, True), ("rest", 0.9, True), ("rest/look_trunk", 0.88, None))
+    assert standing(agent, missed_goal)["look"] == ("look_trunk", "look_arc")
     lower = results(("startle", 0.02, True), ("startle/move_trunk", 0.01, True))
     assert standing(agent, lower)["move"] == ("move_trunk", "move_arc")
 
