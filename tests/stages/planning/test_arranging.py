@@ -55,7 +55,9 @@ class Knowing:
     def __init__(self) -> None:
         self.others, self.rng, self.made = False, np.random.default_rng(0), 0
 
-    def __call__(self, imaginer: Imaginer, condition: Tensor, *args: Any, watch: Any = None, **more: Any) -> Drawn:
+    def __call__(
+        self, imaginer: Imaginer, condition: Tensor, *args: Any, watch: Any = None, of: int = 1, **more: Any
+    ) -> Drawn:
         table = table_of(condition)
         if self.others:
             # Shuffled among themselves, plans would be right where only one row asks.
@@ -67,7 +69,7 @@ class Knowing:
         told = torch.from_numpy(points)
         for number in range(imaginer.steps if watch is not None else 0):
             watch(number, told, told, None)
-        return Drawn(told, torch.from_numpy(words), torch.zeros(len(points)))
+        return Drawn(told, torch.from_numpy(words), torch.zeros(len(points))).rows(torch.arange(0, len(points), of))
 
 
 @pytest.fixture
