@@ -116,13 +116,13 @@ def puzzles(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def search(
-    side: int, tiles: np.ndarray, guide: Guide, nodes: int = NODES, weight: float = 1.0, batch: int = 1
+    side: int, tiles: np.ndarray, guide: Guide, nodes: int = NODES["nursery"], weight: float = 1.0, batch: int = 1
 ) -> list[Way]:
     """Q* on each puzzle."""
     return q_star(tiles, rules(side).slid, rules(side).solved, guide, nodes=nodes, batch=batch, weight=weight)
 
 
-def beamed(side: int, tiles: np.ndarray, guide: Guide, width: int, nodes: int = NODES) -> list[Way]:
+def beamed(side: int, tiles: np.ndarray, guide: Guide, width: int, nodes: int = NODES["nursery"]) -> list[Way]:
     """A beam search on each puzzle, at most LEVELS deep."""
     return beam(tiles, rules(side).slid, rules(side).solved, guide, width=width, depth=LEVELS[side], nodes=nodes)
 
