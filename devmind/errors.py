@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from inspect import signature
@@ -139,5 +139,9 @@ def nearest(name: str, known: Iterable[str], listed: int = LISTED) -> str:
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     if close:
         return f"; did you mean '{close[0]}'?"
-    more = f" and {len(known) - listed} more" if len(known) > listed else ""
-    return f"; known are: {', '.join(known[:listed])}{more}." if known else "; none are known."
+    return f"; known are: {some(known, listed)}." if known else "; none are known."
+
+
+def some(names: Sequence[str], most: int = LISTED) -> str:
+    """'a, b, c', and for more than `most`: 'a, b, c and 2 more'."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

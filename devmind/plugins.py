@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -17,13 +17,18 @@ GROUPS = ("stages", "sensors", "worlds", "parts", "stores", "commands", "procedu
 
 @dataclass(frozen=True)
 class Plugin:
-    """One entry point of one group and the distribution that it comes from."""
+    """One entry point of one group and the distribution that it comes from.
+
+    Attributes:
+        rivals: other distributions that have another plugin of this name in the group.
+    """
 
     group: str
     name: str
     value: str
     distribution: str
     version: str
+    rivals: tuple[str, ...] = ()
 
     @property
     def about(self) -> str:
@@ -44,8 +49,15 @@ class Plugin:
         """Import and return the object.
 
         Raises:
-            PluginError: the import fails, or a local folder of the same name shadows the package.
+            PluginError: the import fails, a local folder of the same name shadows the package, or another package has a
+                plugin of the same name.
         """
+        if self.rivals:
+            kind, packages = self.group.removesuffix("s"), (f"{self.distribution} {self.version}", *self.rivals)
+            raise PluginError(
+                f"Several packages have a {kind} named '{self.name}': {', '.join(packages)}. Uninstall all but one of "
+                "them, or rename the entry point."
+            )
         try:
             return EntryPoint(self.name, self.value, f"devmind.{self.group}").load()
         except Exception as error:
@@ -66,7 +78,8 @@ def _why_broken(plugin: Plugin, error: Exception) -> str:
         if not places or not spec or spec.origin is None:
             where = f" in {places[0]}" if places else ""
             return f"{head}: a folder named '{top}'{where} shadows devmind's own; rename it or run from another folder."
-    return f"{head}: {type(error).__name__}: {error}. Fix or uninstall it ('devmind plugins list' shows all)."
+    why = f"{type(error).__name__}: {error}".removesuffix(".")
+    return f"{head}: {why}. Fix or uninstall it ('devmind plugins list' shows all)."
 
 
 @cache
@@ -74,10 +87,10 @@ def _scan(group: str) -> dict[str, Plugin]:
     found: dict[str, Plugin] = {}
     for point in entry_points(group=f"devmind.{group}"):
         dist = point.dist
-        found.setdefault(
-            point.name,
-            Plugin(group, point.name, point.value, dist.name if dist else "unknown", dist.version if dist else "?"),
-        )
+        one = Plugin(group, point.name, point.value, dist.name if dist else "unknown", dist.version if dist else "?")
+        first = found.setdefault(point.name, one)
+        if first.value != one.value:  # which of them is found first depends on the order of folders
+            found[point.name] = replace(first, rivals=(*first.rivals, f"{one.distribution} {one.version}"))
     return found
 
 

@@ -38,6 +38,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "results",
         "night",
         "run_exams",
+        "side_by_side",
         "untouched",
         "taught_lesson",
         "study",

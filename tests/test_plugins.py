@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -88,3 +89,26 @@ def test_folder_that_shadows_the_stages_package_is_named(tmp_path, monkeypatch):
     with pytest.raises(PluginError, match="shadows devmind's own") as caught:
         plugin("stages.reflex.stage:ReflexStage").load()
     assert str(tmp_path / "stages") in str(caught.value)
+
+
+def test_name_that_two_packages_have_is_refused(tmp_path, monkeypatch):
+    """Regression: the one whose folder came first was run, without a word, also in place of a built-in one."""
+    for name, entries in {
+        "devmind-mine": "[devmind.stages]\nreflex = mine:Reflex\nburrow = mine:Burrow\nalike = json:loads\n",
+        "devmind-other": "[devmind.stages]\nburrow = other:Burrow\nalike = json:loads\n",
+    }.items():
+        folder = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (folder / "entry_points.txt").write_text(entries)
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins._scan.cache_clear()
+    try:
+        with pytest.raises(PluginError, match=r"Several packages have a stage named 'burrow': .*mine 1.0, .*other 1.0"):
+            plugins.load("stages", "burrow")
+        with pytest.raises(PluginError, match=r"stage named 'reflex': .*devmind.* Uninstall all but one"):
+            plugins.load("stages", "reflex")
+        assert plugins.load("stages", "alike") is json.loads, "the same object twice is no conflict"
+        assert "burrow" in plugins.available("stages")
+    finally:
+        plugins._scan.cache_clear()

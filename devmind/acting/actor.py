@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -100,9 +100,13 @@ class Actor:
             beliefs=self.beliefs,
             standing=self.standing,
         )
-        for effector, heads in self.output.answered.items():
-            self.answered.setdefault(effector, Counter()).update(heads)
+        self.count(self.output.answered)
         return self.output
+
+    def count(self, answered: Mapping[str, Mapping[str, int]]) -> None:
+        """Add decisions, by effector and head, to `answered`."""
+        for effector, heads in answered.items():
+            self.answered.setdefault(effector, Counter()).update(heads)
 
     def act(self, moments: Moment | Sequence[Moment] | Batch) -> StepOutput:
         """`encode`, recall and `step` of one tick."""

@@ -18,12 +18,8 @@ def lacking(output: StepOutput, page: str, row: int = 0) -> Lack | None:
     Args:
         page: the instruction of the row's agent; "" is none.
     """
-    for heads in output.answered.values():
-        for name in [name for name, count in heads.items() if count and name in output.outputs]:
-            lack = output.outputs[name].lacks(page, row)
-            if lack is not None:
-                return lack
-    return None
+    lacks = (output.outputs[name].lacks(page, row) for _, name in output.decided() if name in output.outputs)
+    return next((lack for lack in lacks if lack is not None), None)
 
 
 @dataclass

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from devmind.errors import WorldError
+
 Senses = Mapping[str, Any]
 """Arrays [N, ...] by sense; `words` is a list of N str, where "" is absent."""
 Actions = Mapping[str, np.ndarray]
@@ -89,17 +91,22 @@ def rollout(
     The caller may read the world's true state between two ticks; it is then that of `following`.
 
     Args:
-        ticks: number of ticks; None: until every row's episode is over, for worlds that do not reset ended rows.
+        ticks: number of ticks; None: until every row's episode is over, for worlds that do not reset ended rows. Then
+            Rules whose episodes are longer than their `horizon` are refused, as the rollout would never end.
         first: which rows begin an episode at the first tick, bool [N]; all by default.
         sparing: do not ask the policy about rows whose episode is over; their actions are zeros. This needs a policy
             that can drop rows (`keep(index)`, as an Actor can) and a world that does not reset ended rows.
         done: with `sparing`, further rows that need not be asked, bool [N], because their actions no longer count; the
             caller sets them between ticks.
+
+    Raises:
+        WorldError: episodes go on after the world's horizon.
     """
     policy = replaced()(policy, world)
     senses, tick = world.observe(), 0
     opening = np.ones(world.num_envs, bool) if first is None else np.asarray(first, bool)
     over, asked = False, np.arange(world.num_envs)
+    horizon = getattr(getattr(world, "rules", None), "horizon", None)
     sparing = sparing and hasattr(policy, "keep") and not starts_anew(world)
     while tick < ticks if ticks is not None else not over:
         if len(asked) == world.num_envs:
@@ -115,6 +122,12 @@ def rollout(
         over = bool(transition.ended.all())
         opening = transition.ended if starts_anew(world) else np.zeros(world.num_envs, bool)
         senses, tick = following, tick + 1
+        if ticks is None and horizon is not None and tick >= horizon and not over:
+            going_on = int((~transition.ended).sum())
+            raise WorldError(
+                f"{going_on} of {world.num_envs} episodes of the world go on after {horizon} steps, and its `horizon` "
+                "says that none does. Let `outcome` end them, or give the rollout `ticks`."
+            )
         going = ~(transition.ended if done is None else transition.ended | done)[asked]
         if sparing and 0 < going.sum() <= SPARED * len(asked):
             policy.keep(np.flatnonzero(going))  # type: ignore[attr-defined]

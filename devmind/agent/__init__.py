@@ -6,7 +6,7 @@ from typing import Any
 
 _EXPORTS = {
     "Agent": "agent",
-    "StepOutput": "acting",
+    "StepOutput": "action_selection",
     "AgentConfig": "config",
     "SIZES": "config",
     "collate": "batch",

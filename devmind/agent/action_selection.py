@@ -42,6 +42,10 @@ class StepOutput:
     beliefs: Beliefs | None = None
     recalled: Encoded | None = None
 
+    def decided(self) -> list[tuple[str, str]]:
+        """Each effector with each head that decided for it in one of the rows at least."""
+        return [(effector, head) for effector, heads in self.answered.items() for head, count in heads.items() if count]
+
     def to_action(self, row: int = 0) -> Action:
         """The Action of one agent, as arrays; an effector that no head answered for is not in it."""
         return Action(

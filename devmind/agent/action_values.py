@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from devmind.agent.heads import Head, Inlet, Reader
+from devmind.agent.heads import Inlet, Reader, ReaderHead
 from devmind.agent.output import Output, masked_mean
 from devmind.agent.taps import Tapped
 from devmind.errors import ConfigError
@@ -46,7 +45,7 @@ class ActionValues(Output):
         return replace(self, quantiles=numbers)
 
 
-class ActionValuesHead(Head):
+class ActionValuesHead(ReaderHead):
     """Values of `classes` actions.
 
     Args:
@@ -73,10 +72,6 @@ class ActionValuesHead(Head):
             )
         self.classes, self.quantiles, self.dueling = classes, quantiles, dueling
         self.read = Reader(inlet, (classes + dueling) * quantiles, hidden, depth, activation, 1.0)
-
-    def reading(self) -> Iterable[nn.Parameter]:
-        """All of the reader but its last layer."""
-        return (*self.read.squeeze.parameters(), *self.read.net[:-1].parameters())
 
     def forward(self, tapped: Tapped) -> ActionValues:
         values = self.read(tapped).unflatten(-1, (self.classes + self.dueling, self.quantiles))

@@ -176,7 +176,7 @@ class Agent(Thinker):
 
     def _with_beliefs(self, recalled: Encoded | None, held: Beliefs | None, percepts: Percepts) -> Encoded | None:
         """Memories and beliefs as one Encoded, memories first."""
-        if held is None or self.tracker is None or SENSE not in self.encoders:
+        if held is None or self.tracker is None or SENSE not in self.encoders or not held.confirmed.any():
             return recalled
         believed = self.encode_recalled(self.tracker.entries(self, held, percepts))
         if recalled is None:
@@ -255,11 +255,10 @@ class Agent(Thinker):
         percepts: Percepts,
         effectors: Iterable[str] | None = None,
         heads: Iterable[str] = (),
-        generator: torch.Generator | None = None,
     ) -> tuple[State, StepOutput]:
         """Close the open Moment with its readout and act, as `step` does; `percepts` are those that it began with."""
         percepts.seen.readout = self._end_trunk(state)
-        return state, self._act(state, percepts.seen, effectors, heads, generator)
+        return state, self._act(state, percepts.seen, effectors, heads, None)
 
     def _open(self, state: State, percepts: Percepts) -> None:
         """Check the state, reset rows that begin an episode, and keep readings that the next tick is compared with."""

@@ -32,6 +32,8 @@ from devmind.agent.tracking import (
 )
 from devmind.errors import ConfigError
 
+FILTER = FilterParams()
+
 
 @dataclass(frozen=True)
 class Beliefs:
@@ -62,6 +64,11 @@ class Beliefs:
         """Standard deviation of each place [N, S] in metres, root mean square over the axes."""
         return np.asarray(np.sqrt(np.trace(self.covariance, axis1=-2, axis2=-1) / 3))
 
+    @property
+    def confirmed(self) -> np.ndarray:
+        """Beliefs in things that were detected more than once, bool [N, S]: those that the trunk is given."""
+        return np.asarray(self.used & (self.hits > 1))
+
     def take(self, rows: np.ndarray) -> Beliefs:
         """Only the rows `rows`."""
         return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self)})
@@ -91,30 +98,24 @@ def no_beliefs(n: int, things: int = 8, embedding: int = 0) -> Beliefs:
     )
 
 
-def update(
-    beliefs: Beliefs,
-    seen: Detections,
-    gaze: Gaze,
-    dt_s: float,
-    params: FilterParams = FilterParams(),  # noqa: B008 - it is frozen
-) -> Beliefs:
+def update(beliefs: Beliefs, seen: Detections, gaze: Gaze, dt_s: float) -> Beliefs:
     """The beliefs after a tick of `dt_s` seconds: they age, are corrected by detections, and absences are noted."""
-    aged = _aged(beliefs, dt_s, params)
+    aged = _aged(beliefs, dt_s)
     at = gaze.eye_m[:, None] + point(seen.azimuth_deg, seen.elevation_deg, seen.distance_m)
-    noise = polar_noise(at - gaze.eye_m[:, None], params.angle_deg, params.log_distance)
-    track, leaps = _paired(aged, seen, at, noise, params)
-    now = _detected(aged, seen, track, leaps, at, noise, params)
-    return _absent(now, seen, gaze, params)
+    noise = polar_noise(at - gaze.eye_m[:, None], FILTER.angle_deg, FILTER.log_distance)
+    track, leaps = _paired(aged, seen, at, noise)
+    now = _detected(aged, seen, track, leaps, at, noise)
+    return _absent(now, seen, gaze)
 
 
-def _aged(old: Beliefs, dt_s: float, params: FilterParams) -> Beliefs:
+def _aged(old: Beliefs, dt_s: float) -> Beliefs:
     """Time alone: covariances grow, shares decay, and unconfirmed beliefs that were unseen for a second are dropped."""
-    walk = np.where(old.in_sight, params.walk_seen_m, params.walk_m) ** 2 * dt_s
-    kept = np.exp(-dt_s / params.drain_s)
+    walk = np.where(old.in_sight, FILTER.walk_seen_m, FILTER.walk_m) ** 2 * dt_s
+    kept = np.exp(-dt_s / FILTER.drain_s)
     return replace(
         old,
-        used=old.used & ((old.hits >= params.confirm) | (old.age_s < 1.0)),
-        covariance=process_noise(old.covariance, walk, params.spread_m**2),
+        used=old.used & ((old.hits >= FILTER.confirm) | (old.age_s < 1.0)),
+        covariance=process_noise(old.covariance, walk, FILTER.spread_m**2),
         there=old.there * kept,
         elsewhere=old.elsewhere * kept,
         age_s=old.age_s + dt_s,
@@ -122,9 +123,7 @@ def _aged(old: Beliefs, dt_s: float, params: FilterParams) -> Beliefs:
     )
 
 
-def _paired(
-    old: Beliefs, seen: Detections, at: np.ndarray, noise: np.ndarray, params: FilterParams
-) -> tuple[np.ndarray, np.ndarray]:
+def _paired(old: Beliefs, seen: Detections, at: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The slot of each detection's belief, int64 [N, M] (-1: none), and which detections set a place anew, bool [N, M].
 
     Detections are first matched by place, within the gate. The rest are matched to beliefs of their kind without a
@@ -133,21 +132,21 @@ def _paired(
     """
     same = seen.here[..., None] & old.used[:, None] & (seen.kind[..., None] == old.kind[:, None])
     if seen.embedding is not None:
-        same &= np.einsum("nme,nse->nms", seen.embedding, old.embedding) >= params.alike
+        same &= np.einsum("nme,nse->nms", seen.embedding, old.embedding) >= FILTER.alike
     offset = at[:, :, None] - old.mean[:, None]
     distance = squared_distance(offset, noise[:, :, None] + old.covariance[:, None])
-    track = greedy_assignment(np.where(same, distance, np.inf), params.gate)
-    open_ = seen.here & (track < 0) & (seen.sure >= params.begin)
+    track = greedy_assignment(np.where(same, distance, np.inf), FILTER.gate)
+    open_ = seen.here & (track < 0) & (seen.sure >= FILTER.begin)
     taken = _taken(track, old.used.shape[1])
     alike = same & open_[..., None] & ~taken[:, None]
     moved = greedy_assignment(
-        np.where(alike & (seen.sure >= params.leap)[..., None], old.age_s[:, None], np.inf), np.inf
+        np.where(alike & (seen.sure >= FILTER.leap)[..., None], old.age_s[:, None], np.inf), np.inf
     )
     # A detection that is not sure enough to move a belief does not begin a second one either.
     track, open_ = np.where(moved >= 0, moved, track), open_ & (moved < 0) & ~alike.any(-1)
     taken = _taken(track, old.used.shape[1])
     # Free slots go first, then unconfirmed beliefs, then those seen longest ago; the surest detections choose first.
-    price = old.used * (1e6 * (old.hits >= params.confirm) + 1e3 - np.minimum(old.age_s, 999.0)) + 1.0
+    price = old.used * (1e6 * (old.hits >= FILTER.confirm) + 1e3 - np.minimum(old.age_s, 999.0)) + 1.0
     price = np.where(taken, np.inf, price)[:, None] * (2.0 - seen.sure[..., None])
     fresh = greedy_assignment(np.where(open_[..., None], price, np.inf), np.inf)
     return np.where(fresh >= 0, fresh, track), (moved >= 0) | (fresh >= 0)
@@ -164,7 +163,6 @@ def _detected(
     leaps: np.ndarray,
     at: np.ndarray,
     noise: np.ndarray,
-    params: FilterParams,
 ) -> Beliefs:
     """Apply detections: places by `kalman_update`, or set anew where `leaps`; `there` by Bayes' rule."""
     rows, which = np.nonzero(track >= 0)
@@ -176,7 +174,7 @@ def _detected(
     new["covariance"][rows, slots] = np.where(leapt[:, None, None], slant, covariance)
     known = old.used[rows, slots] & (old.kind[rows, slots] == seen.kind[rows, which])
     before = np.where(leapt, 0.5, old.there[rows, slots])
-    there = np.minimum(before * params.hit / (before * params.hit + (1 - before) * params.false), params.surest)
+    there = np.minimum(before * FILTER.hit / (before * FILTER.hit + (1 - before) * FILTER.false), FILTER.surest)
     new["there"][rows, slots], new["elsewhere"][rows, slots] = there, 0.0
     new["hits"][rows, slots] = np.where(known, old.hits[rows, slots], 0) + 1
     new["kind"][rows, slots] = seen.kind[rows, which]
@@ -189,7 +187,7 @@ def _detected(
     return Beliefs(**new)
 
 
-def _absent(old: Beliefs, seen: Detections, gaze: Gaze, params: FilterParams) -> Beliefs:
+def _absent(old: Beliefs, seen: Detections, gaze: Gaze) -> Beliefs:
     """Move `there` to `elsewhere` for places in view where nothing of that kind is seen."""
     offset = old.mean - gaze.eye_m[:, None]
     column, row, ahead = project(offset, gaze.pan_deg, gaze.tilt_deg, gaze.half_deg)
@@ -198,12 +196,12 @@ def _absent(old: Beliefs, seen: Detections, gaze: Gaze, params: FilterParams) ->
     azimuth, elevation, distance = direction(offset)
     aside = np.hypot(azimuth[:, None] - seen.azimuth_deg[..., None], elevation[:, None] - seen.elevation_deg[..., None])
     along = seen.distance_m[..., None] / np.maximum(distance[:, None], 0.05)
-    other = seen.here[..., None] & (seen.kind[..., None] != old.kind[:, None]) & (aside < 2 * params.angle_deg)
-    hidden = (ratio < params.nearer) | (other & (along < params.before)).any(1)
-    hinted = ((seen.kind[..., None] == old.kind[:, None]) & (seen.sure >= params.hint)[..., None]).any(1)
+    other = seen.here[..., None] & (seen.kind[..., None] != old.kind[:, None]) & (aside < 2 * FILTER.angle_deg)
+    hidden = (ratio < FILTER.nearer) | (other & (along < FILTER.before)).any(1)
+    hinted = ((seen.kind[..., None] == old.kind[:, None]) & (seen.sure >= FILTER.hint)[..., None]).any(1)
     looked = old.used & ~old.in_sight & inside & ~hidden & ~hinted
-    instead = (other & (along < params.beyond)).any(1)
-    chance = np.where((ratio > params.beyond) | instead, params.missed, params.doubted)
+    instead = (other & (along < FILTER.beyond)).any(1)
+    chance = np.where((ratio > FILTER.beyond) | instead, FILTER.missed, FILTER.doubted)
     there = np.where(looked, old.there * chance, old.there)
     gone = np.where(looked, 1 - old.there, old.elsewhere)
     total = np.where(looked, there + gone, 1.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 import torch
@@ -44,6 +45,20 @@ def attempt(build: Callable[[Mapping[str, Any]], None], entry: Mapping[str, Any]
         warnings.warn(f"The part '{entry['name']}' is left out, its weights are kept: {error}", stacklevel=2)
 
 
+def check_options(factory: Callable[..., Any], entry: Mapping[str, Any], first: Any) -> None:
+    """Refuse options that a part does not take, or lacks; `first` is its first argument.
+
+    Raises:
+        PluginError: the message names the option.
+    """
+    try:
+        signature(factory).bind(first, **entry["options"])
+    except TypeError as error:
+        raise PluginError(
+            f"'{entry['name']}' cannot be made as {entry['part']} with the options {dict(entry['options'])}: {error}."
+        ) from error
+
+
 class EncoderHolder(nn.Module):
     """A module that has encoders: what `Agent` and `Describer` have in common.
 
@@ -62,6 +77,7 @@ class EncoderHolder(nn.Module):
     def build_encoder(self, entry: Mapping[str, Any]) -> None:
         """Build one encoder that the config names; PluginError if its plugin is missing."""
         factory = plugins.load("parts", entry["part"])
+        check_options(factory, entry, self.config.width)
         with named_seed(self.config.seed, "encoder", entry["name"]):
             encoder = factory(self.config.width, **entry["options"])
         self.encoders[entry["name"]] = encoder.to(self.device)

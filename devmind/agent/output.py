@@ -28,6 +28,17 @@ def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
     return (values * weight).sum() / weight.sum().clamp_min(1)
 
 
+def fitting(target: Tensor, shape: torch.Size) -> Tensor:
+    """The target, if it has the `shape` of the answer: torch would broadcast another one, and compare wrong pairs.
+
+    Raises:
+        ConfigError: it has another shape.
+    """
+    if target.shape != shape:
+        raise ConfigError(f"A target has the shape of the head's answer, {list(shape)}; got {list(target.shape)}.")
+    return target
+
+
 class Output:
     """Base of all outputs; [...] is [B, T] in a batch, [B] in a tick.
 
@@ -44,6 +55,7 @@ class Output:
         """Mean loss against `target`, a scalar.
 
         Args:
+            target: of the shape of the answer, as `mode` gives it, or what the kind of output says.
             mask: bool [...], which entries count, or float [...], their weights.
             generator: for a loss that draws random numbers (the noise of a denoiser).
         """
@@ -154,8 +166,11 @@ class Categorical(Output):
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Cross-entropy with classes int64 [...], or with probabilities float [..., n] as soft targets."""
         soft = target.is_floating_point() and target.shape == self.logits.shape
-        wanted = target.flatten(0, -2) if soft else target.long().flatten()
-        losses = F.cross_entropy(self.logits.flatten(0, -2), wanted, reduction="none")
+        wanted = target.flatten(0, -2) if soft else fitting(target, self.logits.shape[:-1]).long().flatten()
+        try:
+            losses = F.cross_entropy(self.logits.flatten(0, -2), wanted, reduction="none")
+        except IndexError as error:  # on a CPU; a graphics card ends the process
+            raise ConfigError(f"Targets of {self.logits.shape[-1]} classes are 0 to n - 1: {error}") from error
         return masked_mean(losses.reshape(self.logits.shape[:-1]), mask)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
@@ -204,7 +219,7 @@ class Normal(Output):
         return (self.log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(-1)
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        return masked_mean(-self.log_prob(target), mask)
+        return masked_mean(-self.log_prob(fitting(target, self.mean.shape)), mask)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         noise = torch.randn(self.mean.shape, generator=generator, device=self.mean.device, dtype=self.mean.dtype)
@@ -243,7 +258,8 @@ class Regression(Output):
             raise ConfigError(f"A regression's loss must be one of {', '.join(_ELEMENTWISE)}; got '{self.kind}'.")
 
     def loss(self, target: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        return masked_mean(_ELEMENTWISE[self.kind](self.value, target.to(self.value.dtype), reduction="none"), mask)
+        wanted = fitting(target, self.value.shape).to(self.value.dtype)
+        return masked_mean(_ELEMENTWISE[self.kind](self.value, wanted, reduction="none"), mask)
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         return self.value

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from devmind import plugins
 from devmind.agent.batch import BODY_SIZE, RECALLED_BUDGET
 from devmind.agent.config import AgentConfig
-from devmind.agent.encoder_holder import EncoderHolder, attempt, named_seed
+from devmind.agent.encoder_holder import EncoderHolder, attempt, check_options, named_seed
 from devmind.agent.encoders import VectorEncoder, default_part
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
@@ -208,6 +208,7 @@ class PartHolder(EncoderHolder, PreTrainedModel):
 
     def _build_head(self, entry: Mapping[str, Any]) -> None:
         factory, inlet = plugins.load("parts", entry["part"]), self.inlet(entry["tap"])
+        check_options(factory, entry, inlet)
         with named_seed(self.config.seed, "head", entry["name"]):
             head = factory(inlet, **entry["options"])
             if isinstance(head, Head):
@@ -354,3 +355,5 @@ def _check_new(name: str, entries: Sequence[Mapping[str, Any]], kind: str) -> No
         raise PluginError(f"This agent has the {kind} '{name}' already; choose another name.")
     if "." in name or not name:
         raise PluginError(f"The name of an agent's {kind} may not be empty nor hold a dot; got '{name}'.")
+    if hasattr(nn.ModuleDict, name) or hasattr(nn.ModuleDict(), name):  # torch refuses it: it has a method of that name
+        raise PluginError(f"No {kind} of an agent can be named '{name}', a word of torch's own; choose another name.")

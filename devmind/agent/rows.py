@@ -15,7 +15,6 @@ from torch import Tensor
 
 from devmind.errors import DevmindError
 
-Rows = Tensor | list | dict[str, Any]
 Index = Tensor | Sequence[int] | int
 
 

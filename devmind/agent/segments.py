@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache, DynamicLayer
 
 from devmind.agent.conditional_layers import Deep, each
 from devmind.agent.slots import Slots
@@ -24,38 +24,13 @@ Decode = Callable[[Tensor, Tensor, Tensor, Any, Deep], Tensor]
 """Tokens [B, Q, D], mask [B, 1, Q, K], positions [B, Q], a Cache or None, and a `Deep`, to features [B, Q, D]."""
 
 
-class CarriedLayer(CacheLayerMixin):
-    """One layer's keys and values [B, heads, S, D] so far; `update` appends to them, and gradients flow through."""
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        self.keys, self.values, self.is_initialized = key_states, value_states, True
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
-    ) -> tuple[Tensor, Tensor]:
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        else:
-            assert self.keys is not None
-            assert self.values is not None
-            self.keys = torch.cat((self.keys, key_states), 2)
-            self.values = torch.cat((self.values, value_states), 2)
-        return self.keys, self.values  # type: ignore[return-value]
+class CarriedLayer(DynamicLayer):
+    """One layer's keys and values [B, heads, S, D] so far, through which gradients flow."""
 
     def drop(self, n: int) -> None:
         """Drop the oldest `n` tokens, if there are any."""
-        if self.keys is None or self.values is None:
-            return
-        self.keys, self.values = self.keys[:, :, n:], self.values[:, :, n:]
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.get_seq_length() + query_length, 0
-
-    def get_seq_length(self) -> int:
-        return self.keys.shape[2] if self.is_initialized and self.keys is not None else 0
-
-    def get_max_length(self) -> int:
-        return -1
+        if self.keys is not None and self.values is not None:
+            self.keys, self.values = self.keys[:, :, n:], self.values[:, :, n:]
 
 
 _T = TypeVar("_T", Asking, Columns)

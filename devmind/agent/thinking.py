@@ -300,8 +300,8 @@ class Thinker(Perceiver):
         tokens, present, places = self._assemble(seen.encoded, recalled, first.shape, closes, memories)
         sensed = self._sensed(present, places)
         packed, used = _pack(tokens, present, self._deep(sensed, present.shape[-1], places, closes))
-        run = self.trunk.step if closes else self.trunk.begin
-        features = _unpack(run(*packed[:2], first, state.ring, state.slots, packed[2]), tokens.shape, used)
+        features = self.trunk.step(*packed[:2], first, state.ring, state.slots, packed[2], closes)
+        features = _unpack(features, tokens.shape, used)
         state.ring.sensed |= sensed
         seen.readout = features[..., -1, :] if closes else None
         shared = {name: Encoded(features[..., at, :], present[..., at]) for name, at in places.items()}

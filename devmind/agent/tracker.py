@@ -71,9 +71,11 @@ class Tracker:
         n = len(state)
         carried = state.carry.get(CARRY)
         before = no_beliefs(n, self.things, self.embedding) if carried is None else _beliefs(carried)
-        looked = _Looked.none(n) if carried is None else _Looked.of(carried)
         (pan, tilt, eye), here = self._gaze(percepts)
+        if carried is None and not here.any():
+            return before  # nothing was ever seen, so there is nothing to carry on
         seen = self._detected(agent, percepts, here)
+        looked = _Looked.none(n) if carried is None else _Looked.of(carried)
         known = looked.look(agent, self.depth, percepts, here, before, seen)
         there = seen.seen_from(pan, tilt, here)
         after = update(before, there, Gaze(pan, tilt, eye, looked.depth_m, known), 1 / TICK_HZ)
@@ -180,7 +182,7 @@ def entries(beliefs: Beliefs, classes: int) -> Entries:
     Things out of sight come first, the last seen ones before others. Things in sight come last, since the trunk sees
     them anyway.
     """
-    confirmed = beliefs.used & (beliefs.hits > 1)
+    confirmed = beliefs.confirmed
     price = np.where(confirmed, beliefs.age_s + 1e6 * beliefs.in_sight, np.inf)
     order = np.argsort(price, 1, kind="stable")
     rows = np.arange(len(beliefs))[:, None]

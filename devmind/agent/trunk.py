@@ -89,28 +89,16 @@ class Trunk(nn.Module):
         ring: Ring,
         carried: SlotState | None = None,
         deep: Deep = (),
+        closes: bool = True,
     ) -> Tensor:
-        """Features [B, n, D] of a whole Moment's tokens, which are written into `ring` (it is consumed).
+        """Features [B, n, D] of a Moment's tokens, which are written into `ring` (it is consumed).
 
         Args:
-            tokens: [B, n, D], the last one the readout; present: bool [B, n]; first: bool [B].
+            tokens: [B, n, D], the last one the readout if the Moment closes; present: bool [B, n]; first: bool [B].
             carried: slots, which enter at their ticks and store the readout (they are consumed); None: no slots.
             deep: tokens that go through grown layers, with bool [B, n]; by default all do.
+            closes: False leaves the Moment open, for `extend` and then `end`.
         """
-        features = self.begin(tokens, present, first, ring, carried, deep)
-        self.end(features[:, -1], ring, carried)
-        return features
-
-    def begin(
-        self,
-        tokens: Tensor,
-        present: Tensor,
-        first: Tensor,
-        ring: Ring,
-        carried: SlotState | None = None,
-        deep: Deep = (),
-    ) -> Tensor:
-        """Open a Moment with its first tokens, and slots before them; like `step`, but `end` has to close it."""
         n = tokens.shape[1]
         ring.begin(first)
         entering = None if carried is None or self.slots is None else carried.enter(self.slots, first)
@@ -120,7 +108,10 @@ class Trunk(nn.Module):
             present = torch.cat((rows[:, None].expand(-1, slots.shape[1]), present), 1)
             before = slots.shape[1]
             deep = each(deep, lambda one: nn.functional.pad(one, (before, 0)))
-        return self.extend(tokens, present, ring, deep)[:, tokens.shape[1] - n :]
+        features = self.extend(tokens, present, ring, deep)[:, tokens.shape[1] - n :]
+        if closes:
+            self.end(features[:, -1], ring, carried)
+        return features
 
     def extend(self, tokens: Tensor, present: Tensor, ring: Ring, deep: Deep = ()) -> Tensor:
         """Features [B, n, D] of further tokens of the open Moment, tokens [B, n, D], present bool [B, n]."""

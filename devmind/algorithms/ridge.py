@@ -6,7 +6,6 @@ needs nothing beyond the one singular value decomposition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,18 +79,17 @@ def fit_ridge_classifier(features: np.ndarray, labels: np.ndarray, penalty: floa
     return Ridge(fitted.weights, fitted.intercept, fitted.penalty, classes)
 
 
-def _best_penalty(
-    left: np.ndarray, sizes: np.ndarray, turned: np.ndarray, y: np.ndarray, penalties: Sequence[float] = PENALTIES
-) -> float:
-    """The penalty of least leave-one-out squared error: residual / (1 - leverage), summed over examples and outputs."""
+def _best_penalty(left: np.ndarray, sizes: np.ndarray, turned: np.ndarray, y: np.ndarray) -> float:
+    """The one of PENALTIES of least leave-one-out squared error: residual / (1 - leverage), summed over examples and
+    outputs."""
     errors = []
-    for penalty in penalties:
+    for penalty in PENALTIES:
         kept = sizes**2 / (sizes**2 + penalty)
         # The free intercept is a further direction that is never shrunk; its leverage is 1/n everywhere.
         leverage = left**2 @ kept + 1 / len(y)
         residual = y - left @ (kept[:, None] * turned)
         errors.append(np.square(residual / (1 - leverage)[:, None]).sum())
-    return penalties[int(np.argmin(errors))]
+    return PENALTIES[int(np.argmin(errors))]
 
 
 def _checked(features: np.ndarray, targets: np.ndarray, penalty: float | None) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import traceback
 from typing import Annotated, Any, NoReturn
 
@@ -33,6 +34,9 @@ try:
 except KeyboardInterrupt:  # loading takes a moment, in which nothing else would answer Ctrl-C with a sentence
     print("Interrupted.", file=sys.stderr)
     sys.exit(130)
+
+AGAIN_S = 0.05
+_ignored_stops: list[signal.Signals] = []
 
 app = typer.Typer(
     name="devmind",
@@ -87,6 +91,7 @@ def main() -> NoReturn:
     reader closed the output.
     """
     signal.signal(signal.SIGTERM, _terminated)
+    sys.unraisablehook = _ignored
     # Idle OpenMP threads sleep instead of spinning: beside any other load, spinning slowed training tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     stay_offline()
@@ -97,10 +102,16 @@ def main() -> NoReturn:
             stream.reconfigure(errors="replace")
     try:
         app()
-    except KeyboardInterrupt:  # before a command began
-        complain("Interrupted.")
-        sys.exit(130)
+    except (KeyboardInterrupt, Terminated) as stop:  # before a command began, or while an error was being told
+        is_interrupt = isinstance(stop, KeyboardInterrupt)
+        complain("Interrupted." if is_interrupt else "Terminated.")
+        sys.exit(130 if is_interrupt else 143)
     except Exception:
+        if _ignored_stops:  # the compiler fails when a stop was ignored in its callback
+            number = _ignored_stops[0]
+            signal.signal(number, signal.SIG_IGN)  # its second sending would disturb the end
+            complain("Interrupted." if number == signal.SIGINT else "Terminated.")
+            sys.exit(128 + number)
         print(without_secrets(traceback.format_exc()), end="", file=sys.stderr)
         print("This is a fault in devmind or in a plugin: please report the lines above.", file=sys.stderr)
         sys.exit(2)  # 1 would mean that a gate failed
@@ -109,3 +120,25 @@ def main() -> NoReturn:
 
 def _terminated(number: int, frame: Any) -> NoReturn:
     raise Terminated
+
+
+def _ignored(unraisable: Any) -> None:
+    """Send a stop again that was raised where Python ignores errors: in `__del__`, or in a callback of C code. While
+    numba compiles, a signal waits until LLVM calls back, so that it always arrives there.
+    """
+    stops = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}
+    number = stops.get(unraisable.exc_type)
+    if number is None:
+        sys.__unraisablehook__(unraisable)
+        return
+    _ignored_stops.append(number)
+    again = threading.Timer(AGAIN_S, _send, (number,))  # later: here it would be ignored once more
+    again.daemon = True
+    again.start()
+
+
+def _send(number: signal.Signals) -> None:
+    if hasattr(signal, "pthread_kill"):  # wakes the main thread if it waits
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)

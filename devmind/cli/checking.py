@@ -10,6 +10,7 @@ import typer
 
 from devmind.cli import show
 from devmind.cli.house import complain
+from devmind.cli.memory_files import opened_or_made
 from devmind.cli.paths import existing
 
 if TYPE_CHECKING:
@@ -61,11 +62,10 @@ def _memories(place: str | None, stack: ExitStack) -> Remembered:
     if place is None:
         return lambda _: None
     from devmind.acting.recall import payload
-    from devmind.memory import Memory, folder_of, open_store
-    from devmind.sessions.pointed import Pointed
+    from devmind.memory import folder_of
 
-    folder = existing(folder_of(place), "--memory")
-    memory = Memory(stack.enter_context(open_store(place)), pointed=Pointed(folder))
+    existing(folder_of(place), "--memory")
+    memory = stack.enter_context(opened_or_made(place))
 
     def remembered(number: int) -> object:
         found = memory.get([number])

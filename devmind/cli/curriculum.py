@@ -30,7 +30,7 @@ from devmind.cli.settings import (
     run_inputs,
     uncut,
 )
-from devmind.errors import LISTED
+from devmind.errors import some
 
 if TYPE_CHECKING:
     from devmind.curriculum.runner import RunResult
@@ -133,8 +133,7 @@ def _tell(results: Sequence[RunResult], out: Path) -> None:
     for result in results:
         show.verdict(result.results, result.report)
     last = last_exams(out)
-    more = f" and {len(last.failed) - LISTED} more" if len(last.failed) > LISTED else ""
-    missed = f"; it missed {', '.join(last.failed[:LISTED])}{more}" if last.failed else ""
+    missed = f"; it missed {some(last.failed)}" if last.failed else ""
     if last.gates:
         show.line(f"the last agent passes {last.gates.passed} of {last.gates.of} gates in half precision{missed}")
     show.path("childhood", out / "childhood.html")

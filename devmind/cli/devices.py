@@ -14,7 +14,7 @@ import typer
 from devmind import plugins
 from devmind.cli import show
 from devmind.cli.house import complain
-from devmind.errors import ConfigError
+from devmind.errors import ConfigError, DevmindError, SensorError
 
 LOOK_S = 0.1
 
@@ -124,10 +124,24 @@ def opened(sensors: Mapping[str, Any]) -> Iterator[None]:
         SensorError: a fault that does not go away by waiting, such as a missing package.
     """
     with ExitStack() as stack:
-        for sensor in sensors.values():
-            stack.enter_context(sensor)
+        for name, sensor in sensors.items():
+            open_in(stack, name, sensor)
         stack.enter_context(Complaints(sensors))
         yield
+
+
+def open_in(stack: ExitStack, name: str, sensor: Any) -> None:
+    """Open a sensor or an effector until the stack's end.
+
+    Raises:
+        SensorError: it cannot be opened.
+    """
+    try:
+        stack.enter_context(sensor)
+    except DevmindError:
+        raise
+    except Exception as error:  # it may be somebody else's
+        raise SensorError(f"The sensor '{name}' cannot be opened: {type(error).__name__}: {error}.") from error
 
 
 class Complaints:

@@ -44,6 +44,19 @@ PLAN = "plan"
 WAKING = "waking up: loading takes some seconds"
 """Printed before the heavy imports, which take most of the time."""
 
+SpeakerOption = Annotated[
+    str, typer.Option("--speaker", metavar="SOURCE", help="Plays the agent's sound: default, or a device's name.")
+]
+WorldOption = Annotated[
+    str | None, typer.Option("--world", metavar="NAME[:LEVEL]", help="A simulated world, such as nursery:handle/push.")
+]
+AnswersOption = Annotated[
+    list[str] | None,
+    typer.Option("--answers", metavar="EFFECTOR=HEAD", help="This head acts, whatever its exam says; may be repeated."),
+]
+PlansOption = Annotated[
+    Path | None, typer.Option("--plans", metavar="FILE", help="A plan file of procedures that direct the agent.")
+]
 CertOption = Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="TLS certificate (PEM).")]
 KeyOption = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The certificate's private key.")]
 ViewerOption = Annotated[
@@ -58,8 +71,6 @@ BrowserMicOption = Annotated[
 LiveSetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of configs/live.yaml.")
 ]
-
-
 OwnMemoryOption = Annotated[
     str | None,
     typer.Option(
@@ -147,10 +158,7 @@ def live(
     camera_: CameraOption = None,
     mic: MicOption = None,
     sensor: SensorOption = None,
-    speaker: Annotated[
-        str,
-        typer.Option("--speaker", metavar="SOURCE", help="Plays the agent's sound: default, or a device's name."),
-    ] = NO_DEVICE,
+    speaker: SpeakerOption = NO_DEVICE,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Record the session; nothing is kept without it.")
     ] = None,
@@ -161,20 +169,9 @@ def live(
     demo: Annotated[
         Path | None, typer.Option("--demo", metavar="SESSION", help="A recording instead of camera and microphone.")
     ] = None,
-    world: Annotated[
-        str | None,
-        typer.Option("--world", metavar="NAME[:LEVEL]", help="A simulated world, such as nursery:handle/push."),
-    ] = None,
-    answers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--answers", metavar="EFFECTOR=HEAD", help="This head acts, whatever its exam says; may be repeated."
-        ),
-    ] = None,
-    procedures: Annotated[
-        Path | None,
-        typer.Option("--plans", metavar="FILE", help="A plan file of procedures that direct the agent."),
-    ] = None,
+    world: WorldOption = None,
+    answers: AnswersOption = None,
+    procedures: PlansOption = None,
     memory: MemoryOption = "memory",
     hz: Annotated[
         float | None, typer.Option("--hz", min=1, max=50, metavar="N", help="Ticks a second; else 10.")

@@ -14,6 +14,7 @@ from typing import Any
 from devmind.cli import here
 from devmind.cli.machine import Check
 from devmind.cli.show import counted
+from devmind.errors import some
 
 DEVICES = Path("/dev")
 APT = "apt install portaudio19-dev (or brew install portaudio), then: "
@@ -31,7 +32,7 @@ def microphone() -> Check:
     found = here.microphones()
     if found.devices:
         names = [device.name for device in found.devices]
-        return Check("microphone", None, f"{counted(len(names), 'sound input')}: {_some(names)}")
+        return Check("microphone", None, f"{counted(len(names), 'sound input')}: {some(names, 3)}")
     install = f'{sys.executable} -m pip install "devmind[live]"'
     if "No module named 'pyaudio'" in found.error:
         return Check("microphone", None, found.why, APT + install)
@@ -59,9 +60,9 @@ def camera() -> Check:
         return Check("camera", None, "none is connected")
     closed = _closed(nodes)
     if closed:
-        said = f"{_some([str(node) for node in closed])} may not be opened by this user"
+        said = f"{some([str(node) for node in closed], 3)} may not be opened by this user"
         return Check("camera", None, said, _group_mend(closed))
-    return Check("camera", None, f"{_some([str(node) for node in nodes])} may be opened")
+    return Check("camera", None, f"{some([str(node) for node in nodes], 3)} may be opened")
 
 
 def _closed(nodes: Sequence[Path]) -> list[Path]:
@@ -92,8 +93,3 @@ def browser() -> Check:
     except webbrowser.Error:
         return Check("browser", None, f"none is found here; open the printed address in one ({brings})")
     return Check("browser", None, f"{getattr(found, 'name', 'the system one')}; {brings}")
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - 3
-    return ", ".join(names[:3]) + (f" and {rest} more" if rest > 0 else "")

@@ -17,7 +17,7 @@ from typing import IO
 
 from devmind import plugins
 from devmind.cli import show
-from devmind.errors import LISTED, DevmindError
+from devmind.errors import DevmindError, some
 
 MIN_PYTHON = (3, 11)
 MIN_FREE_GB = 2.0
@@ -119,8 +119,7 @@ def installed_plugins(root: Path) -> Iterator[Check]:
     if not missing:
         yield Check("entry points", True, f"all {len(every)} of this checkout are installed")
         return
-    more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
-    said = f"installed entry points are older than this checkout: without {', '.join(missing[:LISTED])}{more}"
+    said = f"installed entry points are older than this checkout: without {some(missing)}"
     yield Check("entry points", False, said, f'{sys.executable} -m pip install -e "{root}"')
 
 

@@ -13,7 +13,15 @@ import typer
 from devmind.cli import memory_files, show, sleeping
 from devmind.cli.agents import AgentOption, agent_folder, describer
 from devmind.cli.house import complain, group
-from devmind.cli.memory_files import Json, MemoryOption, erased, opened, show_where_traces_stay
+from devmind.cli.memory_files import (
+    Json,
+    MemoryOption,
+    Rebuild,
+    describing,
+    erased,
+    opened,
+    show_where_traces_stay,
+)
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError, StoreError, nearest
 
@@ -24,7 +32,7 @@ app = group("Long-term memory: look into it, ask it, forget, export and check it
 app.command("export")(memory_files.export_file)
 app.command("import")(memory_files.import_file)
 app.command("check")(memory_files.check)
-sleeping.register(app)
+app.command("sleep")(sleeping.sleep)
 
 TRACES = (
     "Weights that have already slept on it keep what they learned: forgetting reaches files, not weights. Of a "
@@ -74,9 +82,7 @@ def recall(
     sound: Annotated[Path | None, typer.Option("--sound", metavar="FILE", help="A sound to search by.")] = None,
     count: Annotated[int, typer.Option("--count", "-k", min=1, metavar="N", help="Most entries to show.")] = 8,
     agent: AgentOption = None,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make all keys anew when they are another agent's; that one loses them.")
-    ] = False,
+    rebuild: Rebuild = False,
     memory: MemoryOption = "memory",
     as_json: Json = False,
 ) -> None:
@@ -207,7 +213,6 @@ def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | N
         existing(file, option, "file")
     folder = agent_folder(agent)
     from devmind.live.remembering.example_files import examples_in
-    from devmind.live.remembering.show_and_tell import ShowAndTell
 
     senses: dict[str, Any] = {}
     for file, sense in ((image, "sight"), (sound, "sound")):
@@ -215,10 +220,7 @@ def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | N
         if file and sense not in shown:
             raise ConfigError(f"'{file}' has no {sense}; give a file that has.")
         senses |= {sense: shown[sense]} if file else {}
-    child = ShowAndTell(describer(folder), mind, rebuild)
-    if child.rebuilt:
-        complain(f"Note: this agent has other weights than before; {show.memories(child.rebuilt)} got new keys.")
-    return child.describe(senses)
+    return describing(describer(folder), mind, rebuild).describe(senses)
 
 
 def _print(found: Sequence[Entry], as_json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,8 @@ from devmind.cli.paths import existing
 from devmind.errors import ConfigError, KeptError, StoreError, TracesError
 
 if TYPE_CHECKING:
+    from devmind.agent.encoder_holder import EncoderHolder
+    from devmind.live.remembering.show_and_tell import ShowAndTell
     from devmind.memory import Memory
 
 
@@ -47,6 +49,9 @@ MemoryOption = Annotated[
         callback=named_place,
         help="Long-term memory: a folder, made if missing and readable only by you, or a database's URL.",
     ),
+]
+Rebuild = Annotated[
+    bool, typer.Option("--rebuild", help="Make all keys anew when they are another agent's; that one loses them.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="As JSON, for programs.")]
 
@@ -104,15 +109,34 @@ def check(
         raise typer.Exit(1)
 
 
-@contextmanager
-def opened(place: str, mend: bool = False) -> Iterator[Memory]:
+def opened(place: str, mend: bool = False) -> AbstractContextManager[Memory]:
     """Open an existing memory, with the recordings that it points to."""
     refuse_missing(place)
+    return opened_or_made(place, mend)
+
+
+@contextmanager
+def opened_or_made(place: str, mend: bool = False) -> Iterator[Memory]:
+    """Open a memory, which is made if it is missing."""
     from devmind.memory import Memory, folder_of, open_store
     from devmind.sessions.pointed import Pointed
 
     with open_store(place, mend=mend) as store:
         yield Memory(store, pointed=Pointed(folder_of(place)))
+
+
+def describing(agent: EncoderHolder, mind: Memory, rebuild: bool = True) -> ShowAndTell:
+    """Let an agent make the memory's keys; a note tells when another agent's were made anew.
+
+    Raises:
+        StoreError: another agent made the keys, and `rebuild` is False.
+    """
+    from devmind.live.remembering.show_and_tell import ShowAndTell
+
+    child = ShowAndTell(agent, mind, rebuild)
+    if child.rebuilt:
+        complain(f"Note: this agent has other weights than before; {show.memories(child.rebuilt)} got new keys.")
+    return child
 
 
 def refuse_missing(place: str) -> None:

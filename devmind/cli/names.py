@@ -12,7 +12,15 @@ import typer
 from devmind.cli import show
 from devmind.cli.agents import AgentOption, agent_folder, describer
 from devmind.cli.house import complain
-from devmind.cli.memory_files import MemoryOption, is_missing, show_where_traces_stay
+from devmind.cli.memory_files import (
+    MemoryOption,
+    Rebuild,
+    describing,
+    is_missing,
+    opened,
+    opened_or_made,
+    show_where_traces_stay,
+)
 from devmind.cli.paths import existing_files
 from devmind.errors import StoreError, TracesError
 
@@ -21,10 +29,6 @@ if TYPE_CHECKING:
     from devmind.memory import Named
     from devmind.moment import Moment
 
-Rebuild = Annotated[
-    bool,
-    typer.Option("--rebuild", help="Make all keys anew when they are another agent's; that one loses them."),
-]
 LOADING = "loading takes some seconds"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called; it may have any number of examples.")]
@@ -74,12 +78,11 @@ def forget(
 ) -> None:
     """Forget a name: its examples are deleted and overwritten on the disk."""
     _taught(memory)
-    from devmind.memory import Memory, Names, folder_of, open_store
-    from devmind.sessions.pointed import Pointed
+    from devmind.memory import Names
 
     name = name.strip()
-    with open_store(memory) as store:
-        names = Names(Memory(store, pointed=Pointed(folder_of(memory))))
+    with opened(memory) as mind:
+        names = Names(mind)
         there = names.known().get(name, 0)
         try:
             names.forget(name, lambda sentence: complain(f"Note: {sentence}"))
@@ -93,21 +96,10 @@ def forget(
 
 @contextmanager
 def _child(agent: Path | None, memory: str, rebuild: bool) -> Iterator[ShowAndTell]:
-    """The agent with its memory open; with `rebuild`, keys that another agent made are made anew.
-
-    Raises:
-        StoreError: another agent made the keys, and `rebuild` is False.
-    """
+    """The agent with its memory open."""
     folder = agent_folder(agent)
-    from devmind.live.remembering.show_and_tell import ShowAndTell
-    from devmind.memory import Memory, folder_of, open_store
-    from devmind.sessions.pointed import Pointed
-
-    with open_store(memory) as store:
-        child = ShowAndTell(describer(folder), Memory(store, pointed=Pointed(folder_of(memory))), rebuild)
-        if child.rebuilt:
-            complain(f"Note: this agent has other weights than before; {show.memories(child.rebuilt)} got new keys.")
-        yield child
+    with opened_or_made(memory) as mind:
+        yield describing(describer(folder), mind, rebuild)
 
 
 def _read(file: Path) -> list[tuple[str, Moment]]:

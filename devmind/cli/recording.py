@@ -10,12 +10,14 @@ import typer
 from devmind.cli import show
 from devmind.cli.devices import CameraOption, MicOption, SensorOption, check_sensed, doors, opened, was_sensed
 from devmind.cli.house import Terminated, complain
+from devmind.cli.serving import SecondsOption
 from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
     from devmind.sessions.background import BackgroundRecorder
     from devmind.worlds.room import Room
 
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
 SHOW_EVERY_S = 1.0
 DERIVED = ("periphery", "body")
 """Senses that a room derives from the camera's frame."""
@@ -26,14 +28,12 @@ def record(
     camera_: CameraOption = None,
     mic: MicOption = None,
     sensor: SensorOption = None,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.1, metavar="N", help="How long; else until Ctrl-C.")
-    ] = None,
+    seconds: SecondsOption = None,
     hz: Annotated[float, typer.Option("--hz", min=1, max=50, metavar="N", help="Moments a second.")] = 10.0,
     frames: Annotated[
         bool, typer.Option("--frames/--no-frames", help="Keep the camera's whole frames too, as JPEGs.")
     ] = True,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Record camera and microphone now, without an agent; a new part begins every ten minutes."""
     asked = doors(camera_, mic, sensor or ())
@@ -102,7 +102,7 @@ def _record(room: Room, recorder: BackgroundRecorder, seconds: float | None, fra
 def _tell(moment: Any, recorder: BackgroundRecorder) -> None:
     senses = ", ".join(name for name in sorted(moment.senses) if name not in DERIVED) or "nothing sensed"
     lost = recorder.dropped_ticks + recorder.dropped_frames
-    show.lamp("recording", f"{moment.time_s:6.1f} s · {senses}" + (f" · {lost} given up" if lost else ""))
+    show.lamp(f"{moment.time_s:6.1f} s · {senses}" + (f" · {lost} given up" if lost else ""))
 
 
 def _sum_up(room: Room, recorder: BackgroundRecorder) -> None:
@@ -113,3 +113,5 @@ def _sum_up(room: Room, recorder: BackgroundRecorder) -> None:
     for sense, count in room.health.missing.items():
         if count:
             complain(f"Note: {sense} was missing in {show.counted(count, 'Moment')}.")
+    for sense, seconds in room.health.waited_s.items():
+        complain(f"Note: the sensor of {sense} took {seconds:.1f} s to answer; it should answer at once.")

@@ -12,7 +12,7 @@ import typer
 
 from devmind import plugins
 from devmind.cli import show
-from devmind.cli.devices import Complaints, argument, by_name, make_sensor
+from devmind.cli.devices import Complaints, argument, by_name, make_sensor, open_in
 from devmind.cli.here import Found, cameras, microphones
 from devmind.cli.house import complain, group
 from devmind.cli.paths import writable_file
@@ -70,9 +70,11 @@ def watch(
         opened: dict[str, Any] = {}
         for name, words in by_name(names or USUAL).items():
             try:
-                opened[name] = room.enter_context(make_sensor(words))
+                opened[name] = make_sensor(words)
+                open_in(room, name, opened[name])
             except DevmindError as error:
                 complain(f"{name}: {error}")
+                opened.pop(name, None)
                 failed = True
         senses = {name: sensor for name, sensor in opened.items() if hasattr(sensor, "sense")}
         for name, sensor in opened.items():

@@ -13,8 +13,8 @@ from devmind.cli.agents import named_agent
 from devmind.cli.checking import check_life
 from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
-from devmind.cli.recording import record
-from devmind.errors import ConfigError
+from devmind.cli.recording import OverwriteOption, record
+from devmind.errors import ConfigError, some
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +27,6 @@ app.command()(record)
 Recording = Annotated[Path, typer.Argument(metavar="SESSION", help="A recording (.mcap).")]
 MOST_TICKS = 2**40
 """Three thousand years at ten ticks a second."""
-
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
 
 
 @app.command("import")
@@ -44,7 +42,7 @@ def import_(
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="NAME", help="Which pictures become sight, if there are several.")
     ] = None,
-    overwrite: Overwrite = False,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Make one recording from media or a robot's recording: 64x64 sight, 16 kHz sound, ten Moments a second."""
     for file in files:
@@ -139,7 +137,7 @@ def replay(
 def repair(
     session: Recording,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The repaired copy.")] = None,
-    overwrite: Overwrite = False,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Copy the readable part of a cut or damaged recording into a complete one, and print what is lost.
 
@@ -176,7 +174,7 @@ def export(
         Path | None,
         typer.Option("--out", metavar="PATH", help="The film, or a new folder; else named after the recording."),
     ] = None,
-    overwrite: Overwrite = False,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Write a recording with all its parts in another format."""
     existing(session, "SESSION", "file")
@@ -203,8 +201,7 @@ def _named_after(file: Path) -> Path:
 
 
 def _shapes(shapes: list[list[int]]) -> str:
-    texts = ["x".join(map(str, shape)) or "-" for shape in shapes[:4]]
-    return ", ".join(texts) + (f" and {len(shapes) - 4} more" if len(shapes) > 4 else "")
+    return some(["x".join(map(str, shape)) or "-" for shape in shapes], 4)
 
 
 def _values(values: Mapping[str, Any]) -> str:

@@ -59,9 +59,9 @@ def _print(text: str, style: str = "") -> None:
     out.file.flush()
 
 
-def lamp(word: str, text: str) -> None:
-    """Print a line that begins with a red word, to show that something is recorded."""
-    console().print(f"[bold red]{word}[/] {escape(printable(without_secrets(text)))}", soft_wrap=True)
+def lamp(text: str) -> None:
+    """Print a line that begins with a red "recording"."""
+    console().print(f"[bold red]recording[/] {escape(printable(without_secrets(text)))}", soft_wrap=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Collection[str] = ()) -> None:

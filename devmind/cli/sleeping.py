@@ -10,16 +10,10 @@ import typer
 
 from devmind.cli import show
 from devmind.cli.agents import RUNS, agent_folder, agent_option, packed_through
-from devmind.cli.house import complain
-from devmind.cli.memory_files import MemoryOption, opened, refuse_missing
+from devmind.cli.memory_files import MemoryOption, describing, opened, refuse_missing
 from devmind.cli.settings import check_minutes, resumable, uncut
 
 OUT = "checkpoints/sleep"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the group `devmind memory`."""
-    app.command("sleep")(sleep)
 
 
 def sleep(
@@ -53,14 +47,12 @@ def sleep(
     from devmind.agent.agent import Agent
     from devmind.learners.replay import candidates
     from devmind.learners.sleeping import heads_to_sleep
-    from devmind.live.remembering.show_and_tell import ShowAndTell
 
     raised = Agent.from_pretrained(folder)
     heads_to_sleep(raised)  # an agent that cannot sleep is refused before the memory gets keys of its encoders
     with opened(memory) as mind, resumable(uncut(ctx.obj), "the night ends with what it has learned"):
         candidates(mind, 1, raised.sense_order, ())  # and so is an empty memory
-        if rebuilt := ShowAndTell(raised, mind).rebuilt:
-            complain(f"Note: this agent has other weights than before; {show.memories(rebuilt)} got new keys.")
+        describing(raised, mind)
         done = night(raised, folder, mind, out, minutes=minutes, cut=cut, prune_known=prune, seed=seed)
     slept = done.slept
     what = show.memories(slept.asked)

@@ -36,7 +36,6 @@ from devmind.cli.settings import (
 from devmind.errors import ConfigError
 
 if TYPE_CHECKING:
-    from devmind.config import RunConfig
     from devmind.curriculum.finished import RunResult
     from devmind.curriculum.gate import Gate, Threshold
     from devmind.curriculum.stage import Context, Stage
@@ -207,8 +206,11 @@ def exam(
     folder = agent_folder(agent)
     settings = run_config(_size_of(folder), None, sets, config, None, text)
     if through:
-        _exam_through_life(stage, folder, settings, skill, data, json_file)
-    from devmind.checkpointing.files import write_atomically
+        from devmind.cli.through import exam_through_life
+
+        found, passed = exam_through_life(stage, folder, settings, skill, data)
+        _write_scores(json_file, found)
+        raise typer.Exit(0 if passed else 1)
     from devmind.config import TRIAL_SIZES
     from devmind.curriculum.runner import examine
     from devmind.report.words import trial
@@ -218,24 +220,16 @@ def exam(
     show.table(("measure", "score", "95 % interval", "n", "floor", "gate", "verdict"), rows)
     if settings.size in TRIAL_SIZES:
         show.line(trial(settings.size), "yellow")
-    if json_file:
-        kept = {key: examined[key] for key in ("agent_sha256", "passed", "skills")}
-        write_atomically(json_file, json.dumps(kept, indent=2) + "\n")
-        show.path("scores", json_file)
+    _write_scores(json_file, {key: examined[key] for key in ("agent_sha256", "passed", "skills")})
     raise typer.Exit(0 if examined["passed"] else 1)
 
 
-def _exam_through_life(
-    stage: str, folder: Path, settings: RunConfig, skill: str | None, data: Path | None, json_file: Path | None
-) -> NoReturn:
+def _write_scores(file: Path | None, scores: dict[str, Any]) -> None:
     from devmind.checkpointing.files import write_atomically
-    from devmind.cli.through import exam_through_life
 
-    found, passed = exam_through_life(stage, folder, settings, skill, data)
-    if json_file:
-        write_atomically(json_file, json.dumps(found, indent=2) + "\n")
-        show.path("scores", json_file)
-    raise typer.Exit(0 if passed else 1)
+    if file:
+        write_atomically(file, json.dumps(scores, indent=2) + "\n")
+        show.path("scores", file)
 
 
 def _size_of(agent: Path) -> str | None:

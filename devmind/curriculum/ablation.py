@@ -43,11 +43,6 @@ class Control:
         ]
 
 
-def fresh_trunk(start: Path, out: Path) -> Path:
-    """Save the agent of the folder `start` in `out`, with a newborn's trunk; returns `out`."""
-    return fresh_parts(start, out, ("trunk",))
-
-
 def fresh_parts(start: Path, out: Path, parts: Sequence[str]) -> Path:
     """Save the agent of the folder `start` in `out`, with a newborn's `parts` ('trunk', 'encoders'); returns `out`."""
     refreshed(Agent.from_pretrained(start), parts).save_pretrained(out)

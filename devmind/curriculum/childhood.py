@@ -23,6 +23,7 @@ from devmind.curriculum.examining import Examined, plain
 from devmind.curriculum.finished import RunResult
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
+from devmind.curriculum.results import added_s
 from devmind.curriculum.run_exams import run_exams
 from devmind.curriculum.start import load_stage, make_context
 from devmind.errors import ExamError
@@ -100,7 +101,7 @@ def examine_last(
         megabytes=_megabytes(folder),
         agent_sha256=weights,
         gates=childhood.Gates(passed=sum(one.passed for one in decisions), of=len(decisions) + len(unasked)),
-        seconds=sum(event["seconds"] for event in journal.events("exam") if event["agent"] == weights),
+        seconds=sum(added_s(event) for event in journal.events("exam") if event["agent"] == weights),
         failed=[*(decision.measure for decision in decisions if not decision.passed), *unasked],
         folder=HALF,
     )

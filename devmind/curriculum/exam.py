@@ -102,6 +102,13 @@ class Measure:
             object.__setattr__(self, name, float(getattr(self, name)))
         for name in ("floors", "rows"):
             object.__setattr__(self, name, {of: float(value) for of, value in getattr(self, name).items()})
+        beside = {"chance": self.chance, "ceiling": self.ceiling, **self.floors}
+        if unknown := [of for of, value in beside.items() if not np.isfinite(value)]:
+            # A floor of NaN would be beaten by every score.
+            raise ExamError(
+                f"Measure '{self.name}' is compared with '{unknown[0]}' of {beside[unknown[0]]}; give a finite number, "
+                "or leave a floor out that could not be computed."
+            )
         for name in ("episodes", "groups"):
             if (given := getattr(self, name)) is not None:
                 given = np.asarray(given, dtype=np.int64)
@@ -130,7 +137,16 @@ class Measure:
     @property
     def skill_score(self) -> float:
         """The score on a scale where chance is 0 and the ceiling 1; only for the matrix."""
-        return (self.score - self.chance) / (self.ceiling - self.chance)
+        return (self.score - self.chance) / self._range
+
+    @property
+    def _range(self) -> float:
+        if self.ceiling == self.chance:
+            raise ExamError(
+                f"Measure '{self.name}' has {self.chance:g} as chance and as ceiling, so nothing could be learned; "
+                "give the score of an agent that knows nothing, and the best possible one."
+            )
+        return self.ceiling - self.chance
 
     @property
     def floor(self) -> float:
@@ -179,7 +195,7 @@ class Measure:
 
     def skill_scores(self) -> np.ndarray:
         """(value - chance) / (ceiling - chance) per episode; only for retention."""
-        return (self.values - self.chance) / (self.ceiling - self.chance)
+        return (self.values - self.chance) / self._range
 
 
 def parted(values: np.ndarray, left: np.ndarray, what: str) -> dict[str, float]:

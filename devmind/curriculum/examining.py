@@ -46,9 +46,22 @@ def examination(agent: Agent) -> Iterator[None]:
 
 
 def examine_skill(stage: Stage, skill: Skill, agent: Agent, context: Context, level: str = "full") -> Examined:
-    """Examine one skill; level 'full', 'retention' or 'glimpse' (see `Skill`)."""
+    """Examine one skill; level 'full', 'retention' or 'glimpse' (see `Skill`).
+
+    Raises:
+        ExamError: the exam gave no list of measures, or two of one name, of which one would be lost.
+    """
     with examination(agent), noting() as noted:
-        found = list(skill.examine(agent, context, level))
+        found = skill.examine(agent, context, level)
+    if not isinstance(found, Sequence) or not all(isinstance(measure, Measure) for measure in found):
+        raise ExamError(
+            f"The exam of '{skill.name}' gave a {type(found).__name__}; expected a list of Measures, [Measure(...)]."
+        )
+    names = [measure.name for measure in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ExamError(
+            f"The exam of '{skill.name}' gave two measures named '{twice[0]}'; name each '{skill.name}/part'."
+        )
     measures = {measure.name: replace(measure, in_life=noted.said) for measure in found}
     return decide(stage, skill, measures, context)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from devmind.curriculum.exam import Measure
+from devmind.errors import ExamError
 
 PASSED, OUTDONE, FAILED = "passed", "passed, a rule does better", "failed"
 NO_BETTER = "no better than its twin"
@@ -42,6 +43,10 @@ class Threshold:
     lower_is_better: bool = False
     goal: bool = False
     beats_twin: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bound is None and not self.beats_floor:
+            raise ExamError(f"The threshold of '{self.measure}' asks for nothing; give a bound, or beats_floor=True.")
 
 
 @dataclass(frozen=True)

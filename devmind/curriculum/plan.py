@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,9 @@ from devmind.agent.device import place
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.machine import measured, step_s
 from devmind.curriculum.progress import say
-from devmind.curriculum.rehearsal import rehearsals, settled
+from devmind.curriculum.rehearsal import made_by, rehearsals, rehearsed_by, settled
 from devmind.curriculum.stage import Batches, Context, Lesson, Stage
-from devmind.errors import ConfigError
+from devmind.errors import ConfigError, some
 
 NAMED = 8
 """The most gates that a forecast names."""
@@ -34,12 +35,14 @@ class Plan:
             that are left.
         pace: by which factor the lessons so far took longer than forecast.
         kept: batches of earlier stages' lessons that all lessons of this plan rehearse repeatedly.
+        later: how many batches later than elsewhere its rehearsals begin, where others of their kind came before.
     """
 
     def __init__(
         self, name: str, lessons: Sequence[Lesson], context: Context, journal: Journal, attempt: int = 0
     ) -> None:
         self.name, self.lessons, self.context, self.journal = name, list(lessons), context, journal
+        self.attempt, self.later = attempt, 0
         known = journal.last("plan") or {}
         self.steps: dict[str, int] = {
             lesson: steps_in(attempt, steps) for lesson, steps in known.get("steps", {}).items()
@@ -107,6 +110,24 @@ class Plan:
             others = rehearsals(lesson, self.lessons[:at], earlier, agent, self.context)
             self.every[lesson.name], self._share[lesson.name] = settled(lesson, [other.lesson for other in others])
 
+    def rehearsed(self, lesson: Lesson, earlier: Sequence[Stage]) -> dict[tuple[str, str], int]:
+        """By stage ("" for its own) and lesson, the batch at which the rehearsals of `lesson` begin: behind those that
+        all planned lessons before it rehearse, in earlier attempts too, and behind the steps of a longer lesson.
+
+        It depends on the settled plan alone, so a run that continues goes on at the same batch.
+        """
+        planned = (self.journal.last("plan") or {}).get("steps", {})
+        begin = Counter[tuple[str, str]](
+            {("", other.name): max(0, planned.get(other.name, 0) - other.steps) for other in self.lessons}
+        )
+        others = [rehearsed_by(one, self.lessons[:at], earlier, self.context) for at, one in enumerate(self.lessons)]
+        own = [one.name for one in self.lessons].index(lesson.name)
+        for attempt in range(self.attempt + 1):
+            for at, one in enumerate(self.lessons[: own if attempt == self.attempt else None]):
+                steps = steps_in(attempt, planned.get(one.name, 0))
+                begin += made_by(steps, self.every.get(one.name, 0), others[at])
+        return {(stage, one.name): self.later + begin[stage, one.name] for stage, one in others[own]}
+
     def taught(self, lesson: str, steps: int, seconds: float, left: Sequence[Lesson]) -> None:
         """Correct the forecast by a lesson's time in this process, and print the forecast for the lessons in `left`."""
         if lesson in self.speed:
@@ -173,8 +194,7 @@ class Plan:
             return text + "."
         which = "All lessons are" if len(shorter) == len(self.lessons) else _listed([one.name for one in shorter])
         at_risk = list(gates(shorter))
-        more = f" and {len(at_risk) - NAMED} more" if len(at_risk) > NAMED else ""
-        fails = f", and these gates may fail for it: {', '.join(at_risk[:NAMED])}{more}" if at_risk else ""
+        fails = f", and these gates may fail for it: {some(at_risk, NAMED)}" if at_risk else ""
         return f"{text}. {which} shorter than planned{fails}."
 
 

@@ -1,7 +1,8 @@
 """Rehearsal: a lesson mixes batches of earlier lessons into its own, so that the agent keeps what those taught.
 
 Rehearsed batches come after a lesson's last step and have a quarter of the rows: the agent has not met them, and they
-are as hard as the lesson's last ones. Batches that are expensive to make are made once in a run and reused
+are as hard as the lesson's last ones. A run goes on through them: each lesson continues where the rehearsals of the
+lesson before it ended (`made_by`). Batches that are expensive to make are made once in a run and reused
 (`Batches.kept`). Rehearsals come between a lesson's own steps and do not count as steps. They take about a fifth of the
 time at most. How often they come follows from the minutes that lessons declare (`settled`), not from a clock, so the
 same command teaches the same on every machine. The report shows the time that they took.
@@ -11,25 +12,31 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Generator, Sequence
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.curriculum.prefetch import Prefetch
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Context, Learner, Lesson, Rehearsed, Stage
+from devmind.curriculum.start import load_stage
 from devmind.errors import ConfigError, PluginError
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A lesson to rehearse: the learner that knows its loss, and batches like its own, with fewer rows."""
+    """A lesson to rehearse: the learner that knows its loss, and batches like its own, with fewer rows.
+
+    Attributes:
+        begin: number of the first batch after the lesson's end that is rehearsed; earlier ones the run has had.
+    """
 
     lesson: Lesson
     learner: Learner
     batches: Batches
+    begin: int = 0
 
 
 class Mixed(Batches):
@@ -59,16 +66,17 @@ class Mixed(Batches):
     def __iter__(self) -> Generator[Any, None, None]:
         plain = self._makers
         with ExitStack() as stack:
-            self._makers = [self._maker(batches, stack) for batches in (self.own, *(o.batches for o in self.others))]
+            ends = [o.batches.steps + o.begin + self.steps for o in self.others]
+            streams = [(self.own, self.own.steps), *zip((o.batches for o in self.others), ends, strict=True)]
+            self._makers = [self._maker(batches, last, stack) for batches, last in streams]
             try:
                 yield from super().__iter__()
             finally:
                 self._makers = plain
 
-    def _maker(self, batches: Batches, stack: ExitStack) -> Any:
+    def _maker(self, batches: Batches, last: int, stack: ExitStack) -> Any:
         if not batches.prefetch:
             return batches.make
-        last = batches.steps if batches is self.own else batches.steps + self.steps
         return stack.enter_context(closing(Prefetch(batches.make, last)))
 
     def own_steps(self, updates: int) -> int:
@@ -80,7 +88,8 @@ class Mixed(Batches):
             return self._makers[0](update - turn)
         number, which = divmod(turn, len(self.others))
         other, (turn_of, turns) = self.others[which], self._turns[which]
-        return Rehearsed(other.learner, other.batches.rehearsal(number * turns + turn_of, self._makers[1 + which]))
+        at = other.begin + number * turns + turn_of
+        return Rehearsed(other.learner, other.batches.rehearsal(at, self._makers[1 + which]))
 
 
 def mixed(
@@ -90,8 +99,16 @@ def mixed(
 
     Args:
         every: one of so many batches is a rehearsal; 0: none.
+
+    Raises:
+        ConfigError: the lesson makes another number of batches than it has steps, so it would end early.
     """
     own = lesson.make_batches(learner.agent, context, steps)
+    if len(own) != steps:
+        raise ConfigError(
+            f"The lesson '{lesson.name}' makes {len(own)} batches for {steps} steps; let its make_batches give "
+            "Batches(make, steps) with the steps that it is given."
+        )
     if not (rehearsal and every):
         return own
     return Mixed(own, rehearsal, max(2, every))
@@ -104,16 +121,48 @@ def rehearsals(
     agent: Agent,
     context: Context,
     kept: dict[str, Batches] | None = None,
+    begin: Mapping[tuple[str, str], int] | None = None,
 ) -> list[Rehearsal]:
-    """The lessons that `lesson` rehearses: those of earlier stages that are not `unrehearsed`, if it may undo them
-    (`undoes_earlier`), then the lessons of its own stage that it names.
+    """The lessons that `lesson` rehearses (`rehearsed_by`), each with its learner and batches.
 
     Args:
         before: the earlier lessons of its own stage.
         kept: by lesson of earlier stages, the batches that another lesson of this run has rehearsed already.
+        begin: by stage ("" for its own) and lesson, the number of the first batch to rehearse; by default 0.
 
     Raises:
         ConfigError: it names a lesson that is not in `before`, or its learner takes no rehearsals.
+    """
+    if not lesson.rehearsal_every:
+        return []
+    named = rehearsed_by(lesson, before, earlier, context)
+    others = [other for _, other in named]
+    if others and not (learner := lesson.make_learner(agent, context)).mixes:
+        raise ConfigError(
+            f"The lesson '{lesson.name}' should rehearse '{others[0].name}', but its learner "
+            f"({type(learner).__name__}) takes no rehearsals. Let its update take a Rehearsed batch (mixes = True), or "
+            "say Lesson(rehearsal_every=0) where it changes nothing that earlier lessons use."
+        )
+    fewer = replace(context, rows_share=ROWS_SHARE)
+    # A lesson that is named twice has one learner, which remembers once.
+    learners = {id(other): other.make_learner(agent, fewer) for other in others}
+    kept, made = {} if kept is None else kept, []
+    for name, other in named:
+        batches = kept.get(f"{name}/{other.name}") or other.make_batches(agent, fewer, other.steps)
+        if name and batches.kept:
+            kept[f"{name}/{other.name}"] = batches
+        made.append(Rehearsal(other, learners[id(other)], batches, (begin or {}).get((name, other.name), 0)))
+    return made
+
+
+def rehearsed_by(
+    lesson: Lesson, before: Sequence[Lesson], earlier: Sequence[Stage], context: Context
+) -> list[tuple[str, Lesson]]:
+    """The lessons that `lesson` rehearses, each with the name of its stage: those of earlier stages that are not
+    `unrehearsed`, if it may undo them (`undoes_earlier`), then the lessons of its own stage that it names, with "".
+
+    Raises:
+        ConfigError: it names a lesson that is not in `before`.
     """
     if not lesson.rehearsal_every:
         return []
@@ -125,22 +174,16 @@ def rehearsals(
         )
     undone = earlier if lesson.undoes_earlier else ()
     past = [(stage.name, other) for stage in undone for other in stage.lessons(context) if not other.unrehearsed]
-    others = [*(other for _, other in past), *(own[name] for name in lesson.rehearses)]
-    if others and not (learner := lesson.make_learner(agent, context)).mixes:
-        raise ConfigError(
-            f"The lesson '{lesson.name}' should rehearse '{others[0].name}', but its learner "
-            f"({type(learner).__name__}) takes no rehearsals. Let its update take a Rehearsed batch (mixes = True), or "
-            "say Lesson(rehearsal_every=0) where it changes nothing that earlier lessons use."
-        )
-    fewer = replace(context, rows_share=ROWS_SHARE)
-    # A lesson that is named twice has one learner, which remembers once.
-    learners = {id(other): other.make_learner(agent, fewer) for other in others}
-    kept, made = {} if kept is None else kept, []
-    for name, other in [*past, *(("", own[name]) for name in lesson.rehearses)]:
-        batches = kept.get(f"{name}/{other.name}") or other.make_batches(agent, fewer, other.steps)
-        if name and batches.kept:
-            kept[f"{name}/{other.name}"] = batches
-        made.append(Rehearsal(other, learners[id(other)], batches))
+    return [*past, *(("", own[name]) for name in lesson.rehearses)]
+
+
+def made_by(steps: int, every: int, others: Sequence[tuple[str, Lesson]]) -> Counter[tuple[str, str]]:
+    """How many rehearsals of each of `others` a lesson of `steps` own steps makes, by stage and lesson (`Mixed`)."""
+    made = Counter[tuple[str, str]]()
+    if every and others:
+        rounds, more = divmod(steps // (max(2, every) - 1), len(others))
+        for at, (stage, other) in enumerate(others):
+            made[stage, other.name] += rounds + (at < more)
     return made
 
 
@@ -171,9 +214,7 @@ def stages_of(agent: Agent) -> list[Stage]:
     found: list[Stage] = []
     for name in agent.config.stages:
         try:
-            loaded = plugins.load("stages", name)
+            found.append(load_stage(name))
         except PluginError as error:
             warnings.warn(f"The stage '{name}' is not rehearsed: {error}", stacklevel=2)
-            continue
-        found.append(loaded() if isinstance(loaded, type) else loaded)
     return found

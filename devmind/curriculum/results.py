@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -76,7 +77,7 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
     by_stage: dict[str, float] = {}
     for event in journal.events("exam"):
         stage = event.get("stage", "")  # older journals have no stage here
-        by_stage[stage] = by_stage.get(stage, 0.0) + event["seconds"]
+        by_stage[stage] = by_stage.get(stage, 0.0) + added_s(event)
     exams = sum(by_stage.values())
     spent_s: dict[str, float] = {}
     for event in taught:
@@ -95,6 +96,11 @@ def cost(agent: Agent, journal: Journal) -> dict[str, Any]:
         "share": {part: value / whole for part, value in {**spent_s, "exams": exams}.items()},
         "exams": by_stage,
     }
+
+
+def added_s(event: dict[str, Any]) -> float:
+    """Seconds that an exam of a journal added to its run; older journals have one exam after another."""
+    return float(event.get("added_s", event["seconds"]))
 
 
 def _shares(event: dict[str, Any]) -> dict[str, float]:
@@ -149,14 +155,12 @@ def _sat_exams(journal: Journal, attempt: int) -> list[str]:
 
 def answered(examined: Sequence[Examined]) -> dict[str, dict[str, int]]:
     """How often each head decided for each effector, over all exams."""
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, Counter[str]] = {}
     for item in examined:
         for measure in item.measures.values():
             for effector, heads in measure.answered.items():
-                mine = counts.setdefault(effector, {})
-                for head, count in heads.items():
-                    mine[head] = mine.get(head, 0) + count
-    return counts
+                counts.setdefault(effector, Counter()).update(heads)
+    return {effector: dict(heads) for effector, heads in counts.items()}
 
 
 def matrix_row(examined: Sequence[Examined]) -> dict[str, float]:

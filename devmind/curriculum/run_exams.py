@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.checkpointing import bundle
 from devmind.curriculum.exam import Exhibit, Measure
-from devmind.curriculum.examining import Examined, decide, decided, examine_skill
+from devmind.curriculum.examining import Examined, decide, decided
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.progress import say
+from devmind.curriculum.side_by_side import Due, Held, hold_all
 from devmind.curriculum.stage import Context, Skill, Stage
-from devmind.curriculum.timing import peak_memory_mb
 from devmind.errors import CheckpointError
 
 FOLDER = "exams"
@@ -43,16 +43,29 @@ def run_exams(
     """
     weights = agent.sha256()
     known = {(item.stage, item.skill.name): item.measures for item in before}
-    every = [(stage, skill) for stage in stages for skill in stage.skills if stage.name == own or not skill.unretained]
-    found = []
-    for number, (stage, skill) in enumerate(every, 1):
-        folder, asked = _folder(context.out, when, stage, skill), known.get((stage.name, skill.name))
-        if (measures := load(folder, weights)) is None:
-            say(f"exam of {skill.name}, {number} of {len(every)}")
-            item = _examined(stage, skill, agent, weights, context, journal, when, asked)
-            save(folder, weights, measures := item.measures)
-        found.append(decide(stage, skill, measures, context, whole=asked is None))
-    return found
+    every = {
+        (stage.name, skill.name): (stage, skill)
+        for stage in stages
+        for skill in stage.skills
+        if stage.name == own or not skill.unretained
+    }
+    folders = {key: _folder(context.out, when, *of) for key, of in every.items()}
+    found = {key: measures for key, folder in folders.items() if (measures := load(folder, weights)) is not None}
+    dues = [Due(stage, skill.name, known.get(key)) for key, (stage, skill) in every.items() if key not in found]
+    numbers = {key: number for number, key in enumerate(every, 1)}
+
+    def begins(due: Due) -> None:
+        say(f"exam of {due.skill}, {numbers[due.stage.name, due.skill]} of {len(every)}")
+        journal.write("begun", exam=due.skill)
+
+    since = time.monotonic()
+    for due, held in hold_all(dues, agent, context, begins):
+        key, now = (due.stage.name, due.skill), time.monotonic()
+        item = decide(*every[key], held.measures, context, whole=due.before is None)
+        _note(journal, when, weights, item, held, now - since, context)
+        save(folders[key], weights, held.measures)
+        found[key], since = held.measures, now
+    return [decide(*of, found[key], context, whole=key not in known) for key, of in every.items()]
 
 
 def held_before(run: Path, agent: Agent, stages: Sequence[Stage], context: Context) -> list[Examined]:
@@ -81,53 +94,27 @@ def _name(when: str, stage: str, skill: str) -> str:
     return f"{when} {stage} {skill}".replace(" ", "-").replace("/", "+")
 
 
-def _examined(
-    stage: Stage,
-    skill: Skill,
-    agent: Agent,
-    weights: str,
-    context: Context,
-    journal: Journal,
-    when: str,
-    before: Mapping[str, Measure] | None,
-) -> Examined:
-    """One exam, noted in the journal."""
-    journal.write("begun", exam=skill.name)
-    begun = time.monotonic()
-    item = examine_skill(stage, skill, agent, context, "full" if before is None else "retention")
-    if before is not None:
-        again = _beside(item.measures, before)
-        item = (
-            examine_skill(stage, skill, agent, context)
-            if again is None
-            else decide(stage, skill, again, context, False)
-        )
+def _note(
+    journal: Journal, when: str, weights: str, item: Examined, held: Held, added_s: float, context: Context
+) -> None:
+    """Note an exam in the journal.
+
+    Args:
+        added_s: seconds that it added to the run; less than it took where another exam was held beside it.
+    """
     journal.write(
         "exam",
         when=when,
-        stage=stage.name,
-        skill=skill.name,
+        stage=item.stage,
+        skill=item.skill.name,
         agent=weights,
-        seconds=round(time.monotonic() - begun, 2),
-        peak_memory_mb=round(peak_memory_mb(), 1),  # so that a run that continues in another process knows it
+        seconds=round(held.seconds, 2),
+        added_s=round(added_s, 2),
+        peak_memory_mb=round(held.peak_memory_mb, 1),  # so that a run that continues in another process knows it
         passed=item.verdict.passed,
         scores={name: round(measure.score, 4) for name, measure in item.measures.items()},
         measures=decided(item, context),
     )
-    return item
-
-
-def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict[str, Measure] | None:
-    """Measures of exams that only the agent took, completed by the earlier exams of the same episodes.
-
-    None if the episodes differ: then the exam does not know the level 'retention' and must be held in full.
-    """
-    if any(name not in before or before[name].n != measure.n for name, measure in after.items()):
-        return None
-    kept = ("chance", "ceiling", "floors", "reference")
-    return {
-        name: replace(measure, **{key: getattr(before[name], key) for key in kept}) for name, measure in after.items()
-    }
 
 
 def save(folder: Path, weights: str, measures: Mapping[str, Measure]) -> None:

@@ -15,10 +15,11 @@ from devmind.agent.threads import cores, training_threads
 from devmind.checkpointing.lock import locked
 from devmind.config import TRIAL_SIZES, RunConfig, validate
 from devmind.curriculum.childhood import close, examine_last
-from devmind.curriculum.examining import examine_skill, pick_skills, plain
+from devmind.curriculum.examining import decide, pick_skills, plain
 from devmind.curriculum.finished import check_same_run, deciding, found_path, kept_path, run_folder
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned
+from devmind.curriculum.side_by_side import Due, hold_all
 from devmind.curriculum.stage_run import RunResult, StageRun
 from devmind.curriculum.start import apply_trunk, give_hearing, load_stage, make_context, missing_parts
 from devmind.errors import ConfigError, ExamError
@@ -75,7 +76,9 @@ def examine(
     with training_threads(config.threads), tempfile.TemporaryDirectory(prefix="devmind-exam-") as out:
         context = make_context(config, Path(out), data, ())
         place(loaded, pick_device(config.device))
-        examined = [examine_skill(stage, one, loaded, context) for one in pick_skills(stage, skill)]
+        asked = pick_skills(stage, skill)
+        held = {due.skill: one for due, one in hold_all([Due(stage, one.name) for one in asked], loaded, context)}
+        examined = [decide(stage, one, held[one.name].measures, context) for one in asked]
     keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",
             "passed", "verdict", "beaten_by", "higher_is_better", "floors", "rows")  # fmt: skip
     rows = plain(examined, config.exam.bootstrap)

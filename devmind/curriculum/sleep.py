@@ -98,7 +98,6 @@ def sleep(
     measure: bool = False,
     cut: bool = False,
     consolidated: Reservoir | None = None,
-    limit: int = LIMIT,
     rehearsed: dict[str, Batches] | None = None,
     save: Callable[[Slept], None] = lambda slept: None,
 ) -> Slept:
@@ -126,7 +125,7 @@ def sleep(
     journal, names = Journal(context.out / "journal.jsonl"), list(heads or heads_to_sleep(agent))
     consolidated = Reservoir(CONSOLIDATED, context.seed, "slept on") if consolidated is None else consolidated
     begun = _begun(journal, agent, names, context)
-    ids = begun or candidates(memory, limit, agent.sense_order, (context.seed, consolidated.seen), consolidated.items)
+    ids = begun or candidates(memory, LIMIT, agent.sense_order, (context.seed, consolidated.seen), consolidated.items)
     replay = Replay(agent, memory, ids, names, seed=context.seed, moments=_moments(context, len(ids)))
     _check_or_note(replay, begun, agent, context, journal)
     before = float(known(replay, agent).mean())
@@ -136,6 +135,7 @@ def sleep(
         raise nothing_to_cut(context.out)
     plan = Plan(LESSON, [night], context, journal)
     plan.kept = plan.kept if rehearsed is None else rehearsed
+    plan.later = consolidated.seen  # each night of an agent rehearses other batches than the one before
     if measure and not cut:
         _measure(plan, agent, memory, context, earlier, saved, names, steps)
     else:
@@ -264,17 +264,15 @@ def known(replay: Replay, agent: Agent) -> np.ndarray:
     return np.stack(rows)
 
 
-def prune(memory: Memory, slept: Slept, journal: Journal, *, names: bool = False) -> list[int]:
+def prune(memory: Memory, slept: Slept, journal: Journal) -> list[int]:
     """Delete the memories that the weights know now; returns their numbers.
 
-    This is not forgetting on purpose: recordings that these memories point into do not change.
-
-    Args:
-        names: also delete examples of names, on which names are fitted; by default they are kept.
+    Examples of names are kept, as names are fitted on them. This is not forgetting on purpose: recordings that these
+    memories point into do not change.
     """
     facts = memory.store.facts()
     of = dict(zip(facts.ids.tolist(), facts.names, strict=True))
-    gone = [number for number in slept.known if number in of and (names or of[number] is None)]
+    gone = [number for number in slept.known if number in of and of[number] is None]
     memory.store.delete(gone, erase=False)
     slept.consolidated.discard(gone)
     journal.write("pruned", ids=gone, kept=len(of) - len(gone))

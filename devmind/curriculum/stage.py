@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
     from devmind.agent.agent import Agent
 
+
+def names_in(what: str, given: Sequence[str]) -> tuple[str, ...]:
+    """The names as a tuple; `what` says whose they are.
+
+    Raises:
+        ConfigError: it is one text, whose letters would be taken for names: ("walk") is no tuple.
+    """
+    if isinstance(given, str):
+        raise ConfigError(f"{what} are names in a tuple; got the text '{given}'. Write ('{given}',).")
+    return tuple(given)
+
+
 Scalars = Mapping[str, "Tensor | float"]
 """The numbers that a step reports, by name; `devmind watch` and the report draw them."""
 ROWS_SHARE = 0.25
@@ -167,7 +179,7 @@ class Learner(ABC):
     mixes: ClassVar[bool] = False
 
     def __init__(self, agent: Agent, *, seed: int, trains: Sequence[str]) -> None:
-        self.agent, self.seed, self.trains, self.steps = agent, seed, tuple(trains), 0
+        self.agent, self.seed, self.trains, self.steps = agent, seed, names_in("What a learner `trains`", trains), 0
         self.again = False
 
     @abstractmethod
@@ -210,7 +222,18 @@ class Learner(ABC):
         """Prepare for training at the lesson's start (step 0; see `again`) or after a stop.
 
         Only the parameters that `trains` names get a gradient.
+
+        Raises:
+            ConfigError: `trains` names a head or an encoder that the agent does not have, so it would never be taught.
         """
+        known = {
+            f"{kind}.{entry['name']}"
+            for kind, entries in (("heads", self.agent.config.heads), ("encoders", self.agent.config.encoders))
+            for entry in entries
+        }
+        for part in (".".join(prefix.split(".")[:2]) for prefix in self.trains if prefix.count(".") > 1):
+            if part.startswith(("heads.", "encoders.")) and part not in known:
+                raise ConfigError(f"The learner is to train '{part}', which this agent lacks{nearest(part, known)}")
         for name, parameter in self.agent.named_parameters():
             parameter.requires_grad_(name.startswith(self.trains))
 
@@ -277,6 +300,10 @@ class Lesson:
     fixed: tuple[str, ...] = ()
     control: Callable[[Agent, Context], Learner] | None = None
 
+    def __post_init__(self) -> None:
+        for member in ("rehearses", "skills", "learns_from", "options", "fixed"):
+            names_in(f"`{member}` of the lesson '{self.name}'", getattr(self, member))
+
 
 @dataclass(frozen=True)
 class Skill:
@@ -322,14 +349,35 @@ class Stage(Protocol):
         ...
 
 
+def checked_lessons(stage: Stage, context: Context) -> list[Lesson]:
+    """The lessons of a stage.
+
+    Raises:
+        ConfigError: two have one name, so a run would take one's checkpoints for the other's; one has no steps; or one
+            names a skill that the stage lacks, so nothing would be examined after it.
+    """
+    lessons, skills = list(stage.lessons(context)), [skill.name for skill in stage.skills]
+    names = [lesson.name for lesson in lessons]
+    for lesson in lessons:
+        where = f"The lesson '{lesson.name}' of stage '{stage.name}'"
+        if names.count(lesson.name) > 1:
+            raise ConfigError(f"{where} is there {names.count(lesson.name)} times; give each lesson its own name.")
+        if lesson.steps < 1:
+            raise ConfigError(f"{where} has {lesson.steps} steps; expected at least one.")
+        if unknown := [name for name in lesson.skills if name not in skills]:
+            raise ConfigError(f"{where} improves the skill '{unknown[0]}', which is none{nearest(unknown[0], skills)}")
+    return lessons
+
+
 def check_lessons(stages: Sequence[Stage], context: Context) -> None:
     """Refuse a configuration that names a lesson which all of `stages` lack, or a setting which that lesson lacks.
 
     Raises:
-        ConfigError: it names one; the message names the nearest lesson or option.
+        ConfigError: it names one; the message names the nearest lesson or option. Or a stage's own lessons have a fault
+            (`checked_lessons`).
     """
     known, fixed = dict[str, tuple[str, ...]](), dict[str, set[str]]()
-    for lesson in (lesson for stage in stages for lesson in stage.lessons(context)):
+    for lesson in (lesson for stage in stages for lesson in checked_lessons(stage, context)):
         known[lesson.name] = (*known.get(lesson.name, ()), *lesson.options)
         # Several stages may have a lesson of that name; a setting means something if one of them takes it.
         fixed[lesson.name] = fixed.get(lesson.name, set(lesson.fixed)) & set(lesson.fixed)

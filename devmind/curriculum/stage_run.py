@@ -20,7 +20,7 @@ from devmind.checkpointing.files import make_folder, sha256, write_atomically
 from devmind.checkpointing.lock import locked
 from devmind.config import RunConfig
 from devmind.curriculum import results as made
-from devmind.curriculum.ablation import Control, compared, differences, fresh_trunk, identity_trunk
+from devmind.curriculum.ablation import Control, compared, differences, fresh_parts, identity_trunk
 from devmind.curriculum.attempts import Outcome, kept, put_aside
 from devmind.curriculum.examining import Examined, beside_scores, decide, examine_skill
 from devmind.curriculum.finished import RunResult, finished_run, found_path, identity, kept_path, result
@@ -357,7 +357,7 @@ class StageRun:
                 identity_trunk(agent, begun, start, self.stage, self.context)
             result = self._twin(Control(self.stage), begun, outcome.attempt)
         else:
-            result = self._twin(self.stage, fresh_trunk(self.out / "start", begun), outcome.attempt)
+            result = self._twin(self.stage, fresh_parts(self.out / "start", begun, ("trunk",)), outcome.attempt)
         twin = Agent.from_pretrained(result.agent).sha256()
         folders = sorted((self.out / "twin" / "run" / FOLDER).iterdir())
         theirs = {name: measure for folder in folders for name, measure in (load(folder, twin) or {}).items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from devmind import plugins, worlds
 from devmind.acting.standing import read_results
@@ -16,9 +16,10 @@ from devmind.agent.text import OWN, PAGE_TOKENS, TextEncoder, add_reading
 from devmind.agent.vocabulary import make_vocabulary, options_of
 from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import RunConfig
+from devmind.curriculum.gate import Gate
 from devmind.curriculum.progress import say
-from devmind.curriculum.stage import Context, Stage
-from devmind.errors import ConfigError
+from devmind.curriculum.stage import Context, Skill, Stage
+from devmind.errors import ConfigError, PluginError, nearest
 from devmind.raised import SIZE, most_raised
 
 TEXT = "text"
@@ -34,9 +35,55 @@ voices.
 
 
 def load_stage(name: str) -> Stage:
-    """The stage plugin `name`, as an object."""
+    """The stage plugin `name`, as an object.
+
+    Raises:
+        PluginError: there is no such stage, or it is not as a run needs it (`check_members`).
+    """
     loaded = plugins.load("stages", name)
-    return loaded() if isinstance(loaded, type) else loaded
+    try:
+        stage = loaded() if isinstance(loaded, type) else loaded
+    except TypeError as error:
+        raise PluginError(f"The stage '{name}' cannot be made: {error}. Its class takes no arguments.") from error
+    check_members(name, stage)
+    return stage
+
+
+MEMBERS = ("name", "requires", "skills", "admit", "lessons")
+
+
+def check_members(name: str, stage: Any) -> None:
+    """Refuse a stage with which a run would go wrong at its end, or silently: `check_stage` knows more laws.
+
+    Raises:
+        PluginError: it lacks a member, has another name than its entry point, has no skills or two of one name, or a
+            skill has no gate.
+    """
+
+    def refuse(what: str, advice: str) -> NoReturn:
+        raise PluginError(f"The stage '{name}' {what}; {advice}.")
+
+    if missing := [member for member in MEMBERS if not hasattr(stage, member)]:
+        refuse(f"has no '{missing[0]}'", f"a stage has five members, {', '.join(MEMBERS)}")
+    if stage.name != name:
+        refuse(f"calls itself {stage.name!r}", "its entry point and its `name` must be the same")
+    if not isinstance(stage.requires, tuple | list) or stage.name in stage.requires:
+        refuse(f"requires {stage.requires!r}", "expected a tuple of other stages' names, such as ('reflex',)")
+    skills = stage.skills
+    if not isinstance(skills, tuple | list) or not skills or not all(isinstance(one, Skill) for one in skills):
+        refuse(
+            "has no tuple of skills",
+            "without an exam it would pass whatever it has learned. Give `skills = (Skill(...),)`",
+        )
+    names = [skill.name for skill in skills]
+    if twice := [one for one in names if names.count(one) > 1]:
+        refuse(f"has two skills named '{twice[0]}'", "one's results would be taken for the other's")
+    for skill in skills:
+        gated = bool(skill.gate.thresholds) if isinstance(skill.gate, Gate) else callable(skill.gate)
+        if not gated:
+            refuse(
+                f"has no gate for its skill '{skill.name}'", "give Gate([Threshold(...)]), or a function of the context"
+            )
 
 
 def make_context(config: RunConfig, out: Path, data: Path | None, sessions: tuple[Path, ...]) -> Context:
@@ -90,6 +137,9 @@ def starting_agent(stage: Stage, config: RunConfig, given: Path | None, runs: Pa
             )
         apply_trunk(config, agent, folder)
     missing = [name for name in stage.requires if name not in agent.config.stages]
+    for name in missing:
+        if name not in (known := plugins.available("stages")):
+            raise ConfigError(f"Stage '{stage.name}' requires a stage '{name}', which is none{nearest(name, known)}")
     if missing:
         raise ConfigError(
             f"Stage '{stage.name}' requires {', '.join(missing)} first; give --agent with a milestone of it at size "
@@ -191,9 +241,19 @@ def other_version(stage: Stage, agent: Agent, plan: Mapping[str, Any] | None, co
 
 
 def admitted(stage: Stage, agent: Agent) -> Agent:
-    """A copy of the agent with all parts that the stage adds."""
+    """A copy of the agent with all parts that the stage adds.
+
+    Raises:
+        PluginError: the stage cannot add them to this agent; most often it has them, and `admit` does not look.
+    """
     copied = copy.deepcopy(agent)
-    stage.admit(copied)
+    try:
+        stage.admit(copied)
+    except PluginError as error:
+        raise PluginError(
+            f"The stage '{stage.name}' cannot add its parts to this agent: {error} If the agent has them from this "
+            "stage, `admit` must add only what is not there yet."
+        ) from error
     return copied
 
 

@@ -38,7 +38,7 @@ def teach_planned(
     names = [other.name for other in plan.lessons]
     before = plan.lessons[: names.index(lesson.name)]
     every = plan.every.get(lesson.name, lesson.rehearsal_every)
-    rehearsal = rehearsals(lesson, before, earlier, agent, context, plan.kept)
+    rehearsal = rehearsals(lesson, before, earlier, agent, context, plan.kept, plan.rehearsed(lesson, earlier))
     rehearses = [one.lesson.name for one in rehearsal] if every else []
     journal.write("begun", lesson=lesson.name, steps=plan.steps[lesson.name], rehearses=rehearses)
     taught = teach(

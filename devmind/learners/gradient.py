@@ -176,6 +176,8 @@ class GradientLearner(Learner):
         found: dict[tuple[str, float], list[nn.Parameter]] = defaultdict(list)
         for name, parameter in self.trained_parameters():
             found[self.kind(name, parameter), share(name)].append(parameter)
+        if not found:
+            raise ConfigError(f"The learner trains nothing: no parameter of the agent begins with {self.trains}.")
         decays = {"matrix": {"weight_decay": self.weight_decay}, "vector": {"weight_decay": 0.0}}
         made = []
         for (kind, part), parameters in found.items():
@@ -197,6 +199,7 @@ class GradientLearner(Learner):
             prefix, (loss, scalars) = "rehearsal/", batch.learner.rehearse(batch.batch)
         else:
             prefix, (loss, scalars) = "", self.loss(self.agent, batch)
+        _check_loss(loss)
         self.descend(loss)
         return {prefix + "loss": loss.detach()} | {prefix + name: value for name, value in scalars.items()}
 
@@ -230,6 +233,22 @@ class GradientLearner(Learner):
     def rehearse(self, batch: Any) -> tuple[Tensor, Scalars]:
         """The lesson's own loss."""
         return self.loss(self.agent, batch)
+
+
+def _check_loss(loss: Tensor) -> None:
+    """Refuse a loss from which nothing can be learned.
+
+    Raises:
+        ConfigError: it is no single number, or no trained parameter takes part in it.
+    """
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        came = f"shape {list(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
+        raise ConfigError(f"A loss is one number; got {came}. Take the mean, or the loss that the head's output gives.")
+    if not loss.requires_grad:
+        raise ConfigError(
+            "The loss has no gradient: nothing that the lesson trains takes part in it. Let it train what the loss is "
+            "computed from (`trains`), and leave out `detach()`, `no_grad` and `evaluate`."
+        )
 
 
 def slower(lesson: Lesson, slowed: Mapping[str, float]) -> Lesson:
@@ -303,8 +322,11 @@ def gradient_lesson(
         has_control: whether it has a control (`Lesson.control`), which changes those of them that are not shared.
         more: further arguments of Lesson.
     """
+    size = context.config.size
+    if size not in steps:
+        raise ConfigError(f"The lesson '{name}' has no steps for size {size}, only for {', '.join(steps)}; add them.")
     rows = rows if isinstance(rows, Mapping) else by_size(rows, tiny=TINY_ROWS)
-    count, rate = context.changed(name, rows[context.config.size], learning_rate)
+    count, rate = context.changed(name, rows[size], learning_rate)
 
     def learner_of(trains: Callable[[Agent], Sequence[str]]) -> Callable[[Agent, Context], GradientLearner]:
         return lambda agent, context: learner(agent, loss, seed=context.seed, learning_rate=rate, trains=trains(agent))
@@ -313,6 +335,4 @@ def gradient_lesson(
         return Batches(lambda update: make(agent, context, update, context.rows(count), steps), steps, prefetch)
 
     control = learner_of(lambda agent: without_shared(trains(agent))) if has_control else None
-    return Lesson(
-        name, learner_of(trains), make_batches, steps[context.config.size], minutes, **{"control": control, **more}
-    )
+    return Lesson(name, learner_of(trains), make_batches, steps[size], minutes, **{"control": control, **more})

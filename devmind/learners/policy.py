@@ -14,7 +14,7 @@ from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.agent.threads import stepping_threads
 from devmind.algorithms.rollout import Rollout
-from devmind.curriculum.stage import Context, Learner, Rehearsed, Scalars
+from devmind.curriculum.stage import Context, Learner, Rehearsed, Scalars, names_in
 from devmind.errors import ConfigError
 from devmind.learners.actor_critics import Arc, TrunkPolicy, actor_critic
 from devmind.learners.distil import Kept, divergence_from, kept_of
@@ -56,6 +56,9 @@ class Drill:
     lasting: bool = False
     head: str = ""
     critic: str = ""
+
+    def __post_init__(self) -> None:
+        names_in(f"The levels of the drill in '{self.world}'", self.levels)
 
     def network(self, agent: Agent) -> Arc | TrunkPolicy:
         """The agent's policy and its critic."""
@@ -107,7 +110,8 @@ class PolicyLearner(Learner):
         trains: Sequence[str] = (),
     ) -> None:
         self.context, self.drills, self.crowd = context, dict(drills), crowd
-        self.init_from, self.frozen, self.further = dict(init_from or {}), tuple(frozen), tuple(trains)
+        self.init_from, self.frozen = dict(init_from or {}), names_in("Heads that are `frozen`", frozen)
+        self.further = names_in("What a learner `trains`", trains)
         self.networks = {(n := drill.network(agent)).names: n for drill in drills.values()}
         for name, drill in self.drills.items():
             if drill.lasting and isinstance(drill.network(agent), TrunkPolicy):

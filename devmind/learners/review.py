@@ -101,7 +101,8 @@ def review(
 
         def make(update: int) -> dict[str, Any]:
             name, number = turn_of(turns, update)
-            return {"of": name, "batch": of[name].rehearsal(number)}
+            # Behind those that other lessons of the stage rehearse, which are fewer than the lesson's own steps.
+            return {"of": name, "batch": of[name].rehearsal(reviewed[name].steps + number)}
 
         return Batches(make, steps)
 

@@ -13,7 +13,7 @@ from devmind.acting.directing import Director, Observation
 from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.output import Output
-from devmind.agent.taps import raw_sense, sense_of, tap_parts
+from devmind.agent.taps import Percepts, can_read
 from devmind.live.loop import DIRECTED
 from devmind.live.remembering.held_object import Square
 from devmind.memory import Named
@@ -38,11 +38,16 @@ class Directing:
         return self.director.fault
 
     def act(
-        self, agent: Agent, moment: Moment, output: StepOutput, named: Mapping[str, tuple[float, float]]
+        self,
+        agent: Agent,
+        moment: Moment,
+        output: StepOutput,
+        percepts: Percepts,
+        named: Mapping[str, tuple[float, float]],
     ) -> dict[str, np.ndarray]:
-        """The actions of this tick that replace the heads' answers."""
+        """The actions of this tick that replace the heads' answers; `percepts` are those that the agent stepped on."""
         labels: Sequence[str] = agent.labels_of(agent.tracker.detects) if agent.tracker else ()
-        read = partial(said_by, agent, moment)
+        read = partial(said_by, agent, percepts)
         orders = dict(self.director.direct(Observation(moment, labels, output.beliefs, named, read)))
         moved = sorted(orders)
         if moved != self._moved:  # the note holds for this tick and those behind it
@@ -55,16 +60,17 @@ class Directing:
         self._moved = []
 
 
-def said_by(agent: Agent, moment: Moment, head: str) -> Output | None:
-    """What a head answers to a Moment alone, [1, ...]; None without the head, or where it has nothing to read."""
-    if head not in agent.heads:
+def said_by(agent: Agent, percepts: Percepts, head: str) -> Output | None:
+    """What a head answers in a tick that was stepped, [1, ...], without what it carries; None without the head, or
+    where it has nothing to read.
+
+    It reads the trunk's features of that step, with window and slots, as its lessons and exams do.
+    """
+    seen = percepts.seen
+    if head not in agent.heads or not can_read(agent.tap_of(head), {*seen.encoded, *seen.raw}):
         return None
-    senses = {
-        name: torch.from_numpy(value)[None] for name, value in moment.senses.items() if not isinstance(value, str)
-    }
-    tapped = [sense for part in tap_parts(agent.tap_of(head)) if (sense := raw_sense(part) or sense_of(part))]
-    sensed = {agent.encoder(name).of or name if name in agent.encoders else name for name in tapped}
-    return agent.evaluate(senses, [head])[head] if sensed & set(senses) else None
+    with torch.no_grad():
+        return agent.run_heads([head], seen)[head]
 
 
 def placed(named: Named | None, square: Square | None, frame: np.ndarray | None) -> dict[str, tuple[float, float]]:

@@ -14,7 +14,6 @@ all. `LiveExamResult.in_life` says what was left out, and why (`devmind.acting.i
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -105,8 +104,7 @@ class _RowByRow:
             for i, row in enumerate(self.rows)
         ]
         for row in self.rows:
-            for effector, heads in row.answered.items():
-                self.actor.answered.setdefault(effector, Counter()).update(heads)
+            self.actor.count(row.answered)
             row.answered.clear()
         return {name: np.concatenate([one[name] for one in each]) for name in each[0]}
 
@@ -145,8 +143,7 @@ class _LivePolicy:
         actions = self._actions(ticks)
         if self.rendered:
             for tick in ticks:
-                for effector, heads in tick.output.answered.items():
-                    self.actor.answered.setdefault(effector, Counter()).update(heads)
+                self.actor.count(tick.output.answered)
             return actions
         plain = self.plain(senses, first)
         # An effector that nobody moves is missing in life, and zero in a batch.

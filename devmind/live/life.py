@@ -25,6 +25,7 @@ from devmind.agent.encoders import Encoded
 from devmind.agent.output import Output
 from devmind.agent.pointing import Pointed, pointed, pointer_of
 from devmind.agent.prediction import predicting, surprise
+from devmind.agent.taps import Percepts
 from devmind.config import MemoryConfig
 from devmind.errors import StoreError, without_secrets
 from devmind.live.ages import ages
@@ -198,7 +199,7 @@ class Life:
 
     def _keep(self, tick: Tick) -> None:
         effectors = tick.action.effectors
-        by = [head for head, count in tick.output.answered.get(UTTER, {}).items() if count]
+        by = [head for effector, head in tick.output.decided() if effector == UTTER]
         self.uttering.take(self.loop.agent, effectors.get(UTTER), by)
         if "say" in effectors:
             self.say_aloud(said(effectors["say"]))
@@ -260,11 +261,11 @@ class Life:
             self._named = self.naming.of(self.recent, self.holding.above)
         return self._named
 
-    def _direct(self, moment: Moment, output: StepOutput) -> Mapping[str, np.ndarray]:
+    def _direct(self, moment: Moment, output: StepOutput, percepts: Percepts) -> Mapping[str, np.ndarray]:
         """The director's actions; it knows the thing held up by the name that memory gave it a tick before."""
         assert self.directing is not None
         named = placed(self._names().get("sight"), self.holding.square, self.room.frame)
-        return self.directing.act(self.loop.agent, moment, output, named)
+        return self.directing.act(self.loop.agent, moment, output, percepts, named)
 
     def _show(self, tick: Tick) -> None:
         if self.heard:

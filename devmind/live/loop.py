@@ -63,10 +63,9 @@ class LiveSummary:
     Attributes:
         ticks: Moments lived; skipped: ticks missed because the loop was late; missing: by sensor's sense, Moments
             without it.
-        late: skipped ticks by what took too long ("agent", "calls" or a watcher's name); "elsewhere" is outside the
-            loop: a busy machine.
+        late: skipped ticks by what took too long ("agent", "calls", a watcher's name, "the sensor of SENSE");
+            "elsewhere" is outside the loop: a busy machine.
         work_s: seconds for encoding and stepping in each of the last hour's ticks; busy_s: for all work of the loop.
-        answered: by effector and head, the number of ticks that it decided.
     """
 
     ticks: int = 0
@@ -75,7 +74,6 @@ class LiveSummary:
     missing: dict[str, int] = field(default_factory=dict)
     work_s: deque[float] = field(default_factory=lambda: deque(maxlen=MEASURED_TICKS))
     busy_s: deque[float] = field(default_factory=lambda: deque(maxlen=MEASURED_TICKS))
-    answered: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def work_ms(self, quantile: float) -> float:
         """A quantile of the ticks' encoding and stepping in milliseconds; nan before the first."""
@@ -109,7 +107,7 @@ class LiveLoop:
         recalled: Callable[[Moment], Encoded | None] = lambda _: None,
         results: Mapping[str, Any] | None = None,
         answers: Standing = MappingProxyType({}),
-        directed: Callable[[Moment, StepOutput], Mapping[str, np.ndarray]] | None = None,
+        directed: Callable[[Moment, StepOutput, Percepts], Mapping[str, np.ndarray]] | None = None,
         hears_itself: Callable[[], bool] = lambda: False,
     ) -> None:
         self.agent, self.room, self.watchers = agent, room, dict(watchers or {})
@@ -152,7 +150,7 @@ class LiveLoop:
         spent: dict[str, float] = {}
         while True:
             if info["skipped"]:
-                self._late(info["skipped"], spent)
+                self._late(info["skipped"], spent, info["waited_for"])
             watch = _StopWatch()
             look: Mapping[str, Any] = {}
             tick: Tick | None = None
@@ -165,7 +163,7 @@ class LiveLoop:
                 percepts = actor.encode(moment)
                 actor.heads = self._asked(percepts)
                 output = actor.step(percepts, self.recalled(moment))
-                done = self._done(moment, output)
+                done = self._done(moment, output, percepts)
                 tick = Tick(moment, done, percepts, output, actor.state, info["skipped"], watch.lap("agent"))
                 look = tick.action.effectors
                 self._keep(tick, watch)
@@ -189,10 +187,10 @@ class LiveLoop:
         deaf = self.hears_itself()
         return {name: value for name, value in senses.items() if not (deaf and name == "sound")}
 
-    def _done(self, moment: Moment, output: StepOutput) -> Action:
+    def _done(self, moment: Moment, output: StepOutput, percepts: Percepts) -> Action:
         """The heads' answers, with the director's actions in their place."""
         done = output.to_action()
-        orders = self.directed(moment, output) if self.directed else {}
+        orders = self.directed(moment, output, percepts) if self.directed else {}
         output.answered |= {effector: {DIRECTED: 1} for effector in orders}
         return Action({**done.effectors, **orders}) if orders else done
 
@@ -208,18 +206,17 @@ class LiveLoop:
         summary, health = self.summary, self.room.health
         summary.ticks, summary.skipped, summary.missing = summary.ticks + 1, health.skipped, dict(health.missing)
         summary.work_s.append(tick.work_s)
-        for effector, heads in tick.output.answered.items():
-            counts = summary.answered.setdefault(effector, {})
-            for head, count in heads.items():
-                counts[head] = counts.get(head, 0) + count
         for name, watcher in self.watchers.items():
             watcher(tick)
             watch.lap(name)
 
-    def _late(self, ticks: int, spent: Mapping[str, float]) -> None:
-        """Count skipped ticks for whatever took longest, unless all of the loop's work fits the tick."""
+    def _late(self, ticks: int, spent: Mapping[str, float], waited_for: str) -> None:
+        """Count skipped ticks for a sensor that was waited for, else for whatever took longest, unless all of the
+        loop's work fits the tick.
+        """
         slow = sum(spent.values()) > self.room.dt_s - self.room.lag_s
-        self.summary.late[max(spent, key=lambda name: spent[name]) if slow else "elsewhere"] += ticks
+        longest = max(spent, key=lambda name: spent[name]) if slow else "elsewhere"
+        self.summary.late[f"the sensor of {waited_for}" if waited_for else longest] += ticks
 
 
 class _StopWatch:

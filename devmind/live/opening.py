@@ -48,9 +48,10 @@ def open_life(options: LiveOptions) -> Iterator[tuple[Life, PageServer | None]]:
         room = options.room or Room(options.sensors, config.hz, config.lag_s)
         life = stack.enter_context(
             Life(
-                agent, room, _memory(store, options), options.agent, recording, options.record is not None, hub,
-                speaker, learner, config.sure, config.memory, options.command, read_results(options.agent),
-                config.asks, options.answers, options.director, options.taught,
+                agent, room, _memory(store, options), options.agent, recording, record=options.record is not None,
+                hub=hub, speaker=speaker, learner=learner, sure=config.sure, remembering=config.memory,
+                command=options.command, results=read_results(options.agent), asks=config.asks,
+                answers=options.answers, director=options.director, taught=options.taught,
             )
         )  # fmt: skip
         if learner:

@@ -67,7 +67,7 @@ class Replying:
         done = ask(agent, as_asked(heard, sight), heads)
         if not bool(done.acted.get(REPLY, [False])[0]):
             return None
-        head = next(name for name, count in done.answered[REPLY].items() if count)
+        head = next(name for effector, name in done.decided() if effector == REPLY)
         output: Any = done.outputs[head]
         shares = output.probabilities()[0]
         best, labels = int(shares.argmax()), agent.labels_of(head)

@@ -46,7 +46,7 @@ class ArmOutcome(Part):
     outcome: str
     mean: float
     iqm: float = Field(description="interquartile mean over seeds")
-    low: float = Field(description="bounds of its 95 % bootstrap interval over seeds")
+    low: float = Field(description="bounds of its 95 % bootstrap interval over seeds, with percentiles for few seeds")
     high: float
     chance: float
     floor: float

@@ -134,16 +134,13 @@ class BackgroundRecorder:
         """
         self._put(HEALTH, decode_note(encode_note(Note(0, HEALTH, data))).data)
 
-    def flush(self, timeout_s: float = PATIENCE_S) -> None:
+    def flush(self) -> None:
         """Wait until everything queued so far is on the disk.
 
         Raises:
-            SessionError: the disk refused, or took longer than `timeout_s`.
+            SessionError: the disk refused, or took longer than PATIENCE_S.
         """
-        wanted = self._put(FLUSH)
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._flushed >= wanted or self._has_ended, timeout_s):
-                raise SessionError(f"'{self.path}': the disk did not write the waiting data within {timeout_s:g} s.")
+        self._await(self._put(FLUSH))
         self._complain()
 
     def close(self, timeout_s: float = PATIENCE_S) -> None:
@@ -187,11 +184,16 @@ class BackgroundRecorder:
             wanted = self._put(FLUSH)
         except SessionError:  # `close` is running, which writes everything that waits
             wanted = self._order + 1
+        self._await(wanted)
+        with self._changed:
+            found = [place for place in self._places if since_s <= place[0] <= until_s]
+        return (*found[-1][1:], len(found)) if found else None
+
+    def _await(self, wanted: int) -> None:
+        """Wait until the item at this position is on the disk, or the recording has ended."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._flushed >= wanted or self._has_ended, PATIENCE_S):
                 raise SessionError(f"'{self.path}': the disk did not write the waiting data within {PATIENCE_S:g} s.")
-            found = [place for place in self._places if since_s <= place[0] <= until_s]
-        return (*found[-1][1:], len(found)) if found else None
 
     def _complain(self) -> None:
         if self.failed:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from devmind.errors import SessionError
 from devmind.moment import TICK_HZ, Moment
@@ -93,11 +90,7 @@ def _events(episode: _Episode, tick_hz: int, warnings: list[str]) -> Iterator[Ev
 
 
 def _seen(frames: Timed) -> Iterator[Event]:
-    return (Event(tick, "picture", value=partial(_given, frame)) for tick, frame in frames)
-
-
-def _given(frame: np.ndarray) -> np.ndarray:
-    return frame
+    return (Event(tick, "picture", value=lambda frame=frame: frame) for tick, frame in frames)
 
 
 def _heard(samples: Timed) -> Iterator[Event]:

@@ -11,6 +11,7 @@ import mmap
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -167,16 +168,6 @@ def _gaps(file: IO[bytes], start: int, stop: int | None, size: int) -> Iterator[
         yield Gap(at, end)
 
 
-class _Empty:
-    """An empty file cannot be mapped."""
-
-    def __enter__(self) -> bytes:
-        return b""
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing was opened."""
-
-
 def _mapped(file: IO[bytes]) -> Any:
-    file.seek(0, 2)
-    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else _Empty()
+    file.seek(0, 2)  # an empty file cannot be mapped
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else nullcontext(b"")

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from devmind.curriculum.exam import Measure
     from devmind.curriculum.stage import Batches, Context, Lesson, Skill
 
-MEMBERS = ("name", "requires", "skills", "admit", "lessons")
 LESSON_EPISODES = 10_000
 """Episodes of lessons that are compared with those of an exam."""
 SHARED = 0.01
@@ -103,6 +102,8 @@ def _all_by_rollout_only() -> Iterator[None]:
 
 
 def _check_members(stage: Any) -> None:
+    from devmind.curriculum.start import MEMBERS
+
     for member in MEMBERS:
         require(hasattr(stage, member), f"a stage has five members, {', '.join(MEMBERS)}", f"no '{member}'")
     require(isinstance(stage.name, str) and stage.name.isidentifier(), "a stage's name is a word", repr(stage.name))
@@ -129,8 +130,11 @@ def _check_admission(stage: Any, agent: Agent, folder: Path) -> None:
     changed = [name for name, value in before.items() if name not in after or not bool((after[name] == value).all())]
     require(not changed, "admit changes no weight that was there", f"{', '.join(changed[:3])} changed")
     added = [entry for entry in [*agent.config.encoders, *agent.config.heads] if entry["name"] not in names]
-    foreign = [entry["name"] for entry in added if entry["stage"] not in (stage.name, "newborn")]
-    require(not foreign, "the parts a stage adds carry its name", f"{', '.join(foreign)} of another stage")
+    # The parts of a newborn belong to its first stage; a later one would teach them as if they were another's.
+    own = (stage.name,) if stage.requires else (stage.name, "newborn")
+    foreign = [entry["name"] for entry in added if entry["stage"] not in own]
+    advice = f"{', '.join(foreign)} of another stage; give `stage=self.name` to add_encoder and add_head"
+    require(not foreign, "the parts a stage adds carry its name", advice)
     parts = [entry["name"] for entry in [*agent.config.encoders, *agent.config.heads]]
     stage.admit(agent)
     again = [entry["name"] for entry in [*agent.config.encoders, *agent.config.heads]]

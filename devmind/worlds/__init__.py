@@ -39,6 +39,8 @@ def rules_of(name: str, level: str | None = None) -> Any:
     Raises:
         WorldError: unknown world or level.
     """
+    from inspect import signature
+
     from devmind import plugins
     from devmind.errors import WorldError, nearest
 
@@ -46,4 +48,10 @@ def rules_of(name: str, level: str | None = None) -> Any:
     if name not in known:
         raise WorldError(f"There is no world named '{name}'{nearest(name, known)}")
     rules = known[name].load()
+    try:
+        signature(rules).bind(*(() if level is None else (level,)))
+    except TypeError as error:
+        raise WorldError(
+            f"The world '{name}' cannot be made: {error}. Its class takes one argument, the level, with a default."
+        ) from error
     return rules() if level is None else rules(level)

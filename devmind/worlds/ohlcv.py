@@ -29,6 +29,8 @@ def read_closes(path: str | Path) -> np.ndarray:
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             lines = list(csv.reader(file))
+    except FileNotFoundError as error:
+        raise WorldError(f"There is no file '{path}'; give a table of prices (CSV).") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise WorldError(f"'{path}' cannot be read as a table of prices: {error}") from error
     while lines and not lines[-1]:  # empty lines at the end

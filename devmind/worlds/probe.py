@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from devmind.errors import StaleReading, without_secrets
+from devmind.worlds.reading import read_latest, read_window
 
 POLL_S = 0.005
 WINDOW_S = 0.1
@@ -80,7 +81,11 @@ class Probed:
 
 
 def probe(sensors: Mapping[str, Any], seconds: float) -> dict[str, Probed]:
-    """Watch open sensors for `seconds`, once each has given its first reading (at most FIRST_S later)."""
+    """Watch open sensors for `seconds`, once each has given its first reading (at most FIRST_S later).
+
+    Raises:
+        SensorError: a sensor failed, or gave another array than it promises.
+    """
     found = {name: Probed(name, sensor.sense) for name, sensor in sensors.items()}
     _wait_for_first(sensors)
     begun = time.monotonic()
@@ -110,9 +115,9 @@ def _wait_for_first(sensors: Mapping[str, Any]) -> None:
             now = time.monotonic()
             try:
                 if hasattr(sensor, "read_latest"):
-                    sensor.read_latest(FIRST_S)
+                    read_latest(sensor, FIRST_S)
                 else:
-                    sensor.read_window(now - LAG_S - WINDOW_S, now - LAG_S)
+                    read_window(sensor, now - LAG_S - WINDOW_S, now - LAG_S)
                 del waiting[name]
             except StaleReading:
                 pass
@@ -121,7 +126,7 @@ def _wait_for_first(sensors: Mapping[str, Any]) -> None:
 
 def _look(sensor: Any, found: Probed, shown: dict[str, np.ndarray]) -> None:
     try:
-        frame, at_s = sensor.read_latest(1.0)
+        frame, at_s = read_latest(sensor, 1.0)
     except StaleReading as error:
         found.fault = found.fault or str(error)
         return
@@ -138,7 +143,7 @@ def _listen(sensor: Any, found: Probed, begun: float, until_s: float) -> None:
     while (start_s := begun + found.asked * WINDOW_S) + WINDOW_S <= until_s + 1e-6:
         found.asked += 1
         try:
-            found.windows.append((start_s, sensor.read_window(start_s, start_s + WINDOW_S)))
+            found.windows.append((start_s, read_window(sensor, start_s, start_s + WINDOW_S)))
         except StaleReading as error:
             found.fault = str(error)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from devmind.errors import StaleReading, WorldError, without_secrets
 from devmind.moment import TICK_HZ, Sense
 from devmind.worlds import spaces
 from devmind.worlds.fovea import BODY_SIZE, LOOK, Fovea
+from devmind.worlds.reading import read_latest, read_window
 
 LAG_S = 0.06
 POLL_S = 0.01
@@ -34,16 +35,19 @@ class RoomHealth:
         ticks: Moments given.
         skipped: ticks that a late caller missed.
         missing: by sense, the number of Moments without it.
+        waited_s: by sense, how long its sensor took to answer at most, if that was longer than a tick.
     """
 
     ticks: int = 0
     skipped: int = 0
     missing: dict[str, int] = field(default_factory=dict)
+    waited_s: dict[str, float] = field(default_factory=dict)
 
 
 def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
     """The health of each sensor, by its name, as plain data for JSON, as far as the sensor reports it.
 
+    `rate_hz` counts frames, or blocks of a series; a series also has `samples_hz`, and counts its `drops` in samples.
     It is recorded and shown, so it holds no credentials.
     """
     renamed = {"rate_hz": "capture_hz", "drops": "drops", "reconnects": "reconnects", "fault": "fault"}
@@ -53,6 +57,8 @@ def sensor_health(sensors: Iterable[Any]) -> dict[str, dict[str, Any]]:
         values = {key: getattr(health, name) for key, name in renamed.items() if hasattr(health, name)}
         if "rate_hz" in values:
             values["rate_hz"] = round(values["rate_hz"], 3) if math.isfinite(values["rate_hz"]) else None
+        if values and hasattr(sensor, "read_window") and hasattr(sensor, "rate_hz"):
+            values["samples_hz"] = sensor.rate_hz  # a series: it counts blocks as captures, and lost samples as drops
         name = str(getattr(sensor, "name", sensor.sense))
         found[f"{name} ({sensor.sense})" if name in found else name] = {"sense": sensor.sense, **values}
     return {without_secrets(name): without_secrets(values) for name, values in found.items()}
@@ -81,6 +87,7 @@ class Room(gym.Env[Any, Any]):
 
     Raises:
         WorldError: two sensors give the same sense.
+        SensorError: on a step, a sensor failed or gave another array than it promises.
     """
 
     def __init__(
@@ -100,6 +107,7 @@ class Room(gym.Env[Any, Any]):
         self.frame_s: float | None = None
         self.names = self._names()
         self._said: list[str] = []
+        self._waited_for = ""
         self._captured_s: dict[str, float] = {}
         known = {"sight": spaces.sight(), "periphery": spaces.periphery(), "body": spaces.body(BODY_SIZE)}
         own = {name: sensor.space for name, sensor in self.sensors.items() if hasattr(sensor, "space")}
@@ -135,13 +143,15 @@ class Room(gym.Env[Any, Any]):
 
     def _next(self) -> tuple[dict[str, Sense], dict[str, Any]]:
         skipped = max(0, int((self._now() - self.lag_s - self._start_s) / self.dt_s) - self._tick)
+        waited_for, self._waited_for = self._waited_for, ""
         self._tick += 1 + skipped
         tick_s = self._start_s + self._tick * self.dt_s
         self._wait_until(tick_s)
         senses = self._sensed(tick_s)
         self.health.ticks += 1
         self.health.skipped += skipped
-        return senses, {"time_s": tick_s - self._start_s, "tick": self._tick, "skipped": skipped}
+        info = {"time_s": tick_s - self._start_s, "tick": self._tick, "skipped": skipped, "waited_for": waited_for}
+        return senses, info
 
     def _wait_until(self, at_s: float) -> None:
         left_s = at_s - self._now()
@@ -155,7 +165,8 @@ class Room(gym.Env[Any, Any]):
             if not hasattr(sensor, "read_latest"):
                 continue
             try:
-                value, captured_s = sensor.read_latest(self.dt_s + self.lag_s)
+                with self._timed(name):
+                    value, captured_s = read_latest(sensor, self.dt_s + self.lag_s)
             except StaleReading:
                 continue
             if captured_s > max(self._captured_s.get(name, -np.inf), tick_s - self.dt_s):
@@ -179,11 +190,22 @@ class Room(gym.Env[Any, Any]):
         senses = self._nearest(tick_s)
         for name, sensor in self.sensors.items():
             if hasattr(sensor, "read_window"):
-                with contextlib.suppress(StaleReading):
-                    senses[name] = sensor.read_window(tick_s - self.dt_s, tick_s)
+                with contextlib.suppress(StaleReading), self._timed(name):
+                    senses[name] = read_window(sensor, tick_s - self.dt_s, tick_s)
         for name in self.sensors:
             self.health.missing[name] += name not in senses
         return senses | self._words() | self._look_at(senses.pop("sight", None))
+
+    @contextlib.contextmanager
+    def _timed(self, sense: str) -> Iterator[None]:
+        """A block in which a sensor is read: one that makes the room wait is named, as nothing else would tell why."""
+        since_s = self._now()
+        try:
+            yield
+        finally:
+            if (waited_s := self._now() - since_s) > self.dt_s:
+                self._waited_for = sense
+                self.health.waited_s[sense] = max(waited_s, self.health.waited_s.get(sense, 0.0))
 
     def _words(self) -> dict[str, Sense]:
         """The words since the last tick, as many as one tick holds."""

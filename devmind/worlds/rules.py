@@ -35,6 +35,8 @@ class Outcome:
     discount: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        for name in ("terminal", "truncated"):  # of whole numbers, ~ would give -1 and -2
+            object.__setattr__(self, name, np.asarray(getattr(self, name), bool))
         if self.player is None:
             object.__setattr__(self, "player", np.zeros(len(self.reward), np.int64))
         if self.discount is None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import Ridge, fit_ridge_classifier
 from stages.language.caregiver.views import CROP, Views
 
@@ -34,29 +35,18 @@ def brightness(crops: np.ndarray) -> np.ndarray:
 
 
 class Kernel:
-    """Kernel ridge classification of cut-outs [N, P] by their `features`, with Gaussian kernels as wide as known ones
-    lie apart on average (Saunders, Gammerman and Vovk, 1998).
-    """
+    """Kernel ridge classification of cut-outs [N, P] by their `features`."""
 
     def __init__(self, features: Callable[[np.ndarray], np.ndarray], crops: np.ndarray, labels: np.ndarray) -> None:
-        self.features, self.known, self.classes = features, features(crops), np.unique(labels)
-        apart = self._apart(self.known)
-        self.width = max(float(apart.mean()), 1e-6)
-        likeness = np.exp(-apart / self.width) + PENALTY * np.eye(len(apart))
-        self.weights = np.linalg.solve(likeness, np.where(labels[:, None] == self.classes, 1.0, -1.0))
+        self.features, self.fitted = features, fit_kernel_classifier(features(crops), labels, PENALTY)
 
     def scores(self, crops: np.ndarray) -> np.ndarray:
         """Outputs before the choice of a class, float64 [N, classes]."""
-        return np.asarray(np.exp(-self._apart(self.features(crops)) / self.width) @ self.weights)
+        return self.fitted.scores(self.features(crops))
 
     def predict(self, crops: np.ndarray) -> np.ndarray:
         """Class labels [N]."""
-        return np.asarray(self.classes[self.scores(crops).argmax(1)])
-
-    def _apart(self, features: np.ndarray) -> np.ndarray:
-        """Squared distances of features [N, F] to the known ones, [N, M]."""
-        squares = (features**2).sum(1)[:, None] - 2.0 * features @ self.known.T + (self.known**2).sum(1)
-        return np.asarray(squares, np.float64)
+        return self.fitted.predict(self.features(crops))
 
 
 @dataclass(frozen=True)

@@ -199,6 +199,7 @@ def page(result: ImaginedTrip) -> str:
     found, maze = result.found, result.maze
     plans = found.plans[0].cpu().numpy() * UNIT
     outcome = f"It arrived after {len(result.walked) - 1} ticks" if result.arrived else "It did not arrive"
+    judged = f"The chosen plan is {result.verdict}. " if result.verdict else ""
     data = {
         "cell": CELL,
         "walls": maze.walls.astype(int).tolist(),
@@ -215,8 +216,8 @@ def page(result: ImaginedTrip) -> str:
         "unit": 1,
         "discs": [],
         "silent": 0,
-        "marked": "mark",
-        "came": f"{outcome}; {result.plans} plan{' was' if result.plans == 1 else 's were'} made on the way.",
+        "marked": "mark: log probability that it can be walked, less its length",
+        "came": f"{judged}{outcome}; {result.plans} plan{' was' if result.plans == 1 else 's were'} made on the way.",
         "given": [{"stride": at, "word": word, "made": made} for at, word, made in result.given],
         "kept": result.kept if result.words else [],
     }

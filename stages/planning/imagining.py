@@ -31,6 +31,9 @@ LEVELS = 100
 """Levels of noise."""
 HALF = 0.5
 """Above this a thing's last number says that the thing is there."""
+FEW = 4
+"""Plans fewer than these are drawn with all their candidates: that takes hardly longer, and BLAS rounds maps of fewer
+than four rows otherwise than those of more, so a plan would depend on how many are drawn beside it."""
 WORDS_FIRST, WORDS_KNOWN = 0.5, 0.35
 """Shares of taught plans: with a trajectory of pure noise, which teaches symbols, and with all symbols known."""
 
@@ -209,8 +212,14 @@ class Imaginer(nn.Module):
         steps: int | None = None,
         watch: Watch | None = None,
         present: Tensor | None = None,
+        of: int = 1,
     ) -> Drawn:
-        """As `draw`, with a given chance; with the log probability of the drawn symbols."""
+        """As `draw`, with a given chance; with the log probability of the drawn symbols.
+
+        Args:
+            of: candidates, which stand in a row in the condition and the chance. The result has only the surest of
+                each `of`, and where its symbols are known first, the points of no other are drawn.
+        """
         noise, luck = chance
         present = condition.any(-1) if present is None else present
         held, sure = dict(words or {}), None
@@ -221,15 +230,22 @@ class Imaginer(nn.Module):
             held, sure = dict(enumerate(by_namer.symbols.unbind(1))), by_namer.log_prob
         first = self.word_steps if self.variant == "masked" else 0
         named = self.denoiser.config["length"] > 0
+
+        def surest(log_prob: Tensor) -> Tensor:
+            best = log_prob.unflatten(0, (-1, of)).argmax(-1)
+            return of * torch.arange(len(best), device=best.device) + best
+
+        early = of > 1 and sure is None and bool(first or not named) and len(noise) >= of * FEW
         drawn = self._pipeline(self.denoiser)(
             condition, present, noise, given, held if named else None, steps=steps or self.steps, watch=watch,
-            luck=luck if named else None, words_first=first,
+            luck=luck if named else None, words_first=first, choose=surest if early else None,
         )  # fmt: skip
         points, symbols = drawn.trajectory, drawn.symbols
         if self.variant == "numbers":
             points, symbols = points.split((self.form.channels, self.form.words), -1)
             symbols = symbols.argmax(-1)
-        return Drawn(points, symbols, drawn.log_prob if sure is None else sure)
+        found = Drawn(points, symbols, drawn.log_prob if sure is None else sure)
+        return found if early or of == 1 else found.rows(surest(found.log_prob))
 
     def _pipeline(self, denoiser: TokenDenoiser) -> HybridPipeline:
         return HybridPipeline(denoiser, self.scheduler, MaskedTokens(self.form.words))

@@ -99,10 +99,8 @@ class KeyPoints(Output):
         Without a generator, what is sensed and the plan's `number` int64 [n] determine the noise, so rows are
         independent and a replay repeats them.
         """
-        drawn = self.candidates(rows, number, generator)
-        best = drawn.log_prob.unflatten(0, (-1, self.head.candidates)).argmax(-1)
-        chosen = torch.arange(len(rows), device=rows.device) * self.head.candidates + best
-        return drawn.trajectory[chosen], drawn.symbols[chosen], drawn.log_prob[chosen]
+        drawn = self.candidates(rows, number, generator, surest=True)
+        return drawn.trajectory, drawn.symbols, drawn.log_prob
 
     def candidates(
         self,
@@ -111,9 +109,10 @@ class KeyPoints(Output):
         generator: torch.Generator | None,
         watch: Watch | None = None,
         words: Mapping[int, int] | None = None,
+        surest: bool = False,
     ) -> Drawn:
         """All plans [n * N, ...], of which `imagined` takes one for each of `rows`; `watch` is called at each step, and
-        `words` {number: symbol} are held."""
+        `words` {number: symbol} are held. With `surest` these alone, [n, ...]."""
         imaginer, n, device = self.head.imaginer, self.head.candidates, rows.device
         chance: Chance
         if generator is not None:
@@ -126,7 +125,8 @@ class KeyPoints(Output):
             chance = torch.cat([noise for noise, _ in each]), torch.cat([luck for _, luck in each])
         condition, present = (value[rows].repeat_interleave(n, 0) for value in (self.condition, self.present))
         held = {at: rows.new_full((len(condition),), word) for at, word in (words or {}).items()}
-        drawn: Drawn = imaginer.drawn(condition, chance, words=held, watch=watch, present=present)
+        of = n if surest else 1
+        drawn: Drawn = imaginer.drawn(condition, chance, words=held, watch=watch, present=present, of=of)
         return drawn
 
     def kept(self) -> dict[str, Tensor]:

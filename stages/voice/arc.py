@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from devmind.agent.heads import Head, Inlet
@@ -30,7 +31,8 @@ class Noted(Categorical):
 class WordsHead(Head):
     """A body over tokens in the order in which they are heard, and a linear layer.
 
-    A row of a batch is one episode. The body remembers it as far back as its kind sees.
+    A row of a batch is one episode. The body remembers it as far back as its kind sees. Moments in which nothing was
+    heard are passed over, as in a life, where the head is not asked then.
     """
 
     carries: ClassVar[bool] = True
@@ -42,14 +44,30 @@ class WordsHead(Head):
         self.answer = nn.Linear(hidden, words)
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Noted:
-        row, lead = in_order(tapped)
+        row, lead, places = in_order(tapped)
         features, last = self.memory.over(row, kept)
-        return Noted(self.answer(features).unflatten(1, lead[1:]), body=last)
+        return Noted(self.answer(in_time(features, places)).unflatten(1, lead[1:]), body=last)
 
 
-def in_order(tapped: Tapped) -> tuple[Tensor, tuple[int, ...]]:
-    """The tokens of a batch of Moments [B, T, K, D], or of one tick [B, K, D], in a row [B, L, D], with zeros for
-    absent ones; and their leading dimensions, up to K.
+def in_order(tapped: Tapped) -> tuple[Tensor, tuple[int, ...], Tensor | None]:
+    """The tokens of a batch of Moments [B, T, K, D], or of one tick [B, K, D], in the order in which they are heard.
+
+    Returns the row [B, L, D], with zeros for absent tokens; the leading dimensions, up to K; and where in that row each
+    token is, int64 [B, L]. Moments of a batch without any token stand behind all others, so that they come between no
+    two that were heard; None: there are none such.
     """
-    tokens = tapped.tokens * tapped.present[..., None]
-    return (tokens.flatten(1, -2) if tokens.ndim > 3 else tokens), tuple(tokens.shape[:-1])
+    tokens, lead = tapped.tokens * tapped.present[..., None], tuple(tapped.tokens.shape[:-1])
+    if tokens.ndim <= 3:
+        return tokens, lead, None
+    silent = ~tapped.present.any(-1)
+    if not bool(silent.any()):
+        return tokens.flatten(1, -2), lead, None
+    order = silent.long().argsort(dim=1, stable=True)
+    row = tokens.gather(1, order[..., None, None].expand_as(tokens)).flatten(1, -2)
+    each = torch.arange(lead[-1], device=row.device)
+    return row, lead, (order.argsort(1)[..., None] * lead[-1] + each).flatten(1)
+
+
+def in_time(features: Tensor, places: Tensor | None) -> Tensor:
+    """Features [B, L, H] of the row of `in_order`, in the order of the batch; those of silent Moments mean nothing."""
+    return features if places is None else features.gather(1, places[..., None].expand_as(features))

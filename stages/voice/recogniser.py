@@ -33,6 +33,16 @@ def time_normalised(waves: Sequence[np.ndarray]) -> np.ndarray:
     return np.stack([_stretched(wave) for wave in waves])
 
 
+def with_changes(waves: Sequence[np.ndarray]) -> np.ndarray:
+    """Time-normalised log-mel at mean 0 and deviation 1, and beside it its change from frame to frame, [N, 2560]."""
+    mel = time_normalised(waves).reshape(len(waves), NORMAL_FRAMES, MELS)
+    mel = mel - mel.mean((1, 2), keepdims=True)
+    mel = mel / (mel.std((1, 2), keepdims=True) + 1e-3)
+    changes = np.zeros_like(mel)
+    changes[:, 1:-1] = mel[:, 2:] - mel[:, :-2]
+    return np.concatenate((mel, changes), 2).reshape(len(waves), -1)
+
+
 def _stretched(wave: np.ndarray) -> np.ndarray:
     loud = np.flatnonzero(np.abs(wave) > 0.03 * np.abs(wave).max(initial=1e-9))
     wave = wave[loud[0] : loud[-1] + 1] if len(loud) else wave

@@ -43,7 +43,14 @@ def fit(
 def named_by_small_net(
     known_waves: Sequence[np.ndarray], labels: np.ndarray, queries: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """Which of 0..max(labels) each sound of `queries` is, int64 [N], by a network that learned from `known_waves`.
+    """Which of 0..max(labels) each sound of `queries` is, int64 [N], by a network that learned from `known_waves`."""
+    return np.asarray(scores_by_small_net(known_waves, labels, queries).argmax(-1))
+
+
+def scores_by_small_net(
+    known_waves: Sequence[np.ndarray], labels: np.ndarray, queries: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Its outputs before the choice, float32 [N, 1 + max(labels)].
 
     Args:
         known_waves, queries: sounds float32 [S] each at 16 kHz, of any lengths; labels: int64 [M].
@@ -58,7 +65,7 @@ def named_by_small_net(
         steps = min(STEPS, max(30, len(known) // PER_STEP))
         fit(net, lambda rows: _disguised(known[rows] - shift, generator), targets, steps, ROWS, RATE, generator)
         with torch.no_grad():
-            return net(_pictures(queries) - shift).argmax(-1).numpy()
+            return np.asarray(net(_pictures(queries) - shift).numpy())
 
 
 def _pictures(waves: Sequence[np.ndarray]) -> Tensor:

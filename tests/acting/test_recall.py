@@ -132,6 +132,11 @@ def test_taught_name_changes_the_recalled_tokens(agent: Agent, memory: Memory) -
     assert not torch.allclose(named.tokens, heard.tokens)  # words that were heard take precedence over the name
 
 
+def test_memory_written_in_the_future_has_no_age(memory: Memory) -> None:
+    """As after a clock was set back."""
+    assert [as_recall(only(memory), now_s)[1] for now_s in (-3.0, 0.0, 2.5)] == [0.0, 0.0, 2.5]
+
+
 def test_recalled_sound_is_cut_to_its_last_tick(agent: Agent) -> None:
     long = np.arange(3 * TICK_SAMPLES, dtype=np.float32)[None].repeat(2, 0) / 1e5
     back = payload(Entry(0.0, 1.0, None, {}, {"sound": long}))

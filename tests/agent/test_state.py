@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate, map_tensors
 from devmind.agent.encoders import Encoded, Encoder
+from devmind.agent.ring import Ring
 from devmind.agent.state import State
 from devmind.errors import ConfigError, DevmindError
 from devmind.moment import Moment
@@ -150,6 +151,26 @@ def said_in_pieces(agent: Agent, batch: Any, piece: int) -> Tensor:
     return torch.stack(readouts, 1)
 
 
+@pytest.mark.parametrize("piece", [3, 100])
+def test_pages_beyond_the_token_limit_are_stepped_and_rebased_as_all_at_once(
+    small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    """The own Moment is seen whole though it is longer than the limit, and counts go on when positions are moved."""
+    agent = reader(small_agent, layers=2, window=8, window_tokens=24, slots=0, rebase_at=90)
+    batch = pages([[4, 40, 9, 5, 6, 30, 2, 3, 12, 28, 4, 4, 35, 7, 2, 2]], seed=5)
+    batch = map_tensors(batch, lambda x: torch.cat((x, x)))
+    batch["first"][:, 1:] = False
+    rebase, while_open = Ring.rebase, []
+
+    def spy(ring: Ring, *angles: Tensor) -> None:
+        rebase(ring, *angles)
+        while_open.append(bool((ring.order > 0).all()))
+
+    monkeypatch.setattr(Ring, "rebase", spy)
+    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    assert any(while_open), "in the middle of a page"
+
+
 @pytest.mark.parametrize("piece", [1, 3, 100])
 def test_page_extended_in_pieces_equals_the_whole_page(small_agent: Callable[..., Agent], piece: int) -> None:
     agent = reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
@@ -196,21 +217,23 @@ def test_begin_extend_and_end_must_come_in_this_order(small_agent: Callable[...,
 # -- rows ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("senses", [FEW, ("sight", "body")])
+@pytest.mark.parametrize(("senses", "used"), [(FEW, 0), (("sight", "body"), 0), (FEW, 13), (("sight", "body"), 13)])
 def test_rows_with_different_pasts_step_in_one_state(
-    small_agent: Callable[..., Agent], senses: tuple[str, ...]
+    small_agent: Callable[..., Agent], senses: tuple[str, ...], used: int
 ) -> None:
-    """Rows with short and long pasts are put into one state and stepped on."""
+    """Rows with short and long pasts are put into one state, new or `used` for some ticks, and stepped on."""
     agent = small_agent(senses=senses, layers=2, window=4)
     batch = collate(make_rows(rows=3, length=24, seed=3, senses=senses))
     batch["first"][0, 1:] = False
     whole, starts = all_at_once(agent, batch), (9, 1, 14)
-    state = agent.new_state(3)
+    other = collate(make_rows(rows=3, length=used or 1, seed=12, senses=senses, absent=0.0))
+    state, _ = advance(agent, agent.new_state(3), other, range(used))
     for row, start in enumerate(starts):
         one, _ = advance(
             agent, agent.new_state(), map_tensors(batch, lambda x, row=row: x[row : row + 1]), range(start)
         )
         state.put(row, one)
+        assert state.ring.highest >= state.ring.position.max(), "or positions are never moved back"
     for step in range(8):
         tick = map_tensors(
             batch, lambda x, step=step: torch.stack([x[row, start + step] for row, start in enumerate(starts)])[:, None]
@@ -275,7 +298,8 @@ def test_carried_values_follow_their_row() -> None:
     other.carry["tracker"] = ["ball", ["box"]]
     state.put([2, 0], other)
     assert state.carry["head.plan"]["left"].tolist() == [2, 0, 4]
-    assert state.carry["tracker"] == [["box"], None, "ball"]
+    other.carry["tracker"][1].append("mug")
+    assert state.carry["tracker"] == [["box"], None, "ball"], "nothing is shared with the rows that were put"
     assert state.repeat(2).carry["head.plan"]["left"].tolist() == [2, 2, 0, 0, 4, 4]
     copy = state.clone()
     copy.carry["tracker"][0].append("cup")
@@ -284,11 +308,12 @@ def test_carried_values_follow_their_row() -> None:
     assert state.carry["head.plan"]["rest"].sum() == 36
     state.put(2, agent.new_state())
     assert state.carry["head.plan"]["left"].tolist() == [2, 0, 0]
-    first = torch.tensor([[True], [False], [False]])
-    tick = {"senses": {}, "present": {}, "first": first, "valid": torch.ones_like(first)}
-    state, _ = agent.step(state, agent.encode(state, tick))
-    assert state.carry["head.plan"]["left"].tolist() == [0, 0, 0]
-    assert state.carry["tracker"] == [None, None, None]
+    for begins, left, seen in (([False, True, True], [2, 0, 0], ["box"]), ([True, False, False], [0, 0, 0], None)):
+        first = torch.tensor(begins)[:, None]
+        tick = {"senses": {}, "present": {}, "first": first, "valid": torch.ones_like(first)}
+        state, _ = agent.step(state, agent.encode(state, tick))
+        assert state.carry["head.plan"]["left"].tolist() == left, "an episode's begin clears its own row"
+        assert state.carry["tracker"] == [seen, None, None]
 
 
 def test_take_and_put_refuse_rows_that_do_not_fit(small_agent: Callable[..., Agent]) -> None:

@@ -182,6 +182,21 @@ def test_confidence_of_a_writer_is_the_probability_of_its_tokens(small_agent: Ca
     assert sure == pytest.approx(float(each[: said.shape[1]].prod()), rel=1e-2)
 
 
+def test_an_answer_ends_behind_its_first_stop(
+    small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an untaught agent writes holds no full stop, so a byte that it writes is made one."""
+    agent = reader(small_agent)
+    asked = collate_tick({"text": ["what?", "who is it?"]}, np.ones(2, bool))
+    whole, _ = answered(agent, asked, 12)
+    stop = next(byte for byte in whole[0][:-1] if byte.isascii())
+    monkeypatch.setattr("devmind.agent.writing.STOPS", stop)
+    texts, sure = answered(agent, asked, 12)
+    assert texts == [text[: text.index(stop) + 1] if stop in text else text for text in whole]
+    assert len(texts[0]) < len(whole[0])
+    assert all(0 < one < 1 for one in sure)
+
+
 def _tapped(encoded):
     from devmind.agent.taps import Tapped
 

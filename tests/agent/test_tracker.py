@@ -164,6 +164,23 @@ def test_actor_can_run_without_beliefs(agent: Agent) -> None:
     assert "tracker" not in actor.state.carry
 
 
+def test_who_never_saw_anything_carries_no_beliefs_and_thinks_as_without() -> None:
+    agent = Agent(AgentConfig(size="tiny")).eval()
+    reflex.admit(agent)
+    memory.admit(agent)
+    actors = [Actor(agent, 2, effectors=[], beliefs=beliefs) for beliefs in (True, False)]
+    for tick in range(3):
+        heard = [Moment(tick / 10, {"words": word}, first=tick == 0) for word in ("red", "blue")]
+        believing, plain = (actor.act(heard) for actor in actors)
+        assert believing.beliefs is not None
+        assert not believing.beliefs.used.any()
+        assert believing.recalled is None
+        assert believing.features is not None
+        assert plain.features is not None
+        assert torch.equal(believing.features, plain.features)
+    assert CARRY not in actors[0].state.carry
+
+
 def test_tracker_needs_a_head_that_detects_named_classes(agent: Agent) -> None:
     assert agent.tracker is not None
     assert agent.labels_of(agent.tracker.detects)[0] == "red"

@@ -163,6 +163,8 @@ def test_impossible_draws_raise_clear_errors(tmp_path) -> None:
         drawn(pipe, 2, given={8: torch.zeros(2, 1)})
     with pytest.raises(ConfigError, match="plans of 8 points"):
         pipe(torch.zeros(1, 1, 4), torch.zeros(1, 1, dtype=torch.bool), torch.zeros(1, 9, 1))
+    with pytest.raises(ConfigError, match="drawn before the trajectory"):
+        drawn(pipe, 2, choose=lambda log_prob: log_prob.argmax(-1, keepdim=True))
     with pytest.raises(ConfigError, match="did you mean 'ddim'"):
         make_scheduler("ddimm")
     with pytest.raises(CheckpointError, match="no hybrid pipeline"):

@@ -44,6 +44,13 @@ def test_sum_tree_equals_prefix_sums(weights: list[float], data: st.DataObject) 
         assert (sums >= ends[found] - np.array(weights)[found] - 1e-9 * tree.total).all()
 
 
+def test_a_mass_rounded_up_to_the_total_finds_the_last_place_that_has_a_priority() -> None:
+    """The last of n shares, (n - 1 + u) * (total / n) with u below 1, may be rounded so."""
+    tree = SumTree(4)
+    tree.set(np.arange(4), np.array([0.1, 0.2, 0.0, 0.0]))
+    assert tree.find(np.array([tree.total, np.nextafter(tree.total, 0)])).tolist() == [1, 1]
+
+
 def test_places_are_drawn_in_proportion_to_their_priorities() -> None:
     tree = SumTree(6)
     tree.set(np.arange(6), np.array([0.0, 1.0, 2.0, 3.0, 0.0, 4.0]))

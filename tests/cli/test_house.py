@@ -130,17 +130,49 @@ def test_ctrl_c_while_the_command_line_loads_gives_a_message(module: str) -> Non
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
-def test_ctrl_c_before_a_command_begins_gives_a_message(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("stop", "code", "sentence"), [(KeyboardInterrupt, 130, "Interrupted.\n"), (Terminated, 143, "Terminated.\n")]
+)
+def test_stop_outside_of_a_command_gives_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stop: type[BaseException],
+    code: int,
+    sentence: str,
 ) -> None:
     def interrupted(*args: Any) -> None:
-        raise KeyboardInterrupt
+        raise stop
 
     monkeypatch.setattr("typer.main.get_command", interrupted)
     monkeypatch.setattr("signal.signal", lambda *args: None)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back what `main` sets
     with pytest.raises(SystemExit) as left:
         cli.main()
-    assert (left.value.code, capsys.readouterr().err) == (130, "Interrupted.\n")
+    assert (left.value.code, capsys.readouterr().err) == (code, sentence)
+
+
+COMPILING = """
+import ctypes, signal, sys, time
+from devmind.cli import app, main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
+def compiled():
+    signal.raise_signal({number})
+    time.sleep(0)
+@app.command("compile")
+def compile_():
+    ctypes.CFUNCTYPE(None)(compiled)()  # as LLVM calls numba back: Python ignores what is raised there
+    {then}
+sys.argv = ["devmind", "compile"]
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code", "sentence"), [(2, 130, "Interrupted.\n"), (15, 143, "Terminated.\n")])
+@pytest.mark.parametrize("then", ["time.sleep(20)", "raise RuntimeError('no compiled object yet')"])
+def test_stop_while_code_is_compiled_is_not_lost(number: int, code: int, sentence: str, then: str) -> None:
+    source = COMPILING.format(number=number, then=then)
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False, timeout=15)
+    assert (done.returncode, done.stderr) == (code, sentence)
 
 
 def test_disk_error_gives_a_clear_message(raising: Raising) -> None:

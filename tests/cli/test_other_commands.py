@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +323,9 @@ def test_public_names_load_on_request() -> None:
     assert "__version__" in dir(package)
     with pytest.raises(AttributeError, match="no attribute 'Moments'"):
         package.Moments  # noqa: B018
+
+
+def test_every_public_name_of_the_agent_is_where_its_table_says() -> None:
+    agent = import_module("devmind.agent")
+    offered = {name: getattr(agent, name) for name in agent.__all__}
+    assert offered["StepOutput"].__module__ == "devmind.agent.action_selection"

@@ -12,7 +12,7 @@ import torch
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.curriculum import childhood, results, runner, stage_run
-from devmind.curriculum.ablation import fresh_trunk
+from devmind.curriculum.ablation import fresh_parts
 from devmind.curriculum.exam import Retention
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.stage import Batches, Rehearsed
@@ -52,7 +52,7 @@ def moved_trunk() -> Agent:
 def test_twin_has_a_newborn_trunk_of_another_seed_and_all_other_parts_of_the_agent(tmp_path):
     agent = moved_trunk()
     agent.save_pretrained(tmp_path / "start")
-    twin = Agent.from_pretrained(fresh_trunk(tmp_path / "start", tmp_path / "twin"))
+    twin = Agent.from_pretrained(fresh_parts(tmp_path / "start", tmp_path / "twin", ("trunk",)))
     theirs, newborn, mine = twin.state_dict(), Agent(agent.config).state_dict(), agent.state_dict()
     of_trunk = [name for name in mine if name.startswith("trunk.")]
     other = Agent(AgentConfig(size="tiny", seed=agent.config.seed + 1)).state_dict()

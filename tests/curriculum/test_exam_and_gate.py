@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 import torch
 
 from devmind.curriculum.ablation import differences
-from devmind.curriculum.exam import Measure, bootstrap, retention, wilson
+from devmind.curriculum.exam import Measure, bootstrap, expanded, retention, unpaired, wilson
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.errors import ExamError
 
@@ -193,6 +194,19 @@ def test_verdicts_of_gates_goals_and_ungated_measures_have_their_words():
     assert "a rule does better" not in verdict(400).reasons[0]
 
 
+@pytest.mark.parametrize("up", [True, False])
+def test_a_bound_equal_to_the_floor_does_not_beat_it(up):
+    gate, ends = Gate([Threshold("m", None, beats_floor=True)]), (0.0, 1.0) if up else (1.0, 0.0)
+
+    def passes(floor):
+        values = np.array([0.0, 1.0, 0.0, 1.0])
+        exact = Measure("m", "u", values, *ends, {"a rule": floor}, exhaustive=True, higher_is_better=up)
+        return gate.judge({"m": exact}).passed
+
+    better = (0.49, 0.51)
+    assert [passes(floor) for floor in (better[not up], 0.5, better[up])] == [True, False, False]
+
+
 def test_copies_of_an_episode_count_as_one():
     values, episodes = np.r_[np.ones(300), np.zeros(100)], np.r_[np.full(300, 7), np.full(100, -3)]
     copies = Measure("m", "u", values, 0.0, 1.0, rate=True, episodes=episodes)
@@ -326,6 +340,24 @@ def test_a_twin_of_other_positions_is_not_compared_pair_by_pair() -> None:
     half = 1.984 * np.sqrt((0.09 + 0.24) / 100)
     assert (found["low"], found["high"]) == pytest.approx((0.3 - half, 0.3 + half), abs=0.02)
     assert found["significant"]
+
+
+def test_percentiles_of_few_units_are_those_of_students_quantiles() -> None:
+    # Student's quantiles at 11 and 3 degrees of freedom, by a variance that divides by n instead of n - 1.
+    for n, quantile in ((12, 2.20099), (4, 3.18245)):
+        tail = NormalDist().cdf(-quantile * (n / (n - 1)) ** 0.5)
+        assert expanded(n) == pytest.approx((tail, 1 - tail), rel=1e-3)
+    assert expanded(1) == (0.025, 0.975)
+    assert expanded(10**6) == pytest.approx((0.025, 0.975), abs=1e-5)
+
+
+def test_of_unpaired_measures_the_one_of_fewer_groups_says_how_far_out_the_bounds_lie() -> None:
+    many = Measure("m", "u", np.zeros(100), 0.0, 1.0)
+    four = replace(many, values=np.repeat([0.1, 0.3, 0.5, 0.7], 25), groups=np.repeat(np.arange(4), 25))
+    for before, after, change in ((many, four, 0.4), (four, many, -0.4)):
+        # So few groups are resampled to nothing further out than the outermost of them.
+        found = unpaired(before, after, lambda measure: measure.values, 5000, "few")
+        assert found == pytest.approx((change, change - 0.3, change + 0.3), abs=1e-9)
 
 
 def test_retention_of_exhaustive_measures_compares_exact_means() -> None:

@@ -9,9 +9,10 @@ from torch import nn
 
 from devmind.agent.config import AgentConfig
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.plan import Plan
 from devmind.curriculum.rehearsal import mixed, rehearsals, settled
 from devmind.curriculum.stage import ROWS_SHARE, Batches, Learner, Lesson, Rehearsed
-from devmind.curriculum.teaching import LessonModule, teach
+from devmind.curriculum.teaching import LessonModule, position, teach
 from devmind.errors import ConfigError
 from devmind.learners.gradient import GradientLearner, trainable
 from devmind.testing import tiny_agent, tiny_context
@@ -161,6 +162,54 @@ def test_kept_batches_are_made_once_per_run_and_repeated(tmp_path):
     assert made == [10, 11, 12]
 
 
+def test_run_goes_on_through_the_rehearsals_of_its_lessons_and_attempts(tmp_path):
+    """Each lesson began again at the first batch, so all learned the same few by heart."""
+    agent, context, journal = tiny_agent(), tiny_context(tmp_path), Journal(tmp_path / "journal.jsonl")
+    lessons = [
+        a_lesson("hum", 6),
+        a_lesson("sing", 9, rehearses=("hum", "hum"), rehearsal_every=2),
+        a_lesson("talk", 8, rehearses=("hum",)),
+        a_lesson("rest", 8, rehearsal_every=0),
+        a_lesson("shout", 7, rehearses=("talk",), rehearsal_every=4),
+    ]
+    steps = {"hum": 10, "sing": 9, "talk": 8, "rest": 8, "shout": 12}
+    every = {lesson.name: lesson.rehearsal_every for lesson in lessons}
+    journal.write("plan", steps=steps, rehearsal_every=every)
+    met = {}
+    for attempt in range(3):
+        plan = Plan("voice", lessons, context, journal, attempt)
+        for at, lesson in enumerate(lessons):
+            begin = plan.rehearsed(lesson, [Earlier()])
+            others = rehearsals(lesson, lessons[:at], [Earlier()], agent, context, begin=begin)
+            stream = mixed(lesson, lesson.make_learner(agent, context), context, plan.steps[lesson.name], others, 
+                           plan.every[lesson.name])  # fmt: skip
+            for batch in stream:
+                if isinstance(batch, Rehearsed):
+                    met.setdefault(batch.batch[0], []).append(batch.batch[1])
+    # After the end of the lesson as it was taught: `hum` had ten steps.
+    for name, first in (("walk", 10), ("run", 30), ("hum", 10), ("talk", 8)):
+        assert met[name] == list(range(first, first + len(met[name]))), name
+    assert {name: len(numbers) for name, numbers in met.items()} == {"walk": 18, "run": 14, "hum": 9, "talk": 1}
+
+    plan = Plan("voice", lessons, context, journal)
+    assert plan.rehearsed(lessons[0], [Earlier()]) == {("earlier", "walk"): 0, ("earlier", "run"): 0}
+    plan.later = 100
+    assert plan.rehearsed(lessons[0], [Earlier()]) == {("earlier", "walk"): 100, ("earlier", "run"): 100}
+
+
+def test_rehearsals_that_begin_later_are_prefetched(tmp_path):
+    agent, context, made = tiny_agent(), tiny_context(tmp_path), []
+
+    def batches(agent, context, steps):
+        return Batches(lambda number: made.append(number) or number, steps, prefetch=True)
+
+    talk, hum = a_lesson("talk", 5, rehearses=("hum",)), replace(a_lesson("hum", 4), make_batches=batches)
+    others = rehearsals(talk, [hum], (), agent, context, begin={("", "hum"): 100})
+    stream = mixed(talk, talk.make_learner(agent, context), context, 9, others, 4)
+    assert [batch.batch for batch in stream if isinstance(batch, Rehearsed)] == [104, 105, 106]
+    assert made[:3] == [104, 105, 106]
+
+
 def test_rehearsal_that_needs_weights_keeps_other_batches_prefetched(tmp_path):
     """The lesson's next batch is already being made while the rehearsal waits for the weights."""
     agent, context, made, begun = tiny_agent(), tiny_context(tmp_path), [], threading.Event()
@@ -274,6 +323,40 @@ def test_rehearsal_has_the_number_of_the_step_before_it(tmp_path):
     ]
     assert (taught.steps, taught.rehearsals, taught.status) == (5, 2, "done")
     assert 0 < taught.rehearsal_share < 1
+
+
+class Diary(GradientLearner):
+    """Counts how often it was rehearsed; the count is its state."""
+
+    count = 0
+
+    def update(self, batch, step):
+        if isinstance(batch, Rehearsed):
+            batch.learner.count += 1
+        return {}
+
+    def state_dict(self):
+        return {"count": self.count}
+
+    def load_state_dict(self, state):
+        self.count = state["count"]
+
+
+def test_what_rehearsed_learners_have_kept_goes_on_from_a_checkpoint(tmp_path):
+    agent, context, journal = tiny_agent(), tiny_context(tmp_path, "loggers=[]"), Journal(tmp_path / "journal.jsonl")
+
+    def diary(agent, context):
+        return Diary(agent, None, seed=0, learning_rate=1e-3)
+
+    before = [replace(a_lesson(name, 4), make_learner=diary) for name in ("hum", "sing")]
+    talk = replace(a_lesson("talk", 5, rehearses=("hum", "sing")), make_learner=diary)
+    first, again = (rehearsals(talk, before, (), agent, context) for _ in range(2))
+    teach(talk, 6, agent, context, journal, rehearsal=first, every=3)
+    assert [one.learner.count for one in first] == [2, 1]
+    saved = position(tmp_path / "checkpoints")
+    taught = teach(talk, 6, agent, context, journal, rehearsal=again, every=3, resume=saved)
+    assert [one.learner.count for one in again] == [2, 1]
+    assert (taught.steps, taught.rehearsals, taught.status) == (6, 3, "done")
 
 
 # -- which parameters

@@ -127,8 +127,9 @@ def goes_on_to_the_same(straight, tmp_path, monkeypatch):
     same_scores(result, straight)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("at", [("one", 5), ("two", 1), ("two", 12)])
+@pytest.mark.parametrize(
+    ("number", "at"), [(signal.SIGTERM, ("one", 5)), (signal.SIGINT, ("two", 1)), (signal.SIGTERM, ("two", 12))]
+)
 def test_interrupted_run_resumes_to_the_same_weights(straight, tmp_path, monkeypatch, number, at):
     interrupt_at(monkeypatch, at, lambda: os.kill(os.getpid(), number))
     with pytest.raises(Interrupted):

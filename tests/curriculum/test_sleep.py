@@ -19,8 +19,10 @@ from devmind.agent.describing import describe, encoder_hashes
 from devmind.config import RunConfig
 from devmind.curriculum import sleep as sleeping
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.plan import Plan
 from devmind.curriculum.sleep import Slept, load_state, prune, save_state, sleep
-from devmind.curriculum.stage import Context
+from devmind.curriculum.stage import Batches, Context, Lesson
+from devmind.curriculum.teaching import Taught
 from devmind.errors import CheckpointError, ConfigError, StoreError
 from devmind.learners.replay import Replay, candidates, questions
 from devmind.learners.sleeping import heads_to_sleep
@@ -111,6 +113,37 @@ def test_weights_answer_without_the_store_after_sleep(awake: Agent, memory: Memo
     assert events == ["sleep", "slept"]
 
 
+def test_each_night_rehearses_other_batches_than_the_nights_before(
+    awake: Agent, memory: Memory, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each night began again at the first ones."""
+    begun: list[int] = []
+
+    def noted(night: Lesson, plan: Plan, *rest: object, **more: object) -> Taught:
+        begun.append(plan.rehearsed(night, [Rehearsable()])["walking", "walk"])
+        return Taught(1, 0.0, "done", {}, 0, 0.0, {})
+
+    monkeypatch.setattr(sleeping, "teach_planned", noted)
+    consolidated = Reservoir(100, 0)
+    for number in range(2):
+        place = replace(context, out=context.out / str(number))
+        monkeypatch.setattr(sleeping, "known", lambda replay, agent: np.ones((1, len(replay.ids)), bool))
+        consolidated = sleep(copy.deepcopy(awake), memory, place, steps=5, consolidated=consolidated).consolidated
+    assert begun == [0, THINGS]
+
+
+class Rehearsable:
+    """A stage with one lesson, which nights rehearse."""
+
+    name, requires, skills = "walking", (), ()
+
+    def admit(self, agent: Agent) -> None:
+        pass
+
+    def lessons(self, context: Context) -> list[Lesson]:
+        return [Lesson("walk", None, lambda agent, context, steps: Batches(int, steps), 10, 1.0)]  # type: ignore[arg-type]
+
+
 @pytest.mark.slow
 def test_other_heads_keep_their_answers(
     awake: Agent, memory: Memory, context: Context, monkeypatch: pytest.MonkeyPatch
@@ -180,8 +213,7 @@ def test_known_memories_are_pruned_but_names_are_kept(awake: Agent, memory: Memo
     assert prune(memory, slept, journal) == [ids[0], ids[2]]
     left = [number for number in ids if number not in (ids[0], ids[2])]
     assert [entry.id for entry in memory.store.find()] == consolidated.items == left
-    assert prune(memory, slept, journal, names=True) == [named.id]
-    assert [event["ids"] for event in journal.events("pruned")] == [[ids[0], ids[2]], [named.id]]
+    assert [event["ids"] for event in journal.events("pruned")] == [[ids[0], ids[2]]]
 
 
 def test_sleep_refuses_memories_and_heads_without_questions(awake: Agent, context: Context) -> None:

@@ -42,11 +42,11 @@ def reviewed(*turns: str, steps: int = 8) -> Lesson:
     return review(lessons, turns, steps=steps, minutes=1.0, learning_rate=RATE)
 
 
-def test_review_takes_lessons_in_turn_and_continues_each_after_its_end(tmp_path):
+def test_review_takes_lessons_in_turn_and_continues_each_behind_its_end_and_its_rehearsals(tmp_path):
     lesson, context = reviewed("walk", "run", "walk"), tiny_context(tmp_path)
     batches = [each["batch"] for each in lesson.make_batches(tiny_agent(), context, 7)]
     assert [(one["name"], one["number"]) for one in batches] == [
-        ("walk", 10), ("run", 30), ("walk", 11), ("walk", 12), ("run", 31), ("walk", 13), ("walk", 14),
+        ("walk", 20), ("run", 60), ("walk", 21), ("walk", 22), ("run", 61), ("walk", 23), ("walk", 24),
     ]  # fmt: skip
     assert {one["rows"] for one in batches} == {round(16 * ROWS_SHARE)}
     assert lesson.skills == ("walk", "run")

@@ -123,7 +123,7 @@ def test_paused_life_is_not_taken_for_a_dead_one(writing: Writing, tmp_path: Pat
     """Regression: ten seconds after the last tick its file was replaced, and later ticks were lost."""
     writing.live(5)
     pointer = writing.pointer(2, 2)
-    time.sleep(0.7)  # all is on the disk, and nothing waits
+    writing.recorder.flush()  # all is on the disk, and nothing waits
     for part in parts(tmp_path / "life.mcap"):
         os.utime(part, (0, 0))
     assert Pointed(tmp_path).forget([pointer]) == []

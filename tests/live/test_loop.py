@@ -72,7 +72,7 @@ def test_moments_of_a_simulated_world_have_its_rewards(agent: Agent) -> None:
         agent,
         WorldRoom(rules, seed=3, hz=50),
         watchers={"list": lived.append},
-        directed=lambda moment, output: {"press": np.array(0)},
+        directed=lambda moment, output, percepts: {"press": np.array(0)},
     )
     loop.run(stop=lambda: len(lived) >= 6)
     state, earned = rules.initial(np.array([3])), [0.0]

@@ -63,6 +63,10 @@ def test_recall_applies_its_filters(memory: Memory) -> None:
     asked = {"sight": key(0)}
     assert {e.time_s for e in memory.recall(asked, 9, Filters(name="cup"))} == {1, 3, 5}
     assert {e.time_s for e in memory.recall(asked, 9, Filters(named=False, since_s=2))} == {2, 4}
+    between = Filters(since_s=2, until_s=4)
+    assert (
+        {e.time_s for e in memory.recall(asked, 9, between)} == {2, 3} == {e.time_s for e in memory.store.find(between)}
+    )
     assert memory.forget(Filters(name="cup")) == 3
     assert {e.time_s for e in memory.recall(asked, 9)} == {0, 2, 4}
 
@@ -128,11 +132,30 @@ def test_rebuild_adds_keys_for_a_sense_that_the_agent_gained(memory: Memory) -> 
     assert not asked
 
 
+def test_scores_add_relevance_recency_and_importance() -> None:
+    now_s = [0.0]
+    memory = Memory(open_store(None), clock=lambda: now_s[0])
+    for hours, importance in ((0, 3.0), (10, 0.0), (30, 1.0)):
+        now_s[0] = 3600.0 * hours
+        memory.write(moment(hours), {"sight": key(hours)}, importance)
+    now_s[0] = 3600.0 * 20
+    weights = Weights(relevance=0.5, recency=2.0, importance=4.0, half_life_h=10)
+    found = {entry.id: entry.score for entry in memory.recall({"sight": key(1)}, 3, weights=weights)}
+    alike = [0.5 * float(key(hours).vector @ key(1).vector) for hours in (0, 10, 30)]
+    # The last one was written in the future, as after a clock was set back; it counts as written now.
+    wanted = {1: alike[0] + 2 * 0.25 + 4 * 0.75, 2: alike[1] + 2 * 0.5, 3: alike[2] + 2 * 1.0 + 4 * 0.5}
+    assert found == pytest.approx(wanted, abs=1e-6)
+
+
 def test_recall_omits_deleted_entries_when_relevance_has_no_weight(memory: Memory) -> None:
     """0 x -inf used to be NaN, and NaN came first."""
     for number in range(40):
         memory.write(moment(number), {"sight": key(number)}, name="cup" if number < 30 else None)
+    memory.recall({"sight": key(0)})  # the index knows them
     memory.store.delete([1, 2, 3])
+    found = memory.recall({"sight": key(0)}, 3)  # the most similar one was deleted
+    assert len(found) == 3
+    assert not {1, 2, 3} & {entry.id for entry in found}
     for weights in (Weights(relevance=0, recency=1), Weights(relevance=-1)):
         found = memory.recall({"sight": key(0)}, 9, Filters(name="cup"), weights)
         assert len(found) == 9

@@ -209,6 +209,19 @@ def test_a_graph_serves_an_older_table_of_another_thread() -> None:
                 assert (at in proposed) == (at < len(table.ids))
 
 
+def test_relevance_of_some_rows_equals_that_of_all() -> None:
+    """Rows hold keys of both asked senses, of one, or of none."""
+    with open_store(None) as store:
+        kinds = (("sight",), ("sound",), ("sight", "sound"))
+        store.add([entry(number, senses=kinds[number % 3]) for number in range(12)])
+        store.add([Entry(0.0, 0.0, None, {"smell": Key(keys(1, 5)[0], "a")})])
+        table = Index(store).update()
+    asked = {sense: Key(vector, "a") for sense, vector in zip(("sight", "sound"), keys(2, 99), strict=True)}
+    for places in (np.arange(13), np.array([2, 3, 8, 12]), np.array([12])):
+        np.testing.assert_allclose(table.relevance_at(places, asked), table.relevance(asked)[places], atol=1e-6)
+    assert table.relevance_at(np.array([12]), asked).tolist() == [-np.inf]
+
+
 def test_keys_of_a_sense_that_was_gone_are_a_new_epoch() -> None:
     with open_store(None) as store:
         index = Index(store)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from devmind.report.childhood import Childhood, Gates, Saved, added, gather, render
-from devmind.report.results import Matrix, validate
+from devmind.report.results import Matrix, RetentionResult, validate
 from tests.report.test_report_chromium import CROPPED, UNREADABLE, browser, long_names
 
 if TYPE_CHECKING:
@@ -64,6 +64,18 @@ def test_page_says_that_stages_were_taught_again_only_if_one_was(results: dict[s
         page = render(childhood.model_copy(update={"stages": stages}))
         assert said[0] in page
         assert said[1] not in page
+
+
+def test_stage_that_failed_with_all_gates_passed_says_what_it_lost(results: dict[str, Any]) -> None:
+    childhood = told(results)
+    gone = RetentionResult(skill="reflex/see", change=-0.1, low=-0.2, kept=False)
+    first = {"retention": [gone, gone.model_copy(update={"kept": True})], "gates": Gates(passed=13, of=13)}
+    stages = [one.model_copy(update={"retention": []}) for one in childhood.stages]
+    page = render(childhood.model_copy(update={"stages": stages}))
+    assert "not kept</small>" not in page
+    page = render(childhood.model_copy(update={"stages": [stages[0].model_copy(update=first), stages[1]]}))
+    assert "<b>13/13</b> <small>1 earlier not kept</small></li>" in page
+    assert page.count("1 earlier not kept") == 2, "beside its number at the top, and in the table"
 
 
 def test_added_gives_new_measures_and_the_change_of_old_ones() -> None:

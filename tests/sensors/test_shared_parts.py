@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -191,17 +192,27 @@ def test_a_failed_device_is_reopened(monkeypatch):
     assert (lamp.opened, lamp.closed, lamp.health.reconnects) == (3, 3, 2)
 
 
-def test_pauses_grow_while_a_device_is_absent(monkeypatch):
-    monkeypatch.setattr(device, "FIRST_PAUSE_S", 0.01)
-
-    class Gone(Lamp):
+def test_pauses_grow_while_a_device_is_absent_and_begin_anew_after_a_capture():
+    class Seldom(Lamp):
         def _open(self):
             self.opened += 1
-            raise OSError("There is no lamp.")
+            if self.opened != 8:
+                raise OSError("There is no lamp.")
+            return iter(range(1))
 
-    with Gone() as lamp:
-        time.sleep(0.3)  # 10, 20, 40, 80, 160 ms: the fifth try begins after 150 ms
-    assert 2 <= lamp.opened <= 6
+    class Stop(threading.Event):
+        """Notes the pauses, and ends the tenth."""
+
+        pauses: ClassVar[list[float]] = []
+
+        def wait(self, timeout=None):
+            self.pauses.append(timeout)
+            return len(self.pauses) == 10
+
+    lamp = Seldom()
+    lamp._run(Stop())
+    assert Stop.pauses == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 0.2, 0.4, 0.8])
+    assert (lamp.opened, lamp.kept, lamp.closed) == (10, 1, 1)
     assert lamp.health.fault == "There is no lamp."
 
 

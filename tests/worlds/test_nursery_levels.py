@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from devmind.worlds.nursery import LEVELS, NurseryRules, NurseryState
+from devmind.worlds.nursery import LEVELS, NurseryRules, NurseryState, spawning
+from devmind.worlds.nursery.caregiver import gap_to_caregiver
 from devmind.worlds.nursery.levels import SLOWNESS, WRONG_TOUCH
 from devmind.worlds.nursery.spawning import empty_room, put, settle
 from devmind.worlds.nursery.state import BANG, COLOUR_NAMES, LOOM, NO_EVENT, ROOM_HIGH, ROOM_LOW, TICK_S
@@ -63,6 +64,31 @@ def test_rooms_hold_three_to_six_objects_of_all_kinds() -> None:
     for share in (truth["moving"].any(1), truth["sounding"].any(1), truth["caregiver"], truth["graspable"].any(1)):
         assert 0.2 < share.mean() < 0.98
     assert (truth["visible"] > 0).any(1).mean() > 0.9
+
+
+@pytest.mark.parametrize(("level", "before"), [("room", 0.11), ("startle", 0.045), ("hear", 0.0026)])
+def test_no_thing_begins_inside_the_caregiver_and_other_rooms_are_as_before(
+    level: str, before: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Things kept away from the caregiver's head alone, so those on the floor could stand in the body below it."""
+    rules, seeds = NurseryRules(level), np.arange(4000)
+    state = rules.initial(seeds)
+
+    def inside(state: NurseryState) -> np.ndarray:
+        return (state.present & (gap_to_caregiver(state, state.position, state.size) < -1e-9)).any(1)
+
+    monkeypatch.setattr(spawning, "gap_to_caregiver", lambda state, at, size: np.full(at.shape[:2], np.inf))
+    was = rules.initial(seeds)
+    moved = (state.position != was.position).any((1, 2))
+    assert not inside(state).any()
+    assert inside(was).mean() == pytest.approx(before, rel=0.3)
+    assert (moved == inside(was)).all()
+    # By hand: the centres of some are in the body, whose radius is 0.22 m, below the head.
+    off = was.position - was.caregiver_position[:, None]
+    within = (np.hypot(off[..., 0], off[..., 1]) < 0.22) & (off[..., 2] < -0.2)
+    in_body = (was.present & was.caregiver[:, None] & within).any(1)
+    assert in_body.any()
+    assert inside(was)[in_body].all()
 
 
 def test_rolling_objects_collide_audibly_and_stay_in_the_room() -> None:
@@ -230,6 +256,7 @@ def test_the_event_is_in_its_moment_and_not_before() -> None:
     rules = NurseryRules("startle")
     state = rules.initial(SEEDS[:150])
     bang, loom = state.event == BANG, state.event == LOOM
+    assert bang.any()
     for tick in range(rules.horizon):
         level = np.abs(rules.observe(state)["sound"]).max((1, 2))
         at, before = state.event_tick == tick, state.event_tick > tick

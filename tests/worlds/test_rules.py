@@ -69,9 +69,16 @@ def test_an_outcome_gives_the_player_and_the_discount() -> None:
 
 @pytest.mark.parametrize("level", ["CartPole-v1", TAXI, "Acrobot-v1"])
 def test_gymnasium_environments_become_rules(level: str) -> None:
-    rules = GymRules(level)
+    """With episodes of 20 steps: each step copies the environments, and Taxi's hold a table of all its moves."""
+    spec = gymnasium.spec(level)
+    gymnasium.register("devmind-test/Short-v0", entry_point=spec.entry_point, kwargs=spec.kwargs, max_episode_steps=20)
+    try:
+        rules = GymRules("devmind-test/Short-v0")
+    finally:
+        del gymnasium.registry["devmind-test/Short-v0"]
     check_world(rules, ticks=5)
-    assert rules.horizon == gymnasium.spec(level).max_episode_steps
+    assert rules.horizon == 20
+    assert GymRules(level).horizon == spec.max_episode_steps
 
 
 def test_gymnasium_rules_step_as_gymnasium_does() -> None:

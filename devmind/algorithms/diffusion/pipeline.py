@@ -42,6 +42,10 @@ class Drawn:
     symbols: Tensor
     log_prob: Tensor
 
+    def rows(self, index: Tensor) -> Drawn:
+        """Some of them."""
+        return Drawn(self.trajectory[index], self.symbols[index], self.log_prob[index])
+
 
 @dataclass(frozen=True)
 class Held:
@@ -127,6 +131,7 @@ class HybridPipeline(DiffusionPipeline):
         with_symbols: bool = True,
         words_first: int = 0,
         guide: Callable[[Tensor], Tensor] | None = None,
+        choose: Callable[[Tensor], Tensor] | None = None,
     ) -> Drawn:
         """Draw a plan for each row.
 
@@ -146,10 +151,12 @@ class HybridPipeline(DiffusionPipeline):
             guide: improves the clean trajectories [B, H, C] that each step predicts (classifier guidance: Dhariwal,
                 Nichol 2021); held points stay.
             with_symbols: False leaves all symbols masked that are not given: only the trajectory is drawn.
+            choose: gives the rows, int64 [n], whose trajectories are drawn, by the log probabilities [B] of their
+                symbols; the result has these rows alone.
 
         Raises:
-            ConfigError: there are more steps than levels, a point or symbol lies beyond the plan's end, or the noise
-                has another horizon.
+            ConfigError: there are more steps than levels, a point or symbol lies beyond the plan's end, the noise has
+                another horizon, or rows are to be chosen by symbols that are drawn side by side with the trajectory.
         """
         form = self.denoiser.config
         if noise.shape[1:] != (form.horizon, form.channels):
@@ -168,9 +175,15 @@ class HybridPipeline(DiffusionPipeline):
         symbols, log_prob = held.symbols, torch.zeros(n, device=device)
         with_symbols = with_symbols and form.length > 0
         first = words_first if with_symbols else 0
+        if choose is not None and with_symbols and not first:
+            raise ConfigError("Rows are chosen by symbols that are drawn before the trajectory: give `words_first`.")
         denoise = self._conditioned(condition, present, guidance)
         # Steps numbered below 0 draw symbols only.
         for number, timestep in enumerate([timesteps[0]] * first + timesteps, -first):
+            if choose is not None and not number:
+                rows = choose(log_prob)
+                x, symbols, log_prob, held = x[rows], symbols[rows], log_prob[rows], held.rows(rows)
+                n, denoise = len(rows), self._conditioned(condition[rows], present[rows], guidance)
             x = held.over(x)
             masked = (symbols == form.words).float().mean(-1) if form.length else x.new_zeros(n)
             level = level_of(self.scheduler, timestep.float()).expand(n)
@@ -193,13 +206,13 @@ class HybridPipeline(DiffusionPipeline):
     def _conditioned(self, condition: Tensor, present: Tensor, guidance: float) -> Callable[..., tuple[Tensor, Tensor]]:
         """The network as a function of (x, fixed, level, symbols, masked), with classifier-free guidance.
 
-        The hint of the condition is the same in all steps. It is half of the work of a plan, and is computed once.
+        The hint of the condition is the same in all steps, and is computed once.
         """
         network = self.denoiser
 
         def under(there: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
-            hint = {"hint": network.hint(condition, there)} if isinstance(network, HybridDenoiser) else {}
-            return lambda *noisy: network(*noisy, condition, there, **hint)
+            hint = network.hint(condition, there)
+            return lambda *noisy: network(*noisy, condition, there, hint=hint)
 
         conditioned = under(present)
         if guidance == 1.0:

@@ -86,10 +86,11 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
         masked: Tensor,
         condition: Tensor,
         present: Tensor,
+        hint: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The clean trajectory [B, H, C] and logits of the symbols [B, L, words]; see `HybridDenoiser.forward`."""
         words, only, numbers = self.config["words"], self.config["only"], self.config["numbers"]
-        things = self.thing(condition) * present[..., None]
+        things = self.hint(condition, present) if hint is None else hint
         steps = self.place.expand(len(things), -1, -1)
         points, said = trajectory.split((trajectory.shape[-1] - words, words), -1) if numbers else (trajectory, None)
         if self.config["length"]:
@@ -117,6 +118,11 @@ class TokenDenoiser(ModelMixin, ConfigMixin):
         if numbers:
             return torch.cat((drawn_trajectory, 2 * logits.softmax(-1) - 1), -1), logits[:, :0]
         return drawn_trajectory, logits
+
+    def hint(self, condition: Tensor, present: Tensor) -> Tensor:
+        """The things' tokens before all layers, [B, K, width]: the same in all steps of a drawing."""
+        things: Tensor = self.thing(condition)
+        return things * present[..., None]
 
     def _nameable(self, things: Tensor) -> Tensor:
         """The embedding of each symbol and of the mask, [B, words + 1, D]."""

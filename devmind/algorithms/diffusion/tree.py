@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from devmind.algorithms.diffusion.denoiser import HybridDenoiser
 from devmind.algorithms.diffusion.pipeline import Held, HybridPipeline
 from devmind.algorithms.diffusion.schedules import gumbel, noised
 from devmind.algorithms.tree_search import Expanded, Roots, puct_search
@@ -43,7 +42,6 @@ class Shape:
         levels: noise levels of a trajectory.
         guidances: weights of the condition to choose from; 1: as in training. Another weight costs two network calls.
         branches: noises to try for each.
-        jump: steps in which a simulation fills in unknown symbols.
         explore: PUCT's constant.
         scale: a difference in worth that counts as large.
     """
@@ -53,16 +51,15 @@ class Shape:
     levels: int = 3
     guidances: tuple[float, ...] = (1.0, 2.0)
     branches: int = 2
-    jump: int = 1
     explore: float = 1.25
     scale: float = 2.0
 
     def __post_init__(self) -> None:
-        least = self.simulations, self.word_levels, self.levels, len(self.guidances), self.branches, self.jump
+        least = self.simulations, self.word_levels, self.levels, len(self.guidances), self.branches
         if min(least) < 1:
             raise ConfigError(
-                "A tree of plans needs at least one simulation, level of words and of noise, guidance, branch and step "
-                f"of a jump; got {least}."
+                "A tree of plans needs at least one simulation, level of words and of noise, guidance and branch; got "
+                f"{least}."
             )
 
     @property
@@ -197,9 +194,8 @@ class _Grower:
         self.held = Held.of(form, n, condition.device, given, words)
         self.guides = torch.tensor(shape.guidances, device=condition.device)
         none = torch.zeros_like(present)
-        remembers = isinstance(self.network, HybridDenoiser)
         self.about: Tensor | None = None
-        self.hints = [self.network.hint(condition, here) if remembers else None for here in (present, none)]
+        self.hints = [self.network.hint(condition, here) for here in (present, none)]
 
     def roots(self) -> Roots[Partial]:
         """Plans of which only the given parts are known."""
@@ -258,22 +254,9 @@ class _Grower:
         whole, logits = symbols, x.new_zeros(len(row), self.length, self.mask)
         if at < self.word_levels:
             _, logits = self._predict(x, level, symbols, row, guidance)
-            whole = self._filled(x, level, symbols, logits, row, guidance)
+            whole = self.tokens.step(logits, 0, symbols).prev_sample  # all at once, the likeliest ones
         trajectory, _ = self._predict(x, level, whole, row, guidance)
         return Partial(row, depth, symbols, logits, whole, trajectory)
-
-    def _filled(
-        self, x: Tensor, level: float, symbols: Tensor, logits: Tensor, row: Tensor, guidance: Tensor
-    ) -> Tensor:
-        """Fill in all symbols in `jump` steps, the likeliest ones."""
-        jump = self.shape.jump
-        share = float((symbols == self.mask).float().mean(-1).max())
-        self.tokens.set_timesteps(jump, (0, 0), symbols.device)
-        for step in range(jump):
-            if step:
-                _, logits = self._predict(x, level, symbols, row, guidance)
-            symbols = self.tokens.step(logits, jump - 1 - step, symbols, share).prev_sample
-        return symbols
 
     def _predict(
         self, x: Tensor, level: float, symbols: Tensor, row: Tensor, guidance: Tensor
@@ -292,14 +275,13 @@ class _Grower:
         return held.over(clean), logits
 
     def _asked(
-        self, x: Tensor, level: float, symbols: Tensor, row: Tensor, present: Tensor, hints: Tensor | None
+        self, x: Tensor, level: float, symbols: Tensor, row: Tensor, present: Tensor, hints: Tensor
     ) -> tuple[Tensor, Tensor]:
         self.calls += len(row)
         masked = (symbols == self.mask).float().mean(-1) if self.length else x.new_zeros(len(row))
-        known = {} if hints is None else {"hint": hints[row]}
         predicted: tuple[Tensor, Tensor] = self.network(
             x, self.held.fixed[row], x.new_full((len(row),), level), symbols, masked, self.condition[row], present[row],
-            **known,
+            hint=hints[row],
         )  # fmt: skip
         return predicted
 

@@ -171,14 +171,23 @@ class StudyRun:
 
 def code_sha256(stages: Iterable[str]) -> str:
     """SHA-256 over the sources of devmind and of the packages of `stages` and of the stages that they require."""
-    homes = {Path(__file__).parents[2]}
-    for name in in_order(list(stages)):
-        homes.add(Path(sys.modules[type(load_stage(name)).__module__].__file__ or "").parent)
+    homes = {Path(__file__).parents[2]} | {_home(type(load_stage(name)).__module__) for name in in_order(list(stages))}
     digest = hashlib.sha256()
     for home in sorted(homes):
-        for path in sorted(home.rglob("*.py")):
+        for path in sorted(home.rglob("*.py")) if home.is_dir() else [home]:
             digest.update(f"{home.name}/{path.relative_to(home)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def _home(module: str) -> Path:
+    """Where a stage's code is: devmind's own have a folder each; of others it is the whole package, which also has the
+    worlds and heads that the stage uses, or the one file.
+    """
+    file, top = Path(sys.modules[module].__file__ or ""), module.partition(".")[0]
+    whole = sys.modules[top].__file__
+    if top == "stages" or whole is None:  # a namespace package, which others may share
+        return file.parent
+    return Path(whole).parent if Path(whole).name == "__init__.py" else file
 
 
 def _short(value: Any) -> str:

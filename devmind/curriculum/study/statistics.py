@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
 
-from devmind.curriculum.exam import bootstrap
+from devmind.curriculum.exam import expanded
 from devmind.seeding import numpy_rng
 
 RESAMPLES = 10_000
@@ -22,8 +22,10 @@ class Paired:
 
     Attributes:
         difference: mean over seeds; above 0 if the first arm does better.
-        low, high: bounds of the difference's 95 % bootstrap interval.
-        iqm, iqm_low, iqm_high: the difference of the arms' interquartile means, and its interval.
+        low, high: bounds of the difference's 95 % interval, by Student's t as the p is; a percentile bootstrap of ten
+            seeds holds the truth in 90 % of studies only (5 seeds: 85 %).
+        iqm, iqm_low, iqm_high: the difference of the arms' interquartile means, and its bootstrap interval, with
+            percentiles for few seeds (`expanded`).
         p: two-sided, of the paired t-test.
         detectable: the smallest difference that this test finds with the given power, for differences that spread as
             these do; None if they do not spread.
@@ -57,15 +59,15 @@ def paired(
     a, b = (np.asarray(values, np.float64) for values in (one, other))
     sign = 1.0 if higher_is_better else -1.0
     differences = sign * (a - b)
-    low, high = bootstrap(differences, RESAMPLES, f"study/{name}")
+    mean, half = float(differences.mean()), t_half_width(differences)
     drawn = numpy_rng("study", name).integers(0, len(a), (RESAMPLES, len(a)))
     of_iqm = sign * (interquartile_mean(a[drawn]) - interquartile_mean(b[drawn]))
-    iqm_low, iqm_high = np.quantile(of_iqm, (0.025, 0.975))
+    iqm_low, iqm_high = np.quantile(of_iqm, expanded(len(a)))
     return Paired(
         len(a),
-        float(differences.mean()),
-        low,
-        high,
+        mean,
+        mean - half,
+        mean + half,
         float(sign * (interquartile_mean(a) - interquartile_mean(b))),
         float(iqm_low),
         float(iqm_high),
@@ -82,11 +84,16 @@ def interquartile_mean(values: np.ndarray) -> np.ndarray:
 
 
 def iqm_interval(values: Sequence[float], name: str) -> tuple[float, float]:
-    """Bounds of the 95 % bootstrap interval of an arm's interquartile mean over seeds."""
+    """Bounds of the 95 % bootstrap interval of an arm's interquartile mean over seeds, by the percentiles for few."""
     array = np.asarray(values, np.float64)
     drawn = numpy_rng("study arm", name).integers(0, len(array), (RESAMPLES, len(array)))
-    low, high = np.quantile(interquartile_mean(array[drawn]), (0.025, 0.975))
+    low, high = np.quantile(interquartile_mean(array[drawn]), expanded(len(array)))
     return float(low), float(high)
+
+
+def t_half_width(values: np.ndarray) -> float:
+    """Half the width of the 95 % interval of a mean, by Student's t (1908, Biometrika 6); 0 of equal values."""
+    return float(stats.t.isf(0.025, len(values) - 1) * values.std(ddof=1) / sqrt(len(values)))
 
 
 def p_value(differences: np.ndarray) -> float:

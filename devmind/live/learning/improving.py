@@ -72,8 +72,8 @@ class Improver:
         step: number of training steps.
     """
 
-    def __init__(self, agent: Agent, recording: Following, seed: int) -> None:
-        self.agent, self.recording, self.seed, self.step = agent.eval(), recording, seed, 0
+    def __init__(self, agent: Agent, recording: Following) -> None:
+        self.agent, self.recording, self.step = agent.eval(), recording, 0
         self.live, self.reference = copy.deepcopy(self.agent), copy.deepcopy(self.agent)
         self.senses = set(agent.sense_order)
         self.predicting = predicting(agent, self.senses)
@@ -145,7 +145,7 @@ class Improver:
         return [name for name in self.guarded if can_read(self.agent.tap_of(name), batch["senses"])]
 
     def _drawn(self, until: int) -> Batch:
-        rng = numpy_rng(self.seed, "live", self.step)
+        rng = numpy_rng(0, "live", self.step)
         last = max(0, until - self.ticks)
         recent = rng.integers(max(0, last - RECENT_TICKS), last + 1, self.rows - self.rows // 2)
         anywhere = rng.integers(0, last + 1, self.rows // 2)

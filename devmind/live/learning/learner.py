@@ -82,7 +82,7 @@ class LiveLearner:
         DevmindError: the agent has no head that predicts, or cannot be saved.
     """
 
-    def __init__(self, agent: Agent, session: Path, *, every_s: float = INTERVAL_S, seed: int = 0) -> None:
+    def __init__(self, agent: Agent, session: Path, *, every_s: float = INTERVAL_S) -> None:
         if not predicting(agent, agent.sense_order):
             raise DevmindError(
                 "This agent predicts nothing, so it cannot learn from what it lives: it has no head 'next_sight' or "
@@ -95,13 +95,13 @@ class LiveLearner:
         self.fault = ""
         self._curves: dict[str, deque[tuple[int, float]]] = {}
         self._ready: deque[Handover] = deque(maxlen=1)
-        self._every_s, self._seed = every_s, seed
+        self._every_s = every_s
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         arguments = [str(path.absolute()) for path in (self.kept, self.session, self.folder)]
         # -P: a user's folder with a package's name must not be imported.
-        command = [sys.executable, "-P", "-c", _START, *arguments, str(self._every_s), str(self._seed)]
+        command = [sys.executable, "-P", "-c", _START, *arguments, str(self._every_s)]
         threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **threads}

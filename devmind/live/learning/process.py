@@ -72,13 +72,13 @@ def _end_with_the_parent() -> None:
     os._exit(0)
 
 
-def main(agent: str, session: str, kept: str, every_s: str, seed: str) -> None:
+def main(agent: str, session: str, kept: str, every_s: str) -> None:
     """Entry point for `learner.LiveLearner`."""
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     say, sys.stdout = sys.stdout, sys.stderr  # prints of other code must not get between the messages
     with intra_op_threads(1):
         try:
-            improver = Improver(Agent.from_pretrained(Path(agent)), Following(Path(session)), int(seed))
+            improver = Improver(Agent.from_pretrained(Path(agent)), Following(Path(session)))
             run(improver, Path(kept), float(every_s), say)
         except DevmindError as error:
             print(json.dumps({"type": "fault", "step": 0, "sentence": str(error)}), file=say, flush=True)

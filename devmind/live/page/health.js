@@ -22,7 +22,7 @@ export function showHealth(view) {
   if (view.viewers_dropped !== undefined) vital("not shown on a page", `${view.viewers_dropped} moments`);
 }
 
-function showSensor(name, { sense, rate_hz: rate, drops = 0, reconnects, fault }, missing) {
+function showSensor(name, { sense, rate_hz: rate, samples_hz: samples, drops = 0, reconnects, fault }, missing) {
   if (!rows.has(name)) {
     const cells = Array.from({ length: 4 }, () => make("td"));
     const says = make("td", { colSpan: 5, className: "fault" });
@@ -31,22 +31,21 @@ function showSensor(name, { sense, rate_hz: rate, drops = 0, reconnects, fault }
     rows.set(name, { cells, says, faultRow });
   }
   const { cells, says, faultRow } = rows.get(name);
-  const values = [sense, rateWords(rate), lostWords(drops, rate), missing[sense] ?? 0];
+  const values = [sense, rateWords(rate, samples), lostWords(drops, samples), missing[sense] ?? 0];
   cells.forEach((cell, index) => write(cell, String(values[index])));
   const again = reconnects ? ` Connected again ${times(reconnects)}.` : "";
   write(says, fault ? fault + again : "");
   faultRow.hidden = !fault;
 }
 
-const isSeries = (rateHz) => rateHz >= 1000; // samples of a sound, not frames
-
-function rateWords(rateHz) {
+/** Frames a second; a sound comes in blocks of samples. */
+function rateWords(rateHz, samplesHz) {
   if (!Number.isFinite(rateHz)) return "";
-  return isSeries(rateHz) ? `${(rateHz / 1000).toFixed(1)} kHz` : `${rateHz.toFixed(1)}/s`;
+  return `${rateHz.toFixed(1)}${samplesHz ? " blocks" : ""}/s`;
 }
 
 /** Frames as their number; samples as the time that they would have lasted. */
-const lostWords = (drops, rateHz) => (isSeries(rateHz) ? `${(drops / rateHz).toFixed(1)} s` : String(drops));
+const lostWords = (drops, samplesHz) => (samplesHz ? `${(drops / samplesHz).toFixed(1)} s` : String(drops));
 
 /** "1029 of 8000 (13 %)": a number alone says nothing after an hour. */
 const share = (part, whole) => (part ? `${part} of ${whole} (${percent(part / whole)})` : "none");

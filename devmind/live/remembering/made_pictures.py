@@ -67,7 +67,7 @@ def nursery_things(looks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rgb
 
 
-def make_sheet(path: Path = SHEET) -> int:
+def make_sheet() -> int:
     """Draw the tiles and write them; returns the bytes of the file."""
     import cv2
 
@@ -83,7 +83,7 @@ def make_sheet(path: Path = SHEET) -> int:
     sheet = every.reshape(ROWS, COLUMNS, TILE, TILE, 3).swapaxes(1, 2).reshape(ROWS * TILE, COLUMNS * TILE, 3)
     done, data = cv2.imencode(".jpg", sheet[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 88])
     assert done
-    return path.write_bytes(data.tobytes())
+    return SHEET.write_bytes(data.tobytes())
 
 
 if __name__ == "__main__":

@@ -140,8 +140,9 @@ class Holding:
                 "then press."
             )
         if len(pressed.seen) < LEAST_SEEN * pressed.frame_count:
+            held = f"it was held up in only {len(pressed.seen)} of {pressed.frame_count} pictures"
             raise StoreError(
-                f"Something moved, but it was held up in only {len(pressed.seen)} of {pressed.frame_count} pictures: "
+                f"Something moved, but {held if pressed.seen else 'nothing was held up'}: "
                 "hold it still, near and in the middle, until the square is round it, then press."
             )
         return Showing(pressed.seen, pressed.first, self._empties).payload()

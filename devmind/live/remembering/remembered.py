@@ -16,9 +16,9 @@ from devmind.moment import SOUND_RATE_HZ, Sense
 SHOWN = 50
 
 
-def remembered(memory: Memory, limit: int = SHOWN, also: Iterable[int] = ()) -> list[dict[str, Any]]:
+def remembered(memory: Memory, also: Iterable[int] = ()) -> list[dict[str, Any]]:
     """The newest named examples and the entries `also`, the newest first: id, name, time_s, picture, sound_s."""
-    newest = memory.store.facts(Filters(named=True)).ids[::-1][:limit].tolist()
+    newest = memory.store.facts(Filters(named=True)).ids[::-1][:SHOWN].tolist()
     return [as_shown(entry) for entry in memory.get(sorted({*newest, *also}, reverse=True))]
 
 

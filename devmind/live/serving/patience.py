@@ -19,6 +19,7 @@ HEAD_S = 5.0
 CONNECTIONS = 64
 """A page holds at most seven: six for requests and its WebSocket."""
 TELL_EVERY_S = 60.0
+TOO_MANY = "there were too many connections"
 
 log = logging.getLogger("devmind.live.serving")
 
@@ -27,23 +28,27 @@ class PatientProtocol(H11Protocol):
     """HTTP/1.1 that closes connections without a request."""
 
     _waiting: asyncio.TimerHandle | None = None
+    _has_begun = False
+    """Whether a part of a request has come that is not answered yet."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         if len(self.connections) > CONNECTIONS:
             idle = [one for one in self.connections if isinstance(one, PatientProtocol) and one._waiting is not None]
             oldest = min(idle, key=lambda one: one._waiting.when() if one._waiting else 0.0, default=self)
-            oldest._let_go("there were too many connections")
+            oldest._let_go(TOO_MANY)
             if oldest is self:
                 return
         self._wait()
 
     def data_received(self, data: bytes) -> None:
+        self._has_begun = True
         super().data_received(data)
         if self._is_answering:
             self._wait_no_more()
 
     def on_response_complete(self) -> None:
+        self._has_begun = False
         super().on_response_complete()
         if not self._is_answering and not self.transport.is_closing():
             self._wait()
@@ -62,7 +67,7 @@ class PatientProtocol(H11Protocol):
 
     def _wait(self) -> None:
         if self._waiting is None:
-            self._waiting = self.loop.call_later(HEAD_S, self._let_go, "no request came")
+            self._waiting = self.loop.call_later(HEAD_S, self._let_go, "its request did not end")
 
     def _wait_no_more(self) -> None:
         if self._waiting is not None:
@@ -73,7 +78,8 @@ class PatientProtocol(H11Protocol):
         self._wait_no_more()
         self.connections.discard(self)
         self.transport.abort()
-        refusals.tell(f"a connection was closed, because {why}")
+        if why == TOO_MANY or self._has_begun:  # browsers hold spare connections: their end is no refusal
+            refusals.tell(f"a connection was closed, because {why}")
 
 
 class Refusals:

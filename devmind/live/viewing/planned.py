@@ -17,11 +17,10 @@ def planned(output: StepOutput, height: int, width: int) -> dict[str, Any] | Non
     above 1 outside it), each with its `word` and whether a hand is `closed` after it. It also has `at`, the number of
     the next point, `now` as x and y, `share` and `number` (see `Plan`).
     """
-    for effector, heads in output.answered.items():
-        for name in [name for name, count in heads.items() if count and name in output.outputs]:
-            plan = output.outputs[name].planned(0)
-            if plan is not None:
-                return {"head": name, "effector": effector, **_drawable(plan, width / height)}
+    for effector, name in output.decided():
+        plan = output.outputs[name].planned(0) if name in output.outputs else None
+        if plan is not None:
+            return {"head": name, "effector": effector, **_drawable(plan, width / height)}
     return None
 
 

@@ -183,9 +183,7 @@ def follows(change: Any, room: Room) -> bool | None:
 
 def who_answered(tick: Tick, arcs: set[str]) -> dict[str, Any]:
     """By effector the head that decided; those of `arcs` that did; and the gaze."""
-    answered = {
-        effector: head for effector, heads in tick.output.answered.items() for head, count in heads.items() if count
-    }
+    answered = dict(tick.output.decided())
     look = tick.action.effectors.get("look")
     return {
         "answered": answered,

@@ -45,12 +45,29 @@ def caregiver_prims(state: NurseryState) -> np.ndarray:
     eyes = tuple((head + 0.125 * ahead + side * 0.075 * left + 0.06 * up, 0.045, _EYE) for side in (1, -1))
     for k, (centre, radius, colour) in enumerate(parts + eyes):
         prims[:, k, 0], prims[:, k, 2:5], prims[:, k, 5:8], prims[:, k, 10:13] = 1, centre, radius, colour
-    top = head[:, 2] - HEAD_RADIUS_M * 0.8
+    top = _body_top(state)
     prims[:, 4, 0], prims[:, 4, 2:4], prims[:, 4, 10:13] = 3, head[:, :2], _CLOTH
     prims[:, 4, 4], prims[:, 4, 7] = (top + ROOM_LOW[2]) / 2, (top - ROOM_LOW[2]) / 2
     prims[:, 4, 5:7] = BODY_RADIUS_M
     prims[~state.caregiver, :, 0] = 0
     return prims
+
+
+def gap_to_caregiver(state: NurseryState, position: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Metres [N, C] between things of radius `size` [N, C] at `position` [N, C, 3] and the caregiver's head and body;
+    below 0: inside. Infinite without a caregiver.
+    """
+    off = position - state.caregiver_position[:, None]
+    head = np.sqrt(off[..., 0] ** 2 + off[..., 1] ** 2 + off[..., 2] ** 2) - HEAD_RADIUS_M - size
+    aside = np.sqrt(off[..., 0] ** 2 + off[..., 1] ** 2) - BODY_RADIUS_M - size
+    reaches_body = position[..., 2] - size < _body_top(state)[:, None]
+    gap = np.minimum(head, np.where(reaches_body, aside, np.inf))
+    return np.where(state.caregiver[:, None], gap, np.inf)
+
+
+def _body_top(state: NurseryState) -> np.ndarray:
+    """Height [N] of the body's upper end, in the head."""
+    return state.caregiver_position[:, 2] - HEAD_RADIUS_M * 0.8
 
 
 def voice_level(state: NurseryState, tick: np.ndarray) -> np.ndarray:

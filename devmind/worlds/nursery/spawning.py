@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from devmind.moment import WIDE_SIZE
+from devmind.worlds.nursery.caregiver import gap_to_caregiver
 from devmind.worlds.nursery.chance import integers, shuffled, uniform
 from devmind.worlds.nursery.dynamics import path_point
 from devmind.worlds.nursery.geometry import angles_deg, camera_axes, cos_deg, direction, length, sin_deg
@@ -131,7 +132,10 @@ def put(state: NurseryState, slot: int, position: np.ndarray, where: np.ndarray 
 def put_clear(
     state: NurseryState, slot: int, candidates: np.ndarray, margin_m: float, where: np.ndarray | bool = True
 ) -> None:
-    """Put the object at the first of `candidates` [N, C, 3] `margin_m` clear of all others, else at the freest."""
+    """Put the object at the first of `candidates` [N, C, 3] `margin_m` clear of all others, else at the freest.
+
+    Things keep away from the caregiver's head; below it they may be as near to the body as they like, but not inside.
+    """
     candidates = _on_floor(candidates, state.size[:, slot])
     free = np.full(candidates.shape[:2], np.inf)
     for other in range(slot):
@@ -141,8 +145,17 @@ def put_clear(
         free = np.minimum(free, np.where(state.present[:, other, None], gap, np.inf))
     gap = length(candidates - state.caregiver_position[:, None]) - 0.45 - state.size[:, slot, None]
     free = np.minimum(free, np.where(state.caregiver[:, None], gap, np.inf))
+    body = gap_to_caregiver(state, candidates, state.size[:, slot, None])
+    free = np.where(body < 0, np.minimum(free, body), free)
     best = np.argmax(np.minimum(free, margin_m), axis=1)
     put(state, slot, candidates[np.arange(len(state)), best], where)
+
+
+def put_outside_caregiver(state: NurseryState, slot: int, candidates: np.ndarray) -> None:
+    """Put the object at the first of `candidates` [N, C, 3] that is not inside the caregiver; else at the first."""
+    candidates = _on_floor(candidates, state.size[:, slot])
+    best = np.argmax(gap_to_caregiver(state, candidates, state.size[:, slot, None]) >= 0, axis=1)
+    put(state, slot, candidates[np.arange(len(state)), best])
 
 
 def seat_caregiver(state: NurseryState, where: np.ndarray | bool = True, spread_deg: float = 65.0) -> None:

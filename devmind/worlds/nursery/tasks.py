@@ -16,6 +16,7 @@ from devmind.worlds.nursery.spawning import (
     polar,
     put,
     put_clear,
+    put_outside_caregiver,
     seat_caregiver,
     settle,
     wander,
@@ -178,8 +179,11 @@ def _add_flyer(state: NurseryState) -> None:
     seeds = state.seed
     looms = state.event == LOOM
     state.size[:, 0] = uniform(seeds, "flyer size", 0.14, 0.22)
-    left, up = uniform(seeds, "flyer left", -16.0, 16.0), uniform(seeds, "flyer up", -10.0, 10.0)
-    put(state, 0, in_view(state, left, up, uniform(seeds, "flyer distance", 1.9, 2.4)))
+    draws = (CANDIDATES,)
+    left, up = uniform(seeds, "flyer left", -16.0, 16.0, draws), uniform(seeds, "flyer up", -10.0, 10.0, draws)
+    distance = uniform(seeds, "flyer distance", 1.9, 2.4, draws)
+    places = [in_view(state, left[:, one], up[:, one], distance[:, one]) for one in range(CANDIDATES)]
+    put_outside_caregiver(state, 0, np.stack(places, 1))
     at = state.position[:, 0]
     inward = -at / np.sqrt(at[:, :1] ** 2 + at[:, 1:2] ** 2 + at[:, 2:] ** 2)
     speed = uniform(seeds, "flyer speed", 3.2, 4.5)[:, None]

@@ -98,8 +98,8 @@ def _maze(agent: Agent, context: Context, level: str, name: str) -> list[Measure
         def again() -> Walked:
             return walk(Actor(agent, len(few), effectors=[WALK]), context, name, few)
 
-        ways = lesson.taught(context)[lesson.LEVELS[context.config.size].index(name)]
-        rows["a rule: the ten nearest in the joined paths"] = walk(cloned(ways), context, name, seeds, rule=True)
+        ways = cloned(lesson.joined(context, data))
+        rows["a rule: the ten nearest in the joined paths"] = walk(ways, context, name, seeds, rule=True)
         rows |= {condition: silenced(agent, what, again) for condition, what in SILENCED.items()}
     measures = []
     for part, rate in (("arrived", True), ("spl", False)):
@@ -149,29 +149,25 @@ def walk(
     return Walked(arrived.astype(float), np.where(arrived, least / np.maximum(least, length), 0.0))
 
 
-def sound_plans(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> np.ndarray:
-    """Whether the first plan of each episode, planned without the trunk, leads through no wall; float64 [N]."""
+def sound_plans(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> dict[str, np.ndarray]:
+    """Whether the first plan of each episode, planned without the trunk, leads through no wall, float64 [N]: chosen by
+    critic and judge, and by the critic of strides alone among the same candidates."""
     senses, head = context.make_world("pointmaze", name + TASKS, seeds).observe(), agent.head(ROUTE)
     assert isinstance(head, PlannerHead)
     tensors = [torch.from_numpy(np.asarray(senses[sense])).float().to(agent.device) for sense in SENSES]
     with torch.inference_mode():
-        candidates = head.search(head.thinking(*tensors))
-    chosen = candidates.plans.gather(
-        1, candidates.chosen[:, None, None, None].expand(-1, 1, *candidates.plans.shape[2:])
-    )
-    return holding(name, chosen[:, 0].cpu().numpy()).astype(float)
+        read = head.thinking(*tensors)
+        candidates = head.search(read)
+        chosen = {SOUND: candidates.chosen, SOUND_BY_CRITIC: head.marks(candidates.plans, read.maze).argmax(-1)}
+    rows = torch.arange(len(seeds), device=agent.device)
+    return {
+        way: holding(name, candidates.plans[rows, which].cpu().numpy()).astype(float) for way, which in chosen.items()
+    }
 
 
 def _sound_rows(agent: Agent, context: Context, name: str, seeds: np.ndarray) -> dict[str, float]:
     """Shares of first plans that hold: chosen by critic and judge, and by the critic of strides alone."""
-    head: Any = agent.head(ROUTE)
-    rows, doubt = {SOUND: float(sound_plans(agent, context, name, seeds).mean())}, head.doubt
-    head.doubt = 0.0
-    try:
-        rows[SOUND_BY_CRITIC] = float(sound_plans(agent, context, name, seeds).mean())
-    finally:
-        head.doubt = doubt
-    return rows
+    return {way: float(sound.mean()) for way, sound in sound_plans(agent, context, name, seeds).items()}
 
 
 def silenced(agent: Agent, what: str, way: Callable[[], Found]) -> Found:

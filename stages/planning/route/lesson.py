@@ -47,8 +47,12 @@ def shown(context: Context) -> list[trips.Trips]:
 
 def taught(context: Context) -> list[trips.Trips]:
     """What the lesson shows: ways joined from pieces of those trips."""
-    n = JOINED[context.config.size]
-    return [trips.joined(trip, n, numpy_rng(context.seed, "joined", trip.maze)) for trip in shown(context)]
+    return [joined(context, trip) for trip in shown(context)]
+
+
+def joined(context: Context, trip: trips.Trips) -> trips.Trips:
+    """What the lesson shows of one maze."""
+    return trips.joined(trip, JOINED[context.config.size], numpy_rng(context.seed, "joined", trip.maze))
 
 
 def lesson(context: Context) -> Lesson:

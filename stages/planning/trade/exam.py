@@ -28,6 +28,7 @@ from devmind.worlds.market import LEVELS, TICKS, coin_growth
 from stages.planning import parts
 from stages.planning.trade import rules
 from stages.planning.trade.rules import Rule
+from stages.planning.trade.told_all import told_all
 
 NAME = "trade"
 EPISODES = 1_000
@@ -45,6 +46,7 @@ GATE = Gate(
     ]
 )
 HOLD, NOTHING, AGENT = "buy and hold", "cash", "the agent"
+TOLD_ALL = "who is told every process, not which"
 Rules = Mapping[str, Callable[[], Rule]]
 EVERYWHERE: Rules = {NOTHING: rules.nothing, HOLD: rules.hold, "moving average of 32": rules.moving_average}
 
@@ -205,7 +207,9 @@ def _market(agent: Agent, context: Context, level: str, kind: str) -> list[Measu
     if level == "full":
         tried = {name: by_rule(rule) for name, rule in market.rules.items()}
         floors = {name: float(value(one).mean()) for name, one in tried.items()}
-        policies = {AGENT: own, HOLD: tried[HOLD], market.against: best, "the informed rule": informed}
+        policies = {AGENT: own, HOLD: tried[HOLD], market.against: best, TOLD_ALL: by_rule(told_all)}
+        policies["the informed rule"] = informed
+        rows[f"score, {TOLD_ALL}"] = float(value(policies[TOLD_ALL]).mean())
         for name, one in policies.items():
             rows[f"net worth, {name}"] = float(np.exp(one.growth.mean()))
             rows[f"drawdown, {name}"] = float(one.drawdown.mean())

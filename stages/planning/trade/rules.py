@@ -7,7 +7,7 @@ remembers begins anew. Numbers were chosen on 1,000 paths of lessons for each le
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -102,33 +102,57 @@ def averages(fast: float = 4.0, slow: float = 16.0, width: float = 0.0) -> Rule:
     return rule
 
 
-def filtered(low: float = 0.5, high: float = 0.5, shocks: bool = False) -> Rule:
-    """Knows how trends turn, and how volatility and falls come and go in "shocks" (Hamilton's filter, 1989): in while
-    the belief that drift is up is above `high`, out while below `low`."""
-    wild = np.array([0.75, 2.0] if shocks else [1.0])
-    side, size = (grid.ravel() for grid in np.meshgrid(np.array([-1.0, 1.0]), wild, indexing="ij"))
-    turns = np.array([[0.98, 0.02], [0.02, 0.98]])
-    moves = np.kron(turns, np.array([[0.97, 0.03], [0.03, 0.97]])) if shocks else turns
-    mean, spread = 0.004 * side * size, 0.01 * size
-    belief = np.zeros((0, len(side)))
+def news(returns: np.ndarray, first: np.ndarray) -> Iterable[np.ndarray]:
+    """The returns [N] that were not seen before: of [N, 32] all at an episode's beginning, then the last alone."""
+    return returns.T if first.all() else returns.T[-1:]
 
-    def likely(seen: np.ndarray) -> np.ndarray:
-        """Of returns [N, 1] in each state [N, S], up to a factor."""
-        usual = np.exp(-(((seen - mean) / spread) ** 2) / 2) / spread
-        if not shocks:
-            return usual
-        wide = np.hypot(spread, 0.05)
-        return 63 / 64 * usual + np.exp(-(((seen - mean + 0.03) / wide) ** 2) / 2) / wide / 64
+
+def normal(seen: np.ndarray, mean: float | np.ndarray, spread: float | np.ndarray) -> np.ndarray:
+    """The density of a normal distribution, but for a factor that is the same for all."""
+    return np.asarray(np.exp(-(((seen - mean) / spread) ** 2) / 2) / spread)
+
+
+class Regimes:
+    """Beliefs [N, S] of who knows how trends turn, and how volatility and falls come and go in "shocks" (Hamilton 1989,
+    "A new approach to the economic analysis of nonstationary time series and the business cycle")."""
+
+    def __init__(self, shocks: bool = False) -> None:
+        wild = np.array([0.75, 2.0] if shocks else [1.0])
+        self.side, self.size = (grid.ravel() for grid in np.meshgrid(np.array([-1.0, 1.0]), wild, indexing="ij"))
+        turns = np.array([[0.98, 0.02], [0.02, 0.98]])
+        self.moves = np.kron(turns, np.array([[0.97, 0.03], [0.03, 0.97]])) if shocks else turns
+        self.shocks = shocks
+
+    def begin(self, n: int) -> None:
+        """Know nothing of `n` new paths."""
+        self.belief = np.full((n, len(self.side)), 1 / len(self.side))
+
+    def see(self, seen: np.ndarray) -> np.ndarray:
+        """Go on by one return [N]; gives its density [N] by what was believed."""
+        seen, mean, spread = seen[:, None], 0.004 * self.side * self.size, 0.01 * self.size
+        likely = normal(seen, mean, spread)
+        if self.shocks:
+            likely = 63 / 64 * likely + normal(seen, mean - 0.03, np.hypot(spread, 0.05)) / 64
+        belief = self.belief * np.maximum(likely, 1e-12)
+        density: np.ndarray = belief.sum(1)
+        self.belief = belief / density[:, None] @ self.moves
+        return density
+
+    def up(self) -> np.ndarray:
+        """The belief [N] that drift is up."""
+        return np.asarray(self.belief[:, self.side > 0].sum(1))
+
+
+def filtered(low: float = 0.5, high: float = 0.5, shocks: bool = False) -> Rule:
+    """In while its belief in a drift up is above `high`, out while below `low` (`Regimes`)."""
+    regimes = Regimes(shocks)
 
     def rule(returns: np.ndarray, held: np.ndarray, first: np.ndarray) -> np.ndarray:
-        nonlocal belief
         if first.all():
-            belief = np.full((len(first), len(side)), 1 / len(side))
-        # At an episode's beginning all returns that are seen are news, then the last alone.
-        for column in returns.T if first.all() else returns.T[-1:]:
-            belief = belief * np.maximum(likely(column[:, None]), 1e-12)
-            belief = belief / belief.sum(1, keepdims=True) @ moves
-        return between(belief[:, side > 0].sum(1), low, high, held)
+            regimes.begin(len(first))
+        for seen in news(returns, first):
+            regimes.see(seen)
+        return between(regimes.up(), low, high, held)
 
     return rule
 

@@ -25,7 +25,8 @@ from stages.reasoning.q_star import follow, q_star
 from stages.reasoning.sliding.lesson import MOST, costs, mixed, perimeter, rules
 from stages.reasoning.sliding.patterns import left
 
-PUZZLES, NODES = 1000, by_size(2000, tiny=400)
+PUZZLES, BUDGET = 1000, 2000
+NODES = by_size(BUDGET, tiny=400)
 """8-puzzles, and states of each that Q may evaluate; A* with Manhattan needs 1,000 on average. An agent of size tiny,
 which claims nothing, would use up 2,000 on nearly every puzzle, and most of the exam's time with them.
 """
@@ -116,13 +117,13 @@ def puzzles(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def search(
-    side: int, tiles: np.ndarray, guide: Guide, nodes: int = NODES["nursery"], weight: float = 1.0, batch: int = 1
+    side: int, tiles: np.ndarray, guide: Guide, nodes: int = BUDGET, weight: float = 1.0, batch: int = 1
 ) -> list[Way]:
     """Q* on each puzzle."""
     return q_star(tiles, rules(side).slid, rules(side).solved, guide, nodes=nodes, batch=batch, weight=weight)
 
 
-def beamed(side: int, tiles: np.ndarray, guide: Guide, width: int, nodes: int = NODES["nursery"]) -> list[Way]:
+def beamed(side: int, tiles: np.ndarray, guide: Guide, width: int, nodes: int = BUDGET) -> list[Way]:
     """A beam search on each puzzle, at most LEVELS deep."""
     return beam(tiles, rules(side).slid, rules(side).solved, guide, width=width, depth=LEVELS[side], nodes=nodes)
 

@@ -1,4 +1,6 @@
-"""The exam of see: unseen handwritten digits, beside ridge on pixels, random features and untaught tokens."""
+"""The exam of see: unseen handwritten digits, beside ridge on pixels, random features and untaught tokens, and kernel
+ridge on pixels.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from devmind.agent.agent import Agent
 from devmind.agent.batch import one_tick
+from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.episodes import identities
 from devmind.curriculum.exam import Measure
@@ -21,6 +24,9 @@ from stages.reflex.exhibits import picture_exhibits
 from stages.reflex.hand_rules import nearest_labels
 from stages.reflex.see.lesson import as_sight
 from stages.reflex.untaught import FLOOR, Untaught
+
+KERNELS = 4000
+"""Pictures on which kernel ridge is fitted, at most: it takes memory for the square of their number."""
 
 
 def gate(context: Context) -> Gate:
@@ -35,8 +41,8 @@ def exam_pictures(agent: Agent, context: Context) -> tuple[Pictures, Pictures]:
 
 
 def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
-    """Share of unseen digits named correctly; floors: ridge on pixels, random features and untaught tokens, nearest
-    neighbours."""
+    """Share of unseen digits named correctly; floors: ridge on pixels, random features and untaught tokens, kernel
+    ridge and nearest neighbours."""
     taught, unseen = exam_pictures(agent, context)
     n = min(context.episodes(len(unseen.labels)), len(unseen.labels))
     # Spread over the set, whose rows may be ordered by writer.
@@ -85,8 +91,17 @@ def _floors(agent: Agent, taught: Pictures, unseen: Pictures) -> dict[str, float
         FLOOR: _accuracy(blank[0], taught.labels, blank[1], unseen.labels),
         "ridge on pixels": _accuracy(x, taught.labels, y, unseen.labels),
         "ridge on random features": _accuracy(lifted[0], taught.labels, lifted[1], unseen.labels),
+        "kernel ridge on pixels": _by_kernels(taught, unseen),
         "nearest neighbours on pixels": float((nearest_labels(x, taught.labels, y) == unseen.labels).mean()),
     }
+
+
+def _by_kernels(taught: Pictures, unseen: Pictures) -> float:
+    """Of taught pictures spread over the set, KERNELS at most; each at length 1."""
+    some = taught.take(np.linspace(0, len(taught.labels) - 1, min(KERNELS, len(taught.labels))).astype(int))
+    x, y = (part.images.reshape(len(part.images), -1) / 255.0 for part in (some, unseen))
+    x, y = (part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-6) for part in (x, y))
+    return float((fit_kernel_classifier(x, some.labels, width=0.25).predict(y) == unseen.labels).mean())
 
 
 def _linear_row(agent: Agent, taught: Pictures, unseen: Pictures) -> float:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -24,7 +25,7 @@ from stages.voice.exhibits import spectra, wav
 from stages.voice.hear_words.written import texts_of
 from stages.voice.moments import as_batch, in_a_row
 from stages.voice.parts import WORDS, WORDS_ARC, WRITTEN, WRITTEN_ARC, writes
-from stages.voice.recogniser import Recogniser, nearest, time_normalised
+from stages.voice.recogniser import Recogniser, nearest, time_normalised, with_changes
 from stages.voice.small_net import named_by_small_net
 from stages.voice.transcript import errors, likeliest, read_off, word_error_rate
 from stages.voice.utterances import heard, of_exam, spoken, utterances
@@ -35,6 +36,8 @@ GATE = Gate([
     Threshold(NAMING, 0.15, lower_is_better=True, goal=True),
 ])  # fmt: skip
 UTTERANCES, SENTENCES = 400, 200
+KERNELS = 4000
+"""Clips on which kernel ridge is fitted, at most: it takes memory for the square of their number."""
 KNOWN_BY = 400
 """Sentences of lessons that the baseline of naming knows."""
 UNTAUGHT = "untaught agent"
@@ -147,9 +150,17 @@ def _digit_floors(all_clips: Clips, unseen: Clips, waves: Sequence[np.ndarray]) 
     rule = Recogniser.of(known_waves, known.labels).ridge
     return {
         "time-normalised log-mel + ridge": _share(rule.predict(queries), unseen.labels),
+        "kernel ridge on that and its changes": _share(_by_kernels(known_waves, known.labels, waves), unseen.labels),
         "a small network on that": _share(named_by_small_net(known_waves, known.labels, waves), unseen.labels),
         "nearest neighbour": _share(known.labels[nearest(time_normalised(known_waves), queries)], unseen.labels),
     }
+
+
+def _by_kernels(known: Sequence[np.ndarray], labels: np.ndarray, queries: Sequence[np.ndarray]) -> np.ndarray:
+    """Labels of sounds, by known ones spread over the set, KERNELS at most."""
+    rows = np.linspace(0, len(known) - 1, min(KERNELS, len(known))).astype(int)
+    fitted = fit_kernel_classifier(with_changes([known[row] for row in rows]), labels[rows], width=0.5)
+    return fitted.predict(with_changes(queries))
 
 
 def _heard_digits(unseen: Clips, waves: Sequence[np.ndarray], chosen: np.ndarray) -> tuple[Exhibit, ...]:

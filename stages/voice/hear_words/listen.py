@@ -65,10 +65,14 @@ def lesson(context: Context) -> Lesson:
     return gradient_lesson(
         context, "listen", loss, lambda agent, context, update, rows, steps: batch(context, update, rows, steps),
         steps=STEPS, rows=48, learning_rate=3e-3, minutes=1.7, prefetch=True, skills=("hear_words",),
-        trains=lambda agent: (f"encoders.{LISTEN}.", f"heads.{ARC}.", f"heads.{WRITTEN_ARC}."),
-        learns_from=groups(context),
+        trains=trained, learns_from=groups(context),
         rehearsal_every=0, unrehearsed=ALONE,
     )  # fmt: skip
+
+
+def trained(agent: Agent) -> tuple[str, ...]:
+    """Prefixes of the parameters that it trains: the ear, and the arcs for words that the agent has."""
+    return (f"encoders.{LISTEN}.", *(f"heads.{head}." for head in (ARC, WRITTEN_ARC) if head in agent.heads))
 
 
 def batch(context: Context, update: int, rows: int, steps: int) -> dict[str, Any]:

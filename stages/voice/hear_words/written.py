@@ -40,6 +40,8 @@ class Written(Output):
         moments: T, of a batch; None in a tick.
         frames: logits [B, T K, W] of a word or nothing for each token, by which the body is taught too.
         body: the state that it carries.
+        counts: int64 [B, T], of a batch with Moments in which nothing was heard: how many were heard up to each. Its
+            tokens are in the order of `in_order`.
     """
 
     by: WrittenHead
@@ -48,6 +50,7 @@ class Written(Output):
     moments: int | None
     frames: Tensor
     body: Mapping[str, Tensor]
+    counts: Tensor | None = None
 
     def window(self, ends: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The last features [B, HEARD, H] before token `ends` int64 [B] of each row, by default before its end, and
@@ -87,15 +90,18 @@ class Written(Output):
         else:
             each = [self.missed(letters[:, t], ends) for t, ends in enumerate(self._ends())]
             by_writing = masked_mean(torch.stack(each, 1), mask)
-        counts = torch.full((len(last),), self.frames.shape[1])
-        by_frames = ctc(self.frames, counts, texts_of(last)).clamp_max(50.0).mean().to(by_writing.device)
+        by_frames = ctc(self.frames, self._ends()[-1], texts_of(last)).clamp_max(50.0).mean().to(by_writing.device)
         return (1.0 - BY_FRAMES) * by_writing + BY_FRAMES * by_frames
 
     def _ends(self) -> list[Tensor]:
-        """The number of tokens up to the end of each Moment of a batch, int64 [B] each."""
+        """The number of tokens heard up to the end of each Moment of a batch, int64 [B] each; before the first one that
+        is heard those of one Moment, as something has to be looked at.
+        """
         moments = self.moments or 1
         each = self.frames.shape[1] // moments
-        return [torch.full((len(self.heard),), each * (t + 1)) for t in range(moments)]
+        if self.counts is None:
+            return [torch.full((len(self.heard),), each * (t + 1)) for t in range(moments)]
+        return list((each * self.counts.clamp_min(1)).cpu().unbind(1))
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         return self.mode()
@@ -132,7 +138,7 @@ class WrittenHead(Head):
         self.answer = nn.Linear(hidden, words)
 
     def forward(self, tapped: Tapped, kept: Mapping[str, Tensor] | None = None) -> Written:
-        row, lead = in_order(tapped)
+        row, lead, places = in_order(tapped)
         of_body = {name[5:]: value for name, value in (kept or {}).items() if name.startswith("body ")}
         features, last = self.memory.over(row, of_body or None)
         frames = self.frames(features)
@@ -142,7 +148,8 @@ class WrittenHead(Head):
             old, was = kept["heard"], kept["here"]
         here = torch.cat((was > 0, torch.ones_like(features[..., 0], dtype=torch.bool)), 1)
         moments = lead[1] if len(lead) > 2 else None
-        return Written(self, torch.cat((old, features), 1), here, moments, frames, last)
+        heard = None if places is None else tapped.present.any(-1).cumsum(1)
+        return Written(self, torch.cat((old, features), 1), here, moments, frames, last, heard)
 
     def foretold(self, heard: Tensor, here: Tensor, words: Tensor) -> Tensor:
         """Logits [B, N, W] of the word behind each of `words` int64 [B, N], the first of which is BLANK."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from devmind.agent.agent import Agent
+from devmind.algorithms.kernel_ridge import fit_kernel_classifier
 from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.curriculum.exam import Exhibit, Measure
 from devmind.curriculum.gate import Gate, Threshold
@@ -26,15 +27,18 @@ from stages.voice.name_heard.head import PICTURES
 from stages.voice.name_heard.lesson import sources
 from stages.voice.name_heard.shown import Shown, as_batch, drawn, views
 from stages.voice.parts import NAMED
-from stages.voice.recogniser import Recogniser
+from stages.voice.recogniser import Recogniser, with_changes
+from stages.voice.small_net import scores_by_small_net
 from stages.voice.utterances import Waves, heard, of_exam, spoken, where
 
 CAREGIVER, DIGIT = "name_heard/caregiver", "name_heard/digits"
 GATE = Gate([Threshold(CAREGIVER, 0.85), Threshold(DIGIT, 0.85, when_absent="skip")])
 ASKED = 400
 CLASSIFIERS = "two separate classifiers"
-SEEN_BY = 1500
-"""Pictures on which the baseline's classifier is fitted, at most."""
+KERNELS = "kernel ridges on log-mel and pixels"
+NETWORK = "a small network on log-mel, kernel ridge on pixels"
+SEEN_BY, KERNELS_BY = 1500, 4000
+"""Pictures of CLASSIFIERS, and pictures and clips of the other two, on which baselines are fitted, at most."""
 TOGETHER = 25
 
 
@@ -91,6 +95,8 @@ def _measure(
         share = lambda which: float((which == of.which).mean())  # noqa: E731
         floors = {UNTAUGHT: share(found(untaught(agent), waves, sight))}
         floors[CLASSIFIERS] = share(_classified(others, known, waves, unseen.images[of.rows]))
+        by_rule = _floors(others, known, waves, unseen.images[of.rows])
+        floors |= {rule: share(which) for rule, which in by_rule.items()}
         # Every fourth question, because the clips of a speaker are sorted by digit.
         few = np.arange(0, len(waves), 4 if len(waves) > 32 else 1)
         other = found(agent, [waves[i] for i in says_another(digits)[few].tolist()], sight[few])
@@ -138,6 +144,37 @@ def _classified(others: Waves, known: Pictures, waves: Sequence[np.ndarray], pic
     )
     column = {int(kind): at for at, kind in enumerate(classifier.classes)}
     return np.array([row[:, column[int(kind)]].argmax() for row, kind in zip(scores, rule.named(waves), strict=True)])
+
+
+def _floors(
+    others: Waves, known: Pictures, waves: Sequence[np.ndarray], pictures_shown: np.ndarray
+) -> dict[str, np.ndarray]:
+    """By baseline, the picture whose kind sounds most like what is heard, int64 [N]: heard by kernel ridge on log-mel
+    and its changes, or by a small network, and seen by kernel ridge on pixels, which is told where each picture begins.
+    All are fitted on what lessons have.
+    """
+    rows = np.linspace(0, len(others[0]) - 1, min(KERNELS_BY, len(others[0]))).astype(int)
+    spoken_by, digits = [others[0][row] for row in rows], np.array([DIGITS.index(others[1][row]) for row in rows])
+    ear = fit_kernel_classifier(with_changes(spoken_by), digits, width=0.5)
+    by_kernels = np.full((len(waves), len(DIGITS)), -np.inf)
+    by_kernels[:, ear.classes] = ear.scores(with_changes(waves))
+    by_network = np.full_like(by_kernels, -np.inf)
+    by_network[:, : digits.max() + 1] = scores_by_small_net(spoken_by, digits, waves)
+    kinds = _kinds(known, pictures_shown)
+    heard_as = {KERNELS: by_kernels, NETWORK: by_network}
+    return {name: np.take_along_axis(scores, kinds, 1).argmax(1) for name, scores in heard_as.items()}
+
+
+def _kinds(known: Pictures, pictures_shown: np.ndarray) -> np.ndarray:
+    """The kind of each picture uint8 [N, 4, H, W], int64 [N, 4], by kernel ridge on pixels of known ones."""
+    some = known.take(np.linspace(0, len(known.labels) - 1, min(KERNELS_BY, len(known.labels))).astype(int))
+    flat = lambda images: _at_length_1(images.reshape(-1, images.shape[-1] * images.shape[-2]) / 255.0)  # noqa: E731
+    eye = fit_kernel_classifier(flat(some.images), some.labels, width=0.25)
+    return eye.predict(flat(pictures_shown)).reshape(pictures_shown.shape[:2])
+
+
+def _at_length_1(vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6))
 
 
 def _exhibits(waves: Sequence[np.ndarray], sight: Tensor, of: Shown, chosen: np.ndarray) -> tuple[Exhibit, ...]:

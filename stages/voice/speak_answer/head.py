@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from devmind.agent.encoders import mlp
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical
+from devmind.agent.rows import chosen
 from devmind.agent.taps import Tapped
-from stages.voice.arc import in_order
+from stages.voice.arc import in_order, in_time
 from stages.voice.bodies import body
 from stages.voice.codec import SIZE, TOKENS, codes_of, quantised
 from stages.voice.ear import TOKENS as HEARD
@@ -144,9 +145,12 @@ class ReplyHead(Head):
     def _heard(self, tapped: Tapped, kept: Mapping[str, Tensor] | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What was heard so far, pooled, and the state of the body over the ear's tokens."""
         heard, here = tapped.tokens[..., :HEARD, :], tapped.present[..., :HEARD, None]
-        row, lead = in_order(Tapped(heard, here[..., 0]))
+        row, lead, places = in_order(Tapped(heard, here[..., 0]))
         features, arc = self.memory.over(row, kept)
-        heard = features.unflatten(1, lead[1:])
+        if len(lead) < 3:  # in a tick in which a row sees something and hears nothing, its body waits
+            before = None if kept is None else {name: kept[name] for name in arc}
+            arc = chosen(here[..., 0].any(-1), arc, before)
+        heard = in_time(features, places).unflatten(1, lead[1:])
         features = torch.relu(self.hear(heard)) * here
         weight = (_MOST_WEIGHT * torch.tanh(self.weigh(heard) / _MOST_WEIGHT)).exp() * here
         each = weight.repeat_interleave(self.inlet.width // GROUPS, -1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from devmind.curriculum.exam import expanded
 from devmind.curriculum.study.statistics import (
     detectable,
     holm,
@@ -13,6 +14,7 @@ from devmind.curriculum.study.statistics import (
     iqm_interval,
     p_value,
     paired,
+    t_half_width,
 )
 
 ONE = [0.9, 0.8, 0.85, 0.7, 0.95]
@@ -37,11 +39,32 @@ def test_comparison_handles_swapped_arms_and_errors():
     assert errors.iqm == pytest.approx(-there.iqm)
 
 
-def test_bootstrap_resamples_seeds():
+def test_interval_of_a_difference_is_that_of_the_test_that_gives_p():
     told = paired(ONE, OTHER, "x", alpha=0.05, power=0.8)
-    differences = np.subtract(ONE, OTHER)
-    means = np.array([np.mean(differences[list(at)]) for at in np.ndindex(5, 5, 5, 5, 5)])  # all possible resamples
-    assert (told.low, told.high) == pytest.approx(np.quantile(means, (0.025, 0.975)), abs=0.011)
+    assert (told.low, told.high) == pytest.approx(tuple(stats.ttest_rel(ONE, OTHER).confidence_interval()))
+
+
+def test_interval_over_few_seeds_keeps_its_level():
+    """A percentile bootstrap held the truth in 0.90 of studies with ten seeds, in 0.85 with five."""
+    drawn = np.random.default_rng(0)
+    for n in (5, 10):
+        held = [abs(x.mean()) <= t_half_width(x) for x in drawn.normal(size=(2000, n))]
+        assert np.mean(held) == pytest.approx(0.95, abs=0.015), n
+
+
+def test_bootstrap_of_interquartile_means_resamples_seeds_and_widens_for_few():
+    values = np.array(ONE)
+    means = np.array([interquartile_mean(values[list(at)]) for at in np.ndindex(5, 5, 5, 5, 5)])  # all resamples
+    wanted = np.quantile(means, expanded(5))
+    assert iqm_interval(ONE, "x") == pytest.approx(wanted, abs=0.011)
+    plain = np.quantile(means, (0.025, 0.975))
+    assert wanted[0] < plain[0] - 0.011
+    told = paired(ONE, OTHER, "x", alpha=0.05, power=0.8)
+    other = np.array(OTHER)
+    apart = [
+        interquartile_mean(values[list(at)]) - interquartile_mean(other[list(at)]) for at in np.ndindex(5, 5, 5, 5, 5)
+    ]
+    assert (told.iqm_low, told.iqm_high) == pytest.approx(np.quantile(apart, expanded(5)), abs=0.011)
 
 
 def test_interquartile_mean_uses_the_middle_half():

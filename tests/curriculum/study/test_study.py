@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import os
@@ -267,6 +268,25 @@ def test_study_is_not_continued_if_a_frozen_part_has_changed(tmp_path, monkeypat
     )
     with pytest.raises(ConfigError, match=told):
         later.freeze()
+
+
+def test_code_of_a_plugin_stage_is_its_whole_package_or_its_one_file(tmp_path, monkeypatch):
+    """Regression: the folder of the stage's file counted: no worlds beside it, or all of site-packages."""
+    (tmp_path / "lab" / "stages").mkdir(parents=True)
+    for name in ("lab/__init__.py", "lab/world.py", "lab/stages/__init__.py", "lab/stages/walk.py", "alone.py"):
+        (tmp_path / name).write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for module, home in {
+        "lab.stages.walk": tmp_path / "lab",
+        "lab": tmp_path / "lab",
+        "alone": tmp_path / "alone.py",
+    }.items():
+        importlib.import_module(module)
+        assert run._home(module) == home
+    importlib.import_module("stages.reflex.stage")
+    assert run._home("stages.reflex.stage").name == "reflex", "those of devmind by themselves"
+    for module in ("lab", "lab.stages", "lab.stages.walk", "alone"):
+        monkeypatch.delitem(sys.modules, module)
 
 
 def test_code_hash_covers_all_sources_of_devmind_and_the_stages(tmp_path, monkeypatch):

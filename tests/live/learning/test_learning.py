@@ -61,7 +61,7 @@ def followed(path: Path) -> Following:
 
 def small(agent: Agent, recording: Following) -> Improver:
     """An improver with small batches."""
-    learner = Improver(agent, recording, seed=0)
+    learner = Improver(agent, recording)
     learner.rows = 4
     return learner
 

@@ -114,9 +114,10 @@ def test_overlay_that_was_never_confident_has_no_switch(seeing: Page, life: Fake
 def test_numbers_are_readable_and_a_busy_machine_gives_no_alarm(seeing: Page, life: FakeLife) -> None:
     page = seeing
     page.get_by_text("For engineers").click()
-    health = {"ear": {"sense": "sound", "rate_hz": 16_000, "drops": 20_356}, "eye": {"sense": "sight", "drops": 3}}
+    ear = {"sense": "sound", "rate_hz": 50.49, "samples_hz": 16_000, "drops": 20_356}
+    health = {"ear": ear, "eye": {"sense": "sight", "drops": 3}}
     life.extra = {"tick": 8000, "skipped": 1029, "viewers_dropped": 4, "health": health}
-    page.locator("#sensors tr", has_text="1.3 s").wait_for()  # samples are shown as seconds
+    page.locator("#sensors tr", has_text="50.5 blocks/s").locator("td", has_text="1.3 s").wait_for()
     page.locator("#vitals", has_text="1029 of 8000 (13 %)").wait_for()
     assert page.locator("#vitals .bad").count() == 0
     everything = text(page, "body")

@@ -26,6 +26,7 @@ from devmind.errors import ConfigError, StoreError
 from devmind.live.serving.guard import host_name
 from devmind.live.serving.hosts import check_host
 from devmind.live.serving.hub import Hub, as_json
+from devmind.live.serving.patience import Refusals
 from devmind.live.serving.server import NO_KEY, PageServer
 
 if TYPE_CHECKING:
@@ -40,13 +41,16 @@ class QuietLife:
 
     def __init__(self) -> None:
         self.hub, self.mailboxes = Hub(), ()
+        self.done: list[tuple[str, Any]] = []
+        self.released = threading.Event()
 
     def welcome(self) -> dict[str, Any]:
         return {"type": "welcome", "version": "0.1.0"}
 
     def do(self, command: str, arguments: Any) -> dict[str, Any]:
-        if command == "sleep":
-            time.sleep(0.3)
+        self.done.append((command, arguments))
+        if command == "wait":
+            self.released.wait(20)
         if command == "refuse":
             raise StoreError("There is nothing to teach.")
         if command == "break":
@@ -239,15 +243,33 @@ def test_command_is_answered_by_its_number(opened: Opened) -> None:
         assert next_of(socket, "answer")["sentence"] == "'break' failed; the terminal says why."
 
 
-def test_slow_command_blocks_nothing(opened: Opened) -> None:
-    server, cookie = opened
-    with talk(server, cookie) as socket:
-        socket.send(json.dumps({"id": 1, "do": "sleep"}))
+def test_slow_command_blocks_nothing() -> None:
+    life = QuietLife()
+    with PageServer(life, life.hub) as server, talk(server, let_in(server)) as socket:
+        socket.send(json.dumps({"id": 1, "do": "wait"}))
         socket.send(json.dumps({"id": 2, "do": "quick"}))
-        assert [next_of(socket, "answer")["id"], next_of(socket, "answer")["id"]] == [2, 1]
+        assert next_of(socket, "answer")["id"] == 2
+        life.released.set()
+        assert next_of(socket, "answer")["id"] == 1
+        life.released.clear()
         for number in range(9):
-            socket.send(json.dumps({"id": number, "do": "sleep"}))
+            socket.send(json.dumps({"id": number, "do": "wait"}))
         assert "commands are waiting already" in next_of(socket, "told")["sentence"]
+        life.released.set()
+        assert {next_of(socket, "answer")["id"] for _ in range(8)} == set(range(8))
+
+
+@pytest.mark.parametrize("ending", [[], [("press", {"on": False})], [("teach", {"name": "cup"})]])
+def test_a_page_that_leaves_releases_the_button_that_it_holds(ending: list[tuple[str, Any]]) -> None:
+    """Else a life would go on gathering looks for a press that nobody can end."""
+    life = QuietLife()
+    with PageServer(life, life.hub) as server:
+        with talk(server, let_in(server)) as socket:
+            for number, (command, told) in enumerate([("press", {"on": True}), *ending]):
+                socket.send(json.dumps({"id": number, "do": command, "with": told}))
+                assert next_of(socket, "answer")["id"] == number
+        assert soon(lambda: not life.hub.watched)
+    assert life.done == [("press", {"on": True}), *(ending or [("press", {"on": False})])]
 
 
 @pytest.mark.parametrize(
@@ -477,6 +499,20 @@ def test_incomplete_requests_are_closed_and_many_connections_lock_nobody_out(
         one.close()
     assert get(server, Cookie=cookie)[0] == 200
     assert len([record for record in caplog.records if "was closed, because" in record.getMessage()]) <= 2
+
+
+def test_spare_connection_of_a_browser_is_closed_without_a_warning(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("devmind.live.serving.patience.HEAD_S", 0.3)
+    monkeypatch.setattr("devmind.live.serving.patience.refusals", Refusals())
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as spare:
+        assert spare.recv(1) == b"", "it was closed"
+    assert not [record for record in caplog.records if "was closed" in record.getMessage()]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as begun, suppress(ConnectionError):
+        begun.sendall(b"GET / HTTP/1.1\r\nHost: 127")
+        begun.recv(1)
+    assert soon(lambda: any("its request did not end" in record.getMessage() for record in caplog.records))
 
 
 def test_refusals_are_logged_once_a_minute(opened: Opened, caplog: pytest.LogCaptureFixture) -> None:

@@ -23,6 +23,7 @@ from devmind.memory import Named
 from devmind.seeding import lesson_seeds
 from devmind.testing import tiny_agent
 from devmind.worlds.room import Room, sensor_health
+from sensors.browser import BrowserMicrophone
 from sensors.frames import Health
 from sensors.synthetic import SyntheticCamera, SyntheticMicrophone
 from stages.reflex import parts
@@ -184,6 +185,10 @@ def test_health_of_sensors_is_json() -> None:
     health = sensor_health((eye, bare))
     assert health["window"] == {"sense": "sight", "rate_hz": None, "drops": 2, "reconnects": 0, "fault": "It is dark."}
     assert health["sound"] == {"sense": "sound"}
+    page = BrowserMicrophone()
+    page.health.dropped(8_000)
+    told = sensor_health([page])["browser_microphone"]
+    assert (told["drops"], told["samples_hz"]) == (8_000, 16_000), "half a second of samples, whatever its blocks are"
 
 
 def test_view_reports_following_if_the_fovea_is_on_the_most_motion() -> None:

@@ -10,7 +10,6 @@ import torch
 
 from devmind import worlds
 from devmind.agent.agent import Agent
-from devmind.algorithms.ridge import fit_ridge_classifier
 from devmind.config import load
 from devmind.curriculum.examining import examination
 from devmind.curriculum.stage import Context
@@ -22,7 +21,7 @@ from stages.language.answering import SURE
 from stages.language.caregiver import grammar, scene
 from stages.language.caregiver.scene import HELD_OUT, PAIRS, TAUGHT, Scene, Thing
 from stages.language.caregiver.views import in_light_of_one_colour
-from stages.language.hand_rules import CLASSIFIERS, HUE, PENALTY, CutOuts, Kernel, brightness, hue
+from stages.language.hand_rules import CLASSIFIERS, HUE, CutOuts, brightness, hue
 from stages.language.name import exam, lesson
 from stages.language.name.scenes import scenes
 from stages.language.parts import COLOUR_OF, NOUN_OF, OBJECTS
@@ -252,22 +251,6 @@ def test_brightness_hides_the_colour_of_a_thing_and_hue_its_form() -> None:
     np.testing.assert_allclose(np.linalg.norm(hue(cut_outs), axis=1), 1.0)
     assert np.isfinite(brightness(np.zeros((1, 432)))).all()
     assert np.isfinite(hue(np.zeros((1, 432)))).all()
-
-
-def test_kernel_ridge_learns_what_no_line_divides() -> None:
-    """A second implementation by hand: (K + penalty I)^-1 Y, and a ring around a disc, which a linear rule cannot."""
-    rng = numpy_rng("kernel")
-    points = rng.uniform(-1, 1, (120, 2))
-    labels = 3 + 2 * (np.linalg.norm(points, axis=1) > 0.7).astype(int)
-    kernel = Kernel(lambda x: x, points, labels)
-    apart = ((points[:, None] - points) ** 2).sum(-1)
-    by_hand = np.exp(-apart / apart.mean())
-    weights = np.linalg.inv(by_hand + PENALTY * np.eye(120)) @ np.where(labels[:, None] == [3, 5], 1.0, -1.0)
-    np.testing.assert_allclose(kernel.scores(points), by_hand @ weights, atol=1e-6)
-    asked = rng.uniform(-1, 1, (200, 2))
-    inside = np.linalg.norm(asked, axis=1) <= 0.7
-    assert (kernel.predict(asked) == np.where(inside, 3, 5)).mean() > 0.85
-    assert (fit_ridge_classifier(points, labels).predict(asked) == np.where(inside, 3, 5)).mean() < 0.8
 
 
 def test_likeness_adds_the_nearest_of_the_colour_and_of_the_noun() -> None:

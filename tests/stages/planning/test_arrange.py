@@ -129,6 +129,26 @@ def test_a_plan_with_fewer_symbols_than_steps_is_refused() -> None:
         TokenDenoiser(horizon=6, length=4)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_surest_candidates_drawn_alone_are_those_of_all_drawn(variant: str) -> None:
+    torch.manual_seed(3)
+    imaginer, of, n = Imaginer(variant, **SMALL, steps=3, word_steps=2).eval(), 3, 5
+    seen = scene(tables().take(np.arange(n))).repeat_interleave(of, 0)
+    chance = imaginer.chance(n * of, torch.Generator().manual_seed(0))
+    every = imaginer.drawn(seen, chance)
+    best = every.log_prob.unflatten(0, (n, of)).argmax(-1)
+    assert variant not in ("masked", "separate") or len(set(best.tolist())) > 1
+    asked: list[int] = []
+    imaginer.denoiser.register_forward_hook(lambda _, given, __: asked.append(len(given[0])))
+    surest = imaginer.drawn(seen, chance, of=of)
+    chosen = every.rows(of * torch.arange(n) + best)
+    torch.testing.assert_close(surest.trajectory, chosen.trajectory, atol=1e-5, rtol=1e-5)
+    assert torch.equal(surest.symbols, chosen.symbols)
+    torch.testing.assert_close(surest.log_prob, chosen.log_prob)
+    if variant != "separate":  # another network draws its symbols
+        assert asked == [n * of] * (2 if variant == "masked" else 0) + [n] * 3
+
+
 def test_an_unknown_variant_is_refused() -> None:
     with pytest.raises(ConfigError, match="no way of imagining 'mask'"):
         Imaginer("mask")

@@ -158,12 +158,15 @@ def test_a_moved_thing_causes_a_new_plan_at_once(agent: Agent, knowing: Knowing)
 
 def test_a_carried_thing_is_put_down_before_a_new_plan(agent: Agent, knowing: Knowing) -> None:
     actor, world = Actor(agent, len(SEEDS), effectors=[parts.ARM]), make_world("tabletop", "three" + MOVED, SEEDS)
+    waited = 0
     for tick in rollout(actor, world, 60):
         new = kept(actor)["at"].numpy() == 0
         held = np.asarray(tick.senses["hand"])[:, 3] > 0.5
         waits = kept(actor)["due"].numpy()
         assert not (new & held).any()
         assert (held[waits]).all()
+        waited += int(waits.sum())
+    assert waited > 0, "some have a thing in the hand when a new plan is due"
 
 
 def test_a_plan_continues_from_a_state_taken_in_the_middle(agent: Agent) -> None:

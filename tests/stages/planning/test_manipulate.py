@@ -47,7 +47,9 @@ class Knowing:
         self.world: Any = None
         self.others, self.misses, self.made = False, 0, 0
         monkeypatch.setattr(Reading, "forward", lambda reading, sight, words: self.places(sight))
-        monkeypatch.setattr(Imaginer, "drawn", lambda imaginer, condition, *args, **more: self.drawn(condition))
+        monkeypatch.setattr(
+            Imaginer, "drawn", lambda imaginer, condition, *args, of=1, **more: self.drawn(condition[::of])
+        )
         monkeypatch.setattr(Inverse, "forward", self.inverse)
         make = exam.handled
 
@@ -57,7 +59,10 @@ class Knowing:
                     self.world = context.make_world(*given)
                     return self.world
 
-            return make(policy, Watched(), task, seeds, told)
+            def whole(senses: Any, first: np.ndarray) -> Any:
+                return policy(senses, first)  # without `keep`, as what is known here is of all rooms
+
+            return make(whole, Watched(), task, seeds, told)
 
         monkeypatch.setattr(exam, "handled", handled)
 
@@ -106,6 +111,30 @@ def test_the_script_succeeds_and_fails_with_another_rooms_truth(task: str, tmp_p
         return script(moved, first)
 
     assert exam.handled(elsewhere, context, task, SEEDS, with_truth=True).mean() < 0.3
+
+
+def test_rooms_in_which_the_task_is_done_are_not_asked_about(tmp_path: Path) -> None:
+    context, script, asked = tiny_context(tmp_path), exam.Script("grasp"), list[int]()
+
+    class Doing:
+        rows = np.arange(len(SEEDS))
+
+        def make_world(self, *given: Any) -> Any:
+            self.world = context.make_world(*given)
+            return self.world
+
+        def keep(self, index: np.ndarray) -> None:
+            self.rows = self.rows[index]
+
+        def __call__(self, senses: Any, first: np.ndarray) -> Any:
+            asked.append(len(first))
+            every = script(self.world.truth(), np.full(len(SEEDS), len(asked) == 1))
+            return {name: value[self.rows] for name, value in every.items()}
+
+    doing: Any = Doing()
+    assert exam.handled(doing, doing, "grasp", SEEDS).all()
+    assert asked[0] == len(SEEDS)
+    assert asked[-1] < len(SEEDS)
 
 
 def test_symbols_name_the_thing_at_each_point() -> None:

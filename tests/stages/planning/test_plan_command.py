@@ -56,6 +56,7 @@ def test_a_page_shows_the_film_the_candidates_and_the_path(folder: Path, tmp_pat
     assert len(kept) == 2
     assert f"of 1 move given the chosen path makes {kept[data['chosen']]}" in " ".join(came.output.split())
     assert all(words[1] == 1 for words in data["symbols"])
+    assert re.match(r"The chosen plan is judged (sound|to fail: \w+) .*\. It (arrived|did not)", data["came"])
     assert data["plans"][0][0] == [0.0, -1.0]
     assert data["plans"][0][-1] == [0.0, 1.0]
     assert data["walked"][0] == [0.0, -1.0]

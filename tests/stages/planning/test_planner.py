@@ -146,6 +146,56 @@ def test_rows_with_different_numbers_are_planned_together_with_their_own_noise(a
     assert read.after["made"].tolist() == [4, 2]
 
 
+def on_a_plan(read: Any, age: int, along: list[float], at: list[float]) -> Tensor:
+    """Let `read` follow straight plans [2, H, 2] of some age, on which its place is the point `at`, in strides; it had
+    come as far as `along`. Returns the plans.
+    """
+    head = read.head
+    points = torch.arange(HORIZON) - torch.tensor(at)[:, None]
+    plan = read.place[:, None] + points[..., None] * torch.tensor([0.1, 0.05])
+    read.before = head.nothing(2, torch.device("cpu")) | {
+        "plan": plan, "age": torch.full((2,), age), "made": torch.ones(2, dtype=torch.int64),
+        "along": torch.tensor(along), "goal": read.goal, "last": read.place,
+    }  # fmt: skip
+    return plan
+
+
+def test_a_due_plan_begins_from_the_rest_of_the_last_one(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    head, read, calls, draw = head_of(agent), read_of(agent), list[dict[str, Any]](), HybridPipeline.__call__
+
+    def noted(self: HybridPipeline, *args: Any, **how: Any) -> Any:
+        calls.append(how)
+        return draw(self, *args, **how)
+
+    monkeypatch.setattr(HybridPipeline, "__call__", noted)
+    plan = on_a_plan(read, FOLLOW, [2.0, 3.5], [2.25, 4.0])
+    read.prepare()
+    (how,) = calls
+    rest = interpolated(plan, torch.arange(HORIZON) + torch.tensor([[2.25], [4.0]]))
+    torch.testing.assert_close(head.unscaled(how["start"]).unflatten(0, (2, -1))[:, 0], rest)
+    assert (how["begin"], how["steps"]) == (head.warm, head.warm_steps * round(1 / head.warm))
+    assert read.after["age"].tolist() == [1, 1]
+    assert read.after["along"].tolist() == [0.0, 0.0], "the new plan is at its beginning"
+    read.before = head.nothing(2, torch.device("cpu"))
+    read.prepare()
+    assert (calls[1]["start"], calls[1]["steps"]) == (None, head.steps)
+
+
+def test_progress_along_a_plan_is_never_taken_back(agent: Agent) -> None:
+    read = read_of(agent)
+    on_a_plan(read, 3, [2.0, 3.0], [2.5, 2.5])
+    read.prepare()
+    assert read.after["along"].tolist() == [2.5, 3.0]
+    assert read.after["age"].tolist() == [4, 4]
+
+
+def test_the_first_candidate_draws_the_likeliest_symbols(agent: Agent) -> None:
+    noise, luck = head_of(agent)._chance(3, None, 0, torch.device("cpu"))
+    assert not luck[0].any()
+    assert luck[1:].any((1, 2)).all()
+    assert noise[0].any()
+
+
 def test_an_agent_off_its_plan_replans_but_at_most_once_a_stride(agent: Agent) -> None:
     head_of(agent).surprise = 0.0
     kept, _ = lived(agent, np.arange(2), 40)

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from devmind.acting.directing import Observation
 from devmind.agent.agent import Agent
+from devmind.agent.batch import collate
 from devmind.agent.plans import Course
 from devmind.agent.threads import stepping_threads
 from devmind.config import MemoryConfig
@@ -48,11 +50,35 @@ def agent() -> Agent:
     return Agent.from_pretrained(FOLDER).eval()
 
 
+def answer(agent: Agent, head: str, *moments: Moment) -> Any:
+    """What a head answers in the last of these ticks of a life."""
+    state = agent.new_state()
+    for moment in moments:
+        percepts = agent.encode(state, moment)
+        state, _ = agent.step(state, percepts, effectors=())
+    return said_by(agent, percepts, head)
+
+
+def test_a_plan_with_given_steps_is_drawn_under_the_features_of_the_whole_life(agent: Agent) -> None:
+    """It was drawn from the Moment alone, without window and slots, unlike all plans in lessons and exams."""
+    pytest.importorskip("ogbench")
+    rules = rules_of("pointmaze", "medium")
+    state, moments = rules.initial(np.array([SEED])), list[Moment]()
+    for number in range(4):
+        moments.append(Moment(number / 10, row(rules.observe(state), 0), first=number == 0))
+        state = rules.step(state, {WALK: np.array([[0.0, 1.0]])})
+    lived, alone = (answer(agent, ROUTE, *some).thought for some in (moments, moments[-1:]))
+    with torch.no_grad():
+        lessons: Any = agent.forward(collate([moments]), [ROUTE])[ROUTE]
+    torch.testing.assert_close(lived, lessons.thought[:, -1], atol=1e-4, rtol=1e-4)
+    assert (lived - alone).abs().max() > 0.01
+
+
 def test_given_steps_are_kept_and_the_rest_of_the_plan_is_drawn(agent: Agent) -> None:
     pytest.importorskip("ogbench")
     rules = rules_of("pointmaze", "medium")
     state = rules.initial(np.array([SEED]))
-    output = said_by(agent, Moment(0.0, row(rules.observe(state), 0), first=True), ROUTE)
+    output = answer(agent, ROUTE, Moment(0.0, row(rules.observe(state), 0), first=True))
     assert output is not None
     own, north = output.course({}), output.course({0: "north"})
     assert own is not None
@@ -78,7 +104,7 @@ def test_given_steps_are_kept_and_the_rest_of_the_plan_is_drawn(agent: Agent) ->
         ConfigError, match=f"at most {HORIZON} symbols in a route plan; got a symbol at number {HORIZON + 1}"
     ):
         output.course({HORIZON: "north"})
-    nowhere = said_by(agent, Moment(0.0, {"maze": row(rules.observe(state), 0)["maze"]}, first=True), ROUTE)
+    nowhere = answer(agent, ROUTE, Moment(0.0, {"maze": row(rules.observe(state), 0)["maze"]}, first=True))
     assert nowhere is None or nowhere.course({}) is None
 
 
@@ -140,7 +166,7 @@ def at_table(level: str = "three") -> tuple[Any, Any]:
 
 def seen_at(agent: Agent, state: Any) -> Any:
     """What the head that arranges reads of a table."""
-    return said_by(agent, Moment(0.0, row(rules_of("tabletop", "three").observe(state), 0), first=True), ARRANGE)
+    return answer(agent, ARRANGE, Moment(0.0, row(rules_of("tabletop", "three").observe(state), 0), first=True))
 
 
 def test_things_and_places_are_held_and_the_rest_of_the_plan_is_drawn(agent: Agent) -> None:
@@ -165,7 +191,7 @@ def test_things_and_places_are_held_and_the_rest_of_the_plan_is_drawn(agent: Age
     for given, wrong in (({0: "thing 5"}, "no symbol 'thing 5'; did you mean"), ({6: "thing 1"}, "number 7 cannot")):
         with pytest.raises(ConfigError, match=wrong):
             output.course(given)
-    nothing = said_by(agent, Moment(0.0, {"things": output.things[0].numpy()}, first=True), ARRANGE)
+    nothing = answer(agent, ARRANGE, Moment(0.0, {"things": output.things[0].numpy()}, first=True))
     assert nothing is not None
     assert nothing.course({}) is None
 

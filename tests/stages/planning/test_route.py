@@ -181,6 +181,10 @@ def test_first_plans_are_sound_where_they_cross_no_wall(tmp_path, monkeypatch: p
         monkeypatch.setattr(agent.head(ROUTE), "search", search)
 
     planning(0.0)
-    assert exam.sound_plans(agent, context, "large", seeds).tolist() == [1.0] * 10, "who stays runs into nothing"
+    found = exam.sound_plans(agent, context, "large", seeds)
+    assert found[exam.SOUND].tolist() == [1.0] * 10, "who stays runs into nothing"
+    assert found[exam.SOUND_BY_CRITIC].tolist() in ([0.0] * 10, [1.0] * 10), "the critic chooses by its own marks"
+    monkeypatch.setattr(agent.head(ROUTE), "marks", lambda plans, maze: torch.tensor([[1.0, 0.0]]).expand(10, 2))
+    assert exam.sound_plans(agent, context, "large", seeds)[exam.SOUND_BY_CRITIC].sum() == 0
     planning(1.0)
-    assert exam.sound_plans(agent, context, "large", seeds).sum() == 0, "all five tasks have walls between"
+    assert exam.sound_plans(agent, context, "large", seeds)[exam.SOUND].sum() == 0, "all five tasks have walls between"

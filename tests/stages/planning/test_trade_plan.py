@@ -82,6 +82,9 @@ def test_the_outcome_of_a_plan_equals_the_markets(kind: str, ticks: int) -> None
     at = SEEN + ticks + np.arange(HORIZON + 1).clip(max=TICKS - ticks)
     steps = np.diff(np.log(state.price[:, at]), axis=1)
     told = grown(plans, steps[:, None], rules.observe(state)["account"], rules.costs)
+    moved = np.where(np.arange(HORIZON) < TICKS - ticks, steps, 0.1)  # an imagined path goes on behind the end
+    again = grown(plans, moved[:, None], rules.observe(state)["account"], rules.costs)
+    np.testing.assert_array_equal(again, told)
     for number in range(plans.shape[1]):
         after = state
         for tick in range(HORIZON):

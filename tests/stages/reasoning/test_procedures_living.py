@@ -180,7 +180,7 @@ def test_procedures_act_in_a_life_as_in_the_exam(agent: Agent, tmp_path: Path) -
             lives[:] = [VirtualLife(still, {**row, "words": ""}, rendered=False) for row in rows]
             for life in lives:
                 directing = Directing(read_plans(ERRAND), lambda kind, data: None)
-                life.loop.directed = lambda moment, output, it=directing: it.act(agent, moment, output, {})
+                life.loop.directed = lambda *told, it=directing: it.act(agent, *told, {})
         actions: dict[str, Any] = {"look": np.zeros((len(rows), 2), np.float32), "say": [""] * len(rows)}
         for i, (life, row) in enumerate(zip(lives, rows, strict=True)):
             heard = {"words": senses["words"][i]} if senses["words"][i] else {}
@@ -284,14 +284,22 @@ def test_a_missing_board_is_reported() -> None:
     assert "no board is seen" in plans.fault
 
 
+def answer(agent: Agent, head: str, moment: Moment) -> Any:
+    """What a head answers in the first tick of a life."""
+    state = agent.new_state()
+    percepts = agent.encode(state, moment)
+    agent.step(state, percepts, effectors=())
+    return said_by(agent, percepts, head)
+
+
 def test_a_heads_answer_about_a_moment_equals_the_exams(agent: Agent) -> None:
     board = np.zeros((13, 7, 7), np.int8)
     board[1] = 1
-    output = said_by(agent, Moment(0.0, {"board": board, "text": "reach the goal"}), CELLS)
+    output = answer(agent, CELLS, Moment(0.0, {"board": board, "text": "reach the goal"}, first=True))
     assert output is not None
     assert (output.mode().numpy().reshape(1, 7, 7) == by_head(agent, CELLS)({"board": board[None]})).all()
-    assert said_by(agent, Moment(0.0, {"text": "reach the goal"}), CELLS) is None, "there is no board"
-    assert said_by(agent, Moment(0.0, {"board": board}), "no_such_head") is None
+    assert answer(agent, CELLS, Moment(0.0, {"text": "reach the goal"}, first=True)) is None, "there is no board"
+    assert answer(agent, "no_such_head", Moment(0.0, {"board": board}, first=True)) is None
 
 
 @pytest.mark.parametrize("kind", ["MiniGrid-FourRooms-v0", "MiniGrid-KeyCorridorS3R1-v0"])

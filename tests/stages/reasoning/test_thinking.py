@@ -54,6 +54,8 @@ def test_an_uncertain_policy_searches_to_the_last_round_and_moves_by_that_search
     only = RULES.legal(board)["place"].sum(-1) == 1
     last = ~thought.proven & ~only
     assert last.any()
+    assert only.any()
+    assert thought.proven.any()
     assert (thought.action[last] == searched[last]).all()
     assert (thought.simulations[last] == 8 + 32).all()
     assert not thought.simulations[only].any()  # a single legal move needs no thought

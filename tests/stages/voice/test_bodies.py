@@ -101,6 +101,33 @@ def test_stepping_words_equals_the_words_at_once(kind: str, features: str) -> No
             assert torch.equal(done.action[parts.TELL], whole.mode()[:, number])
 
 
+@pytest.mark.parametrize("kind", bodies.KINDS)
+def test_moments_without_sound_change_nothing_that_is_heard(kind: str) -> None:
+    """In a batch the bodies ran over zeros there; a life passes over them."""
+    agent, sound = hearing(kind, "logmel"), noise(7, rows=2)
+    batch = as_batch(sound)
+    there = torch.tensor([[1, 1, 0, 0, 1, 0, 1], [0, 1, 1, 0, 1, 1, 0]], dtype=torch.bool)
+    batch["present"][parts.SOUND] = there
+    with torch.inference_mode():
+        outputs: Any = agent(batch, [parts.WORDS_ARC, parts.WRITTEN_ARC])
+        letters, whole = outputs[parts.WRITTEN_ARC].mode(), outputs[parts.WRITTEN_ARC]
+        nats = torch.stack([whole.nats(["two red"] * 2, ends) for ends in whole._ends()], 1)
+        loss = whole.loss(torch.ones(2, 7, LONGEST, dtype=torch.int64), there)
+    assert torch.isfinite(loss)
+    heads = {parts.NOTE: (parts.WORDS_ARC,), parts.TELL: (parts.WRITTEN_ARC,)}
+    for row in range(2):
+        actor = Actor(agent, 1, effectors=tuple(heads), trunk=False, standing=heads)
+        for number, moment in enumerate(sound[row].reshape(7, 1, 1, 1600).numpy()):
+            senses = {parts.SOUND: moment} if there[row, number] else {}
+            done: Any = actor.act(collate_tick(senses, np.array([number == 0])))
+            if senses:
+                told, written = done.outputs[parts.WORDS_ARC], done.outputs[parts.WRITTEN_ARC]
+                wanted = outputs[parts.WORDS_ARC].logits[row : row + 1, number]
+                torch.testing.assert_close(told.numbers(), wanted, atol=1e-5, rtol=1e-5)
+                torch.testing.assert_close(written.nats(["two red"]), nats[row : row + 1, number], atol=1e-4, rtol=1e-5)
+                assert torch.equal(done.action[parts.TELL], letters[row : row + 1, number])
+
+
 def test_writing_with_the_cache_equals_writing_without() -> None:
     """Each word is the most likely after all words before it, with or without the cache; nothing follows an end."""
     tokens, here, every = 3.0 * torch.randn(8, 9, 2, 8), torch.ones(8, 9, 2, dtype=torch.bool), set[tuple[int, ...]]()

@@ -148,6 +148,30 @@ def test_stepping_equals_the_answer_at_once_and_answers_only_where_a_page_asks(t
     torch.testing.assert_close(alone.outputs[parts.REPLIES].numbers()[0], told, atol=1e-4, rtol=1e-4)
 
 
+def test_a_look_without_sound_leaves_what_was_heard_as_it_is(tmp_path: Path) -> None:
+    agent: Any = tiny_agent()
+    parts.admit(agent)
+    with torch.no_grad():  # a newborn eye sees nothing
+        agent.eval().encoder(parts.DETAIL).things.bias.fill_(1.0)
+    asked = exam.asked(tiny_context(tmp_path), "test", questions(TAUGHT), TAUGHT, n=1).rows(1)
+    sound, counts = exam.in_a_row(asked.waves)
+    batch = exam.as_batch(exam.ended_together(sound, counts), torch.from_numpy(asked.shown.sight), meanwhile=True)
+    heard = batch["present"][parts.SOUND]
+    heard[:, 3:5] = False
+    with torch.inference_mode():
+        output: Any = agent(batch, [parts.REPLIES])[parts.REPLIES]
+    actor = Actor(agent, 1, effectors=(parts.REPLY,), standing={parts.REPLY: (parts.REPLIES,)})
+    for tick in range(heard.shape[1]):
+        senses: dict[str, Any] = {parts.SIGHT: batch["senses"][parts.SIGHT][:, tick].numpy()}
+        if tick == heard.shape[1] - 1:
+            senses[parts.TEXT] = [lesson.PAGE]
+        if heard[0, tick]:
+            senses[parts.SOUND] = batch["senses"][parts.SOUND][:, tick].numpy()
+        done = actor.act(collate_tick(senses, np.array([tick == 0])))
+    told = done.outputs[parts.REPLIES].numbers()[0]
+    torch.testing.assert_close(told, output.logits[0, -1], atol=1e-4, rtol=1e-4)
+
+
 def test_a_head_that_takes_speech_for_no_question_says_nothing(tmp_path: Path) -> None:
     agent: Any = tiny_agent()
     parts.admit(agent)

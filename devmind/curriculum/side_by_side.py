@@ -1,0 +1,159 @@
+"""Holds exams side by side: an exam steps with one thread, so there is one worker process for each core."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.device import place
+from devmind.agent.threads import stepping_threads
+from devmind.config import TRIAL_SIZES
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.examining import examine_skill, pick_skills
+from devmind.curriculum.progress import say
+from devmind.curriculum.stage import Context, Stage
+from devmind.curriculum.timing import peak_memory_mb
+from devmind.errors import ExamError
+
+MOST = 4
+"""Worker processes at most. Each takes up to 1 GB, and more would wait for the longest exam of a stage."""
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
+
+
+class Due(NamedTuple):
+    """An exam to hold.
+
+    Args:
+        before: measures of an earlier exam of the skill. Then only the agent is examined again, on the same episodes;
+            chance, ceiling and floors, which need no agent, are those of the earlier exam.
+    """
+
+    stage: Stage
+    skill: str
+    before: Mapping[str, Measure] | None = None
+
+
+class Held(NamedTuple):
+    """An exam's result, its duration, and the peak memory of the process that held it."""
+
+    measures: dict[str, Measure]
+    seconds: float
+    peak_memory_mb: float
+
+
+def hold(due: Due, agent: Agent, context: Context) -> Held:
+    """Hold one exam, with one intra-op thread, so that scores do not depend on the number of cores."""
+    begun = time.monotonic()
+    (skill,) = pick_skills(due.stage, due.skill)
+    with stepping_threads():
+        if due.before is None:
+            measures = examine_skill(due.stage, skill, agent, context).measures
+        else:
+            again = examine_skill(due.stage, skill, agent, context, "retention").measures
+            beside = _beside(again, due.before)
+            measures = examine_skill(due.stage, skill, agent, context).measures if beside is None else beside
+    return Held(measures, time.monotonic() - begun, peak_memory_mb())
+
+
+def announce(due: Due) -> None:
+    """Tell the user that an exam begins."""
+    say(f"exam of {due.skill}")
+
+
+def hold_all(
+    dues: Sequence[Due], agent: Agent, context: Context, begins: Callable[[Due], None] = announce
+) -> Iterator[tuple[Due, Held]]:
+    """Hold exams on as many cores as the calling block has threads, and give each when it ends, in any order.
+
+    At size tiny, where an exam takes less time than the start of a process, and on an accelerator, which processes
+    would share, one after another in this process.
+
+    Args:
+        begins: called when an exam begins.
+
+    Raises:
+        ExamError: a worker process ended without a result.
+    """
+    workers = min(torch.get_num_threads(), len(dues), MOST)
+    if workers < 2 or context.config.size in TRIAL_SIZES or torch.device(context.device).type != "cpu":
+        for due in dues:
+            begins(due)
+            yield due, hold(due, agent, context)
+    else:
+        yield from hold_in(workers, dues, agent, context, begins)
+
+
+def hold_in(
+    workers: int, dues: Sequence[Due], agent: Agent, context: Context, begins: Callable[[Due], None]
+) -> Iterator[tuple[Due, Held]]:
+    """`hold_all` in that many worker processes, which end with the iterator, and with this process."""
+    from loky import FIRST_COMPLETED, BrokenProcessPool, Future, ProcessPoolExecutor, wait
+
+    left, running, peaks_mb = list(dues), dict[Future, Due](), dict[int, float]()
+    with tempfile.TemporaryDirectory(prefix="devmind-exam-") as folder:
+        agent.save_pretrained(Path(folder))
+        pool = ProcessPoolExecutor(
+            workers, initializer=_begin, initargs=(Path(folder), context, os.getpid()), env=ONE_THREAD
+        )
+        try:
+            while left or running:
+                while left and len(running) < workers:
+                    begins(due := left.pop(0))
+                    running[pool.submit(_hold, due)] = due
+                for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                    due = running.pop(ended)
+                    worker, held = ended.result()
+                    peaks_mb[worker] = held.peak_memory_mb
+                    yield due, held._replace(peak_memory_mb=peak_memory_mb() + sum(peaks_mb.values()))
+        except BrokenProcessPool as error:
+            raise ExamError(
+                f"A process that held exams of stage '{dues[0].stage.name}' ended without a result; perhaps there was "
+                "too little memory. Close other programs and repeat the command: a run goes on with the exams left."
+            ) from error
+        finally:
+            pool.shutdown(kill_workers=True)
+
+
+# -- in a worker process
+
+_given: list[tuple[Agent, Context]] = []
+
+
+def _begin(folder: Path, context: Context, parent: int) -> None:
+    """Load the agent, and watch the parent; Ctrl-C, which a terminal sends to all processes, is for the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _given[:] = [(place(Agent.from_pretrained(folder), context.device), context)]
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(130)
+
+
+def _hold(due: Due) -> tuple[int, Held]:
+    return os.getpid(), hold(due, *_given[0])
+
+
+def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict[str, Measure] | None:
+    """Measures of exams that only the agent took, completed by the earlier exams of the same episodes.
+
+    None if the episodes differ: then the exam does not know the level 'retention' and must be held in full.
+    """
+    if any(name not in before or before[name].n != measure.n for name, measure in after.items()):
+        return None
+    kept = ("chance", "ceiling", "floors", "reference")
+    return {
+        name: replace(measure, **{key: getattr(before[name], key) for key in kept}) for name, measure in after.items()
+    }

@@ -1,0 +1,174 @@
+"""Exams in worker processes: same results, sentences when a worker dies, and no process that stays behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from devmind.agent.agent import Agent
+from devmind.agent.config import AgentConfig
+from devmind.curriculum import results, side_by_side
+from devmind.curriculum.exam import Measure
+from devmind.curriculum.gate import Gate, Threshold
+from devmind.curriculum.side_by_side import Due, Held, hold, hold_all, hold_in
+from devmind.curriculum.stage import Context, Skill
+from devmind.curriculum.start import make_context
+from devmind.errors import ExamError
+from tests.curriculum.lamp_stage import LampStage
+from tests.curriculum.test_run import config
+
+
+class ThreeExams(LampStage):
+    """Its skills beside `lamps-lit`: one that raises, one whose process dies, and one that takes ten minutes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        strange = {"refuses": self.refuse, "dies": self.die, "waits": self.wait, "threads": self.count}
+        gate = Gate([Threshold("none", 0.5)])
+        self.skills += tuple(Skill(name, examine, gate, name) for name, examine in strange.items())
+
+    def refuse(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+        raise ExamError("There are no recordings to ask about.")
+
+    def die(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+        os._exit(9)
+
+    def wait(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+        (context.out / f"{os.getpid()}.pid").touch()
+        time.sleep(600)
+        return []
+
+    def count(self, agent: Agent, context: Context, level: str) -> list[Measure]:
+        return [Measure("threads", "threads", np.array([float(torch.get_num_threads())]), 0.0, 1.0)]
+
+
+STAGE = ThreeExams()
+
+
+@pytest.fixture(scope="module")
+def agent() -> Agent:
+    newborn = Agent(AgentConfig(size="tiny", seed=3))
+    STAGE.admit(newborn)
+    return newborn
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return make_context(config(), tmp_path, None, ())
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+
+
+def ends(process: int, within_s: float = 20) -> bool:
+    until = time.monotonic() + within_s
+    while alive(process) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not alive(process)
+
+
+def waiting(folder: Path) -> int:
+    """The process that holds the exam `waits`, once it does."""
+    until = time.monotonic() + 200  # a process starts in some seconds of a core, which other tests use too
+    while not (found := list(folder.glob("*.pid"))):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return int(found[0].stem)
+
+
+def test_workers_give_the_measures_of_this_process(agent: Agent, context: Context) -> None:
+    dues = [Due(STAGE, "lamps-lit"), Due(STAGE, "threads"), Due(STAGE, "lamps-lit", hold_one(agent, context))]
+    begun: list[Due] = []
+    found = list(hold_in(2, dues, agent, context, begun.append))
+    assert begun == dues
+    assert len(found) == 3
+    for due, held in found:
+        here = hold(due, agent, context)
+        for name, measure in here.measures.items():
+            assert np.array_equal(held.measures[name].values, measure.values)
+            assert held.measures[name].chance == measure.chance
+        assert set(held.measures) == set(here.measures)
+        assert held.seconds > 0
+        assert held.peak_memory_mb > here.peak_memory_mb, "the memory of all processes"
+    assert hold(dues[1], agent, context).measures["threads"].score == 1
+
+
+def hold_one(agent: Agent, context: Context) -> dict[str, Measure]:
+    return hold(Due(STAGE, "lamps-lit"), agent, context).measures
+
+
+def test_error_of_an_exam_arrives(agent: Agent, context: Context) -> None:
+    with pytest.raises(ExamError, match="no recordings to ask about"):
+        list(hold_in(1, [Due(STAGE, "refuses")], agent, context, lambda due: None))
+
+
+def test_worker_that_dies_is_a_sentence(agent: Agent, context: Context) -> None:
+    with pytest.raises(ExamError, match="ended without a result; perhaps there was too little memory"):
+        list(hold_in(1, [Due(STAGE, "dies")], agent, context, lambda due: None))
+
+
+def test_workers_end_with_the_iterator(agent: Agent, context: Context) -> None:
+    dues = hold_in(2, [Due(STAGE, "waits"), Due(STAGE, "lamps-lit")], agent, context, lambda due: None)
+    assert next(dues)[0].skill == "lamps-lit"
+    worker = waiting(context.out)
+    dues.close()  # type: ignore[attr-defined]
+    assert ends(worker)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path\n"
+        "from tests.curriculum.test_side_by_side import *\n"
+        "newborn = Agent(AgentConfig(size='tiny', seed=3))\n"
+        "STAGE.admit(newborn)\n"
+        f"context = make_context(config(), Path({str(tmp_path)!r}), None, ())\n"
+        "list(hold_in(1, [Due(STAGE, 'waits')], newborn, context, lambda due: None))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2]) as parent:
+        try:
+            worker = waiting(tmp_path)
+        finally:
+            parent.kill()
+    assert ends(worker)
+
+
+@pytest.mark.parametrize(
+    ("size", "device", "threads", "processes"),
+    [("nursery", "cpu", 2, 2), ("nursery", "cpu", 8, 3), ("nursery", "cpu", 1, 0), ("tiny", "cpu", 2, 0),
+     ("nursery", "cuda", 2, 0)],
+)  # fmt: skip
+def test_where_exams_are_held(
+    agent: Agent,
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    size: str,
+    device: str,
+    threads: int,
+    processes: int,
+) -> None:
+    used: list[int] = []
+    monkeypatch.setattr(side_by_side, "hold", lambda due, agent, context: Held({}, 0, 0))
+    monkeypatch.setattr(side_by_side, "hold_in", lambda workers, dues, *rest: used.append(workers) or [])
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    where = replace(context, device=device, config=context.config.model_copy(update={"size": size}))
+    held = list(hold_all([Due(STAGE, "lamps-lit")] * 3, agent, where))
+    assert (len(held), used) == ((0, [processes]) if processes else (3, []))
+
+
+def test_exams_side_by_side_count_once_in_the_time_of_a_run() -> None:
+    assert results.added_s({"seconds": 90.0, "added_s": 50.0}) == 50
+    assert results.added_s({"seconds": 90.0}) == 90, "an older journal"
