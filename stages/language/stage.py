@@ -7,67 +7,43 @@ from collections.abc import Sequence
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.language import lessons, parts
-from stages.language.answer import exam as answer_exam
-from stages.language.converse import exam as converse_exam
-from stages.language.follow import exam as follow_exam
-from stages.language.grammar import exam as grammar_exam
-from stages.language.name import exam as name_exam
-from stages.language.new_words import exam as new_words_exam
+from stages.language.answer import exam as answer
+from stages.language.converse import exam as converse
+from stages.language.follow import exam as follow
+from stages.language.grammar import exam as grammar
+from stages.language.name import exam as name
+from stages.language.new_words import exam as new_words
 from stages.language.new_words import lesson as new_words_lesson
-from stages.language.read import exam as read_exam
+from stages.language.read import exam as read
 from stages.language.read.corpus import corpus
 
 SKILLS: Sequence[Skill] = (
+    Skill("read", read.examine, read.gate, "the next character of a text that no lesson showed", read.taught),
     Skill(
-        "read",
-        read_exam.examine,
-        read_exam.gate,
-        "the next character of a text that no lesson showed",
-        read_exam.taught,
+        "grammar", grammar.examine, grammar.GATE,
+        "tell sentences that the caregiver may say from others, with new pairs of words", grammar.taught,
     ),
     Skill(
-        "grammar",
-        grammar_exam.examine,
-        grammar_exam.GATE,
-        "tell sentences that the caregiver may say from others, with new pairs of words",
-        grammar_exam.taught,
+        "name", name.examine, name.GATE,
+        "answer 'what is that?' and 'where is the red ball?', for new pairs of colour and noun", name.shown_in_lessons,
     ),
     Skill(
-        "name",
-        name_exam.examine,
-        name_exam.GATE,
-        "answer 'what is that?' and 'where is the red ball?', for new pairs of colour and noun",
-        name_exam.shown_in_lessons,
+        "new_words", new_words.examine, new_words.GATE,
+        "say and find things by invented words, each taught once with one look", new_words_lesson.taught,
     ),
     Skill(
-        "new_words",
-        new_words_exam.examine,
-        new_words_exam.GATE,
-        "say and find things by invented words, each taught once with one look",
-        new_words_lesson.taught,
+        "answer", answer.examine, answer.GATE,
+        "answer questions about the picture: colour, place, number, yes, no, none, unknown", answer.shown_in_lessons,
     ),
     Skill(
-        "answer",
-        answer_exam.examine,
-        answer_exam.GATE,
-        "answer questions about the picture: colour, place, number, yes, no, none, unknown",
-        answer_exam.shown_in_lessons,
+        "converse", converse.examine, converse.GATE,
+        "ask which one is meant if several things fit, and find it by the answer", converse.shown_in_lessons,
     ),
     Skill(
-        "converse",
-        converse_exam.examine,
-        converse_exam.GATE,
-        "ask which one is meant if several things fit, and find it by the answer",
-        converse_exam.shown_in_lessons,
+        "follow", follow.examine, follow.GATE,
+        "go to the red ball, and in further levels go to or pick up the named thing, in new rooms", follow.taught,
     ),
-    Skill(
-        "follow",
-        follow_exam.examine,
-        follow_exam.GATE,
-        "go to the red ball, and in further levels go to or pick up the named thing, in new rooms",
-        follow_exam.taught,
-    ),
-)
+)  # fmt: skip
 
 
 class LanguageStage:

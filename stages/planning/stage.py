@@ -7,73 +7,49 @@ from collections.abc import Sequence
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.planning import parts
-from stages.planning.arrange import exam as arrange_exam
+from stages.planning.arrange import exam as arrange
 from stages.planning.arrange import lesson as arrange_lesson
-from stages.planning.criticise import exam as criticise_exam
+from stages.planning.criticise import exam as criticise
 from stages.planning.criticise import lesson as criticise_lesson
-from stages.planning.instruct import exam as instruct_exam
+from stages.planning.instruct import exam as instruct
 from stages.planning.instruct import lesson as instruct_lesson
-from stages.planning.manipulate import exam as manipulate_exam
+from stages.planning.manipulate import exam as manipulate
 from stages.planning.manipulate import lesson as manipulate_lesson
-from stages.planning.replan import exam as replan_exam
+from stages.planning.replan import exam as replan
 from stages.planning.replan import lesson as replan_lesson
-from stages.planning.route import exam as route_exam
+from stages.planning.route import exam as route
 from stages.planning.route import lesson as route_lesson
-from stages.planning.trade import exam as trade_exam
+from stages.planning.trade import exam as trade
 from stages.planning.trade import lesson as trade_lesson
 from stages.planning.trade import plan_lesson as trade_plan_lesson
 
 SKILLS: Sequence[Skill] = (
     Skill(
-        "route",
-        route_exam.examine,
-        route_exam.GATE,
-        "paths through OGBench's mazes, planned as a whole and followed",
-        route_exam.taught,
+        "route", route.examine, route.GATE, "paths through OGBench's mazes, planned as a whole and followed",
+        route.taught,
     ),
     Skill(
-        "arrange",
-        arrange_exam.examine,
-        arrange_exam.GATE,
-        "which thing goes where and the hand's path, planned together and followed",
-        arrange_exam.taught,
+        "arrange", arrange.examine, arrange.GATE,
+        "which thing goes where and the hand's path, planned together and followed", arrange.taught,
     ),
     Skill(
-        "manipulate",
-        manipulate_exam.examine,
-        manipulate_exam.GATE,
-        "things pushed, grasped and put into a box in the nursery, by plans from what is seen",
-        manipulate_exam.taught,
+        "manipulate", manipulate.examine, manipulate.GATE,
+        "things pushed, grasped and put into a box in the nursery, by plans from what is seen", manipulate.taught,
     ),
     Skill(
-        "trade",
-        trade_exam.examine,
-        trade_exam.GATE,
-        "the share of wealth to hold in five kinds of market, on paper",
-        trade_exam.taught,
+        "trade", trade.examine, trade.GATE, "the share of wealth to hold in five kinds of market, on paper",
+        trade.taught,
+    ),
+    Skill("criticise", criticise.examine, criticise.GATE, "which plans fail, where, and why", criticise.taught),
+    Skill(
+        "instruct", instruct.examine, instruct.GATE,
+        "BabyAI's missions, read as plans of symbols and carried out on the agent's own map", instruct.taught,
     ),
     Skill(
-        "criticise",
-        criticise_exam.examine,
-        criticise_exam.GATE,
-        "which plans fail, where, and why",
-        criticise_exam.taught,
+        "replan", replan.examine, replan.GATE,
+        "new paths when a passage closes or the goal moves, and knowing when there is none", replan.taught,
     ),
-    Skill(
-        "instruct",
-        instruct_exam.examine,
-        instruct_exam.GATE,
-        "BabyAI's missions, read as plans of symbols and carried out on the agent's own map",
-        instruct_exam.taught,
-    ),
-    Skill(
-        "replan",
-        replan_exam.examine,
-        replan_exam.GATE,
-        "new paths when a passage closes or the goal moves, and knowing when there is none",
-        replan_exam.taught,
-    ),
-)
+)  # fmt: skip
 
 
 class PlanningStage:

@@ -39,41 +39,29 @@ def _sounds(context: Context, n: int) -> np.ndarray:
 SKILLS: Sequence[Skill] = (
     Skill("see", see.examine, see.gate, "unseen handwritten digits", see_lesson.taught_pictures),
     Skill(
-        "hear", hear.examine, hear.GATE, "unseen nursery sounds, and spoken digits when recordings are given", _sounds
+        "hear", hear.examine, hear.GATE, "unseen nursery sounds, and spoken digits when recordings are given", _sounds,
     ),
     Skill("bind", bind.examine, bind.GATE, "which of four visible objects made this sound", _shown("bind")),
     Skill(
-        "locate",
-        locate.examine,
-        locate.GATE,
-        "boxes, masks and depth in unseen rooms",
+        "locate", locate.examine, locate.GATE, "boxes, masks and depth in unseen rooms",
         _shown(*dict.fromkeys(locate_lesson.LEVELS)),
     ),
     Skill(
-        "orient",
-        orient.examine,
-        orient.GATE,
-        "turn within a second to a seen, heard or moving object",
+        "orient", orient.examine, orient.GATE, "turn within a second to a seen, heard or moving object",
         _shown(*(f"orient/{cue}" for cue in orient.CUES)),
     ),
     Skill("track", track.examine, track.GATE, "keep a moving object within 5 degrees", _shown("track")),
     Skill("reach", reach.examine, reach.GATE, "touch the object of the named colour", _shown("reach")),
     Skill(
-        "startle",
-        startle.examine,
-        startle.GATE,
-        "withdraw from a bang or a looming object, and only then",
+        "startle", startle.examine, startle.GATE, "withdraw from a bang or a looming object, and only then",
         _shown("startle"),
     ),
     Skill(
-        "foresee",
-        foresee.examine,
-        foresee.GATE,
-        "how the tokens of sight and sound change until the next Moment",
+        "foresee", foresee.examine, foresee.GATE, "how the tokens of sight and sound change until the next Moment",
         _shown(*foresee_lesson.LEVELS),
     ),
     Skill("balance", balance.examine, balance.GATE, "keep CartPole's pole up for 500 steps", balance.taught),
-)
+)  # fmt: skip
 
 
 class ReflexStage:

@@ -7,67 +7,49 @@ from collections.abc import Sequence
 from devmind.agent.agent import Agent
 from devmind.curriculum.stage import Context, Lesson, Skill
 from stages.voice import parts, utterances
-from stages.voice.echo import exam as echo_exam
+from stages.voice.echo import exam as echo
 from stages.voice.echo import lesson as echo_lesson
 from stages.voice.echo.clean import lesson as clean_lesson
 from stages.voice.echo.go_on import lesson as go_on_lesson
 from stages.voice.echo.tokens import lesson as tokens_lesson
-from stages.voice.hear_words import exam as hear_exam
+from stages.voice.hear_words import exam as hear_words
 from stages.voice.hear_words import lesson as hear_lesson
 from stages.voice.hear_words import listen
-from stages.voice.name_heard import exam as named_exam
+from stages.voice.name_heard import exam as name_heard
 from stages.voice.name_heard import lesson as named_lesson
-from stages.voice.say import exam as say_exam
+from stages.voice.say import exam as say
 from stages.voice.say import lesson as say_lesson
-from stages.voice.sounds import exam as sounds_exam
+from stages.voice.sounds import exam as sounds
 from stages.voice.sounds import lesson as sounds_lesson
-from stages.voice.speak_answer import exam as answer_exam
+from stages.voice.speak_answer import exam as speak_answer
 from stages.voice.speak_answer import lesson as answer_lesson
 
 SKILLS: Sequence[Skill] = (
     Skill(
-        "hear_words",
-        hear_exam.examine,
-        hear_exam.GATE,
-        "which words were said, by new voices and speakers and in new phrases",
-        utterances.taught,
+        "hear_words", hear_words.examine, hear_words.GATE,
+        "which words were said, by new voices and speakers and in new phrases", utterances.taught,
     ),
     Skill(
-        "echo",
-        echo_exam.examine,
-        echo_exam.GATE,
-        "repeat new words for an independent recogniser, remove noise, and continue a sound",
-        echo_exam.taught,
+        "echo", echo.examine, echo.GATE,
+        "repeat new words for an independent recogniser, remove noise, and continue a sound", echo.taught,
     ),
     Skill(
-        "sounds",
-        sounds_exam.examine,
-        sounds_exam.GATE,
-        "which kind of sound is heard, from new sources, or that its kind was never taught",
-        sounds_lesson.taught,
+        "sounds", sounds.examine, sounds.GATE,
+        "which kind of sound is heard, from new sources, or that its kind was never taught", sounds_lesson.taught,
     ),
     Skill(
-        "name_heard",
-        named_exam.examine,
-        named_exam.GATE,
-        "which of four pictures is named aloud, by new voices and speakers",
-        named_lesson.taught,
+        "name_heard", name_heard.examine, name_heard.GATE,
+        "which of four pictures is named aloud, by new voices and speakers", named_lesson.taught,
     ),
     Skill(
-        "say",
-        say_exam.examine,
-        say_exam.GATE,
-        "say written words so that an independent recogniser understands them",
+        "say", say.examine, say.GATE, "say written words so that an independent recogniser understands them",
         say_lesson.taught,
     ),
     Skill(
-        "speak_answer",
-        answer_exam.examine,
-        answer_exam.GATE,
-        "answer spoken questions about new scenes aloud, for an independent recogniser",
-        answer_lesson.taught,
+        "speak_answer", speak_answer.examine, speak_answer.GATE,
+        "answer spoken questions about new scenes aloud, for an independent recogniser", answer_lesson.taught,
     ),
-)
+)  # fmt: skip
 
 
 class VoiceStage:
