@@ -58,6 +58,11 @@ class Beliefs:
         return len(self.used)
 
     @property
+    def confirmed(self) -> np.ndarray:
+        """Which beliefs the trunk may get, bool [N, S]: those of things that were detected more than once."""
+        return np.asarray(self.used & (self.hits > 1))
+
+    @property
     def spread_m(self) -> np.ndarray:
         """Standard deviation of each place [N, S] in metres, root mean square over the axes."""
         return np.asarray(np.sqrt(np.trace(self.covariance, axis1=-2, axis2=-1) / 3))
@@ -100,6 +105,8 @@ def update(
 ) -> Beliefs:
     """The beliefs after a tick of `dt_s` seconds: they age, are corrected by detections, and absences are noted."""
     aged = _aged(beliefs, dt_s, params)
+    if not (aged.used.any() or seen.here.any()):
+        return aged  # nothing to correct, as in tests that show no picture
     at = gaze.eye_m[:, None] + point(seen.azimuth_deg, seen.elevation_deg, seen.distance_m)
     noise = polar_noise(at - gaze.eye_m[:, None], params.angle_deg, params.log_distance)
     track, leaps = _paired(aged, seen, at, noise, params)

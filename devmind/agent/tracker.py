@@ -180,7 +180,7 @@ def entries(beliefs: Beliefs, classes: int) -> Entries:
     Things out of sight come first, the last seen ones before others. Things in sight come last, since the trunk sees
     them anyway.
     """
-    confirmed = beliefs.used & (beliefs.hits > 1)
+    confirmed = beliefs.confirmed
     price = np.where(confirmed, beliefs.age_s + 1e6 * beliefs.in_sight, np.inf)
     order = np.argsort(price, 1, kind="stable")
     rows = np.arange(len(beliefs))[:, None]
