@@ -175,7 +175,7 @@ class Agent(Thinker):
         return state, result
 
     def _with_beliefs(self, recalled: Encoded | None, held: Beliefs | None, percepts: Percepts) -> Encoded | None:
-        """Memories and beliefs as one Encoded, memories first."""
+        """Memories and beliefs as one Encoded, memories first; the memories alone if no row believes in anything."""
         if held is None or self.tracker is None or SENSE not in self.encoders or not held.confirmed.any():
             return recalled
         believed = self.encode_recalled(self.tracker.entries(self, held, percepts))

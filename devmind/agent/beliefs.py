@@ -101,6 +101,8 @@ def no_beliefs(n: int, things: int = 8, embedding: int = 0) -> Beliefs:
 def update(beliefs: Beliefs, seen: Detections, gaze: Gaze, dt_s: float) -> Beliefs:
     """The beliefs after a tick of `dt_s` seconds: they age, are corrected by detections, and absences are noted."""
     aged = _aged(beliefs, dt_s)
+    if not (aged.used.any() or seen.here.any()):
+        return aged  # nothing to correct, as in tests that show no picture
     at = gaze.eye_m[:, None] + point(seen.azimuth_deg, seen.elevation_deg, seen.distance_m)
     noise = polar_noise(at - gaze.eye_m[:, None], FILTER.angle_deg, FILTER.log_distance)
     track, leaps = _paired(aged, seen, at, noise)

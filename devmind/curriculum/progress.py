@@ -72,7 +72,8 @@ class LessonProgress:
         now = time.monotonic()
         since_step, since_s = self._timed_from or self._begun
         self.step, self.loss = step, loss
-        self.speed = (step - since_step) / max(1e-9, now - since_s)
+        if step > since_step:
+            self.speed = (step - since_step) / max(1e-9, now - since_s)
         self._timed_from = self._timed_from or (step, now)
         if not self.live and (now - self._shown_s > EVERY_S or step >= self.steps):
             self._shown_s = now

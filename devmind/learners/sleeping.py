@@ -85,7 +85,9 @@ class SleepLearner(GradientLearner):
         replay, asked = self.replay, batch["place"].flatten()
         # Heads that tap senses which no memory of the batch has are left out.
         guarded = [name for name in self.guarded if can_read(agent.tap_of(name), batch["senses"])]
-        outputs = agent(batch, [*replay.heads, *guarded])
+        names = [*replay.heads, *guarded]
+        seen = agent.perceive(dict(batch), [agent.tap_of(name) for name in names])
+        outputs: Any = agent.run_heads(names, seen)
         surprise = torch.zeros(len(asked), device=asked.device)
         for head in replay.heads:
             log_p = outputs[head].logits.log_softmax(-1).flatten(0, 1)
@@ -97,8 +99,9 @@ class SleepLearner(GradientLearner):
         replay.surprised(replay.ids[asked.cpu().numpy()], surprise.detach().cpu().double().numpy())
         held = torch.zeros((), device=asked.device)
         if guarded:
+            # Encoders do not learn in a night, so both have the same tokens.
             with torch.no_grad():
-                wanted_of = self._born(batch, guarded)
+                wanted_of = self._born.run_heads(guarded, self._born.think(seen, batch["first"]))
             held = sum(drifts(outputs, wanted_of, batch["valid"]).values(), start=held)
         scalars = {"surprise": surprise.detach().mean(), "drift": held.detach()}
         return recall_loss + GUARD * held, scalars

@@ -156,6 +156,28 @@ def test_belief_tokens_follow_memory_tokens_unchanged(agent: Agent) -> None:
     assert torch.equal(given[1][:, 2:], given[0])
 
 
+def test_trunk_gets_no_belief_tokens_until_something_is_seen_twice(agent: Agent) -> None:
+    features = []
+    for beliefs in (True, False):
+        actor = Actor(agent, 1, effectors=[], beliefs=beliefs)
+        outputs = [actor.act(moment(level, tick, first=tick == 0)) for tick, level in enumerate((None, EAST))]
+        assert [output.recalled for output in outputs] == [None, None]
+        features.append(torch.cat([output.features for output in outputs if output.features is not None]))
+    assert torch.equal(*features)
+    _, seen = lives(agent, [[None, EAST, EAST]])
+    assert seen.confirmed.sum() == 1
+    actor, _ = lives(agent, [[None, EAST, EAST]])
+    assert actor.output is not None
+    assert actor.output.recalled is not None
+
+
+def test_row_that_senses_nothing_ages_as_beside_one_that_sees(agent: Agent) -> None:
+    pictures: list[list[int | None]] = [[None] * 3, [EAST] * 3]
+    _, together = lives(agent, pictures)
+    for row, one in enumerate(pictures):
+        assert same(lives(agent, [one])[1], together.take(np.array([row])))
+
+
 def test_actor_can_run_without_beliefs(agent: Agent) -> None:
     actor = Actor(agent, 1, effectors=[], heads=["place"], beliefs=False)
     output = actor.act(moment(EAST, 0, first=True))

@@ -95,6 +95,15 @@ def test_time_left_ignores_the_first_step(time: Clock, capsys: pytest.CaptureFix
     assert said[2] == "gaze: 50 % · 0:25 left · 5/10 · 0.2 steps/s · loss 0.400"
 
 
+def test_step_shown_twice_keeps_its_speed(time: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    """Regression: while the second batch was made, the line said "1000000000 s a step"."""
+    with LessonProgress("gaze", 10, 0, {}) as bar:
+        for _ in range(2):
+            time.now_s += 60
+            bar.show(1, 0.5)
+    assert capsys.readouterr().err.splitlines()[-1] == "gaze: 10 % · 9:00 left · 1/10 · 60 s a step · loss 0.500"
+
+
 def test_interrupted_lesson_shows_where_it_resumes(time: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with LessonProgress("watch", 150, 79, {}):
         pass

@@ -16,6 +16,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.config import AgentConfig
 from devmind.agent.describing import describe, encoder_hashes
+from devmind.agent.output import drifts
 from devmind.config import RunConfig
 from devmind.curriculum import sleep as sleeping
 from devmind.curriculum.journal import Journal
@@ -25,7 +26,7 @@ from devmind.curriculum.stage import Batches, Context, Lesson
 from devmind.curriculum.teaching import Taught
 from devmind.errors import CheckpointError, ConfigError, StoreError
 from devmind.learners.replay import Replay, candidates, questions
-from devmind.learners.sleeping import heads_to_sleep
+from devmind.learners.sleeping import SleepLearner, heads_to_sleep
 from devmind.memory import Entry, Key, Memory, open_store
 from devmind.memory.sampling import Reservoir
 from devmind.moment import TICK_SAMPLES, Moment
@@ -163,6 +164,25 @@ def test_other_heads_keep_their_answers(
 
 class Killed(Exception):  # noqa: N818 - it is none
     pass
+
+
+def test_step_of_a_night_encodes_once_and_holds_other_heads_as_with_tokens_of_their_own(
+    awake: Agent, memory: Memory
+) -> None:
+    agent = copy.deepcopy(awake)
+    replay = Replay(agent, memory, [entry.id for entry in memory.store.find()], ["said"], seed=0, moments=8)
+    learner, encoded = SleepLearner(agent, replay, seed=0, learning_rate=1e-3), []
+    with torch.no_grad():
+        for parameter in agent.trunk.parameters():
+            parameter.add_(0.05)
+    batch = replay.batch(1, 10)
+    off = drifts(agent(batch, ["other"]), learner._born(batch, ["other"]), batch["valid"])["other"].detach()
+    for whose in (agent, learner._born):
+        whose.encoder("body").register_forward_hook(lambda *_, whose=whose: encoded.append(whose))
+    _, scalars = learner._loss(agent, batch)
+    assert off > 0
+    assert torch.equal(scalars["drift"], off)
+    assert encoded == [agent]
 
 
 @pytest.mark.slow

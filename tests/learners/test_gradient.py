@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from devmind.curriculum.ablation import fresh_parts
 from devmind.curriculum.stage import Batches, Lesson
 from devmind.errors import ConfigError
 from devmind.learners.gradient import EARLIER, GradientLearner, slower
+from devmind.learners.muon import MuonLearner
 from devmind.testing import tiny_context
 
 RATE = 2e-3
@@ -40,6 +42,30 @@ def rates(agent: Agent) -> dict[str, float]:
     learner.set_rates(25)
     of = {id(p): group["lr"] for group in learner.optimizer.param_groups for p in group["params"]}
     return {name: of[id(p)] for name, p in learner.trained_parameters()}
+
+
+@pytest.mark.parametrize("kind", [GradientLearner, MuonLearner])
+def test_steps_equal_those_of_one_parameter_after_another_to_the_bit(agent, kind):
+    """Parameters that a lesson trains are listed once and stepped together, which must not change what is learned."""
+    found = []
+    for foreach in (True, False):
+        child = copy.deepcopy(agent)
+        x = torch.randn(4, 3, child.config.width, generator=torch.Generator().manual_seed(0))
+
+        def loss(child, batch, x=x):
+            return 1e3 * child.trunk.both_ways(x).square().mean(), {}
+
+        learner = kind(child, loss, seed=0, learning_rate=RATE, steps=100)
+        for group in learner.optimizer.param_groups:
+            group["foreach"] = foreach
+        before = child.sha256()
+        for step in range(3):
+            learner.update({}, step)
+        listed = [p for _, p in learner.trained_parameters()]
+        assert all(one is other for one, other in zip(learner._clipped, listed, strict=True))
+        assert child.sha256() != before
+        found.append(child.sha256())
+    assert found[0] == found[1]
 
 
 def test_first_stage_trains_all_parts_at_the_full_rate_and_so_does_no_stage(agent):

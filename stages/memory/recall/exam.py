@@ -23,10 +23,11 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate
 from devmind.agent.device import place
 from devmind.agent.pointing import pointed_at
+from devmind.agent.taps import Percepts
 from devmind.curriculum.exam import Measure, parted
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.stage import Context
-from devmind.memory import Key, Memory, open_store
+from devmind.memory import Memory, open_store
 from devmind.moment import TICK_HZ, Moment, Sense
 from devmind.seeding import exam_seeds, numpy_rng
 from stages.memory.recall.doubles import BY_ONE_SENSE, GROUP, Doubles, doubles
@@ -270,8 +271,13 @@ class _Group:
             self._show(named, thing)
         # Without a state nothing in between can change an answer.
         pause = self.agent.config.window + MORE if self.short else 0
+        seen: list[Percepts] = []
         for tick in range(pause):
-            self._step([{name: x[row, tick % STRANGERS] for name, x in between.items()} for row in range(self.n)])
+            # The looks repeat, each behind the same one, so after a round nothing new is encoded.
+            if tick <= STRANGERS:
+                at = tick % STRANGERS
+                seen.append(self._encode([{name: x[row, at] for name, x in between.items()} for row in range(self.n)]))
+            self._step(seen[tick if tick <= STRANGERS else 1 + (tick - 1) % STRANGERS])
         self.tick += 0 if self.short else self.agent.config.window + MORE
         things = np.concatenate([np.arange(ASKED), THINGS + np.arange(ASKED if strangers else 0)])
         again = self._looks(things, "asked")
@@ -292,23 +298,27 @@ class _Group:
             {**{name: x[row, thing] for name, x in senses.items()}, "words": str(self.words[row, thing])}
             for row in range(self.n)
         ]
-        for row, (memory, keys) in enumerate(zip(self.recall.memories, self._step(rows)[1], strict=True)):
+        percepts = self._encode(rows)
+        self._step(percepts)
+        every = keys_of(self.agent, percepts, BOTH, self.recall.hashes)
+        for row, (memory, keys) in enumerate(zip(self.recall.memories, every, strict=True)):
             memory.write(Moment(0.0, rows[row]), keys, importance=1.0)
 
-    def _step(
-        self, rows: Sequence[Mapping[str, Sense]], ask: bool = False
-    ) -> tuple[Mapping[str, Any], list[dict[str, Key]]]:
-        """One tick of all rows: the heads' outputs, and the keys of the senses."""
+    def _encode(self, rows: Sequence[Mapping[str, Sense]]) -> Percepts:
+        """What all rows sense in this tick, encoded."""
         moments = [[Moment(self.tick / TICK_HZ, senses, first=self.tick == 0)] for senses in rows]
-        percepts = self.actor.encode(collate(moments))
+        return self.actor.encode(collate(moments))
+
+    def _step(self, percepts: Percepts, ask: bool = False) -> Mapping[str, Any]:
+        """One tick of all rows: the heads' outputs."""
         entries = self.recall.find(percepts) if ask else []
         output = self.actor.step(percepts, recalled_tokens(self.agent, entries) if self.long else None)
         self.tick += 1
-        return output.outputs, keys_of(self.agent, percepts, BOTH, self.recall.hashes)
+        return output.outputs
 
     def _ask(self, rows: Sequence[Mapping[str, Sense]]) -> tuple[list[str], list[str], list[str]]:
         """One tick with a question: the names by heart, the copied ones, and those of the nearest keys."""
-        outputs, _ = self._step(rows, ask=True)
+        outputs = self._step(self._encode(rows), ask=True)
         candidates = [[str(entry.senses["words"]) for entry in entries] for entries in self.recall.entries]
         copied = [
             "" if at is None else words[at] for at, words in zip(pointed_at(outputs[COPIED]), candidates, strict=True)

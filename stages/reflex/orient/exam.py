@@ -59,11 +59,15 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
     """Share of episodes with the gaze within 10 degrees of the target after one second, by cue; and share of the sight
     episodes in which it also rests when that target is taken out.
     """
-    measures = [measure for cue in CUES for measure in _orient(agent, context, level, cue)]
-    return [*measures, *_rest(agent, context, level, {measure.name: measure.values for measure in measures})]
+    by_cue = {cue: _orient(agent, context, level, cue) for cue in CUES}
+    measures = [measure for found, _ in by_cue.values() for measure in found]
+    _, rules_by_sight = by_cue["sight"]
+    scores = {measure.name: measure.values for measure in measures}
+    return [*measures, *_rest(agent, context, level, scores, rules_by_sight)]
 
 
-def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measure]:
+def _orient(agent: Agent, context: Context, level: str, cue: str) -> tuple[list[Measure], Mapping[str, np.ndarray]]:
+    """The measures of a cue, and in a full exam which of its episodes each of the floors solves, bool [n] by name."""
     name, n = f"orient/{cue}", context.episodes(EPISODES, level)
     trial = Trial(context, name, TICKS, exam_seeds(n, context.seed, name), gaze_error)
     actor = arcs(agent, "look")
@@ -74,18 +78,19 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measur
     _, rule, rule_name = CUES[cue]
     rng = numpy_rng(context.seed, name, "random")
 
-    def share(make: Callable[[], Policy], n: int | None = None) -> float:
-        return float((trial.play(make, n).watched[-1] <= ORIENTED_DEG).mean())
+    def solved(make: Callable[[], Policy], n: int | None = None) -> np.ndarray:
+        return trial.play(make, n).watched[-1] <= ORIENTED_DEG
 
     wrong = np.flatnonzero(~right)[:SHOWN]
-    floors = {}
+    by_rule: dict[str, np.ndarray] = {}
     if full:
-        floors = {
-            "hold still": share(hand_rules.HoldStill),
-            "random": share(lambda: hand_rules.Random("look", 2, rng)),
-            rule_name: share(rule),
-            FLOOR: share(imitating(agent, trial, (_OFF[cue], "body"), "look", target_turn)),
+        by_rule = {
+            "hold still": solved(hand_rules.HoldStill),
+            "random": solved(lambda: hand_rules.Random("look", 2, rng)),
+            rule_name: solved(rule),
+            FLOOR: solved(imitating(agent, trial, (_OFF[cue], "body"), "look", target_turn)),
         }
+    floors = {title: float(values.mean()) for title, values in by_rule.items()}
     arc = Measure(
         name,
         "episodes within 10 degrees after one second",
@@ -94,7 +99,7 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measur
         ceiling=1.0,
         rate=True,
         floors=floors,
-        rows={f"{_OFF[cue]} off": share(lambda: arcs(agent, "look", [_OFF[cue]]), n // 2)}
+        rows={f"{_OFF[cue]} off": float(solved(lambda: arcs(agent, "look", [_OFF[cue]]), n // 2).mean())}
         | _left_out(agent, trial, right)
         if full
         else {},
@@ -106,7 +111,7 @@ def _orient(agent: Agent, context: Context, level: str, cue: str) -> list[Measur
         if full
         else (),
     )
-    return [arc, *_by_trunk(agent, trial, arc, full)]
+    return [arc, *_by_trunk(agent, trial, arc, full)], by_rule
 
 
 def _by_trunk(agent: Agent, trial: Trial, arc: Measure, full: bool) -> list[Measure]:
@@ -132,8 +137,18 @@ def _left_out(agent: Agent, trial: Trial, right: np.ndarray) -> dict[str, float]
     return rows_by(agent, right)
 
 
-def _rest(agent: Agent, context: Context, level: str, scores: Mapping[str, np.ndarray]) -> list[Measure]:
-    """The episodes of sight once more, and the same rooms without their target; `found` are the values of orient."""
+def _rest(
+    agent: Agent,
+    context: Context,
+    level: str,
+    scores: Mapping[str, np.ndarray],
+    rules_by_sight: Mapping[str, np.ndarray],
+) -> list[Measure]:
+    """The episodes of sight once more, and the same rooms without their target.
+
+    Args:
+        scores: the values of orient, by measure; rules_by_sight: as from `_orient`, for rules that were asked there.
+    """
     seen, n, full = "orient/sight", context.episodes(EPISODES, level), level == "full"
     seeds = exam_seeds(n, context.seed, seen)
     sight, empty = Trial(context, seen, TICKS, seeds, gaze_error), Trial(context, "orient/empty", TICKS, seeds, turned)
@@ -141,8 +156,11 @@ def _rest(agent: Agent, context: Context, level: str, scores: Mapping[str, np.nd
     def rests(make: Callable[[], Policy]) -> np.ndarray:
         return (empty.play(make).watched.sum(0) <= TRACKED_DEG).astype(np.float64)
 
-    def floor(make: Callable[[], Policy]) -> float:
-        return float(((sight.play(make).watched[-1] <= ORIENTED_DEG) * rests(make)).mean())
+    def floor(name: str, make: Callable[[], Policy]) -> float:
+        solved = rules_by_sight.get(name)
+        if solved is None:
+            solved = sight.play(make).watched[-1] <= ORIENTED_DEG
+        return float((solved * rests(make)).mean())
 
     def measured(policy: Policy, name: str) -> tuple[np.ndarray, str]:
         still = rests(lambda: policy)
@@ -157,7 +175,7 @@ def _rest(agent: Agent, context: Context, level: str, scores: Mapping[str, np.nd
         chance=0.0,
         ceiling=1.0,
         rate=True,
-        floors={name: floor(rule) for name, rule in RULES_AT_REST.items()} if full else {},
+        floors={name: floor(name, rule) for name, rule in RULES_AT_REST.items()} if full else {},
         answered=actor.counts,
         note=note,
         episodes=sight.episodes,

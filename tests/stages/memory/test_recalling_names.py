@@ -269,6 +269,36 @@ def test_the_exam_answers_from_the_store(agent: Agent) -> None:
     assert given == [*named, *asked, *named, *nothing], "(a memory comes back, words are heard) by tick"
 
 
+def test_looks_that_return_while_time_passes_are_encoded_once_and_as_they_are_seen(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = lives(np.array([2_000_000, 2_000_001]), exam.THINGS + exam.STRANGERS, HELD_OUT)
+    words = np.array(NAMES)[of.answer]
+    group = exam._Group(agent, of, True, True, ("sight", "sound"), words)
+    between = group._looks(exam.THINGS + np.arange(exam.STRANGERS), "between")
+    encode, step, encoded, paused = group._encode, Actor.step, [], []
+
+    def counted(rows: object) -> object:
+        encoded.append(group.tick)
+        return encode(rows)
+
+    def watched(self: Actor, percepts: object, recalled: object = None) -> object:
+        tick = group.tick - exam.THINGS
+        if 0 <= tick < agent.config.window + exam.MORE:
+            at = tick % exam.STRANGERS
+            fresh = encode([{name: x[row, at] for name, x in between.items()} for row in range(2)])
+            for sense in ("sight", "sound"):
+                assert torch.equal(fresh.encoded[sense].tokens, percepts.encoded[sense].tokens)
+            paused.append(tick)
+        return step(self, percepts, recalled)
+
+    monkeypatch.setattr(group, "_encode", counted)
+    monkeypatch.setattr(Actor, "step", watched)
+    group.play()
+    assert len(paused) == agent.config.window + exam.MORE
+    assert len(encoded) == exam.THINGS + exam.STRANGERS + 1 + exam.ASKED
+
+
 def test_looks_at_one_thing_are_averaged_in_the_exam_of_sleep() -> None:
     things = sleep.THINGS
     right = np.tile(np.arange(things) % 2, sleep.VIEWS).astype(float)  # every second thing, in all looks at it

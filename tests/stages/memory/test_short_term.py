@@ -68,6 +68,24 @@ def test_a_player_with_memory_wins_and_one_without_has_half(context):
     assert 0.2 < always < 0.8
 
 
+def test_an_agent_plays_more_side_by_side_and_a_rule_draws_as_before(context, agent, monkeypatch):
+    monkeypatch.setattr(short_term, "TOGETHER", 3)
+    monkeypatch.setattr(short_term, "AGENTS_TOGETHER", 6)
+    sizes, make = [], context.make_world
+
+    def counted(name, level, seeds):
+        sizes.append(len(seeds))
+        return make(name, level, seeds)
+
+    object.__setattr__(context, "make_world", counted)
+    memory_len.answered(context, 3, 8, short_term.at_random(2, 0))
+    assert sizes == [3, 3, 2], "a rule that draws at random has another score in other groups"
+    child = memory_len.answered(context, 3, 8, short_term.agent_policy(agent))
+    assert sizes[3:] == [6, 2]
+    monkeypatch.setattr(short_term, "AGENTS_TOGETHER", 3)
+    np.testing.assert_array_equal(memory_len.answered(context, 3, 8, short_term.agent_policy(agent)), child)
+
+
 def test_short_term_memory_off_forgets_within_a_moment(context):
     torch.manual_seed(0)
     agent = Agent(AgentConfig(size="tiny", seed=3))

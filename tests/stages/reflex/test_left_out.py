@@ -84,7 +84,10 @@ def test_exams_of_sounds_have_tone_rows_for_arc_and_trunk(agent: Agent, context:
     for met, told in (([GROUP], 0), (list(WITHOUT), 2)):
         agent.config.trained_on = met
         with torch.no_grad():
-            measures = [*hear.examine_sounds(agent, context, "full"), *orient._orient(agent, context, "full", "sound")]
+            measures = [
+                *hear.examine_sounds(agent, context, "full"),
+                *orient._orient(agent, context, "full", "sound")[0],
+            ]
         assert {measure.name for measure in measures} == heard
         for measure in measures:
             assert len([name for name in measure.rows if name.startswith("of tones")]) == told, measure.name

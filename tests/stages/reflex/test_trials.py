@@ -62,6 +62,27 @@ def test_a_red_square_is_located() -> None:
     np.testing.assert_allclose(share, 16 / 64**2)
 
 
+def test_oddness_is_the_distance_from_the_median_colour_to_the_bit() -> None:
+    for shape, levels in (((3, 64, 64, 3), 256), ((2, 8, 12, 3), 4)):
+        sight = np.random.default_rng(0).integers(0, levels, shape, np.uint8)
+        colour = sight.astype(np.float32)
+        chroma = colour - colour.mean(-1, keepdims=True)
+        plain = np.abs(chroma - np.median(chroma, axis=(1, 2), keepdims=True)).sum(-1)
+        np.testing.assert_array_equal(hand_rules.oddness(sight), plain)
+
+
+def test_a_rule_without_a_bound_on_growth_looks_at_no_blob(monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet, loud = np.full((1, 2, 1600), 0.01, np.float32), np.full((1, 2, 1600), 0.5, np.float32)
+    sight = np.zeros((1, 64, 64, 3), np.uint8)
+    monkeypatch.setattr(hand_rules, "oddest_blob", lambda sight: pytest.fail("nobody asked for it"))
+    rule = hand_rules.LoudOrGrowing(larger=np.inf)
+    moves = [
+        rule({"sight": sight, "sound": sound}, np.array([tick == 0]))["move"].item()
+        for tick, sound in enumerate((quiet, quiet, loud))
+    ]
+    assert moves == [0.0, 0.0, -1.0]
+
+
 def test_the_rule_turns_to_the_ear_that_hears_first() -> None:
     wave = np.random.default_rng(0).standard_normal(1700).astype(np.float32)
     left_first = np.stack([wave[50:1650], wave[45:1645]])[None]
