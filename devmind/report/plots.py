@@ -54,8 +54,11 @@ def _domain(values: Sequence[float]) -> tuple[float, float]:
     return (low, high) if high > low else (low - 1, high + 1)
 
 
-def line_chart(name: str, curve: Curve, axis: str) -> Markup:
-    """A curve against 'step' or 'seconds'; a long one as a thin line with its running mean on top."""
+def line_chart(name: str, curve: Curve, axis: str, y_unit: str = "") -> Markup:
+    """A curve against 'step' or 'seconds'; a long one as a thin line with its running mean on top.
+
+    `y_unit` is printed above the axis of the values.
+    """
     pairs = zip(getattr(curve, axis), curve.value, strict=True)
     points = [(x, y) for x, y in pairs if isfinite(x) and isfinite(y)]
     unit = "steps" if axis == "step" else "seconds"
@@ -74,6 +77,7 @@ def line_chart(name: str, curve: Curve, axis: str) -> Markup:
     body = [_grid_y(y, place(0, y)[1]) for y in nice_ticks(y_start, y_end)]
     body += [_tick_x(x, place(x, 0)[0]) for x in nice_ticks(0, x_end)]
     body.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 2}">{unit}</text>')
+    body.append(f'<text class="unit" x="2" y="11">{escape(y_unit)}</text>')
     smooth = running_mean(points)
     if smooth:
         body.append(f'<path class="raw" d="{_path([place(*p) for p in thin(points)])}"/>')

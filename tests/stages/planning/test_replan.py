@@ -39,7 +39,7 @@ SEEDS = np.arange(1_000_000, 1_000_005)
 def short_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long enough for any detour here, without much standing at a wall."""
     monkeypatch.setattr(pointmaze, "MAX_TICKS", 500)
-    monkeypatch.setattr(exam, "TICKS", {})  # players walk to the end here, at size tiny too
+    monkeypatch.setattr(exam, "TICKS", {"tiny": None})  # players walk to the end here, at size tiny too
 
 
 @pytest.fixture
