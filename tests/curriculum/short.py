@@ -12,18 +12,17 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import distribution, distributions
 from pathlib import Path
 from typing import Any
 
-from devmind import plugins
 from devmind.agent.agent import Agent
 from devmind.curriculum import machine, plan, untouched
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.stage import Context, Lesson, Skill, Stage
 from tests import unsynced
 
-GROUP = "devmind.stages"
+PACKAGE, GROUP = "devmind", "devmind.stages"
 STEPS = 2
 EXAMS = frozenset(
     {
@@ -65,21 +64,28 @@ def _alone(skill: Skill) -> Skill:
 
 def __getattr__(name: str) -> Short:
     """The short stage of this name; the entry points that `installed` writes lead here."""
-    real = [point for point in entry_points(group=GROUP, name=name) if not point.value.startswith(__name__)]
+    every = [point for one in distributions(name=PACKAGE) for point in one.entry_points.select(group=GROUP, name=name)]
+    real = [point for point in every if not point.value.startswith(__name__)]
     if not real:
         raise AttributeError(name)
     plan.step_s, machine.PRODUCTS_S, untouched.BATCHES = lambda *_: 1.0, 0.0, 1
     os.fsync = unsynced.fsync
-    return Short(EntryPoint(name, real[0].value, GROUP).load()())
+    return Short(real[0].load()())
 
 
 def installed(site: Path, root: Path) -> dict[str, str]:
-    """Make a package of the short stages in the folder `site`; return an environment that finds it first."""
-    info = site / "short-1.dist-info"
+    """Make a package in the folder `site` that stands in devmind's place, with the short stages and all other plugins;
+    return an environment that finds it first.
+    """
+    real = distribution(PACKAGE)
+    info = site / f"{PACKAGE}-{real.version}.dist-info"
     info.mkdir(parents=True, exist_ok=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: short\nVersion: 1\n")
-    points = [f"{name} = {__name__}:{name}" for name in plugins.available("stages")]
-    (info / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *points, ""]))
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: {real.version}\n")
+    points = [
+        f"[{one.group}]\n{one.name} = {f'{__name__}:{one.name}' if one.group == GROUP else one.value}\n"
+        for one in real.entry_points
+    ]
+    (info / "entry_points.txt").write_text("".join(sorted(points)))
     # Processes also find the packages on the caller's path, in case nothing can be installed.
     path = os.pathsep.join([str(site), str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
