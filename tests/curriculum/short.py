@@ -50,7 +50,14 @@ class Short:
 
     def lessons(self, context: Context) -> Sequence[Lesson]:
         """All of them."""
-        return [replace(lesson, steps=min(STEPS, lesson.steps)) for lesson in self.stage.lessons(context)]
+        return [
+            replace(
+                lesson,
+                steps=min(STEPS, lesson.steps),
+                skills=tuple(skill for skill in lesson.skills if skill in EXAMS),
+            )
+            for lesson in self.stage.lessons(context)
+        ]
 
 
 def _alone(skill: Skill) -> Skill:
