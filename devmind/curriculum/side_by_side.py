@@ -26,7 +26,9 @@ from devmind.curriculum.timing import peak_memory_mb
 from devmind.errors import ExamError
 
 MOST = 4
-"""Worker processes at most. Each takes up to 1 GB, and more would wait for the longest exam of a stage."""
+"""Worker processes at most: more would wait for the longest exam of a stage."""
+WORKER_GB, REST_GB = 3.0, 4.0
+"""Memory of a worker at most (exams of planning), and of this process behind its lessons."""
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
 
 
@@ -73,7 +75,8 @@ def announce(due: Due) -> None:
 def hold_all(
     dues: Sequence[Due], agent: Agent, context: Context, begins: Callable[[Due], None] = announce
 ) -> Iterator[tuple[Due, Held]]:
-    """Hold exams on as many cores as the calling block has threads, and give each when it ends, in any order.
+    """Hold exams on as many cores as the calling block has threads and memory has room for, and give each when it ends,
+    in any order.
 
     At size tiny, where an exam takes less time than the start of a process, and on an accelerator, which processes
     would share, one after another in this process.
@@ -84,13 +87,20 @@ def hold_all(
     Raises:
         ExamError: a worker process ended without a result.
     """
-    workers = min(torch.get_num_threads(), len(dues), MOST)
+    workers = min(torch.get_num_threads(), len(dues), MOST, int((_memory_gb() - REST_GB) / WORKER_GB))
     if workers < 2 or context.config.size in TRIAL_SIZES or torch.device(context.device).type != "cpu":
         for due in dues:
             begins(due)
             yield due, hold(due, agent, context)
     else:
         yield from hold_in(workers, dues, agent, context, begins)
+
+
+def _memory_gb() -> float:
+    """Memory of this machine in GB; room for one worker where the system does not tell."""
+    if not hasattr(os, "sysconf"):
+        return REST_GB + WORKER_GB
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
 
 
 def hold_in(

@@ -147,26 +147,27 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "device", "threads", "processes"),
-    [("nursery", "cpu", 2, 2), ("nursery", "cpu", 8, 3), ("nursery", "cpu", 1, 0), ("tiny", "cpu", 2, 0),
-     ("nursery", "cuda", 2, 0)],
+    ("size", "device", "threads", "memory_gb", "processes"),
+    [("nursery", "cpu", 2, 16, 2), ("nursery", "cpu", 8, 16, 3), ("nursery", "cpu", 1, 16, 0),
+     ("tiny", "cpu", 2, 16, 0), ("nursery", "cuda", 2, 16, 0),
+     ("nursery", "cpu", 8, 12, 2), ("nursery", "cpu", 8, 8, 0), ("nursery", "cpu", 8, 2, 0)],
 )  # fmt: skip
 def test_where_exams_are_held(
-    agent: Agent,
-    context: Context,
-    monkeypatch: pytest.MonkeyPatch,
-    size: str,
-    device: str,
-    threads: int,
-    processes: int,
-) -> None:
+    agent: Agent, context: Context, monkeypatch: pytest.MonkeyPatch,
+    size: str, device: str, threads: int, memory_gb: float, processes: int,
+) -> None:  # fmt: skip
     used: list[int] = []
     monkeypatch.setattr(side_by_side, "hold", lambda due, agent, context: Held({}, 0, 0))
     monkeypatch.setattr(side_by_side, "hold_in", lambda workers, dues, *rest: used.append(workers) or [])
+    monkeypatch.setattr(side_by_side, "_memory_gb", lambda: memory_gb)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     where = replace(context, device=device, config=context.config.model_copy(update={"size": size}))
     held = list(hold_all([Due(STAGE, "lamps-lit")] * 3, agent, where))
     assert (len(held), used) == ((0, [processes]) if processes else (3, []))
+
+
+def test_memory_of_the_machine_is_known() -> None:
+    assert 1 < side_by_side._memory_gb() < 100_000
 
 
 def test_exams_side_by_side_count_once_in_the_time_of_a_run() -> None:

@@ -35,7 +35,7 @@ thing that is learned of a coin is to stay away from it."""
 def lesson(context: Context) -> Lesson:
     """Paths of all levels; which one it is nobody says."""
     return gradient_lesson(
-        context, NAME, loss, make, steps=STEPS, rows=PATHS, learning_rate=2e-2, minutes=3.0,
+        context, NAME, loss, make, steps=STEPS, rows=PATHS, learning_rate=1e-2, minutes=3.0,
         trains=lambda agent: TRAINS, skills=(NAME,), rehearsal_every=0, prefetch=True,
         unrehearsed="It trains only a sense and a head of its own, which no later lesson changes.",
     )  # fmt: skip
