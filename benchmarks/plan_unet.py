@@ -110,15 +110,21 @@ class UNetDenoiser(ModelMixin, ConfigMixin):
         masked: Tensor,
         condition: Tensor,
         present: Tensor,
+        hint: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The clean trajectory [B, H, C] and logits of no symbols [B, 0, words]; see `HybridDenoiser.forward`."""
         n, horizon = trajectory.shape[:2]
         mark = given[..., None].to(trajectory.dtype)
-        told = self.tell((condition * present[..., None]).flatten(1))[:, None].expand(-1, horizon, -1)
+        told = (self.hint(condition, present) if hint is None else hint)[:, None].expand(-1, horizon, -1)
         seen = torch.cat((spread_out(trajectory), mark, mark * trajectory, told), -1).transpose(1, 2)
         timestep = self.config["levels"] * level - 1
         clean = self.unet(seen, timestep.expand(n)).sample.transpose(1, 2)
         return clean, clean.new_zeros(n, 0, self.config["words"])
+
+    def hint(self, condition: Tensor, present: Tensor) -> Tensor:
+        """What the condition tells [B, TOLD], the same in all steps."""
+        told: Tensor = self.tell((condition * present[..., None]).flatten(1))
+        return told
 
 
 def main() -> None:

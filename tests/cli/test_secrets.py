@@ -127,7 +127,7 @@ def test_journal_health_and_tables_hold_no_password(tmp_path: Path, capsys: pyte
     assert Journal(tmp_path / "j.jsonl").last()["all"] == ["a=b", 1]  # type: ignore[index]
     show.table(("a", "b"), [(f"http://u:{SECRET}@h/", 2)])
     show.line(f"http://u:{SECRET}@h/")
-    show.lamp("recording", f"http://u:{SECRET}@h/")
+    show.lamp(f"http://u:{SECRET}@h/")
     assert nothing_holds_it(tmp_path, capsys.readouterr().out)
     show.door("http://127.0.0.1:1/?token=abc")
     assert "?token=abc" in capsys.readouterr().out, "who sits here must be able to open the page"

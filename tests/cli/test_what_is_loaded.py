@@ -113,7 +113,7 @@ def test_invalid_arguments_are_reported_before_heavy_imports(files: Path, taken_
         (["navigate", "--seed", str(2**63)], "should be less than or equal to"),
         (["plan", "pointmaze-medum"], "did you mean 'pointmaze-medium'?"),
         (["plan", "market:trent"], "did you mean 'trend'?"),
-        (["plan", "market:replay:none.csv"], "'none.csv' cannot be read as a table of prices"),
+        (["plan", "market:replay:none.csv"], "There is no file 'none.csv'; give a table of prices"),
         (["plan", "BabyAI-GoToSeqS5R2-v0", "--goal", " "], "--goal needs an instruction"),
         (["session", "info", "none.mcap"], "There is no file 'none.mcap'"),
         (["session", "replay", "none.mcap", "--check"], "There is no file 'none.mcap'"),

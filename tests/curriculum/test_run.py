@@ -246,7 +246,8 @@ def test_skill_of_which_nothing_was_measured_fails_with_a_reason(tmp_path, monke
     }  # fmt: skip
 
 
-def test_stage_without_its_requirements_is_refused(tmp_path):
+def test_stage_without_its_requirements_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("devmind.plugins.available", lambda group: STAGES)
     with pytest.raises(ConfigError, match=r"requires lamps first; .* run 'devmind stage run lamps --size tiny'"):
         runner.run_stage("later", config(), out=tmp_path / "nothing" / "later")
 

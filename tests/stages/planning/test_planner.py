@@ -173,7 +173,7 @@ def test_a_due_plan_begins_from_the_rest_of_the_last_one(agent: Agent, monkeypat
     read.prepare()
     (how,) = calls
     rest = interpolated(plan, torch.arange(HORIZON) + torch.tensor([[2.25], [4.0]]))
-    torch.testing.assert_close(head.unscaled(how["start"]).unflatten(0, (2, -1))[:, 0], rest)
+    torch.testing.assert_close(unscaled(how["start"]).unflatten(0, (2, -1))[:, 0], rest)
     assert (how["begin"], how["steps"]) == (head.warm, head.warm_steps * round(1 / head.warm))
     assert read.after["age"].tolist() == [1, 1]
     assert read.after["along"].tolist() == [0.0, 0.0], "the new plan is at its beginning"

@@ -107,7 +107,7 @@ def test_the_command_prints_and_shows_the_plan_and_refuses_untradable_inputs(age
         ([f"market:replay:{gap}", *of], "fill the gap from the source"),
         ([f"market:replay:{words}", *of], "line 11: volume is a number; got 'many'"),
         ([f"market:replay:{short}", *of], "has 300 bars"),
-        (["market:replay:nowhere.csv", *of], "cannot be read as a table of prices"),
+        (["market:replay:nowhere.csv", *of], "give a table of prices (CSV)"),
         (["market:trend", "--horizon", "64", *of], "no longer and no shorter ones; got a horizon of 64"),
         (["market:trend", "--goal", "task1", *of], "the only options are --agent, --seed, --horizon and --show"),
         (["market:trend", "--show", str(tmp_path), *of], "is a folder"),

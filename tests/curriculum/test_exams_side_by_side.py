@@ -132,7 +132,7 @@ def test_workers_end_with_the_iterator(agent: Agent, context: Context) -> None:
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
-        "from tests.curriculum.test_side_by_side import *\n"
+        "from tests.curriculum.test_exams_side_by_side import *\n"
         "newborn = Agent(AgentConfig(size='tiny', seed=3))\n"
         "STAGE.admit(newborn)\n"
         f"context = make_context(config(), Path({str(tmp_path)!r}), None, ())\n"
