@@ -18,6 +18,7 @@ from devmind.errors import ConfigError
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import check_head, tiny_agent
 from stages.planning import parts
+from stages.planning.following import WARM
 from stages.planning.judge import draft
 from stages.planning.parts import HORIZON, ROUTE, WALK
 from stages.planning.places import middles, square, unscaled
@@ -174,7 +175,7 @@ def test_a_due_plan_begins_from_the_rest_of_the_last_one(agent: Agent, monkeypat
     (how,) = calls
     rest = interpolated(plan, torch.arange(HORIZON) + torch.tensor([[2.25], [4.0]]))
     torch.testing.assert_close(unscaled(how["start"]).unflatten(0, (2, -1))[:, 0], rest)
-    assert (how["begin"], how["steps"]) == (head.warm, head.warm_steps * round(1 / head.warm))
+    assert (how["begin"], how["steps"]) == (WARM, head.warm_steps * round(1 / WARM))
     assert read.after["age"].tolist() == [1, 1]
     assert read.after["along"].tolist() == [0.0, 0.0], "the new plan is at its beginning"
     read.before = head.nothing(2, torch.device("cpu"))
