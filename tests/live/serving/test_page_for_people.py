@@ -433,6 +433,7 @@ def test_page_that_is_told_nothing_any_more_opens_its_connection_anew(page: Page
     page.add_init_script("const wait = setTimeout; setTimeout = (done, ms) => wait(done, ms === 15000 ? 300 : ms);")
     page.reload()
     wait_for(page, "() => document.getElementById('state').textContent === 'awake'")
+    wait_for(page, "() => document.querySelector('#level-says').textContent.endsWith('dB')")  # it is told something
     life._stop.set()
     wait_for(page, "() => document.getElementById('state').textContent.startsWith('connection lost')")
     wait_for(page, "() => document.getElementById('state').textContent === 'awake'")
