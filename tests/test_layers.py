@@ -39,6 +39,7 @@ RUN = frozenset({"curriculum.plan", "curriculum.machine"}) | {
         "night",
         "run_exams",
         "side_by_side",
+        "lesson_checks",
         "untouched",
         "taught_lesson",
         "study",

@@ -67,6 +67,19 @@ def hold(due: Due, agent: Agent, context: Context) -> Held:
     return Held(measures, time.monotonic() - begun, peak_memory_mb())
 
 
+def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict[str, Measure] | None:
+    """Measures of exams that only the agent took, completed by the earlier exams of the same episodes.
+
+    None if the episodes differ: then the exam does not know the level 'retention' and must be held in full.
+    """
+    if any(name not in before or before[name].n != measure.n for name, measure in after.items()):
+        return None
+    kept = ("chance", "ceiling", "floors", "reference")
+    return {
+        name: replace(measure, **{key: getattr(before[name], key) for key in kept}) for name, measure in after.items()
+    }
+
+
 def announce(due: Due) -> None:
     """Tell the user that an exam begins."""
     say(f"exam of {due.skill}")
@@ -154,16 +167,3 @@ def _end_with(parent: int) -> None:
 
 def _hold(due: Due) -> tuple[int, Held]:
     return os.getpid(), hold(due, *_given[0])
-
-
-def _beside(after: Mapping[str, Measure], before: Mapping[str, Measure]) -> dict[str, Measure] | None:
-    """Measures of exams that only the agent took, completed by the earlier exams of the same episodes.
-
-    None if the episodes differ: then the exam does not know the level 'retention' and must be held in full.
-    """
-    if any(name not in before or before[name].n != measure.n for name, measure in after.items()):
-        return None
-    kept = ("chance", "ceiling", "floors", "reference")
-    return {
-        name: replace(measure, **{key: getattr(before[name], key) for key in kept}) for name, measure in after.items()
-    }

@@ -25,12 +25,12 @@ from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place, trainer_device
 from devmind.checkpointing import bundle
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.lesson_checks import check_finite, check_scalars
 from devmind.curriculum.pinned import pinned
 from devmind.curriculum.progress import LessonProgress
 from devmind.curriculum.rehearsal import Mixed, Rehearsal, mixed
 from devmind.curriculum.stage import Batches, Context, Learner, Lesson, Rehearsed
 from devmind.curriculum.timing import Stopwatch, TimedBatches, shares
-from devmind.errors import ConfigError
 from devmind.seeding import derive_seed
 
 TELL_EVERY_S = 1.0
@@ -120,11 +120,7 @@ class LessonModule(LightningModule):
         # A rehearsal has the number of the step before it.
         step = self.steps - isinstance(batch, Rehearsed)
         scalars = dict(self.learner.update(batch, step))
-        for name, value in scalars.items():
-            if isinstance(value, Tensor) and value.numel() != 1:
-                raise ConfigError(
-                    f"A learner reports one number by name; '{name}' has shape {list(value.shape)}. Report its mean."
-                )
+        check_scalars(scalars)
         self.log_dict(scalars, on_step=True, on_epoch=False, batch_size=1)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -235,22 +231,12 @@ class LessonRun(Stoppable):
             self.rehearsal_s += time.perf_counter() - self._ended_s
 
     def save(self, updates: int, done: int) -> None:
-        """Save a bundle with everything that the next step depends on.
+        """Save a bundle with everything that the next step depends on; with NaN in it, the one before remains.
 
         Raises:
-            ConfigError: a number of the agent is NaN or infinite. It would stay so, and spread; the last checkpoint,
-                from before, remains.
+            ConfigError: a number of the agent is NaN or infinite.
         """
-        state = self.module.agent.state_dict()
-        broken = [
-            name for name, value in state.items() if value.is_floating_point() and not bool(value.isfinite().all())
-        ]
-        if broken:
-            raise ConfigError(
-                f"The lesson '{self.lesson.name}' has made NaN or infinite numbers of {', '.join(broken[:3])} by step "
-                f"{done:,} of {self.module.learner.steps:,}, which was not saved. Lower its learning rate "
-                f"(lessons.{self.lesson.name}.learning_rate), or mend its loss."
-            )
+        check_finite(self.module.agent, self.lesson.name, done, self.module.learner.steps)
         # A lesson's name may have a slash, and a checkpoint in a folder below this one would never be found.
         name = f"{self.attempt}-{self.lesson.name.replace('/', '+')}-{updates:08d}"
         learner = self.module.learner
