@@ -6,9 +6,12 @@ declares more than that before it decompresses it. A file that declares no size 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from devmind.errors import DevmindError
 
@@ -17,6 +20,8 @@ EXPANDED_TIMES = 1000
 """All parts of a file together, decompressed one after the other, may have this many times the file's size. The
 recording of a black room expands 250 times, a decompression bomb 10,000 times."""
 LONGEST_NAME = 200
+TEXT_BYTES = 16 << 20
+"""The largest text of settings, results or plans; a kind of file that may be larger says so where it is read."""
 _DTYPE = re.compile(r"[<>|=]?[biuf](?:1|2|4|8|16)|bool|u?int(?:8|16|32|64)|float(?:16|32|64)", re.ASCII)
 
 
@@ -65,3 +70,51 @@ def damage(kind: type[DevmindError], sentence: str) -> Iterator[None]:
         lines = str(error).strip().splitlines()
         reason = printable(f"{type(error).__name__}: {lines[0][:200].rstrip('.')}" if lines else type(error).__name__)
         raise kind(sentence.replace("{}", reason)) from error
+
+
+def read_file(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTES) -> bytes:
+    """The content of a file that a person or another file named: the one door for such files.
+
+    Only plain files are opened: a pipe would wait for ever, and a device never ends.
+
+    Raises:
+        kind: it is missing, no plain file, larger than `limit_bytes`, or cannot be read.
+    """
+    try:
+        if not path.exists():
+            raise kind(f"There is no file '{path}'.")
+        if not path.is_file():
+            raise kind(f"'{path}' is no plain file; a file of at most {limit_bytes:,} bytes was expected.")
+        with path.open("rb") as file:
+            data = file.read(limit_bytes + 1)  # by what is read: a file of /proc says that it has 0 bytes
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        raise kind(f"'{printable(str(path))}' cannot be read: {reason}.") from error
+    if len(data) > limit_bytes:
+        raise kind(f"'{path}' has over {limit_bytes:,} bytes, the most for a file of this kind; is it another file?")
+    return data
+
+
+def read_text(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTES) -> str:
+    """`read_file`, decoded as UTF-8 with or without a byte order mark."""
+    try:
+        return read_file(path, kind, limit_bytes).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise kind(f"'{path}' is no text in UTF-8: byte {error.start} is none. Save it as UTF-8.") from error
+
+
+def parse_json(data: bytes | str, kind: type[DevmindError], sentence: str) -> Any:
+    """The value of a JSON text; `kind` with `sentence`, whose `{}` is the reason, where it is none.
+
+    Nesting that is too deep for the parser and numbers with too many digits are refused in the same way.
+    """
+    with damage(kind, sentence):
+        return json.loads(data)
+
+
+def parse_yaml(text: str, kind: type[DevmindError], sentence: str) -> Any:
+    """The value of a YAML text, without tags that name Python objects; refused as by `parse_json`."""
+    import yaml
+
+    with damage(kind, sentence):
+        return yaml.safe_load(text)
