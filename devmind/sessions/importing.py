@@ -81,12 +81,14 @@ def episode_steps(events: Iterable[Event], tick_hz: int, name: str, empty: str) 
     Ticks between events come without senses, so that the clock stays even.
 
     Raises:
-        SessionError: `empty`, when there are no events; the ticks of '`name`' jump by over an hour.
+        SessionError: `empty`, when there are no events; the ticks of '`name`' jump by over an hour or go back.
     """
     held: Step | None = None
     previous: np.ndarray | None = None
     following = 0
     for tick, group in groupby(events, key=attrgetter("tick")):
+        if tick < following:
+            raise SessionError(f"The time stamps of '{name}' go back by {(following - tick) / tick_hz:.1f} s.")
         if tick - following > MAX_GAP_S * tick_hz:
             raise SessionError(f"The time stamps of '{name}' jump by over {MAX_GAP_S:g} s; it is damaged.")
         for absent in range(following, tick):

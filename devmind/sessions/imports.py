@@ -9,7 +9,7 @@ from mcap.writer import MCAP0_MAGIC
 
 from devmind.errors import SessionError
 from devmind.moment import TICK_HZ
-from devmind.sessions.bags import import_bag, import_mcap
+from devmind.sessions.bags import METADATA, import_bag, import_mcap, storage_files
 from devmind.sessions.importing import Imported
 from devmind.sessions.lerobot import INFO, import_lerobot
 from devmind.sessions.media import import_media
@@ -53,22 +53,31 @@ def kind_of(path: Path) -> tuple[str, Path]:
     """ "lerobot", "bag", "mcap" or "media", and its path: a file of a bag's folder stands for the folder.
 
     Raises:
-        SessionError: it is the database of a ROS 2 bag without the bag's metadata.yaml.
+        SessionError: it is a database that belongs to no ROS 2 bag.
     """
     if path.is_dir():
-        if (path / INFO).is_file():
-            return "lerobot", path
-        return ("bag" if (path / "metadata.yaml").is_file() else "media"), path
+        return _kind_of_folder(path)
     try:
         with path.open("rb") as file:
             start = file.read(16)
     except OSError:
         return "media", path  # the import of media reports what is wrong
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "media")
-    if path.name == "metadata.yaml":
-        return "bag", path.parent
-    if start.startswith(b"SQLite"):
-        if not (path.parent / "metadata.yaml").is_file():
-            raise SessionError(f"'{path}' is a database; a ROS 2 bag is a folder with metadata.yaml beside it.")
-        return "bag", path.parent
-    return kind, path
+    is_database, has_metadata = start.startswith(b"SQLite"), (path.parent / METADATA).is_file()
+    if is_database and not has_metadata and path.suffix != ".db3":
+        raise SessionError(
+            f"'{path}' is a database; a ROS 2 bag is a folder with {METADATA}, or a file that ends in .db3."
+        )
+    is_part = path.name == METADATA or (is_database and has_metadata)
+    return ("bag", path.parent) if is_part else (kind, path)
+
+
+def _kind_of_folder(path: Path) -> tuple[str, Path]:
+    if (path / INFO).is_file():
+        return "lerobot", path
+    if (path / METADATA).is_file():
+        return "bag", path
+    files = storage_files(path)  # of a recorder that was killed before it wrote the metadata
+    if len(files) == 1 and files[0].suffix == ".mcap":
+        return "mcap", files[0]
+    return ("bag" if files else "media"), path

@@ -41,12 +41,13 @@ def test_impossible_imports_are_refused(tmp_path: Path) -> None:
         import_any(tmp_path / "a.wav", out, topic="/cam")
     with pytest.raises(SessionError, match="would replace what is imported"):
         import_any(mcap, mcap, overwrite=True)
-    (tmp_path / "lonely.db3").write_bytes(b"SQLite format 3\0 and so on")
-    with pytest.raises(SessionError, match=r"a folder with metadata\.yaml"):
-        import_any(tmp_path / "lonely.db3", out)
+    for name, says in (("notes.sqlite", "a folder with metadata.yaml"), ("lonely.db3", "not a database")):
+        (tmp_path / name).write_bytes(b"SQLite format 3\0 and so on")
+        with pytest.raises(SessionError, match=says):
+            import_any(tmp_path / name, out)
     renamed = tmp_path / "bag.dat"
     renamed.write_bytes(b"#ROSBAG V2.0\n")
-    with pytest.raises(SessionError, match=r"rename it to 'bag\.bag'"):
+    with pytest.raises(SessionError, match="rosbag reindex"):
         import_any(renamed, out)
     for path in (tmp_path / "nothing", tmp_path / "empty"):
         with pytest.raises(SessionError, match=r"No such file|is empty"):
@@ -78,6 +79,8 @@ def test_events_of_a_tick_become_one_step() -> None:
         list(episode_steps([], 10, "it", "empty"))
     with pytest.raises(SessionError, match="'it' jump by over 3600 s"):
         list(episode_steps([Event(0, "acted"), Event(36002, "acted")], 10, "it", "empty"))
+    with pytest.raises(SessionError, match=r"'it' go back by 0\.5 s"):
+        list(episode_steps([Event(7, "acted"), Event(3, "acted")], 10, "it", "empty"))
 
 
 def test_tick_of_tolerates_rounding() -> None:

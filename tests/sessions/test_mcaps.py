@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +154,33 @@ def test_sound_needs_ticks_of_whole_samples(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="tick_hz must divide 16000"):
         import_mcap(path, tmp_path / "b.mcap", tick_hz=30)
     assert [path.name for path in tmp_path.iterdir()] == ["a.mcap"]
+
+
+@pytest.mark.parametrize("begin", ["", '#include "std_msgs/msg/Other.idl"\n'])
+def test_idl_schemas_are_read_as_mcaps_registry_prescribes_them(tmp_path: Path, begin: str) -> None:
+    """A line of 80 `=` and `IDL: package/msg/Name` before each definition (mcap.dev/spec/registry, `ros2idl`)."""
+    inner = "module my_msgs { module msg { struct Inner { double width; }; }; };"
+    outer = "module my_msgs { module msg { struct Outer { my_msgs::msg::Inner inner; double height; }; }; };"
+    line = "=" * 80 + "\n"
+    text = f"{line}IDL: my_msgs/msg/Outer\n{begin}{outer}\n{line}IDL: my_msgs/msg/Inner\n{inner}\n"
+    with (tmp_path / "a.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start(profile="ros2")
+        schema = writer.register_schema("my_msgs/msg/Outer", "ros2idl", text.encode())
+        channel = writer.register_channel("/grip", "cdr", schema)
+        writer.add_message(channel, 0, b"\x00\x01\x00\x00" + struct.pack("<dd", 0.25, 1.5), 0)
+        writer.finish()
+    session = open_session(import_mcap(tmp_path / "a.mcap", tmp_path / "b.mcap").path)
+    assert session[0][0].senses["grip"].tolist() == [0.25, 1.5]  # type: ignore[union-attr]
+    assert session.names()["grip"] == ["inner.width", "height"]
+
+
+def test_texts_inside_json_are_told(tmp_path: Path) -> None:
+    with (tmp_path / "a.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start()
+        channel = writer.register_channel("/said", "json", 0)
+        writer.add_message(channel, 0, b'{"text": "a ball", "by": {"who": "mother"}, "at": 0}', 0)
+        writer.finish()
+    made = import_mcap(tmp_path / "a.mcap", tmp_path / "b.mcap")
+    assert made.warnings == ("Texts in messages on '/said' are left out: text, by.who.",)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mcap.reader import McapReader, NonSeekingReader, make_reader
-from mcap.records import Channel, Schema
+from mcap.records import Channel, Message, Schema
 from mcap.stream_reader import StreamReader
 
 from devmind.errors import DevmindError, SessionError
 from devmind.moment import TICK_HZ
 from devmind.sessions import chunks
-from devmind.sessions.bags.ros import plain
+from devmind.sessions.bags.ros import plain, type_store
 from devmind.sessions.bags.topics import Topic, import_source
 from devmind.sessions.importing import Imported, robots_extra
 
@@ -57,7 +59,7 @@ class Mcap:
         with self._reader() as reader:
             if reader.get_header().profile == "devmind":
                 raise SessionError(f"'{path}' is a session of devmind already; it needs no import.")
-            schemas, channels, self.start_ns = self._summary(reader)
+            schemas, channels, self.start_ns, counts = self._summary(reader)
         self._decoders: dict[int, Decode] = {}
         topics: dict[str, Topic] = {}
         for channel in sorted(channels, key=lambda one: (one.topic, one.id)):
@@ -65,7 +67,10 @@ class Mcap:
             name = schema.name if schema else "no schema"
             unread = self._add_decoder(channel, schema)
             if channel.topic not in topics or topics[channel.topic].unread:  # each publisher has a channel of its own
-                topics[channel.topic] = Topic(channel.topic, name, unread)
+                topics[channel.topic] = Topic(channel.topic, name, unread, counts.get(channel.id, 0))
+            elif not unread:
+                before = topics[channel.topic]
+                topics[channel.topic] = replace(before, count=(before.count or 0) + counts.get(channel.id, 0))
         self.topics = list(topics.values())
 
     def messages(self, names: Collection[str]) -> Generator[tuple[str, int, Any], None, None]:
@@ -88,24 +93,33 @@ class Mcap:
                 f"'{self.path}' is cut or damaged ({what}); copy it again, or mend it with 'mcap recover'."
             ) from error
 
-    def _summary(self, reader: McapReader) -> tuple[dict[int, Schema], list[Channel], int]:
-        """The schemas and channels from the file's index, or from its whole content, and its start time."""
+    def _summary(self, reader: McapReader) -> tuple[dict[int, Schema], list[Channel], int, Mapping[int, int]]:
+        """The schemas and channels from the file's index, or from its whole content; its start time; and how many
+        messages each channel has."""
         summary = reader.get_summary()
         if summary is not None and summary.channels and summary.statistics is not None:
-            return summary.schemas, list(summary.channels.values()), summary.statistics.message_start_time
+            told = summary.statistics
+            return (
+                summary.schemas,
+                list(summary.channels.values()),
+                told.message_start_time,
+                told.channel_message_counts,
+            )
         self._indexed = False  # without the channels the index is useless, and the stock reader fails
         schemas: dict[int, Schema] = {}
         channels: dict[int, Channel] = {}
         starts: list[int] = []
+        counts: Counter[int] = Counter()
         with self.path.open("rb") as file:
             for record in StreamReader(file).records:
                 if isinstance(record, Schema):
                     schemas[record.id] = record
                 elif isinstance(record, Channel):
                     channels[record.id] = record
-                elif hasattr(record, "log_time"):
+                elif isinstance(record, Message):
                     starts.append(record.log_time)
-        return schemas, list(channels.values()), min(starts, default=0)
+                    counts[record.channel_id] += 1
+        return schemas, list(channels.values()), min(starts, default=0), counts
 
     def _add_decoder(self, channel: Channel, schema: Schema | None) -> str:
         """Prepare the decoding of a channel; returns the reason if it cannot be decoded."""
@@ -164,11 +178,8 @@ def _plain_protobuf(message: Any) -> Any:
 
 
 def _ros_decoder(schema: Schema) -> Decode:
-    with robots_extra("An MCAP file with ROS messages"):
-        from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
-    store = get_typestore(Stores.EMPTY)
-    text = schema.data.decode()
-    store.register(get_types_from_idl(text) if schema.encoding == "ros2idl" else get_types_from_msg(text, schema.name))
     kind = schema.name if "/msg/" in schema.name else schema.name.replace("/", "/msg/")
+    with robots_extra("An MCAP file with ROS messages"):
+        store = type_store(kind, schema.data.decode(), is_idl=schema.encoding == "ros2idl")
     read = store.deserialize_ros1 if schema.encoding == "ros1msg" else store.deserialize_cdr
     return lambda data: plain(read(data, kind))

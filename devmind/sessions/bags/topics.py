@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Iterator
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
-from operator import attrgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,20 +20,39 @@ from devmind.bounds import damage
 from devmind.errors import SessionError, nearest
 from devmind.moment import STANDARD_SENSES
 from devmind.sessions.bags import values
-from devmind.sessions.importing import Event, Imported, episode_steps, samples_in_tick, tick_of, write_session
+from devmind.sessions.importing import (
+    MAX_GAP_S,
+    Event,
+    Imported,
+    episode_steps,
+    samples_in_tick,
+    tick_of,
+    write_session,
+)
 from devmind.sessions.sounds import Part, timed_ticks
 
 GAP_S = 0.2
 """Sound messages come in bursts; a longer pause counts as a gap."""
+UNSET_S = 60.0
+"""A clock that jumps by over an hour within this time of zero was not set before, as ROS' before its first /clock."""
+UNSET = "the clock was not set yet"
+LONGEST_WORDS = 1000
+"""Longer texts are not spoken words: descriptions of robots, programs, files."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of a foreign recording; `unread` says why its messages cannot be decoded, or is empty."""
+    """A topic of a foreign recording.
+
+    Attributes:
+        unread: why its messages cannot be decoded, or empty.
+        count: how many messages the recording says that it has; None if it does not.
+    """
 
     name: str
     schema: str
     unread: str = ""
+    count: int | None = None
 
     @property
     def key(self) -> str:
@@ -54,10 +75,11 @@ class Source(Protocol):
 def import_source(
     source: Source, out: str | Path, tick_hz: int, topic: str | None = None, overwrite: bool = False
 ) -> Imported:
-    """Write a foreign recording to the new session `out`, as one episode on the recording's own clock.
+    """Write a foreign recording to the new session `out`, on the recording's own clock.
 
     The first topic with pictures (or `topic`) becomes sight, the first with sound becomes sound, texts become words,
-    joint states `body`, and every other topic of numbers a sense of its own, float64 [K], named after the topic.
+    joint states `body`, and every other topic of numbers a sense of its own, float64 [K], named after the topic. After
+    a pause of over an hour a new episode begins.
 
     Raises:
         SessionError: nothing in it can be used, it is damaged, or `out` cannot be written; nothing is left behind.
@@ -71,13 +93,32 @@ def _imported(source: Source, out: str | Path, tick_hz: int, topic: str | None, 
     roles = _Roles(source, tick_hz)
     roles.assign(topic)
     if not roles.wanted:
-        raise SessionError(f"'{source.path}' has nothing that can be sensed; its topics are: {listed or 'none'}.")
+        raise SessionError(
+            f"'{source.path}' has nothing that can be sensed; its topics are: {listed or 'none'}.{roles.reasons()}"
+        )
     about = {"name": source.path.name, "topics": {one.name: one.schema for one in source.topics}}
     empty = f"'{source.path}' has no message that can be sensed; its topics are: {listed}."
-    steps = episode_steps(roles.events(), tick_hz, str(source.path), empty)
-    return write_session(
-        out, source.kind, tick_hz, [(about, steps)], roles.warnings, names=roles.names, overwrite=overwrite
-    )
+
+    def episodes() -> Iterator[tuple[Any, Iterable[Any]]]:
+        is_empty = True
+        for _, numbered in groupby(_by_pauses(roles.events(), tick_hz), key=itemgetter(0)):
+            is_empty = False
+            yield about, episode_steps((event for _, event in numbered), tick_hz, str(source.path), empty)
+        roles.report()
+        if is_empty:
+            raise SessionError(f"{empty}{roles.reasons()}")
+
+    return write_session(out, source.kind, tick_hz, episodes(), roles.warnings, names=roles.names, overwrite=overwrite)
+
+
+def _by_pauses(events: Iterable[Event], tick_hz: int) -> Iterator[tuple[int, Event]]:
+    """(number of the episode, event with its tick in it): a pause of over MAX_GAP_S begins the next one."""
+    number, begin, previous = 0, 0, 0
+    for event in events:
+        if event.tick - previous > MAX_GAP_S * tick_hz:
+            number, begin = number + 1, event.tick
+        previous = event.tick
+        yield number, event._replace(tick=event.tick - begin)
 
 
 @dataclass
@@ -94,6 +135,11 @@ class _Roles:
     names: dict[str, list[str]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     _warned_of: set[str] = field(default_factory=set)
+    _start_ns: int = 0
+    _used: Counter[str] = field(default_factory=Counter)
+    _left: dict[str, Counter[str]] = field(default_factory=dict)
+    _sizes: dict[str, set[int]] = field(default_factory=dict)
+    _joints: dict[str, tuple[int, np.ndarray]] = field(default_factory=dict)
 
     @property
     def wanted(self) -> bool:
@@ -121,6 +167,59 @@ class _Roles:
                 self.senses[one.name] = self._sense_name(one)
         if left_out:
             self.warnings.append(f"Left out: {'; '.join(left_out)}.")
+        if self.wanted:
+            self._find_start()
+            self._collect_joints()
+
+    def reasons(self) -> str:
+        """What was found out about topics that are not used, after a blank; empty if nothing was."""
+        return "".join(f" {sentence}" for sentence in self.warnings if not sentence.startswith("Left out: "))
+
+    def report(self) -> None:
+        """Add what is known only when all messages were read: how many were left out and why, and what is missing."""
+        for topic, whys in self._left.items():
+            total = self._used[topic] + whys.total()
+            for why, count in whys.items():
+                self.warnings.append(f"{count:,} of {total:,} messages on '{topic}' are left out: {why}.")
+        for one in self.source.topics:
+            there = self._used[one.name] + self._left.get(one.name, Counter()).total()
+            is_used = one.name in {self.picture, self.sound, *self.senses}
+            if is_used and one.count is not None and there < one.count:
+                self.warnings.append(
+                    f"The recording promises {one.count:,} messages on '{one.name}', and {there:,} could be read."
+                )
+        for topic, sizes in self._sizes.items():
+            if len(sizes) > 1:
+                self.warnings.append(
+                    f"Messages on '{topic}' have {min(sizes)} to {max(sizes)} numbers, so the sense "
+                    f"'{self.senses[topic]}' changes its shape: no encoder can be made for it."
+                )
+
+    def _find_start(self) -> None:
+        """The time of tick 0. Messages from before the clock was set do not count."""
+        previous = self._start_ns = self.source.start_ns
+        with closing(self.source.messages(self._all())) as messages:
+            for _, time_ns, _ in messages:
+                if time_ns - previous > MAX_GAP_S * 1e9:
+                    self._start_ns = time_ns
+                    return
+                if time_ns > UNSET_S * 1e9:
+                    return
+                previous = time_ns
+
+    def _collect_joints(self) -> None:
+        """Name the numbers of each topic of joint states: several drivers may share one, each with its own joints."""
+        topics = {name for name in self.senses if self.keys[name] == values.BODY}
+        found: dict[str, dict[str, None]] = {name: {} for name in topics}
+        with closing(self.source.messages(topics)) as messages:
+            for topic, _, message in messages if topics else ():
+                found[topic].update(dict.fromkeys(label for label, _ in values.numbers_of(message)))
+        for topic, labels in found.items():
+            if 0 < len(labels) <= values.MAX_NUMBERS:
+                self.names[self.senses[topic]] = list(labels)
+
+    def _all(self) -> set[str]:
+        return {one for one in (self.picture, self.sound, *self.senses) if one}
 
     def _choose_picture(self, topic: str | None) -> None:
         """The first topic whose first picture can be decoded: the encoding is in each message, not in the topic."""
@@ -151,30 +250,56 @@ class _Roles:
         return merge(*streams, key=attrgetter("tick"))
 
     def _sensed(self) -> Iterator[Event]:
-        wanted = {*self.senses} | ({self.picture} if self.picture else set())
-        for topic, time_ns, sent in self.source.messages(wanted):
-            message = sent if isinstance(sent, dict) else {"data": sent}  # JSON may be anything
+        for topic, time_ns, sent in self.source.messages(self._all() - {self.sound}):
+            if time_ns < self._start_ns:
+                self._leave(topic, UNSET)
+                continue
+            message = sent if isinstance(sent, Mapping) else {"data": sent}  # JSON may be anything
             tick = tick_of(self._time_s(time_ns), self.tick_hz)
             if topic == self.picture:
+                self._used[topic] += 1
                 decode = values.picture_of(self.keys[topic], message, topic)
                 yield Event(tick, "picture", value=partial(self._decoded, decode, topic))
             elif self.senses[topic] == "words":
-                text = str(message.get(values.WORDS[self.keys[topic]], ""))
-                if text:
-                    yield Event(tick, "sense", "words", text)
+                yield from self._words(tick, topic, message)
             else:
                 yield from self._numbers(tick, topic, message)
 
-    def _numbers(self, tick: int, topic: str, message: Any) -> Iterator[Event]:
-        name, found = self.senses[topic], list(values.numbers_of(message))
-        if not 0 < len(found) <= values.MAX_NUMBERS:
-            how_many = f"{len(found):,} numbers in one message" if found else "no numbers"
-            self._tell(topic, f"Messages on '{topic}' are left out: {how_many}.")
+    def _words(self, tick: int, topic: str, message: Mapping[str, Any]) -> Iterator[Event]:
+        text = str(message.get(values.WORDS[self.keys[topic]], ""))
+        if len(text) > LONGEST_WORDS:
+            self._leave(topic, f"a text of over {LONGEST_WORDS:,} letters is not taken for words")
             return
-        self.names.setdefault(name, [label for label, _ in found])
-        yield Event(
-            tick, "sense", name, np.array([one for _, one in found], "float32" if name == "body" else "float64")
-        )
+        self._used[topic] += 1
+        if text:
+            yield Event(tick, "sense", "words", text)
+
+    def _numbers(self, tick: int, topic: str, message: Mapping[str, Any]) -> Iterator[Event]:
+        name, found = self.senses[topic], list(values.numbers_of(message))
+        if texts := values.texts_of(message):
+            self._tell(f"{topic} texts", f"Texts in messages on '{topic}' are left out: {', '.join(texts)}")
+        if not 0 < len(found) <= values.MAX_NUMBERS:
+            self._leave(topic, f"{len(found):,} numbers in one message" if found else "no numbers")
+            return
+        self._used[topic] += 1
+        if self.keys[topic] == values.BODY and name in self.names:
+            array = self._placed(tick, topic, found)
+        else:
+            self.names.setdefault(name, [label for label, _ in found])
+            self._sizes.setdefault(topic, set()).add(len(found))
+            array = np.array([one for _, one in found], np.float64)
+        yield Event(tick, "sense", name, array.astype(np.float32) if name == "body" else array)
+
+    def _placed(self, tick: int, topic: str, found: list[tuple[str, float]]) -> np.ndarray:
+        """A message's numbers at the places of their names, beside those of earlier messages of the tick; else NaN."""
+        names = self.names[self.senses[topic]]
+        before = self._joints.get(topic)
+        array = before[1].copy() if before is not None and before[0] == tick else np.full(len(names), np.nan)
+        place = {label: k for k, label in enumerate(names)}
+        for label, value in found:
+            array[place[label]] = value
+        self._joints[topic] = tick, array
+        return array
 
     def _sound_parts(self) -> Iterator[Part]:
         about = None
@@ -182,6 +307,10 @@ class _Roles:
             if topic != self.sound:
                 about = message
                 continue
+            if time_ns < self._start_ns:
+                self._leave(topic, UNSET)
+                continue
+            self._used[topic] += 1
             try:
                 rate_hz, block = values.sound_of(message, about)
             except _UNREADABLE as error:
@@ -202,8 +331,12 @@ class _Roles:
             self._warned_of.add(topic)
             self.warnings.append(sentence.rstrip(".") + ".")
 
+    def _leave(self, topic: str, why: str) -> None:
+        """Count a message that is left out."""
+        self._left.setdefault(topic, Counter())[why] += 1
+
     def _time_s(self, time_ns: int) -> float:
-        return max(0, time_ns - self.source.start_ns) / 1e9
+        return max(0, time_ns - self._start_ns) / 1e9
 
     def _sense_name(self, topic: Topic) -> str:
         if topic.key == values.BODY and "body" not in self.senses.values():

@@ -30,9 +30,17 @@ NOT_SENSED = re.compile(
 """Calibrations, drawings, and messages between machines."""
 
 MAX_NUMBERS = 4096
-_UNTOLD = {"header", "stamp", "timestamp", "seq", "layout", "frame_id"}
+_UNTOLD = {"header", "stamp", "timestamp", "seq", "layout", "frame_id", "structure_needs_at_least_one_member"}
 _TIMES = ({"sec", "nanosec"}, {"sec", "nsec"}, {"seconds", "nanos"})
-_CHANNELS = {"rgb8": 3, "bgr8": 3, "8uc3": 3, "rgba8": 4, "bgra8": 4, "8uc4": 4, "mono8": 1, "8uc1": 1, "mono16": 1}
+_CHANNELS = {"rgb8": 3, "bgr8": 3, "8uc3": 3, "rgba8": 4, "bgra8": 4, "8uc4": 4, "mono8": 1, "8uc1": 1}
+_CHANNELS |= {"mono16": 1, "rgb16": 3, "bgr16": 3, "rgba16": 4, "bgra16": 4}
+_CONVERTED = {
+    **dict.fromkeys(("yuv422", "uyvy"), (2, "COLOR_YUV2RGB_UYVY")),
+    **dict.fromkeys(("yuv422_yuy2", "yuyv"), (2, "COLOR_YUV2RGB_YUY2")),
+    **{f"bayer_{order}8": (1, f"COLOR_Bayer{order.upper()}2RGB") for order in ("rggb", "bggr", "gbrg", "grbg")},
+    **{f"bayer_{order}16": (1, f"COLOR_Bayer{order.upper()}2RGB") for order in ("rggb", "bggr", "gbrg", "grbg")},
+}
+"""Encodings of ROS' image_encodings.hpp that OpenCV converts: channels, and its conversion."""
 
 
 def schema_key(schema: str) -> str:
@@ -90,6 +98,18 @@ def numbers_of(message: Any, name: str = "") -> Iterator[tuple[str, float]]:
             yield from numbers_of(value, f"{name}.{k}")
 
 
+def texts_of(message: Mapping[str, Any], name: str = "") -> list[str]:
+    """The names of the texts in a message that say something; names of frames and of joints do not."""
+    found = []
+    for field, value in message.items():
+        label = f"{name}.{field}" if name else field
+        if isinstance(value, str) and value and field not in _UNTOLD | {"name"} and not field.endswith("frame_id"):
+            found.append(label)
+        elif isinstance(value, Mapping) and field not in _UNTOLD:
+            found += texts_of(value, label)
+    return found
+
+
 def _size(value: Any) -> int:
     return len(value) if isinstance(value, np.ndarray | list | tuple) else -1
 
@@ -102,18 +122,21 @@ def _coded_picture(message: Message, topic: str) -> np.ndarray:
 
 def _raw_picture(message: Message) -> np.ndarray:
     encoding, height, width = str(message["encoding"]).lower(), int(message["height"]), int(message["width"])
-    channels = _CHANNELS.get(encoding)
+    channels, conversion = _CONVERTED.get(encoding) or (_CHANNELS.get(encoding), "")
     if channels is None:
-        raise ValueError(
-            f"its encoding '{message['encoding']}' is no picture in colours or grey; known are {', '.join(_CHANNELS)}"
-        )
-    depth = 2 if encoding == "mono16" else 1
+        known = ", ".join((*_CHANNELS, *_CONVERTED))
+        raise ValueError(f"its encoding '{message['encoding']}' is no picture in colours or grey; known are {known}")
+    depth = 2 if encoding.endswith("16") else 1
     line = width * channels * depth
     step = int(message.get("step") or line)
     rows = np.frombuffer(_bytes(message["data"]), np.uint8)[: height * step].reshape(height, step)[:, :line]
-    if depth == 2:  # the significant byte of each pixel
+    if depth == 2:  # the significant byte of each number
         rows = rows[:, (0 if message.get("is_bigendian") else 1) :: 2]
     picture = rows.reshape(height, width, channels)
+    if conversion:
+        import cv2
+
+        return np.asarray(cv2.cvtColor(np.ascontiguousarray(picture), getattr(cv2, conversion)))
     if channels == 1:
         return np.repeat(picture, 3, axis=2)
     order = [0, 1, 2] if encoding.startswith("rgb") else [2, 1, 0]
