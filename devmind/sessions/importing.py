@@ -30,6 +30,8 @@ PRIVATE = 0o600
 MAX_GAP_S = 3600.0
 """A longer hole in a file's time stamps counts as damage, not as an hour of nothing."""
 
+ROUNDED = "Whole numbers over 16,777,216 in 'body' are rounded: it is float32 everywhere."
+
 Picture = Callable[[], np.ndarray | None]
 """Decodes a picture RGB uint8 [H, W, 3] when it is needed; None: it is damaged, and the warnings say so."""
 

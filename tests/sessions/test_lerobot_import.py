@@ -216,3 +216,25 @@ def test_a_video_that_ends_early_is_reported(tmp_path: Path) -> None:
     made = import_lerobot(tmp_path / "long", tmp_path / "c.mcap")
     assert made.warnings == ("10 of 20 pictures of episode 0 are missing.",)
     assert open_session(made.path).senses["sight"].count == 10
+
+
+def test_whole_numbers_and_float64_stay_exact(tmp_path: Path) -> None:
+    folder = a_dataset(tmp_path / "dataset", fps=10, lengths=(3,))
+    rows = parquet.read_table(folder / "data/chunk-000/file-000.parquet")
+    info = json.loads((folder / "meta/info.json").read_text())
+    counted = {"int32": 2**24 + 1, "int64": 2**53 + 1, "uint64": 2**64 - 1, "float64": 100_000_001.0, "int16": 7}
+    for dtype, value in counted.items():
+        name = f"observation.{dtype}"
+        info["features"][name] = {"dtype": dtype, "shape": [1], "names": None}
+        rows = rows.append_column(name, pa.array([value] * 3, dtype.replace("float64", "double")))
+    rows = rows.set_column(
+        rows.schema.get_field_index("observation.state"), "observation.state", pa.array([[1e8 + 1, 0.1]] * 3)
+    )
+    parquet.write_table(rows, folder / "data/chunk-000/file-000.parquet")
+    (folder / "meta/info.json").write_text(json.dumps(info))
+    made = import_lerobot(folder, tmp_path / "a.mcap")
+    senses = open_session(made.path)[0][0].senses
+    for dtype, value in counted.items():
+        assert senses[dtype].tolist() == [value]  # type: ignore[union-attr]
+    assert senses["body"].dtype == np.float32  # type: ignore[union-attr]
+    assert any("Whole numbers over 16,777,216 in 'body'" in sentence for sentence in made.warnings)

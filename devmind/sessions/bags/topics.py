@@ -22,6 +22,7 @@ from devmind.moment import STANDARD_SENSES
 from devmind.sessions.bags import values
 from devmind.sessions.importing import (
     MAX_GAP_S,
+    ROUNDED,
     Event,
     Imported,
     episode_steps,
@@ -288,7 +289,11 @@ class _Roles:
             self.names.setdefault(name, [label for label, _ in found])
             self._sizes.setdefault(topic, set()).add(len(found))
             array = np.array([one for _, one in found], np.float64)
-        yield Event(tick, "sense", name, array.astype(np.float32) if name == "body" else array)
+        if name == "body":
+            if np.any(np.abs(array - array.astype(np.float32)) >= 0.5):
+                self._tell("body", ROUNDED)
+            array = array.astype(np.float32)
+        yield Event(tick, "sense", name, array)
 
     def _placed(self, tick: int, topic: str, found: list[tuple[str, float]]) -> np.ndarray:
         """A message's numbers at the places of their names, beside those of earlier messages of the tick; else NaN."""

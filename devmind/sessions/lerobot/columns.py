@@ -15,6 +15,9 @@ from devmind.sessions.lerobot import layout
 
 Rows = dict[str, list[Any]]
 
+EXACT = {"int32": "float64", "uint32": "float64", "int64": "int64", "uint64": "uint64", "float64": "float64"}
+"""By a feature's dtype, what holds its numbers exactly where float32 does not: it counts to 16,777,216 only."""
+
 
 @dataclass
 class Columns:
@@ -23,7 +26,8 @@ class Columns:
     Attributes:
         sight: the feature whose pictures become sight; empty: none.
         senses: feature by sense. `effectors`: by name, the slice of its feature's numbers.
-        kinds: dtype and shape by sense or effector, as in our own export; else float32 [K].
+        kinds: dtype and shape by sense or effector, as in our own export; else float32 [K], or what holds its numbers
+            exactly.
         present: the position of each flag of `devmind.present`.
         kept: for a sense of our own export, the places of its numbers in the recorded array; the others were never
             known.
@@ -39,6 +43,8 @@ class Columns:
     kept: dict[str, list[int]] = field(default_factory=dict)
     unsure: dict[str, tuple[int, list[int]]] = field(default_factory=dict)
     names: dict[str, list[str]] = field(default_factory=dict)
+    rounded: set[str] = field(default_factory=set)
+    """Senses of which float32 could not hold a number."""
 
     def wanted(self, column: str) -> bool:
         """True for the columns of the data files that are read."""
@@ -98,7 +104,11 @@ class Columns:
 
     def _value(self, name: str, numbers: Any) -> np.ndarray:
         dtype, shape = self.kinds.get(name, ("float32", (-1,)))
-        return np.array(numbers).astype(dtype).reshape(shape)
+        given = np.array(numbers)
+        value = given.astype(dtype).reshape(shape)
+        if name == "body" and given.dtype != value.dtype and np.any(np.abs(given.ravel() - value.ravel()) >= 0.5):
+            self.rounded.add(name)
+        return value
 
     def _new_tasks(self, rows: Rows, tasks: dict[int, str]) -> list[str]:
         said = [tasks.get(index, "") for index in rows.get("task_index", [])] or [""] * len(rows["timestamp"])
@@ -133,11 +143,13 @@ def columns_of(info: dict[str, Any], own: dict[str, Any], topic: str | None, war
         if not str(what["dtype"]).startswith(("float", "int", "uint", "bool")):
             left_out.append(key)
         elif key == layout.ACTION or key.startswith("action."):
-            _add_effectors(found, key, _names(what), own)
+            _add_effectors(found, key, str(what["dtype"]), _names(what), own)
         elif key == layout.STATE or key.startswith("observation."):
             name = "body" if key == layout.STATE else _sense_name(key, own)
             found.senses[name] = key
             found.names[name] = _names(what)
+            if name != "body" and what["dtype"] in EXACT:  # `body` is float32 everywhere
+                found.kinds.setdefault(name, (EXACT[what["dtype"]], (-1,)))
         else:
             left_out.append(key)
     if left_out:
@@ -164,7 +176,7 @@ def _is_depth(what: dict[str, Any]) -> bool:
     return bool(about.get("is_depth_map") or about.get("video.is_depth_map"))
 
 
-def _add_effectors(found: Columns, key: str, names: list[str], own: dict[str, Any]) -> None:
+def _add_effectors(found: Columns, key: str, dtype: str, names: list[str], own: dict[str, Any]) -> None:
     """One effector for each feature of a foreign dataset, the recorded effectors for our own."""
     if key == layout.ACTION and own:
         start = 0
@@ -175,6 +187,8 @@ def _add_effectors(found: Columns, key: str, names: list[str], own: dict[str, An
         return
     name = key if key == layout.ACTION else key.removeprefix("action.").replace(".", "_")
     found.effectors[name] = key, slice(None)
+    if dtype in EXACT:
+        found.kinds.setdefault(name, (EXACT[dtype], (-1,)))
     found.names[name] = names
 
 

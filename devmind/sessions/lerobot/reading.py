@@ -18,6 +18,7 @@ from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, TICK_HZ
 from devmind.sessions import sounds
 from devmind.sessions.importing import (
+    ROUNDED,
     Event,
     Imported,
     episode_steps,
@@ -33,7 +34,7 @@ from devmind.sessions.pictures import decode_picture, read_picture
 from devmind.sessions.steps import Step
 
 LAST_REWARD = "The reward in an episode's last row (next.reward) is left out, as it comes after the last Moment."
-CONVERTER = "python -m lerobot.scripts.convert_dataset_v21_to_v30"
+CONVERTER = "python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id NAME --root FOLDER"
 STAMP_TOLERANCE_S = 1e-3
 
 
@@ -60,9 +61,14 @@ def _import(folder: Path, out: Path, tick_hz: int, topic: str | None, overwrite:
     info = read_info(folder)
     columns = columns_of(info, _json(folder / layout.OWN) if (folder / layout.OWN).exists() else {}, topic, warnings)
     dataset = _Dataset(folder, info, columns, warnings)
-    episodes = (dataset.episode(about, tick_hz) for about in dataset.about_episodes())
+
+    def episodes() -> Iterator[tuple[Any, Iterator[Step]]]:
+        yield from (dataset.episode(about, tick_hz) for about in dataset.about_episodes())
+        if columns.rounded:
+            warnings.append(ROUNDED)
+
     try:
-        return write_session(out, "lerobot", tick_hz, episodes, warnings, names=columns.names, overwrite=overwrite)
+        return write_session(out, "lerobot", tick_hz, episodes(), warnings, names=columns.names, overwrite=overwrite)
     except KeyError as error:
         raise SessionError(f"A table of the dataset '{folder}' lacks {error}; download it again.") from error
 
