@@ -1,7 +1,9 @@
 """Numbers from outside (temperature, light, a motion sensor), as `body` or as a sense of its own.
 
 Sources: `serial:///dev/ttyUSB0?baud=9600`, `mqtt://user:password@host:1883/topic` (`mqtts` for TLS), `http://host/path`.
-A message is JSON (a number, a list, an object of numbers) or text like `21.5, 40` or `t=21.5 h=40`.
+Names of wanted numbers may stand behind a `#`: `http://host/path#temperature,hall.humidity`.
+A message is JSON (a number, a list, an object of numbers) or text like `21.5, 40` or `t=21.5 h=40`. A JSON text that is
+a number counts as one.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from gymnasium import spaces
@@ -22,6 +24,7 @@ from sensors.device import Device
 from sensors.frames import NewestFrame
 from sensors.links import HttpLink, Link, MqttLink, SerialLink
 
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 NEEDS = {"serial": "serial", "mqtt": "paho.mqtt.client", "mqtts": "paho.mqtt.client", "http": "", "https": ""}
 
 
@@ -31,7 +34,7 @@ class Environment(Device):
     Args:
         source: where the messages come from, see above.
         names: which numbers of an object, in this order; dots select inner values (`inside.temperature`). Without
-            names, objects give all their numbers sorted by name.
+            names, objects give all their numbers sorted by name, and objects without numbers those of objects in them.
         size: K, without names; without either, the first message decides. Messages of another size are dropped.
         sense: `body`, or a name of its own, which needs `names` or `size`.
         low, high: the range of a sense of its own; numbers outside are dropped.
@@ -55,7 +58,10 @@ class Environment(Device):
         self._address = urlsplit(source)
         if self._address.scheme not in NEEDS:
             raise SensorError(f"'{source}' must begin with serial://, mqtt://, mqtts://, http:// or https://.")
-        self.names, self.sense, self.period_s = tuple(names), sense, period_s
+        if self._address.scheme.startswith("mqtt") and source.endswith("#"):
+            raise SensorError("Write MQTT's wildcard # as %23: names of wanted numbers stand behind a #.")
+        wanted = tuple(name.strip() for name in unquote(self._address.fragment).split(",") if name.strip())
+        self.names, self.sense, self.period_s = tuple(names) or wanted, sense, period_s
         self._size = len(self.names) or size
         if sense != "body":
             if not self._size:
@@ -120,14 +126,14 @@ def parse_numbers(message: str, names: Sequence[str] = ()) -> np.ndarray:
     except (ValueError, RecursionError):
         value = _plain(message)
     if names:
-        found = [_inner(value, name) for name in names]
+        found = [_number(_inner(value, name)) for name in names]
     elif isinstance(value, Mapping):
-        found = [value[name] for name in sorted(value) if _is_number(value[name])]
+        found = _numbers_in(value)
     else:
-        found = list(value) if isinstance(value, list) else [value]
+        found = [_number(one) for one in (value if isinstance(value, list) else [value])]
     try:
         with np.errstate(over="ignore"):  # too large for float32: it becomes infinite, and is refused
-            numbers = np.array(found if all(map(_is_number, found)) else [], np.float64).astype(np.float32)
+            numbers = np.array([] if None in found else found, np.float64).astype(np.float32)
     except OverflowError:
         numbers = np.full(1, np.inf, np.float32)
     if not numbers.size or not np.isfinite(numbers).all():
@@ -155,5 +161,15 @@ def _inner(value: Any, name: str) -> Any:
     return value
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _numbers_in(value: Mapping[str, Any]) -> list[float | None]:
+    """An object's own numbers, sorted by name; if it has none, those of the objects in it."""
+    own = [number for name in sorted(value) if (number := _number(value[name])) is not None]
+    inner = [one for name in sorted(value) if isinstance(value[name], Mapping) for one in _numbers_in(value[name])]
+    return own or inner
+
+
+def _number(value: Any) -> float | None:
+    """A number, also one that is written as text, as many home sensors do; None for everything else."""
+    if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
+        return float(value)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

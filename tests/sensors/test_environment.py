@@ -198,7 +198,20 @@ def test_numbers_are_parsed_from_messages(message, names, numbers):
 
 @pytest.mark.parametrize(
     "message",
-    ["", "hello", "[]", "[true]", '{"a": "1"}', "Infinity", "1e999", "1e39", "9" * 400, "[[1]]", "[" * 60_000, "t=1 2"],
+    [
+        "",
+        "hello",
+        "[]",
+        "[true]",
+        '{"a": "one"}',
+        "Infinity",
+        "1e999",
+        "1e39",
+        "9" * 400,
+        "[[1]]",
+        "[" * 60_000,
+        "t=1 2",
+    ],
 )
 def test_messages_without_finite_numbers_are_refused(message):
     with pytest.raises(ValueError, match="Numbers were expected"):
@@ -218,3 +231,37 @@ def test_a_missing_library_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "serial", None)
     with pytest.raises(SensorError, match=r"devmind\[sensors\]"), Environment("serial:///dev/null"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("message", "names", "numbers"),
+    [
+        ('{"temperature": "21.5", "humidity": "40", "state": "on"}', (), [40, 21.5]),
+        (
+            '{"StatusSNS": {"Time": "2026-01-01T10:00:00", "AM2301": {"Temperature": 21.5, "Humidity": 40}}}',
+            (),
+            [40, 21.5],
+        ),
+        ('{"light": 300, "update": {"version": 7}}', (), [300]),
+        ('["1e1", 2]', (), [10, 2]),
+        ('"-3.5"', (), [-3.5]),
+        ('{"a": {"b": "7"}, "c": 1}', ("c", "a.b"), [1, 7]),
+    ],
+)
+def test_numbers_are_read_as_home_sensors_send_them(message, names, numbers):
+    assert parse_numbers(message, names).tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    "message", ['{"t": "unavailable"}', '"nan"', '{"t": "0x10"}', '{"a": {"t": "1_0"}}', "offline"]
+)
+def test_texts_that_are_no_numbers_are_refused(message):
+    with pytest.raises(ValueError, match="Numbers were expected"):
+        parse_numbers(message)
+
+
+def test_wanted_numbers_are_named_in_the_address(weather):
+    with Environment(f"{weather.url}#light,in.t", period_s=0.02) as hall:
+        assert read(hall) == [300, 21.5]
+    with pytest.raises(SensorError, match="%23"):
+        Environment("mqtt://host/home/#")

@@ -312,3 +312,11 @@ def test_a_session_of_frames_without_a_moment_is_refused(tmp_path: Path) -> None
         recorder.frame(np.zeros((48, 80, 3), np.uint8), 0.0)
     with pytest.raises(SessionError, match="holds no Moment"):
         export_lerobot([tmp_path / "a.mcap"], tmp_path / "dataset")
+
+
+def test_the_reason_why_nothing_can_be_exported_is_told(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "a.mcap", source="test") as recorder:
+        for k in range(3):
+            recorder.write(Moment(k / 10, {"laser": np.zeros(k + 1, np.float32)}))
+    with pytest.raises(SessionError, match="'laser' changes its shape or dtype from tick to tick"):
+        export_lerobot([tmp_path / "a.mcap"], tmp_path / "dataset")

@@ -146,7 +146,8 @@ def plan_of(sessions: Sequence[Session], warnings: list[str]) -> Plan:
     camera = _camera_size(sessions)
     features += [CAMERA] * bool(camera)
     if not (features or senses or effectors):
-        raise SessionError("There is nothing in these sessions that a LeRobotDataset can hold; look at 'session info'.")
+        reasons = "".join(f" {sentence[0].upper()}{sentence[1:]}" for sentence in warnings)
+        raise SessionError(f"There is nothing in these sessions that a LeRobotDataset can hold.{reasons}")
     present = (*sorted([*senses, *features]), ACTION, *(f"action.{name}" for name in effectors))
     names = _names(sessions, senses | effectors)
     return Plan(fps, "sight" in sensed, camera, channels, senses, effectors, present, kept, unsure, names)
