@@ -14,6 +14,7 @@ from devmind.agent.action_selection import StepOutput
 from devmind.agent.agent import Agent
 from devmind.agent.output import Output
 from devmind.agent.taps import Percepts, can_read
+from devmind.bounds import printable
 from devmind.live.loop import DIRECTED
 from devmind.live.remembering.held_object import Square
 from devmind.memory import Named
@@ -22,7 +23,7 @@ from devmind.sessions.pictures import direction_at
 
 
 class Directing:
-    """Lets a director act in the ticks of a life.
+    """Lets a director act in the ticks of a life. One that fails stops until the next episode; the life goes on.
 
     Args:
         note: writes a note to the recording, if there is one.
@@ -31,11 +32,12 @@ class Directing:
     def __init__(self, director: Director, note: Callable[[str, Mapping[str, Any]], None]) -> None:
         self.director, self._note = director, note
         self._moved: list[str] = []
+        self._failure = ""
 
     @property
     def fault(self) -> str:
         """Why the director has stopped, a sentence; '' when all is well."""
-        return self.director.fault
+        return self._failure or self.director.fault
 
     def act(
         self,
@@ -48,12 +50,24 @@ class Directing:
         """The actions of this tick that replace the heads' answers; `percepts` are those that the agent stepped on."""
         labels: Sequence[str] = agent.labels_of(agent.tracker.detects) if agent.tracker else ()
         read = partial(said_by, agent, percepts)
-        orders = dict(self.director.direct(Observation(moment, labels, output.beliefs, named, read)))
+        orders = self._orders(Observation(moment, labels, output.beliefs, named, read))
         moved = sorted(orders)
         if moved != self._moved:  # the note holds for this tick and those behind it
             self._moved = moved
             self._note(DIRECTED, {"effectors": moved})
         return orders
+
+    def _orders(self, observation: Observation) -> dict[str, np.ndarray]:
+        if observation.moment.first:
+            self._failure = ""
+        if self._failure:
+            return {}
+        try:
+            return dict(self.director.direct(observation))
+        except Exception as error:  # it may be somebody else's
+            reason = printable(f"{type(error).__name__}: {error}".splitlines()[0].rstrip("."))
+            self._failure = f"The director failed and stops until the next episode begins: {reason}."
+            return {}
 
     def begin_recording(self) -> None:
         """Forget what was moved: a new recording knows nothing of it."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from stages.reasoning.procedures.terms import (
     NOT_GROUND,
+    WORK,
     Bindings,
     Open,
     PlanError,
@@ -37,12 +38,14 @@ class Beliefs:
 
     Attributes:
         changed: called with (fact, whether it is believed now) at every change; None: no call.
+        count: how many facts are believed.
     """
 
     def __init__(self, facts: Iterable[Fact] = (), sensed: dict[str, Sensed] | None = None) -> None:
         self._of: dict[tuple[Any, ...], dict[Fact, None]] = {}
         self.sensed = dict(sensed or {})
         self.changed: Callable[[Fact, bool], None] | None = None
+        self.count = 0
         for fact in facts:
             self.add(fact)
 
@@ -67,6 +70,7 @@ class Beliefs:
             return False
         for key in _keys(fact):
             self._of.setdefault(key, {})[fact] = None
+        self.count += 1
         if self.changed is not None:
             self.changed(fact, True)
         return True
@@ -77,6 +81,7 @@ class Beliefs:
         for fact in gone:
             for key in _keys(fact):
                 del self._of[key][fact]
+            self.count -= 1
             if self.changed is not None:
                 self.changed(fact, False)
         return len(gone)
@@ -98,6 +103,7 @@ class Beliefs:
                 yield bindings
             return
         for fact in tuple(self._candidates(pattern)):
+            WORK.spend()
             extended = bindings.copy()
             if match(pattern, fact, extended):
                 yield extended
@@ -127,6 +133,7 @@ class Beliefs:
                 yield bindings
             return
         for values in answer:
+            WORK.spend()
             extended = bindings.copy()
             if unify(tuple(values) if len(arguments) else (), Open(arguments), extended):
                 yield extended

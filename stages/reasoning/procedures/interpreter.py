@@ -8,6 +8,7 @@ one statement and no plan holds up a cycle for longer than a step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from stages.reasoning.procedures.beliefs import Beliefs, Condition, Fact
 from stages.reasoning.procedures.guards import Guard
 from stages.reasoning.procedures.intentions import Answer, Goal, Intention, Node, Strand, inside
 from stages.reasoning.procedures.plans import ACHIEVE, BELIEVED, FORGOTTEN, Library, Option, Plan
-from stages.reasoning.procedures.terms import Open, PlanError, Term, Var, is_ground, resolve, show
+from stages.reasoning.procedures.terms import MOST_WORK, WORK, Open, PlanError, Term, Var, is_ground, resolve, show
 from stages.reasoning.procedures.utilities import Utilities
 
 Action = Callable[..., Any]
@@ -24,6 +25,7 @@ Action = Callable[..., Any]
 cycle, else its result, a term.
 """
 Trace = Callable[[Goal, Plan], None]
+MOST_INTENTIONS = 1000
 OPTION, WORTH = "option", "worth"
 """What is believed while a meta-level plan chooses: option(CHOICE, PLAN), worth(CHOICE, PLAN, NUMBER)."""
 
@@ -40,6 +42,7 @@ class Interpreter:
 
     Attributes:
         now: cycles so far.
+        work: what the last cycle took of MOST_WORK.
         reward: the sum of all that `earn` was given.
         intentions: the intentions that are not over, the oldest first.
         last_step: the node that took the last cycle's step; None if none could.
@@ -55,7 +58,7 @@ class Interpreter:
     ) -> None:
         self.library, self.beliefs = library, Beliefs() if beliefs is None else beliefs
         self.actions, self.utilities, self.trace = dict(actions or {}), utilities, trace
-        self.now, self.reward = 0, 0.0
+        self.now, self.reward, self.work = 0, 0.0, 0.0
         self.intentions: list[Intention] = []
         self.last_step: Node | None = None
         self._events: list[tuple[str, Fact]] = []
@@ -83,7 +86,7 @@ class Interpreter:
         intention = Intention(name or show(goal), priority, after)
         intention.root = Starting(intention, kind, goal)
         intention.ready.append(intention.root)
-        self.intentions.append(intention)
+        self._add(intention)
         return intention
 
     def drop(self, intention: Intention) -> None:
@@ -110,7 +113,22 @@ class Interpreter:
         return intention.state == "done"
 
     def cycle(self) -> bool:
-        """One cycle; returns whether there is anything left to do."""
+        """One cycle; returns whether there is anything left to do.
+
+        Raises:
+            PlanError: a plan asks for something impossible, or for more work than a cycle may take.
+        """
+        WORK.left = MOST_WORK
+        try:
+            return self._cycle()
+        except RecursionError:
+            raise PlanError(
+                "Expected terms that are less deep: variables that stand for each other nest too far."
+            ) from None
+        finally:
+            self.work, WORK.left = MOST_WORK - WORK.left, math.inf
+
+    def _cycle(self) -> bool:
         self.now += 1
         if self._events:
             self._answer()
@@ -277,7 +295,15 @@ class Interpreter:
                 option = self.best(fact, options)
                 intention = Intention(option.plan.name, option.plan.priority)
                 intention.root = Answer(intention, option)
-                self.intentions.append(intention)
+                self._add(intention)
+
+    def _add(self, intention: Intention) -> None:
+        if len(self.intentions) >= MOST_INTENTIONS:
+            raise PlanError(
+                f"Expected at most {MOST_INTENTIONS:,} intentions at once; '{intention.name}' would be one more. A "
+                "plan posts goals faster than they are over."
+            )
+        self.intentions.append(intention)
 
     def _over(self, intention: Intention, state: str) -> None:
         intention.state = state

@@ -17,6 +17,7 @@ from stages.reasoning.procedures.beliefs import Beliefs
 from stages.reasoning.procedures.coursing import Coursing
 from stages.reasoning.procedures.interpreter import Action, Interpreter
 from stages.reasoning.procedures.plans import Library
+from stages.reasoning.procedures.terms import MOST_WORK
 from stages.reasoning.procedures.walking import Cells, Walking
 
 if TYPE_CHECKING:
@@ -149,9 +150,11 @@ class Procedural:
             row.things = {**self.remembered(), **({} if things is None else things_of_row(things, number, labels))}
             for fact, sense in SAID.items():
                 row.take_in(fact, senses[sense][number] if sense in senses else "")
+            work = 0.0
             for _ in range(STEPS):
                 mind.cycle()
-                if mind.last_step is None:
+                work += mind.work
+                if mind.last_step is None or work > MOST_WORK:  # what is left goes on in the next tick
                     break
         return {
             LOOK: np.array([row.look() for row in self.rows], np.float32),

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from devmind.bounds import damage, read_text
 from devmind.errors import nearest
 from stages.reasoning.procedures.beliefs import ORDERS, All, Believed, Condition, Either, Not, Ordered, Same
 from stages.reasoning.procedures.plans import CHOOSE, KINDS, Library, Place, Plan
@@ -41,8 +42,21 @@ from stages.reasoning.procedures.statements import (
     WaitFor,
     While,
 )
-from stages.reasoning.procedures.terms import LIST, PlanError, Sum, Term, Var, compound, resolve, variables
+from stages.reasoning.procedures.terms import (
+    DEEPEST,
+    LARGEST,
+    LIST,
+    PlanError,
+    Sum,
+    Term,
+    Var,
+    compound,
+    resolve,
+    variables,
+)
 
+LARGEST_FILE = 1 << 20
+LONGEST_NUMBER = 400
 VERBS = (
     "achieve", "test", "wait", "preserve", "maintain", "if", "while", "each", "branch", "parallel", "believe", "forget",
     "now", "let", "post", "suspend", "resume", "pick", "fail",
@@ -58,12 +72,7 @@ def read_file(path: Path) -> Library:
     Raises:
         PlanError: the file cannot be read or has a fault; the sentence gives line and column.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise PlanError(f"The plan file '{path}' cannot be read: {why}.") from None
-    return read(text, path.name)
+    return read(read_text(path, PlanError, LARGEST_FILE), path.name)
 
 
 def read(text: str, file: str = "plans") -> Library:
@@ -72,14 +81,29 @@ def read(text: str, file: str = "plans") -> Library:
     Raises:
         PlanError: the text has a fault; the sentence gives `file`, line and column.
     """
-    return _Reader(tokens_of(text, file)).library()
+    with damage(PlanError, f"The plan file '{file}' cannot be read ({{}})."):
+        return _Reader(tokens_of(text, file)).library()
+
+
+def _nested(read: Callable[[_Reader], Any]) -> Callable[[_Reader], Any]:
+    """Refuse what is nested deeper than DEEPEST: the reader, and what runs the plans, would run out of stack."""
+
+    def deeper(reader: _Reader) -> Any:
+        reader.depth += 1
+        if reader.depth > DEEPEST:
+            raise reader.too_much(f"at most {DEEPEST} levels, one inside the other")
+        found = read(reader)
+        reader.depth -= 1
+        return found
+
+    return deeper
 
 
 class _Reader:
     """Recursive descent; each method reads one thing and leaves the rest."""
 
     def __init__(self, tokens: list[Token]) -> None:
-        self.tokens, self.at = tokens, 0
+        self.tokens, self.at, self.depth = tokens, 0, 0
         self.names: dict[str, Var] = {}
 
     # -- tokens --------------------------------------------------------------------------------------------------
@@ -106,6 +130,9 @@ class _Reader:
         token = token or self.next
         got = token.text if token.kind == "end" else f"'{token.text}'"
         return PlanError(f"{token.place}: expected {expected}; got {got}{hint or '.'}")
+
+    def too_much(self, limit: str) -> PlanError:
+        return PlanError(f"{self.next.place}: expected {limit}; got more. Say it in several facts or plans.")
 
     def expect(self, text: str, where: str = "") -> Token:
         if not self.has(text):
@@ -191,7 +218,15 @@ class _Reader:
         minus = self.got("-")
         if self.next.kind != "number" or "." in self.next.text:
             raise self.error("an integer")
-        return int(self.take().text) * (-1 if minus else 1)
+        return int(self.number()) * (-1 if minus else 1)
+
+    def number(self) -> float | int:
+        token = self.take()
+        if len(token.text) < LONGEST_NUMBER:
+            value = float(token.text) if "." in token.text else int(token.text)
+            if value < LARGEST:
+                return value
+        raise self.error("a number below 2^63", Token(token.kind, f"{token.text[:20]}...", token.place))
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -205,6 +240,7 @@ class _Reader:
         self.take()
         return tuple(statements)
 
+    @_nested
     def statement(self) -> Statement:
         token = self.take()
         if token.kind == "word" and token.text in VERBS:
@@ -266,20 +302,27 @@ class _Reader:
         parts = [self.conjunction()]
         while self.got("or"):
             parts.append(self.conjunction())
+            self.check_count(len(parts))
         return parts[0] if len(parts) == 1 else Either(tuple(parts))
 
     def conjunction(self) -> Condition:
         parts = [self.simple()]
         while self.got("and"):
             parts.append(self.simple())
+            self.check_count(len(parts))
         return parts[0] if len(parts) == 1 else All(tuple(parts))
 
+    def check_count(self, parts: int) -> None:
+        if parts > DEEPEST:
+            raise self.too_much(f"at most {DEEPEST} parts of a condition or sum")
+
+    @_nested
     def simple(self) -> Condition:
         if self.got("not"):
             return Not(self.simple())
         if self.has("("):
             # A condition in parentheses, or a sum that begins with one.
-            at = self.at
+            at, depth = self.at, self.depth
             try:
                 self.take()
                 inner = self.condition()
@@ -287,7 +330,7 @@ class _Reader:
                 if not self.has(*ORDERS, "!=", "=", *Sum.OPS):
                     return inner
             except PlanError as error:
-                farther, self.at = self.at, at
+                farther, self.at, self.depth = self.at, at, depth
                 try:
                     self.sum()
                 except PlanError as other:
@@ -338,11 +381,13 @@ class _Reader:
         return self._left(("*", "/", "mod"), self.single)
 
     def _left(self, signs: tuple[str, ...], part: Callable[[], Term]) -> Term:
-        term = part()
+        term, parts = part(), 1
         while self.has(*signs):
-            term = Sum(self.take().text, term, part())
+            term, parts = Sum(self.take().text, term, part()), parts + 1
+            self.check_count(parts)
         return term
 
+    @_nested
     def single(self) -> Term:
         token = self.next
         if token.kind == "variable":
@@ -357,7 +402,7 @@ class _Reader:
         if self.has("["):
             return compound(LIST, self.arguments("]"))
         if token.kind == "number":
-            return float(self.take().text) if "." in token.text else int(self.take().text)
+            return self.number()
         if token.kind == "text":
             return self.take().text[1:-1]
         if token.kind == "word" and token.text not in RESERVED:

@@ -15,12 +15,24 @@ from stages.reasoning.procedures.beliefs import Believed, Condition
 from stages.reasoning.procedures.guards import Guard, Wait
 from stages.reasoning.procedures.intentions import AGAIN, Branch, Goal, Loop, Parallel, Strand
 from stages.reasoning.procedures.plans import ACHIEVE, TEST, Place
-from stages.reasoning.procedures.terms import LIST, Bindings, Open, PlanError, Term, Var, resolve, show, unify
+from stages.reasoning.procedures.terms import (
+    LIST,
+    Bindings,
+    Open,
+    PlanError,
+    Term,
+    Var,
+    resolve,
+    show,
+    unify,
+    variables,
+)
 
 if TYPE_CHECKING:
     from stages.reasoning.procedures.interpreter import Interpreter
 
 Body = Sequence["Statement"]
+MOST_FACTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +312,8 @@ class Believe(Statement):
             it.beliefs.put(fact)
         else:
             it.beliefs.add(fact)
+        if it.beliefs.count > MOST_FACTS:
+            raise PlanError(f"{self.place}: expected at most {MOST_FACTS:,} beliefs; a plan believes ever more.")
         return True
 
 
@@ -311,7 +325,10 @@ class Let(Statement):
     term: Term
 
     def run(self, it: Interpreter, strand: Strand) -> object:
-        strand.bindings[self.name] = resolve(self.term, strand.bindings)
+        value = resolve(self.term, strand.bindings)
+        if value is not self.name and self.name in variables(value):
+            raise PlanError(f"{self.place}: expected a value for '{self.name}'; got {show(value)}, which it is in.")
+        strand.bindings[self.name] = value
         return True
 
 

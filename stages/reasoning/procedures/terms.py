@@ -7,6 +7,7 @@ tuple, else an `Open`. So a ground term is recognised by its type alone, and nev
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
@@ -20,6 +21,37 @@ LIST = "[]"
 """Functor of lists."""
 WORDS = str, tuple
 """Types of ground terms that are no numbers; Python's operators would join or repeat them."""
+LARGEST = 2**63
+"""Whole numbers stay below this, so that no plan multiplies itself a number that takes hours."""
+DEEPEST, MOST_PARTS = 100, 10_000
+"""How deep terms and files are nested at most, and how many parts a term has."""
+MOST_WORK = 100_000
+"""Facts looked at, terms unified and terms made in one cycle of the interpreter. Ordinary cycles need some ten."""
+
+
+class Work:
+    """What is left of a cycle's work; without limit outside of an interpreter's cycle."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = math.inf
+
+    def spend(self, amount: int = 1) -> None:
+        """Spend some.
+
+        Raises:
+            PlanError: nothing is left.
+        """
+        self.left -= amount
+        if self.left < 0:
+            raise PlanError(
+                f"Expected a step that needs at most {MOST_WORK:,} looks at beliefs and terms; it needs more. Ask for "
+                "fewer things at once, or for the one with the fewest facts first."
+            )
+
+
+WORK = Work()
 
 
 class PlanError(ConfigError):
@@ -44,6 +76,18 @@ class Open(tuple[Any, ...]):
     __slots__ = ()
 
 
+def _multiplied(left: Any, right: Any) -> Any:
+    if isinstance(left, WORDS) or isinstance(right, WORDS):  # Python would repeat a text, a billion times if asked
+        raise TypeError
+    return left * right
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    if isinstance(left, WORDS):  # Python would fill in a text
+        raise TypeError
+    return left % right
+
+
 class Sum:
     """`left OP right` of two terms; a number as soon as both are."""
 
@@ -52,9 +96,9 @@ class Sum:
     OPS: ClassVar[dict[str, Callable[[Any, Any], Any]]] = {
         "+": operator.add,
         "-": operator.sub,
-        "*": operator.mul,
+        "*": _multiplied,
         "/": operator.truediv,
-        "mod": operator.mod,
+        "mod": _remainder,
     }
 
     def __init__(self, op: str, left: Term, right: Term) -> None:
@@ -77,6 +121,8 @@ class Sum:
         expected = "numbers on both sides"
         try:
             value: float | int = self.reckon(left, right)
+            if type(value) is int and not -LARGEST < value < LARGEST:
+                raise PlanError(f"'{self.op}' expects whole numbers below 2^63; got a larger one.")
         except (TypeError, ValueError):  # `mod` formats a text
             pass
         except ZeroDivisionError:
@@ -108,13 +154,17 @@ def resolve(term: Term, bindings: Bindings) -> Term:
     """The term with bound variables replaced and sums evaluated; unbound variables stay."""
     kind = type(term)
     if kind is Open:
-        ground, parts = True, []
+        WORK.spend()
+        ground, nested, parts = True, False, []
         for part in term:
             if type(part) in NOT_GROUND:
                 part = part.value(bindings) if type(part) is Sum else resolve(part, bindings)
                 if type(part) in NOT_GROUND:
                     ground = False
+            nested = nested or isinstance(part, tuple)
             parts.append(part)
+        if nested:
+            _check_size(parts)
         return tuple(parts) if ground else Open(parts)
     if kind is Var:
         while kind is Var:
@@ -126,20 +176,37 @@ def resolve(term: Term, bindings: Bindings) -> Term:
     return term.value(bindings) if kind is Sum else term
 
 
+def _check_size(parts: Iterable[Term]) -> None:
+    """Refuse a term that would take hours to compare: shared parts count each time, as they are hashed each time.
+
+    Raises:
+        PlanError: it has over MOST_PARTS parts, or is nested over DEEPEST deep.
+    """
+    terms, count = [(part, 1) for part in parts], 0
+    for term, depth in terms:
+        if isinstance(term, tuple):
+            count += len(term)
+            if count > MOST_PARTS or depth > DEEPEST:
+                raise PlanError(
+                    f"Expected terms of at most {MOST_PARTS:,} parts, nested at most {DEEPEST} deep; got a larger one."
+                )
+            terms += [(part, depth + 1) for part in term]
+    WORK.spend(count // 100)
+
+
 def unify(left: Term, right: Term, bindings: Bindings) -> bool:
     """Make both terms equal by binding variables of either, in place. If it returns False some are bound: pass a copy.
 
-    Numbers are equal by value, so 2 equals 2.0. There is no occurs check, as in Prolog.
+    Numbers are equal by value, so 2 equals 2.0. No variable is bound to a term that it is in.
     """
+    WORK.spend()
     left, right = _walked(left, bindings), _walked(right, bindings)
     if left is right:
         return True
     if type(left) is Var:
-        bindings[left] = right
-        return True
+        return _bind(left, right, bindings)
     if type(right) is Var:
-        bindings[right] = left
-        return True
+        return _bind(right, left, bindings)
     if isinstance(left, tuple) and isinstance(right, tuple):
         if type(left) is tuple and type(right) is tuple:
             return left == right
@@ -151,6 +218,26 @@ def unify(left: Term, right: Term, bindings: Bindings) -> bool:
                 return False
         return True
     return bool(left == right)
+
+
+def _bind(variable: Var, term: Term, bindings: Bindings) -> bool:
+    """Bind a variable; False if the term has it inside (the occurs check)."""
+    if type(term) is Open:
+        parts, seen = [term], set[int]()
+        for part in parts:
+            part = bindings.get(part, part) if type(part) is Var else part
+            if part is variable:
+                return False
+            if type(part) is Sum:
+                parts += [part.left, part.right]
+            elif type(part) is Open and id(part) not in seen:
+                seen.add(id(part))
+                parts += part
+            elif type(part) is Var and part in bindings:
+                parts.append(part)
+        WORK.spend(len(parts))
+    bindings[variable] = term
+    return True
 
 
 def match(pattern: Term, fact: Term, bindings: Bindings) -> bool:
