@@ -22,7 +22,7 @@ from gymnasium import spaces
 from devmind.errors import SensorError
 from sensors.device import Device
 from sensors.frames import NewestFrame
-from sensors.links import HttpLink, Link, MqttLink, SerialLink
+from sensors.links import RETAINED, HttpLink, Link, MqttLink, SerialLink
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 NEEDS = {"serial": "serial", "mqtt": "paho.mqtt.client", "mqtts": "paho.mqtt.client", "http": "", "https": ""}
@@ -97,6 +97,11 @@ class Environment(Device):
     def _keep(self, capture: tuple[str | None, float]) -> None:
         message, at_s = capture
         if message is None:
+            return
+        if message is RETAINED:
+            self.health.dropped(
+                why="The broker's retained message is left out, as its age is unknown; the next one counts."
+            )
             return
         try:
             numbers = parse_numbers(message, self.names)

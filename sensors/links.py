@@ -14,6 +14,8 @@ from urllib.parse import SplitResult, parse_qs, unquote
 WAIT_S = 0.2
 TIMEOUT_S = 3.0
 LONGEST_MESSAGE = 65_536
+RETAINED = "\0retained"
+"""In place of an MQTT message that was retained."""
 
 
 class Link(Protocol):
@@ -119,7 +121,10 @@ class MqttLink:
         self._arrived.set()
 
     def _message(self, client: Any, user: Any, message: Any) -> None:
-        self._messages.append(message.payload[:LONGEST_MESSAGE].decode("utf-8", "replace"))
+        if message.retain:  # the broker kept it for whoever comes: nobody knows how old it is
+            self._messages.append(RETAINED)
+        else:
+            self._messages.append(message.payload[:LONGEST_MESSAGE].decode("utf-8", "replace"))
         self._arrived.set()
 
     def _disconnected(self, client: Any, user: Any, flags: Any, reason: Any, properties: Any) -> None:

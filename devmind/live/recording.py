@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,9 @@ class Recording:
             return self.path
         folder = FOLDER if self.path is None else self.path.parent
         stem = "live" if self.path is None else self.path.stem
-        path = folder / f"{stem}-{datetime.now():%Y%m%d-%H%M%S}.mcap"
-        if path.exists():
-            raise SessionError(f"'{path}' was started less than a second ago; wait a second, then record again.")
+        name = f"{stem}-{datetime.now(UTC):%Y%m%d-%H%M%S}Z"  # local time comes twice when summer ends
+        taken = count(2)  # and so does any time behind a clock that was set back
+        path = folder / f"{name}.mcap"
+        while path.exists():
+            path = folder / f"{name}-{next(taken)}.mcap"
         return path

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -299,6 +300,29 @@ def test_recording_into_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Pat
     for path in (tmp_path / "kept" / "s.mcap", tmp_path / "kept" / "deeper" / "s.mcap"):
         with pytest.raises(SessionError, match=r"cannot be made .*choose another place"):
             Recording(path, {}, LiveConfig()).begin({}, ())
+
+
+def test_recordings_that_begin_in_the_same_second_have_names_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Local time comes twice when summer ends, and any time behind a clock that is set back."""
+
+    class Stopped(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime(2026, 10, 25, 0, 30, tzinfo=tz)
+
+    monkeypatch.setattr("devmind.live.recording.datetime", Stopped)
+    recording = Recording(tmp_path / "s.mcap", {}, LiveConfig())
+    for _ in range(4):
+        recording.begin({}, ())
+        recording.end()
+    assert sorted(path.name for path in tmp_path.glob("*.mcap")) == [
+        "s-20261025-003000Z-2.mcap",
+        "s-20261025-003000Z-3.mcap",
+        "s-20261025-003000Z.mcap",
+        "s.mcap",
+    ]
 
 
 def test_life_asks_about_an_unknown_thing_and_the_answer_names_it(holding: Home, tmp_path: Path) -> None:

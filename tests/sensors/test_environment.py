@@ -126,9 +126,9 @@ class Broker:
         kind, length = self._client.recv(2) or b"\0\0"
         return kind, self._client.recv(length)
 
-    def publish(self, topic, payload):
+    def publish(self, topic, payload, retained=False):
         body = struct.pack(">H", len(topic)) + topic + payload
-        self._client.sendall(bytes([0x30, len(body)]) + body)
+        self._client.sendall(bytes([0x30 | retained, len(body)]) + body)
 
     def drop(self):
         self.subscribed.clear()
@@ -153,6 +153,21 @@ def test_messages_resume_when_a_broker_comes_back(monkeypatch):
         assert read(sensor, lambda numbers: numbers[0] == 1) == [1, 2]
         assert sensor.health.reconnects == 1
         assert "s3cret" not in sensor.health.fault
+    broker.close()
+
+
+def test_a_retained_message_is_left_out_as_its_age_is_unknown():
+    broker = Broker()
+    with Environment(f"mqtt://127.0.0.1:{broker.port}/home/hall") as sensor:
+        assert broker.subscribed.wait(30)
+        broker.publish(b"home/hall", b"1", retained=True)
+        until = time.monotonic() + 30
+        while not sensor.health.fault and time.monotonic() < until:
+            time.sleep(0.01)
+        with pytest.raises(StaleReading, match="its age is unknown"):
+            sensor.read_latest(5.0)
+        broker.publish(b"home/hall", b"2")
+        assert read(sensor) == [2]
     broker.close()
 
 
