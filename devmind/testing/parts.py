@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from devmind.testing.laws import require
+from devmind.testing.laws import ATOL, require
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -88,7 +88,7 @@ def _check_alone(head: Head, tapped: Tapped, mode: Tensor) -> None:
 
     row = Tapped(tapped.tokens[1:2], tapped.present[1:2], {name: value[1:2] for name, value in tapped.maps.items()})
     alone = head(row).mode()
-    close = torch.allclose(alone.float(), mode[1:2].float(), atol=1e-5)
+    close = torch.allclose(alone.float(), mode[1:2].float(), atol=ATOL)
     require(close, "a row's answer does not depend on the other rows", "another answer when it stands alone")
 
 

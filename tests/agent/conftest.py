@@ -16,13 +16,6 @@ from devmind.moment import Moment
 SENSES = ("sight", "periphery", "sound", "body", "words", "board")
 
 
-LAW = 1e-5
-"""How far two ways of computing the same float32 features may differ: the law of the trunk (DESIGN, section 3).
-
-Stepping and all at once, and a row alone and beside others, add the same numbers in another order, because a library
-chooses its kernel by the shape. Each way is 6e-7 to 1.8e-6 away from float64, on features of 2 to 3."""
-
-
 def make_reading(name: str, rng: np.random.Generator) -> np.ndarray | str:
     """One random reading of a standard sense."""
     return {

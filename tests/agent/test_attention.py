@@ -13,7 +13,8 @@ from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
 from devmind.agent.batch import collate
 from devmind.errors import DevmindError
-from tests.agent.conftest import LAW, make_rows, shake, tick_of
+from devmind.testing.laws import ATOL
+from tests.agent.conftest import make_rows, shake, tick_of
 from tests.agent.test_stepping import all_at_once, stepped
 
 SHAPE = {
@@ -40,7 +41,7 @@ def test_weights_equal_eager_attention(small_agent: Callable[..., Agent], kind: 
         assert torch.equal(out.features, plain[t]), "listening changed the step"
         weights = listening.weights()
         assert weights is not None
-        torch.testing.assert_close(weights, eager, atol=1e-5, rtol=0)
+        torch.testing.assert_close(weights, eager, atol=ATOL, rtol=0)
         shares = listening.over("sight", percepts)
         if shares is None:
             assert "sight" not in percepts.encoded or not percepts.encoded["sight"].present.any()
@@ -48,7 +49,7 @@ def test_weights_equal_eager_attention(small_agent: Callable[..., Agent], kind: 
         places = agent._assemble(percepts.encoded, None, (1,))
         used = [-1] * 2 + places[1][0].nonzero().squeeze(-1).tolist()  # with a window of 3, slots lead every Moment
         columns = [int(at[used.index(i)]) for i in range(*places[2]["sight"].indices(999))]
-        torch.testing.assert_close(shares[0], eager[0, columns] / eager[0, columns].sum(), atol=1e-5, rtol=0)
+        torch.testing.assert_close(shares[0], eager[0, columns] / eager[0, columns].sum(), atol=ATOL, rtol=0)
         checked += 1
     assert checked >= 3
     listening.close()
@@ -119,9 +120,9 @@ def test_no_attention_sees_the_future(small_agent: Callable[..., Agent], kind: s
     agent.set_attn_implementation(kind)
     for run in (all_at_once, stepped):
         before, after = run(agent, one), run(agent, other)
-        torch.testing.assert_close(after[:, :-1], before[:, :-1], atol=LAW, rtol=0)
+        torch.testing.assert_close(after[:, :-1], before[:, :-1], atol=ATOL, rtol=0)
         assert (after[:, -1] - before[:, -1]).abs().max() > 1e-3
-        torch.testing.assert_close(before, usual, atol=LAW, rtol=0)
+        torch.testing.assert_close(before, usual, atol=ATOL, rtol=0)
 
 
 def test_attention_that_may_not_keep_to_the_window_is_refused(small_agent: Callable[..., Agent]) -> None:
