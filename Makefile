@@ -23,13 +23,14 @@ nice $(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; $(TESTS) $(1); tests=$$?; 
 	wait $$types; types=$$?; cat $(VENV)/types.txt; test $$tests = 0 -a $$types = 0
 endef
 
-.PHONY: help reflex childhood attack mutants test check lint format test-system clean
+.PHONY: help reflex childhood attack elsewhere mutants test check lint format test-system clean
 .NOTPARALLEL:
 
 help:
 	@echo "make reflex       install, then raise the reflex stage (ARGS='--minutes 5' passes options on)"
 	@echo "make childhood    install, then raise an agent through all stages, to one report"
-	@echo "make attack       faults at every write, dying processes (SECONDS=300), forgetting (LIVES=200), damaged input (CASES=5000), a childhood killed (KILLS=50)"
+	@echo "make attack       faults at every write, dying processes (SECONDS=300), forgetting (LIVES=200), damaged input (CASES=5000), a childhood killed (KILLS=50), then make elsewhere"
+	@echo "make elsewhere    the tests of models and stages as on other machines: other kernels, other seeds of the tests' own data"
 	@echo "make check        format, lint, types, default tests: some 15 minutes on two cores, before each commit"
 	@echo "make test         the same with the slow tests and the README's commands, in one go: some 30 minutes on two cores,"
 	@echo "                  fewer with more of them (make test PROCESSES=4)"
@@ -53,6 +54,14 @@ attack: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.memory.deletions --lives $(LIVES)
 	$(BIN)/python -m tests.sessions.hostile --cases $(CASES)
 	$(BIN)/python -m tests.curriculum.attack --kills $(KILLS) $(ARGS)
+	$(MAKE) elsewhere
+
+# What the libraries are told to leave out they leave out on any processor; what it lacks they cannot add.
+NUMERICAL ?= tests/agent tests/acting tests/algorithms tests/learners tests/memory tests/curriculum tests/stages
+elsewhere: $(DEV)
+	DEVMIND_TEST_KERNELS=shapes $(TESTS) $(NUMERICAL)
+	DEVMIND_TEST_SEEDS=1000 ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 $(TESTS) $(NUMERICAL)
+	DEVMIND_TEST_SEEDS=2000 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 $(TESTS) $(NUMERICAL)
 
 # All tests in one go: each process reads all test files and imports what they need once, and waits for none in between.
 test: $(SYSTEM) lint

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests import unsynced
+from tests import elsewhere, unsynced
 from tests.dealing import dealt
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -61,6 +61,11 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only loopback can be reached: a test that uses the network fails with a clear error."""
     monkeypatch.setattr(socket.socket, "connect", _loopback_only(socket.socket.connect))
     monkeypatch.setattr(socket.socket, "connect_ex", _loopback_only(socket.socket.connect_ex))
+
+
+def pytest_configure() -> None:
+    """Other seeds and kernels, if the environment asks for them, also for data that a test file makes at import."""
+    elsewhere.patched(pytest.MonkeyPatch())
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

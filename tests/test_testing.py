@@ -99,6 +99,40 @@ def test_wrapped_gymnasium_environment_keeps_the_laws() -> None:
     check_world(GymWorld(gymnasium.make("MountainCar-v0")))
 
 
+class Buffered(gymnasium.Env):
+    """Writes each observation into the arrays that it gave before, as simulators do."""
+
+    def __init__(self, space: gymnasium.Space) -> None:
+        self.observation_space, self.action_space = space, spaces.Discrete(2)
+        self.seen = np.zeros(space.shape, space.dtype)
+
+    def reset(self, **_: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        self.seen[:] = 0
+        return self.seen, {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.seen.flat[0] = 1 - self.seen.flat[0]
+        return self.seen, 0.0, False, False, {}
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-1, 1, (3,), np.float32),
+        spaces.Box(0, 255, (8, 8, 3), np.uint8),
+        spaces.Box(-1, 1, (2, 3), np.float64),
+        spaces.MultiBinary(3),
+        spaces.MultiDiscrete([2, 2]),
+    ],
+    ids=lambda space: f"{type(space).__name__}{len(space.shape)}",
+)
+def test_environment_that_writes_into_its_observation_is_wrapped_with_copies(space: gymnasium.Space) -> None:
+    check_world(GymWorld(Buffered(space)))
+    world = GymWorld(Buffered(space))
+    (before, _), (after, *_) = world.reset(), world.step({"push": 1})
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
+
+
 def test_replayed_session_keeps_the_laws(tmp_path: Path) -> None:
     check_world(ReplayedWorld(short_session(tmp_path / "lamps.mcap")))
 

@@ -75,9 +75,37 @@ def test_broken_law_of_a_learner_is_named(kind: type[GradientLearner], law: str,
     assert law in str(told.value)
 
 
+class TiedHead(CategoricalHead):
+    """Writes symbols with the table that reads them; a part of plugins in other tests."""
+
+    def __init__(self, inlet: Inlet, classes: int) -> None:
+        super().__init__(inlet, classes)
+        self.table = torch.nn.Embedding(classes, inlet.width)
+        self.write = torch.nn.Linear(inlet.width, classes, bias=False)
+        self.write.weight = self.table.weight
+
+    def forward(self, tapped: Tapped) -> Categorical:
+        return Categorical(super().forward(tapped).logits + self.write(tapped.tokens[..., 0, :]))
+
+
+class TurningHead(CategoricalHead):
+    """Turns what it reads by phases in buffers that are conjugated, and negated, only when they are read."""
+
+    def __init__(self, inlet: Inlet, classes: int) -> None:
+        super().__init__(inlet, classes)
+        phase = torch.polar(torch.ones(classes), torch.arange(1.0, classes + 1)).conj()
+        self.register_buffer("phase", phase)
+        self.register_buffer("sine", phase.imag)  # the imaginary part of a conjugate is lazily negated
+
+    def forward(self, tapped: Tapped) -> Categorical:
+        return Categorical(super().forward(tapped).logits * self.phase.real + self.phase.imag + self.sine)
+
+
 @pytest.mark.parametrize(
     "head",
     [
+        TiedHead(Inlet(16, 4), 5),
+        TurningHead(Inlet(16, 4), 5),
         CategoricalHead(Inlet(16, 4), 5),
         CategoricalHead(Inlet(16, 1), 3, slots=2),
         NormalHead(Inlet(16, 4), 2),
@@ -119,6 +147,13 @@ class Lucky(CategoricalHead):
         return Draw(logits)
 
 
+class Unstored(CategoricalHead):
+    """Answers otherwise once it was loaded."""
+
+    def load_state_dict(self, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().load_state_dict({name: value * 2 for name, value in tensors.items()}, *args, **kwargs)
+
+
 class Dead(CategoricalHead):
     """Has weights without a gradient."""
 
@@ -133,6 +168,7 @@ class Dead(CategoricalHead):
         (Seeing, "what is absent is not read"),
         (Whole, "does not depend on the other rows"),
         (Lucky, "all randomness of a sample"),
+        (Unstored, "a head that was saved and loaded is as before"),
         (Dead, "teaches every parameter"),
     ],
 )

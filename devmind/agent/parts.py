@@ -59,6 +59,7 @@ class PartHolder(EncoderHolder, PreTrainedModel):
     """The base class of Agent that holds its encoders and heads."""
 
     config_class = AgentConfig
+    _supports_sdpa = True  # or `set_attn_implementation` could go to "eager" and never back
     config: AgentConfig
     trunk: Trunk
 

@@ -34,7 +34,7 @@ def hash_tensors(tensors: Mapping[str, Tensor]) -> str:
     """SHA-256 over names, dtypes, shapes and bytes, independent of order and device."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
-        tensor = tensors[name].detach().contiguous().cpu()
+        tensor = _plain(tensors[name])
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
@@ -43,6 +43,17 @@ def hash_tensors(tensors: Mapping[str, Tensor]) -> str:
 def all_tensors(agent: PartHolder) -> dict[str, Tensor]:
     """All tensors to save: the agent's own, and those kept for parts whose plugin is missing."""
     return {**agent.state_dict(), **agent.kept_tensors}
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    """The tensor on the CPU as its bytes are written: contiguous, with a lazy conjugation or negation carried out."""
+    return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+
+
+def to_save(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies that safetensors writes as they are: it refuses tied weights, so each name has its own, and the copies of
+    a tie agree when they are loaded into it."""
+    return {name: _plain(value).clone() for name, value in tensors.items()}
 
 
 def save(agent: PartHolder, folder: Path, over: Path | None = None) -> None:
@@ -57,7 +68,7 @@ def save(agent: PartHolder, folder: Path, over: Path | None = None) -> None:
     from safetensors.torch import save as to_bytes
 
     agent.config.architectures = [type(agent).__name__]
-    tensors = {name: value.detach().contiguous().cpu() for name, value in all_tensors(agent).items()}
+    tensors = to_save(all_tensors(agent))
     below: dict[str, Any] = {}
     if over is not None:
         tensors = _differing(tensors, folder, over)

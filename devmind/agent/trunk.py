@@ -18,6 +18,7 @@ from devmind.agent.decoders import angles_back, build_decoder, zero_outputs
 from devmind.agent.encoder_holder import named_seed
 from devmind.agent.ring import Ring
 from devmind.agent.slots import Slots, SlotState
+from devmind.agent.window import for_attention
 from devmind.seeding import derive_seed
 
 
@@ -131,9 +132,10 @@ class Trunk(nn.Module):
             carried.keep(readout)
 
     def _decode(self, tokens: Tensor, mask: Tensor, position: Tensor, cache: Cache | None, deep: Deep) -> Tensor:
+        inputs = self.inlet(tokens)
         output = self.decoder(
-            inputs_embeds=self.inlet(tokens),
-            attention_mask=mask,
+            inputs_embeds=inputs,
+            attention_mask=for_attention(mask, self.decoder.config._attn_implementation, inputs.dtype),
             position_ids=position,
             past_key_values=cache,
             use_cache=cache is not None,

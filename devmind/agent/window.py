@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from devmind.errors import DevmindError
+
 _NEEDED = ("q_proj", "k_proj", "v_proj", "head_dim", "scaling")
 _UNKNOWN = ("attn_logit_softcapping", "sinks")
 """Attention with one of these is not plain softmax(q k)."""
@@ -69,6 +71,23 @@ def window_mask(asking: Asking, seen: Columns, window: int, limit: int | None = 
     if limit is not None and len(seen) > limit:
         before = before & (asking.position[:, :, None] - seen.begins[:, None] < limit)
     return ((before | (same & (seen_order <= order))) & seen.valid[:, None] | (same & (seen_order == order)))[:, None]
+
+
+def for_attention(mask: Tensor, kind: str, dtype: torch.dtype) -> Tensor:
+    """A bool mask in the form that a decoder's attention needs: as it is for sdpa, 0 and -inf of `dtype` for eager,
+    which adds the mask, so that a bool one would hide nothing.
+
+    Raises:
+        DevmindError: attention of another `kind` is not known to keep to such a mask.
+    """
+    if kind == "sdpa":
+        return mask
+    if kind != "eager":
+        raise DevmindError(
+            f"The trunk runs with the attention 'sdpa' or 'eager', which keep to its window; this agent is set to "
+            f"'{kind}'. Call set_attn_implementation('sdpa'), or 'eager' to see attention weights."
+        )
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
 
 
 def opening_moments(first: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -38,8 +39,8 @@ GIVEN_UP_FIRST = (FRAME, HEALTH, TICK, NOTE)
 
 
 class BackgroundRecorder:
-    """The methods of a `Recorder`, from any thread; they return at once, except `flush`, `close` and `place`. Arrays
-    must not be changed afterwards.
+    """The methods of a `Recorder`, from any thread; they return at once, except `flush`, `close` and `place`. What they
+    are given is copied, so the caller may use its arrays again at once, as with a `Recorder`.
 
     Only the owner can read its files (0600): it records rooms with people in them.
 
@@ -111,8 +112,12 @@ class BackgroundRecorder:
         return sum(map(len, self._waiting.values()))
 
     def write(self, moment: Moment, action: Action | None = None) -> None:
-        """Queue one tick."""
-        self._put(TICK, moment, action)
+        """Queue a copy of one tick."""
+        self._put(
+            TICK,
+            replace(moment, senses=_copied(moment.senses)),
+            action and replace(action, effectors=_copied(action.effectors)),
+        )
 
     def note(self, kind: str, data: Any) -> None:
         """Queue a note before the next tick, with a copy of the data.
@@ -123,8 +128,8 @@ class BackgroundRecorder:
         self._put(NOTE, kind, decode_note(encode_note(Note(0, kind, data))).data)
 
     def frame(self, frame: bytes | np.ndarray, captured_s: float) -> None:
-        """Queue a frame of the camera; the thread turns a picture into a JPEG."""
-        self._put(FRAME, frame, captured_s)
+        """Queue a copy of a frame of the camera; the thread turns a picture into a JPEG."""
+        self._put(FRAME, frame.copy() if isinstance(frame, np.ndarray) else frame, captured_s)
 
     def health(self, data: Mapping[str, Any]) -> None:
         """Queue the state of the devices, with a copy of the data.
@@ -285,3 +290,7 @@ class BackgroundRecorder:
             lost, self._lost = self._lost, 0
         if lost:
             self._recorder.note(LOST, {"ticks": lost})
+
+
+def _copied(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arrays.items()}

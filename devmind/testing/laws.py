@@ -7,6 +7,14 @@ from typing import Any
 
 import numpy as np
 
+ATOL = 1e-5
+"""How far two ways of computing the same float32 features may differ (the law of the trunk).
+
+Stepping and all at once, or a row alone and beside others, are other shapes. For another shape a library may choose
+another kernel, which adds in another order: on some processors and not on others. Each way of a tiny agent's trunk is
+up to 1.8e-6 away from float64, on features of up to 3, so two ways can be twice that apart.
+"""
+
 
 class BrokenLawError(AssertionError):
     """A plugin breaks the law of its contract; the text names the law and what was found."""

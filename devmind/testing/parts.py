@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from devmind.testing.laws import require
+from devmind.testing.laws import ATOL, require
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,6 +52,7 @@ def check_head(head: Head, target: Any = None) -> None:
     if target is None:
         _check_mask(output, one)
     _check_loss(head, output.loss(one if target is None else target, generator=torch.Generator().manual_seed(9)))
+    _check_saved(head, tapped, mode)
 
 
 def _random_features(head: Head, generator: Any) -> Tapped:
@@ -87,8 +88,24 @@ def _check_alone(head: Head, tapped: Tapped, mode: Tensor) -> None:
 
     row = Tapped(tapped.tokens[1:2], tapped.present[1:2], {name: value[1:2] for name, value in tapped.maps.items()})
     alone = head(row).mode()
-    close = torch.allclose(alone.float(), mode[1:2].float(), atol=1e-5)
+    close = torch.allclose(alone.float(), mode[1:2].float(), atol=ATOL)
     require(close, "a row's answer does not depend on the other rows", "another answer when it stands alone")
+
+
+def _check_saved(head: Head, tapped: Tapped, mode: Tensor) -> None:
+    import torch
+    from safetensors.torch import load, save
+
+    from devmind.agent.saving import hash_tensors, to_save
+
+    before, saved = hash_tensors(head.state_dict()), save(to_save(head.state_dict()))
+    with torch.no_grad():
+        for value in head.state_dict().values():
+            value.zero_()
+    head.load_state_dict(load(saved))
+    law = "a head that was saved and loaded is as before (its state_dict holds all that its answer needs)"
+    require(hash_tensors(head.state_dict()) == before, law, "other weights")
+    require(torch.equal(head(tapped).mode(), mode), law, "another answer")
 
 
 def _check_mask(output: Any, target: Tensor) -> None:

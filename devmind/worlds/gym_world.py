@@ -100,20 +100,21 @@ def _entries(space: spaces.Space, name: str, use: str) -> dict[str, spaces.Space
 
 
 def _sensed(space: spaces.Space) -> tuple[spaces.Box, Convert]:
-    """The Box of a sense, and the conversion of observations to it."""
+    """The Box of a sense, and the conversion of observations to it: a copy, as many environments give one array that
+    they write each observation into."""
     if isinstance(space, spaces.Discrete):
         return _one_hots(np.array([space.n]), np.array([space.start]))
     if isinstance(space, spaces.MultiDiscrete):
         return _one_hots(space.nvec.ravel(), np.asarray(space.start).ravel())
     if isinstance(space, spaces.MultiBinary):
         size = int(np.prod(space.shape))
-        return _zero_to_one(size), lambda x: np.asarray(x, np.float32).reshape(size)
+        return _zero_to_one(size), lambda x: np.array(x, np.float32).reshape(size)
     assert isinstance(space, spaces.Box)
     if len(space.shape) <= 1:
         low, high = (np.asarray(bound, np.float32).reshape(-1) for bound in (space.low, space.high))
-        return spaces.Box(low, high, dtype=np.float32), lambda x: np.asarray(x, np.float32).reshape(-1)
+        return spaces.Box(low, high, dtype=np.float32), lambda x: np.array(x, np.float32).reshape(-1)
     dtype = space.dtype
-    return space, lambda x: np.asarray(x, dtype)
+    return space, lambda x: np.array(x, dtype)
 
 
 def _one_hots(sizes: np.ndarray, starts: np.ndarray) -> tuple[spaces.Box, Convert]:

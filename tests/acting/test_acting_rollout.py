@@ -12,6 +12,7 @@ import torch
 from devmind.acting import Actor, is_rolling, observations, returns, rollout, scripted, still
 from devmind.agent.batch import collate_tick
 from devmind.testing import LampRules, tiny_agent
+from devmind.testing.laws import ATOL
 from devmind.worlds.adapter import VectorWorld
 from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.side_by_side import SideBySide
@@ -208,5 +209,5 @@ def test_actor_gives_equal_features_after_dropping_rows() -> None:
     for t in (2, 3):
         every = whole.act(batch[t]).features
         some = fewer.act(collate_tick({"body": np.full((2, 12), 0.1 * t, np.float32)}, np.zeros(2, bool))).features
-        torch.testing.assert_close(some, every[[1, 3]], atol=1e-5, rtol=0)
+        torch.testing.assert_close(some, every[[1, 3]], atol=ATOL, rtol=0)
     assert fewer.n == 2

@@ -16,6 +16,7 @@ from devmind.agent.encoders import Encoded
 from devmind.agent.taps import Percepts
 from devmind.moment import Moment
 from devmind.testing import tiny_agent
+from devmind.testing.laws import ATOL
 from stages.reflex import parts
 
 EFFECTORS = ("look", "move")
@@ -76,7 +77,7 @@ def test_actor_without_short_term_memory_ignores_earlier_moments(agent: Agent) -
         assert actor.output is not None
         return actor.output.outputs["look_trunk"].mode()
 
-    assert torch.allclose(last(False, 0), last(False, 3), atol=1e-6)
+    assert torch.allclose(last(False, 0), last(False, 3), atol=ATOL)
     assert not torch.allclose(last(True, 0), last(True, 3), atol=1e-4)
 
 

@@ -23,6 +23,7 @@ from devmind.memory import Entry, Memory, open_store
 from devmind.memory.entry import LOOKED
 from devmind.moment import TICK_SAMPLES, Moment
 from devmind.testing import tiny_agent
+from devmind.testing.laws import ATOL
 from stages.memory import parts
 from stages.memory.recall import lesson
 from stages.memory.recall.things import lives, looks
@@ -114,7 +115,7 @@ def in_the_check(agent: Agent, memory: Memory) -> Tensor:
 def test_one_memory_gives_equal_tokens_everywhere(agent: Agent, memory: Memory, where) -> None:
     wanted, found = in_a_lesson(agent, memory), where(agent, memory)
     assert found.shape == wanted.shape
-    assert torch.allclose(found, wanted, atol=1e-6)
+    assert torch.allclose(found, wanted, atol=ATOL)
 
 
 def test_taught_name_changes_the_recalled_tokens(agent: Agent, memory: Memory) -> None:

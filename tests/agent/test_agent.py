@@ -23,6 +23,7 @@ from devmind.agent.batch import collate
 from devmind.agent.config import SIZES, AgentConfig
 from devmind.agent.threads import stepping_threads, training_threads
 from devmind.errors import ConfigError, DevmindError, PluginError
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import SENSES, make_rows, shake
 from tests.agent.test_stepping import all_at_once, stepped
 
@@ -82,12 +83,12 @@ def test_grow_keeps_features_before_training(small_agent: Callable[..., Agent], 
     agent.grow(layers=2)
     assert (agent.trunk.n_layers, agent.config.layers) == (4, 4)
     assert torch.equal(all_at_once(agent, batch), before)
-    torch.testing.assert_close(stepped(agent, batch), before, atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), before, atol=ATOL, rtol=0)
     with pytest.raises(DevmindError, match="trunk of 2 layers, the agent has 4 now"):
         agent.encode(old_state, collate(make_rows(2, 1, seed=0)))
     shake(agent)
     features = all_at_once(agent, batch)
-    torch.testing.assert_close(stepped(agent, batch), features, atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), features, atol=ATOL, rtol=0)
     agent.save_pretrained(tmp_path)
     assert torch.equal(all_at_once(Agent.from_pretrained(tmp_path), batch), features)
 
@@ -102,9 +103,9 @@ def test_evaluate_equals_forward_on_single_moments(small_agent: Callable[..., Ag
     present = {name: value[:, 0] for name, value in batch["present"].items()}
     names = ["guess", "flinch", "steer", "peek"]
     found, wanted = agent.evaluate(senses, names, present), agent.forward(batch, names, short_term=False)
-    torch.testing.assert_close(found["guess"].logits, wanted["guess"].logits[:, 0], atol=1e-5, rtol=0)
-    torch.testing.assert_close(found["flinch"].logits, wanted["flinch"].logits[:, 0], atol=1e-5, rtol=0)
-    torch.testing.assert_close(found["peek"].mean, wanted["peek"].mean[:, 0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(found["guess"].logits, wanted["guess"].logits[:, 0], atol=ATOL, rtol=0)
+    torch.testing.assert_close(found["flinch"].logits, wanted["flinch"].logits[:, 0], atol=ATOL, rtol=0)
+    torch.testing.assert_close(found["peek"].mean, wanted["peek"].mean[:, 0], atol=ATOL, rtol=0)
     del agent.trunk
     assert torch.equal(agent.evaluate(senses, ["flinch"], present)["flinch"].logits, found["flinch"].logits)
 
@@ -115,7 +116,7 @@ def test_evaluate_of_a_batch_equals_single_evaluations(small_agent: Callable[...
     together = agent.evaluate({"board": boards}, ["guess"])["guess"].logits
     assert together.shape == (7, 5)
     alone = torch.cat([agent.evaluate({"board": board[None]}, ["guess"])["guess"].logits for board in boards])
-    torch.testing.assert_close(together, alone, atol=1e-5, rtol=0)
+    torch.testing.assert_close(together, alone, atol=ATOL, rtol=0)
 
 
 def test_parts_hold_every_parameter_once(small_agent: Callable[..., Agent]) -> None:
@@ -181,7 +182,7 @@ def test_pretrained_decoder_becomes_the_trunk(tmp_path: Path, kind: str) -> None
     weight = "layers.0.self_attn.q_proj.weight"
     assert torch.equal(agent.trunk.decoder.state_dict()[weight], decoder.state_dict()[weight])
     batch = collate(make_rows(2, 14, seed=0))
-    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=ATOL, rtol=0)
 
     before = all_at_once(agent, batch)
     agent.grow(1)

@@ -12,6 +12,7 @@ from devmind.agent.batch import Batch, collate, collate_recalled
 from devmind.agent.text import add_text
 from devmind.agent.trunk import Trunk
 from devmind.errors import DevmindError
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, shake, tick_of
 from tests.agent.test_stepping import all_at_once, stepped
 
@@ -75,7 +76,7 @@ def test_apart_sense_remembers_only_its_own_episode(hearer: Callable[..., Agent]
 @torch.no_grad()
 def test_stepping_with_an_apart_sense_equals_all_at_once_across_rebasing(hearer: Callable[..., Agent]) -> None:
     agent, batch = hearer(rebase_at=60), collate(make_rows(rows=3, length=40, seed=3))
-    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=ATOL, rtol=0)
     seen, state = agent.perceive(batch, [TAP]).of_senses[ALONE], agent.new_state(3)
     for t in range(40):
         percepts = agent.encode(state, tick_of(batch, t))
@@ -83,7 +84,7 @@ def test_stepping_with_an_apart_sense_equals_all_at_once_across_rebasing(hearer:
         found, here = percepts.seen.of_senses.get(ALONE), seen.present[:, t]
         if here.any():
             assert found is not None
-            torch.testing.assert_close(found.tokens[here], seen.tokens[:, t][here], atol=1e-5, rtol=0)
+            torch.testing.assert_close(found.tokens[here], seen.tokens[:, t][here], atol=ATOL, rtol=0)
     assert state.apart[ALONE].highest < 60
     # Rows can be taken out, stepped and put back.
     some, batch = state.take([2, 0]), collate(make_rows(rows=3, length=1, seed=4, absent=0.0))
@@ -94,7 +95,7 @@ def test_stepping_with_an_apart_sense_equals_all_at_once_across_rebasing(hearer:
     other = state.clone()
     other, _ = agent.step(other, whole)
     mine, theirs = percepts.seen.of_senses[ALONE].tokens, whole.seen.of_senses[ALONE].tokens[[2, 0]]
-    torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=0)
+    torch.testing.assert_close(mine, theirs, atol=ATOL, rtol=0)
     state.put([2, 0], some)
     assert torch.equal(state.apart[ALONE].tick, other.apart[ALONE].tick - torch.tensor([0, 1, 0]))
 
@@ -105,9 +106,9 @@ def test_evaluate_of_an_apart_sense_equals_forward(hearer: Callable[..., Agent])
     senses = {name: value[:, 0] for name, value in batch["senses"].items()}
     at_once, one_by_one = agent(batch, ["hears", "guess"], short_term=False), agent.evaluate(senses, ["hears", "guess"])
     for name in ("hears", "guess"):
-        torch.testing.assert_close(at_once[name].numbers()[:, 0], one_by_one[name].numbers(), atol=1e-6, rtol=0)
+        torch.testing.assert_close(at_once[name].numbers()[:, 0], one_by_one[name].numbers(), atol=ATOL, rtol=0)
     torch.testing.assert_close(
-        agent.evaluate(senses, ["hears"])["hears"].numbers(), one_by_one["hears"].numbers(), atol=1e-6, rtol=0
+        agent.evaluate(senses, ["hears"])["hears"].numbers(), one_by_one["hears"].numbers(), atol=ATOL, rtol=0
     )
 
 

@@ -18,6 +18,7 @@ from devmind.agent.thinking import READOUT
 from devmind.errors import ConfigError
 from devmind.learners.gradient import EARLIER, rate_of
 from devmind.moment import Moment
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, shake
 from tests.agent.test_state import pages as letters_pages
 from tests.agent.test_state import reader as letters_reader
@@ -82,9 +83,9 @@ def test_page_attends_to_earlier_moments(small_agent: Callable[..., Agent]) -> N
 @pytest.mark.parametrize("slots", [0, 2])
 def test_stepping_equals_all_at_once(small_agent: Callable[..., Agent], slots: int) -> None:
     agent, batch = reader(small_agent, layers=2, window=4, slots=slots), mixed(24)
-    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=ATOL, rtol=0)
     torch.testing.assert_close(
-        stepped(agent, batch, False), agent.perceive(batch, ["trunk"], False).readout, atol=1e-5, rtol=0
+        stepped(agent, batch, False), agent.perceive(batch, ["trunk"], False).readout, atol=ATOL, rtol=0
     )
 
 
@@ -117,12 +118,12 @@ def test_tick_without_a_page_skips_the_mlp_of_the_grown_layer(
     whole = all_at_once(agent, batch)
     layer, asked = agent.trunk.decoder.layers[2].mlp, list[int]()
     layer.register_forward_hook(lambda *_: asked.append(1))
-    torch.testing.assert_close(stepped(agent, batch), whole, atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), whole, atol=ATOL, rtol=0)
     assert len(asked) == int(batch["present"]["text"].any(0).sum()) < 24
     # A decoder with an unknown kind of attention runs every layer.
     asked.clear()
     monkeypatch.setattr("devmind.agent.conditional_layers.is_known", lambda attention: False)
-    torch.testing.assert_close(stepped(agent, batch), whole, atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), whole, atol=ATOL, rtol=0)
     assert len(asked) == 24
 
 
@@ -134,7 +135,7 @@ def test_page_extended_in_pieces_equals_the_whole_page(small_agent: Callable[...
     shake(agent)
     batch = letters_pages([[4, 30, 0, 0, 45, 8, 30], [30, 0, 7, 0, 1, 40, 0]], seed=2)
     batch["first"][0, 1:] = False
-    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=ATOL, rtol=0)
 
 
 def test_grown_layers_are_saved_and_loaded(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
@@ -192,7 +193,7 @@ def test_stepping_with_layers_of_two_stages_equals_all_at_once(small_agent: Call
     two_stages(agent, "letters", **{READOUT: "body"})
     batch = letters_pages([[4, 30, 0, 0, 45, 8, 30], [30, 0, 7, 0, 1, 40, 0]], seed=2)
     batch["first"][0, 1:] = False
-    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=ATOL, rtol=0)
 
 
 def test_grow_refuses_other_tokens_for_the_same_stage(small_agent: Callable[..., Agent]) -> None:

@@ -13,6 +13,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.describing import COLOURS, Describer, describe, describe_many, encoder_hashes
 from devmind.errors import CheckpointError
 from devmind.moment import Moment, Sense
+from devmind.testing.laws import ATOL
 
 MakeAgent = Callable[..., Agent]
 
@@ -30,7 +31,7 @@ def test_description_of_one_tick_has_the_key_of_encode(small_agent: MakeAgent) -
     senses = shown(ticks=1)
     keys = agent.encode(agent.new_state(), Moment(0.0, senses, first=True)).keys
     for sense, described in describe(agent, senses).items():
-        np.testing.assert_allclose(described.vector, keys[sense][0].numpy(), atol=1e-6)
+        np.testing.assert_allclose(described.vector, keys[sense][0].numpy(), atol=ATOL)
 
 
 def test_describer_equals_the_agent_bit_for_bit(small_agent: MakeAgent, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, collate, collate_tick
 from devmind.errors import MomentError, PluginError
 from devmind.moment import Action, Moment
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, shake, tick_of
 from tests.agent.test_stepping import all_at_once
 
@@ -70,7 +71,7 @@ def test_last_action_is_read_equally_in_stepping_and_all_at_once(small_agent: Ca
         agent.note_actions(state, done, {name: value[:, t] for name, value in batch["acted"].items()})
         features.append(out.features)
     valid = batch["valid"]
-    torch.testing.assert_close(torch.stack(features, 1)[valid], all_at_once(agent, batch)[valid], atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.stack(features, 1)[valid], all_at_once(agent, batch)[valid], atol=ATOL, rtol=0)
 
 
 def test_action_affects_only_later_moments_of_its_episode(small_agent: Callable[..., Agent]) -> None:
@@ -99,7 +100,7 @@ def test_agent_reads_its_own_answers(small_agent: Callable[..., Agent]) -> None:
         last = out.features
     short = {k: ({n: x[:, :4] for n, x in v.items()} if isinstance(v, dict) else v[:, :4]) for k, v in batch.items()}
     short["actions"], short["acted"] = {"look": torch.stack(done, 1)}, {"look": torch.ones(3, 4, dtype=torch.bool)}
-    torch.testing.assert_close(last, all_at_once(agent, short)[:, 3], atol=1e-5, rtol=0)
+    torch.testing.assert_close(last, all_at_once(agent, short)[:, 3], atol=ATOL, rtol=0)
 
 
 def test_shapes_of_actions_are_checked(small_agent: Callable[..., Agent]) -> None:

@@ -14,6 +14,7 @@ from devmind.agent.batch import collate
 from devmind.agent.heads import RegressionHead
 from devmind.agent.output import Categorical, Regression
 from devmind.errors import ConfigError, PluginError
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, shake, tick_of
 
 FEW = ("body", "words")
@@ -49,7 +50,7 @@ def test_sequence_is_carried_out_and_then_replanned(small_agent: Callable[..., A
         asked = t % every == 0
         assert ("plan" in out.outputs) == asked
         assert out.answered["reach"] == {"plan": 3}
-        torch.testing.assert_close(out.action["reach"], plans[:, t - t % every, t % every], atol=1e-5, rtol=0)
+        torch.testing.assert_close(out.action["reach"], plans[:, t - t % every, t % every], atol=ATOL, rtol=0)
 
 
 def test_sequence_follows_its_row_and_ends_with_its_episode(small_agent: Callable[..., Agent]) -> None:
@@ -72,7 +73,7 @@ def test_sequence_follows_its_row_and_ends_with_its_episode(small_agent: Callabl
         given = out.action["reach"]
         for i, row in enumerate(rows):
             wanted = plans[row, 2, 0] if row == 1 else plans[row, 0, 2]
-            torch.testing.assert_close(given[i], wanted, atol=1e-5, rtol=0)
+            torch.testing.assert_close(given[i], wanted, atol=ATOL, rtol=0)
 
 
 def test_firing_arc_drops_the_rest_of_a_sequence(small_agent: Callable[..., Agent]) -> None:
@@ -91,7 +92,7 @@ def test_firing_arc_drops_the_rest_of_a_sequence(small_agent: Callable[..., Agen
                 if begun[row] is None or t - begun[row] == 5:
                     begun[row] = t
                 wanted = outputs["plan"].value[row, begun[row], t - begun[row]]
-            torch.testing.assert_close(out.action["reach"][row], wanted, atol=1e-5, rtol=0)
+            torch.testing.assert_close(out.action["reach"][row], wanted, atol=ATOL, rtol=0)
 
 
 def test_effector_takes_the_shape_of_its_first_head(small_agent: Callable[..., Agent], tmp_path: Path) -> None:

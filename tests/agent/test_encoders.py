@@ -15,6 +15,7 @@ from devmind.agent.encoders import default_part
 from devmind.agent.prediction import targets
 from devmind.errors import MomentError, PluginError
 from devmind.moment import Moment
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import SENSES, make_reading, make_rows
 
 BUDGET = {"sight": 16, "periphery": 1, "sound": 4, "body": 1, "words": 8, "board": 8}
@@ -69,7 +70,7 @@ def test_change_in_stepping_equals_all_at_once_with_absent_sight(small_agent: Ca
     for t, moment in enumerate(row):
         percepts = agent.encode(state, moment)
         if "sight" in moment.senses:
-            torch.testing.assert_close(percepts.encoded["sight"].tokens[0], at_once[0, t], atol=1e-5, rtol=0)
+            torch.testing.assert_close(percepts.encoded["sight"].tokens[0], at_once[0, t], atol=ATOL, rtol=0)
         state, _ = agent.step(state, percepts)
 
 

@@ -18,6 +18,7 @@ from devmind.agent.parts import Effector
 from devmind.agent.taps import Perceived, Tapped
 from devmind.errors import ConfigError, DevmindError, PluginError
 from devmind.moment import Moment
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_reading, make_rows
 
 
@@ -213,7 +214,7 @@ def test_row_without_the_sense_keeps_what_a_head_carries_whoever_is_beside_it(
             state, output = agent.step(state, agent.encode(state, moments), effectors=(), heads=heads, trunk=False)
         return output.outputs["noted"].logits[0]
 
-    torch.testing.assert_close(last([deaf, heard[1]]), last([deaf]), atol=1e-6, rtol=0)
+    torch.testing.assert_close(last([deaf, heard[1]]), last([deaf]), atol=ATOL, rtol=0)
 
 
 def test_start_from_copies_the_reading_layers_of_the_same_tap() -> None:

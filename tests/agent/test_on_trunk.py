@@ -14,6 +14,7 @@ from devmind.agent.config import AgentConfig
 from devmind.agent.heads import NextTokensHead, WithReadoutHead
 from devmind.agent.output import Categorical, Normal, Output, Regression
 from devmind.errors import ConfigError
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, shake
 
 TAPS = ("trunk:sight", "trunk:body", "trunk")
@@ -85,7 +86,7 @@ def test_stepping_equals_all_at_once_and_standing_silences_arcs(agent: Agent) ->
         said = silenced.act(moment).action
         usual.act(moment)
         if moment.senses:
-            torch.testing.assert_close(said["look"][0], at_once[t], atol=1e-5, rtol=0)
+            torch.testing.assert_close(said["look"][0], at_once[t], atol=ATOL, rtol=0)
         else:
             assert "look" not in said, "nothing was sensed that the head reads"
     assert silenced.counts["look"] == {"own": sum(bool(moment.senses) for moment in rows[0])}

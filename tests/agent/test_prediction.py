@@ -15,6 +15,7 @@ from devmind.agent.batch import as_opening, collate
 from devmind.agent.output import Regression
 from devmind.agent.prediction import coarse_sight, coarse_sound, prediction_loss, residuals, surprise, targets
 from devmind.moment import Moment
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows
 
 
@@ -55,7 +56,7 @@ def _coarse(moment: Moment, sense: str) -> np.ndarray:
 def test_coarse_picture_is_the_mean_of_its_cells() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     cells = picture.reshape(8, 8, 8, 8, 3).mean((1, 3)) / 255
-    assert np.allclose(coarse_sight(torch.from_numpy(picture)[None, None])[0, 0].numpy(), cells, atol=1e-6)
+    assert np.allclose(coarse_sight(torch.from_numpy(picture)[None, None])[0, 0].numpy(), cells, atol=ATOL)
 
 
 def test_prediction_loss_is_zero_without_predicting_heads(small_agent: Callable[..., Agent]) -> None:

@@ -13,11 +13,13 @@ import torch
 from transformers import AutoModel
 
 from devmind import plugins
+from devmind.agent import saving
 from devmind.agent.agent import Agent, register_auto_classes
 from devmind.agent.batch import collate
 from devmind.checkpointing.folders import verify
 from devmind.errors import CheckpointError, PluginError
 from tests.agent.conftest import make_rows
+from tests.test_testing_parts import TiedHead, TurningHead
 
 
 def test_loaded_agent_equals_the_saved_one(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
@@ -65,6 +67,44 @@ def test_automodel_loads_agents(small_agent: Callable[..., Agent], tmp_path: Pat
     agent.save_pretrained(tmp_path)
     register_auto_classes()
     assert AutoModel.from_pretrained(tmp_path).sha256() == agent.sha256()
+
+
+def test_tied_and_lazily_turned_tensors_are_saved_as_they_are(
+    small_agent: Callable[..., Agent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: safetensors 0.8.0 raises for tensors that share memory, and writes those of torch 2.13 that are
+    lazily conjugated or negated with the wrong signs; their bytes cannot be hashed either.
+    """
+    find = plugins.find
+    own = {
+        f"head.{kind.__name__}": plugins.Plugin("parts", kind.__name__, f"{__name__}:{kind.__name__}", "x", "1")
+        for kind in (TiedHead, TurningHead)
+    }
+    monkeypatch.setattr(plugins, "find", lambda group, name: own.get(name) or find(group, name))
+    agent = small_agent(senses=("body",))
+    agent.add_head("tied", "head.TiedHead", options={"classes": 4})
+    agent.add_head("turning", "head.TurningHead", options={"classes": 4})
+    tied, turning = agent.head("tied"), agent.head("turning")
+    assert turning.phase.is_conj()
+    assert turning.sine.is_neg()
+    phase = turning.phase.resolve_conj().clone()
+    agent.save_pretrained(tmp_path / "whole")
+    again = Agent.from_pretrained(tmp_path / "whole")
+    assert agent.sha256() == again.sha256()
+    assert torch.equal(again.head("turning").phase, phase)
+    assert torch.equal(again.head("turning").sine, phase.imag)
+    table, write = again.head("tied").table.weight, again.head("tied").write.weight
+    assert torch.equal(table, tied.table.weight)
+    assert table.data_ptr() == write.data_ptr(), "tied again"
+    batch = collate(make_rows(2, 5, seed=0, senses=("body",)))
+    for name in ("tied", "turning"):
+        assert torch.equal(agent(batch)[name].logits, again(batch)[name].logits)
+    with torch.no_grad():
+        write[0] += 1
+        again.head("turning").phase[0] *= 1j
+    saving.save(again, tmp_path / "over", over=tmp_path / "whole")
+    third = Agent.from_pretrained(tmp_path / "over")
+    assert third.sha256() == again.sha256() != agent.sha256()
 
 
 def _flip(path: Path) -> None:

@@ -18,6 +18,7 @@ from devmind.agent.slots import GatedUnit, Slots
 from devmind.errors import ConfigError, DevmindError
 from devmind.moment import Moment
 from devmind.raised import FOLDER
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, tick_of
 from tests.agent.test_stepping import all_at_once, stepped
 
@@ -48,7 +49,7 @@ def test_stepping_equals_segments_over_five_windows(small_agent: Callable[..., A
     batch["first"][0, 1:] = False
     batch["first"][1, 1:] = torch.arange(1, 5 * window + 3) == 2 * window - 1
     batch["first"][2, 1:] = torch.arange(1, 5 * window + 3) == 2 * window + 1
-    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=ATOL, rtol=0)
 
 
 def test_rebasing_with_slots_changes_nothing(
@@ -63,7 +64,7 @@ def test_rebasing_with_slots_changes_nothing(
 
     monkeypatch.setattr(Ring, "rebase", spy)
     batch = collate(make_rows(rows=3, length=44, seed=1, senses=FEW))
-    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=ATOL, rtol=0)
     assert len(moved) >= 2
     assert max(moved) > 30
 
@@ -76,7 +77,7 @@ def test_segments_do_not_depend_on_how_they_are_cut(small_agent: Callable[..., A
     for row in range(4):
         alone = {"senses": {"body": batch["senses"]["body"][row : row + 1]}}
         alone |= {"present": {"body": batch["present"]["body"][row : row + 1]}, "first": batch["first"][row : row + 1]}
-        torch.testing.assert_close(all_at_once(agent, alone), together[row : row + 1], atol=1e-5, rtol=0)
+        torch.testing.assert_close(all_at_once(agent, alone), together[row : row + 1], atol=ATOL, rtol=0)
 
 
 def test_batch_is_cut_before_slots_depend_on_their_own_segment() -> None:
@@ -160,7 +161,7 @@ def test_short_term_off_sees_one_moment_in_stepping_and_all_at_once(small_agent:
         assert torch.equal(
             guess, agent.head("guess")(agent._read("guess", agent.perceive(batch, ["trunk"], False))).logits
         )
-    torch.testing.assert_close(stepped(agent, batch, short_term=False), off, atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch, short_term=False), off, atol=ATOL, rtol=0)
     assert not torch.allclose(off[:, 1:], all_at_once(agent, batch)[:, 1:], atol=1e-3)
 
 
@@ -199,8 +200,8 @@ def test_growing_an_agent_with_slots_keeps_its_features(small_agent: Callable[..
     batch["first"][:, 1:] = False
     before = all_at_once(agent, batch)
     agent.grow(layers=1)
-    torch.testing.assert_close(all_at_once(agent, batch), before, atol=1e-6, rtol=0)
-    torch.testing.assert_close(stepped(agent, batch), before, atol=1e-5, rtol=0)
+    torch.testing.assert_close(all_at_once(agent, batch), before, atol=ATOL, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), before, atol=ATOL, rtol=0)
 
 
 def test_slots_follow_the_size_and_are_part_of_the_trunk() -> None:

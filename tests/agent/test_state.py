@@ -17,6 +17,7 @@ from devmind.agent.ring import Ring
 from devmind.agent.state import State
 from devmind.errors import ConfigError, DevmindError
 from devmind.moment import Moment
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, shake, tick_of
 from tests.agent.test_stepping import all_at_once, stepped
 
@@ -75,7 +76,7 @@ def test_stepping_equals_all_at_once_for_moments_of_0_to_512_tokens(
     batch = pages(lengths)
     batch["first"][0, 1:] = False
     batch["first"][1, 1:] = torch.arange(1, 13) == 6
-    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=ATOL, rtol=0)
 
 
 @pytest.mark.parametrize(("slots", "window"), [(0, 5), (2, 5), (2, 8)])
@@ -86,7 +87,7 @@ def test_token_limit_drops_oldest_moments_in_stepping_and_all_at_once(
     lengths = np.random.default_rng(1).integers(0, 12, (3, 3 * window + 2)).tolist()
     batch = pages(lengths, seed=1)
     limited = all_at_once(agent, batch)
-    torch.testing.assert_close(stepped(agent, batch), limited, atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), limited, atol=ATOL, rtol=0)
     agent.set_window(window, 10_000)
     assert not torch.allclose(all_at_once(agent, batch), limited, atol=1e-3)
 
@@ -167,7 +168,7 @@ def test_pages_beyond_the_token_limit_are_stepped_and_rebased_as_all_at_once(
         while_open.append(bool((ring.order > 0).all()))
 
     monkeypatch.setattr(Ring, "rebase", spy)
-    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=ATOL, rtol=0)
     assert any(while_open), "in the middle of a page"
 
 
@@ -176,7 +177,7 @@ def test_page_extended_in_pieces_equals_the_whole_page(small_agent: Callable[...
     agent = reader(small_agent, layers=2, window=3, slots=2, window_tokens=60)
     batch = pages([[4, 30, 9, 0, 45, 8, 30, 12], [30, 2, 7, 20, 1, 40, 0, 50]], seed=2)
     batch["first"][0, 1:] = False
-    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(said_in_pieces(agent, batch, piece), all_at_once(agent, batch), atol=ATOL, rtol=0)
 
 
 def test_extended_tokens_have_the_features_of_the_whole_page(small_agent: Callable[..., Agent]) -> None:
@@ -195,7 +196,7 @@ def test_extended_tokens_have_the_features_of_the_whole_page(small_agent: Callab
         agent.trunk.extend = lambda *args, kept=kept: found.append(kept(*args)) or found[-1]
         state, _ = agent.extend(state, "letters", letters[:, i : i + 1])
         agent.trunk.extend = kept
-    torch.testing.assert_close(torch.cat(found, 1)[0], whole, atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.cat(found, 1)[0], whole, atol=ATOL, rtol=0)
 
 
 def test_begin_extend_and_end_must_come_in_this_order(small_agent: Callable[..., Agent]) -> None:
@@ -240,7 +241,7 @@ def test_rows_with_different_pasts_step_in_one_state(
         )
         state, out = agent.step(state, agent.encode(state, tick))
         wanted = torch.stack([whole[row, start + step] for row, start in enumerate(starts)])
-        torch.testing.assert_close(out.features, wanted, atol=1e-5, rtol=0)
+        torch.testing.assert_close(out.features, wanted, atol=ATOL, rtol=0)
 
 
 def test_taken_rows_continue_unchanged(small_agent: Callable[..., Agent]) -> None:
@@ -252,9 +253,9 @@ def test_taken_rows_continue_unchanged(small_agent: Callable[..., Agent]) -> Non
         some = state.take(index)
         rows = torch.arange(4)[index] if not isinstance(index, int) else torch.tensor([3])
         _, features = advance(agent, some, map_tensors(batch, lambda x, rows=rows: x[rows]), range(9, 20))
-        torch.testing.assert_close(torch.stack(features, 1), whole[rows, 9:], atol=1e-5, rtol=0)
+        torch.testing.assert_close(torch.stack(features, 1), whole[rows, 9:], atol=ATOL, rtol=0)
     _, features = advance(agent, state, batch, range(9, 20))
-    torch.testing.assert_close(torch.stack(features, 1), whole[:, 9:], atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.stack(features, 1), whole[:, 9:], atol=ATOL, rtol=0)
 
 
 def test_repeated_rows_are_independent(small_agent: Callable[..., Agent]) -> None:
@@ -267,7 +268,7 @@ def test_repeated_rows_are_independent(small_agent: Callable[..., Agent]) -> Non
     batch = collate(lives)
     state, _ = advance(agent, agent.new_state(2), map_tensors(batch, lambda x: x[::3]), range(7))
     _, features = advance(agent, state.repeat(3), batch, range(7, 13))
-    torch.testing.assert_close(torch.stack(features, 1), all_at_once(agent, batch)[:, 7:], atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.stack(features, 1), all_at_once(agent, batch)[:, 7:], atol=ATOL, rtol=0)
 
 
 def test_rows_with_open_pages_can_be_repeated_and_taken(small_agent: Callable[..., Agent]) -> None:
@@ -338,7 +339,7 @@ def test_set_window_changes_the_window_of_an_agent(small_agent: Callable[..., Ag
         agent.set_window(window)
         after = all_at_once(agent, batch)
         assert not torch.allclose(after, before, atol=1e-3)
-        torch.testing.assert_close(stepped(agent, batch), after, atol=1e-5, rtol=0)
+        torch.testing.assert_close(stepped(agent, batch), after, atol=ATOL, rtol=0)
     with pytest.raises(DevmindError, match="window of 4 Moments and 1024 tokens, the agent's is of 2 and 1024 now"):
         agent.encode(old, tick_of(batch, 0))
     with pytest.raises(ConfigError, match="one Moment and one token at least; got -1 Moments"):

@@ -13,6 +13,7 @@ from devmind.agent.ring import Ring
 from devmind.agent.segments import cut_at, number_tokens
 from devmind.agent.window import window_mask
 from devmind.errors import DevmindError
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, tick_of
 
 
@@ -40,7 +41,7 @@ def stepped(agent: Agent, batch: Batch, short_term: bool = True) -> torch.Tensor
 def test_stepping_equals_all_at_once(small_agent: Callable[..., Agent], layers: int) -> None:
     agent = small_agent(layers=layers, window=6)
     batch = collate(make_rows(rows=3, length=20, seed=layers))
-    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=ATOL, rtol=0)
 
 
 def test_rebasing_positions_changes_nothing(small_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +55,7 @@ def test_rebasing_positions_changes_nothing(small_agent: Callable[..., Agent], m
         assert ring.highest < 200
 
     monkeypatch.setattr(Ring, "rebase", spy)
-    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=ATOL, rtol=0)
     assert len(moved) >= 2
     assert max(moved) > 50
 
@@ -65,7 +66,7 @@ def test_recalled_entries_act_equally_in_stepping_and_all_at_once(small_agent: C
     recalled = [[[(other.senses, 3.0 * t)] * (t % 3) for t, other in enumerate(row)] for row in rows]
     batch = collate(rows, recalled)
     with_memory = all_at_once(agent, batch)
-    torch.testing.assert_close(stepped(agent, batch), with_memory, atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), with_memory, atol=ATOL, rtol=0)
     del batch["recalled"]
     assert not torch.allclose(all_at_once(agent, batch), with_memory, atol=1e-3)
 
@@ -75,7 +76,7 @@ def test_batch_of_rows_equals_single_rows(small_agent: Callable[..., Agent]) -> 
     rows = make_rows(rows=3, length=10, seed=7)
     together = stepped(agent, collate(rows))
     alone = torch.cat([stepped(agent, collate([row])) for row in rows])
-    torch.testing.assert_close(together, alone, atol=1e-5, rtol=0)
+    torch.testing.assert_close(together, alone, atol=ATOL, rtol=0)
 
 
 def test_features_ignore_moments_outside_window_and_episode(small_agent: Callable[..., Agent]) -> None:

@@ -19,6 +19,7 @@ from devmind.agent.text import END, NOTHING, TextEncoder, add_text, from_bytes, 
 from devmind.agent.writing import STOPS, Writer, answered, write
 from devmind.errors import ConfigError, MomentError, PluginError
 from devmind.moment import Moment
+from devmind.testing.laws import ATOL
 from tests.agent.conftest import make_rows, shake
 from tests.agent.test_stepping import all_at_once, stepped
 
@@ -119,7 +120,7 @@ def test_stepping_with_pages_equals_all_at_once(small_agent: Callable[..., Agent
     ]
     batch = collate(rows)
     assert not batch["present"]["text"].all()
-    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=1e-5, rtol=0)
+    torch.testing.assert_close(stepped(agent, batch), all_at_once(agent, batch), atol=ATOL, rtol=0)
 
 
 @pytest.mark.parametrize("tokenizer", ["bytes", "patches", "bpe"])
@@ -250,7 +251,7 @@ def test_text_loss_is_made_of_page_nats_and_the_end_token(small_agent: Callable[
     batch, n = pages([PAGES[2]]), len(PAGES[2])
     logits = agent(batch, ["text"])["text"].logits[0, 0].log_softmax(-1)
     mean = (page_nats(agent, batch)[0, 0] * n - logits[n, END]) / (n + 1)
-    torch.testing.assert_close(mean, text_loss(agent, batch)[0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(mean, text_loss(agent, batch)[0], atol=ATOL, rtol=0)
 
 
 def test_text_that_is_too_long_raises_an_error_with_the_limit(small_agent: Callable[..., Agent]) -> None:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from devmind.algorithms.muon import Muon, orthogonal
+from devmind.testing.laws import ATOL
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 16), (2, 24, 8), (2, 8, 24)])
@@ -18,7 +19,7 @@ def test_orthogonal_keeps_singular_vectors_and_evens_out_singular_values(shape):
     assert lengths.min() > 0.3
     assert lengths.max() < 1.3
     torch.testing.assert_close(u @ torch.diag_embed(lengths) @ v, got, atol=2e-3, rtol=0)
-    torch.testing.assert_close(orthogonal(given[:1]), got[:1], atol=1e-5, rtol=0)
+    torch.testing.assert_close(orthogonal(given[:1]), got[:1], atol=ATOL, rtol=0)
 
 
 def stepped(make, module, steps=4):
@@ -92,6 +93,6 @@ def test_kernel_is_stepped_as_a_matrix_of_its_rows():
             ]
         for optimizer in optimizers:
             optimizer.step()
-    torch.testing.assert_close(kernel.weight.flatten(1), matrix.weight, atol=1e-6, rtol=0)
+    torch.testing.assert_close(kernel.weight.flatten(1), matrix.weight, atol=ATOL, rtol=0)
     state = optimizers[0].state_dict()["state"][0]
     assert state["momentum"].shape == kernel.weight.shape

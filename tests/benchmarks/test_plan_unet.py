@@ -17,6 +17,7 @@ import torch
 
 from devmind.errors import ConfigError
 from devmind.testing import tiny_agent
+from devmind.testing.laws import ATOL
 from devmind.worlds.pointmaze import PointMazeRules
 from stages.planning import parts
 from stages.planning.following import Candidates, Route
@@ -58,8 +59,8 @@ def test_a_unet_takes_the_denoisers_place_and_reads_what_it_is_told(plan_unet: M
     with torch.inference_mode():
         read = head.thinking(place, goal, maze)
         plans = head.search(read).plans
-        assert torch.allclose(plans[:, :, 0], place[:, None], atol=1e-6)
-        assert torch.allclose(plans[:, :, -1], goal[:, None], atol=1e-6)
+        assert torch.allclose(plans[:, :, 0], place[:, None], atol=ATOL)
+        assert torch.allclose(plans[:, :, -1], goal[:, None], atol=ATOL)
         x = torch.randn(3, plan_unet.HORIZON, 2, generator=torch.Generator().manual_seed(0))
         given, level = torch.zeros(3, plan_unet.HORIZON, dtype=torch.bool), torch.full((3,), 0.5)
         symbols = torch.zeros(3, 0, dtype=torch.int64)

@@ -23,6 +23,7 @@ from devmind.learners.ppo import PPO, collect
 from devmind.raised import raised
 from devmind.seeding import torch_generator
 from devmind.testing import check_learner, tiny_context
+from devmind.testing.laws import ATOL
 from devmind.testing.parts import check_rehearsed
 from devmind.worlds.side_by_side import Joined
 
@@ -66,8 +67,8 @@ def test_pass_over_rows_equals_stepping() -> None:
     choice, value = network.along(columns(seen.observation, chosen))
     valid = columns(seen.mask, chosen)
     log_prob = choice.log_prob(columns(seen.action, chosen))
-    torch.testing.assert_close(log_prob[valid], columns(seen.log_prob, chosen)[valid], atol=1e-5, rtol=0)
-    torch.testing.assert_close(value[valid], columns(seen.value, chosen)[valid], atol=1e-5, rtol=0)
+    torch.testing.assert_close(log_prob[valid], columns(seen.log_prob, chosen)[valid], atol=ATOL, rtol=0)
+    torch.testing.assert_close(value[valid], columns(seen.value, chosen)[valid], atol=ATOL, rtol=0)
     assert valid.sum(1).tolist() == [10, 3, 3]
     assert choice.log_prob(columns(seen.action, chosen)).requires_grad
 
@@ -136,7 +137,7 @@ def test_policy_is_rehearsed_towards_its_earlier_answers(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="Nothing of the drill 'sign' was kept"):
         learner.rehearse({"drill": "sign"})
     learner.remember()
-    assert float(learner.rehearse({"drill": "sign"})[0]) == pytest.approx(0.0, abs=1e-6)
+    assert float(learner.rehearse({"drill": "sign"})[0]) == pytest.approx(0.0, abs=ATOL)
     with torch.no_grad():
         for parameter in agent.head("choose").parameters():
             parameter += 0.5 * torch.randn(parameter.shape, generator=torch_generator("moved"))

@@ -19,6 +19,7 @@ from devmind.live.virtual import SoundMailbox, VirtualClock
 from devmind.raised import FOLDER
 from devmind.sessions.reader import Session
 from devmind.testing import tiny_agent
+from devmind.testing.laws import ATOL
 from devmind.worlds.room import Room
 from stages.voice import parts as parts_of_voice
 from stages.voice.codec import levels_of
@@ -164,7 +165,7 @@ def test_codes_are_collected_for_a_second_and_decoded_by_the_codec(echoing: Agen
     for make, part in zip(mouth.makers, np.split(given, [GATHERED, 2 * GATHERED]), strict=True):
         with torch.inference_mode():
             wanted = sound_of(decode(echoing, levels_of(torch.from_numpy(part))[None]).flatten(1, 2))
-        np.testing.assert_allclose(make(), wanted.numpy(), atol=1e-6)
+        np.testing.assert_allclose(make(), wanted.numpy(), atol=ATOL)
         assert make().shape == (1, 1600 * len(part))
 
 
@@ -179,7 +180,7 @@ def test_codes_are_decoded_by_the_agent_that_uttered_them(echoing: Agent) -> Non
     for make, agent, part in zip(mouth.makers, (echoing, other), (one, two), strict=True):
         with torch.inference_mode():
             wanted = sound_of(decode(agent, levels_of(torch.from_numpy(part[None]))[None]).flatten(1, 2))
-        np.testing.assert_allclose(make(), wanted.numpy(), atol=1e-6)
+        np.testing.assert_allclose(make(), wanted.numpy(), atol=ATOL)
 
 
 def test_fault_of_an_age_that_utters_ends_with_it(echoing: Agent) -> None:

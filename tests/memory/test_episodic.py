@@ -13,6 +13,7 @@ import pytest
 from devmind.errors import StoreError
 from devmind.memory import Entry, Filters, Key, Memory, Weights, open_store
 from devmind.moment import Moment, Sense
+from devmind.testing.laws import ATOL
 
 
 def key(seed: int, encoder: str = "a") -> Key:
@@ -44,7 +45,7 @@ def test_recall_equals_sorting_all_cosines(memory: Memory) -> None:
     wanted = sorted(memory.store.find(), key=score, reverse=True)[:7]
     found = memory.recall(asked, k=7)
     assert [entry.id for entry in found] == [entry.id for entry in wanted]
-    assert [entry.score for entry in found] == pytest.approx([score(entry) for entry in wanted], abs=1e-6)
+    assert [entry.score for entry in found] == pytest.approx([score(entry) for entry in wanted], abs=ATOL)
     assert found[0].senses["words"] == f"moment {int(found[0].time_s)}"
 
 
@@ -144,7 +145,7 @@ def test_scores_add_relevance_recency_and_importance() -> None:
     alike = [0.5 * float(key(hours).vector @ key(1).vector) for hours in (0, 10, 30)]
     # The last one was written in the future, as after a clock was set back; it counts as written now.
     wanted = {1: alike[0] + 2 * 0.25 + 4 * 0.75, 2: alike[1] + 2 * 0.5, 3: alike[2] + 2 * 1.0 + 4 * 0.5}
-    assert found == pytest.approx(wanted, abs=1e-6)
+    assert found == pytest.approx(wanted, abs=ATOL)
 
 
 def test_recall_omits_deleted_entries_when_relevance_has_no_weight(memory: Memory) -> None:

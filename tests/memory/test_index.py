@@ -15,6 +15,7 @@ from devmind.memory.index import Index, Table, cosines, quantised
 from devmind.memory.scoring import Weights
 from devmind.memory.stores import Store
 from devmind.memory.stores.sqlite import FILE
+from devmind.testing.laws import ATOL
 
 
 def keys(n: int, seed: int) -> np.ndarray:
@@ -99,7 +100,7 @@ def test_search_equals_sorting_everything(tmp_path: Path) -> None:
 
         wanted = sorted(store.find(filters), key=score, reverse=True)[:20]
         assert [one.id for one in found] == [one.id for one in wanted]
-        assert [one.score for one in found] == pytest.approx([score(one) for one in wanted], abs=1e-6)
+        assert [one.score for one in found] == pytest.approx([score(one) for one in wanted], abs=ATOL)
 
 
 def test_int8_keys_are_accurate_enough() -> None:
@@ -218,7 +219,7 @@ def test_relevance_of_some_rows_equals_that_of_all() -> None:
         table = Index(store).update()
     asked = {sense: Key(vector, "a") for sense, vector in zip(("sight", "sound"), keys(2, 99), strict=True)}
     for places in (np.arange(13), np.array([2, 3, 8, 12]), np.array([12])):
-        np.testing.assert_allclose(table.relevance_at(places, asked), table.relevance(asked)[places], atol=1e-6)
+        np.testing.assert_allclose(table.relevance_at(places, asked), table.relevance(asked)[places], atol=ATOL)
     assert table.relevance_at(np.array([12]), asked).tolist() == [-np.inf]
 
 

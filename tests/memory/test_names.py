@@ -14,6 +14,7 @@ from devmind.memory.confidence import NAMED_FROM
 from devmind.memory.names import Fitted, Row
 from devmind.memory.similarity import SHARES_WEIGHT, Likeness, unit
 from devmind.moment import Moment
+from devmind.testing.laws import ATOL
 
 SIZE = 40
 
@@ -112,7 +113,7 @@ def test_likeness_equals_a_direct_covariance_computation() -> None:
     rows = Likeness(SIZE, alien).rows(features)
     np.testing.assert_allclose(rows @ rows.T, wanted, atol=1e-9)
     plain = Likeness(SIZE).rows(features)
-    np.testing.assert_allclose(plain, features / np.linalg.norm(features, axis=1, keepdims=True), atol=1e-6)
+    np.testing.assert_allclose(plain, features / np.linalg.norm(features, axis=1, keepdims=True), atol=ATOL)
 
 
 def test_crops_of_one_press_count_as_one_example() -> None:

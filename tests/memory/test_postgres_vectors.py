@@ -16,6 +16,7 @@ from devmind.memory.stores.postgres.store import PostgresStore
 from devmind.memory.stores.postgres.vectors import nearest_query
 from devmind.memory.stores.postgres.wire import Reals, register
 from devmind.testing import check_store
+from devmind.testing.laws import ATOL
 from devmind.testing.stores import example
 
 
@@ -69,7 +70,7 @@ def test_pgvector_finds_what_the_index_finds(with_pgvector: PostgresServer) -> N
                 wanted = memory.recall(keys, 8, filters)
                 assert found is not None
                 assert [number for number, _ in found] == [entry.id for entry in wanted]
-                assert [cosine for _, cosine in found] == pytest.approx([entry.score for entry in wanted], abs=1e-6)
+                assert [cosine for _, cosine in found] == pytest.approx([entry.score for entry in wanted], abs=ATOL)
         assert store.nearest({}, 8) == []
         assert store.nearest(entries[0].keys, 0) == []
         with pytest.raises(StoreError, match="made by another encoder"):
@@ -104,7 +105,7 @@ def test_pgvector_is_found_in_any_schema(with_pgvector: PostgresServer, schema: 
     with open_store(url) as store:
         store.add([example(0), example(1)])
         (first, _) = store.nearest(example(1).keys, 2)  # type: ignore[attr-defined, misc]
-        assert first == (2, pytest.approx(1, abs=1e-6))
+        assert first == (2, pytest.approx(1, abs=ATOL))
 
 
 def test_a_user_who_may_not_create_pgvector_works_without_it(with_pgvector: PostgresServer) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from devmind.errors import SessionError
 from devmind.moment import Action, Moment
-from devmind.sessions import BackgroundRecorder, mcap_file, open_session, parts
+from devmind.sessions import BackgroundRecorder, Recorder, mcap_file, open_session, parts
 
 FRAME = np.zeros((8, 8, 3), np.uint8)
 
@@ -26,6 +26,35 @@ def moment(k: int) -> Moment:
 
 def numbers(path: Path) -> list[int]:
     return [int(moment.senses["body"][0]) for part in parts(path) for moment, _ in open_session(part)]
+
+
+def test_buffers_that_the_caller_reuses_are_recorded_as_they_were_given(tmp_path: Path, disk: type[Disk]) -> None:
+    """Regression: references were queued, so 199 of 200 ticks were recorded with the values of a later one."""
+    body, look, picture = np.zeros(4, np.float32), np.zeros(2, np.float32), np.zeros((16, 24, 3), np.uint8)
+    sight = np.zeros((64, 64, 3), np.uint8)[:, ::-1]  # a view
+
+    def record(recorder: BackgroundRecorder | Recorder) -> None:
+        with recorder:
+            for k in range(100):
+                for buffer in (body, look, picture, sight):
+                    buffer[:] = 2 * k
+                recorder.write(Moment(k / 10, {"body": body, "sight": sight, "words": f"{k}"}), Action({"look": look}))
+                if k < 16:
+                    recorder.frame(picture, k / 10)
+            for buffer in (body, look, picture, sight):
+                buffer[:] = 255
+            disk.goes.set()
+
+    record(Recorder(tmp_path / "foreground.mcap", source="test"))
+    background = BackgroundRecorder(tmp_path / "background.mcap", source="test")
+    disk.goes.clear()  # so that everything is changed before it is written
+    record(background)
+    first, second = open_session(tmp_path / "foreground.mcap"), open_session(tmp_path / "background.mcap")
+    assert [int(action.effectors["look"][1]) for _, action in second if action] == [2 * k for k in range(100)]
+    assert list(first) == list(second)
+    shown = [[frame.picture() for frame in session.frames()] for session in (first, second)]
+    assert len(shown[1]) == 16
+    assert all(np.array_equal(a, b) for a, b in zip(*shown, strict=True))
 
 
 def until(true: Callable[[], bool]) -> None:

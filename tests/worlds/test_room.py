@@ -9,6 +9,7 @@ import pytest
 
 from devmind.errors import StaleReading, WorldError
 from devmind.moment import Moment
+from devmind.testing.laws import ATOL
 from devmind.worlds.room import Room, sensor_health
 
 
@@ -134,7 +135,7 @@ def test_look_moves_the_fovea_and_words_come_once() -> None:
     room.say("here")
     senses, *_ = room.step({"look": np.array([1.0, 0.0])})
     assert senses["words"] == "look here"
-    assert senses["body"][0] == pytest.approx(np.sin(np.deg2rad(25.0)), abs=1e-6)
+    assert senses["body"][0] == pytest.approx(np.sin(np.deg2rad(25.0)), abs=ATOL)
     assert np.isnan(senses["body"][3:9]).all()
     senses, *_ = room.step({})
     assert "words" not in senses

@@ -14,6 +14,7 @@ from devmind.agent.tracking import direction
 from devmind.curriculum.stage import Context
 from devmind.learners.gradient import trainable
 from devmind.testing import tiny_agent, tiny_context
+from devmind.testing.laws import ATOL
 from devmind.worlds.nursery.fetching import ASKS_FROM, SEEN_TICKS
 from stages.memory.blocks import latest
 from stages.memory.fetch import episodes, lesson
@@ -88,7 +89,7 @@ def test_unseen_hands_are_anywhere_and_the_body_tells_where(
     lived = {tuple(body) for some in pool for body in some["body"].flatten(0, 1)[:, lesson.HAND].numpy()}
     assert all((tuple(body) in lived) != hidden for body in felt[:, lesson.HAND])
     if hidden:
-        np.testing.assert_allclose(felt[:, lesson.HAND] * lesson.HAND_SCALE_M, noted["hand"], atol=1e-6)
+        np.testing.assert_allclose(felt[:, lesson.HAND] * lesson.HAND_SCALE_M, noted["hand"], atol=ATOL)
         assert (felt[:, lesson.TOUCHES] == 0).all()
         assert batch["asked"].all()
         aside = np.abs(noted["place"] - noted["hand"])[:, 1:].max(1)

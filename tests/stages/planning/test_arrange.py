@@ -8,6 +8,7 @@ import torch
 
 from devmind.algorithms.diffusion import HybridPipeline, MaskedTokens, TokenDenoiser
 from devmind.errors import ConfigError
+from devmind.testing.laws import ATOL
 from devmind.worlds.tabletop import SORTED, THINGS, Table, TabletopRules
 from stages.planning.arrange.demonstrations import CHANNELS, HORIZON, THERE, WORDS, arranged, plans, shuffled
 from stages.planning.imagining import VARIANTS, Imaginer, scene
@@ -42,9 +43,9 @@ def test_points_match_their_symbols_and_every_order_occurs() -> None:
     points, words = plans(state, np.random.default_rng(0))
     rows = np.arange(len(state))
     for number in range(3):
-        np.testing.assert_allclose(points[:, 2 * number, :2], state.things[rows, words[:, 2 * number]], atol=1e-6)
+        np.testing.assert_allclose(points[:, 2 * number, :2], state.things[rows, words[:, 2 * number]], atol=ATOL)
         place = words[:, 2 * number + 1] - THINGS
-        np.testing.assert_allclose(points[:, 2 * number + 1, :2], state.places[rows, place], atol=1e-6)
+        np.testing.assert_allclose(points[:, 2 * number + 1, :2], state.places[rows, place], atol=ATOL)
         assert (state.place_kinds[rows, place] == state.kinds[rows, words[:, 2 * number]]).all()
     assert (points[:, :, 2] == np.tile([1.0, -1.0], 3)).all()
     assert len(np.unique(words[:, [0, 2, 4]], axis=0)) == 6

@@ -12,6 +12,7 @@ from devmind.curriculum.examining import examination
 from devmind.learners.gradient import GradientLearner
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import check_head, tiny_agent, tiny_context
+from devmind.testing.laws import ATOL
 from devmind.worlds.pointmaze import UNIT, maze
 from stages.planning import parts
 from stages.planning.criticise import exam, lesson
@@ -71,7 +72,7 @@ def test_labels_of_strides_and_moves_end_with_the_plan(told: Drafts) -> None:
 def test_a_draft_encodes_its_plan(told: Drafts) -> None:
     sound = told.reason == 0
     goal, maze = told.draft[:, -7:-5], told.draft[:, -5:-1]
-    np.testing.assert_allclose(points(told)[sound, -1], goal[sound], atol=1e-6)
+    np.testing.assert_allclose(points(told)[sound, -1], goal[sound], atol=ATOL)
     assert (maze.sum(1) == 1).all()
     takes = STRIDE * (np.linalg.norm(np.diff(points(told), axis=1), axis=2) > 0.02).sum(1)
     assert (1000 * told.draft[sound, -1] > takes[sound]).all()

@@ -17,6 +17,7 @@ from devmind.algorithms.diffusion import HybridPipeline
 from devmind.errors import ConfigError
 from devmind.seeding import exam_seeds, numpy_rng
 from devmind.testing import check_head, tiny_agent
+from devmind.testing.laws import ATOL
 from stages.planning import parts
 from stages.planning.following import WARM
 from stages.planning.judge import draft
@@ -135,7 +136,7 @@ def test_rows_with_different_numbers_are_planned_together_with_their_own_noise(a
     both = head.search(read, number=torch.tensor([3, 1]))
     for row, number in enumerate((3, 1)):
         alone = head.search(read.rows(torch.tensor([row])), number=number)
-        torch.testing.assert_close(both.plans[row], alone.plans[0], atol=1e-5, rtol=0)
+        torch.testing.assert_close(both.plans[row], alone.plans[0], atol=ATOL, rtol=0)
         torch.testing.assert_close(both.marks[row], alone.marks[0], atol=1e-4, rtol=0)
     empty = head.nothing(2, torch.device("cpu"))
     read.before, calls = empty | {"made": torch.tensor([3, 1])}, []
@@ -354,7 +355,7 @@ def test_a_tree_search_over_plans_keeps_their_ends(agent: Agent) -> None:
     fewer = made < made.amax(-1, keepdim=True)
     assert torch.equal(found.chosen, found.marks.masked_fill(fewer, -torch.inf).argmax(-1))
     for at, where in ((0, read.place), (5, place), (-1, read.goal)):
-        torch.testing.assert_close(found.plans[:, :, at], where[:, None].expand(-1, n, -1), atol=1e-5, rtol=0)
+        torch.testing.assert_close(found.plans[:, :, at], where[:, None].expand(-1, n, -1), atol=ATOL, rtol=0)
     assert found.symbols[:, :, 0].tolist() == [[1] * n, [4] * n]
     # The film shows one more plan at a time; a plan that is not reached yet is the best so far.
     assert len(shown) == n

@@ -27,6 +27,7 @@ from devmind.moment import Moment
 from devmind.plugins import load
 from devmind.raised import raised
 from devmind.testing import check_director
+from devmind.testing.laws import ATOL
 from devmind.worlds import rules_of
 from devmind.worlds.adapter import row
 from devmind.worlds.tabletop import PLACES, THINGS
@@ -176,7 +177,7 @@ def test_things_and_places_are_held_and_the_rest_of_the_plan_is_drawn(agent: Age
     own = output.course({})
     assert own.missed == ()
     assert len(own.words) == len(own.points) - 1 == KEY_POINTS
-    np.testing.assert_allclose(own.points[0], [*state.hand[0], -1.0], atol=1e-6)
+    np.testing.assert_allclose(own.points[0], [*state.hand[0], -1.0], atol=ATOL)
     for thing in range(3):
         free = [place for place in range(PLACES) if state.place_kinds[0, place] == state.kinds[0, thing]]
         for place in free:

@@ -16,6 +16,7 @@ from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.cli import app
 from devmind.testing import tiny_agent
+from devmind.testing.laws import ATOL
 from devmind.worlds.market import SEEN, TICKS
 from stages.planning import parts
 from stages.planning.trade import film
@@ -36,7 +37,7 @@ def test_the_pages_plan_is_the_one_in_the_state(agent: Agent) -> None:
     found = film.planned(agent, "shocks", 7)
     assert torch.equal(found.weighed.symbols[0, found.chosen], kept["symbols"][0])
     assert torch.equal(found.weighed.path, kept["plan"][..., 0])
-    assert float(kept["mark"][0]) == pytest.approx(found.weighed.marks[0].max(), abs=1e-6)
+    assert float(kept["mark"][0]) == pytest.approx(found.weighed.marks[0].max(), abs=ATOL)
     assert found.ticks == TICKS
     assert found.plans == TICKS / 8
     price = make_world("market", "shocks", [7]).truth()["price"][0]

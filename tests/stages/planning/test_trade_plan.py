@@ -19,6 +19,7 @@ from devmind.algorithms.diffusion.pipeline import Drawn
 from devmind.errors import ConfigError
 from devmind.seeding import numpy_rng
 from devmind.testing import check_head, check_learner, tiny_agent, tiny_context
+from devmind.testing.laws import ATOL
 from devmind.worlds.market import LEVELS, SCALE, SEEN, TICKS, Account, Costs, MarketRules
 from stages.planning import parts
 from stages.planning.imagining import Imaginer
@@ -91,7 +92,7 @@ def test_the_outcome_of_a_plan_equals_the_markets(kind: str, ticks: int) -> None
             share = np.array([0.0, 1.0, -1.0])[plans[:, number, tick]]
             after = rules.step(after, {"trade": share[:, None]})
         paid = np.log(after.worth / rules.net_worth(state))
-        np.testing.assert_allclose(told[:, number, 0], paid, atol=2e-6)
+        np.testing.assert_allclose(told[:, number, 0], paid, atol=ATOL)
     assert np.abs(told).max() > 0.01
 
 
@@ -223,7 +224,7 @@ def test_an_agent_without_price_knowledge_never_trades(agent: Agent, imagined: I
     assert (weighed.marks[:, :n] < 0).all()
     # A plan judged only on its own lucky path would trade.
     assert (weighed.alone.max(1) > 0).mean() > 0.5
-    torch.testing.assert_close(weighed.path.abs().amax(1), torch.zeros(len(SEEDS)), atol=1e-6, rtol=0)
+    torch.testing.assert_close(weighed.path.abs().amax(1), torch.zeros(len(SEEDS)), atol=ATOL, rtol=0)
     assert (found.mode() == 0).all()
 
 
@@ -367,4 +368,4 @@ def test_an_account_is_rebuilt_from_its_sense() -> None:
     one = holding(account, 2)
     wealth = state.cash + state.units * state.now
     for name, value in (("cash", state.cash), ("cost", state.cost), ("units", state.units * state.now)):
-        np.testing.assert_allclose(getattr(one, name), (value / wealth).repeat(2), atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(getattr(one, name), (value / wealth).repeat(2), atol=ATOL, err_msg=name)
