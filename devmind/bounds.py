@@ -22,6 +22,8 @@ recording of a black room expands 250 times, a decompression bomb 10,000 times."
 LONGEST_NAME = 200
 TEXT_BYTES = 16 << 20
 """The largest text of settings, results or plans; a kind of file that may be larger says so where it is read."""
+AGENT_BYTES = 64 << 20
+"""The largest `config.json` of an agent; a vocabulary of 10^6 pieces is in it."""
 _DTYPE = re.compile(r"[<>|=]?[biuf](?:1|2|4|8|16)|bool|u?int(?:8|16|32|64)|float(?:16|32|64)", re.ASCII)
 
 
@@ -59,14 +61,17 @@ def printable(text: str) -> str:
 def damage(kind: type[DevmindError], sentence: str) -> Iterator[None]:
     """Turn any exception of the block into `kind`, with `sentence` as its message and the reason in place of `{}`.
 
-    All exceptions are caught, since a damaged or hostile file can make a parser fail anywhere and in any way. A
-    DevmindError passes unchanged.
+    All exceptions are caught, since a damaged or hostile file can make a parser fail anywhere and in any way; also the
+    panics of libraries in Rust, which are no Exception. A DevmindError passes unchanged, and so do requests to stop
+    (KeyboardInterrupt, SystemExit, and others that are no Exception).
     """
     try:
         yield
     except DevmindError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         lines = str(error).strip().splitlines()
         reason = printable(f"{type(error).__name__}: {lines[0][:200].rstrip('.')}" if lines else type(error).__name__)
         raise kind(sentence.replace("{}", reason)) from error
@@ -87,6 +92,8 @@ def read_file(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTE
             raise kind(f"'{path}' is no plain file; a file of at most {limit_bytes:,} bytes was expected.")
         with path.open("rb") as file:
             data = file.read(limit_bytes + 1)  # by what is read: a file of /proc says that it has 0 bytes
+    except PermissionError as error:
+        raise kind(f"'{printable(str(path))}' may not be read; change its permissions.") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or error
         raise kind(f"'{printable(str(path))}' cannot be read: {reason}.") from error
@@ -117,4 +124,9 @@ def parse_yaml(text: str, kind: type[DevmindError], sentence: str) -> Any:
     import yaml
 
     with damage(kind, sentence):
-        return yaml.safe_load(text)
+        try:
+            return yaml.safe_load(text)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+            raise kind(sentence.replace("{}", printable(f"{place}{error.problem or error}"))) from error

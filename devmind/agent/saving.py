@@ -33,8 +33,6 @@ FORMAT_VERSION = 1
 """Increased when the previous version cannot read a folder saved by this one."""
 MODEL_TYPE = "devmind-agent"
 CONFIG, WEIGHTS, CHECKSUMS = "config.json", "model.safetensors", "checksums.json"
-CONFIG_BYTES = 64 << 20
-"""The largest `config.json`; a vocabulary of 10^6 pieces is in it."""
 OVER = "over"
 """Entry of `checksums.json`: the folder beside this one that has all other tensors, and the SHA-256 of its weights."""
 
@@ -190,7 +188,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise CheckpointError(f"There is no whole agent in '{path.parent}': the file {path.name} is missing.")
-    data = bounds.read_file(path, CheckpointError, CONFIG_BYTES)
+    data = bounds.read_file(path, CheckpointError, bounds.AGENT_BYTES)
     content = bounds.parse_json(
         data, CheckpointError, f"The file '{path}' is damaged: it is not JSON ({{}}). Use a backup."
     )

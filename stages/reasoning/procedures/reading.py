@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from devmind import bounds
 from devmind.errors import nearest
 from stages.reasoning.procedures.beliefs import ORDERS, All, Believed, Condition, Either, Not, Ordered, Same
 from stages.reasoning.procedures.plans import CHOOSE, KINDS, Library, Place, Plan
@@ -51,6 +52,9 @@ CLAUSES = ("for", "when", "utility", "priority", "do", "failing")
 TOP = ("plan", "believe", "achieve")
 RESERVED = frozenset({*VERBS, *CLAUSES, "plan", "else", "or", "and", "not", "in", "all", "within", "as", "mod"})
 
+FILE_BYTES = 1 << 20
+"""The largest plan file."""
+
 
 def read_file(path: Path) -> Library:
     """The library in a file.
@@ -58,12 +62,7 @@ def read_file(path: Path) -> Library:
     Raises:
         PlanError: the file cannot be read or has a fault; the sentence gives line and column.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise PlanError(f"The plan file '{path}' cannot be read: {why}.") from None
-    return read(text, path.name)
+    return read(bounds.read_text(path, PlanError, FILE_BYTES), path.name)
 
 
 def read(text: str, file: str = "plans") -> Library:

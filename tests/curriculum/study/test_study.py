@@ -363,6 +363,6 @@ def test_unreadable_study_is_not_reported_as_broken(tmp_path, monkeypatch):
     def refused(self):
         raise PermissionError(13, "Permission denied", str(self))
 
-    monkeypatch.setattr("pathlib.Path.read_bytes", refused)
+    monkeypatch.setattr("pathlib.Path.open", refused)
     with pytest.raises(ConfigError, match=r"mine.yaml' may not be read; change its permissions\.$"):
         read(tmp_path / "mine.yaml")
