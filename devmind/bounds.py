@@ -7,11 +7,12 @@ declares more than that before it decompresses it. A file that declares no size 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from devmind.errors import DevmindError
 
@@ -77,8 +78,9 @@ def damage(kind: type[DevmindError], sentence: str) -> Iterator[None]:
         raise kind(sentence.replace("{}", reason)) from error
 
 
-def read_file(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTES) -> bytes:
-    """The content of a file that a person or another file named: the one door for such files.
+@contextmanager
+def open_file(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTES) -> Iterator[IO[bytes]]:
+    """A file that a person or another file named, opened for reading: the one door for such files.
 
     Only plain files are opened: a pipe would wait for ever, and a device never ends.
 
@@ -91,14 +93,29 @@ def read_file(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTE
         if not path.is_file():
             raise kind(f"'{path}' is no plain file; a file of at most {limit_bytes:,} bytes was expected.")
         with path.open("rb") as file:
-            data = file.read(limit_bytes + 1)  # by what is read: a file of /proc says that it has 0 bytes
+            if os.fstat(file.fileno()).st_size > limit_bytes:
+                raise _too_large(path, kind, limit_bytes)
+            yield file
     except PermissionError as error:
         raise kind(f"'{printable(str(path))}' may not be read; change its permissions.") from error
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or error
-        raise kind(f"'{printable(str(path))}' cannot be read: {reason}.") from error
+    except OSError as error:
+        raise kind(f"'{printable(str(path))}' cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        if "\0" not in str(path):
+            raise
+        raise kind(f"'{printable(str(path))}' cannot be read: {error}.") from error
+
+
+def _too_large(path: Path, kind: type[DevmindError], limit_bytes: int) -> DevmindError:
+    return kind(f"'{path}' has over {limit_bytes:,} bytes, the most for a file of this kind; is it another file?")
+
+
+def read_file(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTES) -> bytes:
+    """The content of a file that a person or another file named; raises `kind` as `open_file` does."""
+    with open_file(path, kind, limit_bytes) as file:
+        data = file.read(limit_bytes + 1)  # by what is read, too: a file of /proc says that it has 0 bytes
     if len(data) > limit_bytes:
-        raise kind(f"'{path}' has over {limit_bytes:,} bytes, the most for a file of this kind; is it another file?")
+        raise _too_large(path, kind, limit_bytes)
     return data
 
 
