@@ -7,11 +7,12 @@ declares more than that before it decompresses it. A file that declares no size 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from devmind.errors import DevmindError
 
@@ -22,6 +23,8 @@ recording of a black room expands 250 times, a decompression bomb 10,000 times."
 LONGEST_NAME = 200
 TEXT_BYTES = 16 << 20
 """The largest text of settings, results or plans; a kind of file that may be larger says so where it is read."""
+AGENT_BYTES = 64 << 20
+"""The largest `config.json` of an agent; a vocabulary of 10^6 pieces is in it."""
 _DTYPE = re.compile(r"[<>|=]?[biuf](?:1|2|4|8|16)|bool|u?int(?:8|16|32|64)|float(?:16|32|64)", re.ASCII)
 
 
@@ -59,21 +62,25 @@ def printable(text: str) -> str:
 def damage(kind: type[DevmindError], sentence: str) -> Iterator[None]:
     """Turn any exception of the block into `kind`, with `sentence` as its message and the reason in place of `{}`.
 
-    All exceptions are caught, since a damaged or hostile file can make a parser fail anywhere and in any way. A
-    DevmindError passes unchanged.
+    All exceptions are caught, since a damaged or hostile file can make a parser fail anywhere and in any way; also the
+    panics of libraries in Rust, which are no Exception. A DevmindError passes unchanged, and so do requests to stop
+    (KeyboardInterrupt, SystemExit, and others that are no Exception).
     """
     try:
         yield
     except DevmindError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         lines = str(error).strip().splitlines()
         reason = printable(f"{type(error).__name__}: {lines[0][:200].rstrip('.')}" if lines else type(error).__name__)
         raise kind(sentence.replace("{}", reason)) from error
 
 
-def read_file(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTES) -> bytes:
-    """The content of a file that a person or another file named: the one door for such files.
+@contextmanager
+def open_file(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTES) -> Iterator[IO[bytes]]:
+    """A file that a person or another file named, opened for reading: the one door for such files.
 
     Only plain files are opened: a pipe would wait for ever, and a device never ends.
 
@@ -86,12 +93,29 @@ def read_file(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTE
         if not path.is_file():
             raise kind(f"'{path}' is no plain file; a file of at most {limit_bytes:,} bytes was expected.")
         with path.open("rb") as file:
-            data = file.read(limit_bytes + 1)  # by what is read: a file of /proc says that it has 0 bytes
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or error
-        raise kind(f"'{printable(str(path))}' cannot be read: {reason}.") from error
+            if os.fstat(file.fileno()).st_size > limit_bytes:
+                raise _too_large(path, kind, limit_bytes)
+            yield file
+    except PermissionError as error:
+        raise kind(f"'{printable(str(path))}' may not be read; change its permissions.") from error
+    except OSError as error:
+        raise kind(f"'{printable(str(path))}' cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        if "\0" not in str(path):
+            raise
+        raise kind(f"'{printable(str(path))}' cannot be read: {error}.") from error
+
+
+def _too_large(path: Path, kind: type[DevmindError], limit_bytes: int) -> DevmindError:
+    return kind(f"'{path}' has over {limit_bytes:,} bytes, the most for a file of this kind; is it another file?")
+
+
+def read_file(path: Path, kind: type[DevmindError], limit_bytes: int = TEXT_BYTES) -> bytes:
+    """The content of a file that a person or another file named; raises `kind` as `open_file` does."""
+    with open_file(path, kind, limit_bytes) as file:
+        data = file.read(limit_bytes + 1)  # by what is read, too: a file of /proc says that it has 0 bytes
     if len(data) > limit_bytes:
-        raise kind(f"'{path}' has over {limit_bytes:,} bytes, the most for a file of this kind; is it another file?")
+        raise _too_large(path, kind, limit_bytes)
     return data
 
 
@@ -117,4 +141,9 @@ def parse_yaml(text: str, kind: type[DevmindError], sentence: str) -> Any:
     import yaml
 
     with damage(kind, sentence):
-        return yaml.safe_load(text)
+        try:
+            return yaml.safe_load(text)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+            raise kind(sentence.replace("{}", printable(f"{place}{error.problem or error}"))) from error

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
+from devmind import bounds
 from devmind.errors import ConfigError, nearest
 
 Size = Literal["tiny", "nursery", "child", "adult"]
@@ -237,11 +237,8 @@ def put_sets(values: dict[str, Any], sets: Sequence[str]) -> None:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise ConfigError(f"--set expects key=value, for example exam.holdout=theo; got '{text}'.")
-        try:
-            _put(values, key.split("."), yaml.safe_load(value) if value else None)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            why = " ".join(str(error).split())[:120]
-            raise ConfigError(f"--set {key}: '{value[:80]}' is not a plain YAML value ({why}).") from None
+        sentence = f"--set {key}: '{value[:80]}' is not a plain YAML value ({{}})."
+        _put(values, key.split("."), bounds.parse_yaml(value, ConfigError, sentence) if value else None)
 
 
 def validate(values: Mapping[str, Any]) -> RunConfig:
@@ -272,18 +269,24 @@ def _read(name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
     path = find(name)
     if str(path) in seen:
         raise ConfigError(f"Configuration '{name}' extends itself through {' -> '.join(seen)}; break the circle.")
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except PermissionError as error:
-        raise ConfigError(f"Configuration '{path}' may not be read; change its permissions.") from error
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError(f"Configuration '{path}' is not readable YAML: {why_no_yaml(error)}. Correct it.") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"Configuration '{path}' must hold keys and values; got {type(values).__name__}.")
+    values = read_layer(path)
     parent = values.get("extends")
     if parent is not None and not isinstance(parent, str):
         raise ConfigError(f"Configuration '{path}': extends expects a configuration's name or path; got {parent!r}.")
     return _merge(_read(parent, (*seen, str(path))), values) if parent else values
+
+
+def read_layer(path: Path) -> dict[str, Any]:
+    """The keys and values of one file, without those that it extends.
+
+    Raises:
+        ConfigError: it cannot be read, is not YAML, or holds something else.
+    """
+    sentence = f"Configuration '{path}' is not readable YAML: {{}}. Correct it."
+    values = bounds.parse_yaml(bounds.read_text(path, ConfigError), ConfigError, sentence) or {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"Configuration '{path}' must hold keys and values; got {type(values).__name__}.")
+    return values
 
 
 def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -337,10 +340,3 @@ def _sentence(item: Mapping[str, Any], known: Mapping[str, str]) -> str:
         return f"The configuration key '{key}' is missing; add it."
     said = EXPECTED.get(item["type"], item["msg"][0].lower() + item["msg"][1:])
     return f"Configuration key '{key}': {said}; got {item['input']!r}."
-
-
-def why_no_yaml(error: Exception) -> str:
-    """The reason why a file is no YAML, in one line with its place."""
-    if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark):
-        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
-    return str(error)

@@ -8,7 +8,6 @@ a number counts as one.
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import time
@@ -19,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from gymnasium import spaces
 
+from devmind.bounds import parse_json
 from devmind.errors import SensorError
 from sensors.device import Device
 from sensors.frames import NewestFrame
@@ -127,8 +127,8 @@ def parse_numbers(message: str, names: Sequence[str] = ()) -> np.ndarray:
     """The finite numbers of one message, float32 [K]; ValueError says what is wrong with it."""
     shown = message.strip()[:60]
     try:
-        value = json.loads(message)
-    except (ValueError, RecursionError):
+        value = parse_json(message, SensorError, "It is not JSON ({}).")
+    except SensorError:
         value = _plain(message)
     if names:
         found = [_number(_inner(value, name)) for name in names]

@@ -47,3 +47,17 @@ def test_yaml_fails_with_the_given_sentence(text: str) -> None:
     with pytest.raises(ConfigError, match=r"'it' is not readable \(.*\). Use a backup\."):
         bounds.parse_yaml(text, ConfigError, SENTENCE)
     assert bounds.parse_yaml("a: [1]", ConfigError, SENTENCE) == {"a": [1]}
+
+
+def test_panic_of_a_library_is_a_sentence_and_a_request_to_stop_is_none() -> None:
+    class PanicException(BaseException):
+        """As libraries in Rust raise it."""
+
+    class Terminated(BaseException):
+        """As the command line raises it at SIGTERM."""
+
+    with pytest.raises(ConfigError, match="PanicException: index"), bounds.damage(ConfigError, SENTENCE):
+        raise PanicException("index out of range")
+    for stop in (KeyboardInterrupt, SystemExit, GeneratorExit, Terminated):
+        with pytest.raises(stop), bounds.damage(ConfigError, SENTENCE):
+            raise stop

@@ -97,6 +97,6 @@ def test_unreadable_file_is_not_reported_as_broken(tmp_path, monkeypatch):
     def refused(self, **how):  # root may read all files, so a mode would prove nothing
         raise PermissionError(13, "Permission denied", str(self))
 
-    monkeypatch.setattr("pathlib.Path.read_text", refused)
+    monkeypatch.setattr("pathlib.Path.open", refused)
     with pytest.raises(ConfigError, match=r"a.yaml' may not be read; change its permissions\.$"):
         config.load(f"{tmp_path}/a.yaml")

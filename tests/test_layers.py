@@ -59,10 +59,10 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "bounds": frozenset({"errors"}),
     "seeding": frozenset({"errors"}),
     "moment": frozenset({"errors", "seeding"}),
-    "config": frozenset({"errors", "seeding"}),
+    "config": frozenset({"errors", "seeding", "bounds"}),
     "plugins": frozenset({"errors", "seeding"}),
-    "algorithms": frozenset({"errors", "seeding"}),
-    "sensors": frozenset({"moment", "errors", "worlds.clock"}),
+    "algorithms": frozenset({"errors", "seeding", "bounds"}),
+    "sensors": frozenset({"moment", "errors", "bounds", "worlds.clock"}),
     "sessions": BASE,
     "feed": BASE,
     "worlds": BASE | {"sessions.reader", "sessions.pictures"},
@@ -113,6 +113,7 @@ LIGHT_ROOMS = ("", "errors", "seeding", "moment", "config", "plugins", "datasets
 LIGHTNING_ROOMS = {"curriculum.teaching"}
 LIGHTNING = ("lightning", "pytorch_lightning")
 FILES = "devmind.checkpointing.files"
+DOOR = "devmind.bounds"
 PICKLES = frozenset({"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"})
 
 
@@ -359,6 +360,21 @@ def replacing(tree: ast.Module) -> list[int]:
     return [call.lineno for call in calls if ast.unparse(call.func) in ("os.replace", "os.link", "shutil.move")]
 
 
+def parsing(tree: ast.Module) -> list[tuple[int, str]]:
+    """(line, call) of every call of a parser of JSON or YAML; deep nesting and long numbers make each raise more than
+    its readers expect."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in ("json", "yaml"):
+            found += [(node.lineno, f"from {node.module}") for name in node.names if "load" in name.name]
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            module, _, name = called.partition(".")
+            if (module in ("json", "yaml") and "load" in name) or called.endswith((".JSONDecoder", ".raw_decode")):
+                found.append((node.lineno, called))
+    return found
+
+
 def cuda_places(tree: ast.Module) -> list[tuple[int, str]]:
     """(line, function) of every string literal that names cuda, except docstrings, and of every `.cuda()` call."""
     docstrings = {
@@ -423,6 +439,12 @@ def test_only_one_module_replaces_files(house: dict[str, Module]) -> None:
     places = [f"{m.path}:{line}" for m in house.values() if m.name != FILES for line in replacing(m.tree)]
     assert not places, f"{FILES} has put and take_place, which sync too:\n" + "\n".join(places)
     assert replacing(house[FILES].tree), "it is looked for by the right name"
+
+
+def test_only_one_module_parses_json_and_yaml(house: dict[str, Module]) -> None:
+    places = [f"{m.path}:{n}: {call}" for m in house.values() if m.name != DOOR for n, call in parsing(m.tree)]
+    assert not places, f"{DOOR} has parse_json and parse_yaml, whose failures are sentences:\n" + "\n".join(places)
+    assert len(parsing(house[DOOR].tree)) == 2, "it is looked for by the right name"
 
 
 def test_only_one_function_names_the_accelerator(house: dict[str, Module]) -> None:

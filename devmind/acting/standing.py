@@ -7,7 +7,6 @@ without a row, or with one that failed its gate, does not answer; a goal that is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from devmind.agent.agent import Agent
 from devmind.agent.saving import read_sealed
 from devmind.agent.taps import taps_trunk
-from devmind.bounds import damage
+from devmind.bounds import damage, parse_json
 from devmind.errors import CheckpointError, ConfigError, nearest
 
 RESULTS = "results.json"
@@ -34,12 +33,8 @@ def read_results(folder: Path) -> dict[str, Any] | None:
     content = read_sealed(Path(folder), RESULTS)
     if content is None:
         return None
-    try:
-        results = json.loads(content)
-    except ValueError as error:
-        raise CheckpointError(
-            f"The results '{Path(folder) / RESULTS}' cannot be read ({error}); use a backup."
-        ) from error
+    sentence = f"The results '{Path(folder) / RESULTS}' cannot be read ({{}}); use a backup."
+    results = parse_json(content, CheckpointError, sentence)
     if not isinstance(results, dict):
         raise CheckpointError(f"The results '{Path(folder) / RESULTS}' are not a JSON object; use a backup.")
     return results

@@ -29,7 +29,7 @@ from devmind.agent.state import State
 from devmind.agent.taps import Perceived, Percepts, Tapped, raw_vectors
 from devmind.agent.thinking import Thinker
 from devmind.agent.tracker import SENSE
-from devmind.errors import CheckpointError, DevmindError, nearest
+from devmind.errors import DevmindError, nearest
 from devmind.moment import Moment
 
 STREAMED = "streamed"
@@ -377,16 +377,11 @@ class Agent(Thinker):
             PluginError: a plugin is missing and `strict` is set.
         """
         folder = Path(pretrained_model_name_or_path)
-        saved = saving.read_config(folder)
-        try:
+        saved, folders = saving.read_config(folder), saving.folders_of(folder)
+        with saving.as_large_as_saved(folder, saved, folders):
             agent = cls(AgentConfig.from_dict(saved), strict=strict)
-        except DevmindError:
-            raise
-        except Exception as error:  # an untrusted config can be wrong in any way, and libraries raise what they like
-            raise CheckpointError(
-                f"The config.json of '{folder}' describes no agent of this devmind ({type(error).__name__}: {error})."
-            ) from error
-        saving.load_weights(agent, folder)
+        agent.config.architectures = [cls.__name__]
+        saving.load_weights(agent, folder, folders)
         agent.eval()
         return agent
 

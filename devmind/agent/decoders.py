@@ -7,24 +7,57 @@ decoder's embedding table is dropped, since tokens come from encoders; sdpa atte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, LlamaConfig, LlamaModel, PreTrainedModel
+from transformers import CONFIG_MAPPING, AutoModel, LlamaConfig, LlamaModel, PreTrainedModel
 from transformers.cache_utils import DynamicCache
 
 from devmind.agent.config import AgentConfig
 from devmind.agent.window import rotate_keys
 from devmind.errors import PluginError
 
+ATTENTION = "sdpa"
+"""The attention kernel of every trunk: no config chooses it, since transformers would fetch a kernel that one names."""
 _POSITION_DEPENDENT_ROPE = ("dynamic", "longrope")
 
 
-def _from_config(config: Any) -> PreTrainedModel:
+TRUNKS = (
+    "llama", "mistral", "ministral", "ministral3", "qwen2", "qwen3", "gemma", "olmo", "olmo2", "phi3", "granite",
+    "smollm3", "stablelm", "nemotron", "exaone4", "seed_oss", "arcee", "apertus", "hunyuan_v1_dense", "jais2",
+)  # fmt: skip
+"""The kinds of decoders that may be a trunk. Others of transformers load kernels from the hub as they are built."""
+TRUNK_KEYS = frozenset(
+    {
+        "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+        "head_dim", "hidden_act", "max_position_embeddings", "original_max_position_embeddings", "initializer_range",
+        "rms_norm_eps", "layer_norm_eps", "norm_eps", "rope_parameters", "attention_bias", "attention_out_bias",
+        "mlp_bias", "use_qkv_bias", "attention_dropout", "residual_dropout", "resid_pdrop", "embd_pdrop",
+        "hidden_dropout", "sliding_window", "use_sliding_window", "sliding_window_pattern", "max_window_layers",
+        "layer_types", "no_rope_layers", "no_rope_layer_interval", "clip_qkv", "qk_layernorm",
+        "use_parallel_residual", "use_bidirectional_attention", "attention_multiplier", "embedding_multiplier",
+        "residual_multiplier", "logits_scaling", "pretraining_tp",
+    }
+)  # fmt: skip
+"""What the config of a saved trunk may say, as far as its kind knows it; see `AgentConfig.from_dict` for the reason."""
+
+
+def _from_saved(trunk: Mapping[str, Any]) -> PreTrainedModel:
+    """The decoder that the `trunk` of a saved config describes.
+
+    Raises:
+        PluginError: it is of a kind that cannot be a trunk.
+    """
+    kind = trunk.get("model_type")
+    if kind not in TRUNKS:
+        raise PluginError(f"A decoder of the kind {kind!r:.40} cannot be the trunk; {', '.join(TRUNKS)} can.")
+    known = {field.name for field in fields(CONFIG_MAPPING[kind])} & TRUNK_KEYS
+    config = CONFIG_MAPPING[kind](**{name: value for name, value in trunk.items() if name in known})
     config.vocab_size, config.pad_token_id = 1, None
-    config._attn_implementation = "sdpa"
-    return AutoModel.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
+    return AutoModel.from_config(config, attn_implementation=ATTENTION, dtype=torch.float32)
 
 
 def zero_outputs(layer: Any) -> None:
@@ -63,16 +96,15 @@ def build_decoder(config: AgentConfig) -> PreTrainedModel:
         config.layers = len(decoder.layers)
         return decoder
     if config.trunk is not None:
-        kind = dict(config.trunk)
-        return _from_config(AutoConfig.for_model(kind.pop("model_type"), **kind))
-    decoder = LlamaModel(_llama_config(config))
+        return _from_saved(config.trunk)
+    decoder = LlamaModel._from_config(_llama_config(config), attn_implementation=ATTENTION, dtype=torch.float32)
     for layer in decoder.layers:
         zero_outputs(layer)
     return decoder
 
 
 def _llama_config(config: AgentConfig) -> LlamaConfig:
-    llama = LlamaConfig(
+    return LlamaConfig(
         vocab_size=1,
         hidden_size=config.width,
         # SwiGLU's third matrix at 8/3 of the width costs as much as a plain MLP of four times the width.
@@ -84,22 +116,21 @@ def _llama_config(config: AgentConfig) -> LlamaConfig:
         eos_token_id=None,
         use_cache=False,
     )
-    llama._attn_implementation = "sdpa"
-    return llama
 
 
 def _load_pretrained(source: str) -> PreTrainedModel:
     try:
         decoder: Any = AutoModel.from_pretrained(
-            source, attn_implementation="sdpa", dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+            source, attn_implementation=ATTENTION, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
         )
     except Exception as error:
         raise PluginError(f"The decoder '{source}' cannot be loaded as a trunk: {error}") from error
-    why_not = why_unsupported(decoder)
+    kind = decoder.config.model_type
+    why_not = why_unsupported(decoder) or ("" if kind in TRUNKS else "its kind is not known to work")
     if why_not:
         raise PluginError(
-            f"The decoder '{source}' ({decoder.config.model_type}) cannot be the trunk: {why_not}. Supported are "
-            "decoders with rotary positions and a growing key-value cache, such as Llama, Mistral, Qwen2 and Qwen3."
+            f"The decoder '{source}' ({kind}) cannot be the trunk: {why_not}. Supported are decoders with rotary "
+            f"positions and a growing key-value cache: {', '.join(TRUNKS)}."
         )
     decoder.set_input_embeddings(nn.Embedding(1, decoder.config.hidden_size))
     decoder.config.vocab_size, decoder.config.pad_token_id = 1, None

@@ -67,8 +67,10 @@ class Describer(EncoderHolder):
         Raises:
             CheckpointError: a file is missing or damaged, or of a newer version.
         """
-        describer = cls(saving.read_config(folder))
-        saving.fill(describer, saving.read_tensors(folder, tuple(describer.state_dict())), folder)
+        config, folders = saving.read_config(folder), saving.folders_of(folder)
+        with saving.as_large_as_saved(folder, config, folders):
+            describer = cls(config)
+        saving.fill(describer, saving.read_tensors(folder, tuple(describer.state_dict()), folders), folder)
         return describer.eval()
 
 

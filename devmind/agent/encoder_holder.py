@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from devmind import plugins
 from devmind.agent.batch import both_ears
 from devmind.agent.encoders import Encoded, Encoder, encode_rows
+from devmind.agent.saving import allowed
 from devmind.errors import PluginError, nearest
 from devmind.moment import STANDARD_SENSES
 from devmind.seeding import derive_seed, torch_generator
@@ -29,9 +30,13 @@ KEY_SIZE = 64
 
 @contextmanager
 def named_seed(*parts: int | str) -> Iterator[None]:
-    """Draw torch's random numbers in the block from a seed named by `parts`; those outside are not affected."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(*parts))
+    """Draw the first weights of a part from a seed named by `parts`; random numbers outside the block are not affected.
+
+    A part of a saved agent has its weights there, and may have no more of them (`saving.as_large_as_saved`).
+    """
+    with torch.random.fork_rng(devices=[]), allowed():
+        # `torch.manual_seed` would also note for each accelerator where it was called, which costs more than the seed.
+        torch.default_generator.manual_seed(derive_seed(*parts))
         yield
 
 
@@ -84,7 +89,8 @@ class EncoderHolder(nn.Module):
 
     def add_key_projection(self) -> None:
         """Make the fixed projection that turns mean tokens into keys."""
-        projection = torch.randn(self.config.width, KEY_SIZE, generator=torch_generator(self.config.seed, "key"))
+        with allowed():
+            projection = torch.randn(self.config.width, KEY_SIZE, generator=torch_generator(self.config.seed, "key"))
         self.register_buffer("key_projection", projection)
 
     def encoder(self, sense: str) -> Encoder:

@@ -18,6 +18,7 @@ from devmind.agent.encoder_holder import EncoderHolder, attempt, check_options, 
 from devmind.agent.encoders import VectorEncoder, default_part
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Output
+from devmind.agent.saving import allowed
 from devmind.agent.taps import RECALLED, Tap, Tapped, raw_sense, sense_of, tap_parts, tapped_senses, taps_trunk
 from devmind.agent.text import TextHead
 from devmind.agent.tracker import Tracker
@@ -64,6 +65,7 @@ class PartHolder(EncoderHolder, PreTrainedModel):
     trunk: Trunk
 
     def __init__(self, config: AgentConfig) -> None:
+        config._attn_implementation = "eager"  # it has no attention but its decoder's, which `decoders.py` chooses
         super().__init__(config)
         self.encoders, self.heads = nn.ModuleDict(), nn.ModuleDict()
         self.kept_tensors: dict[str, Tensor] = {}
@@ -214,6 +216,7 @@ class PartHolder(EncoderHolder, PreTrainedModel):
             head = factory(inlet, **entry["options"])
             if isinstance(head, Head):
                 head.borrow(self.trunk)
+        with torch.random.fork_rng(devices=[]):
             output = _try_out(head) if entry["effector"] else None
         if output is not None:
             answer = output.answer()
@@ -339,10 +342,12 @@ def _try_out(head: Head) -> Output | None:
     """The head's answer to one Moment of zeros; None if it cannot answer that."""
     inlet = head.inlet
     maps = {}
-    for name, channels in inlet.map_channels.items():
-        side = 64 // int(name.removeprefix("stride")) if name.removeprefix("stride").isdecimal() else 8
-        maps[name] = torch.zeros(1, channels, side, side)
-    tapped = Tapped(torch.zeros(1, inlet.n_tokens, inlet.width), torch.ones(1, inlet.n_tokens, dtype=torch.bool), maps)
+    with allowed():
+        for name, channels in inlet.map_channels.items():
+            side = 64 // int(name.removeprefix("stride")) if name.removeprefix("stride").isdecimal() else 8
+            maps[name] = torch.zeros(1, channels, side, side)
+        tokens, present = torch.zeros(1, inlet.n_tokens, inlet.width), torch.ones(1, inlet.n_tokens, dtype=torch.bool)
+    tapped = Tapped(tokens, present, maps)
     try:
         with torch.no_grad():
             return head.respond(tapped.map(lambda x: x.to(next(head.parameters(), x).device)))

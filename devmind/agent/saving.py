@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
+from devmind import bounds
+from devmind.agent.taps import READOUT
 from devmind.checkpointing.files import put
+from devmind.config import HearingConfig
 from devmind.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -100,7 +107,7 @@ def _differing(tensors: Mapping[str, Tensor], folder: Path, over: Path) -> dict[
 
 
 def _weights_sha256(folder: Path) -> str:
-    return _sha256_in(folder, WEIGHTS, _read_json(folder / CHECKSUMS).get("files", {}).get(WEIGHTS))
+    return _sha256_in(folder, WEIGHTS, read_json(folder / CHECKSUMS).get("files", {}).get(WEIGHTS))
 
 
 def seal(folder: Path, name: str, data: bytes) -> None:
@@ -112,7 +119,7 @@ def seal(folder: Path, name: str, data: bytes) -> None:
     Raises:
         CheckpointError: the folder's checksums are damaged, or it cannot be written.
     """
-    sums = _read_json(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else {}
+    sums = read_json(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else {}
     files = dict(sums.get("files", {}))
     try:
         if files.pop(name, None) is not None:  # otherwise a kill here would leave an agent with a wrong checksum
@@ -131,17 +138,14 @@ def read_sealed(folder: Path, name: str) -> bytes | None:
     Raises:
         CheckpointError: the file is missing, was changed, or has no checksum.
     """
-    path, sums = folder / name, _read_json(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else {}
+    path, sums = folder / name, read_json(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else {}
     files = sums.get("files")
     entry = files.get(name) if isinstance(files, dict) else None
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        if entry is None:
+    if not path.is_file():
+        if entry is None and not path.exists():
             return None
-        raise CheckpointError(f"There is no whole agent in '{folder}': the file {name} is missing.") from None
-    except OSError as error:
-        raise CheckpointError(f"'{path}' cannot be read: {error.strerror or error}; check its permissions.") from error
+        raise CheckpointError(f"There is no whole agent in '{folder}': the file {name} is missing.")
+    data = bounds.read_file(path, CheckpointError)
     if entry is None and sums:
         raise CheckpointError(
             f"'{path}' was not saved with its agent: {CHECKSUMS} does not name it. Use a backup, or remove the file."
@@ -168,7 +172,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: a file is missing, damaged or edited, or the folder is of a newer version.
     """
-    config = _read_json(folder / CONFIG)
+    config = read_json(folder / CONFIG)
     if config.get("model_type") != MODEL_TYPE:
         raise CheckpointError(f"'{folder}' holds a model of type '{config.get('model_type')}', not a devmind agent.")
     version = config.get("devmind_version", 0)
@@ -187,20 +191,25 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of an agent's folder.
+
+    Raises:
+        CheckpointError: it is missing, too large, or no JSON object.
+    """
     if not path.is_file():
         raise CheckpointError(f"There is no whole agent in '{path.parent}': the file {path.name} is missing.")
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise CheckpointError(f"The file '{path}' is damaged: it is not JSON ({error}). Use a backup.") from error
+    data = bounds.read_file(path, CheckpointError, bounds.AGENT_BYTES)
+    content = bounds.parse_json(
+        data, CheckpointError, f"The file '{path}' is damaged: it is not JSON ({{}}). Use a backup."
+    )
     if not isinstance(content, dict):
         raise CheckpointError(f"The file '{path}' is damaged: a JSON object was expected. Use a backup.")
     return content
 
 
 def _verify(folder: Path) -> None:
-    files = _read_json(folder / CHECKSUMS).get("files")
+    files = read_json(folder / CHECKSUMS).get("files")
     if not isinstance(files, dict) or not {CONFIG, WEIGHTS} <= files.keys():
         raise CheckpointError(f"The file '{folder / CHECKSUMS}' is damaged: it does not name the agent's files.")
     for name, entry in files.items():
@@ -217,37 +226,177 @@ def _verify(folder: Path) -> None:
             raise CheckpointError(f"The file '{path}' is damaged: its checksum is not the saved one. Use a backup.")
 
 
-def load_weights(agent: PartHolder, folder: Path) -> None:
+def load_weights(agent: PartHolder, folder: Path, folders: Sequence[Path] | None = None) -> None:
     """Load the weights into `agent`; those of missing parts are kept for the next save.
+
+    Args:
+        folders: as for `read_tensors`.
 
     Raises:
         CheckpointError: the tensors do not fit the agent's parts.
     """
-    tensors, missing = read_tensors(folder), agent.missing_prefixes()
+    tensors, missing = read_tensors(folder, folders=folders), agent.missing_prefixes()
     agent.kept_tensors = {name: value for name, value in tensors.items() if missing and name.startswith(missing)}
     fill(agent, {n: x for n, x in tensors.items() if n not in agent.kept_tensors}, folder)
 
 
-def read_tensors(folder: Path, names: Collection[str] | None = None) -> dict[str, Tensor]:
+def read_tensors(
+    folder: Path, names: Collection[str] | None = None, folders: Sequence[Path] | None = None
+) -> dict[str, Tensor]:
     """The saved tensors, also those in the folders that this one was saved `over`: all, or those of `names`.
+
+    Args:
+        folders: from `folders_of`, if they were verified just now.
 
     Raises:
         CheckpointError: a file has no weights, or a folder below is missing, damaged or another one.
     """
-    from safetensors import SafetensorError, safe_open
-
     found: dict[str, Tensor] = {}
-    for each in _layers(folder):
-        try:
-            with safe_open(each / WEIGHTS, framework="pt") as file:
-                wanted = [name for name in file.keys() if names is None or name in names]  # noqa: SIM118
-                found |= {name: file.get_tensor(name) for name in wanted}
-        except SafetensorError as error:
-            raise CheckpointError(f"'{each / WEIGHTS}' holds no weights ({error}). Use a backup.") from error
+    for each in folders_of(folder) if folders is None else folders:
+        with _weights(each) as file:
+            wanted = [name for name in file.keys() if names is None or name in names]  # noqa: SIM118
+            found |= {name: file.get_tensor(name) for name in wanted}
     return found
 
 
-def _layers(folder: Path) -> list[Path]:
+@contextmanager
+def _weights(folder: Path) -> Iterator[Any]:
+    """The opened weights of a folder; their header is read, no tensor is."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / WEIGHTS, framework="pt") as file:
+            yield file
+    except SafetensorError as error:
+        raise CheckpointError(f"'{folder / WEIGHTS}' holds no weights ({error}). Use a backup.") from error
+
+
+def read_shapes(folders: Sequence[Path]) -> dict[str, tuple[int, ...]]:
+    """The shape of every saved tensor by its name, from the headers of the weights in `folders` (`folders_of`)."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for each in folders:
+        with _weights(each) as file:
+            shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    return shapes
+
+
+@contextmanager
+def as_large_as_saved(folder: Path, config: Mapping[str, Any], folders: Sequence[Path]) -> Iterator[None]:
+    """Let the block build parts that the `config` in `folder` names, if they take no more memory than its weights say.
+
+    A config of some bytes can ask for layers of any width and number. Its weights are on the disk, so the header of
+    their files says how many numbers the parts may have: each tensor is compared with it before it is allocated.
+
+    Args:
+        folders: from `folders_of`.
+
+    Raises:
+        CheckpointError: the config asks for more, names parts that are not there, or describes no agent at all.
+    """
+    shapes = read_shapes(folders)
+    numbers = sum(map(math.prod, shapes.values()))
+    # Agents in half precision are computed with in float32; buffers and one trial of each head come on top.
+    allowance = _Allowance(folder, 8 * numbers + bounds.MEMORY_BYTES // 4)
+    with bounds.damage(CheckpointError, f"The config.json of '{folder}' describes no agent of this devmind ({{}})."):
+        _check_counts(folder, config, shapes)
+        _check_names(folder, config)
+        token = _ALLOWANCE.set(allowance)
+        try:
+            yield
+        finally:
+            _ALLOWANCE.reset(token)
+
+
+@contextmanager
+def allowed() -> Iterator[None]:
+    """Make a part's tensors in the block, within what `as_large_as_saved` allows if its block is around it."""
+    allowance = _ALLOWANCE.get()
+    if allowance is None or allowance.is_on:
+        yield
+        return
+    with allowance:
+        allowance.is_on = True
+        try:
+            yield
+        finally:
+            allowance.is_on = False
+
+
+class _Allowance(TorchFunctionMode):
+    """Refuses the tensors that the block makes from `limit_bytes` on, before they are allocated."""
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        super().__init__()
+        self.folder, self.limit_bytes, self.bytes, self.is_on = folder, limit_bytes, 0, False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in _SIZED:
+            size = kwargs.get("size", args[0] if len(args) == 1 or func is torch.full else args)
+            numbers = math.prod(map(int, size)) if isinstance(size, Sequence) else int(size)
+            self._ask(numbers * getattr(kwargs.get("dtype"), "itemsize", 4))
+        elif func in _SHAPED:
+            plan = func(*args, **{n: x for n, x in kwargs.items() if n != "generator"} | {"device": "meta"})
+            self._ask(plan.numel() * plan.element_size())
+        return func(*args, **kwargs)
+
+    def _ask(self, size: int) -> None:
+        self.bytes += size
+        if self.bytes > self.limit_bytes:
+            raise CheckpointError(
+                f"The config.json of '{self.folder}' asks for parts of over {self.limit_bytes:,} bytes, and its "
+                "weights have no such parts, so one of the two was edited; the agent is not loaded. Use a backup."
+            )
+
+
+_SIZED = frozenset({torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn, torch.full})
+"""What makes a tensor of a given size; `_SHAPED` what makes one whose size follows from other numbers."""
+_SHAPED = frozenset({torch.arange, torch.linspace, torch.logspace, torch.eye, torch.randint, torch.randperm})
+
+
+_ALLOWANCE: ContextVar[_Allowance | None] = ContextVar("allowance", default=None)
+
+
+def _check_counts(folder: Path, config: Mapping[str, Any], shapes: Mapping[str, Any]) -> None:
+    """Refuse more layers or parts than there are tensors, before a million small ones are made."""
+    trunk = config.get("trunk")
+    counts = {name: config.get(name) for name in ("layers", "grown", "encoders", "heads", "effectors", "stages")}
+    counts["trunk.num_hidden_layers"] = trunk.get("num_hidden_layers") if isinstance(trunk, dict) else None
+    for name, value in counts.items():
+        count = len(value) if isinstance(value, Sequence) else value if isinstance(value, int) else 0
+        if count > len(shapes) + SPARE_PARTS:
+            raise CheckpointError(
+                f"The config.json of '{folder}' names {count:,} {name}, and its weights have {len(shapes):,} tensors "
+                "in all; one of the two was edited. Use a backup."
+            )
+
+
+SPARE_PARTS = 100
+"""Parts without weights of their own that an agent may have beside those with."""
+
+
+def _check_names(folder: Path, config: Mapping[str, Any]) -> None:
+    """Refuse texts that would control a terminal, and settings of parts that the config does not name."""
+
+    def refuse(what: str) -> None:
+        raise CheckpointError(f"The config.json of '{folder}' {what}, so it was edited. Use a backup.")
+
+    entries = [entry for kind in ("encoders", "heads", "effectors") for entry in config.get(kind) or []]
+    for entry in entries:
+        for text in (entry["name"], *entry.get("labels", ())):
+            if not isinstance(text, str) or not text.isprintable() or len(text) > bounds.LONGEST_NAME:
+                refuse(f"names something {text!r:.40}, where one printable line is expected")
+    senses = {entry["name"] for entry in config.get("encoders") or []}
+    for stage, through in (config.get("deep") or {}).items():
+        if stage not in (config.get("grown") or []):
+            refuse(f"says which tokens go through the layers of {stage!r:.40}, which has grown none")
+        if unknown := (set(through) | set(through.values())) - senses - {READOUT}:
+            refuse(f"lets tokens of {min(unknown)!r:.40} through the layers of '{stage}', and it has no such sense")
+    with bounds.damage(CheckpointError, f"The config.json of '{folder}' says how it hears, and not rightly ({{}})."):
+        HearingConfig.model_validate(config.get("hearing") or {})
+
+
+def folders_of(folder: Path) -> list[Path]:
     """The folders that `folder` was saved over, the lowest first, and `folder` last."""
     found = [folder]
     while (below := _below(found[0])) is not None:
@@ -259,7 +408,7 @@ def _layers(folder: Path) -> list[Path]:
 
 def _below(folder: Path) -> Path | None:
     """The verified folder that `folder` was saved over; None if `folder` has all its tensors."""
-    over = _read_json(folder / CHECKSUMS).get(OVER) if (folder / CHECKSUMS).is_file() else None
+    over = read_json(folder / CHECKSUMS).get(OVER) if (folder / CHECKSUMS).is_file() else None
     if over is None:
         return None
     name = over.get("folder") if isinstance(over, dict) else None
@@ -280,7 +429,15 @@ def _below(folder: Path) -> Path | None:
 
 
 def fill(module: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Load `tensors` into `module`; CheckpointError if their names and shapes are not exactly its own."""
+    """Load `tensors` into `module`; CheckpointError if their names and shapes are not exactly its own, or if one holds
+    a number that is not finite.
+    """
+    for name, value in tensors.items():
+        if value.is_floating_point() and value.numel() and not all(math.isfinite(float(x)) for x in value.aminmax()):
+            raise CheckpointError(
+                f"The weights in '{folder}' hold numbers in '{name}' that are not finite: training diverged, or the "
+                "file was edited. Use a backup."
+            )
     try:
         module.load_state_dict(tensors, strict=True)
     except RuntimeError as error:

@@ -25,7 +25,7 @@ from devmind.agent.encoders import Encoded, Encoder, mlp
 from devmind.agent.heads import Head, Inlet
 from devmind.agent.output import Categorical, Output, masked_mean
 from devmind.agent.taps import Tapped
-from devmind.agent.vocabulary import of_pretrained, read_vocabulary
+from devmind.agent.vocabulary import load_pieces, of_pretrained, read_vocabulary
 from devmind.errors import ConfigError, MomentError, PluginError, nearest
 
 if TYPE_CHECKING:
@@ -72,14 +72,8 @@ class TextEncoder(Encoder):
         self.pieces: Any = None
         self.begin, self.end = (BEGIN, END) if vocabulary is None else (begin, end)
         if vocabulary is not None:
-            from tokenizers import Tokenizer
-
-            self.pieces = Tokenizer.from_str(vocabulary)
-            # Files of others may say that texts are cut and filled up to one length, but a page is read whole; and
-            # "</s>" in a text is a part of it, which ends no page.
-            self.pieces.no_truncation()
-            self.pieces.no_padding()
-            self.pieces.encode_special_tokens = True
+            self.pieces = load_pieces(vocabulary)
+            self.pieces.encode_special_tokens = True  # "</s>" in a text is a part of it, which ends no page
         own = NOTHING + 1 if self.pieces is None else self.pieces.get_vocab_size(with_added_tokens=True)
         table = max(8, width // 4) if self.patched else width
         self.table = nn.Embedding(max(own, size or 0), table)

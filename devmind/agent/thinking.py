@@ -19,6 +19,7 @@ from devmind.agent.perceiver import Perceiver
 from devmind.agent.ring import Ring
 from devmind.agent.state import State
 from devmind.agent.taps import (
+    READOUT,
     RECALLED,
     Perceived,
     Tap,
@@ -30,9 +31,6 @@ from devmind.agent.taps import (
 )
 from devmind.agent.trunk import Trunk
 from devmind.errors import ConfigError, DevmindError
-
-READOUT = "readout"
-"""The name of a Moment's last token, beside those of the senses."""
 
 
 class Thinker(Perceiver):

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from devmind import bounds
 from devmind.checkpointing.files import explained
 from devmind.checkpointing.folders import INCOMPLETE, remove, sealed, verify
 from devmind.checkpointing.nested import join, split
@@ -97,11 +98,10 @@ def _newest_first(shelf: Path) -> list[Path]:
 
 
 def _content(folder: Path) -> dict[str, Any]:
-    try:
-        content = json.loads((folder / STATE).read_bytes())
+    sentence = f"{folder / STATE} is not the state of a bundle ({{}}); use an older one."
+    content = bounds.parse_json(bounds.read_file(folder / STATE, CheckpointError, 1 << 30), CheckpointError, sentence)
+    with bounds.damage(CheckpointError, sentence):
         return {key: content[key] for key in ("format", "number", "state")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder / STATE} is not the state of a bundle ({error}); use an older one.") from error
 
 
 def _number(folder: Path) -> int:

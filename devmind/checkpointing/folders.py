@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from devmind import bounds
 from devmind.checkpointing.files import explained, sha256, sync_file, sync_folder
 from devmind.errors import CheckpointError
 
@@ -101,11 +102,10 @@ def _read_checksums(folder: Path) -> dict[str, tuple[int, str]]:
     path = folder / CHECKSUMS
     if not path.is_file():
         raise CheckpointError(f"{folder} has no {CHECKSUMS}, so nothing vouches for its content; use another one.")
-    try:
-        files = json.loads(path.read_bytes())["files"]
-        return {name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path} is damaged ({type(error).__name__}: {error}); use an older one.") from error
+    sentence = f"{path} is damaged ({{}}); use an older one."
+    found = bounds.parse_json(bounds.read_file(path, CheckpointError), CheckpointError, sentence)
+    with bounds.damage(CheckpointError, sentence):
+        return {name: (entry["bytes"], entry["sha256"]) for name, entry in found["files"].items()}
 
 
 def _verify_file(path: Path, size: int, digest: str) -> None:

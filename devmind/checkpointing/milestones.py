@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from devmind import bounds
 from devmind.checkpointing.folders import INCOMPLETE
 from devmind.errors import CheckpointError
 
@@ -33,11 +33,10 @@ def newest_milestone(
 
 def _config(path: Path) -> tuple[set[str], str | None]:
     """Stages and size of the agent with the config.json `path`."""
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+    sentence = (
+        f"The newest milestone '{path.parent}' is damaged: its config.json cannot be read ({{}}). "
+        "Delete it, or give --agent DIR."
+    )
+    config = bounds.parse_json(bounds.read_file(path, CheckpointError, bounds.AGENT_BYTES), CheckpointError, sentence)
+    with bounds.damage(CheckpointError, sentence):
         return set(config.get("stages", [])), config.get("size")
-    except (ValueError, AttributeError, TypeError) as error:
-        raise CheckpointError(
-            f"The newest milestone '{path.parent}' is damaged: its config.json cannot be read ({error}). "
-            "Delete it, or give --agent DIR."
-        ) from error

@@ -74,15 +74,13 @@ def _text(value: Any) -> str:
 
 def _files(name: str) -> list[tuple[str, Any]]:
     """The content of each file, from `name` back through all that it extends."""
-    import yaml
-
-    from devmind.config import find
+    from devmind.config import find, read_layer
 
     layers: list[tuple[str, Any]] = []
     following: str | None = name
     while following:
         path = find(following)
-        said = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        said = read_layer(path)
         layers.append((path.name, said))
         following = said.get("extends")
     return layers

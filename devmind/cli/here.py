@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from devmind import bounds
+from devmind.errors import DevmindError
 
 ANSWER_S = 20.0
 DEVICES, CAMERA_CLASS = Path("/dev"), Path("/sys/class/video4linux")
@@ -76,5 +78,6 @@ def microphones() -> Found:
         if "ImportError" in last:
             return Found(why=f"PortAudio cannot be loaded ({last})", error=last)
         return Found(why=f"PortAudio does not start ({last})", error=last)
-    names: list[str] = json.loads(asked.stdout.strip().splitlines()[-1])
+    said = (asked.stdout.strip().splitlines() or [""])[-1]
+    names: list[str] = bounds.parse_json(said, DevmindError, "PortAudio's list of inputs cannot be read ({}).")
     return Found(tuple(Device(name, name) for name in names), "" if names else "PortAudio finds no sound input")

@@ -15,9 +15,9 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import IO
 
-from devmind import plugins
+from devmind import bounds, plugins
 from devmind.cli import show
-from devmind.errors import DevmindError, some
+from devmind.errors import ConfigError, DevmindError, some
 
 MIN_PYTHON = (3, 11)
 MIN_FREE_GB = 2.0
@@ -112,7 +112,7 @@ def installed_plugins(root: Path) -> Iterator[Check]:
     project = root / "pyproject.toml"
     if not project.is_file():
         return
-    wanted = tomllib.loads(project.read_text(encoding="utf-8"))["project"].get("entry-points", {})
+    wanted = tomllib.loads(bounds.read_text(project, ConfigError))["project"].get("entry-points", {})
     there = {(point.group, point.name, point.value) for point in metadata.distribution("devmind").entry_points}
     every = [(group, name, value) for group, points in wanted.items() for name, value in points.items()]
     missing = [name for group, name, value in every if (group, name, value) not in there]

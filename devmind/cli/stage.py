@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from devmind import plugins
+from devmind import bounds, plugins
 from devmind.cli import show
 from devmind.cli.agents import RUNS, agent_folder
 from devmind.cli.agents import AgentOption as ExaminedOption
@@ -33,7 +33,7 @@ from devmind.cli.settings import (
     run_inputs,
     uncut,
 )
-from devmind.errors import ConfigError
+from devmind.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from devmind.curriculum.finished import RunResult
@@ -235,9 +235,11 @@ def _write_scores(file: Path | None, scores: dict[str, Any]) -> None:
 def _size_of(agent: Path) -> str | None:
     """The size of a saved agent; None if its config does not say (loading it will name the fault)."""
     try:
-        return json.loads((agent / "config.json").read_text(encoding="utf-8")).get("size")
-    except (OSError, ValueError, AttributeError):
+        data = bounds.read_file(agent / "config.json", CheckpointError, bounds.AGENT_BYTES)
+        config = bounds.parse_json(data, CheckpointError, "The agent's config.json is not JSON ({}).")
+    except CheckpointError:
         return None
+    return config.get("size") if isinstance(config, dict) else None
 
 
 def _scores(measure: dict[str, Any]) -> tuple[str, ...]:

@@ -10,19 +10,20 @@ difference.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from devmind import bounds
 from devmind.agent.agent import Agent
 from devmind.agent.config import ANEW
 from devmind.agent.decoders import pass_by, zero_outputs
 from devmind.curriculum.episodes import per_episode
 from devmind.curriculum.exam import Measure, bootstrap, of_others, unpaired
 from devmind.curriculum.stage import Context, Lesson, Stage
+from devmind.errors import CheckpointError
 from devmind.seeding import derive_seed
 
 
@@ -105,7 +106,8 @@ STAGED = {"note": "the same lessons and steps on a fresh trunk of another seed"}
 
 def compared(results: Path, controlled: bool) -> dict[str, Any]:
     """What the report shows of a twin, from its `results.json`: one on an identity trunk, or on a fresh one."""
-    twin_results = json.loads(results.read_text(encoding="utf-8"))
+    sentence = f"'{results}' is not JSON ({{}}); delete it, and the twin is examined again."
+    twin_results = bounds.parse_json(bounds.read_file(results, CheckpointError), CheckpointError, sentence)
     scores = {measure["name"]: measure["score"] for skill in twin_results["skills"] for measure in skill["measures"]}
     return {"skills": scores, **(CONTROLLED if controlled else STAGED)}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from devmind import bounds
 from devmind.agent.agent import Agent
 from devmind.agent.device import pick_device, place
 from devmind.agent.saving import CHECKSUMS, WEIGHTS, all_tensors, hash_tensors, read_tensors, seal
@@ -26,7 +27,7 @@ from devmind.curriculum.progress import say
 from devmind.curriculum.results import added_s
 from devmind.curriculum.run_exams import run_exams
 from devmind.curriculum.start import load_stage, make_context
-from devmind.errors import ExamError
+from devmind.errors import CheckpointError, ExamError
 from devmind.report import childhood, results
 
 HALF = "half"
@@ -53,7 +54,8 @@ def close(out: Path, done: Sequence[RunResult], command: str) -> Path:
         agent_sha256=results_of_stages[-1].run.agent_sha256,
         gates=None,
     )
-    verdict = json.loads((half / VERDICT).read_text(encoding="utf-8"))
+    sentence = f"'{half / VERDICT}' is not JSON ({{}}); delete it, and the exams are given again."
+    verdict = bounds.parse_json(bounds.read_file(half / VERDICT, CheckpointError), CheckpointError, sentence)
     saved = [whole, childhood.Saved.model_validate(verdict)]
     pages = [os.path.relpath(one.report, out) for one in done]
     gathered = childhood.gather(results_of_stages, pages, saved, command)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from devmind.bounds import parse_json
 from devmind.errors import CheckpointError, without_secrets
 
 _SUM = re.compile(rb', "sum": "([0-9a-f]{16})"\}$')
@@ -133,8 +134,8 @@ def _parsed(lines: bytes) -> Iterator[dict[str, Any]]:
     """The lines that are events, without their sums; a line that a crash cut off is none."""
     for line in lines.split(b"\n"):
         try:
-            event = json.loads(line)
-        except ValueError:
+            event = parse_json(line, CheckpointError, "This line is no event ({}).")
+        except CheckpointError:
             continue
         if isinstance(event, dict):
             event.pop("sum", None)

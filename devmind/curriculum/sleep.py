@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind import bounds
 from devmind.agent.agent import Agent
 from devmind.agent.saving import seal
 from devmind.checkpointing.files import make_folder
@@ -299,10 +300,8 @@ def load_state(folder: Path) -> Reservoir | None:
     if not (folder / STATE).is_file():
         return None
     consolidated = Reservoir(1)
-    try:
-        consolidated.load_state_dict(json.loads((folder / STATE).read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"'{folder / STATE}' is damaged ({error}); delete it, and earlier nights are not repeated."
-        ) from error
+    sentence = f"'{folder / STATE}' is damaged ({{}}); delete it, and earlier nights are not repeated."
+    state = bounds.parse_json(bounds.read_file(folder / STATE, CheckpointError, 1 << 30), CheckpointError, sentence)
+    with bounds.damage(CheckpointError, sentence):
+        consolidated.load_state_dict(state)
     return consolidated

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from devmind import plugins, worlds
+from devmind import bounds, plugins, worlds
 from devmind.acting.standing import read_results
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
 from devmind.agent.device import pick_device
 from devmind.agent.text import OWN, PAGE_TOKENS, TextEncoder, add_reading
-from devmind.agent.vocabulary import make_vocabulary, options_of
+from devmind.agent.vocabulary import FILE_BYTES, make_vocabulary, options_of
 from devmind.checkpointing.milestones import newest_milestone
 from devmind.config import RunConfig
 from devmind.curriculum.gate import Gate
@@ -192,7 +192,7 @@ def give_reading(stage: Stage, agent: Agent, context: Context) -> None:
 
 
 def _vocabulary_of(tokenizer: str) -> str | None:
-    return Path(tokenizer).read_text(encoding="utf-8") if Path(tokenizer).is_file() else None
+    return bounds.read_text(Path(tokenizer), ConfigError, FILE_BYTES) if Path(tokenizer).is_file() else None
 
 
 def give_hearing(agent: Agent, config: RunConfig) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from devmind import bounds
 from devmind.errors import DevmindError
 
 Files = Mapping[str, Path]
@@ -51,9 +52,11 @@ def mnist(files: Files) -> Contents:
     """`images/mnist_10k.npz`: `images` uint8 [10000, 28, 28] and `labels` uint8 [10000], in a fixed shuffled order."""
     import numpy as np
 
-    digits = [
-        np.array(json.loads(files[f"{digit}.json"].read_text())["data"]).reshape(-1, 28, 28) for digit in range(10)
-    ]
+    def read(path: Path) -> Any:
+        data = bounds.read_file(path, DevmindError, 1 << 28)
+        return bounds.parse_json(data, DevmindError, f"'{path}' is not JSON ({{}}); fetch it again.")["data"]
+
+    digits = [np.array(read(files[f"{digit}.json"])).reshape(-1, 28, 28) for digit in range(10)]
     images = np.rint(np.concatenate(digits) * 255).astype(np.uint8)
     labels = np.repeat(np.arange(10, dtype=np.uint8), [len(digit) for digit in digits])
     order = np.random.default_rng(0).permutation(len(images))

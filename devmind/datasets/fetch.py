@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from devmind import bounds
 from devmind.checkpointing.files import put
 from devmind.datasets.catalogue import DataSet, find
 from devmind.datasets.download import download, file_sha256
@@ -99,8 +100,8 @@ def _put(contents: Mapping[str, bytes], out: Path, listed: Path) -> None:
 def _whole(listed: Path, out: Path) -> tuple[str, ...] | None:
     """The set's paths if all files exist unchanged; else None."""
     try:
-        checksums = json.loads(listed.read_text())
+        checksums = bounds.parse_json(bounds.read_file(listed, DevmindError), DevmindError, "It is not JSON ({}).")
         same = all(file_sha256(out / path) == sha256 for path, sha256 in checksums.items())
-    except (OSError, ValueError):
+    except (OSError, AttributeError, DevmindError):
         return None
     return tuple(sorted(checksums)) if same else None

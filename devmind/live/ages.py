@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from devmind.agent import saving
 from devmind.agent.agent import Agent
 from devmind.agent.config import AgentConfig
-from devmind.agent.saving import read_config
 from devmind.curriculum.journal import Journal
 from devmind.raised import HERE, raised, stages_of
 
@@ -49,7 +48,9 @@ def load_at_age(folder: Path, taught: bool = True) -> Agent:
     """
     if taught:
         return Agent.from_pretrained(folder)
-    agent = Agent(AgentConfig.from_dict(read_config(folder)))
+    config = saving.read_config(folder)
+    with saving.as_large_as_saved(folder, config, saving.folders_of(folder)):
+        agent = Agent(AgentConfig.from_dict(config))
     agent.eval()
     return agent
 
@@ -100,7 +101,7 @@ def _beginning(run: Path) -> list[Age]:
     config = run / "start" / "config.json"
     if not config.is_file():
         return []
-    *earlier, stage = json.loads(config.read_text(encoding="utf-8")).get("stages") or [""]
+    *earlier, stage = saving.read_json(config).get("stages") or [""]
     return [Age("start", f"before {stage}" if earlier else UNTAUGHT, run / "start")]
 
 
@@ -108,5 +109,5 @@ def _began_untaught(agent: Path) -> bool:
     """Whether the agent went through a stage with a trunk of its own: `pretrained` and `trunk_source` name weights that
     a seed cannot reproduce.
     """
-    config = json.loads((agent / "config.json").read_text())
+    config = saving.read_json(agent / "config.json")
     return bool(config.get("stages")) and not (config.get("pretrained") or config.get("trunk_source"))

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 import zstandard
 
-from devmind.bounds import is_numeric
+from devmind.bounds import is_numeric, parse_json
 from devmind.errors import StoreError
 from devmind.moment import Sense
 
@@ -51,7 +51,7 @@ def unpack(data: bytes) -> dict[str, Sense]:
         raw = unfolded(data, _MAX_BYTES + 10 * len(data))
         start = _HEAD.size + _HEAD.unpack_from(raw)[0]
         senses: dict[str, Sense] = {}
-        for name, kind, shape, size in json.loads(raw[_HEAD.size : start]):
+        for name, kind, shape, size in parse_json(raw[_HEAD.size : start], StoreError, "its table is not JSON ({})"):
             if not (type(size) is int and 0 <= size <= len(raw) - start):
                 raise ValueError("a part's size does not fit")
             senses[name] = _from_bytes(kind, shape, raw[start : start + size])

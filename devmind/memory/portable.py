@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devmind.bounds import MEMORY_TIMES, damage, is_name, printable
+from devmind.bounds import MEMORY_TIMES, damage, is_name, parse_json, printable
 from devmind.checkpointing.files import take_place
 from devmind.errors import DevmindError, StoreError
 from devmind.memory.entry import Entry, Key, Pointer
@@ -184,7 +184,7 @@ def _as_entry(parts: Mapping[str, Any]) -> Entry:
     Raises:
         ValueError: a field does not. Parsers may raise other errors on invalid entries.
     """
-    about = json.loads(parts["about"])
+    about = parse_json(parts["about"], StoreError, "its description is not JSON ({})")
     encoders, name, pointer = about["encoders"], about["name"], about["pointer"]
     _need(isinstance(encoders, dict), "its keys are invalid")
     _need(all(is_name(text) for pair in encoders.items() for text in pair), "a sense or an encoder has no proper name")
@@ -236,7 +236,7 @@ def _entries(path: Path) -> Iterator[Entry]:
     ):
         inside = {item.filename: item for item in archive.infolist()}
         _check_sizes(path, archive)
-        about = json.loads(archive.read(inside["memory.json"]))
+        about = parse_json(archive.read(inside["memory.json"]), StoreError, f"'{path}' is damaged ({{}}); {again}.")
         if about["format"] != FORMAT:
             format_text = printable(f"{about['format']!s:.40}")
             raise StoreError(f"'{path}' is of format {format_text}, this devmind reads {FORMAT}: update devmind.")

@@ -6,10 +6,12 @@ Each is a folder here, saved like any other agent, with the results of its exams
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from devmind import bounds
+from devmind.errors import CheckpointError
 
 HERE = Path(__file__).parent
 SIZE = "nursery"
@@ -46,4 +48,6 @@ def stages_of(folder: Path) -> list[str]:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    data = bounds.read_file(folder / "config.json", CheckpointError, bounds.AGENT_BYTES)
+    config: dict[str, Any] = bounds.parse_json(data, CheckpointError, f"The agent in '{folder}' is damaged ({{}}).")
+    return config

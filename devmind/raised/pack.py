@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from devmind import bounds
 from devmind.acting.standing import RESULTS
 from devmind.agent.agent import Agent
 from devmind.agent.saving import save, seal
@@ -103,7 +104,8 @@ def seal_exams(folder: Path, exams: Sequence[Path]) -> None:
     skills: list[dict[str, Any]] = []
     passed = True
     for path in exams:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        data = bounds.read_file(path, CheckpointError)
+        found = bounds.parse_json(data, CheckpointError, f"The scores in '{path}' are not JSON ({{}}).")
         if found["agent_sha256"] != sha256:
             raise CheckpointError(
                 f"The scores in '{path}' are of another agent than '{folder}' holds; examine that one."

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
+from devmind import bounds
 from devmind.config import TRIAL_SIZES
+from devmind.errors import DevmindError
 from devmind.report import words
 from devmind.report.page import environment, failures, resource
 from devmind.report.results import Ablation, Matrix, Part, Results, RetentionResult, Untouched
@@ -73,8 +74,15 @@ class Saved(Part):
 
 
 def last_exams(folder: Path) -> Saved:
-    """The last agent in half precision and its exams, by the `childhood.json` of the childhood in `folder`."""
-    return Saved.model_validate(json.loads((folder / FILE).read_text(encoding="utf-8"))["saved"][-1])
+    """The last agent in half precision and its exams, by the `childhood.json` of the childhood in `folder`.
+
+    Raises:
+        DevmindError: the file is missing or damaged.
+    """
+    sentence = f"'{folder / FILE}' is no report of a childhood ({{}}); let the childhood end once more."
+    found = bounds.parse_json(bounds.read_file(folder / FILE, DevmindError), DevmindError, sentence)
+    with bounds.damage(DevmindError, sentence):
+        return Saved.model_validate(found["saved"][-1])
 
 
 class Added(Part):

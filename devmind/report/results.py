@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from devmind import bounds
 from devmind.config import TRIAL_SIZES
 from devmind.errors import DevmindError
 from devmind.report.words import number
@@ -304,12 +305,8 @@ def load(path: Path) -> Results:
     Raises:
         DevmindError: the file is absent, is not JSON, or does not hold results.
     """
-    try:
-        return validate(json.loads(Path(path).read_bytes()))
-    except OSError as error:
-        raise DevmindError(f"Cannot read {path}: {error.strerror}; give the results.json of a run.") from error
-    except ValueError as error:
-        raise DevmindError(f"{path} is not JSON ({error}); give an unedited results.json.") from error
+    data = bounds.read_file(Path(path), DevmindError)
+    return validate(bounds.parse_json(data, DevmindError, f"{path} is not JSON ({{}}); give an unedited results.json."))
 
 
 def schema_text() -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind import bounds
 from devmind.errors import SessionError, without_secrets
 from devmind.sessions.messages import encode_camera
 from devmind.sessions.pictures import from_jpeg
@@ -70,13 +71,12 @@ def decode_note(data: bytes) -> Note:
     Raises:
         SessionError: it is damaged.
     """
-    try:
-        note = Note(**json.loads(data))
+    sentence = "A note cannot be read: {}."
+    with bounds.damage(SessionError, sentence):
+        note = Note(**bounds.parse_json(data, SessionError, sentence))
         if not (type(note.tick) is int and isinstance(note.kind, str)):
             raise TypeError("its tick is a number and its kind a text")
         return note
-    except (ValueError, TypeError, RecursionError) as error:
-        raise SessionError(f"A note cannot be read: {error}.") from error
 
 
 def encode_health(data: Any) -> bytes:
@@ -94,10 +94,7 @@ def decode_health(data: bytes, at_ns: int) -> Health:
     Raises:
         SessionError: it is damaged.
     """
-    try:
-        return Health(at_ns / 1e9, json.loads(data))
-    except (ValueError, RecursionError) as error:
-        raise SessionError(f"The devices' health cannot be read: {error}.") from error
+    return Health(at_ns / 1e9, bounds.parse_json(data, SessionError, "The devices' health cannot be read: {}."))
 
 
 def encode_frame(jpeg: bytes, log_time_ns: int) -> bytes:

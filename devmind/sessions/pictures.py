@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind import bounds
 from devmind.bounds import memory_bytes
 from devmind.errors import SessionError
 from devmind.moment import PERIPHERY_SIZE, SIGHT_SIZE, WIDE_SIZE
@@ -32,6 +33,9 @@ WIDE_HALF_DEG, SIGHT_HALF_DEG = 60.0, 30.0
 """Half the angles of a frame's width and of `sight`: those of the nursery's wide view and sight, from which the
 encoders and the looking arc learned."""
 WIDE_HALF, SIGHT_HALF = math.tan(math.radians(WIDE_HALF_DEG)), math.tan(math.radians(SIGHT_HALF_DEG))
+
+PICTURE_BYTES = 256 << 20
+"""The largest picture file."""
 
 
 def fovea_box(height: int, width: int, pan_deg: float = 0.0, tilt_deg: float = 0.0) -> tuple[int, int, int]:
@@ -109,10 +113,7 @@ def read_picture(path: Path) -> np.ndarray:
     Raises:
         SessionError: as `decode_picture`.
     """
-    try:
-        return decode_picture(path.read_bytes(), str(path))
-    except OSError as error:
-        raise SessionError(f"The picture '{path}' cannot be read ({type(error).__name__}); replace it.") from error
+    return decode_picture(bounds.read_file(path, SessionError, PICTURE_BYTES), str(path))
 
 
 def decode_picture(data: bytes, name: str) -> np.ndarray:

@@ -22,6 +22,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from devmind import bounds
 from devmind.errors import SessionError
 from devmind.moment import TICK_HZ, Action, Moment
 from devmind.sessions.extras import (
@@ -232,8 +233,8 @@ def _wall_ns(copied: Mapping[str, str]) -> int:
 
 def names_in(about: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
     """Names of the numbers of a sense or effector, from a session's metadata."""
-    with suppress(ValueError):
-        found = json.loads(about.get(NAMES, "{}"))
+    with suppress(SessionError):
+        found = bounds.parse_json(about.get(NAMES, "{}"), SessionError, "The names of numbers are no JSON ({}).")
         return found if isinstance(found, dict) else {}
     return {}
 

@@ -6,7 +6,6 @@ and a candidate counts only if its checksum is right.
 
 from __future__ import annotations
 
-import json
 import mmap
 import re
 import struct
@@ -19,7 +18,7 @@ from typing import IO, Any
 from mcap.opcode import Opcode
 from mcap.records import Message
 
-from devmind.bounds import damage
+from devmind.bounds import damage, parse_json
 from devmind.errors import SessionError
 from devmind.sessions import chunks
 from devmind.sessions.assembly import Assembler, Item, Tick
@@ -67,7 +66,7 @@ def about(path: Path) -> tuple[dict[str, str], dict[int, tuple[str, str]]]:
                 found = chunks.read_metadata(file, start)
                 with damage(SessionError, "The metadata are not those of a session ({})."):
                     started_ns(found.metadata)
-                    table = json.loads(found.metadata.get(CHANNELS_KEY, "{}"))
+                    table = parse_json(found.metadata.get(CHANNELS_KEY, "{}"), SessionError, "They are not JSON ({}).")
                     named = {int(number): (str(topic), str(schema)) for number, (topic, schema) in table.items()}
             except SessionError:
                 continue

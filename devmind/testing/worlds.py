@@ -79,6 +79,9 @@ def _inside(world: Any, senses: Mapping[str, Any]) -> None:
         _keeps_sense_law(name, value, f"the sense '{name}' keeps its standard")
         space = world.observation_space[name]
         require(bool(space.contains(value)), law, f"'{name}' = {_short(value)} outside {space}")
+        numbers = isinstance(value, np.ndarray) and value.dtype.kind == "f" and name != "body"
+        law = "what a world observes is finite (a body's missing numbers alone are NaN)"
+        require(not numbers or bool(np.isfinite(value).all()), law, f"'{name}' = {_short(value)}")
 
 
 def _short(value: Any) -> str:

@@ -13,8 +13,8 @@ from devmind.agent.agent import Agent
 from devmind.agent.attention import ReadoutAttention
 from devmind.agent.batch import Batch, collate, collate_recalled
 from devmind.agent.symbols import BoardEncoder
+from devmind.agent.taps import READOUT
 from devmind.agent.text import add_text
-from devmind.agent.thinking import READOUT
 from devmind.errors import ConfigError
 from devmind.learners.gradient import EARLIER, rate_of
 from devmind.moment import Moment

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import inspect
 import json
+import socket
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModel
+from transformers import CONFIG_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
 
 from devmind import plugins
 from devmind.agent import saving
 from devmind.agent.agent import Agent, register_auto_classes
 from devmind.agent.batch import collate
+from devmind.agent.config import AgentConfig
+from devmind.agent.decoders import TRUNKS, why_unsupported
 from devmind.checkpointing.folders import verify
 from devmind.errors import CheckpointError, PluginError
 from tests.agent.conftest import make_rows
@@ -189,3 +197,130 @@ def test_another_process_gives_equal_outputs(small_agent: Callable[..., Agent], 
     from safetensors.torch import load_file
 
     assert torch.equal(load_file(out)["logits"], expected)
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], object], file: str = "config.json") -> None:
+    """Change a saved agent's config as a stranger would, with a right checksum."""
+    config = json.loads((folder / file).read_text())
+    change(config)
+    data = json.dumps(config).encode()
+    (folder / file).write_bytes(data)
+    sums = json.loads((folder / "checksums.json").read_text())
+    sums["files"][file] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / "checksums.json").write_text(json.dumps(sums))
+
+
+def _library_words() -> list[str]:
+    """Every name that transformers may take from a config or as an argument where a model is built."""
+    taken = [PreTrainedConfig.__init__, PreTrainedConfig.__post_init__, PreTrainedConfig.from_dict]
+    taken += [PreTrainedModel.__init__, PreTrainedModel._from_config, PreTrainedModel.from_pretrained]
+    found = {name for function in taken for name in inspect.signature(function).parameters}
+    found |= {field.name for field in dataclasses.fields(PreTrainedConfig)}
+    found |= {
+        f"{one}{name}_implementation{two}"
+        for one in ("", "_")
+        for name in ("attn", "experts")
+        for two in ("", "_internal")
+    }
+    found |= {
+        "auto_map",
+        "quantization_config",
+        "torchscript",
+        "_commit_hash",
+        "use_kernels",
+        "kernel_config",
+        "base_model",
+    }
+    return sorted(found - {"self", "cls", "args", "kwargs"})
+
+
+def test_words_of_the_library_in_a_received_config_change_nothing(
+    small_agent: Callable[..., Agent], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("loading an agent asked for something from elsewhere")
+
+    agent = small_agent(senses=("body",))
+    agent.save_pretrained(tmp_path)
+    kernels = types.ModuleType("kernels")
+    kernels.__getattr__ = lambda name: refuse  # type: ignore[method-assign]
+    monkeypatch.setitem(sys.modules, "kernels", kernels)
+    monkeypatch.setattr(socket, "socket", refuse)
+    words = _library_words()
+    assert {"attn_implementation", "_attn_implementation", "dtype", "use_safetensors"} <= set(words)
+    for value in ("stranger/kernel", {"": "stranger/kernel"}, True):
+        rewrite(tmp_path, lambda config, value=value: config.update({w: value for w in words if w not in OWN}))
+        again = Agent.from_pretrained(tmp_path)
+        assert again.sha256() == agent.sha256()
+        assert again.config.to_dict() == agent.config.to_dict()
+        assert {one.config._attn_implementation for one in (again, again.trunk.decoder)} == {"eager", "sdpa"}
+
+
+OWN = (*AgentConfig.__annotations__, "model_type")
+
+
+def test_words_of_the_library_in_a_received_trunk_change_nothing(tmp_path: Path) -> None:
+    trunk = {"model_type": "qwen3", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
+    trunk |= {"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 8}
+    agent = Agent(AgentConfig(size="tiny", trunk=trunk))
+    agent.save_pretrained(tmp_path)
+    rewrite(tmp_path, lambda config: config["trunk"].update({w: "stranger/kernel" for w in _library_words()}))
+    again = Agent.from_pretrained(tmp_path)
+    assert again.sha256() == agent.sha256()
+    assert again.trunk.decoder.config._attn_implementation == "sdpa"
+    rewrite(tmp_path, lambda config: config.update(trunk={"model_type": "mamba2", "hidden_size": 16}))
+    with pytest.raises(PluginError, match="'mamba2' cannot be the trunk"):
+        Agent.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("kind", TRUNKS)
+def test_every_kind_of_trunk_works_as_one(kind: str) -> None:
+    names = {field.name for field in dataclasses.fields(CONFIG_MAPPING[kind])}
+    small = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+    small |= {"num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64}
+    trunk = {"model_type": kind, **{name: value for name, value in small.items() if name in names}}
+    assert why_unsupported(Agent(AgentConfig(size="tiny", trunk=trunk)).trunk.decoder) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda config: config.update(width=1 << 20), "asks for parts of over"),
+        (lambda config: config.update(layers=10**9), "names 1,000,000,000 layers"),
+        (lambda config: config.update(slots=10**9), "asks for parts of over"),
+        (lambda config: config.update(stages=["x"] * 10**4), "names 10,000 stages"),
+        (lambda config: config.update(grown=["reflex"] * 10**4), "names 10,000 grown"),
+        (lambda config: config.update(deep={"reflex": {"body": "body"}}), "'reflex', which has grown none"),
+        (lambda config: config.update(grown=["a"], deep={"a": {"taste": "body"}}), "tokens of 'taste'"),
+        (lambda config: config.update(hearing={"encoder": "abacus"}), "says how it hears, and not rightly"),
+        (lambda config: config["heads"][0].update(labels=["\x1b[2J"]), "one printable line is expected"),
+        (lambda config: config.update(encoders=7), "describes no agent"),
+    ],
+)
+def test_config_that_does_not_fit_its_weights_is_refused_before_memory_is_taken(
+    small_agent: Callable[..., Agent], tmp_path: Path, change: Callable[[dict[str, Any]], object], sentence: str
+) -> None:
+    small_agent(senses=("body",)).save_pretrained(tmp_path)
+    rewrite(tmp_path, change)
+    with pytest.raises(CheckpointError, match=sentence):
+        Agent.from_pretrained(tmp_path)
+
+
+def test_weights_that_are_not_finite_are_refused(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
+    agent = small_agent(senses=("body",))
+    for value in (float("nan"), float("inf")):
+        with torch.no_grad():
+            agent.readout[3] = value
+        agent.save_pretrained(tmp_path)
+        with pytest.raises(CheckpointError, match="hold numbers in 'readout' that are not finite"):
+            Agent.from_pretrained(tmp_path)
+
+
+def test_deep_nesting_in_an_agents_files_is_a_sentence(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
+    small_agent(senses=("body",)).save_pretrained(tmp_path)
+    for name in ("config.json", "checksums.json"):
+        kept = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(b'{"a":' * 100_000)
+        with pytest.raises(CheckpointError, match="is damaged: it is not JSON"):
+            Agent.from_pretrained(tmp_path)
+        (tmp_path / name).write_bytes(kept)

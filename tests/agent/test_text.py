@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from devmind.agent.batch import collate, collate_tick
 from devmind.agent.config import AgentConfig
 from devmind.agent.describing import describe
 from devmind.agent.text import END, NOTHING, TextEncoder, add_text, from_bytes, page_nats, text_loss
+from devmind.agent.vocabulary import load_pieces, make_vocabulary
 from devmind.agent.writing import STOPS, Writer, answered, write
 from devmind.errors import ConfigError, MomentError, PluginError
 from devmind.moment import Moment
@@ -330,8 +332,70 @@ def test_unavailable_tokenizers_and_taps_are_refused(small_agent: Callable[..., 
     with pytest.raises(ConfigError, match=r"no tokenizer 'byte': expected bytes, patches, or a file tokenizer\.json"):
         add_text(agent, "byte")
     (tmp_path / "odd.json").write_text("{}")
-    with pytest.raises(ConfigError, match="is no tokenizer of the library tokenizers"):
+    with pytest.raises(ConfigError, match="cannot be read as a tokenizer"):
         add_text(agent, str(tmp_path / "odd.json"))
     with pytest.raises(PluginError, match="must tap the trunk's features of a sense of text"):
         agent.add_head("spell", "head.text", tap="trunk:words")
     assert "text" not in agent.encoders
+
+
+def _vocabulary(change: Callable[[dict], object]) -> str:
+    found = json.loads(make_vocabulary("the cat sat on the mat", 262))
+    change(found)
+    return json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda v: v.update(normalizer={"type": "Lowercase"}), "has a normalizer"),
+        (lambda v: v.update(pre_tokenizer={"type": "Whitespace"}), "a pre-tokenizer that is not ByteLevel"),
+        (lambda v: v.update(pre_tokenizer=None), "a pre-tokenizer that is not ByteLevel"),
+        (
+            lambda v: v.update(
+                pre_tokenizer={
+                    "type": "Sequence",
+                    "pretokenizers": [{"type": "Split", "pattern": {"Regex": "a"}}, v["pre_tokenizer"]],
+                }
+            ),
+            "a step before ByteLevel that is not known",
+        ),
+        (lambda v: v.update(decoder={"type": "WordPiece"}), "a decoder that is not ByteLevel"),
+        (lambda v: v["model"].update(type="Unigram"), "a model of the type 'Unigram'"),
+        (lambda v: v["model"].update(dropout=0.5), "a model with dropout"),
+        (lambda v: v["model"].update(byte_fallback=True), "pieces for unknown bytes"),
+        (lambda v: v["model"]["vocab"].update({"far": 400}), "not 0 to n-1"),
+        (lambda v: v["model"]["vocab"].update({"e": True}), "not 0 to n-1"),
+        (lambda v: v["model"].update(merges=[["q", "zz"]]), "is no two pieces of it"),
+        (lambda v: v["added_tokens"][0].update(id="7"), "without content and number"),
+        (lambda v: v.pop("model"), "has no model"),
+    ],
+)
+def test_vocabulary_of_another_structure_does_not_reach_the_library(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[dict], object], sentence: str
+) -> None:
+    import tokenizers
+
+    class Untouched:
+        """In the place of the library's class: nothing may be asked of it."""
+
+    changed = _vocabulary(change)
+    monkeypatch.setattr(tokenizers, "Tokenizer", Untouched)
+    with pytest.raises(ConfigError, match=sentence):
+        load_pieces(changed)
+
+
+def test_steps_around_a_page_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"truncation": {"max_length": 2, "stride": 0, "strategy": "LongestFirst", "direction": "Right"}}
+    extra["padding"] = {
+        "strategy": {"Fixed": 5},
+        "direction": "Right",
+        "pad_id": 0,
+        "pad_type_id": 0,
+        "pad_token": "<s>",
+    }
+    pieces = load_pieces(_vocabulary(lambda v: v.update(extra)))
+    plain = load_pieces(_vocabulary(lambda v: None))
+    for text in ("the cat", "sat on the mat, the cat", ""):
+        assert pieces.encode(text).ids == plain.encode(text).ids
+        assert pieces.decode(pieces.encode(text).ids) == text

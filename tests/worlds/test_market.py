@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -246,3 +249,69 @@ def test_missing_columns_files_and_levels_are_named(tmp_path) -> None:
     state = rules.initial(np.array([0]))
     with pytest.raises(WorldError, match="NaN or infinity"):
         rules.step(state, {"trade": np.array([[np.nan]])})
+
+
+def daily(form: str, bars: int = 1200) -> Callable[[list[str]], None]:
+    def change(lines: list[str]) -> None:
+        days = (datetime(2021, 1, 1, tzinfo=UTC) + timedelta(number) for number in range(bars))
+        lines[:] = [f"{day.strftime(form)},{line.partition(',')[2]}" for day, line in zip(days, lines, strict=False)]
+
+    return change
+
+
+def test_dates_without_marks_are_dates(tmp_path) -> None:
+    (tmp_path / "marked").mkdir()
+    marked = read_closes(written(tmp_path / "marked", change=daily("%Y-%m-%d")))
+    np.testing.assert_array_equal(read_closes(written(tmp_path, change=daily("%Y%m%d"))), marked)
+    assert len(marked) == 1200
+    with pytest.raises(WorldError, match="line 5: bars are 86400 s apart, this one 172800 s behind the last"):
+        read_closes(written(tmp_path, change=lambda lines: (daily("%Y%m%d")(lines), lines.pop(3))))
+    with pytest.raises(WorldError, match="line 4: '20210230' is no time"):
+        read_closes(written(tmp_path, change=put(2, 0, "20210230")))
+
+
+def test_prices_that_would_give_rewards_without_a_number_are_refused(tmp_path) -> None:
+    def alternate(lines: list[str]) -> None:
+        for number in range(len(lines)):
+            price = ("1e-308", "1e308")[number % 2]
+            lines[number] = ",".join([lines[number].partition(",")[0], price, price, price, price, "1"])
+
+    with pytest.raises(WorldError, match=r"line 3: the close 1e\+308 follows 1e-308, and a bar changes it by"):
+        read_closes(written(tmp_path, change=alternate))
+
+
+def test_cells_of_strangers_are_shown_short_and_written_out(tmp_path) -> None:
+    for cell in ("7" * 4400 + "x", "\x1b]0;title\x07"):
+        for column in (0, 4):
+            with pytest.raises(WorldError) as said:
+                read_closes(written(tmp_path, change=put(5, column, cell)))
+            assert "\x1b" not in str(said.value)
+            assert len(str(said.value)) < 300
+    with pytest.raises(WorldError) as said:
+        read_closes(written(tmp_path, header="\x1b[2J,a,b,c,d,e"))
+    assert "\x1b" not in str(said.value)
+
+
+def test_what_is_no_table_is_refused_before_it_is_read(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/zero", tmp_path / "pipe", tmp_path):
+        with pytest.raises(WorldError, match="no plain file"):
+            read_closes(path)
+    with (tmp_path / "large.csv").open("wb") as file:
+        file.truncate(200_000_001)
+    with pytest.raises(WorldError, match="over 200,000,000 bytes"):
+        read_closes(tmp_path / "large.csv")
+    (tmp_path / "line.csv").write_text("," * 200_000)
+    with pytest.raises(WorldError, match="a line of over 100,000 letters"):
+        read_closes(tmp_path / "line.csv")
+
+
+def test_a_table_takes_fifty_bytes_a_bar(tmp_path) -> None:
+    path, bars = tmp_path / "long.csv", 40_000
+    path.write_text("time,open,high,low,close,volume\n" + "".join(f"{60 * n},1,1,1,1,1\n" for n in range(bars)))
+    tracemalloc.start()
+    try:
+        assert len(read_closes(path)) == bars
+        assert tracemalloc.get_traced_memory()[1] < 60 * bars + 2_000_000
+    finally:
+        tracemalloc.stop()

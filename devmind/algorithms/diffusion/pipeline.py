@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from diffusers import DiffusionPipeline
 from torch import Tensor
 
+from devmind import bounds
 from devmind.algorithms.diffusion.denoiser import HybridDenoiser
 from devmind.algorithms.diffusion.schedules import (
     SCHEDULERS,
@@ -103,8 +103,9 @@ class HybridPipeline(DiffusionPipeline):
         """
         index = Path(folder) / "model_index.json"
         kinds: dict[str, Any] = {kind.__name__: kind for kind, _ in SCHEDULERS.values()}
+        sentence = f"There is no hybrid pipeline in '{folder}' that can be read: {{}}"
+        parts = bounds.parse_json(bounds.read_file(index, CheckpointError), CheckpointError, sentence)
         try:
-            parts = json.loads(index.read_text(encoding="utf-8"))
             name, network = parts["scheduler"][1], DENOISERS[parts["denoiser"][1]]
             return cls(
                 network.from_pretrained(Path(folder) / "denoiser", low_cpu_mem_usage=False),

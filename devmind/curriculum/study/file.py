@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field
 
-from devmind.config import RunConfig, Section, validate, validate_as, why_no_yaml
+from devmind import bounds
+from devmind.config import RunConfig, Section, validate, validate_as
 from devmind.errors import ConfigError, nearest
 
 FOLDER = "studies"
@@ -91,18 +91,14 @@ def read(path: Path | str) -> Study:
         ConfigError: there is none, it is not readable, or it contradicts itself.
     """
     path = find(str(path))
-    try:
-        data = path.read_bytes()
-        values = yaml.safe_load(data.decode("utf-8"))
-    except PermissionError as error:
-        raise ConfigError(f"The study '{path}' may not be read; change its permissions.") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"The study '{path}' is not readable YAML: {why_no_yaml(error)}. Correct it.") from error
+    data = bounds.read_file(path, ConfigError)
+    text = bounds.read_text(path, ConfigError)
+    values = bounds.parse_yaml(text, ConfigError, f"The study '{path}' is not readable YAML: {{}}. Correct it.")
     if not isinstance(values, dict):
         raise ConfigError(f"The study '{path}' must hold keys and values; got {type(values).__name__}.")
     file = validate_as(StudyFile, values)
     _check(file)
-    return Study(path.stem, data.decode("utf-8"), hashlib.sha256(data).hexdigest(), file, _config(file))
+    return Study(path.stem, text, hashlib.sha256(data).hexdigest(), file, _config(file))
 
 
 def find(name: str) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind import bounds
 from devmind.agent.device import pick_device
 from devmind.checkpointing.files import write_atomically
 from devmind.curriculum.finished import RunResult
@@ -15,7 +16,7 @@ from devmind.curriculum.machine import measured
 from devmind.curriculum.study.file import Comparison
 from devmind.curriculum.study.run import StudyRun
 from devmind.curriculum.study.statistics import holm, interquartile_mean, iqm_interval, paired
-from devmind.errors import ExamError
+from devmind.errors import ConfigError, ExamError
 from devmind.report import results as report_results
 from devmind.report.results import MeasureResult, Results
 from devmind.report.study import (
@@ -40,7 +41,11 @@ def close(run: StudyRun) -> StudyReport:
     """
     if (run.out / GATHERED).is_file():
         run.freeze()
-        return StudyReport.model_validate_json((run.out / GATHERED).read_text(encoding="utf-8"))
+        data = bounds.read_file(run.out / GATHERED, ConfigError, 1 << 28)
+        with bounds.damage(
+            ConfigError, f"'{run.out / GATHERED}' is damaged ({{}}); delete it to gather the runs again."
+        ):
+            return StudyReport.model_validate_json(data)
     made: Made = {seed: _read(run.run_seed(seed)) for seed in run.seeds}
     gathered = gather(run, made, run.freeze())
     write_atomically(run.out / TABLE, as_csv(gathered))

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from devmind import bounds
 from devmind.agent.agent import Agent
 from devmind.checkpointing.files import make_folder, write_atomically
 from devmind.curriculum.ablation import fresh_parts
@@ -86,7 +87,8 @@ class StudyRun:
             made = now | {"begun": datetime.now(UTC).isoformat(timespec="seconds"), "command": self.command}
             write_atomically(path, json.dumps(made, indent=1) + "\n")
             return made
-        begun: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        sentence = f"'{path}' is damaged ({{}}); put back a copy of it, or begin anew with another --out."
+        begun: dict[str, Any] = bounds.parse_json(bounds.read_file(path, ConfigError), ConfigError, sentence)
         for key, what in (
             ("file_sha256", f"The file of study '{self.study.name}' has changed"),
             ("code_sha256", "The code has changed"),

@@ -6,7 +6,6 @@ tensors that are already loaded. A separate thread waits, reads and loads.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from torch import Tensor
 from devmind.agent.agent import Agent
 from devmind.agent.prediction import predicting
 from devmind.agent.saving import WEIGHTS
+from devmind.bounds import parse_json
 from devmind.errors import DevmindError
 from devmind.live.learning.improving import TRAINED, keep
 
@@ -149,8 +149,8 @@ class LiveLearner:
         assert process.stdout is not None
         for line in process.stdout:
             try:
-                self._hear(json.loads(line))
-            except (ValueError, KeyError, OSError) as error:
+                self._hear(parse_json(line, DevmindError, "it is not JSON ({})"))
+            except (DevmindError, ValueError, KeyError, TypeError, OSError) as error:
                 self.fault = f"A message of the learner cannot be used: {error}."
         code = process.wait()
         if self._process is process and code:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import struct
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,8 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from devmind.errors import DevmindError
+from devmind.bounds import parse_json
+from devmind.errors import ConfigError, DevmindError
 from devmind.live.serving.hub import Hub, Viewer, as_json
 
 WIDE_VIEW = b"\x01"
@@ -189,8 +189,8 @@ def read_command(text: str) -> tuple[int, str, dict[str, Any]]:
     if len(text) > LARGEST_TEXT:
         raise MalformedError(f"A command has up to {LARGEST_TEXT:,} characters; {len(text):,} came.")
     try:
-        asked = json.loads(text)
-    except (ValueError, RecursionError):
+        asked = parse_json(text, ConfigError, "A command is JSON ({}).")
+    except ConfigError:
         asked = None
     if isinstance(asked, dict):
         number, command, arguments = asked.get("id"), asked.get("do"), asked.get("with", {})

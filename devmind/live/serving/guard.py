@@ -17,7 +17,6 @@ import base64
 import hashlib
 import hmac
 import html
-import json
 import secrets
 import threading
 
@@ -26,6 +25,8 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from devmind.bounds import parse_json
+from devmind.errors import ConfigError
 from devmind.live.serving.patience import refusals
 
 LONGEST_KEY = 500
@@ -124,11 +125,14 @@ class Guard:
 
     def is_key(self, text: object) -> bool:
         """Whether a page's first message is `{"key": ...}` with the right key."""
-        try:
-            key = json.loads(text)["key"] if isinstance(text, str) and len(text) < LONGEST_KEY else ""
-            return isinstance(key, str) and _same(key, self.key)
-        except (ValueError, TypeError, LookupError, RecursionError):
+        if not isinstance(text, str) or len(text) >= LONGEST_KEY:
             return False
+        try:
+            said = parse_json(text, ConfigError, "A page's first message is its key ({}).")
+        except ConfigError:
+            return False
+        key = said.get("key") if isinstance(said, dict) else None
+        return isinstance(key, str) and _same(key, self.key)
 
     def _known(self, connection: HTTPConnection) -> bool:
         return _same(connection.cookies.get(self.cookie, ""), self._session)

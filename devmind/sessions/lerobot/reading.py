@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind import bounds
 from devmind.bounds import damage, memory_bytes
 from devmind.errors import SessionError
 from devmind.moment import SOUND_RATE_HZ, TICK_HZ
@@ -266,10 +266,8 @@ def inside(folder: Path, place: Any) -> Path:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(found, dict):
-            return found
-        raise ValueError("no JSON object")
-    except (OSError, ValueError, RecursionError) as error:
-        raise SessionError(f"'{path}' cannot be read ({error}); download the dataset again.") from error
+    sentence = f"'{path}' cannot be read ({{}}); download the dataset again."
+    found = bounds.parse_json(bounds.read_text(path, SessionError), SessionError, sentence)
+    if not isinstance(found, dict):
+        raise SessionError(sentence.replace("{}", "no JSON object"))
+    return found

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from devmind import bounds
 from devmind.agent.config import by_size
 from devmind.curriculum.stage import Context
 from devmind.errors import ConfigError
@@ -23,6 +24,8 @@ from stages.language.caregiver.grammar import talk
 CAREGIVER = "the caregiver's sentences"
 SAID = by_size((1_000_000, 50_000), tiny=(20_000, 2_000))
 """By size, characters of the caregiver's sentences that are taught and held out."""
+TEXT_BYTES = 1 << 30
+"""The largest text to learn from."""
 LEAST = 2_000
 """Characters below which a text teaches nothing and its held-out tenth says nothing."""
 
@@ -98,8 +101,9 @@ def read(file: Path) -> str:
     """
     if not file.is_file():
         raise ConfigError(f"There is no text '{file}'; give files that exist by --text, or the key text.files.")
+    data = bounds.read_file(file, ConfigError, TEXT_BYTES)
     try:
-        text = file.read_bytes().decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"The text '{file}' is not UTF-8: byte {error.start} cannot be read. Save it as UTF-8."

@@ -6,7 +6,6 @@ it, and the verdict that the report of every run shows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,9 @@ from pathlib import Path
 
 import numpy as np
 from scipy import stats
+
+from devmind import bounds
+from devmind.errors import ConfigError
 
 FILE = Path(__file__).with_name("measured.json")
 TOGETHER, BALANCED, IN_TURN = "together", "balanced", "in turn"
@@ -79,4 +81,5 @@ class Measured:
 @cache
 def measured() -> Measured:
     """What `measured.json` holds."""
-    return Measured(**json.loads(FILE.read_text(encoding="utf-8")))
+    data = bounds.read_file(FILE, ConfigError)
+    return Measured(**bounds.parse_json(data, ConfigError, f"'{FILE}' is not JSON ({{}}); install devmind again."))

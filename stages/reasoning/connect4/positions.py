@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from devmind import bounds
 from devmind.errors import ConfigError, WorldError
 from devmind.worlds.boards import Board
 from stages.reasoning.games import CONNECT4
@@ -35,7 +36,7 @@ def read(file: Path, n: int) -> Judged:
     Raises:
         ConfigError: a line is not a position with seven scores.
     """
-    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()][:n]
+    lines = [line for line in bounds.read_text(file, ConfigError).splitlines() if line.strip()][:n]
     if not lines:
         raise ConfigError(f"Expected a position a line in '{file}'; it is empty.")
     rules = CONNECT4.rules

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from devmind.bounds import damage, read_text
+from devmind import bounds
 from devmind.errors import nearest
 from stages.reasoning.procedures.beliefs import ORDERS, All, Believed, Condition, Either, Not, Ordered, Same
 from stages.reasoning.procedures.plans import CHOOSE, KINDS, Library, Place, Plan
@@ -55,7 +55,6 @@ from stages.reasoning.procedures.terms import (
     variables,
 )
 
-LARGEST_FILE = 1 << 20
 LONGEST_NUMBER = 400
 VERBS = (
     "achieve", "test", "wait", "preserve", "maintain", "if", "while", "each", "branch", "parallel", "believe", "forget",
@@ -65,6 +64,9 @@ CLAUSES = ("for", "when", "utility", "priority", "do", "failing")
 TOP = ("plan", "believe", "achieve")
 RESERVED = frozenset({*VERBS, *CLAUSES, "plan", "else", "or", "and", "not", "in", "all", "within", "as", "mod"})
 
+FILE_BYTES = 1 << 20
+"""The largest plan file."""
+
 
 def read_file(path: Path) -> Library:
     """The library in a file.
@@ -72,7 +74,7 @@ def read_file(path: Path) -> Library:
     Raises:
         PlanError: the file cannot be read or has a fault; the sentence gives line and column.
     """
-    return read(read_text(path, PlanError, LARGEST_FILE), path.name)
+    return read(bounds.read_text(path, PlanError, FILE_BYTES), path.name)
 
 
 def read(text: str, file: str = "plans") -> Library:
@@ -81,7 +83,7 @@ def read(text: str, file: str = "plans") -> Library:
     Raises:
         PlanError: the text has a fault; the sentence gives `file`, line and column.
     """
-    with damage(PlanError, f"The plan file '{file}' cannot be read ({{}})."):
+    with bounds.damage(PlanError, f"The plan file '{file}' cannot be read ({{}})."):
         return _Reader(tokens_of(text, file)).library()
 
 

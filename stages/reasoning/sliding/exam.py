@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from devmind import bounds
 from devmind.agent.agent import Agent
 from devmind.agent.config import by_size
 from devmind.curriculum.episodes import identities
@@ -201,7 +202,7 @@ def read(file: Path, n: int) -> tuple[np.ndarray, np.ndarray]:
         ConfigError: a line is not a 15-puzzle followed by a number.
     """
     boards = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()[:n], 1):
+    for number, line in enumerate(bounds.read_text(file, ConfigError).splitlines()[:n], 1):
         tiles, _, fewest = line.partition("\t")
         numbers = [int(tile) for tile in tiles.split() if tile.isdecimal()]
         if sorted(numbers) != list(range(16)) or not fewest.strip().isdecimal():

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from devmind.bounds import parse_json
 from devmind.errors import DevmindError
 
 Utterance = tuple[str, str, int, int]
@@ -103,7 +104,7 @@ def main() -> None:
     """Speak what stands on the standard input."""
     library, out = _Library(), sys.stdout.buffer
     out.write(struct.pack("<q", library.rate_hz))
-    for utterance in json.load(sys.stdin):
+    for utterance in parse_json(sys.stdin.read(), DevmindError, "What to speak is a list in JSON ({})."):
         samples = library.say(*utterance)
         out.write(struct.pack("<q", len(samples) // 2) + samples)
 

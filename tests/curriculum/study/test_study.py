@@ -360,9 +360,9 @@ def test_failed_process_ends_the_study_after_the_parallel_ones() -> None:
 def test_unreadable_study_is_not_reported_as_broken(tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("arms: {}")
 
-    def refused(self):
+    def refused(self, *how):
         raise PermissionError(13, "Permission denied", str(self))
 
-    monkeypatch.setattr("pathlib.Path.read_bytes", refused)
+    monkeypatch.setattr("pathlib.Path.open", refused)
     with pytest.raises(ConfigError, match=r"mine.yaml' may not be read; change its permissions\.$"):
         read(tmp_path / "mine.yaml")
