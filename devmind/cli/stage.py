@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -50,10 +51,38 @@ StageName = Annotated[str, typer.Argument(metavar="STAGE", help="A stage of 'dev
 
 @app.command("list")
 def list_() -> None:
-    """Show the installed stages: what each one teaches, and the verdict of its newest run in ./checkpoints."""
-    every = plugins.available("stages").values()
-    rows = [(p.name, _verdict(p.name), f"{p.distribution} {p.version}", p.about) for p in every]
-    show.table(("stage", "newest run", "from", "teaches"), rows)
+    """Show the installed stages in the order of a childhood: which stages each one needs, what it teaches, and the
+    verdict of its newest run in ./checkpoints.
+    """
+    every = plugins.available("stages")
+    needs = {name: _needs(plugin) for name, plugin in every.items()}
+    rows = [
+        (p.name, ", ".join(needs[p.name]) or "–", _verdict(p.name), f"{p.distribution} {p.version}", p.about)
+        for p in map(every.__getitem__, _as_in_a_childhood(needs))
+    ]
+    show.table(("stage", "needs", "newest run", "from", "teaches"), rows)
+
+
+def _needs(plugin: plugins.Plugin) -> tuple[str, ...]:
+    """What a stage requires, read from its file: a list must not import torch, nor a broken plugin."""
+    requires = plugin.literal("requires")
+    return tuple(map(str, requires)) if isinstance(requires, tuple | list) else ()
+
+
+def _as_in_a_childhood(needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Each stage after those that it needs, in the order of `curriculum run`."""
+    required = {name for some in needs.values() for name in some}
+    order: dict[str, None] = {}
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        for one in needs[name] if name not in path else ():  # a circle is refused when it is run
+            if one in needs:
+                visit(one, (*path, name))
+        order.setdefault(name)
+
+    for name in sorted(needs, key=lambda name: (name in required, name)):
+        visit(name, ())
+    return list(order)
 
 
 def _verdict(stage: str) -> str:

@@ -14,10 +14,13 @@ import pytest
 
 from devmind import plugins
 from devmind.cli import show
+from devmind.cli import stage as stage_command
 from devmind.config import RunConfig, load
 from devmind.curriculum.finished import identity
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.runner import in_order
+from devmind.curriculum.start import load_stage
 from devmind.errors import ExamError
 from tests.report.conftest import fake_results
 
@@ -318,7 +321,20 @@ def test_list_shows_the_newest_run_of_a_stage(devmind: Any, tmp_path: Path) -> N
         (folder / "results.json").write_text(json.dumps(ended))
         os.utime(folder / "results.json", (number, number))
         said = " ".join(devmind("stage", "list").output.split())
-        assert f"reflex {'passed' if passed else 'failed'}, size nursery" in said
+        assert f"reflex – {'passed' if passed else 'failed'}, size nursery" in said
+
+
+def test_list_is_in_the_order_of_a_childhood_with_its_needs(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    rows = [line.split()[:2] for line in devmind("stage", "list").output.splitlines()[2:]]
+    there = [name for name, _ in rows]
+    assert there == in_order(there), "each stage stands after those that it needs"
+    assert there[:2] == ["reflex", "memory"]
+    assert dict(rows) >= {"reflex": "–", "memory": "reflex", "planning": "reasoning"}
+    assert {name: tuple(stage_command._needs(plugins.find("stages", name))) for name in there} == {
+        name: tuple(load_stage(name).requires) for name in there
+    }
+    assert stage_command._as_in_a_childhood({"a": ("b",), "b": ("a",), "c": ("gone",)}) == ["c", "a", "b"]
 
 
 def test_list_shows_the_package_of_a_stage(devmind: Any) -> None:
