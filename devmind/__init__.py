@@ -2,7 +2,7 @@
 
 Names are imported on first use, so `import devmind` itself is fast:
 
-    agent = devmind.Agent.from_pretrained("checkpoints/reflex-nursery-seed0/milestones/01-reflex")
+    agent = devmind.Agent.from_pretrained("newborn")  # or the folder of a milestone
 """
 
 from __future__ import annotations

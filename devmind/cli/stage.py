@@ -216,6 +216,15 @@ def exam(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the scores to this file.")
     ] = None,
+    exam_seed: Annotated[
+        int | None,
+        typer.Option(
+            "--exam-seed",
+            min=0,
+            metavar="N",
+            help="Other episodes than those of seed 0: an exam on worlds not seen yet.",
+        ),
+    ] = None,
     sets: SetOption = None,
     config: ConfigOption = None,
     through: Annotated[
@@ -225,6 +234,9 @@ def exam(
 ) -> None:
     """Examine a saved agent; with --through life, show that it also passes in the live loop.
 
+    Episodes come from world seeds of 1,000,000 on, which no lesson uses. Without --data, recordings and texts of others
+    are not asked for; what was read instead, and which gates were not asked, is printed below the table.
+
     Exit code 0: passed; 1: a gate failed; 2: the agent could not be examined.
     """
     if through not in (None, "life"):
@@ -233,7 +245,7 @@ def exam(
     data = data_folder(data)
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
-    settings = run_config(_size_of(folder), None, sets, config, None, text)
+    settings = run_config(_size_of(folder), None, sets, config, exam_seed, text)
     if through:
         from devmind.cli.through import exam_through_life
 
@@ -247,6 +259,12 @@ def exam(
     examined = examine(stage, folder, settings, skill=skill, data=data)
     rows = [(name, *_scores(measure)) for name, measure in examined["skills"].items()]
     show.table(("measure", "score", "95 % interval", "n", "floor", "gate", "verdict"), rows)
+    for name, measure in examined["skills"].items():
+        if measure.get("note"):
+            show.line(f"{name}: {measure['note']}", "dim")
+    if not_asked := examined.get("not_asked"):
+        lacking = "an extra that is not installed" if data else "--data, or an extra that is not installed"
+        show.line(f"not asked, as they need {lacking}: {', '.join(not_asked)}", "yellow")
     if settings.size in TRIAL_SIZES:
         show.line(trial(settings.size), "yellow")
     _write_scores(json_file, {key: examined[key] for key in ("agent_sha256", "passed", "skills")})
