@@ -2,11 +2,12 @@
 
 Names are imported on first use, so `import devmind` itself is fast:
 
-    agent = devmind.Agent.from_pretrained("checkpoints/reflex-nursery-seed0/milestones/01-reflex")
+    agent = devmind.Agent.from_pretrained("newborn")  # or the folder of a milestone
 """
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,12 @@ __all__ = [
     "Action", "Actor", "Agent", "Moment", "Recorder", "RunConfig", "examine", "import_media", "make_world",
     "open_session", "rollout", "run_stage",
 ]  # fmt: skip
+
+
+if "DEVMIND_SKIPS_UNREADABLE" in os.environ:  # the process that started this one has found a broken neighbour
+    from devmind.plugins import skip_unreadable
+
+    skip_unreadable()
 
 
 def __getattr__(name: str) -> Any:

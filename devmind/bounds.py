@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from devmind.errors import DevmindError
+from devmind.errors import DevmindError, without_library
 
 MEMORY_TIMES, MEMORY_BYTES = 10, 256 << 20
 EXPANDED_TIMES = 1000
@@ -73,6 +73,8 @@ def damage(kind: type[DevmindError], sentence: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
+        if lacking := without_library(error):  # the machine lacks it, and the file may be whole
+            raise kind(lacking) from error
         lines = str(error).strip().splitlines()
         reason = printable(f"{type(error).__name__}: {lines[0][:200].rstrip('.')}" if lines else type(error).__name__)
         raise kind(sentence.replace("{}", reason)) from error

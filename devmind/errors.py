@@ -129,6 +129,41 @@ def bound(command: str, arguments: Mapping[str, Any], known: Mapping[str, Callab
     return partial(known[command], **arguments)
 
 
+APT = {
+    "libGL": "libgl1",
+    "libgthread-2": "libglib2.0-0",
+    "libglib-2": "libglib2.0-0",
+    "libSM": "libsm6",
+    "libICE": "libice6",
+    "libX11": "libx11-6",
+    "libXext": "libxext6",
+    "libXrender": "libxrender1",
+    "libxcb": "libxcb1",
+    "libportaudio": "libportaudio2",
+    "libsndfile": "libsndfile1",
+}
+"""Package of Debian and Ubuntu by the shared library that wheels expect of the system."""
+_SHARED = re.compile(r"\b((lib[\w+-]+?)(?:\.\d+)*\.so(?:\.\d+)*): cannot open shared object file")
+
+
+def without_library(error: BaseException) -> str:
+    """The sentence for an import that failed because a shared library of the system is missing, in `error` or in what
+    caused it; '' for every other error.
+
+    A slim container has no libGL.so.1, without which `import cv2` fails.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        missing = _SHARED.search(str(cause)) if isinstance(cause, ImportError | OSError) else None
+        if missing:
+            package = APT.get(missing[2])
+            mend = f"apt install {package}" if package else "install the system package that has it"
+            what = {"cv2": "OpenCV"}.get(getattr(cause, "name", None) or "", "A Python package")
+            return f"{what} cannot be loaded: the system lacks {missing[1]}. On Debian and Ubuntu: {mend}."
+        cause = cause.__cause__ or cause.__context__
+    return ""
+
+
 LISTED = 20
 """The most names that an error message lists."""
 

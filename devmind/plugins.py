@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
-from devmind.errors import PluginError, nearest
+from devmind.errors import PluginError, nearest, without_library
 
+SKIPS_UNREADABLE = "DEVMIND_SKIPS_UNREADABLE"
+"""The variable by which `skip_unreadable` reaches the processes that this one starts."""
 GROUPS = ("stages", "sensors", "worlds", "parts", "stores", "commands", "procedures", "voices")
 
 
@@ -36,21 +41,34 @@ class Plugin:
 
         A plugin that `load` would refuse raises nothing here, so that a list of plugins can show broken ones too.
         """
+        found = self._source()
+        return about(ast.get_docstring(found)) if found else ""
+
+    def literal(self, name: str) -> Any:
+        """The value of a class attribute that is written as a literal, read as `about` is; None if there is none."""
+        found = self._source()
+        for node in found.body if found else ():
+            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+                with suppress(ValueError):
+                    return ast.literal_eval(node.value)
+        return None
+
+    def _source(self) -> ast.ClassDef | ast.FunctionDef | None:
         module, _, name = self.value.partition(":")
         try:
             spec = importlib.util.find_spec(module)
             tree = ast.parse(Path(spec.origin).read_bytes()) if spec and spec.origin else ast.parse("")
-        except Exception:  # a module in a package: its package is imported
-            return ""
+        except (Exception, SystemExit):  # a module in a package: its package is imported
+            return None
         found = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name]
-        return about(ast.get_docstring(found[0])) if found else ""
+        return found[0] if found else None
 
     def load(self) -> Any:
         """Import and return the object.
 
         Raises:
-            PluginError: the import fails, a local folder of the same name shadows the package, or another package has a
-                plugin of the same name.
+            PluginError: the import fails or ends the process (`sys.exit`), a local folder of the same name shadows the
+                package, or another package has a plugin of the same name.
         """
         if self.rivals:
             kind, packages = self.group.removesuffix("s"), (f"{self.distribution} {self.version}", *self.rivals)
@@ -60,7 +78,7 @@ class Plugin:
             )
         try:
             return EntryPoint(self.name, self.value, f"devmind.{self.group}").load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(_why_broken(self, error)) from error
 
 
@@ -69,7 +87,7 @@ def about(docstring: str | None) -> str:
     return " ".join((docstring or "").strip().partition("\n\n")[0].split())
 
 
-def _why_broken(plugin: Plugin, error: Exception) -> str:
+def _why_broken(plugin: Plugin, error: BaseException) -> str:
     top = plugin.value.partition(":")[0].partition(".")[0]
     head = f"The plugin '{plugin.name}' ({plugin.value} of {plugin.distribution} {plugin.version}) cannot be loaded"
     if isinstance(error, (ModuleNotFoundError, AttributeError)) and top in ("stages", "sensors"):
@@ -78,14 +96,70 @@ def _why_broken(plugin: Plugin, error: Exception) -> str:
         if not places or not spec or spec.origin is None:
             where = f" in {places[0]}" if places else ""
             return f"{head}: a folder named '{top}'{where} shadows devmind's own; rename it or run from another folder."
+    if isinstance(error, SystemExit):
+        return (
+            f"{head}: its module ends the process when it is imported (sys.exit({error.code!r})). Put that below "
+            "'if __name__ == \"__main__\":', or uninstall it ('devmind plugins list' shows all)."
+        )
+    if sentence := without_library(error):
+        return sentence
     why = f"{type(error).__name__}: {error}".removesuffix(".")
     return f"{head}: {why}. Fix or uninstall it ('devmind plugins list' shows all)."
+
+
+class _Readable(property):
+    """The property that `skip_unreadable` has put in place."""
+
+
+def skip_unreadable() -> None:
+    """Let this process, and those that it starts, take a distribution whose entry_points.txt cannot be parsed for one
+    without entry points; a warning names it.
+
+    `importlib.metadata` lets one such file fail the search for all groups. torch, lightning and gymnasium search when
+    they are imported, so that nothing would work.
+    """
+    if isinstance(Distribution.entry_points, _Readable):
+        return
+    os.environ[SKIPS_UNREADABLE] = "1"
+    parsed, said = Distribution.entry_points.fget, set[str]()  # type: ignore[attr-defined]
+
+    def entry_points_of(dist: Distribution) -> EntryPoints:
+        try:
+            return parsed(dist)
+        except Exception as error:
+            name = _named(dist)
+            if name not in said:
+                said.add(name)
+                warnings.warn(
+                    f"The entry_points.txt of the installed package '{name}' cannot be read ({type(error).__name__}: "
+                    f"{error}); it is left out. Reinstall that package, or uninstall it: other programs fail by it.",
+                    stacklevel=1,  # no caller can mend it
+                )
+            return EntryPoints()
+
+    Distribution.entry_points = _Readable(entry_points_of)  # type: ignore[assignment]
+
+
+def _named(dist: Distribution) -> str:
+    """Its name, or its folder where that cannot be read either."""
+    try:
+        return str(dist.metadata["Name"] or dist.locate_file(""))
+    except Exception:
+        return str(dist.locate_file(""))
+
+
+def _points(group: str) -> EntryPoints:
+    try:
+        return entry_points(group=group)
+    except Exception:  # any package's file may be broken
+        skip_unreadable()
+        return entry_points(group=group)
 
 
 @cache
 def _scan(group: str) -> dict[str, Plugin]:
     found: dict[str, Plugin] = {}
-    for point in entry_points(group=f"devmind.{group}"):
+    for point in _points(f"devmind.{group}"):
         dist = point.dist
         one = Plugin(group, point.name, point.value, dist.name if dist else "unknown", dist.version if dist else "?")
         first = found.setdefault(point.name, one)

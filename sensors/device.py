@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from devmind.errors import SensorError
+from devmind.errors import SensorError, without_library
 from sensors.frames import Health, NewestFrame
 
 FIRST_PAUSE_S = 0.2
@@ -72,7 +72,8 @@ class Device:
                 self.health.fault = str(error)
                 return
             except Exception as error:  # a driver's own exception must not end the thread
-                self.health.fault = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}."
+                said = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}."
+                self.health.fault = without_library(error) or said
             if self.health.captures > captures:
                 pause_s = FIRST_PAUSE_S
             if stop.wait(pause_s):

@@ -66,7 +66,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "sessions": BASE,
     "feed": BASE,
     "worlds": BASE | {"sessions.reader", "sessions.pictures"},
-    "agent": BASE,
+    "agent": BASE | {"raised"},  # the names of packaged agents, for `Agent.from_pretrained`
     "memory": BASE | {"algorithms"},
     "acting": BASE | {"agent", "memory", "worlds"},
     "checkpointing": BASE,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from devmind import plugins
 from devmind.cli import machine
-from devmind.errors import PluginError
+from devmind.errors import PluginError, without_library
 from devmind.plugins import Plugin
 
 
@@ -78,6 +81,82 @@ def test_broken_plugin_gives_a_clear_error_with_its_package(tmp_path, monkeypatc
     assert "devmind plugins list" in str(caught.value)
 
 
+def test_plugin_that_exits_at_import_is_named_as_broken(tmp_path, monkeypatch):
+    """Regression: a script without a main guard ended `plugins list --check` with its own code, without a word."""
+    (tmp_path / "their_script.py").write_text("import sys; sys.exit(3)")
+    (tmp_path / "their_folder").mkdir()
+    (tmp_path / "their_folder" / "__init__.py").write_text("raise SystemExit")
+    entries = "[devmind.stages]\nbad = their_script:Stage\nworse = their_folder.stage:Stage\n"
+    installed(tmp_path, "devmind-bad", entries + "[devmind.commands]\nworst = their_script:app\n")
+    result = devmind_in(tmp_path, "plugins", "list", "--check")
+    assert result.returncode == 1, result.stderr
+    assert "The plugin 'bad' (their_script:Stage of devmind-bad 1.0) cannot be loaded" in result.stderr
+    assert "sys.exit(3)" in result.stderr
+    assert "The plugin 'worse'" in result.stderr
+    assert "reflex" in devmind_in(tmp_path, "stage", "list").stdout
+    for words in (["stage", "describe", "bad"], ["worst"], ["stage", "exam", "worse"]):
+        one = devmind_in(tmp_path, *words)
+        assert (one.returncode, "cannot be loaded" in one.stderr) == (2, True), (words, one.stderr)
+
+
+def test_broken_entry_points_of_another_package_are_named_and_left_out(tmp_path):
+    """Regression: one line without '=' in any package's file made every command a traceback, and `import torch` too."""
+    installed(tmp_path, "some-tool", "[console_scripts]\nsome-tool\n")
+    installed(tmp_path, "other-tool", "[console_scripts]\nother = \n[broken\nx\n")
+    result = devmind_in(tmp_path, "stage", "list")
+    assert (result.returncode, "reflex" in result.stdout) == (0, True), result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stderr.count("Note: The entry_points.txt of the installed package 'some-tool' cannot be read") == 1
+    assert result.stderr.count("'other-tool'") == 1
+    child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import devmind; import torch'], check=True)"
+    code = f"from devmind import plugins; plugins.available('stages'); import gymnasium, torch; {child}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=beside(tmp_path), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_system_library_that_is_missing_is_named_in_one_sentence(tmp_path):
+    """Regression: without libGL.so.1 the doctor said that all is well, and an import ended in a traceback."""
+    said = "libGL.so.1: cannot open shared object file: No such file or directory"
+    (tmp_path / "cv2.py").write_text(f"raise ImportError({said!r}, name='cv2')\n")
+    (tmp_path / "red.png").write_bytes(b"\x89PNG")
+    sentence = "OpenCV cannot be loaded: the system lacks libGL.so.1. On Debian and Ubuntu: apt install libgl1.\n"
+    for words in (["session", "import", "red.png", "--out", "red.mcap"], ["stage", "describe", "reflex"]):
+        result = devmind_in(tmp_path, *words)
+        assert (result.returncode, result.stderr.endswith(sentence)) == (2, True), (words, result.stderr)
+    code = "from devmind.cli.machine import opencv; print(opencv())"
+    asked = subprocess.run(
+        [sys.executable, "-c", code], env=beside(tmp_path), capture_output=True, text=True, check=True
+    )
+    assert "ok=False, said='cannot be loaded: the system lacks libGL.so.1'" in asked.stdout
+    assert "apt install libgl1" in asked.stdout
+    assert machine.opencv().ok, "here it can be loaded"
+    assert without_library(ImportError("No module named 'cv2'", name="cv2")) == ""
+
+
+def installed(site, name, entries):
+    """An installed distribution with these entry points, in the folder `site`."""
+    folder = site / f"{name.replace('-', '_')}-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(entries)
+
+
+def beside(site):
+    """The environment of a process that finds modules and distributions of `site` before others."""
+    here = str(Path(plugins.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(site), here)), "COLUMNS": "200"}
+
+
+def devmind_in(site, *words):
+    """One command in a process of its own, which has these distributions."""
+    code = f"import sys; sys.argv[1:] = {list(words)!r}; from devmind.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=site, env=beside(site), capture_output=True, text=True, check=False
+    )
+
+
 def test_folder_that_shadows_the_stages_package_is_named(tmp_path, monkeypatch):
     (tmp_path / "stages").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
@@ -97,10 +176,7 @@ def test_name_that_two_packages_have_is_refused(tmp_path, monkeypatch):
         "devmind-mine": "[devmind.stages]\nreflex = mine:Reflex\nburrow = mine:Burrow\nalike = json:loads\n",
         "devmind-other": "[devmind.stages]\nburrow = other:Burrow\nalike = json:loads\n",
     }.items():
-        folder = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (folder / "entry_points.txt").write_text(entries)
+        installed(tmp_path, name, entries)
     monkeypatch.syspath_prepend(tmp_path)
     plugins._scan.cache_clear()
     try:

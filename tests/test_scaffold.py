@@ -63,6 +63,11 @@ def test_entry_point_of_a_new_package_names_an_existing_object(
         ("stage", "reflex", "There is a stage 'reflex' already, of devmind"),
         ("world", "", "a word of a-z"),
         ("sensor", "drum-", "ends with none of - and _; got 'drum-'"),
+        ("world", "x" * 300, "at most 50 letters; got 300"),
+        ("stage", "con", "'con' is a device on Windows"),
+        ("sensor", "com1", "'com1' is a device on Windows"),
+        ("world", "numpy", "'numpy' is a package that devmind itself uses"),
+        ("world", "random", "'random' is a package that devmind itself uses"),
     ],
 )
 def test_wrong_kind_or_name_gives_a_clear_error(kind: str, name: str, says: str, tmp_path: Path) -> None:

@@ -367,7 +367,7 @@ class Agent(Thinker):
     def from_pretrained(  # type: ignore[override]
         cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, strict: bool = False, **kwargs: Any
     ) -> Self:
-        """The agent saved in a folder, in eval mode.
+        """The agent saved in a folder, or one that comes with devmind by its name ('newborn'), in eval mode.
 
         Args:
             strict: a part whose plugin is missing is an error; otherwise it is left out with one warning.
@@ -376,7 +376,9 @@ class Agent(Thinker):
             CheckpointError: a file is missing or damaged, or of a newer version.
             PluginError: a plugin is missing and `strict` is set.
         """
-        folder = Path(pretrained_model_name_or_path)
+        from devmind.raised import folder_named
+
+        folder = folder_named(pretrained_model_name_or_path)
         saved, folders = saving.read_config(folder), saving.folders_of(folder)
         with saving.as_large_as_saved(folder, saved, folders):
             agent = cls(AgentConfig.from_dict(saved), strict=strict)

@@ -7,6 +7,8 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 try:
@@ -36,6 +38,7 @@ except KeyboardInterrupt:  # loading takes a moment, in which nothing else would
     sys.exit(130)
 
 AGAIN_S = 0.05
+_show_others = warnings.showwarning
 _ignored_stops: list[signal.Signals] = []
 
 app = typer.Typer(
@@ -95,6 +98,7 @@ def main() -> NoReturn:
     # Idle OpenMP threads sleep instead of spinning: beside any other load, spinning slowed training tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     stay_offline()
+    warnings.showwarning = _show_warning
     for stream in (sys.stdout, sys.stderr):
         if hasattr(
             stream, "reconfigure"
@@ -116,6 +120,14 @@ def main() -> NoReturn:
         print("This is a fault in devmind or in a plugin: please report the lines above.", file=sys.stderr)
         sys.exit(2)  # 1 would mean that a gate failed
     sys.exit(0)
+
+
+def _show_warning(message: Any, category: type[Warning], filename: str, *rest: Any) -> None:
+    """devmind's own warnings are sentences for the user; those of others say where they arose."""
+    if Path(filename).is_relative_to(Path(__file__).parent.parent):
+        complain(f"Note: {message}")
+    else:
+        _show_others(message, category, filename, *rest)
 
 
 def _terminated(number: int, frame: Any) -> NoReturn:

@@ -14,7 +14,7 @@ import typer
 from devmind import plugins
 from devmind.cli import show
 from devmind.cli.house import complain
-from devmind.errors import ConfigError, DevmindError, SensorError
+from devmind.errors import ConfigError, DevmindError, SensorError, without_library
 
 LOOK_S = 0.1
 
@@ -141,6 +141,8 @@ def open_in(stack: ExitStack, name: str, sensor: Any) -> None:
     except DevmindError:
         raise
     except Exception as error:  # it may be somebody else's
+        if sentence := without_library(error):
+            raise SensorError(sentence) from error
         raise SensorError(f"The sensor '{name}' cannot be opened: {type(error).__name__}: {error}.") from error
 
 

@@ -18,7 +18,7 @@ from typer.main import get_command as click_command
 
 from devmind import plugins
 from devmind.cli import show
-from devmind.errors import DevmindError, nearest, without_secrets
+from devmind.errors import DevmindError, nearest, without_library, without_secrets
 
 REFUSALS = {
     errno.ENOSPC: "the disk is full, free some space",
@@ -38,6 +38,17 @@ EXPECTED = {
     r"Input should be a valid number.*": "a number is expected",
 }
 """Messages of the number parser, in plain words."""
+
+
+PANELS = {
+    "Meet": "demo hello live teach name forget say hear echo play solve navigate plan",
+    "Raise": "stage curriculum study watch data demos config",
+    "Look": "report memory session sensors doctor",
+    "Extend": "new plugins procedures",
+}
+"""The groups of commands in the help, with their commands in order; those of other packages' plugins follow."""
+PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.split()}
+OTHERS = "From plugins"
 
 
 DISTRIBUTION = "devmind"
@@ -90,17 +101,22 @@ class HouseGroup(TyperGroup):
         return super().parse_args(ctx, args or ["--help"])
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Own single commands, own groups, then those of plugins (in the root only)."""
-        own = sorted(super().list_commands(ctx), key=lambda name: isinstance(self.commands[name], TyperGroup))
-        return own if ctx.parent else [*own, *(name for name in plugins.available("commands") if name not in own)]
+        """Own commands; in the root also those of plugins, in the order of `PANELS`."""
+        own = super().list_commands(ctx)
+        if ctx.parent:
+            return own
+        every, ranks = dict.fromkeys([*own, *plugins.available("commands")]), list(PANEL_OF)
+        return sorted(every, key=lambda name: ranks.index(name) if name in PANEL_OF else len(ranks))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A third-party plugin's command is only announced here, because help must not import it."""
-        own = super().get_command(ctx, cmd_name)
-        found = None if own or ctx.parent else plugins.available("commands").get(cmd_name)
-        if found is None:
-            return own
-        return of_plugin(found) if found.distribution == DISTRIBUTION else PluginCommand(found)
+        command = super().get_command(ctx, cmd_name)
+        found = None if command or ctx.parent else plugins.available("commands").get(cmd_name)
+        if found is not None:
+            command = of_plugin(found) if found.distribution == DISTRIBUTION else PluginCommand(found)
+        if command is not None and not ctx.parent:
+            command.rich_help_panel = PANEL_OF.get(cmd_name, OTHERS)
+        return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command to run; if there is none, DevmindError names the nearest."""
@@ -160,6 +176,10 @@ def exit_codes() -> Iterator[None]:
         _leave(_usage_sentence(error), 2)
     except Terminated:
         _leave("Terminated.", 143)
+    except ImportError as error:
+        if not (sentence := without_library(error)):
+            raise
+        _leave(sentence, 2)
     except OSError as error:
         if error.errno not in REFUSALS:
             raise

@@ -91,5 +91,12 @@ def browser() -> Check:
     try:
         found: Any = webbrowser.get()
     except webbrowser.Error:
-        return Check("browser", None, f"none is found here; open the printed address in one ({brings})")
+        why = "no desktop session" if _is_without_screen() else "none is found here"
+        return Check("browser", None, f"{why}; open the printed address in one ({brings})")
     return Check("browser", None, f"{getattr(found, 'name', 'the system one')}; {brings}")
+
+
+def _is_without_screen() -> bool:
+    """Whether no window can be shown, as over SSH: Python then looks for no browser that needs one."""
+    screens = ("DISPLAY", "WAYLAND_DISPLAY")
+    return sys.platform.startswith("linux") and not any(os.environ.get(name) for name in screens)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,13 +18,14 @@ from typing import IO
 
 from devmind import bounds, plugins
 from devmind.cli import show
-from devmind.errors import ConfigError, DevmindError, some
+from devmind.errors import ConfigError, DevmindError, some, without_library
 
 MIN_PYTHON = (3, 11)
 MIN_FREE_GB = 2.0
 SLOW_FSYNC_S = 0.2
 SLOW_MB_S = 5.0
 FSYNCS, PROBE_MB = 8, 16
+LOADING_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ def checks(out: Path) -> Iterator[Check]:
     """All checks, the cheap ones first."""
     yield python()
     yield from packages()
+    yield opencv()
     yield from extras()
     yield from installed_plugins(Path(plugins.__file__).parent.parent)
     yield stages()
@@ -64,6 +67,27 @@ def packages() -> Iterator[Check]:
     for requirement, found in missing:
         said = f"{found} is installed, {requirement} is needed" if found else f"{requirement} is missing"
         yield Check("packages", False, said, f'{sys.executable} -m pip install "{requirement}"')
+
+
+def opencv() -> Check:
+    """Whether OpenCV can be loaded: its wheel expects shared libraries that a slim system lacks.
+
+    It is loaded in a new process: a library that crashes ends only that one.
+    """
+    loading = "import cv2; print(cv2.__version__)"
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-c", loading], capture_output=True, text=True, timeout=LOADING_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Check("OpenCV", None, f"was not loaded within {LOADING_S:g} s")
+    if not asked.returncode:
+        return Check("OpenCV", True, f"{asked.stdout.strip()} can be loaded")
+    last = (asked.stderr.strip().splitlines() or ["the process ended without a word"])[-1]
+    if sentence := without_library(ImportError(last, name="cv2")):
+        said, _, mend = sentence.partition(". On Debian and Ubuntu: ")
+        return Check("OpenCV", False, said.removeprefix("OpenCV "), f"on Debian and Ubuntu: {mend.removesuffix('.')}")
+    return Check("OpenCV", False, last, f"{sys.executable} -m pip install --force-reinstall opencv-python")
 
 
 def extras() -> Iterator[Check]:
@@ -134,7 +158,7 @@ def stages() -> Check:
         module = plugin.value.partition(":")[0]
         try:
             there = util.find_spec(module) is not None
-        except Exception:  # its package is imported, which may raise anything
+        except (Exception, SystemExit):  # its package is imported, which may raise anything
             there = False
         if not there:
             top = module.partition(".")[0]
@@ -190,7 +214,7 @@ def compiled_cache() -> Check:
     """Whether numba can store the compiled nursery: beside the code, in the user's cache, or in a configured folder."""
     cache_dir = os.environ.get("NUMBA_CACHE_DIR")
     places = [Path(cache_dir)] if cache_dir else [Path(__file__).parent.parent, _user_cache()]
-    for place in places:
+    for place in filter(None, places):
         if os.access(_existing(place), os.W_OK):
             return Check("compiled code", True, f"can be kept in {place}")
     return Check(
@@ -198,11 +222,15 @@ def compiled_cache() -> Check:
     )
 
 
-def _user_cache() -> Path:
+def _user_cache() -> Path | None:
+    """None for a user without a home."""
     folder = os.environ.get("XDG_CACHE_HOME")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "numba"
-    return (Path(folder) if folder else Path.home() / ".cache") / "numba"
+    try:
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "numba"
+        return (Path(folder) if folder else Path.home() / ".cache") / "numba"
+    except RuntimeError:  # neither HOME nor an account
+        return None
 
 
 def _existing(path: Path) -> Path:

@@ -26,9 +26,9 @@ from devmind.cli.paths import existing
 from devmind.errors import ConfigError, StoreError, nearest
 
 if TYPE_CHECKING:
-    from devmind.memory import Entry, Key, Memory
+    from devmind.memory import Entry, Facts, Key, Memory
 
-app = group("Long-term memory: look into it, ask it, forget, export and check it.")
+app = group("Long-term memory: list it, look into it, ask it, forget, export and check it.")
 app.command("export")(memory_files.export_file)
 app.command("import")(memory_files.import_file)
 app.command("check")(memory_files.check)
@@ -73,6 +73,27 @@ def stats(memory: MemoryOption = "memory", as_json: Json = False) -> None:
     show.table(("what", ""), rows)
 
 
+@app.command("list")
+def list_(
+    count: Annotated[int, typer.Option("--count", "-k", min=1, metavar="N", help="Most entries to show.")] = 20,
+    memory: MemoryOption = "memory",
+    as_json: Json = False,
+) -> None:
+    """Show the newest entries with their numbers, and how many there are; they do not count as recalled."""
+    with opened(memory) as mind:
+        facts = mind.store.facts()
+        found = mind.get(_newest(facts, count))
+    _print(found, as_json, nothing="no entry yet")
+    if not as_json and len(facts.ids) > len(found):
+        show.line(f"the newest {len(found)} of {show.entries(len(facts.ids))}; --count N shows more")
+
+
+def _newest(facts: Facts, count: int) -> list[int]:
+    return [
+        number for _, number in sorted(zip(facts.time_s.tolist(), facts.ids.tolist(), strict=True))[: -count - 1 : -1]
+    ]
+
+
 @app.command()
 def recall(
     words: Annotated[
@@ -101,9 +122,7 @@ def recall(
         if image or sound:
             found = mind.recall(_asked(mind, image, sound, agent, rebuild), count, filters)
         else:
-            facts = mind.store.facts(filters)
-            newest = sorted(zip(facts.time_s.tolist(), facts.ids.tolist(), strict=True), reverse=True)
-            found = mind.get(number for _, number in newest[:count])
+            found = mind.get(_newest(mind.store.facts(filters), count))
             mind.count(entry.id for entry in found)
         mind.flush()
     _print(found, as_json)
@@ -111,7 +130,7 @@ def recall(
 
 @app.command("show")
 def show_entry(
-    number: Annotated[int, typer.Argument(metavar="ID", help="Its number, as 'recall' prints it.")],
+    number: Annotated[int, typer.Argument(metavar="ID", help="Its number, as 'list' and 'recall' print it.")],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Also write its picture and its sound there.")
     ] = None,
@@ -124,9 +143,7 @@ def show_entry(
     with opened(memory) as mind:
         found = mind.get([number]) if number in NUMBERS else []
     if not found:
-        raise StoreError(
-            f"There is no entry {number} in '{show.place(memory)}'; 'devmind memory recall' prints numbers."
-        )
+        raise StoreError(f"There is no entry {number} in '{show.place(memory)}'; 'devmind memory list' prints numbers.")
     from devmind.memory.stats import as_plain, why_nothing, write_senses
 
     plain = as_plain(found[0])
@@ -191,7 +208,7 @@ def _by_number(mind: Memory, numbers: Sequence[int]) -> tuple[list[int], str]:
     there = set(mind.store.facts().ids.tolist())
     asked = dict.fromkeys(numbers)
     missing = ", ".join(str(number) for number in asked if number not in there)
-    sentence = f"There is no entry {missing}; 'devmind memory recall' prints numbers." if missing else ""
+    sentence = f"There is no entry {missing}; 'devmind memory list' prints numbers." if missing else ""
     return [number for number in asked if number in there], sentence
 
 
@@ -223,7 +240,7 @@ def _asked(mind: Memory, image: Path | None, sound: Path | None, agent: Path | N
     return describing(describer(folder), mind, rebuild).describe(senses)
 
 
-def _print(found: Sequence[Entry], as_json: bool) -> None:
+def _print(found: Sequence[Entry], as_json: bool, nothing: str = "nothing is remembered of it") -> None:
     from devmind.memory.stats import as_plain
 
     plain = [as_plain(entry) for entry in found]
@@ -231,7 +248,7 @@ def _print(found: Sequence[Entry], as_json: bool) -> None:
         show.line(json.dumps(plain))
         return
     if not plain:
-        show.line("nothing is remembered of it")
+        show.line(nothing)
         return
     columns = ["id", "score", "when", "recalled", "name", "senses", "words"]
     rows = [

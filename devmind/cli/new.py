@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -20,4 +21,5 @@ def new(
 
     folder = create(kind, name, out)
     show.path(kind, folder)
-    show.line(f"Next: pip install pytest -e {folder} && python -m pytest {folder}")
+    typed = shlex.quote(str(folder))
+    show.line(f"Next: pip install pytest -e {typed} && python -m pytest {typed}")

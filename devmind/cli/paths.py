@@ -16,15 +16,24 @@ LISTED = 8
 def user_data() -> Path:
     """devmind's folder for a user's data, independent of the working folder: `devmind` in XDG_DATA_HOME (an absolute
     path by its standard), or in the system's usual place. It need not exist.
+
+    Raises:
+        ConfigError: the user has no home, as in a container that was started with a number for a user.
     """
     given = Path(os.environ.get("XDG_DATA_HOME", ""))
     if given.is_absolute():
         return given / "devmind"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "devmind"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "devmind"
-    return Path.home() / ".local" / "share" / "devmind"
+    try:
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Application Support" / "devmind"
+        if sys.platform == "win32":
+            return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "devmind"
+        return Path.home() / ".local" / "share" / "devmind"
+    except RuntimeError as error:  # Path.home knows no other
+        raise ConfigError(
+            "This user has no home folder (HOME is not set, and there is no account), so no place for its memory: "
+            "name one by --memory DIR, or set HOME or XDG_DATA_HOME."
+        ) from error
 
 
 def existing(path: Path | None, option: str, kind: str = "folder") -> Path | None:

@@ -162,6 +162,9 @@ def repair(
 @app.command()
 def export(
     session: Recording,
+    target: Annotated[
+        Path | None, typer.Argument(metavar="[OUT]", help="The film, or a new folder; the same as --out.")
+    ] = None,
     to: Annotated[
         str,
         typer.Option(
@@ -178,9 +181,11 @@ def export(
 ) -> None:
     """Write a recording with all its parts in another format."""
     existing(session, "SESSION", "file")
+    if target and out:
+        raise ConfigError(f"Name what is written once: got OUT '{target}' and --out '{out}'.")
     from devmind.sessions.export import export as write
 
-    made, messages = write(session, to, out, overwrite=overwrite)
+    made, messages = write(session, to, target or out, overwrite=overwrite)
     for sentence in messages:
         complain(f"Note: {sentence}")
     show.path(to, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -50,10 +51,38 @@ StageName = Annotated[str, typer.Argument(metavar="STAGE", help="A stage of 'dev
 
 @app.command("list")
 def list_() -> None:
-    """Show the installed stages: what each one teaches, and the verdict of its newest run in ./checkpoints."""
-    every = plugins.available("stages").values()
-    rows = [(p.name, _verdict(p.name), f"{p.distribution} {p.version}", p.about) for p in every]
-    show.table(("stage", "newest run", "from", "teaches"), rows)
+    """Show the installed stages in the order of a childhood: which stages each one needs, what it teaches, and the
+    verdict of its newest run in ./checkpoints.
+    """
+    every = plugins.available("stages")
+    needs = {name: _needs(plugin) for name, plugin in every.items()}
+    rows = [
+        (p.name, ", ".join(needs[p.name]) or "–", _verdict(p.name), f"{p.distribution} {p.version}", p.about)
+        for p in map(every.__getitem__, _as_in_a_childhood(needs))
+    ]
+    show.table(("stage", "needs", "newest run", "from", "teaches"), rows)
+
+
+def _needs(plugin: plugins.Plugin) -> tuple[str, ...]:
+    """What a stage requires, read from its file: a list must not import torch, nor a broken plugin."""
+    requires = plugin.literal("requires")
+    return tuple(map(str, requires)) if isinstance(requires, tuple | list) else ()
+
+
+def _as_in_a_childhood(needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Each stage after those that it needs, in the order of `curriculum run`."""
+    required = {name for some in needs.values() for name in some}
+    order: dict[str, None] = {}
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        for one in needs[name] if name not in path else ():  # a circle is refused when it is run
+            if one in needs:
+                visit(one, (*path, name))
+        order.setdefault(name)
+
+    for name in sorted(needs, key=lambda name: (name in required, name)):
+        visit(name, ())
+    return list(order)
 
 
 def _verdict(stage: str) -> str:
@@ -187,6 +216,15 @@ def exam(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the scores to this file.")
     ] = None,
+    exam_seed: Annotated[
+        int | None,
+        typer.Option(
+            "--exam-seed",
+            min=0,
+            metavar="N",
+            help="Other episodes than those of seed 0: an exam on worlds not seen yet.",
+        ),
+    ] = None,
     sets: SetOption = None,
     config: ConfigOption = None,
     through: Annotated[
@@ -196,6 +234,9 @@ def exam(
 ) -> None:
     """Examine a saved agent; with --through life, show that it also passes in the live loop.
 
+    Episodes come from world seeds of 1,000,000 on, which no lesson uses. Without --data, recordings and texts of others
+    are not asked for; what was read instead, and which gates were not asked, is printed below the table.
+
     Exit code 0: passed; 1: a gate failed; 2: the agent could not be examined.
     """
     if through not in (None, "life"):
@@ -204,7 +245,7 @@ def exam(
     data = data_folder(data)
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
-    settings = run_config(_size_of(folder), None, sets, config, None, text)
+    settings = run_config(_size_of(folder), None, sets, config, exam_seed, text)
     if through:
         from devmind.cli.through import exam_through_life
 
@@ -218,6 +259,12 @@ def exam(
     examined = examine(stage, folder, settings, skill=skill, data=data)
     rows = [(name, *_scores(measure)) for name, measure in examined["skills"].items()]
     show.table(("measure", "score", "95 % interval", "n", "floor", "gate", "verdict"), rows)
+    for name, measure in examined["skills"].items():
+        if measure.get("note"):
+            show.line(f"{name}: {measure['note']}", "dim")
+    if not_asked := examined.get("not_asked"):
+        lacking = "an extra that is not installed" if data else "--data, or an extra that is not installed"
+        show.line(f"not asked, as they need {lacking}: {', '.join(not_asked)}", "yellow")
     if settings.size in TRIAL_SIZES:
         show.line(trial(settings.size), "yellow")
     _write_scores(json_file, {key: examined[key] for key in ("agent_sha256", "passed", "skills")})

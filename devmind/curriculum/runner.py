@@ -56,7 +56,7 @@ def run_stage(
 def examine(
     name: str, agent: Path, config: RunConfig, *, skill: str | None = None, data: Path | None = None
 ) -> dict[str, Any]:
-    """Examine a saved agent: `{"agent_sha256": ..., "passed": ..., "skills": {measure: {...}}}`.
+    """Examine a saved agent: `{"agent_sha256": ..., "passed": ..., "skills": {measure: {...}}, "not_asked": [...]}`.
 
     No file is left beside the agent, because packaged agents lie where devmind is installed.
 
@@ -80,12 +80,18 @@ def examine(
         held = {due.skill: one for due, one in hold_all([Due(stage, one.name) for one in asked], loaded, context)}
         examined = [decide(stage, one, held[one.name].measures, context) for one in asked]
     keep = ("score", "low", "high", "n", "distinct", "exhaustive", "unit", "chance", "floor", "ceiling", "gate",
-            "passed", "verdict", "beaten_by", "higher_is_better", "floors", "rows")  # fmt: skip
+            "passed", "verdict", "beaten_by", "higher_is_better", "floors", "rows", "note")  # fmt: skip
     rows = plain(examined, config.exam.bootstrap)
     skills = {m["name"]: {key: m[key] for key in keep} for row in rows for m in row["measures"]}
     if not skills:
         raise ExamError(f"Nothing of stage '{name}' could be measured; give --data where a skill needs recordings.")
-    return {"agent_sha256": sha256, "passed": all(i.verdict.passed for i in examined), "skills": skills}
+    gated = [threshold.measure for item in examined for threshold in item.skill.gate_in(context).thresholds]
+    return {
+        "agent_sha256": sha256,
+        "passed": all(item.verdict.passed for item in examined),
+        "skills": skills,
+        "not_asked": [name for name in gated if name not in skills],
+    }
 
 
 class Curriculum:

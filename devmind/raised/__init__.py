@@ -6,12 +6,13 @@ Each is a folder here, saved like any other agent, with the results of its exams
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from devmind import bounds
-from devmind.errors import CheckpointError
+from devmind.errors import CheckpointError, nearest
 
 HERE = Path(__file__).parent
 SIZE = "nursery"
@@ -25,6 +26,22 @@ def raised() -> dict[str, Path]:
     """The folder of each agent that comes with the package, by its name; agents with fewer stages come first."""
     folders = [path.parent for path in HERE.glob("*/config.json")]
     return {folder.name: folder for folder in sorted(folders, key=lambda folder: (len(stages_of(folder)), folder.name))}
+
+
+def folder_named(given: str | os.PathLike[str]) -> Path:
+    """The folder `given` if it exists, else that of the packaged agent of this name, as with `--agent`.
+
+    Raises:
+        CheckpointError: there is neither; the message names the nearest.
+    """
+    folder = Path(given)
+    if folder.exists() or folder.name != str(given):
+        return folder
+    known = raised()
+    if str(given) not in known:
+        tail = nearest(str(given), known).replace("known are", "with devmind come")
+        raise CheckpointError(f"There is no folder '{given}'{tail}")
+    return known[str(given)]
 
 
 def most_raised(through: Iterable[str] = (), without: str | None = None) -> Path | None:

@@ -19,6 +19,10 @@ SMALL_PICTURE = 200
 """Pictures narrower than this number of pixels are enlarged without smoothing, because every pixel matters."""
 
 
+LISTED_FAILURES = 10
+"""Failures beyond this number are folded."""
+
+
 def render(results: Results | Mapping[str, Any]) -> str:
     """The report of one stage as a self-contained page: no script, no outside address, everything escaped.
 
@@ -35,6 +39,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
         gated=[measure for measure in measures if measure.passed is not None and not measure.goal],
         goals=[measure for measure in measures if measure.goal],
         failures=failures(results),
+        listed=LISTED_FAILURES,
         anchors={measure.name: f"measure-{number}" for number, measure in enumerate(measures)},
         beaten=[measure for measure in measures if measure.passed and measure.beaten_by],
         floors_above=[measure.name for measure in measures if floor_above_gate(measure)],
@@ -51,7 +56,14 @@ def failures(results: Results) -> list[tuple[str, MeasureResult | None]]:
     """The verdict's reasons, except those of passed gates, each with its measure, if it has one."""
     of = {measure.reason: measure for skill in results.skills for measure in skill.measures}
     every = [(reason, of.get(reason)) for reason in results.verdict.reasons]
-    return [(reason, measure) for reason, measure in every if not (measure and measure.passed)]
+    return [(_readable(reason, measure), measure) for reason, measure in every if not (measure and measure.passed)]
+
+
+def _readable(reason: str, measure: MeasureResult | None) -> str:
+    """The reason, beginning with its measure's name for readers."""
+    if measure is None or not reason.startswith(f"{measure.name}:"):
+        return reason
+    return words.measure_words(measure.name) + reason.removeprefix(measure.name)
 
 
 def floor_above_gate(measure: MeasureResult) -> bool:
@@ -87,11 +99,13 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        name: getattr(words, name) for name in ("number", "count", "duration", "memory", "percent", "trial")
+        name: getattr(words, name)
+        for name in ("number", "count", "duration", "memory", "percent", "trial", "measure_words")
     }
     made.globals |= {
         "interval_bar": plots.interval_bar,
         "line_chart": plots.line_chart,
+        "overlaid": plots.overlaid,
         "slices": slices,
         "is_small": is_small,
         "is_strip": is_strip,

@@ -59,8 +59,13 @@ def line_chart(name: str, curve: Curve, axis: str, y_unit: str = "") -> Markup:
 
     `y_unit` is printed above the axis of the values.
     """
-    pairs = zip(getattr(curve, axis), curve.value, strict=True)
-    points = [(x, y) for x, y in pairs if isfinite(x) and isfinite(y)]
+    return overlaid(name, [curve], axis, y_unit)
+
+
+def overlaid(name: str, curves: Sequence[Curve | None], axis: str, y_unit: str = "") -> Markup:
+    """Curves over one another as `line_chart` draws one, each in the hue of its place; None leaves a place out."""
+    every = [_points(curve, axis) for curve in curves]
+    points = [point for some in every for point in some]
     unit = "steps" if axis == "step" else "seconds"
     label = escape(f"{name} against {unit}")
     head = f'<svg class="chart by-{axis}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
@@ -78,14 +83,23 @@ def line_chart(name: str, curve: Curve, axis: str, y_unit: str = "") -> Markup:
     body += [_tick_x(x, place(x, 0)[0]) for x in nice_ticks(0, x_end)]
     body.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 2}">{unit}</text>')
     body.append(f'<text class="unit" x="2" y="11">{escape(y_unit)}</text>')
-    smooth = running_mean(points)
-    if smooth:
-        body.append(f'<path class="raw" d="{_path([place(*p) for p in thin(points)])}"/>')
-    line = smooth or points
-    body.append(f'<path class="line" d="{_path([place(*p) for p in thin(line)])}"/>')
-    x, y = place(*line[-1])
-    body.append(f'<circle class="end" cx="{x:.1f}" cy="{y:.1f}" r="3"/>')
+    for number_of, some in enumerate(every):
+        if not some:
+            continue
+        hue = f" of{number_of}" if len(curves) > 1 else ""
+        smooth = running_mean(some)
+        if smooth:
+            body.append(f'<path class="raw{hue}" d="{_path([place(*p) for p in thin(some)])}"/>')
+        line = smooth or some
+        body.append(f'<path class="line{hue}" d="{_path([place(*p) for p in thin(line)])}"/>')
+        x, y = place(*line[-1])
+        body.append(f'<circle class="end{hue}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>')
     return Markup(head + "".join(body) + "</svg>")
+
+
+def _points(curve: Curve | None, axis: str) -> list[tuple[float, float]]:
+    pairs = zip(getattr(curve, axis), curve.value, strict=True) if curve else ()
+    return [(x, y) for x, y in pairs if isfinite(x) and isfinite(y)]
 
 
 def _vertical_range(low: float, high: float) -> tuple[float, float]:

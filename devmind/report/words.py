@@ -30,6 +30,13 @@ def curve_words(name: str) -> tuple[str, str]:
     return ": ".join([*(part.replace("_", " ") for part in of), title]), unit
 
 
+def measure_words(name: str) -> str:
+    """A measure's name for readers: 'startle/false alarms/move_trunk' is 'startle, false alarms, by the trunk'."""
+    *of, last = name.split("/")
+    parts = [*of, "by the trunk" if of and last.endswith("_trunk") else last]
+    return ", ".join(part.replace("_", " ") for part in parts)
+
+
 def reading_order(names: Iterable[str]) -> list[str]:
     """Sorted names of one lesson's numbers: its loss, then groups of numbers, rewards first."""
 

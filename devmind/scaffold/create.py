@@ -5,7 +5,9 @@ from __future__ import annotations
 import keyword
 import re
 import shutil
+import sys
 import tempfile
+from importlib.metadata import requires
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -24,6 +26,16 @@ FILES = {
 """File of the package -> its template; `$words` are replaced in names and texts."""
 
 
+LONGEST = 50
+DEVICES = re.compile(r"con|prn|aux|nul|(?:com|lpt)[0-9]")
+
+
+def _required() -> set[str]:
+    """Distributions that devmind requires in every installation, as Python words."""
+    texts = (text for text in requires("devmind") or () if "extra ==" not in text)
+    return {re.split(r"[^\w.-]", text)[0].lower().replace("-", "_") for text in texts}
+
+
 def create(kind: str, name: str, out: str | Path = ".") -> Path:
     """Write the package `devmind-NAME` with one plugin of `kind` into the folder `out`; returns the package's folder.
 
@@ -31,8 +43,8 @@ def create(kind: str, name: str, out: str | Path = ".") -> Path:
     written whole or not at all.
 
     Raises:
-        PluginError: no such kind, a name that cannot be a Python word or is an installed plugin's, or the folder is
-            there already.
+        PluginError: no such kind, a name that cannot be a Python word, is too long or is an installed plugin's, a
+            package's or a device's, or the folder is there already.
     """
     if kind not in KINDS:
         raise PluginError(f"There is no kind of plugin '{kind}'{nearest(kind, KINDS)}")
@@ -42,8 +54,14 @@ def create(kind: str, name: str, out: str | Path = ".") -> Path:
             f"A {kind}'s name is a word of a-z, 0-9, - and _ that starts with a letter and ends with none of - and _; "
             f"got '{name}'."
         )
+    if len(word) > LONGEST:
+        raise PluginError(f"A {kind}'s name has at most {LONGEST} letters; got {len(word)}: choose a shorter one.")
     if keyword.iskeyword(word):
         raise PluginError(f"'{word}' is a word of Python itself, and no {kind} can have it; choose another name.")
+    if DEVICES.fullmatch(word):
+        raise PluginError(f"'{word}' is a device on Windows, where no file can have that name; choose another name.")
+    if word in sys.stdlib_module_names or word in _required():
+        raise PluginError(f"'{word}' is a package that devmind itself uses; choose another name for the {kind}.")
     if installed := next((one for one in available(f"{kind}s").values() if one.name.replace("-", "_") == word), None):
         raise PluginError(f"There is a {kind} '{word}' already, of {installed.distribution}; choose another name.")
     target = Path(out) / f"devmind-{word.replace('_', '-')}"

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from devmind.checkpointing.files import take_place
-from devmind.errors import SessionError
+from devmind.errors import SessionError, without_library
 from devmind.moment import SOUND_RATE_HZ, Action, Moment, Sense
 from devmind.sessions.mcap_file import WriteError, why_not_written
 from devmind.sessions.pictures import change_in_view, sight_of
@@ -162,7 +162,8 @@ def robots_extra(what: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise SessionError(f"{what} needs '{error.name}': pip install 'devmind[robots]'.") from error
+        needs = f"{what} needs '{error.name}': pip install 'devmind[robots]'."
+        raise SessionError(without_library(error) or needs) from error
 
 
 def _step(time_s: float, events: list[Event], previous: np.ndarray | None) -> tuple[Step, np.ndarray | None]:

@@ -33,6 +33,18 @@ def make(name: str, level: str, seeds: np.ndarray | list[int], n: int | None = N
     return world
 
 
+GYMNASIUM_ID = "devmind/Nursery-v0"
+
+
+def register_gymnasium() -> None:
+    """Register the nursery with Gymnasium: the function of the entry point `gymnasium.envs`, called when gymnasium is
+    imported, so that `gymnasium.make("devmind/Nursery-v0", level="reach")` works without importing devmind.
+    """
+    import gymnasium
+
+    gymnasium.register(GYMNASIUM_ID, entry_point="devmind.worlds.adapter:FlatWorld")
+
+
 def rules_of(name: str, level: str | None = None) -> Any:
     """The rules of the world `name` at `level`, by default the world's own default.
 

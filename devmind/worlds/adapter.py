@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Generic
 
@@ -12,8 +12,10 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from devmind.errors import WorldError
+from devmind.errors import WorldError, nearest
 from devmind.moment import TICK_HZ, Moment
+from devmind.seeding import EXAM_SEEDS_FROM
+from devmind.worlds import rules_of
 from devmind.worlds.rules import Rules, State
 
 
@@ -79,6 +81,86 @@ class RulesWorld(gymnasium.Env, Generic[State]):
         """Continue from `state`; returns its senses."""
         self._state = state.copy()
         return row(self.rules.observe(self._state), 0)
+
+
+class FlatWorld(gymnasium.Env):
+    """One child in a world of Rules with the spaces that libraries of reinforcement learning take: a Dict of Boxes that
+    are always there to observe, and one Box to act.
+
+    Args:
+        level: of the world, by default the world's own.
+        senses: observed, by default all but `words`, which are text.
+        effectors: acted by, in this order, by default all; the others do nothing. Their Boxes are joined to one.
+        world: an entry of the plugin group `worlds` whose senses are always there and whose effectors are Boxes.
+        max_ticks: an episode is cut off then, where the level has no end of its own.
+
+    Raises:
+        WorldError: a world, level, sense or effector is unknown, or one of them is no Box.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": TICK_HZ}  # noqa: RUF012
+
+    def __init__(
+        self,
+        level: str | None = None,
+        senses: Sequence[str] | None = None,
+        effectors: Sequence[str] | None = None,
+        world: str = "nursery",
+        max_ticks: int = 200,
+        render_mode: str | None = None,
+    ) -> None:
+        rules = rules_of(world, level)
+        self.inner: RulesWorld[Any] = RulesWorld(rules)
+        self.render_mode, self.max_ticks, self._tick = render_mode, max_ticks, 0
+        self._senses = _boxes("sense", rules.observation_space, senses)
+        self._effectors = _boxes("effector", rules.action_space, effectors)
+        self.observation_space = spaces.Dict(dict(self._senses))
+        self.action_space = spaces.Box(
+            np.concatenate([box.low.ravel() for box in self._effectors.values()]),
+            np.concatenate([box.high.ravel() for box in self._effectors.values()]),
+            dtype=np.float32,
+        )
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict]:
+        """Start the episode of `seed`; without one, of a seed that the last given one determines."""
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(EXAM_SEEDS_FROM)) if seed is None else seed
+        senses, info = self.inner.reset(seed=drawn)
+        self._tick = 0
+        return self._seen(senses), info
+
+    def step(self, action: np.ndarray) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """Act for one tick by the joined effectors, float32 [D]."""
+        sizes = [int(np.prod(box.shape)) for box in self._effectors.values()]
+        parts = np.split(np.asarray(action, np.float32), np.cumsum(sizes)[:-1])
+        given = {
+            name: part.reshape(box.shape) for (name, box), part in zip(self._effectors.items(), parts, strict=True)
+        }
+        senses, reward, terminated, truncated, info = self.inner.step(given)
+        self._tick += 1
+        return self._seen(senses), reward, terminated, truncated or self._tick >= self.max_ticks, info
+
+    def render(self) -> np.ndarray | None:  # type: ignore[override]
+        """The picture that people are shown, uint8 [H, W, 3]; the agent's sight where a world has no other."""
+        if self.render_mode is None:
+            return None
+        state, rules = self.inner.state(), self.inner.rules
+        picture = getattr(rules, "picture", None)
+        return picture(state)[0] if picture else rules.observe(state)["sight"][0]
+
+    def _seen(self, senses: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: np.clip(senses[name], box.low, box.high) for name, box in self._senses.items()}
+
+
+def _boxes(kind: str, space: spaces.Space, names: Sequence[str] | None) -> dict[str, spaces.Box]:
+    known = dict(space.spaces) if isinstance(space, spaces.Dict) else {}
+    chosen = [name for name in known if not isinstance(known[name], spaces.Text)] if names is None else names
+    for name in chosen:
+        if name not in known:
+            raise WorldError(f"There is no {kind} named '{name}' in this world{nearest(name, known)}")
+        if not isinstance(known[name], spaces.Box):
+            raise WorldError(f"The {kind} '{name}' is a {type(known[name]).__name__}, and a Box was expected.")
+    return {name: known[name] for name in chosen}
 
 
 class VectorWorld(VectorEnv, Generic[State]):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from devmind.errors import DevmindError, MomentError, SensorError
+from devmind.errors import DevmindError, MomentError, SensorError, without_library
 from devmind.moment import check_sense
 
 
@@ -43,6 +43,8 @@ def _asked(sensor: Any, function: str, *arguments: float) -> Any:
     except DevmindError:
         raise
     except Exception as error:  # a sensor is a plugin, so it may be any
+        if sentence := without_library(error):
+            raise SensorError(sentence) from error
         raise SensorError(
             f"The sensor of '{sensor.sense}' failed: {type(error).__name__}: {error}. A sensor whose device cannot be "
             "read raises StaleReading, and goes on trying."

@@ -15,7 +15,7 @@ import typer
 
 from devmind import cli, plugins
 from devmind.cli import app as root
-from devmind.cli.house import Terminated
+from devmind.cli.house import OTHERS, PANELS, Terminated
 from devmind.errors import DevmindError, nearest
 
 GROUPS = (
@@ -30,6 +30,19 @@ def test_help_is_shown_without_arguments(devmind: Any) -> None:
     assert all(name in result.output for name in GROUPS)
     assert result.output == devmind("--help").output
     assert devmind("stage").output == devmind("stage", "--help").output
+
+
+def test_help_has_its_commands_in_groups(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = devmind("--help").output
+    places = [output.index(f"─ {panel} ─") for panel in PANELS]
+    assert places == sorted(places)
+    assert "─ Commands ─" not in output
+    assert OTHERS not in output, "every command of devmind has its group"
+    assert output.index(" hello ") < places[1] < output.index(" stage ") < places[2] < output.index(" doctor ")
+    there = plugins.available("commands")
+    other = plugins.Plugin("commands", "theirs", "json:loads", "their-package", "1.0")
+    monkeypatch.setattr(plugins, "available", lambda group: there | {"theirs": other})
+    assert devmind("--help").output.index(f"─ {OTHERS} ─") > places[-1]
 
 
 def test_help_fits_eighty_columns_and_hides_the_test_size(devmind: Any) -> None:

@@ -89,4 +89,9 @@ def test_missing_browser_needs_only_the_address(monkeypatch: pytest.MonkeyPatch)
         raise webbrowser.Error
 
     monkeypatch.setattr(webbrowser, "get", none)
-    assert "open the printed address" in live_checks.browser().said
+    monkeypatch.setattr("sys.platform", "linux")
+    for name, value in {"DISPLAY": ":0", "WAYLAND_DISPLAY": ""}.items():
+        monkeypatch.setenv(name, value)
+    assert live_checks.browser().said.startswith("none is found here; open the printed address")
+    monkeypatch.delenv("DISPLAY")
+    assert live_checks.browser().said.startswith("no desktop session; open the printed address")

@@ -46,6 +46,17 @@ def test_recall_by_words_needs_no_agent_and_counts_matches(devmind: Any, mind: P
     assert (nothing.exit_code, "WORDS, --image FILE or --sound FILE" in nothing.output) == (2, True)
 
 
+def test_list_shows_the_newest_entries_and_counts_no_recall(devmind: Any, mind: Path) -> None:
+    newest = said(devmind, "list", "--json", "-k", "3")
+    assert [one["id"] for one in newest] == [9, 8, 7]
+    assert len(said(devmind, "list", "--json")) == 9
+    assert "the newest 2 of 9 entries; --count N shows more" in said(devmind, "list", "-k", "2")
+    assert said(devmind, "show", "9", "--json")["recalled"] == 0
+    with open_store(mind) as store:
+        store.delete(range(1, 10))
+    assert said(devmind, "list").strip() == "no entry yet"
+
+
 def test_recall_by_picture_and_by_sound(devmind: Any, agent: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     for name, colour in (("red", (30, 30, 220)), ("green", (40, 200, 40))):

@@ -183,6 +183,9 @@ def test_new_writes_a_package_and_prints_the_next_command(devmind: Any, tmp_path
     assert result.exit_code == 0
     assert f"{kind}: mine/devmind-thermal" in result.output
     assert (tmp_path / "mine" / "devmind-thermal" / "pyproject.toml").is_file()
+    result = devmind("new", kind, "thermal", "--out", "of $HOME; me")
+    assert "python -m pytest 'of $HOME; me/devmind-thermal'" in result.output
+    assert devmind("new", kind, "x" * 300).exit_code == 2
 
 
 def test_doctor_marks_each_line_and_its_exit_code_follows_the_faults(

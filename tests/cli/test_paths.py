@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from devmind.cli import machine
 from devmind.cli.paths import existing, user_data
 from devmind.errors import ConfigError, nearest
 
@@ -35,6 +36,24 @@ def test_full_folder_is_not_listed_completely(tmp_path: Path) -> None:
 def test_long_list_of_names_is_shortened() -> None:
     assert nearest("zzz", ["one", "two"]) == "; known are: one, two."
     assert nearest("zzz", [f"n{number:02}" for number in range(21)]).endswith("n18, n19 and 1 more.")
+
+
+def test_user_without_account_and_home_is_told_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: `devmind hello` by a user id without account (a container) was a traceback of `Path.home`."""
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "DEVMIND_CACHE", "NUMBA_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
+    with pytest.raises(RuntimeError):
+        Path.home()
+    with pytest.raises(ConfigError, match=r"no home folder .* --memory DIR, or set HOME or XDG_DATA_HOME\."):
+        user_data()
+    from devmind.live.remembering.strangers import _cache
+
+    assert _cache() is None, "what would be kept there is made anew"
+    assert machine._user_cache() is None
+    assert machine.compiled_cache().said
+    monkeypatch.setenv("DEVMIND_CACHE", "there")
+    assert _cache() == Path("there")
 
 
 def test_user_data_is_in_one_place_from_any_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,5 +100,10 @@ def test_recording_is_exported_and_a_wrong_format_is_named(devmind: Any, tmp_pat
         *("sound.wav", "sound.csv", "images", "images.csv", "words.srt")
     }
     assert devmind("session", "export", "walk.mcap").exit_code == 2, "a film is not replaced unasked"
+    assert devmind("session", "export", "walk.mcap", "again.mkv").output.strip() == "mkv: again.mkv"
+    other = devmind("session", "export", "walk.mcap", "film.mp4")
+    assert (other.exit_code, "name it 'film.mkv', or choose a format by --to" in other.stderr) == (2, True)
+    assert "Name what is written once" in devmind("session", "export", "walk.mcap", "a.mkv", "--out", "b.mkv").stderr
+    assert not {"film.mp4", "a.mkv", "b.mkv"} & {path.name for path in tmp_path.iterdir()}
     wrong = devmind("session", "export", "walk.mcap", "--to", "mvk")
     assert (wrong.exit_code, "did you mean 'mkv'" in wrong.stderr) == (2, True)

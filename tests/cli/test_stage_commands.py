@@ -14,10 +14,13 @@ import pytest
 
 from devmind import plugins
 from devmind.cli import show
+from devmind.cli import stage as stage_command
 from devmind.config import RunConfig, load
 from devmind.curriculum.finished import identity
 from devmind.curriculum.gate import Gate, Threshold
 from devmind.curriculum.journal import Journal
+from devmind.curriculum.runner import in_order
+from devmind.curriculum.start import load_stage
 from devmind.errors import ExamError
 from tests.report.conftest import fake_results
 
@@ -34,6 +37,7 @@ class Calls:
     runs: list[dict[str, Any]] = field(default_factory=list)
     passed: bool = True
     error: BaseException | None = None
+    not_asked: list[str] = field(default_factory=list)
 
     def run_stage(self, stage: str, config: RunConfig, **options: Any) -> SimpleNamespace:
         self.runs.append({"stage": stage, "config": config, **options})
@@ -53,7 +57,7 @@ class Calls:
         if self.error:
             raise self.error
         skills = {"see": MEASURE, "hear": {**MEASURE, "gate": None, "passed": None, "verdict": "not gated"}}
-        return {"agent_sha256": "ab" * 32, "passed": self.passed, "skills": skills}
+        return {"agent_sha256": "ab" * 32, "passed": self.passed, "skills": skills, "not_asked": self.not_asked}
 
 
 @pytest.fixture
@@ -209,6 +213,23 @@ def test_exam_writes_scores_and_uses_the_size_of_the_agent(devmind: Any, calls: 
     assert set(written) == {"agent_sha256", "passed", "skills"}
     assert written["skills"]["see"] == MEASURE
     assert (calls.runs[0]["config"].size, calls.runs[0]["skill"]) == ("tiny", "see")
+    assert "not asked" not in result.output
+    assert calls.runs[0]["config"].seed == 0
+
+
+def test_exam_says_what_it_read_and_what_it_did_not_ask(
+    devmind: Any, calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: `stage exam language --skill read` scored another text than the documented figure, without a word."""
+    monkeypatch.setitem(MEASURE, "note", "without --data or --text, the caregiver's sentences")
+    monkeypatch.setattr(calls, "not_asked", ["hear_words/digits"])
+    result = devmind("stage", "exam", "reflex", "--agent", "newborn", "--exam-seed", "7")
+    assert "see: without --data or --text, the caregiver's sentences\n" in result.output
+    assert "not asked, as they need --data, or an extra that is not installed: hear_words/digits" in result.output
+    assert calls.runs[0]["config"].seed == 7
+    (tmp_path / "data").mkdir()
+    result = devmind("stage", "exam", "reflex", "--agent", "newborn", "--data", "data")
+    assert "not asked, as they need an extra that is not installed: hear_words/digits" in result.output
 
 
 def test_exam_marks_scores_below_those_of_a_rule(
@@ -318,7 +339,20 @@ def test_list_shows_the_newest_run_of_a_stage(devmind: Any, tmp_path: Path) -> N
         (folder / "results.json").write_text(json.dumps(ended))
         os.utime(folder / "results.json", (number, number))
         said = " ".join(devmind("stage", "list").output.split())
-        assert f"reflex {'passed' if passed else 'failed'}, size nursery" in said
+        assert f"reflex – {'passed' if passed else 'failed'}, size nursery" in said
+
+
+def test_list_is_in_the_order_of_a_childhood_with_its_needs(devmind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    rows = [line.split()[:2] for line in devmind("stage", "list").output.splitlines()[2:] if line[:1].strip()]
+    there = [name for name, _ in rows]
+    assert there == in_order(there), "each stage stands after those that it needs"
+    assert there[:2] == ["reflex", "memory"]
+    assert dict(rows).items() >= {"reflex": "–", "memory": "reflex", "planning": "reasoning"}.items()
+    assert {name: tuple(stage_command._needs(plugins.find("stages", name))) for name in there} == {
+        name: tuple(load_stage(name).requires) for name in there
+    }
+    assert stage_command._as_in_a_childhood({"a": ("b",), "b": ("a",), "c": ("gone",)}) == ["c", "a", "b"]
 
 
 def test_list_shows_the_package_of_a_stage(devmind: Any) -> None:

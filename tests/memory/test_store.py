@@ -307,3 +307,61 @@ def test_a_store_of_the_first_version_is_migrated(tmp_path: Path) -> None:
         assert store.add([example(7)]) == [7]
         assert store.delete([1]) == 1
         assert store.check() == []
+
+
+@pytest.mark.parametrize("owner", ["has closed it", "has it open", "opens it later"])
+def test_a_store_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str) -> None:
+    """Regression: `memory stats` of a shared or mounted folder ended with "attempt to write a readonly database"."""
+    folder = tmp_path / "a #1? memory"
+    writer = SqliteStore(folder)
+    writer.add([example(number) for number in range(4)])
+    if owner != "has it open":
+        writer.close()
+    else:
+        assert (folder / f"{FILE}-wal").stat().st_size
+    readers = [True]  # root may do all, whatever the file's rights
+    monkeypatch.setattr("devmind.memory.stores.sqlite_file._may_only_be_read", lambda _: readers[0])
+    folder.chmod(0o500)
+    before = {file.name: file.read_bytes() for file in folder.iterdir() if not file.name.endswith("-shm")}
+    with SqliteStore(folder) as reader:
+        assert reader.read_only
+        assert len(reader.find()) == len(reader.facts().ids) == 4
+        assert reader.check() == []
+        reader.mark_recalled({1: 1}, 5.0)
+        assert [entry.recalled for entry in reader.get([1])] == [0]
+        for write in (
+            lambda: reader.add([example(9)]),
+            lambda: reader.delete([1]),
+            lambda: reader.replace_keys({1: {}}),
+            lambda: reader.check(mend=True),
+        ):
+            with pytest.raises(StoreError, match=r"may only be read by this user, so nothing .*--memory DIR"):
+                write()
+        assert {file.name: file.read_bytes() for file in folder.iterdir() if file.name in before} == before
+        if owner == "opens it later":
+            folder.chmod(0o700)
+            readers[0] = False
+            writer = SqliteStore(folder)
+        if owner != "has closed it":
+            writer.add([example(5)])
+            assert len(reader.find()) == 5, "what its owner writes is seen"
+    writer.close()
+    folder.chmod(0o700)
+
+
+def test_a_store_that_may_only_be_read_and_needs_its_log_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SqliteStore(tmp_path / "m") as store:
+        store.add([example(1)])
+        shutil.copytree(tmp_path / "m", tmp_path / "killed")
+    (tmp_path / "killed" / f"{FILE}-shm").unlink()
+    monkeypatch.setattr("devmind.memory.stores.sqlite_file._may_only_be_read", lambda _: True)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(StoreError, match=r"what was written last is in its log .*Let its owner open it once"):
+        SqliteStore(tmp_path / "killed")
+    with sqlite3.connect(tmp_path / "killed" / FILE) as database:
+        database.execute("PRAGMA user_version = 3")
+    database.close()
+    with pytest.raises(StoreError, match=r"is of version 3 and has to be updated .* let its owner open it once"):
+        SqliteStore(tmp_path / "killed")

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium.utils.env_checker import check_env
 
 from devmind import plugins, worlds
 from devmind.errors import WorldError
 from devmind.moment import Moment
+from devmind.seeding import EXAM_SEEDS_FROM
 from devmind.testing import LampRules
-from devmind.worlds.adapter import RulesWorld, VectorWorld, moment
+from devmind.worlds import register_gymnasium
+from devmind.worlds.adapter import FlatWorld, RulesWorld, VectorWorld, moment
 from devmind.worlds.gym_world import GymWorld
 from devmind.worlds.nursery import NurseryRules
 from devmind.worlds.restarting import Restarting
@@ -139,3 +147,59 @@ def test_rooms_of_the_nursery_start_their_next_episodes() -> None:
     assert begun.seed.tolist() != [1, 2]
     assert np.array_equal(senses["sight"], lasting.rules.observe(begun)["sight"])
     assert not np.array_equal(info["final_obs"]["sight"], senses["sight"])
+
+
+@pytest.mark.parametrize("level", ["orient/sight", "handle/push"])
+def test_the_nursery_is_made_by_its_gymnasium_id(level: str) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    module, _, function = project["entry-points"]["gymnasium.envs"]["devmind"].partition(":")
+    getattr(import_module(module), function)()  # as gymnasium does with an entry point when it is imported
+    env: Any = gymnasium.make("devmind/Nursery-v0", level=level, render_mode="rgb_array", max_ticks=3)
+    check_env(env.unwrapped)
+    senses, info = env.reset(seed=7)
+    same, _ = RulesWorld(NurseryRules(level)).reset(seed=7)
+    assert info["seed"] == 7
+    assert set(senses) == {"sight", "sound", "body", "periphery"}
+    assert all(np.array_equal(senses[name], same[name]) for name in senses)
+    assert env.render().dtype == np.uint8
+    ends = [env.step(env.action_space.low)[2:4] for _ in range(3)]
+    assert ends == [(False, False), (False, False), (False, True)]
+    again = env.reset()[1]["seed"]
+    env.reset(seed=7)
+    assert env.reset()[1]["seed"] == again < EXAM_SEEDS_FROM, (
+        "later episodes follow from the seed, and no exam shows them"
+    )
+
+
+def test_flat_world_joins_effectors_in_their_order() -> None:
+    world = FlatWorld("orient/sight", senses=["body"], effectors=["move", "look"])
+    other: RulesWorld[Any] = RulesWorld(NurseryRules("orient/sight"))
+    world.reset(seed=3)
+    other.reset(seed=3)
+    seen, reward, *_ = world.step(np.array([0.5, -1.0, 0.25], np.float32))
+    same, expected, *_ = other.step({"move": np.float32([0.5]), "look": np.float32([-1.0, 0.25])})
+    assert set(seen) == {"body"}
+    assert np.array_equal(seen["body"], same["body"])
+    assert reward == expected
+    with pytest.raises(WorldError, match="did you mean 'sight'"):
+        FlatWorld("orient/sight", senses=["sigth"])
+    with pytest.raises(WorldError, match="'words' is a Text, and a Box was expected"):
+        FlatWorld("handle/push", senses=["words"])
+    with pytest.raises(WorldError, match="did you mean 'reach'"):
+        FlatWorld("raech")
+
+
+@pytest.mark.slow
+def test_stable_baselines_trains_on_the_nursery() -> None:
+    from stable_baselines3 import PPO
+
+    register_gymnasium()
+    env = gymnasium.make("devmind/Nursery-v0", level="orient/sight", effectors=["look"], max_ticks=8)
+    learner = PPO("MultiInputPolicy", env, n_steps=16, batch_size=8, n_epochs=1, seed=1, device="cpu")
+    before = [weights.detach().clone() for weights in learner.policy.parameters()]
+    learner.learn(32)
+    assert learner.num_timesteps == 32
+    assert not all(torch.equal(a, b) for a, b in zip(before, learner.policy.parameters(), strict=True))
+    assert all(torch.isfinite(weights).all() for weights in learner.policy.parameters())
+    action, _ = learner.predict(env.reset(seed=5)[0])
+    assert env.action_space.contains(action)

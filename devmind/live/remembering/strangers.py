@@ -64,24 +64,29 @@ def strangers(agent: EncoderHolder, sense: str) -> Strangers | None:
     """Strangers of a sense, described by this agent's encoder; None for a sense without any."""
     if sense not in MAKERS or sense not in agent.sense_order:
         return None
-    place = _cache() / f"{encoder_hashes(agent)[sense]}-{VERSION}.npz"
-    found = _kept(place, SHARES.get(sense, 0))
+    cache, file = _cache(), f"{encoder_hashes(agent)[sense]}-{VERSION}.npz"
+    found = _kept(cache / file, SHARES.get(sense, 0)) if cache else None
     if found is None:
         made, kinds = MAKERS[sense]()
         parts = [made[start : start + AT_ONCE] for start in range(0, len(made), AT_ONCE)]
         described = [what.features for part in parts for what in describe_many(agent, sense, part)]
         found = Strangers(np.stack(described), kinds, SHARES.get(sense, 0))
-        _keep(place, found.features, kinds)
+        if cache:
+            _keep(cache / file, found.features, kinds)
     return found
 
 
-def _cache() -> Path:
-    """The user's cache for strangers, or DEVMIND_CACHE."""
+def _cache() -> Path | None:
+    """The user's cache for strangers, or DEVMIND_CACHE; None for a user without a home."""
     given_cache, folder = os.environ.get("DEVMIND_CACHE"), os.environ.get("XDG_CACHE_HOME")
     if given_cache:
         return Path(given_cache)
-    usual = Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache"
-    return (Path(folder) if folder else usual) / "devmind"
+    if folder:
+        return Path(folder) / "devmind"
+    try:
+        return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "devmind"
+    except RuntimeError:  # neither HOME nor an account
+        return None
 
 
 def _kept(place: Path, shares: int) -> Strangers | None:

@@ -82,6 +82,8 @@ class SqliteStore(SqliteFile):
             self._one_encoder(database, existing)
 
     def mark_recalled(self, times: Mapping[int, int], at_s: float) -> None:
+        if self.read_only:  # a reader's recalls are not counted, and that is no reason to refuse them
+            return
         rows = [(int(count), float(at_s), int(number)) for number, count in times.items()]
         with self._writing() as database:
             database.executemany("UPDATE entries SET recalled = recalled + ?, recalled_s = ? WHERE id = ?", rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
 import threading
@@ -47,8 +48,16 @@ def _write_ahead(database: sqlite3.Connection) -> str:
         time.sleep(RETRY_S)
 
 
+def _may_only_be_read(folder: Path) -> bool:
+    """Whether a store is there in which this user may not write: SQLite makes files beside it for every change."""
+    file = folder / FILE
+    return file.exists() and not (os.access(file, os.W_OK) and os.access(folder, os.W_OK | os.X_OK))
+
+
 class SqliteFile:
     """A database in a folder or in RAM, with `_reading` and `_writing` as its transactions; from any thread.
+
+    A database that the user may not write, or whose folder, is read only (`read_only`), and every write is refused.
 
     Args:
         folder: holds the database; made with rights 0700. None: nothing is written to any disk.
@@ -63,15 +72,13 @@ class SqliteFile:
         self._log = None if folder is None else folder / f"{FILE}-wal"
         self._lock = threading.RLock()
         self._private, self._misses_log, self.without_log = folder is None, False, ""
+        self.read_only = folder is not None and _may_only_be_read(folder)
         self._connection: sqlite3.Connection | None = None
         with self._explained():
             if folder is not None:
                 self._check_there(folder / FILE)
                 self._check_files(folder, mend)
-            # Transactions are begun by hand: the module's own would not cover making the tables.
-            self._connection = sqlite3.connect(
-                ":memory:" if self._private else self.place, BUSY_S, isolation_level=None, check_same_thread=False
-            )
+            self._connection = self._connect_to_read() if self.read_only else self._connect()
         try:
             with self._explained():
                 self._prepare()
@@ -85,6 +92,41 @@ class SqliteFile:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _connect(self) -> sqlite3.Connection:
+        # Transactions are begun by hand: the module's own would not cover making the tables.
+        place = ":memory:" if self._private else self.place
+        return sqlite3.connect(place, BUSY_S, isolation_level=None, check_same_thread=False)
+
+    def _connect_to_read(self) -> sqlite3.Connection:
+        """A connection that writes nothing, not even beside the database.
+
+        With a log (its owner has it open, or was killed) SQLite reads both, for which it needs the log's index, that it
+        cannot make here. Without one nobody writes, and `immutable` lets SQLite do without any file beside.
+        """
+        file = Path(self.place).absolute()
+        log, index = file.with_name(f"{FILE}-wal"), file.with_name(f"{FILE}-shm")
+        if size_of(log) and not index.exists() and not os.access(file.parent, os.W_OK):
+            raise StoreError(
+                f"'{self.place}' may only be read by this user, and what was written last is in its log '{log.name}', "
+                "which cannot be read without the right to write. Let its owner open it once, or copy both elsewhere."
+            )
+        self._is_closed = not log.exists() and not index.exists()
+        self._read_at = file.stat().st_mtime_ns
+        how = "immutable=1" if self._is_closed else "mode=ro"
+        return sqlite3.connect(
+            f"{file.as_uri()}?{how}", BUSY_S, isolation_level=None, check_same_thread=False, uri=True
+        )
+
+    def _read_anew(self, database: sqlite3.Connection) -> sqlite3.Connection:
+        """`database`, or a new connection where its owner has opened or changed the file since."""
+        is_open = Path(f"{self.place}-wal").exists()
+        if not self._is_closed or (not is_open and Path(self.place).stat().st_mtime_ns == self._read_at):
+            return database
+        database.close()
+        self._connection = self._connect_to_read()
+        self._set_up(self._connection)
+        return self._connection
+
     def close(self) -> None:
         with self._lock:
             database, self._connection = self._connection, None
@@ -92,7 +134,7 @@ class SqliteFile:
                 return
             try:
                 # Once more after a temporary fault: with the row left as it is, the next opening would miss a log.
-                for _ in range(0 if self._private else 2):
+                for _ in range(0 if self._private or self.read_only else 2):
                     # The last process to close lets SQLite delete the log, which overwrites nothing.
                     with suppress(sqlite3.Error, OSError, StoreError):
                         database.execute("PRAGMA busy_timeout = 0")
@@ -115,7 +157,7 @@ class SqliteFile:
                 "backup, or move the log elsewhere to begin anew."
             )
         give_up_s = time.monotonic() + MADE_WITHIN_S
-        if make_private(file):
+        if not self.read_only and make_private(file):
             return
         while not size_of(file):
             if time.monotonic() > give_up_s:
@@ -143,16 +185,21 @@ class SqliteFile:
     def _prepare(self) -> None:
         """Refuse tables of other programs or newer versions before any change; then update the tables."""
         with self._open() as database:
-            add_functions(database)
-            database.execute("PRAGMA temp_store = MEMORY")
-            database.execute("PRAGMA secure_delete = ON")
-            database.execute("PRAGMA foreign_keys = ON")
+            self._set_up(database)
             database.execute("BEGIN")  # at one moment: another process may be making the tables now
             try:
-                if self._check_version(database) >= LOGGED_SINCE and self._misses_log:
+                version = self._check_version(database)
+                if version >= LOGGED_SINCE and self._misses_log:
                     self._check_log(database)
             finally:
                 database.execute("COMMIT")
+            if self.read_only:
+                if version < len(MIGRATIONS):
+                    raise StoreError(
+                        f"'{self.place}' is of version {version} and has to be updated to {len(MIGRATIONS)}, but may "
+                        "only be read by this user: let its owner open it once."
+                    )
+                return
             if not self._private:
                 mode = _write_ahead(database)
                 if mode != "wal":
@@ -171,6 +218,12 @@ class SqliteFile:
         if not self._private:  # into the file itself, before anything else is written
             with self._open() as database:
                 database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _set_up(self, database: sqlite3.Connection) -> None:
+        add_functions(database)
+        database.execute("PRAGMA temp_store = MEMORY")
+        database.execute("PRAGMA secure_delete = ON")
+        database.execute("PRAGMA foreign_keys = ON")
 
     def _check_log(self, database: sqlite3.Connection) -> None:
         """Report that a file was copied while open and came without its log, in place of "all is well".
@@ -245,7 +298,7 @@ class SqliteFile:
         with self._lock, self._explained():
             if self._connection is None:
                 raise StoreError(f"'{self.place}' is closed; open it again.")
-            yield self._connection
+            yield self._read_anew(self._connection) if self.read_only else self._connection
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -263,6 +316,11 @@ class SqliteFile:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
+        if self.read_only:
+            raise StoreError(
+                f"'{self.place}' may only be read by this user, so nothing in it can be changed: choose another place "
+                "(--memory DIR), or ask its owner for the right to write."
+            )
         with self._open() as database, writing(database, self._log):
             yield database
 

@@ -58,12 +58,19 @@ def examine(agent: Agent, context: Context, level: str) -> Sequence[Measure]:
             floors=floors(text) if full else {},
             higher_is_better=False,
             reference=REFERENCE if text.sha256.startswith(SHAKESPEARE) else text.ceiling_is,
-            note=f"{text.source}: {len(text.taught):,} characters taught, {len(text.held_out):,} held out, split "
+            note=f"{source_of(text)}: {len(text.taught):,} characters taught, {len(text.held_out):,} held out, split "
             f"{text.sha256[:12]}; {len(data):,} bytes told, {tokens}pages of {length}",
             rows={"bits a byte": bits} if full else {},
             episodes=identities({"text": blocks(part, len(values))}),
         )
     ]
+
+
+def source_of(text: Corpus) -> str:
+    """The text that is read, and for the caregiver's own that the figures of others are about another one."""
+    if text.source != CAREGIVER:
+        return text.source
+    return f"without --data or --text, {CAREGIVER} (the gate of {BOUND} is for tinyshakespeare)"
 
 
 def blocks(text: str, n: int) -> list[str]:
