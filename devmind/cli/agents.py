@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,9 +103,9 @@ def packed_through(stage: str) -> Path | None:
     return folder
 
 
-def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
-    """The agent of `--agent`, else the newest milestone in ./checkpoints that has been through `stage`, else a packaged
-    agent, with a note.
+def taught_folder(given: Path | None, stage: str, head: str, what: str) -> Path:
+    """The folder of the agent of `--agent`, else of the newest milestone in ./checkpoints that has been through
+    `stage`, else of a packaged agent, with a note. Only its config is read.
 
     Raises:
         ConfigError: there is none, or it lacks the head for `what` ("to plan").
@@ -117,16 +118,37 @@ def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
             f"No agent below ./{RUNS} has been through {stage}. Raise one (devmind stage run {stage}), or give "
             "--agent DIR."
         )
+    _refuse_untaught(folder, head, what)
+    return folder
+
+
+def _refuse_untaught(folder: Path, head: str, what: str) -> None:
+    from devmind.raised import heads_of, with_head
+
+    if head in heads_of(folder):
+        return
+    can = ", ".join(with_head(head))
+    tail = f"; of those that come with devmind these have it (--agent NAME): {can}." if can else "."
+    raise ConfigError(f"The agent '{said_as(folder)}' was never taught {what}: it has no head '{head}'{tail}")
+
+
+def taught_agent(
+    given: Path | None, stage: str, head: str, what: str, stages: Collection[str] | None = None
+) -> Agent:
+    """The agent in `taught_folder`, loaded.
+
+    Args:
+        stages: heads of other stages are left out, which takes less time; None: it is loaded whole.
+
+    Raises:
+        ConfigError: as `taught_folder`; or the plugin of its head is missing.
+    """
+    folder = taught_folder(given, stage, head, what)
     with show.working("loading the agent"):
         from devmind.agent.agent import Agent
 
-        agent = Agent.from_pretrained(folder).eval()
-    if head not in agent.heads:
-        from devmind.raised import with_head
-
-        can = ", ".join(with_head(head))
-        tail = f"; of those that come with devmind these have it (--agent NAME): {can}." if can else "."
-        raise ConfigError(f"The agent '{said_as(folder)}' was never taught {what}: it has no head '{head}'{tail}")
+        agent = Agent.from_pretrained(folder, stages=stages).eval()
+    agent.head(head)
     return agent
 
 

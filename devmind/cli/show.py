@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -73,6 +73,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Co
     """
     cells = [[printable(without_secrets(str(cell))) for cell in row] for row in rows]
     console().print(plain_grid(columns, cells, wrapping))
+
+
+LOADING = "loading takes some seconds"
+
+
+def loading() -> AbstractContextManager[Callable[[int], None]]:
+    """Print at once, on stderr, that the heavy imports of a `with` block take a while; on a terminal with a bar."""
+    print(LOADING, file=sys.stderr, flush=True)
+    return working("loading")
 
 
 @contextmanager

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from devmind.agent.agent import Agent
-from devmind.agent.config import AgentConfig
-from devmind.agent.saving import read_config
 from devmind.curriculum.journal import Journal
 from devmind.raised import HERE, raised, stages_of
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
 
 RUN_FILE, CHILDHOOD_FILE = "journal.jsonl", "curriculum.jsonl"
 UNTAUGHT = "before its first lesson"
@@ -47,8 +48,13 @@ def load_at_age(folder: Path, taught: bool = True) -> Agent:
     Raises:
         CheckpointError: a file is missing or damaged.
     """
+    from devmind.agent.agent import Agent
+
     if taught:
         return Agent.from_pretrained(folder)
+    from devmind.agent.config import AgentConfig
+    from devmind.agent.saving import read_config
+
     agent = Agent(AgentConfig.from_dict(read_config(folder)))
     agent.eval()
     return agent

@@ -31,12 +31,13 @@ def go_on_saying(
         raise ConfigError("TEXT is not UTF-8; set your terminal to UTF-8, or type it in other characters.") from None
     if not text.strip():
         raise ConfigError(NOTHING)
-    from devmind.agent.threads import intra_op_threads
-    from devmind.seeding import torch_generator
-    from stages.language.parts import NAME, TEXT
-    from stages.language.read.saying import go_on
+    with show.loading():
+        from devmind.agent.threads import intra_op_threads
+        from devmind.seeding import torch_generator
+        from stages.language.parts import NAME, TEXT
+        from stages.language.read.saying import go_on
 
-    reader = taught_agent(agent, NAME, TEXT, "to read and write")
+    reader = taught_agent(agent, NAME, TEXT, "to read and write", stages=(NAME,))
 
     with intra_op_threads(1):
         pieces = go_on(reader, text, length, torch_generator("say", seed))

@@ -185,7 +185,7 @@ def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None,
         raise ConfigError(
             "--guidance takes a number such as 1.5. A tree tries several by itself: leave out --simulations."
         )
-    with show.working("loading"):
+    with show.loading():
         from stages.planning.parts import ROUTE
         from stages.planning.tree import search_in_a_tree
 
@@ -233,7 +233,7 @@ def _carry_out(room: str, agent: Path | None, sentence: str | None, seed: int) -
     made(room).close()  # it says what is wrong with the name, before an agent is loaded
     if sentence is not None and not sentence.strip():
         raise ConfigError("--goal needs an instruction, such as 'go to the red ball'; without it the room gives one.")
-    with show.working("loading"):
+    with show.loading():
         from stages.planning.instruct.carrying import carried_out
         from stages.planning.parts import INSTRUCT
 
@@ -256,7 +256,7 @@ def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> No
 
     TabletopRules(level)  # it says what is wrong with the level, before an agent is loaded
     _refuse_no_file(page)
-    with show.working("loading"):
+    with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.planning.arrange import film
         from stages.planning.parts import ARRANGE
@@ -282,7 +282,7 @@ def _trade(level: str, agent: Path | None, seed: int, horizon: int | None, page:
 
     MarketRules(level)  # it says what is wrong with the level or its file, before an agent is loaded
     _refuse_no_file(page)
-    with show.working("loading"):
+    with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.planning.parts import TRADE_PLAN
         from stages.planning.trade import film
