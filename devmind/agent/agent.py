@@ -47,7 +47,7 @@ class Agent(Thinker):
 
         Args:
             strict: a part whose plugin is missing is an error, not a warning.
-            stages: build no heads but those of these stages.
+            stages: build only the parts of these stages, and encoders that their heads tap.
         """
         super().__init__(config)
         self.build_parts(strict, stages)
@@ -377,8 +377,8 @@ class Agent(Thinker):
 
         Args:
             strict: a part whose plugin is missing is an error; otherwise it is left out with one warning.
-            stages: build no heads but those of these stages, which takes less time. The others are saved again
-                unchanged.
+            stages: build only the parts of these stages, and encoders that their heads tap, which takes less time. All
+                others are saved again unchanged.
 
         Raises:
             CheckpointError: a file is missing or damaged, or of a newer version.

@@ -71,10 +71,15 @@ class PartHolder(EncoderHolder, PreTrainedModel):
         """Build the parts that the config names; a missing plugin is an error if `strict`, otherwise a warning.
 
         Args:
-            stages: heads of other stages are left out, as if their plugins were missing; None: all are built.
+            stages: parts of other stages are left out, as if their plugins were missing, except for encoders that a
+                head of these stages taps; None: all are built.
         """
-        heads = [entry for entry in self.config.heads if stages is None or entry["stage"] in stages]
-        for build, entries in ((self.build_encoder, self.config.encoders), (self._build_head, heads)):
+        encoders, heads = self.config.encoders, self.config.heads
+        if stages is not None:
+            heads = [entry for entry in heads if entry["stage"] in stages]
+            tapped = {sense_of(part) for entry in heads for part in tap_parts(entry["tap"])}
+            encoders = [entry for entry in encoders if entry["stage"] in stages or entry["name"] in tapped]
+        for build, entries in ((self.build_encoder, encoders), (self._build_head, heads)):
             for entry in entries:
                 attempt(build, entry, strict)
 
@@ -322,7 +327,7 @@ class PartHolder(EncoderHolder, PreTrainedModel):
         return groups
 
     def missing_prefixes(self) -> tuple[str, ...]:
-        """Prefixes of the saved tensors of parts that were not built: their plugin is missing, or they were left out."""
+        """Prefixes of the saved tensors of parts that were not built."""
         return tuple(
             f"{kind}.{entry['name']}."
             for kind, entries, modules in (

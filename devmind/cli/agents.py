@@ -132,13 +132,11 @@ def _refuse_untaught(folder: Path, head: str, what: str) -> None:
     raise ConfigError(f"The agent '{said_as(folder)}' was never taught {what}: it has no head '{head}'{tail}")
 
 
-def taught_agent(
-    given: Path | None, stage: str, head: str, what: str, stages: Collection[str] | None = None
-) -> Agent:
+def taught_agent(given: Path | None, stage: str, head: str, what: str, stages: Collection[str] | None = None) -> Agent:
     """The agent in `taught_folder`, loaded.
 
     Args:
-        stages: heads of other stages are left out, which takes less time; None: it is loaded whole.
+        stages: as for `Agent.from_pretrained`.
 
     Raises:
         ConfigError: as `taught_folder`; or the plugin of its head is missing.

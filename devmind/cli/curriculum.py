@@ -75,6 +75,7 @@ def run(
     data, sessions = run_inputs(data, experience)
     folder = out or Path("checkpoints") / f"curriculum-{settings.size}-seed{settings.seed}"
     with resumable(shlex.join(["devmind", "curriculum", "resume", str(folder)]), NEXT_LESSON):
+        show.tell_loading()
         from devmind.curriculum.runner import Curriculum, every_stage
 
         walk = Curriculum(
@@ -94,6 +95,7 @@ def resume(out: Folder, cut: CutOption = False) -> None:
     plan = Journal(out / "curriculum.jsonl").last("plan") or {}
     may_ask_hub(plan.get("config", {}).get("trunk", {}).get("pretrained"))
     with resumable(shlex.join(["devmind", "curriculum", "resume", str(out)]), NEXT_LESSON):
+        show.tell_loading()
         from devmind.curriculum.runner import Curriculum
 
         results = Curriculum.resume(out, cut)
@@ -107,6 +109,7 @@ def exam(out: Folder) -> None:
     Exit code 0: all gates passed; 1: a gate failed; 2: the agent could not be examined.
     """
     existing(out, "OUT")
+    show.tell_loading()
     from devmind.curriculum.childhood import end_with_parent
     from devmind.curriculum.runner import examine_childhood
 

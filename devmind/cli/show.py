@@ -78,9 +78,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Co
 LOADING = "loading takes some seconds"
 
 
-def loading() -> AbstractContextManager[Callable[[int], None]]:
-    """Print at once, on stderr, that the heavy imports of a `with` block take a while; on a terminal with a bar."""
+def tell_loading() -> None:
+    """Print on stderr, before heavy imports, that they take a while."""
     print(LOADING, file=sys.stderr, flush=True)
+
+
+def loading() -> AbstractContextManager[Callable[[int], None]]:
+    """`tell_loading`, and a bar on a terminal until the `with` block ends."""
+    tell_loading()
     return working("loading")
 
 

@@ -33,7 +33,7 @@ from devmind.cli.settings import (
     run_inputs,
     uncut,
 )
-from devmind.errors import ConfigError
+from devmind.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from devmind.curriculum.finished import RunResult
@@ -151,9 +151,7 @@ def run(
         show.line("This run had finished; nothing was done. Give another --out to run it anew.")
         _tell(done)
     with resumable(uncut(ctx.obj), NEXT_LESSON):
-        show.line(
-            f"Stage {stage}, size {settings.size}, seed {settings.seed}. Loading torch takes some seconds.", "dim"
-        )
+        show.line(f"Stage {stage}, size {settings.size}, seed {settings.seed}: {show.LOADING}.", "dim")
         from devmind.curriculum.runner import run_stage
 
         result = run_stage(
@@ -200,11 +198,14 @@ def exam(
     """
     if through not in (None, "life"):
         raise ConfigError(f"--through knows 'life' only; got '{through}'.")
-    plugins.find("stages", stage)
+    known = plugins.find("stages", stage).skills
+    if skill is not None and known and skill not in known:
+        raise ConfigError(f"Stage '{stage}' has no skill '{skill}'{nearest(skill, known)}")
     data = data_folder(data)
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
     settings = run_config(_size_of(folder), None, sets, config, None, text)
+    show.tell_loading()
     if through:
         from devmind.cli.through import exam_through_life
 
