@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,9 +58,18 @@ def said_as(folder: Path) -> str:
     return folder.name if folder.parent == HERE else str(folder)
 
 
+def agents_like(incomplete: str) -> list[str]:
+    """For a shell's completion: packaged agents, milestones below ./checkpoints, and folders, that begin so."""
+    from devmind.raised import raised
+
+    milestones = [str(path.parent) for path in RUNS.glob("**/milestones/*/config.json")]
+    folders = [f"{path}/" for path in Path().glob(f"{escape(incomplete)}*") if path.is_dir()]
+    return [name for name in [*raised(), *milestones, *folders] if name.startswith(incomplete)]
+
+
 def agent_option(means: str) -> Any:
     """The option --agent with the help `means`."""
-    return typer.Option("--agent", metavar="DIR", callback=named_agent, help=means)
+    return typer.Option("--agent", metavar="DIR", callback=named_agent, autocompletion=agents_like, help=means)
 
 
 def raised_through(stage: str) -> str:

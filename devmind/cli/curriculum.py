@@ -30,6 +30,7 @@ from devmind.cli.settings import (
     run_inputs,
     uncut,
 )
+from devmind.cli.stage import stages_like
 from devmind.errors import some
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ def run(
     ctx: typer.Context,
     stages: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STAGE]...", help="Stages; by default all that the agent has not been through."),
+        typer.Argument(
+            metavar="[STAGE]...",
+            autocompletion=stages_like,
+            help="Stages; by default all that the agent has not been through.",
+        ),
     ] = None,
     agent: AgentOption = None,
     size: SizeOption = None,

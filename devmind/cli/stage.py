@@ -45,7 +45,22 @@ PLANNED_SIZE, PLANNED_ON = "nursery", "2 cores of 100 GFLOP/s (float32)"
 
 app = group("Stages of teaching: list, describe, run, exam.")
 
-StageName = Annotated[str, typer.Argument(metavar="STAGE", help="A stage of 'devmind stage list'.")]
+
+def stages_like(incomplete: str) -> list[str]:
+    """For a shell's completion: installed stages that begin so."""
+    return [name for name in plugins.available("stages") if name.startswith(incomplete)]
+
+
+def _skills_like(ctx: typer.Context, incomplete: str) -> list[str]:
+    # Before the option has its value, the stage is not assigned yet and is among the words that are left.
+    known, words = plugins.available("stages"), (ctx.params.get("stage"), *ctx.args)
+    skills = next((known[word].skills for word in words if word in known), ())
+    return [name for name in skills if name.startswith(incomplete)]
+
+
+StageName = Annotated[
+    str, typer.Argument(metavar="STAGE", autocompletion=stages_like, help="A stage of 'devmind stage list'.")
+]
 
 
 @app.command("list")
@@ -179,7 +194,9 @@ def _tell(result: RunResult) -> NoReturn:
 def exam(
     stage: StageName,
     agent: ExaminedOption = None,
-    skill: Annotated[str | None, typer.Option("--skill", metavar="NAME", help="Only this skill.")] = None,
+    skill: Annotated[
+        str | None, typer.Option("--skill", metavar="NAME", autocompletion=_skills_like, help="Only this skill.")
+    ] = None,
     data: DataOption = None,
     text: TextOption = None,
     json_file: Annotated[

@@ -62,7 +62,13 @@ def make(
     seed: Annotated[int, typer.Option("--seed", min=0, max=999_999, metavar="N", help="Seed of the first room.")] = 0,
 ) -> None:
     """Record episodes of BabyAI's bot, which sees the whole room; rooms in which it fails are left out."""
-    from stages.language.follow import demos as recording
+    from devmind.worlds.minigrid import lent
+
+    lent(room)  # an unknown room is refused before anything is loaded
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out expects a folder, and '{out}' is a file.")
+    with show.loading():
+        from stages.language.follow import demos as recording
 
     shares = recording.make(room, episodes, out, jobs, seed)
     for share in shares:

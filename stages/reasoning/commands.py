@@ -35,12 +35,23 @@ PUZZLES = {
 }
 """A state by name of the puzzle, as an example."""
 
+
+def _games_like(incomplete: str) -> list[str]:
+    return [name for name in GAMES if name.startswith(incomplete)]
+
+
+def _puzzles_like(incomplete: str) -> list[str]:
+    return [name for name in PUZZLES if name.startswith(incomplete)]
+
+
 Folder = Annotated[Path | None, agent_option(raised_through("reasoning"))]
 
 
 @play.command("play")
 def against(
-    game: Annotated[str, typer.Argument(metavar="GAME", help="connect4, tictactoe or othello.")],
+    game: Annotated[
+        str, typer.Argument(metavar="GAME", autocompletion=_games_like, help="connect4, tictactoe or othello.")
+    ],
     agent: Folder = None,
     simulations: Annotated[
         int,
@@ -88,7 +99,9 @@ def against(
 
 @solve.command("solve")
 def puzzle(
-    name: Annotated[str, typer.Argument(metavar="PUZZLE", help="8-puzzle, 15-puzzle or lights-out.")],
+    name: Annotated[
+        str, typer.Argument(metavar="PUZZLE", autocompletion=_puzzles_like, help="8-puzzle, 15-puzzle or lights-out.")
+    ],
     state: Annotated[
         str | None,
         typer.Option(
