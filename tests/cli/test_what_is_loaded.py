@@ -172,3 +172,22 @@ def test_invalid_arguments_are_reported_before_heavy_imports(files: Path, taken_
         assert sentence in " ".join(output.split()), words
         assert code == (0 if words[-1] in ("--help", "list") else 2), words
         assert not loaded, f"{words} loaded {loaded}"
+
+
+LATER = """
+import sys
+import devmind.agent.agent
+loaded = [name for name in ("torch._dynamo", "sympy", "scipy", "torch.distributed.tensor") if name in sys.modules]
+assert not loaded, loaded
+import torch
+assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1)).item() == 2
+from transformers.loss import loss_for_object_detection as detection
+from transformers.utils import is_scipy_available, is_torch_distributed_available
+assert is_scipy_available() and detection.is_scipy_available() and is_torch_distributed_available()
+assert detection.linear_sum_assignment([[2, 1], [1, 3]])[1].tolist() == [1, 0]
+"""
+
+
+def test_agents_are_loaded_without_compiler_sharding_and_scipy_which_work_when_asked_for() -> None:
+    ran = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
