@@ -135,7 +135,10 @@ def taught_folder(given: Path | None, stage: str, head: str, what: str) -> Path:
 def _refuse_untaught(folder: Path, head: str, what: str) -> None:
     from devmind.raised import heads_of, with_head
 
-    if head in heads_of(folder):
+    try:
+        if head in heads_of(folder):
+            return
+    except (OSError, ValueError, KeyError, TypeError):  # loading it will name the fault
         return
     can = ", ".join(with_head(head))
     tail = f"; of those that come with devmind these have it (--agent NAME): {can}." if can else "."

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
 from devmind.cli.house import group
 from devmind.errors import ConfigError
 from stages.language.read import NOTHING
@@ -31,6 +31,7 @@ def go_on_saying(
         raise ConfigError("TEXT is not UTF-8; set your terminal to UTF-8, or type it in other characters.") from None
     if not text.strip():
         raise ConfigError(NOTHING)
+    agent = taught_folder(agent, "language", "text", "to read and write")
     with show.loading():
         from devmind.agent.threads import intra_op_threads
         from devmind.seeding import torch_generator

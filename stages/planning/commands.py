@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
 from devmind.cli.house import group
 from devmind.cli.serving import OpenOption, PortOption, Publisher, SecondsOption, served
 from devmind.errors import ConfigError, nearest
@@ -187,6 +187,7 @@ def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None,
         raise ConfigError(
             "--guidance takes a number such as 1.5. A tree tries several by itself: leave out --simulations."
         )
+    folder = taught_folder(folder, "planning", "route", "to plan")
     with show.loading():
         from stages.planning.parts import ROUTE
         from stages.planning.tree import search_in_a_tree
@@ -235,6 +236,7 @@ def _carry_out(room: str, agent: Path | None, sentence: str | None, seed: int) -
     made(room).close()  # it says what is wrong with the name, before an agent is loaded
     if sentence is not None and not sentence.strip():
         raise ConfigError("--goal needs an instruction, such as 'go to the red ball'; without it the room gives one.")
+    agent = taught_folder(agent, "planning", "instruct", "to be instructed")
     with show.loading():
         from stages.planning.instruct.carrying import carried_out
         from stages.planning.parts import INSTRUCT
@@ -258,6 +260,7 @@ def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> No
 
     TabletopRules(level)  # it says what is wrong with the level, before an agent is loaded
     _refuse_no_file(page)
+    agent = taught_folder(agent, "planning", "arrange", "to arrange")
     with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.planning.arrange import film
@@ -286,6 +289,7 @@ def _trade(level: str, agent: Path | None, seed: int, horizon: int | None, page:
     MarketRules(level)  # it says what is wrong with the level or its file, before an agent is loaded
     refuse_horizon(horizon)
     _refuse_no_file(page)
+    agent = taught_folder(agent, "planning", "trade_plan", "to plan trades")
     with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.planning.parts import TRADE_PLAN

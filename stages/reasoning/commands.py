@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
 from devmind.cli.house import group
 from devmind.cli.serving import OpenOption, PortOption, SecondsOption, served, wait
 from devmind.errors import ConfigError, nearest
@@ -78,6 +78,7 @@ def against(
     """Play against an agent: type the number of a free place, or q to leave; or click on the board of a page."""
     if game not in GAMES:
         raise ConfigError(f"There is no game '{game}'{nearest(game, GAMES)}")
+    agent = taught_folder(agent, "reasoning", f"{game}_policy", game)
     with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.reasoning import games
@@ -157,6 +158,7 @@ def _lights_out(state: str, agent: Path | None, nodes: int, beam: int | None, ha
     if hand_rules:
         _tell_presses([int(press) for press in np.flatnonzero(best[0])], int(best.sum()))
         return
+    agent = taught_folder(agent, "reasoning", "lights_out_q", "lights-out")
     with show.loading():
         from stages.reasoning.parts import PRESSES
         from stages.reasoning.puzzles import exam
@@ -211,6 +213,7 @@ def _by_hand(name: str, state: str, nodes: int) -> None:
 
 def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | None, proof: int) -> None:
     side, start, rules = _board(name, state)
+    agent = taught_folder(agent, "reasoning", "sliding_q", name)
     with show.loading():
         from stages.reasoning.parts import SLIDES
         from stages.reasoning.sliding import exam

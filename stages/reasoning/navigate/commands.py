@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
 from devmind.cli.house import group
 
 navigate = group("Let an agent find its way through a room.")
@@ -35,6 +35,7 @@ def walk(
 
     lent(room).reset(seed=seed)  # an unknown room or mission is refused before the agent is loaded
     understood(str(env_of(lent(room)).mission))
+    agent = taught_folder(agent, "reasoning", "view_cells", "to find its way")
     with show.loading():
         from devmind.acting import rollout
         from stages.reasoning.navigate.drawing import LEGEND, drawn
