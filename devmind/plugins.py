@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import os
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -41,27 +42,45 @@ class Plugin:
 
         A plugin that `load` would refuse raises nothing here, so that a list of plugins can show broken ones too.
         """
-        found = self._source()
-        return about(ast.get_docstring(found)) if found else ""
+        found = self._defined(self._source())
+        return "" if found is None else about(ast.get_docstring(found))
 
     def literal(self, name: str) -> Any:
         """The value of a class attribute that is written as a literal, read as `about` is; None if there is none."""
-        found = self._source()
-        for node in found.body if found else ():
-            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-                with suppress(ValueError):
-                    return ast.literal_eval(node.value)
+        found = self._defined(self._source())
+        value = _assigned(found.body, name) if isinstance(found, ast.ClassDef) else None
+        with suppress(ValueError):
+            return None if value is None else ast.literal_eval(value)
         return None
 
-    def _source(self) -> ast.ClassDef | ast.FunctionDef | None:
-        module, _, name = self.value.partition(":")
+    @property
+    def skills(self) -> tuple[str, ...]:
+        """The names of a stage's skills, read from its file without running it; () if they are not written out there.
+
+        They are, if the class has `skills`, or a name for them, as a list of `Skill("name", ...)`.
+        """
+        tree = self._source()
+        stage = self._defined(tree)
+        if not isinstance(stage, ast.ClassDef) or (value := _assigned(stage.body, "skills")) is None:
+            return ()
+        if isinstance(value, ast.Name):
+            value = _assigned(tree.body, value.id)
+        names = [_skill(one) for one in value.elts] if isinstance(value, ast.List | ast.Tuple) else []
+        return tuple(name for name in names if name) if all(names) else ()
+
+    def _source(self) -> ast.Module:
+        """The module's syntax; an empty one if its file cannot be read."""
         try:
-            spec = importlib.util.find_spec(module)
-            tree = ast.parse(Path(spec.origin).read_bytes()) if spec and spec.origin else ast.parse("")
+            spec = importlib.util.find_spec(self.value.partition(":")[0])
+            return ast.parse(Path(spec.origin).read_bytes()) if spec and spec.origin else ast.parse("")
         except (Exception, SystemExit):  # a module in a package: its package is imported
-            return None
-        found = [node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name]
-        return found[0] if found else None
+            return ast.parse("")
+
+    def _defined(self, tree: ast.Module) -> ast.ClassDef | ast.FunctionDef | None:
+        """The definition of the plugin's object."""
+        name = self.value.partition(":")[2]
+        kinds = ast.ClassDef | ast.FunctionDef
+        return next((node for node in tree.body if isinstance(node, kinds) and node.name == name), None)
 
     def load(self) -> Any:
         """Import and return the object.
@@ -80,6 +99,25 @@ class Plugin:
             return EntryPoint(self.name, self.value, f"devmind.{self.group}").load()
         except (Exception, SystemExit) as error:
             raise PluginError(_why_broken(self, error)) from error
+
+
+def _assigned(body: Sequence[ast.stmt], name: str) -> ast.expr | None:
+    """The value that the last assignment gives to `name`."""
+    found = None
+    for node in body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            found = getattr(node, "value", None)
+    return found
+
+
+def _skill(call: ast.expr) -> str | None:
+    """The name in `Skill("name", ...)` or `Skill(name="name", ...)`."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != "Skill":
+        return None
+    given = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "name")]
+    name = given[0] if given else None
+    return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
 
 
 def about(docstring: str | None) -> str:

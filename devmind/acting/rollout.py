@@ -30,6 +30,9 @@ SPARED = 0.75
 """Ended rows are dropped when at most this share of the rows that the policy is asked about goes on, because dropping
 costs a copy."""
 _THROUGH: ContextVar[Through | None] = ContextVar("who acts in a rollout in place of its policy", default=None)
+Watch = Callable[[int, int, float], None]
+"""`(episodes over, all episodes, share 0..1)` of a rollout, after a tick."""
+_WATCH: ContextVar[Watch | None] = ContextVar("who is told how far rollouts are", default=None)
 _ROLLING: ContextVar[bool] = ContextVar("a rollout is stepping a world", default=False)
 
 
@@ -103,6 +106,7 @@ def rollout(
         WorldError: episodes go on after the world's horizon.
     """
     policy = replaced()(policy, world)
+    watch, finished = _WATCH.get(), np.zeros(world.num_envs, bool)
     senses, tick = world.observe(), 0
     opening = np.ones(world.num_envs, bool) if first is None else np.asarray(first, bool)
     over, asked = False, np.arange(world.num_envs)
@@ -120,6 +124,11 @@ def rollout(
         transition = Transition(tick, senses, opening, actions, following, reward, terminated, truncated, led_to, asked)
         yield transition
         over = bool(transition.ended.all())
+        if watch is not None:
+            finished |= transition.ended
+            longest = ticks or horizon
+            share = float(finished.mean()) if longest is None else min(1.0, (tick + 1) / longest)
+            watch(int(finished.sum()), world.num_envs, 1.0 if over else share)
         opening = transition.ended if starts_anew(world) else np.zeros(world.num_envs, bool)
         senses, tick = following, tick + 1
         if ticks is None and horizon is not None and tick >= horizon and not over:
@@ -197,6 +206,16 @@ def acting_through(through: Through) -> Iterator[None]:
         yield
     finally:
         _THROUGH.reset(token)
+
+
+@contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Tell `watch` after each tick of rollouts that begin in this block how far they are."""
+    token = _WATCH.set(watch)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
 
 
 @contextmanager

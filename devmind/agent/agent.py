@@ -8,7 +8,7 @@ head answers, and `saving.py` writes and reads it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,14 +42,15 @@ class Agent(Thinker):
     base_model_prefix = "agent"
     main_input_name = "batch"
 
-    def __init__(self, config: AgentConfig, strict: bool = False) -> None:
+    def __init__(self, config: AgentConfig, strict: bool = False, stages: Collection[str] | None = None) -> None:
         """Build every part that `config` names.
 
         Args:
             strict: a part whose plugin is missing is an error, not a warning.
+            stages: build only the parts of these stages, and encoders that their heads tap.
         """
         super().__init__(config)
-        self.build_parts(strict)
+        self.build_parts(strict, stages)
         self.post_init()
 
     def init_weights(self) -> None:
@@ -365,12 +366,19 @@ class Agent(Thinker):
 
     @classmethod
     def from_pretrained(  # type: ignore[override]
-        cls, pretrained_model_name_or_path: str | os.PathLike[str], *args: Any, strict: bool = False, **kwargs: Any
+        cls,
+        pretrained_model_name_or_path: str | os.PathLike[str],
+        *args: Any,
+        strict: bool = False,
+        stages: Collection[str] | None = None,
+        **kwargs: Any,
     ) -> Self:
         """The agent saved in a folder, or one that comes with devmind by its name ('newborn'), in eval mode.
 
         Args:
             strict: a part whose plugin is missing is an error; otherwise it is left out with one warning.
+            stages: build only the parts of these stages, and encoders that their heads tap, which takes less time. All
+                others are saved again unchanged.
 
         Raises:
             CheckpointError: a file is missing or damaged, or of a newer version.
@@ -381,7 +389,7 @@ class Agent(Thinker):
         folder = folder_named(pretrained_model_name_or_path)
         saved, folders = saving.read_config(folder), saving.folders_of(folder)
         with saving.as_large_as_saved(folder, saved, folders):
-            agent = cls(AgentConfig.from_dict(saved), strict=strict)
+            agent = cls(AgentConfig.from_dict(saved), strict=strict, stages=stages)
         agent.config.architectures = [cls.__name__]
         saving.load_weights(agent, folder, folders)
         agent.eval()

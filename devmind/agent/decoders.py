@@ -7,14 +7,21 @@ decoder's embedding table is dropped, since tokens come from encoders; sdpa atte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
+from itertools import product
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import CONFIG_MAPPING, AutoModel, LlamaConfig, LlamaModel, PreTrainedModel
+from transformers import utils
 from transformers.cache_utils import DynamicCache
+from transformers.utils import import_utils
 
 from devmind.agent.config import AgentConfig
 from devmind.agent.window import rotate_keys
@@ -23,6 +30,82 @@ from devmind.errors import PluginError
 ATTENTION = "sdpa"
 """The attention kernel of every trunk: no config chooses it, since transformers would fetch a kernel that one names."""
 _POSITION_DEPENDENT_ROPE = ("dynamic", "longrope")
+_COMPILER, _LOSSES = "torch._dynamo", "transformers.loss."
+
+
+class _Compiler(ModuleType):
+    """In place of torch's compiler while transformers is imported: it needs only its decorators of functions, which
+    change nothing unless they are compiled. Anything else that is asked for is the compiler's own.
+    """
+
+    __path__ = [os.path.join(path, "_dynamo") for path in torch.__path__]  # noqa: RUF012
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        _put_back(self)
+        return getattr(importlib.import_module(_COMPILER), name)
+
+    @staticmethod
+    def disable(function: Any = None, *_: Any, **__: Any) -> Any:
+        return (lambda given: given) if function is None else function
+
+    @staticmethod
+    def allow_in_graph(function: Any) -> Any:
+        return function
+
+    @staticmethod
+    def assume_constant_result(function: Any) -> Any:
+        function._dynamo_marked_constant = True
+        return function
+
+
+def _put_back(compiler: ModuleType) -> None:
+    if sys.modules.get(_COMPILER) is compiler:
+        del sys.modules[_COMPILER]
+    if vars(torch).get("_dynamo") is compiler:
+        del torch._dynamo
+
+
+def _absent() -> bool:
+    return False
+
+
+def _matched(*args: Any, **kwargs: Any) -> Any:
+    from scipy.optimize import linear_sum_assignment
+
+    return linear_sum_assignment(*args, **kwargs)
+
+
+@contextmanager
+def _without_what_no_decoder_needs() -> Iterator[None]:
+    """Import transformers' models without torch's compiler, its sharding over processes, and scipy's optimisation.
+
+    The three take four fifths of the import's time, 3 s on one core. Losses that match boxes load scipy when they are
+    called. Where a launcher has started several processes (`RANK` is set), sharding is imported as usual.
+    """
+    kept: dict[str, Callable[[], bool]] = {"is_scipy_available": utils.is_scipy_available}
+    if "RANK" not in os.environ:
+        kept["is_torch_distributed_available"] = utils.is_torch_distributed_available
+    compiler = None if _COMPILER in sys.modules else _Compiler(_COMPILER)
+    for name, place in product(kept, (utils, import_utils)):
+        setattr(place, name, _absent)
+    if compiler is not None:
+        sys.modules[_COMPILER] = torch._dynamo = compiler
+    try:
+        yield
+    finally:
+        for name, place in product(kept, (utils, import_utils)):
+            setattr(place, name, kept[name])
+        if compiler is not None:
+            _put_back(compiler)
+        for module in [one for name, one in sys.modules.items() if name.startswith(_LOSSES)]:
+            if vars(module).get("is_scipy_available") is _absent:
+                vars(module).update(is_scipy_available=kept["is_scipy_available"], linear_sum_assignment=_matched)
+
+
+with _without_what_no_decoder_needs():
+    from transformers import LlamaConfig, LlamaModel, PreTrainedModel
 
 
 TRUNKS = (
@@ -51,12 +134,16 @@ def _from_saved(trunk: Mapping[str, Any]) -> PreTrainedModel:
     Raises:
         PluginError: it is of a kind that cannot be a trunk.
     """
+    from transformers import CONFIG_MAPPING
+
     kind = trunk.get("model_type")
     if kind not in TRUNKS:
         raise PluginError(f"A decoder of the kind {kind!r:.40} cannot be the trunk; {', '.join(TRUNKS)} can.")
     known = {field.name for field in fields(CONFIG_MAPPING[kind])} & TRUNK_KEYS
     config = CONFIG_MAPPING[kind](**{name: value for name, value in trunk.items() if name in known})
     config.vocab_size, config.pad_token_id = 1, None
+    from transformers import AutoModel
+
     return AutoModel.from_config(config, attn_implementation=ATTENTION, dtype=torch.float32)
 
 
@@ -119,6 +206,8 @@ def _llama_config(config: AgentConfig) -> LlamaConfig:
 
 
 def _load_pretrained(source: str) -> PreTrainedModel:
+    from transformers import AutoModel
+
     try:
         decoder: Any = AutoModel.from_pretrained(
             source, attn_implementation=ATTENTION, dtype=torch.float32, use_safetensors=True, trust_remote_code=False

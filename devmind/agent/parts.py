@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from devmind import plugins
 from devmind.agent.batch import BODY_SIZE, RECALLED_BUDGET
 from devmind.agent.config import AgentConfig
+from devmind.agent.decoders import PreTrainedModel
 from devmind.agent.encoder_holder import EncoderHolder, attempt, check_options, named_seed
 from devmind.agent.encoders import VectorEncoder, default_part
 from devmind.agent.heads import Head, Inlet
@@ -70,9 +70,19 @@ class PartHolder(EncoderHolder, PreTrainedModel):
         self.encoders, self.heads = nn.ModuleDict(), nn.ModuleDict()
         self.kept_tensors: dict[str, Tensor] = {}
 
-    def build_parts(self, strict: bool) -> None:
-        """Build the parts that the config names; a missing plugin is an error if `strict`, otherwise a warning."""
-        for build, entries in ((self.build_encoder, self.config.encoders), (self._build_head, self.config.heads)):
+    def build_parts(self, strict: bool, stages: Collection[str] | None = None) -> None:
+        """Build the parts that the config names; a missing plugin is an error if `strict`, otherwise a warning.
+
+        Args:
+            stages: parts of other stages are left out, as if their plugins were missing, except for encoders that a
+                head of these stages taps; None: all are built.
+        """
+        encoders, heads = self.config.encoders, self.config.heads
+        if stages is not None:
+            heads = [entry for entry in heads if entry["stage"] in stages]
+            tapped = {sense_of(part) for entry in heads for part in tap_parts(entry["tap"])}
+            encoders = [entry for entry in encoders if entry["stage"] in stages or entry["name"] in tapped]
+        for build, entries in ((self.build_encoder, encoders), (self._build_head, heads)):
             for entry in entries:
                 attempt(build, entry, strict)
 
@@ -321,7 +331,7 @@ class PartHolder(EncoderHolder, PreTrainedModel):
         return groups
 
     def missing_prefixes(self) -> tuple[str, ...]:
-        """Prefixes of the saved tensors of parts whose plugin is missing."""
+        """Prefixes of the saved tensors of parts that were not built."""
         return tuple(
             f"{kind}.{entry['name']}."
             for kind, entries, modules in (

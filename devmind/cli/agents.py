@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,9 +58,18 @@ def said_as(folder: Path) -> str:
     return folder.name if folder.parent == HERE else str(folder)
 
 
+def agents_like(incomplete: str) -> list[str]:
+    """For a shell's completion: packaged agents, milestones below ./checkpoints, and folders, that begin so."""
+    from devmind.raised import raised
+
+    milestones = [str(path.parent) for path in RUNS.glob("**/milestones/*/config.json")]
+    folders = [f"{path}/" for path in Path().glob(f"{escape(incomplete)}*") if path.is_dir()]
+    return [name for name in [*raised(), *milestones, *folders] if name.startswith(incomplete)]
+
+
 def agent_option(means: str) -> Any:
     """The option --agent with the help `means`."""
-    return typer.Option("--agent", metavar="DIR", callback=named_agent, help=means)
+    return typer.Option("--agent", metavar="DIR", callback=named_agent, autocompletion=agents_like, help=means)
 
 
 def raised_through(stage: str) -> str:
@@ -102,9 +113,9 @@ def packed_through(stage: str) -> Path | None:
     return folder
 
 
-def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
-    """The agent of `--agent`, else the newest milestone in ./checkpoints that has been through `stage`, else a packaged
-    agent, with a note.
+def taught_folder(given: Path | None, stage: str, head: str, what: str) -> Path:
+    """The folder of the agent of `--agent`, else of the newest milestone in ./checkpoints that has been through
+    `stage`, else of a packaged agent, with a note. Only its config is read.
 
     Raises:
         ConfigError: there is none, or it lacks the head for `what` ("to plan").
@@ -117,16 +128,38 @@ def taught_agent(given: Path | None, stage: str, head: str, what: str) -> Agent:
             f"No agent below ./{RUNS} has been through {stage}. Raise one (devmind stage run {stage}), or give "
             "--agent DIR."
         )
+    _refuse_untaught(folder, head, what)
+    return folder
+
+
+def _refuse_untaught(folder: Path, head: str, what: str) -> None:
+    from devmind.raised import heads_of, with_head
+
+    try:
+        if head in heads_of(folder):
+            return
+    except (OSError, ValueError, KeyError, TypeError):  # loading it will name the fault
+        return
+    can = ", ".join(with_head(head))
+    tail = f"; of those that come with devmind these have it (--agent NAME): {can}." if can else "."
+    raise ConfigError(f"The agent '{said_as(folder)}' was never taught {what}: it has no head '{head}'{tail}")
+
+
+def taught_agent(given: Path | None, stage: str, head: str, what: str, stages: Collection[str] | None = None) -> Agent:
+    """The agent in `taught_folder`, loaded.
+
+    Args:
+        stages: as for `Agent.from_pretrained`.
+
+    Raises:
+        ConfigError: as `taught_folder`; or the plugin of its head is missing.
+    """
+    folder = taught_folder(given, stage, head, what)
     with show.working("loading the agent"):
         from devmind.agent.agent import Agent
 
-        agent = Agent.from_pretrained(folder).eval()
-    if head not in agent.heads:
-        from devmind.raised import with_head
-
-        can = ", ".join(with_head(head))
-        tail = f"; of those that come with devmind these have it (--agent NAME): {can}." if can else "."
-        raise ConfigError(f"The agent '{said_as(folder)}' was never taught {what}: it has no head '{head}'{tail}")
+        agent = Agent.from_pretrained(folder, stages=stages).eval()
+    agent.head(head)
     return agent
 
 

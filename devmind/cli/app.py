@@ -44,7 +44,6 @@ _ignored_stops: list[signal.Signals] = []
 app = typer.Typer(
     name="devmind",
     cls=HouseGroup,
-    add_completion=False,
     pretty_exceptions_enable=False,
     epilog="Start here: devmind hello. To raise one yourself: devmind doctor, then devmind stage run reflex.",
 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def check_life(session: Path, agent: Path | None, memory: str | None) -> None:
     """Check all parts of a recording and print the result; exits with 1 unless every action was equal."""
+    show.tell_loading()
     from devmind.live.checking import check_replay
     from devmind.sessions.parts import parts
 

@@ -30,6 +30,7 @@ from devmind.cli.settings import (
     run_inputs,
     uncut,
 )
+from devmind.cli.stage import stages_like
 from devmind.errors import some
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ def run(
     ctx: typer.Context,
     stages: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STAGE]...", help="Stages; by default all that the agent has not been through."),
+        typer.Argument(
+            metavar="[STAGE]...",
+            autocompletion=stages_like,
+            help="Stages; by default all that the agent has not been through.",
+        ),
     ] = None,
     agent: AgentOption = None,
     size: SizeOption = None,
@@ -75,6 +80,7 @@ def run(
     data, sessions = run_inputs(data, experience)
     folder = out or Path("checkpoints") / f"curriculum-{settings.size}-seed{settings.seed}"
     with resumable(shlex.join(["devmind", "curriculum", "resume", str(folder)]), NEXT_LESSON):
+        show.tell_loading()
         from devmind.curriculum.runner import Curriculum, every_stage
 
         walk = Curriculum(
@@ -94,6 +100,7 @@ def resume(out: Folder, cut: CutOption = False) -> None:
     plan = Journal(out / "curriculum.jsonl").last("plan") or {}
     may_ask_hub(plan.get("config", {}).get("trunk", {}).get("pretrained"))
     with resumable(shlex.join(["devmind", "curriculum", "resume", str(out)]), NEXT_LESSON):
+        show.tell_loading()
         from devmind.curriculum.runner import Curriculum
 
         results = Curriculum.resume(out, cut)
@@ -107,6 +114,7 @@ def exam(out: Folder) -> None:
     Exit code 0: all gates passed; 1: a gate failed; 2: the agent could not be examined.
     """
     existing(out, "OUT")
+    show.tell_loading()
     from devmind.curriculum.childhood import end_with_parent
     from devmind.curriculum.runner import examine_childhood
 

@@ -142,6 +142,8 @@ class HouseGroup(TyperGroup):
         args = list(sys.argv[1:] if args is None else args)
         with exit_codes():
             extra |= {"standalone_mode": False, "obj": shlex.join(["devmind", *args])}
+            if not rest:  # 'python -m devmind' has another name, which neither sentences nor completion should use
+                extra["prog_name"] = extra.get("prog_name") or "devmind"
             code = super().main(args, *rest, **extra)
         sys.exit(code if isinstance(code, int) else 0)
 

@@ -41,7 +41,7 @@ SHOW_EVERY_S = 1.0
 RERUN = "rerun"
 PLAN = "plan"
 """The suffix of plan files; a name without it means a packaged one."""
-WAKING = "waking up: loading takes some seconds"
+WAKING = f"waking up: {show.LOADING}"
 """Printed before the heavy imports, which take most of the time."""
 
 SpeakerOption = Annotated[

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from devmind.memory import Named
     from devmind.moment import Moment
 
-LOADING = "loading takes some seconds"
+LOADING = show.LOADING
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called; it may have any number of examples.")]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pictures, sounds or videos.")]

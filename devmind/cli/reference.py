@@ -17,6 +17,10 @@ Generated from the commands by `python -m devmind.cli.reference > docs/commands.
 
 Every command ends with an exit code: 0 (done, or passed), 1 (a gate failed, or something needs repair), 2 (an error,
 with one sentence on stderr), 130 or 143 (stopped by Ctrl-C or SIGTERM), 141 (the reader of its output closed the pipe).
+
+`python -m devmind` is the same command. `devmind --install-completion` lets the Tab key of bash, zsh, fish or
+PowerShell complete commands, options, and the names of stages, skills, agents, games and puzzles;
+`devmind --show-completion` prints what it would install.
 """
 
 

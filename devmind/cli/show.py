@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -73,6 +73,20 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], wrapping: Co
     """
     cells = [[printable(without_secrets(str(cell))) for cell in row] for row in rows]
     console().print(plain_grid(columns, cells, wrapping))
+
+
+LOADING = "loading takes some seconds"
+
+
+def tell_loading() -> None:
+    """Print on stderr, before heavy imports, that they take a while."""
+    print(LOADING, file=sys.stderr, flush=True)
+
+
+def loading() -> AbstractContextManager[Callable[[int], None]]:
+    """`tell_loading`, and a bar on a terminal until the `with` block ends."""
+    tell_loading()
+    return working("loading")
 
 
 @contextmanager

@@ -40,6 +40,7 @@ def sleep(
     """Replay memories into the weights of a copy of the agent, which then knows them without the memory."""
     check_minutes(minutes)
     refuse_missing(memory)
+    show.tell_loading()
     from devmind.curriculum.night import is_over, night, sleeper
 
     out = out or next(path for n in count(1) if not is_over(path := Path(f"{OUT}-{n}" if n > 1 else OUT)))

@@ -34,7 +34,7 @@ from devmind.cli.settings import (
     run_inputs,
     uncut,
 )
-from devmind.errors import CheckpointError, ConfigError
+from devmind.errors import CheckpointError, ConfigError, nearest
 
 if TYPE_CHECKING:
     from devmind.curriculum.finished import RunResult
@@ -46,7 +46,22 @@ PLANNED_SIZE, PLANNED_ON = "nursery", "2 cores of 100 GFLOP/s (float32)"
 
 app = group("Stages of teaching: list, describe, run, exam.")
 
-StageName = Annotated[str, typer.Argument(metavar="STAGE", help="A stage of 'devmind stage list'.")]
+
+def stages_like(incomplete: str) -> list[str]:
+    """For a shell's completion: installed stages that begin so."""
+    return [name for name in plugins.available("stages") if name.startswith(incomplete)]
+
+
+def _skills_like(ctx: typer.Context, incomplete: str) -> list[str]:
+    # Before the option has its value, the stage is not assigned yet and is among the words that are left.
+    known, words = plugins.available("stages"), (ctx.params.get("stage"), *ctx.args)
+    skills = next((known[word].skills for word in words if word in known), ())
+    return [name for name in skills if name.startswith(incomplete)]
+
+
+StageName = Annotated[
+    str, typer.Argument(metavar="STAGE", autocompletion=stages_like, help="A stage of 'devmind stage list'.")
+]
 
 
 @app.command("list")
@@ -180,9 +195,7 @@ def run(
         show.line("This run had finished; nothing was done. Give another --out to run it anew.")
         _tell(done)
     with resumable(uncut(ctx.obj), NEXT_LESSON):
-        show.line(
-            f"Stage {stage}, size {settings.size}, seed {settings.seed}. Loading torch takes some seconds.", "dim"
-        )
+        show.line(f"Stage {stage}, size {settings.size}, seed {settings.seed}: {show.LOADING}.", "dim")
         from devmind.curriculum.runner import run_stage
 
         result = run_stage(
@@ -210,7 +223,9 @@ def _tell(result: RunResult) -> NoReturn:
 def exam(
     stage: StageName,
     agent: ExaminedOption = None,
-    skill: Annotated[str | None, typer.Option("--skill", metavar="NAME", help="Only this skill.")] = None,
+    skill: Annotated[
+        str | None, typer.Option("--skill", metavar="NAME", autocompletion=_skills_like, help="Only this skill.")
+    ] = None,
     data: DataOption = None,
     text: TextOption = None,
     json_file: Annotated[
@@ -241,11 +256,14 @@ def exam(
     """
     if through not in (None, "life"):
         raise ConfigError(f"--through knows 'life' only; got '{through}'.")
-    plugins.find("stages", stage)
+    known = plugins.find("stages", stage).skills
+    if skill is not None and known and skill not in known:
+        raise ConfigError(f"Stage '{stage}' has no skill '{skill}'{nearest(skill, known)}")
     data = data_folder(data)
     writable_file(json_file, "--json")
     folder = agent_folder(agent)
     settings = run_config(_size_of(folder), None, sets, config, exam_seed, text)
+    show.tell_loading()
     if through:
         from devmind.cli.through import exam_through_life
 

@@ -46,7 +46,7 @@ def study(
     study_file = read(file)
     folder = out or Path("checkpoints") / f"study-{study_file.name}"
     with resumable(ctx.obj):
-        show.line("Loading torch takes some seconds.", "dim")
+        show.tell_loading()
         from devmind.curriculum.study.gathering import GATHERED, PAGE, close
         from devmind.curriculum.study.run import StudyRun
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ def exam_through_life(
     """
     from devmind.agent.agent import Agent
     from devmind.curriculum.examining import pick_skills
+    from devmind.curriculum.side_by_side import exam_folder
     from devmind.curriculum.start import load_stage, make_context
     from devmind.errors import ExamError
     from devmind.live.exams import EPISODES, examine_in_life
@@ -33,8 +33,8 @@ def exam_through_life(
     show.line(f"{EPISODES} episodes a measure: plain, through a lossless mailbox, and pictured by a camera.", "dim")
     results: list[LiveExamResult] = []
     # An exam writes into its run's folder. This is no run, and a packaged agent lies where devmind is installed.
-    with tempfile.TemporaryDirectory(prefix="devmind-exam-") as out:
-        context = make_context(config, Path(out), data, ())
+    with exam_folder() as out:
+        context = make_context(config, out, data, ())
         for one in pick_skills(stage, skill):
             try:
                 results.append(examine_in_life(stage, one, agent, context, config.exam.bootstrap))

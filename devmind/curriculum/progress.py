@@ -1,12 +1,12 @@
-"""What a user sees during a run: the current step of work, and for a lesson its name, percentage and time left."""
+"""What a user sees during a run: the current step of work, and for lessons and exams percentage and time left."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -101,6 +101,115 @@ class LessonProgress:
         if self.loss is not None:
             found.append(f"loss {self.loss:.3f}")
         return found + [f"{name} {score:.2f}" for name, score in self.scores.items()]
+
+
+class Rolled(NamedTuple):
+    """How far an exam is: its present rollout, from 1, and in that the episodes over, all of them, and the share 0..1;
+    seconds that are left of it, None before that is known."""
+
+    part: int
+    over: int
+    episodes: int
+    share: float
+    left_s: float | None
+
+    @classmethod
+    def read(cls, text: str) -> Rolled | None:
+        """What `written` gave; None of a text that is not whole."""
+        try:
+            part, over, episodes, share, left = text.split()
+            return cls(int(part), int(over), int(episodes), float(share), None if left == "-" else float(left))
+        except ValueError:
+            return None
+
+    def written(self) -> str:
+        """One line for `read`."""
+        left = "-" if self.left_s is None else f"{self.left_s:.1f}"
+        return f"{self.part} {self.over} {self.episodes} {self.share:.4f} {left}"
+
+    @property
+    def kept(self) -> tuple[str, str]:
+        """Percentage and time left of the rollout."""
+        return f"{100 * self.share:3.0f} %", "–" if self.left_s is None else f"{clock(self.left_s)} left"
+
+    @property
+    def details(self) -> list[str]:
+        """Episodes; and which rollout it is, since an exam of several does not say how many will follow."""
+        return [f"{self.over} of {self.episodes} episodes", *([f"part {self.part}"] if self.part > 1 else [])]
+
+
+class RolloutClock:
+    """Follows the rollouts of an exam: a `Watch` (`devmind.acting.rollout`).
+
+    Args:
+        tell: is given how far the exam is, at most once in `every_s` seconds.
+    """
+
+    def __init__(self, tell: Callable[[Rolled], None], every_s: float) -> None:
+        self.tell, self.every_s = tell, every_s
+        self.part, self._share, self._begun_s, self._told_s = 0, 1.0, 0.0, time.monotonic()
+
+    def __call__(self, over: int, episodes: int, share: float) -> None:
+        """One tick of a rollout."""
+        now = time.monotonic()
+        if share <= self._share:  # another rollout
+            self.part, self._begun_s, self._first = self.part + 1, now, share
+        self._share = share
+        if now - self._told_s >= self.every_s:
+            self._told_s, done = now, share - self._first
+            left_s = (now - self._begun_s) * (1 - share) / done if done > 0 else None
+            self.tell(Rolled(self.part, over, episodes, share, left_s))
+
+
+class ExamsProgress:
+    """Exams that are held now: a bar each on a terminal, a line every ten seconds elsewhere; nothing before either."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.rolled: dict[str, Rolled] = {}
+        self._said_s: dict[str, float] = {}
+        self.live = (
+            Live(get_renderable=self._bars, console=self.console, refresh_per_second=4, transient=True)
+            if self.console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Self:
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.live:
+            self.live.stop()
+
+    @property
+    def every_s(self) -> float:
+        """Seconds between two looks at an exam."""
+        return 0.25 if self.live else EVERY_S
+
+    def show(self, exam: str, rolled: Rolled) -> None:
+        """Show how far an exam is."""
+        if self.rolled.get(exam) == rolled:
+            return
+        self.rolled[exam] = rolled
+        now = time.monotonic()
+        if not self.live and now - self._said_s.get(exam, -EVERY_S) >= 0.9 * EVERY_S:
+            self._said_s[exam] = now
+            say(plain_line(exam, rolled.kept, rolled.details))
+
+    def ended(self, exam: str) -> None:
+        """Remove an exam."""
+        self.rolled.pop(exam, None)
+
+    def _bars(self) -> Text:
+        width, ascii_only = self.console.width, self.console.options.ascii_only
+        lines = [
+            bar_line(exam, one.share, one.kept, one.details, width, ascii_only) for exam, one in self.rolled.items()
+        ]
+        return Text("\n").join(lines)
 
 
 def bar_line(

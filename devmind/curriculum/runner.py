@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from devmind.curriculum.examining import decide, pick_skills, plain
 from devmind.curriculum.finished import check_same_run, deciding, found_path, kept_path, run_folder
 from devmind.curriculum.journal import Journal
 from devmind.curriculum.pinned import pinned
-from devmind.curriculum.side_by_side import Due, hold_all
+from devmind.curriculum.side_by_side import Due, exam_folder, hold_all
 from devmind.curriculum.stage_run import RunResult, StageRun
 from devmind.curriculum.start import apply_trunk, give_hearing, load_stage, make_context, missing_parts
 from devmind.errors import ConfigError, ExamError
@@ -73,8 +72,8 @@ def examine(
             f"The agent in {agent} was never admitted to stage '{name}': it lacks {missing}; "
             f"run 'devmind stage run {name} --agent {agent}' first."
         )
-    with training_threads(config.threads), tempfile.TemporaryDirectory(prefix="devmind-exam-") as out:
-        context = make_context(config, Path(out), data, ())
+    with training_threads(config.threads), exam_folder() as out:
+        context = make_context(config, out, data, ())
         place(loaded, pick_device(config.device))
         asked = pick_skills(stage, skill)
         held = {due.skill: one for due, one in hold_all([Due(stage, one.name) for one in asked], loaded, context)}

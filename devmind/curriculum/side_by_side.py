@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import torch
 
+from devmind.acting.rollout import Watch, watching
 from devmind.agent.agent import Agent
 from devmind.agent.device import place
 from devmind.agent.threads import stepping_threads
+from devmind.checkpointing.lock import LOCK, locked
 from devmind.config import TRIAL_SIZES
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examine_skill, pick_skills
-from devmind.curriculum.progress import say
+from devmind.curriculum.progress import ExamsProgress, Rolled, RolloutClock, say
 from devmind.curriculum.stage import Context, Stage
 from devmind.curriculum.timing import peak_memory_mb
-from devmind.errors import ExamError
+from devmind.errors import CheckpointError, ExamError
 
 MOST = 4
 """Worker processes at most: more would wait for the longest exam of a stage."""
 WORKER_GB, REST_GB = 3.0, 4.0
 """Memory of a worker at most (exams of planning), and of this process behind its lessons."""
-ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
+WORKER = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")} | {
+    "LOKY_MAX_MEMORY_LEAK_SIZE": f"{WORKER_GB * 1e9:.0f}"
+}
+"""Environment of a worker. By default loky takes 300 MB more than after the first exam for a leak: it ends the worker
+with a warning, and starts another, which loads the agent again."""
 
 
 class Due(NamedTuple):
@@ -53,11 +63,15 @@ class Held(NamedTuple):
     peak_memory_mb: float
 
 
-def hold(due: Due, agent: Agent, context: Context) -> Held:
-    """Hold one exam, with one intra-op thread, so that scores do not depend on the number of cores."""
+def hold(due: Due, agent: Agent, context: Context, watch: Watch | None = None) -> Held:
+    """Hold one exam, with one intra-op thread, so that scores do not depend on the number of cores.
+
+    Args:
+        watch: is told how far its rollouts are.
+    """
     begun = time.monotonic()
     (skill,) = pick_skills(due.stage, due.skill)
-    with stepping_threads():
+    with stepping_threads(), nullcontext() if watch is None else watching(watch):
         if due.before is None:
             measures = examine_skill(due.stage, skill, agent, context).measures
         else:
@@ -104,9 +118,37 @@ def hold_all(
     if workers < 2 or context.config.size in TRIAL_SIZES or torch.device(context.device).type != "cpu":
         for due in dues:
             begins(due)
-            yield due, hold(due, agent, context)
+            with ExamsProgress() as progress:
+                tell = partial(progress.show, due.skill)
+                held = hold(due, agent, context, RolloutClock(tell, progress.every_s))
+            yield due, held
     else:
         yield from hold_in(workers, dues, agent, context, begins)
+
+
+FOLDERS = "devmind-exam-"
+"""How the names of folders begin that exams need for a while; they stand among the system's temporary files."""
+
+
+@contextmanager
+def exam_folder() -> Iterator[Path]:
+    """A temporary folder for exams. Those that killed processes left behind are removed first."""
+    _remove_abandoned()
+    with tempfile.TemporaryDirectory(prefix=FOLDERS, ignore_cleanup_errors=True) as folder, locked(Path(folder)):
+        yield Path(folder)
+
+
+def _remove_abandoned() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDERS}*"):
+        with suppress(CheckpointError, OSError):  # another process has its lock, or has just removed it
+            # Without a lock it is just being made. Those of other users are theirs.
+            if _is_own(folder) and (folder / LOCK).is_file():
+                with locked(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_own(folder: Path) -> bool:
+    return not hasattr(os, "geteuid") or folder.lstat().st_uid == os.geteuid()
 
 
 def _memory_gb() -> float:
@@ -123,18 +165,23 @@ def hold_in(
     from loky import FIRST_COMPLETED, BrokenProcessPool, Future, ProcessPoolExecutor, wait
 
     left, running, peaks_mb = list(dues), dict[Future, Due](), dict[int, float]()
-    with tempfile.TemporaryDirectory(prefix="devmind-exam-") as folder:
-        agent.save_pretrained(Path(folder))
+    with exam_folder() as folder, ExamsProgress() as progress:
+        agent.save_pretrained(folder)
         pool = ProcessPoolExecutor(
-            workers, initializer=_begin, initargs=(Path(folder), context, os.getpid()), env=ONE_THREAD
+            workers, initializer=_begin, initargs=(folder, context, os.getpid(), progress.every_s), env=WORKER
         )
         try:
             while left or running:
                 while left and len(running) < workers:
                     begins(due := left.pop(0))
                     running[pool.submit(_hold, due)] = due
-                for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                done = wait(running, timeout=progress.every_s, return_when=FIRST_COMPLETED).done
+                for due in running.values():
+                    if (rolled := _read(folder, due)) is not None:
+                        progress.show(due.skill, rolled)
+                for ended in done:
                     due = running.pop(ended)
+                    progress.ended(due.skill)
                     worker, held = ended.result()
                     peaks_mb[worker] = held.peak_memory_mb
                     yield due, held._replace(peak_memory_mb=peak_memory_mb() + sum(peaks_mb.values()))
@@ -149,14 +196,14 @@ def hold_in(
 
 # -- in a worker process
 
-_given: list[tuple[Agent, Context]] = []
+_given: list[tuple[Agent, Context, Path, float]] = []
 
 
-def _begin(folder: Path, context: Context, parent: int) -> None:
+def _begin(folder: Path, context: Context, parent: int, every_s: float) -> None:
     """Load the agent, and watch the parent; Ctrl-C, which a terminal sends to all processes, is for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    _given[:] = [(place(Agent.from_pretrained(folder), context.device), context)]
+    _given[:] = [(place(Agent.from_pretrained(folder), context.device), context, folder, every_s)]
 
 
 def _end_with(parent: int) -> None:
@@ -166,4 +213,19 @@ def _end_with(parent: int) -> None:
 
 
 def _hold(due: Due) -> tuple[int, Held]:
-    return os.getpid(), hold(due, *_given[0])
+    agent, context, folder, every_s = _given[0]
+    return os.getpid(), hold(due, agent, context, RolloutClock(partial(_write, folder, due), every_s))
+
+
+def _write(folder: Path, due: Due, rolled: Rolled) -> None:
+    _progress_file(folder, due).write_text(rolled.written(), encoding="ascii")
+
+
+def _read(folder: Path, due: Due) -> Rolled | None:
+    with suppress(OSError):
+        return Rolled.read(_progress_file(folder, due).read_text(encoding="ascii"))
+    return None
+
+
+def _progress_file(folder: Path, due: Due) -> Path:
+    return folder / f"{quote(f'{due.stage.name} {due.skill}', safe='')}.progress"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from devmind.agent import saving
-from devmind.agent.agent import Agent
-from devmind.agent.config import AgentConfig
 from devmind.curriculum.journal import Journal
 from devmind.raised import HERE, raised, stages_of
+
+if TYPE_CHECKING:
+    from devmind.agent.agent import Agent
 
 RUN_FILE, CHILDHOOD_FILE = "journal.jsonl", "curriculum.jsonl"
 UNTAUGHT = "before its first lesson"
@@ -46,8 +47,13 @@ def load_at_age(folder: Path, taught: bool = True) -> Agent:
     Raises:
         CheckpointError: a file is missing or damaged.
     """
+    from devmind.agent.agent import Agent
+
     if taught:
         return Agent.from_pretrained(folder)
+    from devmind.agent import saving
+    from devmind.agent.config import AgentConfig
+
     config = saving.read_config(folder)
     with saving.as_large_as_saved(folder, config, saving.folders_of(folder)):
         agent = Agent(AgentConfig.from_dict(config))
@@ -101,7 +107,9 @@ def _beginning(run: Path) -> list[Age]:
     config = run / "start" / "config.json"
     if not config.is_file():
         return []
-    *earlier, stage = saving.read_json(config).get("stages") or [""]
+    from devmind.agent.saving import read_json
+
+    *earlier, stage = read_json(config).get("stages") or [""]
     return [Age("start", f"before {stage}" if earlier else UNTAUGHT, run / "start")]
 
 
@@ -109,5 +117,7 @@ def _began_untaught(agent: Path) -> bool:
     """Whether the agent went through a stage with a trunk of its own: `pretrained` and `trunk_source` name weights that
     a seed cannot reproduce.
     """
-    config = saving.read_json(agent / "config.json")
+    from devmind.agent.saving import read_json
+
+    config = read_json(agent / "config.json")
     return bool(config.get("stages")) and not (config.get("pretrained") or config.get("trunk_source"))

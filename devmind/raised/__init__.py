@@ -56,7 +56,12 @@ def most_raised(through: Iterable[str] = (), without: str | None = None) -> Path
 
 def with_head(head: str) -> list[str]:
     """The names of agents with the head `head`, in the order of `raised`."""
-    return [name for name, folder in raised().items() if head in {entry["name"] for entry in _config(folder)["heads"]}]
+    return [name for name, folder in raised().items() if head in heads_of(folder)]
+
+
+def heads_of(folder: Path) -> list[str]:
+    """The names of the heads of the agent in `folder`, in order."""
+    return [entry["name"] for entry in _config(folder)["heads"]]
 
 
 def stages_of(folder: Path) -> list[str]:

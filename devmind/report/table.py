@@ -58,7 +58,8 @@ def _row(measure: MeasureResult) -> list[Text]:
 
 
 def _remarks(results: Results) -> list[str]:
-    said = [reason for reason, measure in failures(results) if measure is None]  # the others have a row
+    said = [_passed(results)]
+    said += [reason for reason, measure in failures(results) if measure is None]  # the others have a row
     if results.untouched:
         said.append(results.untouched.said)
     said += [
@@ -80,6 +81,13 @@ def _remarks(results: Results) -> list[str]:
     if results.ablation is None:
         said.append(f"ablation: not run ({results.twin_command})")
     return said
+
+
+def _passed(results: Results) -> str:
+    """What passed, which is said before where a rule does better."""
+    judged = [one for skill in results.skills for one in skill.measures if one.passed is not None]
+    names = [one.name for one in judged if one.passed]
+    return f"passed {len(names)} of {len(judged)} measures with a gate{': ' if names else ''}{', '.join(names)}"
 
 
 def _differences(results: Results) -> Iterable[tuple[str, Difference]]:

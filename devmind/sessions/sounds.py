@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from devmind.errors import ExamError, SessionError
-from devmind.moment import SOUND_RATE_HZ
+from devmind.moment import SOUND_RATE_HZ, TICK_HZ, TICK_SAMPLES
 from devmind.sessions.messages import from_s16
 
 Warn = Callable[[str], None]
@@ -213,3 +213,37 @@ def _declared_bytes(path: Path) -> int:
     order = {b"RIFF": "little", b"FORM": "big"}.get(head[:4])
     size = int.from_bytes(head[4:8], order) if order else 0  # type: ignore[arg-type]
     return size + 8 if 0 < size < 0xFFFFFFFF else 0
+
+
+SILENT = 1e-4
+"""A file whose peak is below this is silent: 80 dB below full scale."""
+CLIPPED, MOST_CLIPPED = 0.999, 0.01
+"""A sample from CLIPPED on is at the limit; if more than this share are, the recording is reported as clipped."""
+
+
+def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
+    """The first `seconds` of a sound file as Moments of one ear, float32 [1600] each at 16 kHz.
+
+    A last part of a Moment is left out.
+
+    Raises:
+        SessionError: nothing can be read, it is shorter than a Moment, or all of it is silence.
+    """
+    most, chunks, loudest, peak, clipped = round(seconds * TICK_HZ), list[np.ndarray](), 0.0, 0.0, 0
+    for _, sound in file_ticks(path, TICK_SAMPLES, warn):
+        if len(chunks) == most:
+            warn(f"'{path}' is longer than {seconds:g} s, and the rest is not heard; give more --seconds.")
+            break
+        chunks.append(sound.mean(0))
+        size = np.abs(chunks[-1])
+        loudest, peak = max(loudest, float(np.abs(sound).max())), max(peak, float(size.max()))
+        clipped += int((size >= CLIPPED).sum())
+    if not chunks:
+        raise SessionError(f"'{path}' is shorter than a Moment, which is 0.1 s; give a longer recording.")
+    if peak < SILENT <= loudest:
+        raise SessionError(f"The channels of '{path}' cancel each other out; give a recording of one of them.")
+    if peak < SILENT:
+        raise SessionError(f"'{path}' is silent: its peak is {peak:.1e} of full scale; give a louder recording.")
+    if clipped > MOST_CLIPPED * TICK_SAMPLES * len(chunks):
+        warn(f"'{path}' is clipped, so words may be missed; record it more softly.")
+    return chunks

@@ -98,6 +98,14 @@ class SlidingRules:
         after[rows, free], after[rows, at] = tiles[rows, at], 0
         return after
 
+    def manhattan(self, tiles: np.ndarray) -> np.ndarray:
+        """A lower bound on the cost of each move and all that follows, float [N, 4], of tiles [N, side * side]."""
+        side, count = self.side, len(MOVES)
+        reached = self.slid(np.repeat(tiles, count, 0), np.tile(np.arange(count), len(tiles)))
+        at, number = np.arange(side**2), np.maximum(reached - 1, 0)
+        apart = abs(number // side - at // side) + abs(number % side - at % side)
+        return np.asarray(1 + np.where(reached > 0, apart, 0).sum(-1, dtype=float).reshape(-1, count))
+
     def solvable(self, tiles: np.ndarray) -> np.ndarray:
         """Whether the tiles can be put in order, bool [N]: a move changes the parity of tiles and of the free place."""
         smaller = np.tril(np.ones((self.cells, self.cells), bool), -1)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
 from devmind.cli.house import group
 from devmind.errors import ConfigError
 from stages.language.read import NOTHING
@@ -31,12 +31,14 @@ def go_on_saying(
         raise ConfigError("TEXT is not UTF-8; set your terminal to UTF-8, or type it in other characters.") from None
     if not text.strip():
         raise ConfigError(NOTHING)
-    from devmind.agent.threads import intra_op_threads
-    from devmind.seeding import torch_generator
-    from stages.language.parts import NAME, TEXT
-    from stages.language.read.saying import go_on
+    agent = taught_folder(agent, "language", "text", "to read and write")
+    with show.loading():
+        from devmind.agent.threads import intra_op_threads
+        from devmind.seeding import torch_generator
+        from stages.language.parts import NAME, TEXT
+        from stages.language.read.saying import go_on
 
-    reader = taught_agent(agent, NAME, TEXT, "to read and write")
+    reader = taught_agent(agent, NAME, TEXT, "to read and write", stages=(NAME,))
 
     with intra_op_threads(1):
         pieces = go_on(reader, text, length, torch_generator("say", seed))
@@ -61,7 +63,13 @@ def make(
     seed: Annotated[int, typer.Option("--seed", min=0, max=999_999, metavar="N", help="Seed of the first room.")] = 0,
 ) -> None:
     """Record episodes of BabyAI's bot, which sees the whole room; rooms in which it fails are left out."""
-    from stages.language.follow import demos as recording
+    from devmind.worlds.minigrid import lent
+
+    lent(room)  # an unknown room is refused before anything is loaded
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out expects a folder, and '{out}' is a file.")
+    with show.loading():
+        from stages.language.follow import demos as recording
 
     shares = recording.make(room, episodes, out, jobs, seed)
     for share in shares:

@@ -45,11 +45,11 @@ SKILLS: Sequence[Skill] = (
         "where a thing out of sight is, and when it is no longer there", permanence.taught,
     ),
     Skill(
-        match.NAME, match.examine, match.GATE,
+        "match", match.examine, match.GATE,
         "which of two things was seen or heard ten Moments ago, with other things in between", match_lesson.taught,
     ),
     Skill(
-        fetch.NAME, fetch.examine, fetch.GATE, "reach for a hidden thing that was in view nine Moments ago",
+        "fetch", fetch.examine, fetch.GATE, "reach for a hidden thing that was in view nine Moments ago",
         fetch.taught,
     ),
 )  # fmt: skip

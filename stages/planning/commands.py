@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
 from devmind.cli.house import group
 from devmind.cli.serving import OpenOption, PortOption, Publisher, SecondsOption, served
 from devmind.errors import ConfigError, nearest
@@ -134,13 +134,15 @@ def imagine(
     _refuse_no_file(film_)
     if simulations and steps:
         raise ConfigError("A tree has its own denoising levels: give --simulations or --steps, not both.")
-    player = _planner(agent, rules, guidance, simulations)
     if page:
         _refuse(
             (waypoint or None, symbols, steps, horizon, film_),
             "On the page the agent plans by itself, again and again; leave out --waypoint, --symbols, --steps, "
             "--horizon and --show.",
         )
+    waypoints, words = dict(_waypoint(one, rules) for one in waypoint or ()), _words(symbols)
+    player = _planner(agent, rules, guidance, simulations)
+    if page:
         _walk(player, rules, begin, end, env, port, open_, seconds)
         return
     _film(
@@ -149,8 +151,8 @@ def imagine(
         begin,
         end,
         film_,
-        waypoints=dict(_waypoint(one, rules) for one in waypoint or ()),
-        words=_words(symbols),
+        waypoints=waypoints,
+        words=words,
         steps=steps,
         horizon=horizon,
     )
@@ -185,7 +187,8 @@ def _planner(folder: Path | None, rules: PointMazeRules, guidance: float | None,
         raise ConfigError(
             "--guidance takes a number such as 1.5. A tree tries several by itself: leave out --simulations."
         )
-    with show.working("loading"):
+    folder = taught_folder(folder, "planning", "route", "to plan")
+    with show.loading():
         from stages.planning.parts import ROUTE
         from stages.planning.tree import search_in_a_tree
 
@@ -203,7 +206,7 @@ def _tell(result: ImaginedTrip) -> None:
     """Print what was imagined and chosen, and what came of it."""
     import numpy as np
 
-    from stages.planning.parts import WORDS
+    from stages.planning import WORDS
 
     chosen = result.found.chosen
     show.line(
@@ -233,7 +236,8 @@ def _carry_out(room: str, agent: Path | None, sentence: str | None, seed: int) -
     made(room).close()  # it says what is wrong with the name, before an agent is loaded
     if sentence is not None and not sentence.strip():
         raise ConfigError("--goal needs an instruction, such as 'go to the red ball'; without it the room gives one.")
-    with show.working("loading"):
+    agent = taught_folder(agent, "planning", "instruct", "to be instructed")
+    with show.loading():
         from stages.planning.instruct.carrying import carried_out
         from stages.planning.parts import INSTRUCT
 
@@ -256,7 +260,8 @@ def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> No
 
     TabletopRules(level)  # it says what is wrong with the level, before an agent is loaded
     _refuse_no_file(page)
-    with show.working("loading"):
+    agent = taught_folder(agent, "planning", "arrange", "to arrange")
+    with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.planning.arrange import film
         from stages.planning.parts import ARRANGE
@@ -279,15 +284,17 @@ def _arrange(level: str, agent: Path | None, seed: int, page: Path | None) -> No
 
 def _trade(level: str, agent: Path | None, seed: int, horizon: int | None, page: Path | None) -> None:
     from devmind.worlds.market import MarketRules
+    from stages.planning.trade import refuse_horizon
 
     MarketRules(level)  # it says what is wrong with the level or its file, before an agent is loaded
+    refuse_horizon(horizon)
     _refuse_no_file(page)
-    with show.working("loading"):
+    agent = taught_folder(agent, "planning", "trade_plan", "to plan trades")
+    with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.planning.parts import TRADE_PLAN
         from stages.planning.trade import film
 
-    film.refuse_horizon(horizon)
     with intra_op_threads(1):
         found = film.planned(taught_agent(agent, "planning", TRADE_PLAN, "to plan trades"), level, seed)
     number = found.weighed.steps.shape[1]
@@ -389,7 +396,7 @@ def _waypoint(text: str, rules: PointMazeRules) -> tuple[int, Any]:
 
 def _words(text: str | None) -> dict[int, int]:
     """Given moves by their number."""
-    from stages.planning.parts import WORDS
+    from stages.planning import WORDS
 
     found: dict[int, int] = {}
     for number, word in enumerate((text or "?").replace(" ", "").split(",")):

@@ -21,9 +21,10 @@ from devmind.agent.agent import Agent
 from devmind.cli.serving import Publisher
 from devmind.errors import ConfigError, MomentError, bound
 from devmind.worlds.pointmaze import CELL, MAX_TICKS, UNIT, PointMazeRules, Walk
+from stages.planning import WORDS
 from stages.planning.film import refuse_gaps
 from stages.planning.judge import draft
-from stages.planning.parts import DRAFT, JUDGE, ROUTE, WALK, WORDS
+from stages.planning.parts import DRAFT, JUDGE, ROUTE, WALK
 
 HZ = 20.0
 """Ticks a second."""

@@ -21,6 +21,7 @@ from devmind.learners.gradient import owned_parts
 from devmind.worlds.market import SEEN
 from devmind.worlds.pointmaze import MAZES
 from devmind.worlds.tabletop import PLACES, THINGS
+from stages.planning import WORDS
 from stages.planning.judge import draft_size
 
 NAME = "planning"
@@ -64,10 +65,6 @@ MANIPULATE_SIZES: dict[str, dict[str, int]] = {
 }
 SENSES = ("body", "goal", "maze")
 TAP = ("trunk:body", "trunk:goal", "trunk:maze", "trunk", "raw:body", "raw:goal", "raw:maze")
-WORDS = ("on", "east", "south", "west", "north")
-"""Symbols of a plan, one for each point: the direction of the cell that the stride from there enters, x growing to the
-east and y to the south; "on" where the stride stays in its cell. A symbol that stands beside its stride can be named
-by it; a mere list of moves, whose tenth is made anywhere, could not be learned (docs/log.md, 2026-11-26)."""
 STRIDE = 16
 """Ticks between two points of a plan."""
 HORIZON = 26

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
 from devmind.cli.house import group
 from devmind.cli.serving import OpenOption, PortOption, SecondsOption, served, wait
 from devmind.errors import ConfigError, nearest
@@ -18,6 +18,7 @@ from devmind.errors import ConfigError, nearest
 if TYPE_CHECKING:
     import numpy as np
 
+    from devmind.worlds.sliding import SlidingRules
     from stages.reasoning.best_first import Guide, Way
 
 play = group("Play a game against an agent.")
@@ -27,13 +28,30 @@ GAMES = ("tictactoe", "connect4", "othello")
 """The names in `stages.reasoning.games`, whose import is slow: a typing error is reported without it."""
 SLIDING = {"8-puzzle": 3, "15-puzzle": 4}
 """Side by name of the sliding puzzle."""
+PUZZLES = {
+    "8-puzzle": "1 2 3 4 5 6 0 7 8",
+    "15-puzzle": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 0 15",
+    "lights-out": "01000 11100 01000 00000 00000",
+}
+"""A state by name of the puzzle, as an example."""
+
+
+def _games_like(incomplete: str) -> list[str]:
+    return [name for name in GAMES if name.startswith(incomplete)]
+
+
+def _puzzles_like(incomplete: str) -> list[str]:
+    return [name for name in PUZZLES if name.startswith(incomplete)]
+
 
 Folder = Annotated[Path | None, agent_option(raised_through("reasoning"))]
 
 
 @play.command("play")
 def against(
-    game: Annotated[str, typer.Argument(metavar="GAME", help="connect4, tictactoe or othello.")],
+    game: Annotated[
+        str, typer.Argument(metavar="GAME", autocompletion=_games_like, help="connect4, tictactoe or othello.")
+    ],
     agent: Folder = None,
     simulations: Annotated[
         int,
@@ -60,13 +78,14 @@ def against(
     """Play against an agent: type the number of a free place, or q to leave; or click on the board of a page."""
     if game not in GAMES:
         raise ConfigError(f"There is no game '{game}'{nearest(game, GAMES)}")
-    with show.working("loading"):
+    agent = taught_folder(agent, "reasoning", f"{game}_policy", game)
+    with show.loading():
         from devmind.agent.threads import intra_op_threads
         from stages.reasoning import games
         from stages.reasoning.table import Table
 
     played = games.GAMES[game]
-    player = taught_agent(agent, "reasoning", played.policy, game)
+    player = taught_agent(agent, "reasoning", played.policy, game, ("reasoning", "language"))
     with intra_op_threads(1):
         table = Table(player, played, simulations, agent_begins=second, sure=sure)
         if not page:
@@ -81,16 +100,22 @@ def against(
 
 @solve.command("solve")
 def puzzle(
-    name: Annotated[str, typer.Argument(metavar="PUZZLE", help="8-puzzle, 15-puzzle or lights-out.")],
+    name: Annotated[
+        str, typer.Argument(metavar="PUZZLE", autocompletion=_puzzles_like, help="8-puzzle, 15-puzzle or lights-out.")
+    ],
     state: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--state",
             metavar="TEXT",
             help="Row by row: the tiles, 0 for the free place; or 25 lights, 1 for on and 0 for off.",
         ),
-    ],
+    ] = None,
     agent: Folder = None,
+    hand_rules: Annotated[
+        bool,
+        typer.Option("--hand-rules", help="Ask no agent: solve it by A* with Manhattan, or by algebra mod 2."),
+    ] = False,
     nodes: Annotated[
         int, typer.Option("--nodes", min=1, metavar="N", help="At most so many states are visited.")
     ] = 10_000,
@@ -106,44 +131,62 @@ def puzzle(
     ] = 20_000,
 ) -> None:
     """Solve a puzzle by Q* or beam search, and say whether a shorter solution exists."""
+    if name not in PUZZLES:
+        raise ConfigError(f"There is no puzzle '{name}'{nearest(name, PUZZLES)}")
+    if state is None:
+        raise ConfigError(f"'{name}' needs its state, row by row: devmind solve {name} --state \"{PUZZLES[name]}\"")
+    if hand_rules and (agent or beam):
+        raise ConfigError("--hand-rules asks no agent: leave out --agent and --beam.")
     if name == "lights-out":
-        _lights_out(state, agent, nodes, beam)
-    elif name in SLIDING:
-        _sliding(name, state, agent, nodes, beam, proof)
+        _lights_out(state, agent, nodes, beam, hand_rules)
+    elif hand_rules:
+        _by_hand(name, state, nodes)
     else:
-        raise ConfigError(f"There is no puzzle '{name}'{nearest(name, ['lights-out', *SLIDING])}")
+        _sliding(name, state, agent, nodes, beam, proof)
 
 
-def _lights_out(state: str, agent: Path | None, nodes: int, beam: int | None) -> None:
+def _lights_out(state: str, agent: Path | None, nodes: int, beam: int | None, hand_rules: bool) -> None:
+    import numpy as np
+
     from stages.reasoning.puzzles.algebra import Algebra
     from stages.reasoning.puzzles.reading import SIDE, lights
 
     lit, algebra = lights(state, SIDE), Algebra.of(SIDE)
     if not algebra.solvable(lit)[0]:
         raise ConfigError("These lights cannot be put out by any presses: they are not orthogonal to the null space.")
-    with show.working("loading"):
+    best = algebra.shortest(lit)
+    if hand_rules:
+        _tell_presses([int(press) for press in np.flatnonzero(best[0])], int(best.sum()))
+        return
+    agent = taught_folder(agent, "reasoning", "lights_out_q", "lights-out")
+    with show.loading():
         from stages.reasoning.parts import PRESSES
         from stages.reasoning.puzzles import exam
         from stages.reasoning.puzzles.lesson import MOST, costs
 
-    player = taught_agent(agent, "reasoning", PRESSES, "lights-out")
-    fewest = int(algebra.shortest(lit).sum())
+    player = taught_agent(agent, "reasoning", PRESSES, "lights-out", ("reasoning",))
+    fewest = int(best.sum())
     hint = f"; its fewest presses are {fewest}, and scrambles of up to {MOST} are taught"
     guide = lambda states: costs(player, states)  # noqa: E731
 
     def search(q: Guide) -> list[Way]:
         return exam.beamed(lit, q, beam, nodes) if beam else exam.search(lit, q, nodes)
 
-    presses, effort = _found(search, guide, nodes, beam, hint)
+    presses, effort = _asked_agent(search, guide, nodes, beam, hint)
+    _tell_presses(presses, fewest, f"; {effort}")
+
+
+def _tell_presses(presses: list[int], fewest: int, effort: str = "") -> None:
+    from stages.reasoning.puzzles.reading import SIDE
+
     places = " ".join(f"{press // SIDE + 1},{press % SIDE + 1}" for press in presses)
     show.line(f"press (row,column): {places or 'nothing, all lights are out'}")
     short = "proven shortest, by algebra mod 2" if len(presses) == fewest else f"not shortest: {fewest} would do"
-    show.line(f"{show.counted(len(presses), 'press', 'presses')}, {short}; {effort}")
+    show.line(f"{show.counted(len(presses), 'press', 'presses')}, {short}{effort}")
 
 
-def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | None, proof: int) -> None:
-    import numpy as np
-
+def _board(name: str, state: str) -> tuple[int, np.ndarray, SlidingRules]:
+    """Side, tiles [1, side * side] and rules of a sliding puzzle that can be solved."""
     from devmind.worlds.sliding import SlidingRules
     from stages.reasoning.puzzles.reading import tiles
 
@@ -153,28 +196,52 @@ def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | 
         raise ConfigError(
             "These tiles cannot be put in order by any moves: their parity is odd. Were two tiles swapped in typing?"
         )
-    with show.working("loading"):
+    return side, start, rules
+
+
+def _by_hand(name: str, state: str, nodes: int) -> None:
+    """Solve a sliding puzzle by A* with Manhattan, which never overestimates: what it finds is a shortest solution."""
+    from stages.reasoning.q_star import q_star
+
+    _, start, rules = _board(name, state)
+    moves, effort = _found(
+        lambda q: q_star(start, rules.slid, rules.solved, q, nodes=nodes), rules.manhattan, nodes, None
+    )
+    _tell_slides(moves, start, rules)
+    show.line(f"{show.counted(len(moves), 'move')}, proven shortest, by A* with Manhattan; {effort}")
+
+
+def _sliding(name: str, state: str, agent: Path | None, nodes: int, beam: int | None, proof: int) -> None:
+    side, start, rules = _board(name, state)
+    agent = taught_folder(agent, "reasoning", "sliding_q", name)
+    with show.loading():
         from stages.reasoning.parts import SLIDES
         from stages.reasoning.sliding import exam
         from stages.reasoning.sliding.lesson import costs
 
-    player = taught_agent(agent, "reasoning", SLIDES, name)
+    player = taught_agent(agent, "reasoning", SLIDES, name, ("reasoning",))
     guide = lambda states: costs(player, side, states)  # noqa: E731
     how = (exam.CAREFUL, 1) if side == 3 else (exam.WEIGHT, exam.BATCH)
 
     def search(q: Guide) -> list[Way]:
         return exam.beamed(side, start, q, beam, nodes) if beam else exam.search(side, start, q, nodes, *how)
 
-    moves, effort = _found(search, guide, nodes, beam)
-    board, slid = start, []
+    moves, effort = _asked_agent(search, guide, nodes, beam)
+    _tell_slides(moves, start, rules)
+    short = _proven(side, start, len(moves), proof)
+    nothing = ", which proves nothing" if beam and short.startswith("not proven") else ""
+    show.line(f"{show.counted(len(moves), 'move')}, {short}; {effort}{nothing}")
+
+
+def _tell_slides(moves: list[int], board: np.ndarray, rules: SlidingRules) -> None:
+    import numpy as np
+
+    slid = []
     for move in moves:
         further = rules.slid(board, np.array([move]))
         slid.append(str(int(board[further != board].max())))
         board = further
     show.line(f"slide: {' '.join(slid) or 'nothing, all tiles are in order'}")
-    short = _proven(side, start, len(moves), proof)
-    nothing = ", which proves nothing" if beam and short.startswith("not proven") else ""
-    show.line(f"{show.counted(len(moves), 'move')}, {short}; {effort}{nothing}")
 
 
 def _proven(side: int, board: np.ndarray, length: int, proof: int) -> str:
@@ -202,10 +269,8 @@ def _found(
     Raises:
         typer.Exit: the search found nothing; the message is printed.
     """
-    from devmind.agent.threads import intra_op_threads
-
     began_s = time.perf_counter()
-    with intra_op_threads(1), show.working("searching", nodes) as tell:
+    with show.working("searching", nodes) as tell:
         (way,) = search(_told_of(guide, tell))
     effort = f"{show.counted(way.nodes, 'state')} visited in {time.perf_counter() - began_s:.1f} s"
     if way.actions is None:
@@ -213,6 +278,16 @@ def _found(
         show.line(f"not solved: {effort}; there is a way, so try {wider}more than --nodes {nodes}{hint}")
         raise typer.Exit(1)
     return way.actions, effort + (f" by a beam of {beam}" if beam else "")
+
+
+def _asked_agent(
+    search: Callable[[Guide], list[Way]], guide: Guide, nodes: int, beam: int | None, hint: str = ""
+) -> tuple[list[int], str]:
+    """`_found` with a guide that asks an agent."""
+    from devmind.agent.threads import intra_op_threads
+
+    with intra_op_threads(1):
+        return _found(search, guide, nodes, beam, hint)
 
 
 def _told_of(guide: Guide, tell: Callable[[int], None]) -> Guide:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
 from devmind.cli.house import complain, group
 from devmind.cli.paths import existing
 from devmind.errors import ConfigError
@@ -30,14 +30,18 @@ Seconds = Annotated[
 def write_what_is_said(file: Recording, agent: Folder = None, seconds: Seconds = 60.0) -> None:
     """Let an agent listen to a recording, tick by tick. Print words as they come, and at the end the kind of sound."""
     existing(file, "FILE", "file")
-    from devmind.agent.threads import intra_op_threads
-    from stages.voice.listening import Hearing, moments_of
-    from stages.voice.parts import NAME, WORDS_ARC
-    from stages.voice.sounds.recorded import SOURCE
+    from devmind.sessions.sounds import moments_of
 
     moments = moments_of(file, seconds, show.line)
+    agent = taught_folder(agent, "voice", "heard_words_arc", "to hear words")
+    with show.loading():
+        from devmind.agent.threads import intra_op_threads
+        from stages.voice.listening import Hearing
+        from stages.voice.parts import NAME, WORDS_ARC
+        from stages.voice.sounds.recorded import SOURCE
+
     with intra_op_threads(1):
-        heard, hearing = 0, Hearing(taught_agent(agent, NAME, WORDS_ARC, "to hear words"), moments)
+        heard, hearing = 0, Hearing(taught_agent(agent, NAME, WORDS_ARC, "to hear words", stages=(NAME,)), moments)
         for _, words in hearing.words():
             typer.echo(f" {words}" if heard else words, nl=False)
             heard += 1
@@ -68,16 +72,20 @@ def say_again(
     existing(file, "FILE", "file")
     if out.suffix.lower() != ".wav" or out.exists():
         raise ConfigError(f"OUT must be a new .wav file; got '{out}'. Choose another name.")
-    from devmind.agent.threads import intra_op_threads
-    from devmind.checkpointing.files import write_atomically
     from devmind.moment import TICK_HZ
-    from stages.voice.exhibits import wav
-    from stages.voice.listening import moments_of, repeat
-    from stages.voice.parts import CODEC, NAME, NEXT_CODE
+    from devmind.sessions.sounds import moments_of
 
     moments, further = moments_of(file, seconds, show.line), round(go_on * TICK_HZ)
-    head, wanted = (NEXT_CODE, "to go on with a sound") if further else (CODEC, "to repeat what it hears")
+    head, wanted = ("next_code", "to go on with a sound") if further else ("codec", "to repeat what it hears")
+    agent = taught_folder(agent, "voice", head, wanted)
+    with show.loading():
+        from devmind.agent.threads import intra_op_threads
+        from devmind.checkpointing.files import write_atomically
+        from stages.voice.exhibits import wav
+        from stages.voice.listening import repeat
+        from stages.voice.parts import NAME
+
     with intra_op_threads(1):
-        _, sound = repeat(taught_agent(agent, NAME, head, wanted), moments, further)
+        _, sound = repeat(taught_agent(agent, NAME, head, wanted, stages=(NAME,)), moments, further)
     write_atomically(out, wav(sound))
     show.path("echo", out)

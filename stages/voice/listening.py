@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -14,9 +13,8 @@ from devmind.acting import Actor
 from devmind.acting.standing import Standing
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.errors import ConfigError, SessionError, nearest
+from devmind.errors import ConfigError, nearest
 from devmind.moment import TICK_HZ, TICK_SAMPLES
-from devmind.sessions.sounds import Warn, file_ticks
 from stages.voice.codec import TOKENS, levels_of
 from stages.voice.echo.lesson import decode
 from stages.voice.echo.tokens.model import MOST
@@ -26,42 +24,10 @@ from stages.voice.sounds.kinds import KINDS
 from stages.voice.transcript import BLANK, KNOWN, joined
 from stages.voice.vocoder import sound_of
 
-SILENT = 1e-4
-"""A file whose peak is below this is silent: 80 dB below full scale."""
-CLIPPED, MOST_CLIPPED = 0.999, 0.01
-"""A sample from CLIPPED on is at the limit; if more than this share are, the recording is reported as clipped."""
 AFTER = 2
 """Moments of silence behind a file, in which the last word is finished."""
 LONGEST_ON = 100
 """Moments by which a sound is continued, at most: 10 s of the 12.8 s that a page of codes holds."""
-
-
-def moments_of(path: Path, seconds: float, warn: Warn) -> list[np.ndarray]:
-    """The first `seconds` of a sound file as Moments of one ear, float32 [1600] each at 16 kHz.
-
-    A last part of a Moment is left out.
-
-    Raises:
-        SessionError: nothing can be read, it is shorter than a Moment, or all of it is silence.
-    """
-    most, chunks, loudest, peak, clipped = round(seconds * TICK_HZ), list[np.ndarray](), 0.0, 0.0, 0
-    for _, sound in file_ticks(path, TICK_SAMPLES, warn):
-        if len(chunks) == most:
-            warn(f"'{path}' is longer than {seconds:g} s, and the rest is not heard; give more --seconds.")
-            break
-        chunks.append(sound.mean(0))
-        size = np.abs(chunks[-1])
-        loudest, peak = max(loudest, float(np.abs(sound).max())), max(peak, float(size.max()))
-        clipped += int((size >= CLIPPED).sum())
-    if not chunks:
-        raise SessionError(f"'{path}' is shorter than a Moment, which is 0.1 s; give a longer recording.")
-    if peak < SILENT <= loudest:
-        raise SessionError(f"The channels of '{path}' cancel each other out; give a recording of one of them.")
-    if peak < SILENT:
-        raise SessionError(f"'{path}' is silent: its peak is {peak:.1e} of full scale; give a louder recording.")
-    if clipped > MOST_CLIPPED * TICK_SAMPLES * len(chunks):
-        warn(f"'{path}' is clipped, so words may be missed; record it more softly.")
-    return chunks
 
 
 class Hearing:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from devmind.acting import Actor, is_rolling, observations, returns, rollout, scripted, still
+from devmind.acting.rollout import watching
 from devmind.agent.batch import collate_tick
 from devmind.testing import LampRules, tiny_agent
 from devmind.testing.laws import ATOL
@@ -48,6 +49,16 @@ def test_rollout_without_a_tick_limit_runs_until_all_episodes_end() -> None:
     assert not ticks[-2].ended.any()
     assert returns(pressing, lamps()).tolist() == [8.0, 8.0, 8.0]
     assert returns(still, lamps()).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_whoever_watches_is_told_episodes_and_share_after_each_tick() -> None:
+    told: list[tuple[int, int, float]] = []
+    with watching(lambda *now: told.append(now)):
+        list(rollout(pressing, lamps()))
+        list(rollout(pressing, lamps(2), 4))
+    list(rollout(pressing, lamps(), 1))
+    assert told[:8] == [(0, 3, k / 8) for k in range(1, 8)] + [(3, 3, 1.0)]
+    assert told[8:] == [(0, 2, k / 4) for k in range(1, 5)]
 
 
 def test_rollout_continues_from_the_middle_of_an_episode() -> None:

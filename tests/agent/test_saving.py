@@ -70,6 +70,23 @@ def test_agent_whose_window_was_shortened_to_one_moment_is_loaded(
     assert torch.equal(agent(batch)["guess"].logits, again(batch)["guess"].logits)
 
 
+def test_agent_loaded_for_one_stage_answers_and_is_saved_as_the_whole_one(
+    small_agent: Callable[..., Agent], tmp_path: Path
+) -> None:
+    whole = small_agent()
+    whole.add_head("early", "head.categorical", tap="sight", stage="first", options={"classes": 3})
+    whole.add_head("late", "head.categorical", stage="second", options={"classes": 3})
+    whole.save_pretrained(tmp_path / "whole")
+    part = Agent.from_pretrained(tmp_path / "whole", stages=("first",))
+    assert (list(part.heads), list(part.encoders)) == (["early"], ["sight"])
+    batch = collate(make_rows(2, 5, seed=0))
+    assert torch.equal(part(batch, ["early"])["early"].logits, whole.eval()(batch, ["early"])["early"].logits)
+    assert part.sha256() == whole.sha256()
+    part.save_pretrained(tmp_path / "part")
+    assert Agent.from_pretrained(tmp_path / "part").sha256() == whole.sha256()
+    assert list(Agent.from_pretrained(tmp_path / "part").heads) == list(whole.heads)
+
+
 def test_automodel_loads_agents(small_agent: Callable[..., Agent], tmp_path: Path) -> None:
     agent = small_agent(senses=("body",))
     agent.save_pretrained(tmp_path)

@@ -95,14 +95,50 @@ def test_invalid_arguments_are_reported_before_heavy_imports(files: Path, taken_
         (["live", *room, "--plans", "text.txt"], "There is no procedure named 'txt'"),
         (["live", *room, "--plans", "blocks"], "expected an action of this world; got 'move'"),
         (["hello", "--port", str(taken_port)], f"port {taken_port}"),
+        (["hello", "--age", "9"], "There is no age 9; known are 0 (before its first lesson), 1 (after reflex)"),
+        (["hello", "--agent", "newborn"], "needs --age N"),
         (["stage", "run", "refelx"], "did you mean 'reflex'?"),
         (["stage", "run", "reflex", "--agent", "nowhere"], "There is no folder 'nowhere'"),
         (["stage", "run", "reflex", "--data", "nowhere"], "There is no folder 'nowhere'"),
         (["stage", "run", "reflex", "--set", "trunk.windw=3"], "did you mean"),
         (["stage", "exam", "reflex", "--agent", "nowhere"], "There is no folder 'nowhere'"),
+        (["stage", "exam", "reflex", "--skill", "seeing"], "Stage 'reflex' has no skill 'seeing'; did you mean 'see'?"),
+        (["stage", "exam", "memory", "--skill", "matc"], "did you mean 'match'?"),
+        (["stage", "exam", "refelx"], "did you mean 'reflex'?"),
+        (["stage", "exam", "reflex", "--through", "live"], "--through knows 'life' only"),
+        (["stage", "describe", "refelx"], "did you mean 'reflex'?"),
+        (["stage", "describe", "reflex", "--size", "chidl"], "did you mean 'child'?"),
+        (["curriculum", "run", "refelx"], "did you mean 'reflex'?"),
+        (["curriculum", "resume", "nowhere"], "There is no folder 'nowhere'"),
+        (["curriculum", "status", "nowhere"], "There is no folder 'nowhere'"),
+        (["curriculum", "exam", "nowhere"], "There is no folder 'nowhere'"),
+        (["report", "nowhere"], "nowhere"),
+        (["watch", "nowhere"], "nowhere"),
+        (["study", "none.yaml"], "none.yaml"),
+        (["data", "get", "nothing"], "nothing"),
+        (["new", "stge", "x"], "stge"),
+        (["config", "shw"], "did you mean 'show'?"),
+        (["plugins", "lst"], "did you mean 'list'?"),
+        (["forget", "cup", "--memory", "nowhere"], "nowhere"),
+        (["sensors", "test", "webcm"], "did you mean 'webcam'?"),
+        (["memory", "export", "x", "--memory", "nowhere"], "nowhere"),
+        (["hear", "none.wav"], "There is no file 'none.wav'"),
+        (["hear", "text.txt"], "text.txt"),
+        (["hear", "low.wav", "--agent", "newborn"], "was never taught to hear words: it has no head 'heard_words_arc'"),
+        (["echo", "none.wav", "x.wav"], "There is no file 'none.wav'"),
+        (["echo", "low.wav", "low.wav"], "OUT must be a new .wav file"),
+        (["say", "hello", "--agent", "newborn"], "was never taught to read and write"),
+        (["play", "tictactoe", "--agent", "newborn"], "was never taught tictactoe"),
+        (["demos", "make", "BabyAI-GoToRedBal-v0"], "did you mean 'BabyAI-GoToRedBall-v0'?"),
+        (["procedures", "check", "none.plan"], "There is no plan file 'none.plan'"),
+        (["procedures", "run", "blocks", "--world", "block"], "did you mean 'blocks'?"),
         (["say", " "], "There is no text to continue"),
         (["play", "tictactoes"], "did you mean 'tictactoe'?"),
         (["solve", "sudoku", "--state", "1"], "There is no puzzle 'sudoku'"),
+        (["solve", "sudoku"], "There is no puzzle 'sudoku'; known are: 15-puzzle, 8-puzzle, lights-out."),
+        (["solve", "8-puzzle"], "'8-puzzle' needs its state"),
+        (["solve", "8-puzzle", "--state", "1", "--hand-rules", "--beam", "3"], "--hand-rules asks no agent"),
+        (["solve", "8-puzzle", "--state", "123456078", "--agent", "newborn"], "was never taught 8-puzzle"),
         (["solve", "8-puzzle", "--state", "1 2 3"], "Expected the numbers 0 to 8"),
         (["solve", "8-puzzle", "--state", "2 1 3 4 5 6 7 8 0"], "their parity is odd"),
         (["solve", "lights-out", "--state", "101"], "Expected 25 lights"),
@@ -113,6 +149,12 @@ def test_invalid_arguments_are_reported_before_heavy_imports(files: Path, taken_
         (["navigate", "--seed", str(2**63)], "should be less than or equal to"),
         (["plan", "pointmaze-medum"], "did you mean 'pointmaze-medium'?"),
         (["plan", "market:trent"], "did you mean 'trend'?"),
+        (["plan", "market:trend", "--horizon", "3"], "taught for 16 ticks"),
+        (["plan", "pointmaze-medium", "--symbols", "eats"], "did you mean 'east'?"),
+        (["plan", "pointmaze-medium", "--waypoint", "5"], "--waypoint takes a point's number"),
+        (["plan", "pointmaze-medium", "--page", "--steps", "3"], "leave out --waypoint"),
+        (["plan", "pointmaze-medium", "--agent", "newborn"], "was never taught to plan"),
+        (["plan", "pointmaze-medium", "--simulations", "3", "--guidance", "2"], "--guidance takes a number"),
         (["plan", "market:replay:none.csv"], "There is no file 'none.csv'; give a table of prices"),
         (["plan", "BabyAI-GoToSeqS5R2-v0", "--goal", " "], "--goal needs an instruction"),
         (["session", "info", "none.mcap"], "There is no file 'none.mcap'"),
@@ -130,3 +172,22 @@ def test_invalid_arguments_are_reported_before_heavy_imports(files: Path, taken_
         assert sentence in " ".join(output.split()), words
         assert code == (0 if words[-1] in ("--help", "list") else 2), words
         assert not loaded, f"{words} loaded {loaded}"
+
+
+LATER = """
+import sys
+import devmind.agent.agent
+loaded = [name for name in ("torch._dynamo", "sympy", "scipy", "torch.distributed.tensor") if name in sys.modules]
+assert not loaded, loaded
+import torch
+assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1)).item() == 2
+from transformers.loss import loss_for_object_detection as detection
+from transformers.utils import is_scipy_available, is_torch_distributed_available
+assert is_scipy_available() and detection.is_scipy_available() and is_torch_distributed_available()
+assert detection.linear_sum_assignment([[2, 1], [1, 3]])[1].tolist() == [1, 0]
+"""
+
+
+def test_agents_are_loaded_without_compiler_sharding_and_scipy_which_work_when_asked_for() -> None:
+    ran = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr

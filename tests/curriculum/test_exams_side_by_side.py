@@ -18,7 +18,7 @@ from devmind.agent.config import AgentConfig
 from devmind.curriculum import results, side_by_side
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.gate import Gate, Threshold
-from devmind.curriculum.side_by_side import Due, Held, hold, hold_all, hold_in
+from devmind.curriculum.side_by_side import Due, Held, exam_folder, hold, hold_all, hold_in
 from devmind.curriculum.stage import Context, Skill
 from devmind.curriculum.start import make_context
 from devmind.errors import ExamError
@@ -144,6 +144,43 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         finally:
             parent.kill()
     assert ends(worker)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs locks that end with a killed process")
+def test_folder_of_a_killed_exam_is_removed_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: a parent that was killed left a folder with a whole agent for good."""
+    monkeypatch.setattr(side_by_side.tempfile, "tempdir", str(tmp_path))
+    code = (
+        "import time\n"
+        "from devmind.curriculum.side_by_side import exam_folder\n"
+        "with exam_folder() as folder:\n"
+        "    (folder / 'model.safetensors').write_bytes(bytes(99))\n"
+        "    print(folder, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    told = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=told) as parent:
+        try:
+            assert parent.stdout is not None
+            held = Path(parent.stdout.readline().strip())
+            with exam_folder() as own:
+                assert {held, own} == set(tmp_path.iterdir()), "those of processes that live stay"
+        finally:
+            parent.kill()
+    (tmp_path / "devmind-exam-just-made").mkdir()
+    (tmp_path / "another").mkdir()
+    with exam_folder() as own:
+        assert {path.name for path in tmp_path.iterdir()} == {own.name, "devmind-exam-just-made", "another"}
+    assert not own.exists()
+
+
+def test_worker_may_need_more_memory_than_after_its_first_exam() -> None:
+    """Regression: loky ended workers that had grown by 300 MB, with a warning in the terminal, and started others."""
+    code = "from loky import process_executor as loky; print(loky._MAX_MEMORY_LEAK_SIZE)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | side_by_side.WORKER, capture_output=True, text=True, check=True
+    )
+    assert int(ran.stdout) == side_by_side.WORKER_GB * 1e9
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,17 @@ import pytest
 from rich.console import Console
 
 from devmind.curriculum import progress
-from devmind.curriculum.progress import LessonProgress, bar_line, clock, fitting, plain_line
+from devmind.curriculum.progress import (
+    EVERY_S,
+    ExamsProgress,
+    LessonProgress,
+    Rolled,
+    RolloutClock,
+    bar_line,
+    clock,
+    fitting,
+    plain_line,
+)
 
 SCORES = {"see": 0.91, "hear/sounds": 0.25, "locate/masks": 0.5, "orient/motion": 0.82}
 KEPT = (" 45 %", "12:05 left")
@@ -129,3 +139,48 @@ def test_terminal_shows_the_bar_before_the_first_step(time: Clock, monkeypatch: 
     last = screen.file.getvalue().rpartition("perceive")[2]  # type: ignore[attr-defined]
     assert " 50 %  6:40 left" in last
     assert ("steps/s" in last) == (width == 80)
+
+
+def test_an_exam_tells_episodes_and_time_left_of_each_rollout(time: Clock) -> None:
+    told: list[Rolled] = []
+    watch = RolloutClock(told.append, every_s=10)
+    for tick in range(1, 41):  # 40 ticks of a second, in the first rollout
+        time.now_s += 1
+        watch(tick // 2, 20, tick / 40)
+    assert [(one.part, one.over) for one in told] == [(1, 5), (1, 10), (1, 15), (1, 20)]
+    assert told[1].left_s == pytest.approx(20, abs=1)
+    time.now_s += 100  # work between rollouts says nothing about the next one's ticks
+    for tick in range(1, 13):
+        time.now_s += 1
+        watch(0, 20, tick / 100)
+    assert told[-1].part == 2
+    assert told[-1].left_s == pytest.approx(90, abs=3)
+
+
+def test_what_a_worker_writes_of_its_exam_is_read_back() -> None:
+    for rolled in (Rolled(1, 3, 400, 0.25, 12.5), Rolled(2, 0, 7, 0.0, None)):
+        assert Rolled.read(rolled.written()) == rolled
+    assert Rolled.read("1 3 40") is None, "a file that is just being written"
+
+
+def test_exams_print_sparse_lines_where_there_is_no_terminal(time: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with ExamsProgress() as shown:
+        assert shown.every_s == EVERY_S
+        shown.show("startle", Rolled(2, 120, 400, 0.3, 45.0))
+        shown.show("startle", Rolled(2, 121, 400, 0.31, 44.0))
+        time.now_s += EVERY_S
+        shown.show("startle", Rolled(2, 300, 400, 0.75, None))
+        shown.ended("startle")
+    assert capsys.readouterr().err.splitlines() == [
+        "startle: 30 % · 0:45 left · 120 of 400 episodes · part 2", "startle: 75 % · – · 300 of 400 episodes · part 2"
+    ]  # fmt: skip
+
+
+def test_exams_side_by_side_have_a_bar_each_on_a_terminal() -> None:
+    shown = ExamsProgress()
+    shown.console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    shown.rolled = {"see": Rolled(1, 10, 40, 0.25, 30.0), "startle": Rolled(3, 0, 8, 0.5, 5.0)}
+    first, second = shown._bars().plain.splitlines()
+    assert first.startswith("see  ━")
+    assert " 25 %  0:30 left  10 of 40 episodes" in first
+    assert " 50 %  0:05 left  0 of 8 episodes · part 3" in second

@@ -36,6 +36,16 @@ def test_the_table_gives_the_verdict_and_the_remarks(results: dict[str, Any]) ->
         assert remark in text
 
 
+def test_what_passed_is_named_before_what_a_rule_does_better(results: dict[str, Any]) -> None:
+    measures = [measure for skill in results["skills"] for measure in skill["measures"]]
+    judged = [measure for measure in measures if measure["passed"] is not None]
+    passed = [measure["name"] for measure in judged if measure["passed"]]
+    next(measure for measure in judged if measure["passed"])["beaten_by"] = "name of the nearest key"
+    text = " ".join(printed(results).split())
+    said = f"passed {len(passed)} of {len(judged)} measures with a gate: {', '.join(passed)}"
+    assert 0 <= text.find(said) < text.find("a rule does better, name of the nearest key")
+
+
 @pytest.mark.parametrize("width", [60, 70, 80, 100])
 def test_a_long_name_is_broken_only_at_its_slashes(results: dict[str, Any], width: int) -> None:
     names = ("orient/motion/look_trunk", "startle/false alarms/move_trunk", "hear/sounds/hear_trunk", "see/see_trunk")

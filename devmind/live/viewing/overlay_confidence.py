@@ -30,8 +30,8 @@ def _rooms() -> Rooms:
 class OverlayConfidence:
     """Confidence by kind of overlay, for one head on one stream.
 
-    The rooms are drawn here (under a second, once for each process); a thread beside the living agent calibrates the
-    head on them. Before that, and for the first seconds of a stream, nothing is sure.
+    A thread beside the living agent draws rooms (once for each process) and calibrates the head on them. Before that,
+    and for the first seconds of a stream, nothing is sure.
 
     Args:
         head: one that taps `sight`.
@@ -44,11 +44,12 @@ class OverlayConfidence:
         self._ticks, self._last_s = 0, math.inf
         self._closed = False
         # No daemon: a thread inside torch at the interpreter's exit aborts the process.
-        self._thread = threading.Thread(target=self._calibrate, args=(_rooms(), for_a_helper()), name="calibrating")
+        self._thread = threading.Thread(target=self._calibrate, args=(for_a_helper(),), name="calibrating")
         self._thread.start()
 
-    def _calibrate(self, rooms: Rooms, settle: Callable[[], None]) -> None:
+    def _calibrate(self, settle: Callable[[], None]) -> None:
         settle()
+        rooms = _rooms()
         parts, begun_s = [], time.perf_counter()
         for part in gather(self.agent, self.head, rooms):
             if self._closed or not threading.main_thread().is_alive():

@@ -12,15 +12,14 @@ import torch
 from devmind.acting import rollout
 from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
-from devmind.errors import ConfigError
 from devmind.worlds import make as make_world
 from devmind.worlds.market import SEEN, Costs
 from stages.planning.film import filled, refuse_gaps
 from stages.planning.parts import TRADE, TRADE_PLAN
-from stages.planning.trade import rules
+from stages.planning.trade import HORIZON, rules
 from stages.planning.trade.exam import planner
 from stages.planning.trade.plan_head import Weighed
-from stages.planning.trade.plans import BUY, HOLD, HORIZON, SELL, SYMBOLS, volatility
+from stages.planning.trade.plans import BUY, HOLD, SELL, SYMBOLS, volatility
 
 WIDE, HIGH = 1.0, 0.6
 """How far a page shows ticks and prices, from its middle."""
@@ -85,19 +84,6 @@ class Planned:
             f"on the prices of all {n}, trades of candidates earn {marks[:n].min():+.2%} to {marks[:n].max():+.2%} "
             f"against never trading, after a fee of {self.costs.fee:.2%}, slippage of {self.costs.slippage:.2%} and "
             f"tax of {self.costs.tax:.0%}{own}"
-        )
-
-
-def refuse_horizon(ticks: int | None) -> None:
-    """Before anything is planned.
-
-    Raises:
-        ConfigError: plans of so many ticks were not taught.
-    """
-    if ticks is not None and ticks != HORIZON:
-        raise ConfigError(
-            f"Plans of trades were taught for {HORIZON} ticks, no longer and no shorter ones; got a horizon of {ticks}."
-            " What lies further ahead is planned when the next plan is made."
         )
 
 

@@ -25,12 +25,12 @@ from devmind.errors import ConfigError
 from devmind.worlds.market import SEEN, Costs
 from stages.planning.imagining import Imaginer
 from stages.planning.keypoints import KeyPoints
+from stages.planning.trade import HORIZON
 from stages.planning.trade.plans import (
     ACCOUNT,
     FEATURES,
     FORM,
     HOLD,
-    HORIZON,
     SHARE,
     SYMBOLS,
     grown,

@@ -24,7 +24,8 @@ from devmind.learners.muon import MuonLearner
 from devmind.seeding import lesson_seeds, numpy_rng
 from devmind.worlds.market import LEVELS, SCALE, SEEN, TICKS
 from stages.planning import parts
-from stages.planning.trade.plans import HORIZON, best
+from stages.planning.trade import HORIZON
+from stages.planning.trade.plans import best
 
 NAME = "trade_plan"
 STEPS = {"tiny": 10, "nursery": 1000, "child": 4000, "adult": 8000}

@@ -18,14 +18,13 @@ from torch.nn import functional as F
 
 from devmind.worlds.market import SCALE, SEEN, TICKS, Account, Costs, bought, sold
 from stages.planning.imagining import Form
+from stages.planning.trade import HORIZON
 from stages.planning.trade.head import HELD, LEFT
 
 SYMBOLS = ("hold", "buy", "sell")
 HOLD, BUY, SELL = range(len(SYMBOLS))
 SHARE = np.array([0.0, 1.0, -1.0])
 """What each of them tells the effector `trade`."""
-HORIZON = 16
-"""Ticks of a plan: one point and one symbol each."""
 GAIN = 1
 """Where the gain that is not realised stands in what is read of the account; see HELD and LEFT."""
 ACCOUNT = 3

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from devmind.cli import show
-from devmind.cli.agents import agent_option, raised_through, taught_agent
+from devmind.cli.agents import agent_option, raised_through, taught_agent, taught_folder
 from devmind.cli.house import group
 
 navigate = group("Let an agent find its way through a room.")
@@ -35,7 +35,8 @@ def walk(
 
     lent(room).reset(seed=seed)  # an unknown room or mission is refused before the agent is loaded
     understood(str(env_of(lent(room)).mission))
-    with show.working("loading"):
+    agent = taught_folder(agent, "reasoning", "view_cells", "to find its way")
+    with show.loading():
         from devmind.acting import rollout
         from stages.reasoning.navigate.drawing import LEGEND, drawn
         from stages.reasoning.navigate.exam import navigator
@@ -44,7 +45,7 @@ def walk(
         from stages.reasoning.parts import CELLS
 
     rooms = Rooms((room,), np.array([seed]))
-    walker = navigator(taught_agent(agent, "reasoning", CELLS, "to find its way"))
+    walker = navigator(taught_agent(agent, "reasoning", CELLS, "to find its way", ("reasoning",)))
     show.line(f"mission: {rooms.missions[0]}")
     steps, earned = 0, 0.0
     for tick in rollout(walker, rooms):

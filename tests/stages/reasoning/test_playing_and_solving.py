@@ -329,3 +329,26 @@ def test_a_table_starts_a_new_tree_after_an_unsearched_move_or_on_another_board(
     thought = table.think()
     assert thought.visits.sum() == thought.simulations[0] == 1
     assert thought.visits[0, :2].tolist() == [0, 0]
+
+
+def test_hand_rules_solve_puzzles_without_an_agent(capsys: pytest.CaptureFixture[str]) -> None:
+    state = "8 6 7 2 5 4 3 0 1"  # one of the two farthest boards: 31 moves (Reinefeld 1993)
+    code, out, err = run(capsys, "solve", "8-puzzle", "--state", state, "--hand-rules", "--nodes", "100000")
+    assert (code, err) == (0, "")
+    assert slid(out, "8-puzzle", state)
+    assert "31 moves, proven shortest, by A* with Manhattan" in out
+    code, out, _ = run(capsys, "solve", "8-puzzle", "--state", state, "--hand-rules", "--nodes", "5")
+    assert code == 1
+    assert "not solved: " in out
+    code, out, _ = run(capsys, "solve", "lights-out", "--state", "01000 11100 01000 00000 00000", "--hand-rules")
+    assert out.splitlines() == ["press (row,column): 2,2", "1 press, proven shortest, by algebra mod 2"]
+
+
+def test_a_puzzle_that_is_not_known_is_refused_before_its_state_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, err = run(capsys, "solve", "sudoku")
+    assert (code, err) == (2, "There is no puzzle 'sudoku'; known are: 15-puzzle, 8-puzzle, lights-out.\n")
+    code, _, err = run(capsys, "solve", "15-puzzle")
+    assert code == 2
+    assert "'15-puzzle' needs its state, row by row: devmind solve 15-puzzle --state" in err

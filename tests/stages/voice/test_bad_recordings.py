@@ -20,13 +20,13 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import collate_tick
 from devmind.curriculum.start import give_hearing
 from devmind.errors import ExamError, SessionError
-from devmind.sessions.sounds import HIGHEST_RATE_HZ, LOWEST_RATE_HZ, mono_wave
+from devmind.sessions.sounds import HIGHEST_RATE_HZ, LOWEST_RATE_HZ, moments_of, mono_wave
 from devmind.sessions.spoken import speaker_group
 from devmind.testing import tiny_agent, tiny_config, tiny_context
 from stages.voice import parts
 from stages.voice.hear_words import exam as words_exam
 from stages.voice.hear_words import lesson, listen
-from stages.voice.listening import Hearing, moments_of
+from stages.voice.listening import Hearing
 from stages.voice.sounds import exam as sounds_exam
 from stages.voice.sounds import lesson as sounds_lesson
 from stages.voice.sounds.recorded import groups
