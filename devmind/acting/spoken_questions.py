@@ -17,12 +17,37 @@ from devmind.agent.agent import Agent
 from devmind.agent.batch import Batch, at_tick, collate
 from devmind.agent.heads import Head
 from devmind.agent.taps import taps_trunk
-from devmind.moment import Moment, Sense
+from devmind.moment import TICK_HZ, Moment, Sense
 
 REPLY, UTTER = "reply", "utter"
 """The effector that answers spoken questions, and the one whose codes of sound it uses."""
+KINDS, SPEECH = "heard_kind_arc", 1
+"""The arc of kinds of sounds, and the place of speech among its kinds (`stages/voice/sounds/kinds.py`)."""
+RECORDED = "sound:"
+"""Prefix of a recorded sound's source in `trained_on`."""
+SHORTEST, PAUSE = 24, 2
+"""Moments that are asked about at least, and those of silence between repetitions."""
 PAGE = "?"
 """The page of the Moment in which an answer is wanted; the encoder `detail` sees only Moments with a page."""
+
+
+def is_speech(agent: Agent, heard: Sequence[Moment]) -> bool:
+    """Whether words may be believed in Moments of sound in a row: their likeliest kind is speech, by the agent's arc.
+
+    They are an episode of their own, and short ones are repeated: in lessons a sound lasts at least two seconds. Only
+    an agent that was taught kinds by recordings is asked. One that was taught by made sounds takes recordings of other
+    things for speech about as often as those of people (docs/voice.md), so for it all sounds are speech.
+    """
+    by_recordings = any(group.startswith(RECORDED) for group in agent.config.trained_on)
+    if KINDS not in agent.heads or not by_recordings or not heard:
+        return True
+    sounds = [np.asarray(one.senses["sound"]) for one in heard]
+    if len(sounds) < SHORTEST:
+        sounds = (sounds + [np.zeros_like(sounds[0])] * PAUSE) * (1 + SHORTEST // len(sounds))
+    row = [Moment(k / TICK_HZ, {"sound": sound}, first=k == 0) for k, sound in enumerate(sounds)]
+    with torch.inference_mode():
+        shares = agent(collate([row]), [KINDS])[KINDS].numbers()[0, -1]
+    return int(shares.argmax()) == SPEECH
 
 
 def ask(agent: Agent, asked: Batch, heads: Sequence[str]) -> StepOutput:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,40 @@ def is_sound(path: Path) -> bool:
         return bool(soundfile.info(path).channels)
     except soundfile.LibsndfileError:
         return False
+
+
+def check_sound(path: Path) -> None:
+    """Open a file without decoding it.
+
+    Raises:
+        SessionError: it has no sound that can be read here.
+    """
+    if is_sound(path):
+        return
+    try:
+        import av
+    except ImportError:
+        raise SessionError(
+            f"'{path}' cannot be read as sound; what is no WAV, FLAC, OGG or MP3 needs PyAV (pip install "
+            "'devmind[video]'), or convert it to WAV or FLAC."
+        ) from None
+    with suppress(av.error.FFmpegError), open_film(path) as film:
+        if any(stream.codec_context is not None for stream in film.streams.audio):
+            return
+    raise SessionError(
+        f"'{path}' cannot be read as sound: it has none, is damaged, or its codec is unknown here; convert it to WAV "
+        "or FLAC."
+    )
+
+
+def sound_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int, np.ndarray]]:
+    """`file_ticks` of a sound file, and `container_ticks` of anything else.
+
+    Raises:
+        SessionError: nothing of it can be read as sound, or a sample is no finite number.
+    """
+    check_sound(path)
+    yield from (file_ticks if is_sound(path) else container_ticks)(path, tick_samples, warn)
 
 
 def container_ticks(path: Path, tick_samples: int, warn: Warn) -> Iterator[tuple[int, np.ndarray]]:

@@ -7,21 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import soundfile
 import torch
 
-from devmind.acting import Actor
+from devmind.acting import Actor, spoken_questions
 from devmind.agent.agent import Agent
-from devmind.agent.batch import collate_tick
+from devmind.agent.batch import collate, collate_tick
+from devmind.bounds import data_files
 from devmind.curriculum.exam import Measure
 from devmind.curriculum.examining import examine_skill
 from devmind.curriculum.stage import Context
 from devmind.errors import ExamError
 from devmind.learners.gradient import GradientLearner
+from devmind.live.viewing import heard_words
+from devmind.moment import Moment
+from devmind.sessions.sounds import mono_wave
 from devmind.testing import tiny_agent, tiny_context
-from stages.voice import parts
+from stages.voice import listening, parts
 from stages.voice.listening import Hearing
 from stages.voice.moments import as_batch
 from stages.voice.sounds import exam, floors, lesson, readout, strange
@@ -297,3 +302,82 @@ def test_the_floors_tell_kinds_apart() -> None:
     with torch.inference_mode():
         named = named_by_network(taught, labels[half], asked)
     assert (named == labels[~half]).mean() > 0.7
+
+
+def sound_moments(wave: np.ndarray) -> list[np.ndarray]:
+    return list(wave[: len(wave) // 1600 * 1600].reshape(-1, 1600))
+
+
+def as_heard(wave: np.ndarray) -> list[Moment]:
+    return [Moment(k / 10, {"sound": sound[None]}) for k, sound in enumerate(sound_moments(wave))]
+
+
+def test_speech_is_where_the_life_looks_for_it() -> None:
+    assert (spoken_questions.KINDS, spoken_questions.SPEECH) == (parts.KINDS_ARC, SPEECH)
+    assert source_group("x").startswith(spoken_questions.RECORDED)
+    assert (listening.PAUSE, listening.LEAD) == (round(10 * heard_words.END_S), round(10 * heard_words.LEAD_S))
+
+
+def test_words_are_written_only_for_what_sounds_like_speech(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hear` wrote "nine can can" for a dog. Real clips: an arc that was taught some of each kind is asked about others;
+    an agent that was taught made sounds alone is not asked, because it does not know."""
+    pupil = tiny_agent(3)
+    parts.admit(pupil)
+    monkeypatch.setattr(Hearing, "_every_word", lambda self: iter([(2, "nine"), (3, "can"), (30, "can")]))
+    rains = [mono_wave(file)[: 5 * 16_000] for file in data_files(data_folder, "sounds/esc10/rain/*.wav")]
+    digits = [mono_wave(file) for file in data_files(data_folder, "speech/fsdd/*_jackson_1*.wav")][:12]
+    digits = [np.resize(np.concatenate((wave, np.zeros(3200, np.float32))), 16_000 * 4) for wave in digits]
+    taught = [(wave, KINDS.index("rain")) for wave in rains[::2]] + [(wave, SPEECH) for wave in digits[::2]]
+    head = pupil.head(parts.KINDS_ARC)
+    optimizer = torch.optim.Adam(head.parameters(), 1e-2)
+    rows = collate([[replace(one, first=not k) for k, one in enumerate(as_heard(wave)[:24])] for wave, _ in taught])
+    for _ in range(30):
+        logits = pupil(rows, [parts.KINDS_ARC])[parts.KINDS_ARC].numbers()[:, -1]
+        loss = torch.nn.functional.cross_entropy(logits, torch.tensor([kind for _, kind in taught]))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    pupil.eval()
+    written = lambda wave: len(list(Hearing(pupil, sound_moments(wave)).words()))  # noqa: E731
+    assert {written(wave) for wave in (*rains, *digits)} == {3}, "it was taught no recordings"
+    pupil.config.trained_on = [source_group("4-1234")]
+    assert sum(written(wave) for wave in rains[1::2]) == 0
+    assert [written(wave) for wave in digits[1::2]] == [3] * len(digits[1::2])
+    both = np.concatenate((digits[1][:16_000], np.zeros(4800, np.float32), rains[1]))
+    assert written(both) == 2, "sentence by sentence"
+    assert spoken_questions.is_speech(pupil, as_heard(digits[1][:6400])), "a short one is repeated as in lessons"
+
+
+def test_hear_prints_the_kind_and_then_the_words(
+    agent: Agent, tmp_path: Path, devmind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.save_pretrained(tmp_path / "agent")
+    monkeypatch.setattr(Hearing, "_every_word", lambda self: iter(self._heard_all()))
+
+    def heard_all(self: Hearing) -> list[tuple[int, str]]:
+        self._sounds_like = torch.eye(len(KINDS))[SPEECH] * 9
+        return [(2, "nine"), (3, "can")]
+
+    monkeypatch.setattr(Hearing, "_heard_all", heard_all, raising=False)
+    memo = tmp_path / "memo.m4a"
+    with av.open(str(memo), "w", format="ipod") as container:
+        stream = container.add_stream("aac", rate=16_000, layout="mono")
+        for start in range(0, 16_000, 1024):
+            frame = av.AudioFrame.from_ndarray(np.full((1, 1024), 0.1, np.float32), "fltp", "mono")
+            frame.rate, frame.pts = 16_000, start
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    result = devmind("hear", memo, "--agent", tmp_path / "agent")
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[:2] == ["kind of sound: speech (1.00)", "nine can"]
+
+
+def test_hear_refuses_what_is_no_sound_before_an_agent_is_loaded(
+    tmp_path: Path, devmind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("devmind.cli.agents.taught_agent", lambda *_: pytest.fail("an agent was loaded"))
+    (tmp_path / "a.wav").write_text("no sound " * 100)
+    for command in (("hear", tmp_path / "a.wav"), ("echo", tmp_path / "a.wav", tmp_path / "b.wav")):
+        result = devmind(*command)
+        assert result.exit_code == 2
+        assert "cannot be read as sound: it has none, is damaged" in result.stderr
